@@ -1,0 +1,30 @@
+//! How a guest ends before its time.
+
+use clock::Nanos;
+
+/// The guest did what it may not, and is finished.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GuestFault {
+    /// An instruction trapped: an access outside its memory, `unreachable`, a stack overflow.
+    #[error("trapped: {0}")]
+    Trap(String),
+    /// One call took longer than it may.
+    #[error("stopped: one call took longer than {}", .limit.as_secs_f64_text())]
+    TimedOut {
+        /// The longest time allowed.
+        limit: Nanos,
+    },
+    /// It answered what the contract does not allow.
+    #[error("broke the contract: {0}")]
+    Contract(String),
+}
+
+trait SecondsText {
+    fn as_secs_f64_text(&self) -> String;
+}
+
+impl SecondsText for Nanos {
+    fn as_secs_f64_text(&self) -> String {
+        format!("{:.3} ms", self.as_secs_f64() * 1e3)
+    }
+}

@@ -1,0 +1,95 @@
+//! What runs a network function: the one trait behind which sandboxes, programs and virtual machines look alike.
+//!
+//! The life of a guest:
+//! 1. It is made by its kind's own constructor (`guest_wasm`), with its configuration, and has answered `sf_init`.
+//! 2. [`Guest::process`] shows it a batch; its verdicts come back in the packets' records, already clamped.
+//! 3. The engine carries the verdicts out. A packet to be held goes into the guest's [`SlotTable`]; packets that the
+//!    function gave up or made come out by [`Guest::take_emitted`].
+//! 4. [`Guest::timer`] runs when its one deadline has passed.
+//! 5. After a [`GuestFault`] the guest is finished: [`Guest::surrender`] gives back every buffer, and it is dropped.
+//!
+//! Limits: a guest is used by the one worker that owns it.
+
+mod fault;
+mod slots;
+
+pub use fault::GuestFault;
+pub use slots::{SlotConfig, SlotRefusal, SlotTable};
+
+use clock::Nanos;
+use packet_memory::Packet;
+
+/// A line that a function logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// One of the `LOG_` streams of `nf_abi::stream`.
+    pub severity: u32,
+    /// The text; control characters are replaced.
+    pub text: String,
+}
+
+/// A running function, whatever it runs in.
+pub trait Guest: Send {
+    /// Shows up to `nf_abi::MAX_BATCH` packets to the function. Verdict, extent and mark come back in the records.
+    /// An extent outside the buffer, or one changed by a function that may only read, turns the verdict into
+    /// [`BAD_VERDICT`].
+    ///
+    /// # Errors
+    /// [`GuestFault`]; the packets' contents are then unknown and the guest is finished.
+    fn process(&mut self, packets: &mut [Packet], now: Nanos) -> Result<(), GuestFault>;
+
+    /// Shows packets that stay their owner's. Whatever the function decides is ignored.
+    ///
+    /// # Errors
+    /// [`GuestFault`]; the guest is finished, the packets are as they were (an observer's window is read-only).
+    fn observe(&mut self, packets: &[Packet], ingress: u16, now: Nanos) -> Result<(), GuestFault>;
+
+    /// The deadline that the function set.
+    fn deadline(&self) -> Option<Nanos>;
+
+    /// Runs the function's timer; the deadline is cleared first.
+    ///
+    /// # Errors
+    /// [`GuestFault`].
+    fn timer(&mut self, now: Nanos) -> Result<(), GuestFault>;
+
+    /// Packets that the function gave up or made during the last call, each with its verdict in the record. The
+    /// engine empties it after every call.
+    fn take_emitted(&mut self) -> &mut Vec<Packet>;
+
+    /// The packets that the function keeps.
+    fn slots(&mut self) -> &mut SlotTable;
+
+    /// Packets that the function made since the last call of this method.
+    fn take_generated(&mut self) -> u64;
+
+    /// Gives back every packet that the guest has, whatever its state.
+    fn surrender(&mut self, out: &mut Vec<Packet>);
+
+    /// The counters named in the manifest, in its order.
+    fn counters(&self) -> &[u64];
+
+    /// Log lines since the last call of this method.
+    fn take_log(&mut self) -> Vec<LogLine>;
+
+    /// The function's own report, one JSON value; `None` when it has none to give.
+    ///
+    /// # Errors
+    /// [`GuestFault`].
+    fn report(&mut self, now: Nanos) -> Result<Option<String>, GuestFault>;
+
+    /// The function's own state, entries as in `nf_abi::stream::STATE`; `None` when it offers none.
+    ///
+    /// # Errors
+    /// [`GuestFault`].
+    fn export_state(&mut self) -> Result<Option<Vec<u8>>, GuestFault>;
+
+    /// Hands state of another instance over. `Ok(false)` when the function takes none or refused it.
+    ///
+    /// # Errors
+    /// [`GuestFault`].
+    fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault>;
+}
+
+/// Stands in a record's verdict field when a guest gave back what it may not; no wire form of a verdict equals it.
+pub const BAD_VERDICT: u32 = u32::MAX;

@@ -1,0 +1,310 @@
+// UNSAFETY: packet bytes are copied through raw pointers, because a guest may change them at the same time.
+#![allow(unsafe_code)]
+//! A pool: one memory file cut into buffers of one size.
+
+use crate::{MemoryFile, Packet, PageKind};
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Size of a buffer: a power of two from 2 KiB to 64 KiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BufferSize(u32);
+
+impl BufferSize {
+    /// The default, for frames of up to 1,500 bytes of payload.
+    pub const DEFAULT: BufferSize = BufferSize(2 << 10);
+    /// The largest, for segments that the kernel has not cut yet.
+    pub const LARGEST: BufferSize = BufferSize(64 << 10);
+
+    /// `None` unless it is a power of two from 2 KiB to 64 KiB.
+    pub const fn new(bytes: u32) -> Option<BufferSize> {
+        if bytes.is_power_of_two() && bytes >= 2 << 10 && bytes <= 64 << 10 {
+            Some(BufferSize(bytes))
+        } else {
+            None
+        }
+    }
+
+    /// In bytes.
+    pub const fn bytes(self) -> u32 {
+        self.0
+    }
+}
+
+/// What a pool is made to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolConfig {
+    /// Number of buffers.
+    pub buffers: u32,
+    /// Size of each.
+    pub buffer_size: BufferSize,
+    /// Bytes left free before a received packet, for functions that put a header in front.
+    pub headroom: u32,
+    /// The pages to use; `None` takes huge pages when the host has enough free, else ordinary ones.
+    pub pages: Option<PageKind>,
+}
+
+impl Default for PoolConfig {
+    fn default() -> PoolConfig {
+        PoolConfig { buffers: 8192, buffer_size: BufferSize::DEFAULT, headroom: 128, pages: None }
+    }
+}
+
+/// Why a pool was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// The configuration names no possible pool.
+    #[error(
+        "a pool of {buffers} buffers of {size} bytes with {headroom} bytes of headroom is not possible: {why}"
+    )]
+    Impossible {
+        /// Buffers asked for.
+        buffers: u32,
+        /// Bytes in each.
+        size: u32,
+        /// Headroom asked for.
+        headroom: u32,
+        /// What is allowed.
+        why: &'static str,
+    },
+    /// The kernel refused the memory.
+    #[error("{bytes} bytes of packet memory on {pages:?} pages: {source}")]
+    Memory {
+        /// Bytes asked for.
+        bytes: usize,
+        /// The pages they were to come from.
+        pages: PageKind,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// The bytes do not fit into a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{length} bytes do not fit into the {room} bytes of a buffer")]
+pub struct TooLong {
+    /// Bytes to be stored.
+    pub length: usize,
+    /// Bytes that the buffer has room for.
+    pub room: usize,
+}
+
+/// A tenant's packet memory.
+#[derive(Debug)]
+pub struct Pool {
+    name: String,
+    memory: MemoryFile,
+    config: PoolConfig,
+    /// Guest addresses of free buffers, the most recently freed last.
+    free: Mutex<Vec<u32>>,
+}
+
+impl Pool {
+    /// Makes a pool.
+    ///
+    /// # Errors
+    /// [`PoolError`]: impossible numbers, or no memory.
+    pub fn new(name: &str, config: PoolConfig) -> Result<Pool, PoolError> {
+        let size = config.buffer_size.bytes();
+        let bytes = u64::from(config.buffers) * u64::from(size);
+        let impossible =
+            |why| PoolError::Impossible { buffers: config.buffers, size, headroom: config.headroom, why };
+        if config.buffers == 0 || bytes > u64::from(nf_abi::WINDOW_MAX) {
+            return Err(impossible("allowed: at least one buffer, 1 GiB in all"));
+        }
+        if config.headroom > size / 2 {
+            return Err(impossible("allowed: headroom of up to half a buffer"));
+        }
+        let bytes = bytes as usize;
+        let make = |pages| {
+            MemoryFile::new(&format!("superfluid-pool-{name}"), bytes, pages)
+                .map_err(|source| PoolError::Memory { bytes, pages, source })
+        };
+        let memory = match config.pages {
+            Some(pages) => make(pages)?,
+            None => make(PageKind::Huge).or_else(|_| make(PageKind::Ordinary))?,
+        };
+        // The lowest buffer on top: fresh pools are used from their beginning.
+        let free = (0..config.buffers).rev().map(|n| nf_abi::WINDOW_BASE + n * size).collect();
+        Ok(Pool { name: name.to_owned(), memory, config, free: Mutex::new(free) })
+    }
+
+    /// The tenant's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the pool was made to.
+    pub fn config(&self) -> &PoolConfig {
+        &self.config
+    }
+
+    /// Bytes in a buffer.
+    #[inline]
+    pub fn buffer_size(&self) -> u32 {
+        self.config.buffer_size.bytes()
+    }
+
+    /// Most bytes that a received packet may have.
+    #[inline]
+    pub fn room(&self) -> u32 {
+        self.buffer_size() - self.config.headroom
+    }
+
+    /// The memory behind the pool, to map it into a guest.
+    pub fn memory(&self) -> &MemoryFile {
+        &self.memory
+    }
+
+    /// Buffers that nobody owns.
+    pub fn available(&self) -> usize {
+        self.free_list().len()
+    }
+
+    /// Takes a buffer.
+    pub fn allocate(&self) -> Option<Packet> {
+        self.free_list().pop().map(|buffer| Packet::new(buffer, self.config.headroom))
+    }
+
+    /// Takes up to `wanted` buffers and appends them to `out`; returns how many there were.
+    pub fn allocate_batch(&self, wanted: usize, out: &mut Vec<Packet>) -> usize {
+        let mut free = self.free_list();
+        let first = free.len() - wanted.min(free.len());
+        let headroom = self.config.headroom;
+        let taken = free.len() - first;
+        out.extend(free.drain(first..).rev().map(|buffer| Packet::new(buffer, headroom)));
+        taken
+    }
+
+    /// Takes a buffer back.
+    ///
+    /// # Panics
+    /// When the packet is of another pool: a defect of the caller.
+    pub fn free(&self, packet: Packet) {
+        self.locate(&packet);
+        self.free_list().push(packet.buffer());
+    }
+
+    /// Takes many buffers back; cheaper than one by one.
+    ///
+    /// # Panics
+    /// When a packet is of another pool.
+    pub fn free_batch(&self, packets: impl IntoIterator<Item = Packet>) {
+        let mut free = self.free_list();
+        for packet in packets {
+            self.locate(&packet);
+            free.push(packet.buffer());
+        }
+    }
+
+    /// Host address of the packet's first byte, good for `packet.length()` bytes and for as long as the pool lives.
+    ///
+    /// # Panics
+    /// When the packet is of another pool.
+    #[inline]
+    pub fn data(&self, packet: &Packet) -> *mut u8 {
+        let start = self.locate(packet);
+        // SAFETY: `locate` made sure that the buffer lies in the mapping, and a packet's extent lies in its buffer.
+        unsafe { self.memory.base().as_ptr().add(start + packet.offset() as usize) }
+    }
+
+    /// Copies bytes of the packet, from its byte `at` on, into `out`; returns how many there were.
+    #[inline]
+    pub fn read(&self, packet: &Packet, at: usize, out: &mut [u8]) -> usize {
+        let count = (packet.length() as usize).saturating_sub(at).min(out.len());
+        // SAFETY: `at + count` is at most the packet's length, which lies in its buffer; `out` is ours and elsewhere.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                self.data(packet).wrapping_add(at).cast_const(),
+                out.as_mut_ptr(),
+                count,
+            )
+        };
+        count
+    }
+
+    /// The packet's bytes, copied.
+    pub fn to_vec(&self, packet: &Packet) -> Vec<u8> {
+        let mut bytes = vec![0; packet.length() as usize];
+        self.read(packet, 0, &mut bytes);
+        bytes
+    }
+
+    /// Makes `bytes` the packet's contents, from its offset on.
+    ///
+    /// # Errors
+    /// [`TooLong`], and the packet is unchanged.
+    #[inline]
+    pub fn write(&self, packet: &mut Packet, bytes: &[u8]) -> Result<(), TooLong> {
+        self.set_length(packet, bytes.len())?;
+        // SAFETY: the packet's extent, just checked, lies in its buffer; `bytes` cannot be in the pool, to which no
+        // reference is ever formed.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.data(packet), bytes.len()) };
+        Ok(())
+    }
+
+    /// Sets the packet's length, its bytes being what the buffer holds.
+    ///
+    /// # Errors
+    /// [`TooLong`], and the packet is unchanged.
+    #[inline]
+    pub fn set_length(&self, packet: &mut Packet, length: usize) -> Result<(), TooLong> {
+        let offset = packet.offset();
+        let fits = u32::try_from(length).is_ok_and(|l| packet.set_extent(offset, l, self.buffer_size()));
+        if fits { Ok(()) } else { Err(TooLong { length, room: (self.buffer_size() - offset) as usize }) }
+    }
+
+    /// Overwrites bytes inside the packet, from its byte `at` on.
+    ///
+    /// # Errors
+    /// [`TooLong`] when they reach beyond its end, and the packet is unchanged.
+    pub fn patch(&self, packet: &mut Packet, at: usize, bytes: &[u8]) -> Result<(), TooLong> {
+        let length = packet.length() as usize;
+        if at.checked_add(bytes.len()).is_none_or(|end| end > length) {
+            return Err(TooLong { length: bytes.len(), room: length.saturating_sub(at) });
+        }
+        // SAFETY: the range was just checked to lie in the packet, which lies in its buffer.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.data(packet).wrapping_add(at), bytes.len())
+        };
+        Ok(())
+    }
+
+    /// Copies a packet of another pool (another tenant's) into one of this pool, marks cleared.
+    ///
+    /// Returns `None` when no buffer is free.
+    ///
+    /// # Errors
+    /// [`TooLong`] when the packet does not fit into this pool's buffers.
+    pub fn copy_from(&self, other: &Pool, packet: &Packet) -> Result<Option<Packet>, TooLong> {
+        let length = packet.length() as usize;
+        if length > self.room() as usize {
+            return Err(TooLong { length, room: self.room() as usize });
+        }
+        let Some(mut copy) = self.allocate() else { return Ok(None) };
+        copy.edit(|record| *record = *packet.record());
+        copy.clear_marks();
+        self.set_length(&mut copy, length)?;
+        // SAFETY: both extents lie in their buffers; two pools are two mappings, and within one pool two packets own
+        // two buffers.
+        unsafe { std::ptr::copy_nonoverlapping(other.data(packet).cast_const(), self.data(&copy), length) };
+        Ok(Some(copy))
+    }
+
+    /// Where the packet's buffer begins in the memory file.
+    #[inline]
+    fn locate(&self, packet: &Packet) -> usize {
+        let start = packet.buffer().wrapping_sub(nf_abi::WINDOW_BASE) as usize;
+        assert!(
+            start + self.buffer_size() as usize <= self.memory.len()
+                && packet.offset() + packet.length() <= self.buffer_size(),
+            "a packet of another pool"
+        );
+        start
+    }
+
+    fn free_list(&self) -> MutexGuard<'_, Vec<u32>> {
+        // The list is valid between any two of its operations, so a panic elsewhere does not spoil it.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

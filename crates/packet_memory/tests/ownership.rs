@@ -1,0 +1,133 @@
+//! A model of owners: whatever is done, every buffer has one owner and its bytes are that owner's.
+
+use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig, PoolError};
+use proptest::prelude::*;
+
+fn pool(buffers: u32) -> Pool {
+    let config = PoolConfig { buffers, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
+    Pool::new("test", config).expect("a small pool")
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Allocate(u8),
+    AllocateBatch(u8),
+    Free(u8),
+    Copy(u8),
+    Extent(u8, u32, u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        any::<u8>().prop_map(Step::Allocate),
+        (0..20u8).prop_map(Step::AllocateBatch),
+        any::<u8>().prop_map(Step::Free),
+        any::<u8>().prop_map(Step::Copy),
+        (any::<u8>(), any::<u32>(), any::<u32>()).prop_map(|(n, o, l)| Step::Extent(n, o, l)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_buffer_has_one_owner(steps in prop::collection::vec(step(), 1..200)) {
+        let (here, there) = (pool(16), pool(4));
+        let (mut owned, mut copies): (Vec<(Packet, Vec<u8>)>, Vec<Packet>) = (vec![], vec![]);
+        for step in steps {
+            match step {
+                Step::Allocate(fill) => if let Some(mut packet) = here.allocate() {
+                    let bytes = vec![fill; usize::from(fill) + 1];
+                    here.write(&mut packet, &bytes).expect("fits");
+                    owned.push((packet, bytes));
+                } else {
+                    prop_assert_eq!(owned.len(), 16);
+                },
+                Step::AllocateBatch(count) => {
+                    let mut taken = vec![];
+                    let n = here.allocate_batch(usize::from(count), &mut taken);
+                    prop_assert_eq!(n, taken.len());
+                    prop_assert_eq!(n, usize::from(count).min(16 - owned.len()));
+                    owned.extend(taken.into_iter().map(|packet| (packet, vec![])));
+                }
+                Step::Free(which) => if !owned.is_empty() {
+                    let (packet, bytes) = owned.swap_remove(usize::from(which) % owned.len());
+                    prop_assert_eq!(here.to_vec(&packet), bytes);
+                    let buffer = packet.buffer();
+                    here.free(packet);
+                    // Last in, first out: the warm buffer comes back.
+                    let again = here.allocate().expect("just freed");
+                    prop_assert_eq!(again.buffer(), buffer);
+                    here.free(again);
+                },
+                Step::Copy(which) => if !owned.is_empty() {
+                    let n = usize::from(which) % owned.len();
+                    let (packet, bytes) = &mut owned[n];
+                    packet.edit(|record| record.mark = 7);
+                    match there.copy_from(&here, packet).expect("same buffer size") {
+                        Some(copy) => {
+                            prop_assert_eq!(&there.to_vec(&copy), bytes);
+                            prop_assert_eq!(copy.record().mark, 0, "marks do not cross tenants");
+                            copies.push(copy);
+                        }
+                        None => prop_assert_eq!(copies.len(), 4),
+                    }
+                },
+                Step::Extent(which, offset, length) => if !owned.is_empty() {
+                    let n = usize::from(which) % owned.len();
+                    let (packet, bytes) = &mut owned[n];
+                    let fits = u64::from(offset) + u64::from(length) <= 2048;
+                    let before = (packet.offset(), packet.length());
+                    prop_assert_eq!(packet.set_extent(offset, length, 2048), fits);
+                    if !fits {
+                        prop_assert_eq!((packet.offset(), packet.length()), before);
+                    }
+                    *bytes = here.to_vec(packet);
+                },
+            }
+            let mut buffers: Vec<_> = owned.iter().map(|(packet, _)| packet.buffer()).collect();
+            buffers.sort_unstable();
+            buffers.dedup();
+            prop_assert_eq!(buffers.len(), owned.len());
+            prop_assert_eq!(here.available() + owned.len(), 16);
+            prop_assert_eq!(there.available() + copies.len(), 4);
+        }
+        here.free_batch(owned.into_iter().map(|(packet, _)| packet));
+        there.free_batch(copies);
+        prop_assert_eq!(here.available(), 16);
+        prop_assert_eq!(there.available(), 4);
+    }
+}
+
+#[test]
+fn nothing_is_written_beyond_a_buffer() {
+    let pool = pool(2);
+    let (mut a, mut b) = (pool.allocate().expect("a"), pool.allocate().expect("b"));
+    pool.write(&mut b, &[0xbb; 1920]).expect("b fits");
+    let error = pool.write(&mut a, &[0xaa; 1921]).expect_err("one byte too many");
+    assert_eq!((error.length, error.room), (1921, 1920));
+    pool.write(&mut a, &[0xaa; 1920]).expect("exactly a buffer");
+    assert_eq!(pool.to_vec(&b), [0xbb; 1920]);
+    assert!(pool.patch(&mut a, 1919, &[1, 2]).is_err());
+    assert!(pool.patch(&mut a, usize::MAX, &[1, 2]).is_err());
+    pool.patch(&mut a, 1918, &[1, 2]).expect("the last two bytes");
+    pool.free_batch([a, b]);
+}
+
+#[test]
+fn impossible_pools_are_refused() {
+    for (buffers, headroom) in [(0, 128), (1 << 20, 128), (16, 1025)] {
+        let config = PoolConfig { buffers, headroom, ..PoolConfig::default() };
+        assert!(matches!(Pool::new("x", config), Err(PoolError::Impossible { .. })), "{config:?}");
+    }
+    assert_eq!(BufferSize::new(3000), None);
+    assert_eq!(BufferSize::new(1024), None);
+    assert_eq!(BufferSize::new(65536), Some(BufferSize::LARGEST));
+}
+
+#[test]
+#[should_panic(expected = "another pool")]
+fn a_packet_of_another_pool_is_noticed() {
+    let (small, large) = (pool(1), pool(64));
+    let mut all = vec![];
+    large.allocate_batch(64, &mut all);
+    small.free(all.pop().expect("sixty-four"));
+}

@@ -1,0 +1,63 @@
+//! What a port is: where packets enter and leave the host's functions.
+//!
+//! The life of a port:
+//! 1. It is opened by its driver's own constructor, with its own configuration.
+//! 2. [`Port::receive`] moves packets from outside into buffers of the pool; [`Port::transmit`] hands packets out.
+//!    Both do what can be done at once and never wait.
+//! 3. When there is nothing to do the worker sleeps on [`Port::wake`].
+//! 4. What a port depends on may vanish: it says so by [`Port::status`] and tries again in [`Port::maintain`].
+//! 5. [`Port::close`] gives back what its rings still hold.
+//!
+//! The simple ports live here, beside the trait; those that need a driver are crates of their own.
+//!
+//! Limits: a port is used by one worker at a time and belongs to one pool.
+
+mod counters;
+mod status;
+
+pub use counters::PortCounters;
+pub use status::{PortEvent, PortStatus, Wake};
+
+use clock::Nanos;
+use packet_memory::{Packet, Pool};
+
+/// A place where packets enter and leave.
+///
+/// Accounting is the port's duty, in its own [`PortCounters`]: each packet appended by `receive` is counted as received
+/// (or generated), each packet taken by `transmit` ends as delivered, as dropped for a reason, or is in
+/// [`Port::in_flight`] until its completion.
+pub trait Port: Send {
+    /// Moves up to `budget` packets from outside into buffers of `pool`, appended to `out` in order of arrival, with
+    /// timestamp, VLAN tag in place, and offload state. Never waits.
+    ///
+    /// A packet that cannot be taken (no free buffer, longer than a buffer) is counted as received and dropped.
+    fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>);
+
+    /// Hands all of `packets` out, in order, and leaves the vector empty. Never waits: what the outside cannot take
+    /// now is dropped and counted.
+    fn transmit(&mut self, pool: &Pool, now: Nanos, packets: &mut Vec<Packet>);
+
+    /// What the worker is to wait for when it has nothing else to do.
+    fn wake(&self) -> Wake<'_>;
+
+    /// How the port is.
+    fn status(&self) -> PortStatus;
+
+    /// Called about once in 100 ms, also while down: looks after what changes slowly (statistics of the kernel, an
+    /// interface that came back). Returns what happened since the last call, oldest first.
+    fn maintain(&mut self, now: Nanos) -> Vec<PortEvent>;
+
+    /// What was counted so far.
+    fn counters(&self) -> &PortCounters;
+
+    /// Packets in the port's own rings: handed in, not completed.
+    fn in_flight(&self) -> u64 {
+        0
+    }
+
+    /// Ends the port: completes or gives back (counted) what its rings hold, flushes files.
+    ///
+    /// # Errors
+    /// What could not be written, in words for the operator.
+    fn close(&mut self, pool: &Pool) -> Result<(), String>;
+}

@@ -1,0 +1,35 @@
+//! How a port is, and what it waits for.
+
+use clock::Nanos;
+use std::os::fd::BorrowedFd;
+
+/// How a port is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortStatus {
+    /// Packets pass.
+    Up,
+    /// Packets do not pass; the reason in words. The port tries again by itself.
+    Down(String),
+    /// A source that has no more packets to give; it still transmits.
+    Finished,
+}
+
+/// Something that happened to a port, in words for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortEvent {
+    /// It went down.
+    WentDown(String),
+    /// It came back.
+    CameUp(String),
+    /// Something worth telling that changes no state: a corrupt record in a capture, say.
+    Notice(String),
+}
+
+/// What a sleeping worker waits for on behalf of a port. Empty when the port can only be written to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wake<'a> {
+    /// Becomes readable when there is something to receive.
+    pub readable: Option<BorrowedFd<'a>>,
+    /// The time at which there will be something to receive.
+    pub at: Option<Nanos>,
+}
