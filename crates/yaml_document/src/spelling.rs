@@ -1,0 +1,75 @@
+//! Names in messages: what was found, what is allowed, what was probably meant.
+
+/// Longest text that a message repeats, in characters.
+const MAX_SHOWN: usize = 64;
+
+/// Most names that a message lists.
+const MAX_LISTED: usize = 32;
+
+/// Most names that are compared with a misspelt one.
+const MAX_COMPARED: usize = 4096;
+
+/// A user's text as a message may repeat it: on one line, and not longer than a line.
+pub fn shown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len().min(4 * MAX_SHOWN));
+    for (n, c) in text.chars().enumerate() {
+        if n == MAX_SHOWN {
+            out.push_str("...");
+            break;
+        }
+        // Text that runs from right to left could hide the rest of the line.
+        if c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// The name that `found` is probably a misspelling of: at most a third of its characters are changed, left out, added
+/// or swapped with their neighbour. Letters' case counts for nothing.
+pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let length = found.chars().count();
+    if length == 0 || length > MAX_SHOWN {
+        return None;
+    }
+    let bound = (length / 3).max(1);
+    let found = found.to_lowercase();
+    let near = |name: &'a str| {
+        let candidate = name.chars().count();
+        // Two letters of which one is wrong are nobody's misspelling.
+        if candidate.abs_diff(length) > bound {
+            return None;
+        }
+        let distance = strsim::damerau_levenshtein(&found, &name.to_lowercase());
+        (distance <= bound && distance < candidate.min(length)).then_some((distance, name))
+    };
+    names.into_iter().take(MAX_COMPARED).filter_map(near).min_by_key(|(d, _)| *d).map(|(_, name)| name)
+}
+
+/// Names for a message: `a, b, c`.
+pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names = names.into_iter();
+    let mut out = String::new();
+    for name in names.by_ref().take(MAX_LISTED) {
+        if !out.is_empty() {
+            out.push_str(", ");
+        }
+        out.push_str(&shown(name));
+    }
+    match names.count() {
+        0 if out.is_empty() => "none".to_owned(),
+        0 => out,
+        more => format!("{out} and {more} more"),
+    }
+}
+
+/// The end of a message about a wrong name: `; allowed: a, b; did you mean `a`?`
+pub fn choices<'a>(found: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    let allowed = listed(names.clone());
+    match nearest(found, names) {
+        Some(name) => format!("; allowed: {allowed}; did you mean `{}`?", shown(name)),
+        None => format!("; allowed: {allowed}"),
+    }
+}
