@@ -95,6 +95,15 @@ impl AddAssign for Cycles {
     }
 }
 
+/// One instant in both units, so that whoever needs either does not read the counter again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// The counter.
+    pub cycles: Cycles,
+    /// The time since the Unix epoch.
+    pub nanos: Nanos,
+}
+
 /// Turns cycles into nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -137,6 +146,13 @@ impl Clock {
     pub fn cycles(&self, span: Nanos) -> Cycles {
         let cycles = (u128::from(span.0) << 32) / u128::from(self.scale.max(1));
         Cycles(u64::try_from(cycles).unwrap_or(u64::MAX))
+    }
+
+    /// Now, in both units.
+    #[inline]
+    pub fn moment(&self) -> Moment {
+        let cycles = Cycles::now();
+        Moment { cycles, nanos: self.nanos(cycles) }
     }
 
     /// Now.

@@ -16,7 +16,7 @@ mod slots;
 pub use fault::GuestFault;
 pub use slots::{SlotConfig, SlotRefusal, SlotTable};
 
-use clock::Nanos;
+use clock::{Moment, Nanos};
 use packet_memory::Packet;
 
 /// A line that a function logged.
@@ -36,13 +36,13 @@ pub trait Guest: Send {
     ///
     /// # Errors
     /// [`GuestFault`]; the packets' contents are then unknown and the guest is finished.
-    fn process(&mut self, packets: &mut [Packet], now: Nanos) -> Result<(), GuestFault>;
+    fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<(), GuestFault>;
 
     /// Shows packets that stay their owner's. Whatever the function decides is ignored.
     ///
     /// # Errors
     /// [`GuestFault`]; the guest is finished, the packets are as they were (an observer's window is read-only).
-    fn observe(&mut self, packets: &[Packet], ingress: u16, now: Nanos) -> Result<(), GuestFault>;
+    fn observe(&mut self, packets: &[Packet], ingress: u16, now: Moment) -> Result<(), GuestFault>;
 
     /// The deadline that the function set.
     fn deadline(&self) -> Option<Nanos>;
@@ -51,7 +51,7 @@ pub trait Guest: Send {
     ///
     /// # Errors
     /// [`GuestFault`].
-    fn timer(&mut self, now: Nanos) -> Result<(), GuestFault>;
+    fn timer(&mut self, now: Moment) -> Result<(), GuestFault>;
 
     /// Packets that the function gave up or made during the last call, each with its verdict in the record. The
     /// engine empties it after every call.
@@ -76,7 +76,7 @@ pub trait Guest: Send {
     ///
     /// # Errors
     /// [`GuestFault`].
-    fn report(&mut self, now: Nanos) -> Result<Option<String>, GuestFault>;
+    fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault>;
 
     /// The function's own state, entries as in `nf_abi::stream::STATE`; `None` when it offers none.
     ///

@@ -1,1 +1,38 @@
-//! stub
+//! Network functions as WebAssembly sandboxes: the only crate that knows Wasmtime.
+//!
+//! The life of an instance:
+//! 1. A [`Sandbox`] is made once for a process: the engine's configuration, the six host calls, the shells.
+//! 2. [`Sandbox::compile`] turns a checked module into a [`Program`], bounded, and off the worker;
+//!    [`CompileCache`] keeps the result for the next start.
+//! 3. [`WasmGuest::new`] takes a shell (reserved address space with the tenant's packet window mapped), puts the
+//!    program into it, and calls `sf_init`.
+//! 4. [`guest::Guest::process`] writes records into private memory, calls, and reads four fields of each back.
+//! 5. A call that takes longer than it may is stopped by the worker's [watchdog](crate::watchdog).
+//! 6. Dropping the instance clears its shell and puts it back for the next one of the same key.
+//!
+//! Memory of a guest, 4 GiB and a guard behind it reserved, so that no access needs a bounds check:
+//!
+//! ```text
+//! 0            private size     2 GiB           2 GiB + pool        4 GiB + 32 MiB
+//! | private RW | nothing        | window R / RW | nothing            |
+//! ```
+//!
+//! Limits: x86-64 Linux. The 47-bit address space ends at about 32,000 instances, `vm.max_map_count` at a third of
+//! its value.
+
+mod compile_cache;
+mod crash_report;
+mod guest_memory;
+mod host_calls;
+mod instance;
+mod program;
+mod sandbox;
+mod shell;
+pub mod watchdog;
+
+pub use compile_cache::{CacheError, CompileCache};
+pub use crash_report::install_crash_report;
+pub use instance::{InstanceError, InstanceSettings, WasmGuest};
+pub use program::{CompileError, Program, ProgramFacts};
+pub use sandbox::{Sandbox, SandboxError};
+pub use shell::{Access, ShellCounts};

@@ -1,0 +1,120 @@
+//! Compiled code kept from one start to the next, in a directory that nobody else can write to.
+
+use crate::sandbox::{Artifact, Sandbox};
+use sha2::{Digest, Sha256};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Largest artifact that is read back.
+const LARGEST: u64 = 512 << 20;
+
+/// Why a directory cannot be the cache.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// It cannot be made or looked at.
+    #[error("compile cache {path}: {source}")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Others could put code there.
+    #[error(
+        "compile cache {path}: owned by user {owner} with mode {mode:o}; allowed: owned by user {user}, mode 700"
+    )]
+    NotPrivate {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+        /// This process's user.
+        user: u32,
+    },
+}
+
+/// A private directory of compiled code.
+///
+/// An entry is named by the module's digest and by a digest of everything that the code depends on: the compiler's
+/// version and settings and the processor's features. It begins with the digest of the rest and is written by
+/// rename, so that half an entry is never seen.
+#[derive(Clone, Debug)]
+pub struct CompileCache {
+    directory: PathBuf,
+    user: u32,
+}
+
+impl CompileCache {
+    /// Opens the directory, making it (0700) when it is not there.
+    ///
+    /// # Errors
+    /// [`CacheError`]; a directory that others may write to is refused.
+    pub fn open(directory: &Path) -> Result<CompileCache, CacheError> {
+        let failed = |source| CacheError::Directory { path: directory.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        let found = fs::symlink_metadata(directory).map_err(failed)?;
+        let user = effective_user().map_err(failed)?;
+        if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
+            return Err(CacheError::NotPrivate {
+                path: directory.to_owned(),
+                owner: found.uid(),
+                mode: found.mode() & 0o7777,
+                user,
+            });
+        }
+        Ok(CompileCache { directory: directory.to_owned(), user })
+    }
+
+    /// The entry of a module, when there is one and it is unharmed.
+    pub(crate) fn load(&self, sandbox: &Sandbox, wasm: &[u8]) -> Option<Artifact> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(self.path(sandbox, wasm))
+            .ok()?;
+        let found = file.metadata().ok()?;
+        let private = found.is_file() && found.uid() == self.user && found.mode() & 0o077 == 0;
+        if !private || found.len() > LARGEST {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(found.len()).ok()?);
+        file.take(LARGEST).read_to_end(&mut bytes).ok()?;
+        let (digest, code) = bytes.split_at_checked(32)?;
+        (Sha256::digest(code).as_slice() == digest).then(|| Artifact(code.to_vec()))
+    }
+
+    /// Keeps an entry.
+    pub(crate) fn store(&self, sandbox: &Sandbox, wasm: &[u8], artifact: &Artifact) -> io::Result<()> {
+        let path = self.path(sandbox, wasm);
+        let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
+        let written = self.write(&unfinished, artifact).and_then(|()| fs::rename(&unfinished, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&unfinished);
+        }
+        written
+    }
+
+    fn write(&self, path: &Path, artifact: &Artifact) -> io::Result<()> {
+        let _ = fs::remove_file(path);
+        let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(Sha256::digest(&artifact.0).as_slice())?;
+        file.write_all(&artifact.0)?;
+        file.sync_all()
+    }
+
+    fn path(&self, sandbox: &Sandbox, wasm: &[u8]) -> PathBuf {
+        let mut surroundings = DefaultHasher::new();
+        sandbox.engine.precompile_compatibility_hash().hash(&mut surroundings);
+        let module: String = Sha256::digest(wasm).iter().map(|byte| format!("{byte:02x}")).collect();
+        self.directory.join(format!("{module}-{:016x}.code", surroundings.finish()))
+    }
+}
+
+fn effective_user() -> io::Result<u32> {
+    Ok(fs::metadata("/proc/self")?.uid())
+}

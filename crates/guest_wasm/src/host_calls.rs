@@ -1,0 +1,163 @@
+//! The six functions that the host offers to guests. This file and `nf_abi::imports` are all of that surface.
+//!
+//! Each checks every argument against the guest's current state, touches private memory through the checked range
+//! alone, and answers with a number; none can trap, block, or take time beyond what it copies.
+
+use crate::instance::GuestState;
+use guest::LogLine;
+use nf_abi::{IMPORT_MODULE, MAX_SLOTS, Verdict, error, imports, stream};
+use wasmtime::{Caller, Linker};
+
+/// Longest log line; the rest is cut off.
+const LONGEST_LINE: usize = 1024;
+/// Most log lines between two collections.
+const MOST_LINES: usize = 64;
+/// Longest report, and longest exported state.
+const LONGEST_OUTPUT: usize = 256 << 20;
+const LONGEST_REPORT: usize = 4 << 20;
+
+pub(crate) fn define(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+    linker.func_wrap(IMPORT_MODULE, imports::READ, read)?;
+    linker.func_wrap(IMPORT_MODULE, imports::WRITE, write)?;
+    linker.func_wrap(IMPORT_MODULE, imports::COUNTER_ADD, counter_add)?;
+    linker.func_wrap(IMPORT_MODULE, imports::PACKET_NEW, packet_new)?;
+    linker.func_wrap(IMPORT_MODULE, imports::PACKET_EMIT, packet_emit)?;
+    linker.func_wrap(IMPORT_MODULE, imports::TIMER_SET, timer_set)?;
+    Ok(())
+}
+
+/// The guest's private memory and the host's state, side by side. No memory while the module is being instantiated.
+fn parts<'a>(caller: &'a mut Caller<'_, GuestState>) -> (&'a mut [u8], &'a mut GuestState) {
+    match caller.data().memory {
+        Some(memory) => memory.data_and_store_mut(caller),
+        None => (&mut [], caller.data_mut()),
+    }
+}
+
+fn range(memory: &mut [u8], address: u32, length: u32) -> Option<&mut [u8]> {
+    let start = address as usize;
+    memory.get_mut(start..start.checked_add(length as usize)?)
+}
+
+fn read(mut caller: Caller<'_, GuestState>, which: u32, offset: u32, address: u32, capacity: u32) -> i32 {
+    let (memory, state) = parts(&mut caller);
+    let source: &[u8] = match which {
+        stream::CONFIG => &state.config,
+        stream::STATE => match &state.import {
+            Some(bytes) => bytes,
+            None => return error::STREAM,
+        },
+        _ => return error::STREAM,
+    };
+    let Some(target) = range(memory, address, capacity) else { return error::RANGE };
+    let rest = source.get(offset as usize..).unwrap_or_default();
+    let count = rest.len().min(target.len());
+    target[..count].copy_from_slice(&rest[..count]);
+    i32::try_from(source.len()).unwrap_or(error::LIMIT)
+}
+
+fn write(mut caller: Caller<'_, GuestState>, which: u32, address: u32, length: u32) -> i32 {
+    let (memory, state) = parts(&mut caller);
+    let Some(bytes) = range(memory, address, length) else { return error::RANGE };
+    match which {
+        stream::STATE => append(&mut state.export, bytes, LONGEST_OUTPUT),
+        stream::REPORT => append(&mut state.report, bytes, LONGEST_REPORT),
+        stream::LOG_ERROR..=stream::LOG_DEBUG => {
+            if state.log.len() >= MOST_LINES {
+                state.lines_lost += 1;
+                return error::LIMIT;
+            }
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_LINE)]);
+            let text = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+            state.log.push(LogLine { severity: which, text });
+            0
+        }
+        _ => error::STREAM,
+    }
+}
+
+fn append(output: &mut Option<Vec<u8>>, bytes: &[u8], longest: usize) -> i32 {
+    match output {
+        None => error::STREAM,
+        Some(output) if output.len() + bytes.len() > longest => error::LIMIT,
+        Some(output) => {
+            output.extend_from_slice(bytes);
+            0
+        }
+    }
+}
+
+fn counter_add(mut caller: Caller<'_, GuestState>, index: u32, amount: u64) -> i32 {
+    match caller.data_mut().counters.get_mut(index as usize) {
+        Some(counter) => {
+            *counter = counter.wrapping_add(amount);
+            0
+        }
+        None => error::COUNTER,
+    }
+}
+
+fn packet_new(mut caller: Caller<'_, GuestState>, slot: u32, address: u32, length: u32) -> u32 {
+    let (memory, state) = parts(&mut caller);
+    let Some(slot) = checked_slot(slot) else { return 0 };
+    let Some(bytes) = range(memory, address, length).filter(|bytes| !bytes.is_empty()) else { return 0 };
+    if state.kept() >= state.quota || state.slots.check(slot).is_err() {
+        return 0;
+    }
+    let Some(mut packet) = state.pool.allocate() else { return 0 };
+    let now = state.now;
+    packet.edit(|record| record.timestamp = now.0);
+    if state.pool.write(&mut packet, bytes).is_err() {
+        state.pool.free(packet);
+        return 0;
+    }
+    let first = packet.buffer() + packet.offset();
+    match state.slots.keep(slot, packet, now) {
+        Ok(()) => {
+            state.generated += 1;
+            first
+        }
+        Err((packet, _)) => {
+            state.pool.free(packet);
+            0
+        }
+    }
+}
+
+fn packet_emit(
+    mut caller: Caller<'_, GuestState>,
+    slot: u32,
+    verdict: u32,
+    offset: u32,
+    length: u32,
+    mark: u64,
+) -> i32 {
+    let state = caller.data_mut();
+    let Some(slot) = checked_slot(slot) else { return error::SLOT };
+    if !state.facts.allows(verdict)
+        || matches!(Verdict::decode(verdict), Some(Verdict::Hold(_) | Verdict::None))
+    {
+        return error::VERDICT;
+    }
+    if offset != u32::MAX && !state.facts.allows_extent(offset, length, state.pool.buffer_size()) {
+        return error::RANGE;
+    }
+    let Some(mut packet) = state.slots.take(slot) else { return error::SLOT };
+    if offset != u32::MAX && !packet.set_extent(offset, length, state.pool.buffer_size()) {
+        packet.edit(|record| record.verdict = guest::BAD_VERDICT);
+        state.emitted.push(packet);
+        return error::RANGE;
+    }
+    packet.edit(|record| (record.verdict, record.mark) = (verdict, mark));
+    state.emitted.push(packet);
+    0
+}
+
+fn timer_set(mut caller: Caller<'_, GuestState>, deadline: u64) -> i32 {
+    caller.data_mut().deadline = (deadline != 0).then_some(clock::Nanos(deadline));
+    0
+}
+
+fn checked_slot(slot: u32) -> Option<u16> {
+    if slot < MAX_SLOTS { u16::try_from(slot).ok() } else { None }
+}

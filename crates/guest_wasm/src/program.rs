@@ -1,0 +1,101 @@
+// UNSAFETY: compiled code is loaded here; it comes from this process's own compiler or from its private cache.
+#![allow(unsafe_code)]
+//! A compiled image, ready to be instantiated.
+
+use crate::instance::GuestState;
+use crate::sandbox::{Artifact, Sandbox};
+use crate::shell::Access;
+use nf_abi::Verdict;
+use std::sync::Arc;
+use wasmtime::{InstancePre, Module};
+
+/// What the host must know of an image beside its code; from the manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramFacts {
+    /// The function's name.
+    pub name: String,
+    /// What its instances may do with packets.
+    pub access: Access,
+    /// Most bytes of private memory.
+    pub memory_limit: u64,
+    /// How many interfaces an instance has.
+    pub interfaces: u16,
+    /// How many drop reasons of its own it has.
+    pub drop_reasons: u16,
+    /// How many counters it has.
+    pub counters: u16,
+}
+
+impl ProgramFacts {
+    /// Whether a guest of this program may give this verdict: it decodes, and what it names exists.
+    #[inline]
+    pub(crate) fn allows(&self, verdict: u32) -> bool {
+        match Verdict::decode(verdict) {
+            Some(Verdict::Interface(k)) => k < self.interfaces,
+            Some(Verdict::Drop(reason)) => reason < self.drop_reasons.max(1),
+            Some(_) => true,
+            None => false,
+        }
+    }
+
+    /// Whether a guest of this program may move a packet's beginning and end to there.
+    pub(crate) fn allows_extent(&self, offset: u32, length: u32, buffer_size: u32) -> bool {
+        self.access == Access::Write
+            && length > 0
+            && u64::from(offset) + u64::from(length) <= u64::from(buffer_size)
+    }
+}
+
+/// Why a module did not become a program.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// The compiler refused it.
+    #[error("the module cannot be compiled: {0}")]
+    Refused(String),
+    /// The code could not be loaded.
+    #[error("the compiled code cannot be loaded: {0}")]
+    Load(String),
+    /// The module asks for what the host does not offer.
+    #[error("the module does not fit this host: {0}")]
+    Link(String),
+    /// The compiling process failed or took too long.
+    #[error("compiling failed: {0}")]
+    Process(String),
+}
+
+/// Compiled code of an image.
+pub struct Program {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) instance_pre: InstancePre<GuestState>,
+    facts: ProgramFacts,
+}
+
+impl Program {
+    pub(crate) fn from_artifact(
+        sandbox: &Sandbox,
+        artifact: &Artifact,
+        facts: ProgramFacts,
+    ) -> Result<Arc<Program>, CompileError> {
+        // SAFETY: an `Artifact` is what `precompile` of this process or of a process it started returned, or what
+        // the cache verified to be unchanged since (private directory, owner, digest). Wasmtime checks by itself
+        // that its version, settings and processor features are the same.
+        let module = unsafe { Module::deserialize(&sandbox.engine, &artifact.0) }
+            .map_err(|error| CompileError::Load(format!("{error:#}")))?;
+        let instance_pre = sandbox
+            .linker
+            .instantiate_pre(&module)
+            .map_err(|error| CompileError::Link(format!("{error:#}")))?;
+        Ok(Arc::new(Program { sandbox: sandbox.clone(), instance_pre, facts }))
+    }
+
+    /// What the manifest says.
+    pub fn facts(&self) -> &ProgramFacts {
+        &self.facts
+    }
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}

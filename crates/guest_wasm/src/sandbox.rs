@@ -1,0 +1,151 @@
+//! The engine's configuration: which instructions a guest may use, and how its memory lies.
+
+use crate::compile_cache::CompileCache;
+use crate::guest_memory::ShellMemoryCreator;
+use crate::host_calls;
+use crate::instance::GuestState;
+use crate::program::{CompileError, Program, ProgramFacts};
+use crate::shell::{Access, GUARD, RESERVATION, ShellCounts, Shells};
+use packet_memory::Pool;
+use std::sync::Arc;
+use wasmtime::{Config, Engine, Linker, OptLevel, WasmFeatures};
+
+/// Most bytes of the native stack that a guest's calls may take.
+const GUEST_STACK: usize = 256 << 10;
+
+/// Why there is no sandbox.
+#[derive(Debug, thiserror::Error)]
+#[error("the WebAssembly engine cannot be configured on this processor: {0}")]
+pub struct SandboxError(String);
+
+/// What all guests of a process share: the compiler, the host calls, the shells. Cheap to clone.
+#[derive(Clone)]
+pub struct Sandbox {
+    pub(crate) engine: Engine,
+    pub(crate) linker: Arc<Linker<GuestState>>,
+    pub(crate) shells: Arc<Shells>,
+}
+
+impl Sandbox {
+    /// Configures the engine. The first call in a process also installs the handlers by which guests' faults are
+    /// told from the host's.
+    ///
+    /// # Errors
+    /// [`SandboxError`] when the processor lacks what compiled code needs.
+    pub fn new() -> Result<Sandbox, SandboxError> {
+        let shells = Arc::new(Shells::default());
+        let failed = |error: wasmtime::Error| SandboxError(format!("{error:#}"));
+        let engine = Engine::new(&configuration(shells.clone())).map_err(failed)?;
+        let mut linker = Linker::new(&engine);
+        host_calls::define(&mut linker).map_err(failed)?;
+        Ok(Sandbox { engine, linker: Arc::new(linker), shells })
+    }
+
+    /// Compiles a module here and now. The module must have been checked by the image loader: this takes time and
+    /// memory in proportion to its size, which the loader bounds.
+    ///
+    /// # Errors
+    /// [`CompileError`].
+    pub fn compile(&self, wasm: &[u8], facts: ProgramFacts) -> Result<Arc<Program>, CompileError> {
+        Program::from_artifact(self, &self.precompile(wasm)?, facts)
+    }
+
+    /// The machine code for a module, to be kept in a [`CompileCache`] or handed over by a compiling process.
+    ///
+    /// # Errors
+    /// [`CompileError::Refused`] when the module is invalid or uses what is switched off.
+    pub fn precompile(&self, wasm: &[u8]) -> Result<Artifact, CompileError> {
+        let bytes = self
+            .engine
+            .precompile_module(wasm)
+            .map_err(|error| CompileError::Refused(format!("{error:#}")))?;
+        Ok(Artifact(bytes))
+    }
+
+    /// Takes the program from the cache, else compiles it and stores it there.
+    ///
+    /// # Errors
+    /// [`CompileError`]; what is wrong with the cache alone is no error, the cache is then passed by.
+    pub fn compile_cached(
+        &self,
+        cache: &CompileCache,
+        wasm: &[u8],
+        facts: ProgramFacts,
+        compile: impl FnOnce(&Sandbox, &[u8]) -> Result<Artifact, CompileError>,
+    ) -> Result<Arc<Program>, CompileError> {
+        if let Some(artifact) = cache.load(self, wasm) {
+            if let Ok(program) = Program::from_artifact(self, &artifact, facts.clone()) {
+                return Ok(program);
+            }
+        }
+        let artifact = compile(self, wasm)?;
+        let program = Program::from_artifact(self, &artifact, facts)?;
+        // A cache that cannot be written costs time at the next start and nothing else.
+        let _ = cache.store(self, wasm, &artifact);
+        Ok(program)
+    }
+
+    /// Makes shells for a pool in advance, so that the first instances need not wait for them.
+    ///
+    /// # Errors
+    /// The kernel's refusal, with what it usually means.
+    pub fn prepare_shells(&self, pool: &Arc<Pool>, access: Access, count: usize) -> std::io::Result<()> {
+        self.shells.prepare(pool, access, count)
+    }
+
+    /// Gives up the spare shells of a pool, so that its memory can go.
+    pub fn forget_pool(&self, pool: &Arc<Pool>) {
+        self.shells.forget(pool);
+    }
+
+    /// How many shells wait for use.
+    pub fn shell_counts(&self) -> ShellCounts {
+        self.shells.counts()
+    }
+}
+
+impl std::fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sandbox").field("shells", &self.shells.counts()).finish_non_exhaustive()
+    }
+}
+
+/// Machine code made by this process's own compiler, or by a process that it started. Nothing else can make one.
+pub struct Artifact(pub(crate) Vec<u8>);
+
+impl Artifact {
+    /// The bytes, to be handed to the process that asked for them.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn configuration(shells: Arc<Shells>) -> Config {
+    let mut config = Config::new();
+    // What a guest may use. Bulk memory is off although toolchains emit it: inside the engine it is a call into host
+    // code, where a fault in a read-only window would be the host's. Image build lowers it to loops.
+    config
+        .wasm_bulk_memory(false)
+        .wasm_features(WasmFeatures::REFERENCE_TYPES, false)
+        .wasm_simd(true)
+        .wasm_multi_value(true)
+        .wasm_relaxed_simd(false)
+        .wasm_multi_memory(false)
+        .wasm_memory64(false)
+        .wasm_tail_call(false)
+        .wasm_extended_const(false);
+    // How its memory lies: reserved in full, so that compiled code needs no bounds checks.
+    config
+        .with_host_memory(Arc::new(ShellMemoryCreator(shells)))
+        .memory_reservation(RESERVATION as u64)
+        .memory_guard_size(GUARD as u64)
+        .memory_may_move(false)
+        .guard_before_linear_memory(false)
+        .memory_init_cow(false)
+        .signals_based_traps(true);
+    // How it is stopped.
+    config.epoch_interruption(true).max_wasm_stack(GUEST_STACK);
+    // How it is compiled. Address maps and unwind tables would serve backtraces, which nobody asks for.
+    config.cranelift_opt_level(OptLevel::Speed).wasm_backtrace_max_frames(None).native_unwind_info(false);
+    config
+}

@@ -1,0 +1,294 @@
+// UNSAFETY: address space is reserved, protected, mapped and cleared here, through the kernel's interface.
+#![allow(unsafe_code)]
+//! Shells: reserved address space with a packet window in it, made ready before anyone needs it and used again.
+//!
+//! A shell belongs to a key (pool, protection of the window). It goes back only to its own key, cleared, with its
+//! private part shrunk to nothing beyond what is resident and zero, so nothing of a former life can be seen.
+
+use nf_abi::WINDOW_BASE;
+use packet_memory::Pool;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that a guest can name with a 32-bit address.
+pub(crate) const RESERVATION: usize = 4 << 30;
+/// Bytes behind them that no mapping ever covers: largest constant offset that needs no check of its own.
+pub(crate) const GUARD: usize = 32 << 20;
+/// Shells start at multiples of this, so that the window can use huge pages.
+const ALIGNMENT: usize = 2 << 20;
+/// Ordinary page.
+const PAGE: usize = 4 << 10;
+/// Private memory up to here is cleared page by page where it is resident; beyond, it is given back.
+const CLEARED_IN_PLACE: usize = 256 << 10;
+/// Most shells that wait for use, for each key.
+const MOST_SPARE: usize = 64;
+/// Private memory from this size on asks for huge pages.
+const HUGE_FROM: usize = 4 << 20;
+
+/// What a guest may do with the packets that it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Read them.
+    Read,
+    /// Read and write them.
+    Write,
+}
+
+impl Access {
+    fn protection(self) -> libc::c_int {
+        match self {
+            Access::Read => libc::PROT_READ,
+            Access::Write => libc::PROT_READ | libc::PROT_WRITE,
+        }
+    }
+}
+
+/// Reserved address space, mapped and ready.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    base: usize,
+    /// Bytes from the base on that can be read and written.
+    private: usize,
+    /// Keeps the window's memory alive.
+    pool: Arc<Pool>,
+    access: Access,
+}
+
+impl Shell {
+    fn reserve(pool: &Arc<Pool>, access: Access) -> io::Result<Shell> {
+        let length = RESERVATION + GUARD;
+        // SAFETY: a new inaccessible mapping at an address of the kernel's choice; then its misaligned ends, which
+        // nobody knows of yet, are given back.
+        let base = unsafe {
+            let start = map(std::ptr::null_mut(), length + ALIGNMENT, libc::PROT_NONE, RESERVE, -1)?;
+            let base = start.next_multiple_of(ALIGNMENT);
+            if base > start {
+                libc::munmap(start as *mut _, base - start);
+            }
+            let end = start + length + ALIGNMENT;
+            if end > base + length {
+                libc::munmap((base + length) as *mut _, end - (base + length));
+            }
+            base
+        };
+        let shell = Shell { base, private: 0, pool: pool.clone(), access };
+        let memory = pool.memory();
+        // SAFETY: the range lies inside the reservation: a pool is at most 1 GiB and the window begins at 2 GiB.
+        unsafe {
+            map(
+                (base + WINDOW_BASE as usize) as *mut _,
+                memory.len(),
+                access.protection(),
+                libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE,
+                memory.as_fd().as_raw_fd(),
+            )?;
+        }
+        Ok(shell)
+    }
+
+    /// Host address of guest address zero.
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base as *mut u8
+    }
+
+    /// Makes `[0, bytes)` readable and writable.
+    pub(crate) fn make_private(&mut self, bytes: usize) -> io::Result<()> {
+        let bytes = bytes.next_multiple_of(PAGE);
+        if bytes <= self.private {
+            return Ok(());
+        }
+        if bytes > WINDOW_BASE as usize {
+            return Err(io::Error::other("private memory ends where the window begins"));
+        }
+        let (start, length) = (self.base + self.private, bytes - self.private);
+        // SAFETY: inside the reservation and below the window, as just checked.
+        unsafe {
+            if libc::mprotect(start as *mut _, length, libc::PROT_READ | libc::PROT_WRITE) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            if bytes >= HUGE_FROM {
+                // Large tables are walked at random; on ordinary pages every step would also miss the TLB. Advice
+                // only: a refusal changes nothing but the speed.
+                libc::madvise(self.base as *mut _, bytes, libc::MADV_HUGEPAGE);
+            }
+        }
+        self.private = bytes;
+        Ok(())
+    }
+
+    /// Zeroes the private part and makes all of it inaccessible but `keep` bytes.
+    fn clear(&mut self, keep: usize) -> io::Result<()> {
+        let keep = keep.next_multiple_of(PAGE).min(self.private).min(CLEARED_IN_PLACE);
+        if self.private > keep {
+            let (start, length) = ((self.base + keep) as *mut libc::c_void, self.private - keep);
+            // SAFETY: inside the private part, which nobody uses any more.
+            unsafe {
+                if libc::madvise(start, length, libc::MADV_DONTNEED) != 0
+                    || libc::mprotect(start, length, libc::PROT_NONE) != 0
+                {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+            self.private = keep;
+        }
+        let mut resident = [0u8; CLEARED_IN_PLACE / PAGE];
+        // SAFETY: the range is mapped and the vector has one byte for each of its pages.
+        unsafe {
+            if keep > 0 && libc::mincore(self.base as *mut _, keep, resident.as_mut_ptr()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            for (page, _) in resident.iter().take(keep / PAGE).enumerate().filter(|(_, r)| **r & 1 != 0) {
+                std::ptr::write_bytes(self.base().add(page * PAGE), 0, PAGE);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // SAFETY: the reservation made in `reserve`, given back once.
+        unsafe { libc::munmap(self.base as *mut _, RESERVATION + GUARD) };
+    }
+}
+
+const RESERVE: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+
+/// # Safety
+/// As for mmap(2): with MAP_FIXED the range must belong to the caller.
+unsafe fn map(
+    at: *mut libc::c_void,
+    length: usize,
+    protection: libc::c_int,
+    flags: libc::c_int,
+    fd: libc::c_int,
+) -> io::Result<usize> {
+    // SAFETY: the caller's promise.
+    let address = unsafe { libc::mmap(at, length, protection, flags, fd, 0) };
+    if address == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(address as usize) }
+}
+
+/// The shells that wait for use, by key.
+#[derive(Debug, Default)]
+pub(crate) struct Shells {
+    spare: Mutex<HashMap<Key, Vec<Shell>>>,
+}
+
+/// Address of the pool and protection. The address stays valid for as long as a shell of the key exists, because
+/// the shell keeps its pool.
+type Key = (usize, Access);
+
+/// How many shells wait for use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShellCounts {
+    /// Cleared and ready.
+    pub spare: usize,
+}
+
+fn key(pool: &Arc<Pool>, access: Access) -> Key {
+    (Arc::as_ptr(pool) as usize, access)
+}
+
+impl Shells {
+    /// A shell with this window, from the spare ones or new.
+    pub(crate) fn take(&self, pool: &Arc<Pool>, access: Access) -> io::Result<Shell> {
+        let spare = self.lock().get_mut(&key(pool, access)).and_then(Vec::pop);
+        match spare {
+            Some(shell) => Ok(shell),
+            None => Shell::reserve(pool, access).map_err(explain),
+        }
+    }
+
+    /// Takes a shell back, cleared; `keep` is the private size that most users of the key want.
+    pub(crate) fn put_back(&self, mut shell: Shell, keep: usize) {
+        if shell.clear(keep).is_err() {
+            return; // Unmapped by its drop: what could not be cleared is never shown to anyone.
+        }
+        let mut spare = self.lock();
+        let list = spare.entry(key(&shell.pool, shell.access)).or_default();
+        if list.len() < MOST_SPARE {
+            list.push(shell);
+        }
+    }
+
+    /// Makes shells in advance.
+    pub(crate) fn prepare(&self, pool: &Arc<Pool>, access: Access, count: usize) -> io::Result<()> {
+        for _ in 0..count.min(MOST_SPARE) {
+            let shell = Shell::reserve(pool, access).map_err(explain)?;
+            self.put_back(shell, 0);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn counts(&self) -> ShellCounts {
+        ShellCounts { spare: self.lock().values().map(Vec::len).sum() }
+    }
+
+    /// Gives up the shells of a pool that is going away.
+    pub(crate) fn forget(&self, pool: &Arc<Pool>) {
+        let mut spare = self.lock();
+        for access in [Access::Read, Access::Write] {
+            spare.remove(&key(pool, access));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Vec<Shell>>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says what a refusal of the kernel usually means here.
+fn explain(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ENOMEM) => io::Error::new(
+            error.kind(),
+            "no address space or no mapping left for another instance (each needs 4 GiB of address space and three \
+             mappings; `sysctl vm.max_map_count` shows the limit on mappings, `sysctl -w vm.max_map_count=262144` \
+             raises it)",
+        ),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet_memory::{PageKind, PoolConfig};
+
+    fn pool() -> Arc<Pool> {
+        let config = PoolConfig { buffers: 16, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
+        Arc::new(Pool::new("shells", config).expect("a small pool"))
+    }
+
+    #[test]
+    fn a_used_shell_comes_back_clean_and_only_to_its_key() {
+        let (shells, here, there) = (Shells::default(), pool(), pool());
+        let mut shell = shells.take(&here, Access::Read).expect("address space");
+        shell.make_private(300 << 10).expect("private");
+        let base = shell.base();
+        // SAFETY: just made private.
+        unsafe { std::ptr::write_bytes(base, 0xa5, 300 << 10) };
+        shells.put_back(shell, 128 << 10);
+        assert_eq!(shells.counts().spare, 1);
+
+        let other = shells.take(&there, Access::Read).expect("address space");
+        assert_ne!(other.base(), base, "never to another tenant");
+        let other = shells.take(&here, Access::Write).expect("address space");
+        assert_ne!(other.base(), base, "never with another protection");
+        let mut again = shells.take(&here, Access::Read).expect("the spare one");
+        assert_eq!(again.base(), base);
+        assert_eq!(again.private, 128 << 10, "what the former user had beyond is inaccessible");
+        again.make_private(300 << 10).expect("private");
+        // SAFETY: just made private.
+        let bytes = unsafe { std::slice::from_raw_parts(again.base(), 300 << 10) };
+        assert!(bytes.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn private_memory_ends_at_the_window() {
+        let mut shell = Shells::default().take(&pool(), Access::Read).expect("address space");
+        assert!(shell.make_private(WINDOW_BASE as usize + 1).is_err());
+    }
+}
