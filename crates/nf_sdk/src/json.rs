@@ -1,0 +1,135 @@
+//! Writes JSON (RFC 8259) into a string, without the formatting machinery.
+
+use alloc::string::String;
+
+/// A JSON writer. Commas are placed by it; that objects and arrays are closed is up to the caller.
+pub struct Json<'a> {
+    out: &'a mut String,
+    first: bool,
+}
+
+impl<'a> Json<'a> {
+    /// Appends to `out`.
+    pub fn new(out: &'a mut String) -> Json<'a> {
+        Json { out, first: true }
+    }
+
+    fn separate(&mut self) {
+        if !self.first {
+            self.out.push(',');
+        }
+        self.first = false;
+    }
+
+    /// Begins an object: `{`.
+    pub fn object(&mut self) -> &mut Self {
+        self.separate();
+        self.out.push('{');
+        self.first = true;
+        self
+    }
+
+    /// Ends an object: `}`.
+    pub fn end_object(&mut self) -> &mut Self {
+        self.out.push('}');
+        self.first = false;
+        self
+    }
+
+    /// Begins an array: `[`.
+    pub fn array(&mut self) -> &mut Self {
+        self.separate();
+        self.out.push('[');
+        self.first = true;
+        self
+    }
+
+    /// Ends an array: `]`.
+    pub fn end_array(&mut self) -> &mut Self {
+        self.out.push(']');
+        self.first = false;
+        self
+    }
+
+    /// A member's name; its value is what is written next.
+    pub fn key(&mut self, name: &str) -> &mut Self {
+        self.separate();
+        self.quote(name);
+        self.out.push(':');
+        self.first = true;
+        self
+    }
+
+    /// A number.
+    pub fn number(&mut self, number: u64) -> &mut Self {
+        self.separate();
+        push_decimal(self.out, number);
+        self
+    }
+
+    /// A string.
+    pub fn text(&mut self, text: &str) -> &mut Self {
+        self.separate();
+        self.quote(text);
+        self
+    }
+
+    /// True or false.
+    pub fn boolean(&mut self, value: bool) -> &mut Self {
+        self.separate();
+        self.out.push_str(if value { "true" } else { "false" });
+        self
+    }
+
+    /// Name and number in one.
+    pub fn member(&mut self, name: &str, number: u64) -> &mut Self {
+        self.key(name).number(number)
+    }
+
+    fn quote(&mut self, text: &str) {
+        self.out.push('"');
+        for character in text.chars() {
+            match character {
+                '"' => self.out.push_str("\\\""),
+                '\\' => self.out.push_str("\\\\"),
+                '\0'..='\x1f' => {
+                    const HEX: &[u8; 16] = b"0123456789abcdef";
+                    let code = character as usize;
+                    self.out.push_str("\\u00");
+                    self.out.push(char::from(HEX[code >> 4]));
+                    self.out.push(char::from(HEX[code & 15]));
+                }
+                _ => self.out.push(character),
+            }
+        }
+        self.out.push('"');
+    }
+}
+
+fn push_decimal(out: &mut String, mut number: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_and_escapes() {
+        let mut out = String::new();
+        let mut json = Json::new(&mut out);
+        json.object().member("a", 0).key("b").array().number(u64::MAX).text("x\"\\\n").end_array();
+        json.key("c").object().end_object().key("d").boolean(true).end_object();
+        assert_eq!(out, r#"{"a":0,"b":[18446744073709551615,"x\"\\\u000a"],"c":{},"d":true}"#);
+    }
+}

@@ -1,0 +1,109 @@
+//! A host that remembers everything, in this process.
+
+use crate::{Nanos, Verdict};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use nf_abi::{error, stream};
+
+/// A packet that the function gave up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emitted {
+    /// Its slot.
+    pub slot: u16,
+    /// Where it goes.
+    pub verdict: Verdict,
+    /// New extent, offset and length, when the function gave one.
+    pub extent: Option<(u32, u32)>,
+    /// The tenant's mark.
+    pub mark: u64,
+    /// The bytes of a packet of the function's own; `None` for a held one, whose bytes its caller keeps.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// What the function asked of its host.
+#[derive(Debug, Default)]
+pub struct Backend {
+    counters: Vec<u64>,
+    pub(crate) log: Vec<(u32, String)>,
+    own: BTreeMap<u16, Vec<u8>>,
+    pub(crate) emitted: Vec<Emitted>,
+    deadline: u64,
+    pub(crate) config: Vec<u8>,
+    pub(crate) state_in: Vec<u8>,
+    pub(crate) state_out: Vec<u8>,
+}
+
+impl Backend {
+    /// A counter, by its place in the manifest; 0 when it was never added to.
+    pub fn counter(&self, index: u32) -> u64 {
+        self.counters.get(index as usize).copied().unwrap_or(0)
+    }
+
+    /// Lines logged: the stream's number (`nf_abi::stream`) and the text.
+    pub fn log(&self) -> &[(u32, String)] {
+        &self.log
+    }
+
+    /// Packets that the function gave up, in order.
+    pub fn emitted(&self) -> &[Emitted] {
+        &self.emitted
+    }
+
+    /// The deadline that is set.
+    pub fn deadline(&self) -> Option<Nanos> {
+        (self.deadline != 0).then_some(Nanos(self.deadline))
+    }
+
+    pub(crate) fn read(&mut self, stream: u32, offset: u32, room: &mut [u8]) -> i32 {
+        let whole = match stream {
+            stream::CONFIG => &self.config,
+            stream::STATE => &self.state_in,
+            _ => return error::STREAM,
+        };
+        let rest = whole.get(offset as usize..).unwrap_or(&[]);
+        let count = rest.len().min(room.len());
+        room[..count].copy_from_slice(&rest[..count]);
+        i32::try_from(whole.len()).unwrap_or(error::LIMIT)
+    }
+
+    pub(crate) fn write(&mut self, stream: u32, bytes: &[u8]) -> i32 {
+        match stream {
+            stream::STATE => self.state_out.extend_from_slice(bytes),
+            stream::LOG_ERROR..=stream::LOG_DEBUG => {
+                self.log.push((stream, String::from_utf8_lossy(bytes).into_owned()));
+            }
+            _ => return error::STREAM,
+        }
+        0
+    }
+
+    #[inline]
+    pub(crate) fn counter_add(&mut self, index: u32, amount: u64) {
+        let index = index as usize;
+        if index >= self.counters.len() {
+            self.counters.resize(index + 1, 0);
+        }
+        self.counters[index] = self.counters[index].wrapping_add(amount);
+    }
+
+    pub(crate) fn packet_new(&mut self, slot: u16, bytes: &[u8]) -> i32 {
+        self.own.insert(slot, bytes.to_vec());
+        1
+    }
+
+    pub(crate) fn packet_emit(&mut self, slot: u16, wire: u32, offset: i32, length: u32, mark: u64) -> i32 {
+        let Some(verdict) = Verdict::decode(wire) else { return error::VERDICT };
+        if matches!(verdict, Verdict::None | Verdict::Hold(_)) {
+            return error::VERDICT;
+        }
+        let extent = u32::try_from(offset).ok().map(|offset| (offset, length));
+        let bytes = self.own.remove(&slot);
+        self.emitted.push(Emitted { slot, verdict, extent, mark, bytes });
+        0
+    }
+
+    pub(crate) fn timer_set(&mut self, deadline: u64) {
+        self.deadline = deadline;
+    }
+}

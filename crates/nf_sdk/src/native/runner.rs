@@ -1,0 +1,256 @@
+//! Calls a function with batches, as the engine does, without a sandbox.
+// UNSAFETY: packet bytes are reached by address, as in the sandbox. `run` keeps the addresses right itself; `process`
+// takes its caller's word.
+#![allow(unsafe_code)]
+
+use crate::batch::Batch;
+use crate::entry;
+use crate::host::Host;
+use crate::native::MemoryHost;
+use crate::state::{StateReader, StateWriter};
+use crate::window::Window;
+use crate::{Error, MAX_BATCH, Nanos, NetworkFunction, PacketRecord, Verdict};
+use alloc::string::String;
+use alloc::vec::Vec;
+use nf_abi::WINDOW_BASE;
+
+/// Room in front of a test packet, in bytes.
+const HEADROOM: usize = 128;
+
+/// A packet as a test gives it.
+#[derive(Clone, Debug, Default)]
+pub struct TestPacket {
+    /// From the Ethernet header on.
+    pub bytes: Vec<u8>,
+    /// What the host says about it; extent and buffer are filled in.
+    pub record: PacketRecord,
+}
+
+impl TestPacket {
+    /// A packet that came in by this interface.
+    pub fn new(bytes: Vec<u8>, ingress: u16) -> TestPacket {
+        TestPacket { bytes, record: PacketRecord { ingress, ..PacketRecord::default() } }
+    }
+}
+
+/// What became of a test packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The verdict; `None` when it is no verdict's wire form.
+    pub verdict: Option<Verdict>,
+    /// Its bytes afterwards; `None` when the function gave back an extent outside the buffer.
+    pub bytes: Option<Vec<u8>>,
+    /// Its mark afterwards.
+    pub mark: u64,
+}
+
+/// A function, running natively.
+pub struct Runner<F> {
+    function: F,
+    host: Host,
+}
+
+impl<F: NetworkFunction> Runner<F> {
+    /// Makes the function from its configuration in CBOR.
+    ///
+    /// # Errors
+    /// What [`NetworkFunction::new`] answers.
+    pub fn new(config: &[u8]) -> Result<Runner<F>, Error> {
+        let mut host = Host::in_memory();
+        host.backend_mut().config = config.to_vec();
+        Ok(Runner { function: entry::make(&mut host)?, host })
+    }
+
+    /// Shows the function one batch, as `sf_process` does.
+    ///
+    /// # Panics
+    /// With more than [`MAX_BATCH`] records.
+    ///
+    /// # Safety
+    /// `window` is where guest address [`nf_abi::WINDOW_BASE`] lies; every record's extent, `length` bytes from `offset`
+    /// bytes behind `buffer`, lies in memory that is readable (writable, when the function writes), that nobody else uses during
+    /// the call, and that no other record's extent overlaps.
+    #[inline(always)]
+    pub unsafe fn process(&mut self, window: *mut u8, records: &mut [PacketRecord], now: Nanos) {
+        assert!(records.len() <= MAX_BATCH, "{} records", records.len());
+        self.function.process(&mut Batch::new(records, Window::at(window), &mut self.host), now);
+    }
+
+    /// Shows the function packets, [`MAX_BATCH`] at a time.
+    pub fn run(&mut self, packets: &[TestPacket], now: Nanos) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(packets.len());
+        for batch in packets.chunks(MAX_BATCH) {
+            self.run_batch(batch, now, &mut outcomes);
+        }
+        outcomes
+    }
+
+    fn run_batch(&mut self, packets: &[TestPacket], now: Nanos, outcomes: &mut Vec<Outcome>) {
+        let mut window = Vec::new();
+        let mut records = Vec::with_capacity(packets.len());
+        let mut ends = Vec::with_capacity(packets.len());
+        for packet in packets {
+            let buffer = window.len();
+            window.resize(buffer + HEADROOM, 0);
+            window.extend_from_slice(&packet.bytes);
+            ends.push(window.len());
+            records.push(PacketRecord {
+                verdict: 0,
+                offset: HEADROOM as u32,
+                length: packet.bytes.len() as u32,
+                buffer: WINDOW_BASE + buffer as u32,
+                ..packet.record
+            });
+        }
+        // SAFETY: the extents are those of disjoint parts of `window`, which is written by nobody else meanwhile.
+        unsafe { self.process(window.as_mut_ptr(), &mut records, now) };
+        for (record, end) in records.iter().zip(ends) {
+            let start = (record.buffer - WINDOW_BASE) as usize + record.offset as usize;
+            let bytes = start.checked_add(record.length as usize).filter(|last| *last <= end);
+            outcomes.push(Outcome {
+                verdict: Verdict::decode(record.verdict),
+                bytes: bytes.and_then(|last| window.get(start..last)).map(<[u8]>::to_vec),
+                mark: record.mark,
+            });
+        }
+    }
+
+    /// Runs the function's timer.
+    pub fn timer(&mut self, now: Nanos) {
+        self.host.timer_cancel();
+        self.function.timer(&mut self.host, now);
+    }
+
+    /// The function's report, one JSON value.
+    pub fn report(&self, now: Nanos) -> Option<String> {
+        let mut out = String::new();
+        self.function.report(&mut out, now).then_some(out)
+    }
+
+    /// The function's tables as a stream of entries.
+    pub fn export_state(&mut self) -> Option<Vec<u8>> {
+        self.host.backend_mut().state_out.clear();
+        let mut out = StateWriter::new(&mut self.host);
+        let offered = self.function.export_state(&mut out);
+        let complete = out.finish();
+        (offered && complete).then(|| core::mem::take(&mut self.host.backend_mut().state_out))
+    }
+
+    /// Hands it the tables of another instance.
+    pub fn import_state(&mut self, state: &[u8]) -> bool {
+        self.host.backend_mut().state_in = state.to_vec();
+        let mut entries = StateReader::new(&mut self.host);
+        let taken = self.function.import_state(&mut entries);
+        self.host.backend_mut().state_in.clear();
+        taken
+    }
+
+    /// What the function asked of its host.
+    pub fn host(&self) -> &MemoryHost {
+        self.host.backend()
+    }
+
+    /// The function itself.
+    pub fn function(&self) -> &F {
+        &self.function
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    /// Keeps every second packet until the timer, answers with one of its own, and carries a table.
+    struct Keeper {
+        held: Vec<crate::Slot>,
+        table: Vec<(Vec<u8>, Vec<u8>)>,
+    }
+
+    impl NetworkFunction for Keeper {
+        fn new(_: &Config) -> Result<Self, Error> {
+            Ok(Keeper { held: vec![], table: vec![] })
+        }
+
+        fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
+            let count = batch.len();
+            let (packets, host) = batch.split();
+            assert_eq!(packets.len(), count);
+            for (index, mut packet) in packets.enumerate() {
+                if index % 2 == 0 {
+                    let slot = host.slot().expect("few are held");
+                    packet.hold(&slot);
+                    self.held.push(slot);
+                } else {
+                    assert!(packet.adjust_head(-4) && packet.adjust_head(5));
+                    let shorter = packet.len() - 1;
+                    assert!(packet.trim(shorter) && !packet.trim(shorter + 1) && !packet.adjust_head(-500));
+                    packet.bytes_mut()[0] = 7;
+                    packet.set_mark(9);
+                    packet.verdict(Verdict::Service(3));
+                }
+            }
+            host.timer_set(now.saturating_add(Nanos(5)));
+        }
+
+        fn timer(&mut self, host: &mut Host, _: Nanos) {
+            for slot in self.held.drain(..) {
+                host.emit(slot, Verdict::Interface(1), 1).expect("held");
+            }
+            let own = host.packet_new(b"own").expect("a slot");
+            assert_eq!(host.emit(own, Verdict::Hold(1), 0), Err(crate::HostRefusal::Verdict));
+        }
+
+        fn export_state(&self, out: &mut StateWriter<'_>) -> bool {
+            self.table.iter().all(|(key, value)| out.entry(key, value))
+        }
+
+        fn import_state(&mut self, entries: &mut StateReader<'_>) -> bool {
+            while let Some((key, value)) = entries.next() {
+                self.table.push((key.to_vec(), value.to_vec()));
+            }
+            !entries.is_broken()
+        }
+    }
+
+    #[test]
+    fn packets_are_held_changed_and_made() {
+        let mut runner = Runner::<Keeper>::new(&[]).expect("no configuration");
+        let out = runner
+            .run(&[TestPacket::new(vec![1, 2, 3, 4], 0), TestPacket::new(vec![1, 2, 3, 4], 0)], Nanos(1));
+        assert_eq!(out[0].verdict, Some(Verdict::Hold(0)));
+        assert_eq!(out[1], Outcome { verdict: Some(Verdict::Service(3)), bytes: Some(vec![7, 3]), mark: 9 });
+        assert_eq!(runner.host().deadline(), Some(Nanos(6)));
+        runner.timer(Nanos(6));
+        assert_eq!(runner.host().deadline(), None);
+        let emitted = runner.host().emitted();
+        assert_eq!((emitted.len(), emitted[0].slot, emitted[0].verdict), (1, 0, Verdict::Interface(1)));
+        // The slot is free again.
+        let out = runner.run(&[TestPacket::new(vec![1], 0)], Nanos(7));
+        assert_eq!(out[0].verdict, Some(Verdict::Hold(0)));
+    }
+
+    proptest! {
+        #[test]
+        fn state_travels(sizes in prop::collection::vec((0usize..40, 0usize..9000), 0..40), cut in 1usize..50) {
+            let mut from = Runner::<Keeper>::new(&[]).expect("no configuration");
+            from.function.table = sizes.iter().map(|(k, v)| (vec![1; *k], vec![2; *v])).collect();
+            let state = from.export_state().expect("offered");
+            let mut to = Runner::<Keeper>::new(&[]).expect("no configuration");
+            prop_assert!(to.import_state(&state));
+            prop_assert_eq!(&to.function.table, &from.function.table);
+            // Cut short anywhere but between entries, it is refused.
+            if let Some((key, value)) = sizes.last() && cut < 8 + key + value {
+                prop_assert!(!to.import_state(&state[..state.len() - cut]));
+            }
+        }
+
+        #[test]
+        fn any_state_is_refused_or_taken(state in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut to = Runner::<Keeper>::new(&[]).expect("no configuration");
+            to.import_state(&state);
+        }
+    }
+}

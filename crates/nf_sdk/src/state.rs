@@ -1,0 +1,123 @@
+//! Tables on their way from one instance to another, entry by entry: `u32 key length, u32 value length, key, value`.
+
+use crate::host::Host;
+use alloc::vec::Vec;
+use nf_abi::stream;
+
+/// How much is gathered before the host is called.
+const CHUNK: usize = 32 * 1024;
+
+/// Writes entries.
+pub struct StateWriter<'a> {
+    host: &'a mut Host,
+    buffer: Vec<u8>,
+    refused: bool,
+}
+
+impl<'a> StateWriter<'a> {
+    pub(crate) fn new(host: &'a mut Host) -> StateWriter<'a> {
+        StateWriter { host, buffer: Vec::new(), refused: false }
+    }
+
+    /// Writes one entry; false when the host takes no more, and then the export has failed.
+    pub fn entry(&mut self, key: &[u8], value: &[u8]) -> bool {
+        if self.refused {
+            return false;
+        }
+        self.buffer.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        self.buffer.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        self.buffer.extend_from_slice(key);
+        self.buffer.extend_from_slice(value);
+        if self.buffer.len() >= CHUNK {
+            self.flush();
+        }
+        !self.refused
+    }
+
+    fn flush(&mut self) {
+        if !self.buffer.is_empty() {
+            self.refused |= self.host.write(stream::STATE, &self.buffer).is_err();
+            self.buffer.clear();
+        }
+    }
+
+    /// Hands over what is left; true when the host took everything.
+    pub(crate) fn finish(mut self) -> bool {
+        self.flush();
+        !self.refused
+    }
+}
+
+/// Reads entries.
+pub struct StateReader<'a> {
+    host: &'a mut Host,
+    buffer: Vec<u8>,
+    /// Bytes of `buffer` that are used up.
+    used: usize,
+    /// Bytes of the stream that were read.
+    offset: u32,
+    broken: bool,
+}
+
+impl<'a> StateReader<'a> {
+    pub(crate) fn new(host: &'a mut Host) -> StateReader<'a> {
+        StateReader { host, buffer: Vec::new(), used: 0, offset: 0, broken: false }
+    }
+
+    /// The next entry, key and value; `None` at the end, and where the stream is cut short or malformed
+    /// ([`StateReader::is_broken`]).
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Option<(&[u8], &[u8])> {
+        if self.broken || !self.fill(8) {
+            self.broken |= self.left() != 0;
+            return None;
+        }
+        let length = |at: usize| {
+            let bytes = self.buffer.get(self.used + at..self.used + at + 4)?;
+            bytes.try_into().ok().map(u32::from_le_bytes)
+        };
+        let (key, value) = (length(0)? as usize, length(4)? as usize);
+        let whole = key.checked_add(value).and_then(|sum| sum.checked_add(8));
+        let Some(whole) = whole.filter(|whole| self.fill(*whole)) else {
+            self.broken = true;
+            return None;
+        };
+        let start = self.used + 8;
+        self.used += whole;
+        self.buffer.get(start..self.used).map(|entry| entry.split_at(key))
+    }
+
+    /// The stream ended in the middle of an entry.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    fn left(&self) -> usize {
+        self.buffer.len() - self.used
+    }
+
+    /// Makes `need` unused bytes ready, if the stream has them.
+    fn fill(&mut self, need: usize) -> bool {
+        if self.left() >= need {
+            return true;
+        }
+        let whole = self.host.stream_length(stream::STATE);
+        let rest = whole.saturating_sub(self.offset) as usize;
+        // A length that the stream cannot keep is found out before memory is taken for it.
+        if need - self.left() > rest {
+            return false;
+        }
+        self.buffer.drain(..self.used);
+        self.used = 0;
+        let take = rest.min(CHUNK.max(need - self.buffer.len()));
+        let start = self.buffer.len();
+        self.buffer.resize(start + take, 0);
+        match self.buffer.get_mut(start..).map(|room| self.host.read(stream::STATE, self.offset, room)) {
+            Some(Ok(_)) => {
+                self.offset += take as u32;
+                true
+            }
+            _ => false,
+        }
+    }
+}
