@@ -122,6 +122,15 @@ impl Builder<'_> {
             return Ok(());
         }
         let quoted = style != ScalarStyle::Plain;
+        let position = match self.frames.last() {
+            // A value that is left out has no place of its own: the parser names what comes next.
+            Some(Frame { content: Content::Map { key: Some(key), .. }, .. })
+                if text.is_empty() && !quoted =>
+            {
+                key.position
+            }
+            _ => position,
+        };
         let value = match text.as_str() {
             "" | "~" | "null" | "Null" | "NULL" if !quoted => NodeValue::Null,
             _ => NodeValue::Scalar { text, quoted },

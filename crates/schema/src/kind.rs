@@ -1,0 +1,219 @@
+//! What a schema is made of, and its words for what is allowed.
+
+use crate::{Value, literal};
+use yaml_document::spelling;
+
+/// The keys that a map may have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schema {
+    pub(crate) keys: Vec<SchemaKey>,
+}
+
+/// One key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaKey {
+    /// Its name.
+    pub name: String,
+    /// What its value may be.
+    pub kind: Kind,
+    /// What happens when it is left out.
+    pub presence: Presence,
+    /// The unit of a number, for people: `flows`.
+    pub unit: Option<String>,
+    /// What it is for, in a sentence; may be empty.
+    pub help: String,
+}
+
+/// What happens when a key is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// That is a fault.
+    Required,
+    /// The value has no such key.
+    Optional,
+    /// The value gets this.
+    Default(Value),
+}
+
+/// What a value may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// True or false.
+    Boolean,
+    /// A number, bounds included.
+    Integer {
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
+    },
+    /// Text.
+    Text {
+        /// Fewest characters.
+        min_length: u64,
+        /// Most characters.
+        max_length: u64,
+    },
+    /// One of some names.
+    Enum {
+        /// The names.
+        values: Vec<String>,
+    },
+    /// A time span in nanoseconds, bounds included.
+    Duration {
+        /// Shortest.
+        min: u64,
+        /// Longest.
+        max: u64,
+    },
+    /// A size in bytes, bounds included.
+    Size {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// So much in a second, bounds included.
+    Rate {
+        /// Of what.
+        of: RateOf,
+        /// Lowest.
+        min: u64,
+        /// Highest.
+        max: u64,
+    },
+    /// An Ethernet address.
+    Mac,
+    /// An IP address.
+    Address {
+        /// Of which family.
+        family: Family,
+    },
+    /// An IP prefix.
+    Prefix {
+        /// Of which family.
+        family: Family,
+    },
+    /// A transport port, or a range of them.
+    PortRange,
+    /// Values of one kind.
+    List {
+        /// The kind.
+        items: Box<Kind>,
+        /// Fewest.
+        min: u64,
+        /// Most.
+        max: u64,
+    },
+    /// Values by key.
+    Map(Schema),
+}
+
+/// What a rate counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateOf {
+    /// Packets: `1.5Mpps`.
+    Packets,
+    /// Bits: `10Gbps`.
+    Bits,
+}
+
+/// Which version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Version 4.
+    Ipv4,
+    /// Version 6.
+    Ipv6,
+    /// Both.
+    Any,
+}
+
+impl Schema {
+    /// The keys in order.
+    pub fn keys(&self) -> &[SchemaKey] {
+        &self.keys
+    }
+
+    /// One key.
+    pub fn key(&self, name: &str) -> Option<&SchemaKey> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+}
+
+impl Kind {
+    /// What is allowed, in the words of a message: "an integer from 1 to 10".
+    pub fn allowed(&self) -> String {
+        match self {
+            Kind::Boolean => "true or false".to_owned(),
+            Kind::Integer { min, max } => {
+                format!("an integer{}", range((*min, i64::MIN), (*max, i64::MAX), |n| n.to_string()))
+            }
+            Kind::Text { min_length: 0, max_length } => format!("text of at most {max_length} characters"),
+            Kind::Text { min_length, max_length } => {
+                format!("text of {min_length} to {max_length} characters")
+            }
+            Kind::Enum { values } => {
+                format!("one of {}", spelling::listed(values.iter().map(String::as_str)))
+            }
+            Kind::Duration { min, max } => {
+                let bounds =
+                    range((*min, 0), (*max, u64::MAX), |n| literal::with_unit(*n, literal::DURATION));
+                format!("a duration{bounds}, such as `10s` (units: ns, us, ms, s, m, h, d)")
+            }
+            Kind::Size { min, max } => {
+                let bounds = range((*min, 0), (*max, u64::MAX), |n| literal::with_unit(*n, literal::SIZE));
+                format!("a size{bounds}, such as `64KiB` (units: B, KiB, MiB, GiB)")
+            }
+            Kind::Rate { of, min, max } => {
+                let units = of.units();
+                let bounds = range((*min, 0), (*max, i64::MAX as u64), |n| literal::with_unit(*n, units));
+                let (example, units) = match of {
+                    RateOf::Packets => ("1.5Mpps", "pps, kpps, Mpps, Gpps"),
+                    RateOf::Bits => ("10Gbps", "bps, kbps, Mbps, Gbps"),
+                };
+                format!("a rate{bounds}, such as `{example}` (units: {units})")
+            }
+            Kind::Mac => "a MAC address such as `02:00:00:00:00:01`".to_owned(),
+            Kind::Address { family: Family::Ipv4 } => "an IPv4 address such as `192.0.2.1`".to_owned(),
+            Kind::Address { family: Family::Ipv6 } => "an IPv6 address such as `2001:db8::1`".to_owned(),
+            Kind::Address { family: Family::Any } => {
+                "an IP address such as `192.0.2.1` or `2001:db8::1`".to_owned()
+            }
+            Kind::Prefix { family: Family::Ipv4 } => "an IPv4 prefix such as `192.0.2.0/24`".to_owned(),
+            Kind::Prefix { family: Family::Ipv6 } => "an IPv6 prefix such as `2001:db8::/32`".to_owned(),
+            Kind::Prefix { family: Family::Any } => {
+                "an IP prefix such as `192.0.2.0/24` or `2001:db8::/32`".to_owned()
+            }
+            Kind::PortRange => "a port such as `80` or a range such as `1000-2000`".to_owned(),
+            Kind::List { min: 0, max, .. } => format!("a list of at most {max} items"),
+            Kind::List { min, max, .. } if min == max => format!("a list of {min} items"),
+            Kind::List { min, max, .. } => format!("a list of {min} to {max} items"),
+            Kind::Map(schema) => {
+                format!(
+                    "a map of these keys: {}",
+                    spelling::listed(schema.keys.iter().map(|k| k.name.as_str()))
+                )
+            }
+        }
+    }
+}
+
+impl RateOf {
+    pub(crate) fn units(self) -> &'static [literal::Unit] {
+        match self {
+            RateOf::Packets => literal::PACKET_RATE,
+            RateOf::Bits => literal::BIT_RATE,
+        }
+    }
+}
+
+/// Bounds in words; the second of each pair is the bound that needs no word.
+fn range<T: PartialEq>(min: (T, T), max: (T, T), show: impl Fn(&T) -> String) -> String {
+    match (min.0 == min.1, max.0 == max.1) {
+        (true, true) => String::new(),
+        (true, false) => format!(" of at most {}", show(&max.0)),
+        (false, true) => format!(" of at least {}", show(&min.0)),
+        (false, false) => format!(" from {} to {}", show(&min.0), show(&max.0)),
+    }
+}
