@@ -1,0 +1,38 @@
+//! Completes a partial checksum, for sockets that cannot ask the kernel to.
+
+use packet_memory::{Packet, Pool};
+
+/// Sums 16-bit words as in RFC 1071; `bytes` begins at an even place of the whole.
+fn sum(bytes: &[u8]) -> u64 {
+    let words = bytes.chunks_exact(2);
+    let last = words.remainder().first().map_or(0, |&odd| u64::from(odd) << 8);
+    words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>() + last
+}
+
+/// Computes the checksum over everything from `csum_start` on, pseudo-header's share in the field already, and stores
+/// it. False when the fields name no place in the packet.
+pub(crate) fn complete(pool: &Pool, packet: &mut Packet) -> bool {
+    let (start, offset) = (usize::from(packet.record().csum_start), usize::from(packet.record().csum_offset));
+    if start + offset + 2 > packet.length() as usize {
+        return false;
+    }
+    let mut chunk = [0; 2048];
+    let (mut total, mut at) = (0u64, start);
+    loop {
+        let count = pool.read(packet, at, &mut chunk);
+        if count == 0 {
+            break;
+        }
+        total += sum(&chunk[..count]);
+        at += count;
+    }
+    while total > 0xffff {
+        total = (total & 0xffff) + (total >> 16);
+    }
+    // A computed zero is sent as all ones: zero means "no checksum" in UDP (RFC 768) and the same in one's complement.
+    let checksum = match !(total as u16) {
+        0 => 0xffff,
+        other => other,
+    };
+    pool.patch(packet, start + offset, &checksum.to_be_bytes()).is_ok()
+}

@@ -1,0 +1,38 @@
+//! Settings of a port, and their schema.
+
+use clock::Nanos;
+
+/// The schema of the settings, in the language of configuration schemas.
+pub const SCHEMA: &str = include_str!("settings.yaml");
+
+/// What a port is opened with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Name of the interface, in the network namespace of the process.
+    pub interface: String,
+    /// Longest time that a frame waits in a block that is not full; whole milliseconds, rounded up.
+    pub retire: Nanos,
+    /// Bytes of the receive ring, rounded down to whole blocks, at least two.
+    pub ring: u64,
+    /// Bytes that may wait for transmission inside the kernel; `None`: 4 MiB, or what the kernel allows.
+    pub transmit_buffer: Option<u64>,
+    /// Whether frames for other hosts are received.
+    pub promiscuous: bool,
+    /// Whether checksum and segmentation state are carried; without it the interface must not merge frames or leave
+    /// checksums out.
+    pub offload: bool,
+}
+
+impl Settings {
+    /// Default settings on an interface.
+    pub fn new(interface: &str) -> Settings {
+        Settings {
+            interface: interface.to_owned(),
+            retire: Nanos::from_millis(1),
+            ring: 8 << 20,
+            transmit_buffer: None,
+            promiscuous: true,
+            offload: true,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The virtio-net header that packet sockets put before a frame (Virtio 1.2, section 5.1.6; `linux/virtio_net.h`).
+
+use nf_abi::{PacketRecord, offload};
+
+/// Checksum and segmentation state of a frame, as the kernel says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VnetHeader {
+    /// See [`offload::NEEDS_CHECKSUM`] and [`offload::CHECKSUM_VALID`].
+    pub flags: u8,
+    /// See [`offload::GSO_NONE`] and the others.
+    pub gso_type: u8,
+    /// Bytes of headers, a hint; 0 lets the kernel find out.
+    pub header_length: u16,
+    /// Payload bytes per segment.
+    pub gso_size: u16,
+    /// Where checksumming starts, from the frame's first byte.
+    pub csum_start: u16,
+    /// Where the checksum is stored, from `csum_start`.
+    pub csum_offset: u16,
+}
+
+impl VnetHeader {
+    /// Bytes of the header in front of a frame: the kernel's default, without `num_buffers`.
+    pub const LENGTH: usize = 10;
+
+    /// Reads the header. Packet sockets speak the legacy byte order, the processor's own.
+    pub fn from_bytes(bytes: &[u8; Self::LENGTH]) -> VnetHeader {
+        let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+        VnetHeader {
+            flags: bytes[0],
+            gso_type: bytes[1],
+            header_length: half(2),
+            gso_size: half(4),
+            csum_start: half(6),
+            csum_offset: half(8),
+        }
+    }
+
+    /// The header's bytes.
+    pub fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = [0; Self::LENGTH];
+        bytes[0] = self.flags;
+        bytes[1] = self.gso_type;
+        let halves = [self.header_length, self.gso_size, self.csum_start, self.csum_offset];
+        for (place, half) in bytes[2..].chunks_exact_mut(2).zip(halves) {
+            place.copy_from_slice(&half.to_ne_bytes());
+        }
+        bytes
+    }
+
+    /// What the kernel is to be told about a packet. That a checksum was verified is no news to it.
+    pub fn of(record: &PacketRecord) -> VnetHeader {
+        VnetHeader {
+            flags: record.offload_flags & offload::NEEDS_CHECKSUM,
+            gso_type: record.gso_type,
+            header_length: 0,
+            gso_size: record.gso_size,
+            csum_start: record.csum_start,
+            csum_offset: record.csum_offset,
+        }
+    }
+
+    /// Notes the state in a packet's record; `shift` bytes were put in front of where checksumming starts.
+    pub fn note(&self, record: &mut PacketRecord, shift: u16) {
+        record.offload_flags = self.flags & (offload::NEEDS_CHECKSUM | offload::CHECKSUM_VALID);
+        record.gso_type = self.gso_type;
+        record.gso_size = self.gso_size;
+        let partial = self.flags & offload::NEEDS_CHECKSUM != 0;
+        record.csum_start = if partial { self.csum_start.saturating_add(shift) } else { 0 };
+        record.csum_offset = if partial { self.csum_offset } else { 0 };
+    }
+}
