@@ -1,0 +1,118 @@
+//! The classifier's hash of a flow.
+
+use crate::dissection::{Fragment, dissect};
+use crate::ethernet::{ethertype, is_tag};
+use crate::field_access::u16_at;
+use crate::protocol;
+use core::net::IpAddr;
+
+// Fractions of the square roots of 2, 3 and 5: bits without a pattern.
+const K0: u64 = 0x6a09_e667_f3bc_c909;
+const K1: u64 = 0xbb67_ae85_84ca_a73b;
+const K2: u64 = 0x3c6e_f372_fe94_f82b;
+
+/// A hash of addresses, protocol and ports that is equal for both directions of a flow, and the outermost VLAN tag's
+/// control information (0: untagged).
+///
+/// `prefix` is a frame's first bytes: 64 suffice for all but IPv6 with extension headers. The hash is 0, meaning "not
+/// computed", for anything but IP and for headers that are cut or impossible; otherwise never. All fragments of a packet
+/// have one hash, which leaves out the ports, because later fragments have none. VLAN tags do not count: the directions of a
+/// flow may be tagged differently.
+///
+/// It spreads flows well but is no defence: with no secret in it, a sender can make flows collide. Tables that
+/// strangers can fill need a keyed hash of their own.
+#[inline]
+pub fn symmetric_flow_hash(prefix: &[u8]) -> (u32, u16) {
+    // What nearly every packet is, without a tag or with one, is read at fixed places behind a single check of length.
+    let outer = u16_at(prefix, 12..14);
+    let (kind, l3, vlan) = if is_tag(outer) {
+        (u16_at(prefix, 16..18), prefix.get(18..), u16_at(prefix, 14..16))
+    } else {
+        (outer, prefix.get(14..), 0)
+    };
+    let hash = match (kind, l3) {
+        (ethertype::IPV4, Some(l3)) => l3.first_chunk().and_then(plain_v4),
+        (ethertype::IPV6, Some(l3)) => l3.first_chunk().and_then(plain_v6),
+        (_, None) => Some(0),
+        (kind, _) if !is_tag(kind) => Some(0),
+        _ => None,
+    };
+    (hash.unwrap_or_else(|| of_dissection(prefix)), vlan)
+}
+
+/// IPv4 without options, in one piece, with ports.
+#[inline(always)]
+fn plain_v4(l3: &[u8; 24]) -> Option<u32> {
+    let [0x45, _, l0, l1, _, _, f0, f1, _, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3, p0, p1, q0, q1] =
+        *l3
+    else {
+        return None;
+    };
+    let plain = u16::from_be_bytes([f0, f1]) & 0x3fff == 0
+        && u16::from_be_bytes([l0, l1]) >= 24
+        && protocol::has_ports(protocol);
+    let source = u64::from_be_bytes([0, 0, s0, s1, s2, s3, p0, p1]);
+    let destination = u64::from_be_bytes([0, 0, d0, d1, d2, d3, q0, q1]);
+    plain.then(|| finish(source, destination, protocol))
+}
+
+/// IPv6 without extension headers, with ports.
+#[inline(always)]
+fn plain_v6(l3: &[u8; 44]) -> Option<u32> {
+    let (words, _) = l3.as_chunks::<4>();
+    let [first, second, s0, s1, s2, s3, d0, d1, d2, d3, ports] = *words else { return None };
+    let [l0, l1, protocol, _] = second;
+    let plain = first[0] >> 4 == 6 && u16::from_be_bytes([l0, l1]) >= 4 && protocol::has_ports(protocol);
+    let word = |high: [u8; 4], low: [u8; 4]| {
+        u64::from(u32::from_be_bytes(high)) << 32 | u64::from(u32::from_be_bytes(low))
+    };
+    let [p0, p1, q0, q1] = ports;
+    let source = endpoint_v6([word(s0, s1), word(s2, s3)], u16::from_be_bytes([p0, p1]));
+    let destination = endpoint_v6([word(d0, d1), word(d2, d3)], u16::from_be_bytes([q0, q1]));
+    plain.then(|| finish(source, destination, protocol))
+}
+
+/// The same for everything that is less simple.
+#[cold]
+pub(crate) fn of_dissection(frame: &[u8]) -> u32 {
+    let Some(network) = dissect(frame).ok().and_then(|d| d.network) else { return 0 };
+    let mut key = network.flow_key();
+    if network.fragment != Fragment::Whole {
+        (key.source_port, key.destination_port) = (0, 0);
+    }
+    let (source, destination) =
+        (endpoint(key.source, key.source_port), endpoint(key.destination, key.destination_port));
+    // The fragment header of a later IPv6 fragment may name an extension header where the first fragment's walk went on to
+    // the transport protocol: the protocol of fragments cannot count either.
+    let protocol = if network.fragment == Fragment::Whole { key.protocol } else { protocol::FRAGMENT };
+    finish(source, destination, protocol)
+}
+
+fn endpoint(address: IpAddr, port: u16) -> u64 {
+    match address {
+        IpAddr::V4(address) => u64::from(address.to_bits()) << 16 | u64::from(port),
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            endpoint_v6([(bits >> 64) as u64, bits as u64], port)
+        }
+    }
+}
+
+#[inline(always)]
+fn endpoint_v6([high, low]: [u64; 2], port: u16) -> u64 {
+    multiply_mix(high ^ K0, low ^ K1).wrapping_add(u64::from(port).wrapping_mul(K2))
+}
+
+/// Symmetric by order: sums and exclusive ors would make all flows between equal ends collide.
+#[inline(always)]
+fn finish(source: u64, destination: u64, protocol: u8) -> u32 {
+    let (low, high) = (source.min(destination), source.max(destination));
+    let mixed = multiply_mix(low ^ K0, high ^ K1 ^ u64::from(protocol) << 48);
+    ((mixed ^ mixed >> 32) as u32).max(1)
+}
+
+#[inline(always)]
+fn multiply_mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
