@@ -38,11 +38,12 @@ pub trait Guest: Send {
     /// [`GuestFault`]; the packets' contents are then unknown and the guest is finished.
     fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<(), GuestFault>;
 
-    /// Shows packets that stay their owner's. Whatever the function decides is ignored.
+    /// Shows packets that stay their owner's, with the owner's metadata: `ingress` is the interface of the observed
+    /// instance. Whatever the function decides is ignored.
     ///
     /// # Errors
     /// [`GuestFault`]; the guest is finished, the packets are as they were (an observer's window is read-only).
-    fn observe(&mut self, packets: &[Packet], ingress: u16, now: Moment) -> Result<(), GuestFault>;
+    fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault>;
 
     /// The deadline that the function set.
     fn deadline(&self) -> Option<Nanos>;

@@ -106,7 +106,7 @@ fn packet_new(mut caller: Caller<'_, GuestState>, slot: u32, address: u32, lengt
     }
     let Some(mut packet) = state.pool.allocate() else { return 0 };
     let now = state.now;
-    packet.edit(|record| record.timestamp = now.0);
+    packet.edit(|record| (record.timestamp, record.hop_budget) = (now.0, nf_abi::HOP_BUDGET));
     if state.pool.write(&mut packet, bytes).is_err() {
         state.pool.free(packet);
         return 0;

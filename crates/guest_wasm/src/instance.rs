@@ -326,10 +326,10 @@ impl Guest for WasmGuest {
         Ok(())
     }
 
-    fn observe(&mut self, packets: &[Packet], ingress: u16, now: Moment) -> Result<(), GuestFault> {
+    fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault> {
         assert!(packets.len() <= MAX_BATCH, "a batch has at most {MAX_BATCH} packets");
         for (n, packet) in packets.iter().enumerate() {
-            let record = PacketRecord { verdict: 0, ingress, ..*packet.record() };
+            let record = PacketRecord { verdict: 0, ..*packet.record() };
             // SAFETY: as in `process`.
             unsafe { self.batch.0.add(n).write(record) };
         }

@@ -13,6 +13,16 @@ use wasmtime::{Config, Engine, Linker, OptLevel, WasmFeatures};
 /// Most bytes of the native stack that a guest's calls may take.
 const GUEST_STACK: usize = 256 << 10;
 
+/// What a guest may use, the same as `image::limits::FEATURES`; every other proposal is off, known ones and those to
+/// come. Bulk memory is off although toolchains emit it: inside the engine it is a call into host code, where a fault
+/// in a read-only window would be the host's. Image build lowers it to loops.
+const FEATURES: WasmFeatures = WasmFeatures::MUTABLE_GLOBAL
+    .union(WasmFeatures::SATURATING_FLOAT_TO_INT)
+    .union(WasmFeatures::SIGN_EXTENSION)
+    .union(WasmFeatures::MULTI_VALUE)
+    .union(WasmFeatures::SIMD)
+    .union(WasmFeatures::FLOATS);
+
 /// Why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
 #[error("the WebAssembly engine cannot be configured on this processor: {0}")]
@@ -122,18 +132,7 @@ impl Artifact {
 
 fn configuration(shells: Arc<Shells>) -> Config {
     let mut config = Config::new();
-    // What a guest may use. Bulk memory is off although toolchains emit it: inside the engine it is a call into host
-    // code, where a fault in a read-only window would be the host's. Image build lowers it to loops.
-    config
-        .wasm_bulk_memory(false)
-        .wasm_features(WasmFeatures::REFERENCE_TYPES, false)
-        .wasm_simd(true)
-        .wasm_multi_value(true)
-        .wasm_relaxed_simd(false)
-        .wasm_multi_memory(false)
-        .wasm_memory64(false)
-        .wasm_tail_call(false)
-        .wasm_extended_const(false);
+    config.wasm_features(WasmFeatures::all(), false).wasm_features(FEATURES, true);
     // How its memory lies: reserved in full, so that compiled code needs no bounds checks.
     config
         .with_host_memory(Arc::new(ShellMemoryCreator(shells)))

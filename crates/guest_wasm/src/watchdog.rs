@@ -3,34 +3,47 @@
 //! Bounds the time of a call into a guest.
 //!
 //! Each worker thread has one timer. It runs only while calls are made:
-//! 1. [`begin`] notes when the call began; the first call after a pause also starts the timer.
+//! 1. [`begin`] notes when the call began; the first call after a pause, and one that must end before the timer would
+//!    expire, also starts the timer.
 //! 2. When the timer expires, its handler runs on the worker itself, over whatever runs there. No call: the timer
-//!    rests. A call that still has time: the timer is set to the end of that time. A call that has none: the
-//!    engine's epoch is advanced, which every guest notices at its next loop or call.
+//!    rests. A call that still has time: the timer is set to the end of that time. A call that has none: it is marked
+//!    as overdue and the engine's epoch is advanced, which every guest notices at its next loop or call.
 //! 3. The guest's store then asks [`overdue`] and stops it, or lets it go on when the epoch was meant for another
-//!    worker.
+//!    worker. Host calls that may take long ask as well: code without loops and calls looks at no epoch.
 //!
-//! So the cost of a call is two stores, and the cost of a busy worker one signal for each longest call time.
+//! So the cost of a call is a few stores, and the cost of a busy worker one signal for each longest call time.
+//!
+//! Limits: time is the processor's counter, but a call is not overdue while its thread had the processor for less
+//! than half of that time, so that a function does not pay for a host that is short of processors.
 
 use clock::{Clock, Cycles, Nanos};
 use std::cell::{Cell, OnceCell};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 use std::time::Duration;
 use wasmtime::Engine;
 
-/// What the handler and the worker's own code share. Both run on one thread, so relaxed atomics and a compiler fence
+/// What the handler and the worker's own code share. Both run on one thread, so relaxed atomics and compiler fences
 /// are all the order they need.
 struct Watch {
-    engine: Engine,
     timer: Cell<libc::timer_t>,
+    /// The engine of the call in progress.
+    engine: AtomicPtr<Engine>,
     /// Reading at the call's beginning; 0 when no call is in progress.
     began: AtomicU64,
     /// Cycles that the call may take.
     limit: AtomicU64,
-    /// The timer will expire.
-    armed: AtomicBool,
+    /// The call in progress is to end.
+    overdue: AtomicBool,
+    /// About when the timer will expire; [`NEVER`] when it rests.
+    due: AtomicU64,
+    /// What the timer was last set to, and the processor time that the thread had had by then, in nanoseconds.
+    span: AtomicU64,
+    had: AtomicU64,
 }
+
+/// The timer rests.
+const NEVER: u64 = u64::MAX;
 
 thread_local! {
     static WATCH: OnceCell<Box<WatchOwner>> = const { OnceCell::new() };
@@ -58,49 +71,78 @@ pub fn clock() -> &'static Clock {
 /// A call in progress; its end is the end of this value.
 pub(crate) struct Call(*const Watch);
 
-/// Begins a call that may take `limit` from `at` on.
+/// Begins a call that may take `limit` from `at` on. The engine must live until the call's end.
 #[inline]
 pub(crate) fn begin(engine: &Engine, at: Cycles, limit: Cycles) -> Call {
     let mut watch = CURRENT.get();
     if watch.is_null() {
-        watch = install(engine);
+        watch = install();
     }
     // SAFETY: `CURRENT` points to this thread's watch, which lives as long as the thread.
     let current = unsafe { &*watch };
+    current.engine.store(std::ptr::from_ref(engine).cast_mut(), Relaxed);
     current.limit.store(limit.0, Relaxed);
-    current.began.store(at.0, Relaxed);
-    if !current.armed.load(Relaxed) {
+    current.overdue.store(false, Relaxed);
+    compiler_fence(SeqCst);
+    current.began.store(at.0.max(1), Relaxed);
+    // The handler lets the timer rest when it finds no call: it must find this one before `due` is looked at.
+    compiler_fence(SeqCst);
+    let end = at.0.saturating_add(limit.0).min(NEVER - 1);
+    if end < current.due.load(Relaxed) {
         current.arm(limit);
+        current.due.store(end, Relaxed);
     }
-    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    compiler_fence(SeqCst);
     Call(watch)
 }
 
 impl Drop for Call {
     #[inline]
     fn drop(&mut self) {
+        compiler_fence(SeqCst);
         // SAFETY: as in `begin`; a call ends on the thread that it began on.
         unsafe { &*self.0 }.began.store(0, Relaxed);
     }
 }
 
 /// Whether the call in progress on this thread has used up its time.
+#[inline]
 pub(crate) fn overdue() -> bool {
-    let watch = CURRENT.get();
     // SAFETY: null or this thread's watch.
-    unsafe { watch.as_ref() }.is_some_and(|watch| watch.remaining(Cycles::now()).is_none())
+    unsafe { CURRENT.get().as_ref() }.is_some_and(|watch| watch.overdue.load(Relaxed))
 }
 
 impl Watch {
-    /// Cycles left to the call in progress; `None` when it has none left. Without a call, all of them.
-    fn remaining(&self, now: Cycles) -> Option<Cycles> {
-        let (began, limit) = (self.began.load(Relaxed), self.limit.load(Relaxed));
-        let used = now.since(Cycles(began)).0;
+    /// What the handler does: see the module's second step.
+    fn look(&self) {
+        let (began, now) = (self.began.load(Relaxed), Cycles::now());
         if began == 0 {
-            Some(Cycles(limit))
-        } else {
-            limit.checked_sub(used).filter(|left| *left > 0).map(Cycles)
+            self.due.store(NEVER, Relaxed);
+            return;
         }
+        if began > now.0 {
+            // The caller's clock is ahead: the call has its time from here on, not from some day on.
+            self.began.store(now.0, Relaxed);
+        }
+        let limit = self.limit.load(Relaxed);
+        let used = now.since(Cycles(began)).0;
+        if used < limit {
+            self.arm(Cycles(limit - used));
+        } else if let Some(more) = self.withheld().filter(|_| !self.overdue.load(Relaxed)) {
+            self.limit.store(used.saturating_add(more.0), Relaxed);
+            self.arm(more);
+        } else {
+            self.overdue.store(true, Relaxed);
+            // SAFETY: a call is in progress, and its engine lives until its end.
+            unsafe { &*self.engine.load(Relaxed) }.increment_epoch();
+            self.arm(clock().cycles(LOOK_AGAIN));
+        }
+    }
+
+    /// The processor time that the thread did not have since the timer was set, when that is more than half.
+    fn withheld(&self) -> Option<Cycles> {
+        let (span, had) = (self.span.load(Relaxed), processor_time().saturating_sub(self.had.load(Relaxed)));
+        (had < span / 2).then(|| clock().cycles(Nanos(span - had)))
     }
 
     fn arm(&self, after: Cycles) {
@@ -112,33 +154,37 @@ impl Watch {
                 tv_nsec: span.subsec_nanos() as libc::c_long,
             },
         };
-        self.armed.store(true, Relaxed);
+        self.due.store(Cycles::now().0.saturating_add(after.0).min(NEVER - 1), Relaxed);
+        self.span.store(Nanos::from(span).0, Relaxed);
+        self.had.store(processor_time(), Relaxed);
         // SAFETY: the timer belongs to this watch; timer_settime is async-signal-safe.
         unsafe { libc::timer_settime(self.timer.get(), 0, &when, std::ptr::null_mut()) };
     }
+}
+
+/// Nanoseconds that this thread has had a processor for.
+fn processor_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: clock_gettime writes the value it is given and is async-signal-safe.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
 /// How soon to look again after the epoch was advanced: the guest may have been inside a host call.
 const LOOK_AGAIN: Nanos = Nanos(50_000);
 
 extern "C" fn expired(_signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo_t; `si_code` tells a timer's signal, whose value is the watch that
-    // the timer was made with, on the thread that owns it. errno is kept for the code that was interrupted.
+    // SAFETY: the kernel passes a valid siginfo_t. The value of a timer's signal is the watch that the timer was made
+    // with; it is compared with this thread's own and never followed, so that neither a forged signal nor one that
+    // outlived its timer does harm. errno is kept for the code that was interrupted.
     unsafe {
-        if (*info).si_code != libc::SI_TIMER {
+        let watch = CURRENT.get();
+        if (*info).si_code != libc::SI_TIMER || !std::ptr::eq((*info).si_value().sival_ptr.cast(), watch) {
             return;
         }
         let errno = *libc::__errno_location();
-        let watch = (*info).si_value().sival_ptr.cast::<Watch>().cast_const();
-        if let Some(watch) = watch.as_ref().filter(|_| watch == CURRENT.get()) {
-            if watch.began.load(Relaxed) == 0 {
-                watch.armed.store(false, Relaxed);
-            } else if let Some(left) = watch.remaining(Cycles::now()) {
-                watch.arm(left);
-            } else {
-                watch.engine.increment_epoch();
-                watch.arm(clock().cycles(LOOK_AGAIN));
-            }
+        if let Some(watch) = watch.as_ref() {
+            watch.look();
         }
         *libc::__errno_location() = errno;
     }
@@ -146,7 +192,7 @@ extern "C" fn expired(_signal: libc::c_int, info: *mut libc::siginfo_t, _context
 
 /// Makes this thread's watch.
 #[cold]
-fn install(engine: &Engine) -> *const Watch {
+fn install() -> *const Watch {
     static HANDLER: OnceLock<()> = OnceLock::new();
     clock(); // Calibrated before the handler can ask for it.
     HANDLER.get_or_init(|| {
@@ -158,14 +204,23 @@ fn install(engine: &Engine) -> *const Watch {
             libc::sigaction(signal(), &action, std::ptr::null_mut());
         }
     });
+    // SAFETY: a zeroed set is valid. A process may be started with the signal blocked; its guests could not be stopped.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigaddset(&mut set, signal());
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+    }
     WATCH.with(|cell| {
         let owner = cell.get_or_init(|| {
             Box::new(WatchOwner(Watch {
-                engine: engine.clone(),
                 timer: Cell::new(std::ptr::null_mut()),
+                engine: AtomicPtr::new(std::ptr::null_mut()),
                 began: AtomicU64::new(0),
                 limit: AtomicU64::new(0),
-                armed: AtomicBool::new(false),
+                overdue: AtomicBool::new(false),
+                due: AtomicU64::new(NEVER),
+                span: AtomicU64::new(0),
+                had: AtomicU64::new(0),
             }))
         });
         let watch: *const Watch = &owner.0;

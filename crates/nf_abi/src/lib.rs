@@ -22,6 +22,9 @@ pub const IMPORT_MODULE: &str = "superfluid_v1";
 /// Guest address at which the packet window begins, in every image.
 pub const WINDOW_BASE: u32 = 0x8000_0000;
 
+/// How many functions may see a packet, from a port to a port, before it is dropped as a loop.
+pub const HOP_BUDGET: u8 = 128;
+
 /// Largest packet window, in bytes.
 pub const WINDOW_MAX: u32 = 1 << 30;
 

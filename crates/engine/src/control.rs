@@ -1,0 +1,133 @@
+//! Messages to a worker, and what it tells.
+
+use crate::account::Account;
+use clock::Nanos;
+use guest::LogLine;
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Something that happened, for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A guest trapped, ran too long, or could not be started again.
+    Fault {
+        /// The instance.
+        instance: String,
+        /// Why.
+        reason: String,
+        /// When it will be started again.
+        retry_after: Nanos,
+    },
+    /// An instance was started again.
+    Restarted {
+        /// The instance.
+        instance: String,
+    },
+    /// A function logged a line.
+    Log {
+        /// The instance.
+        instance: String,
+        /// What it said.
+        line: LogLine,
+    },
+    /// Something happened to a port.
+    Port {
+        /// The port.
+        port: String,
+        /// What.
+        event: port::PortEvent,
+    },
+    /// All ports that can finish have, and nothing is in flight.
+    Finished,
+}
+
+/// The worker has stopped; there is nobody to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the worker has stopped")]
+pub struct Stopped;
+
+pub(crate) enum Command {
+    Stop,
+    Account { with_reports: bool, answer: Sender<Account> },
+}
+
+/// Sends messages to a worker from anywhere. Each wakes it when it sleeps.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    commands: Sender<Command>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Remote {
+    /// Asks the worker to drain and end.
+    ///
+    /// # Errors
+    /// [`Stopped`] when it has already.
+    pub fn stop(&self) -> Result<(), Stopped> {
+        self.send(Command::Stop)
+    }
+
+    /// The account at the next quiet point, with the functions' own reports when wanted.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn account(&self, with_reports: bool) -> Result<Account, Stopped> {
+        let (answer, received) = channel();
+        self.send(Command::Account { with_reports, answer })?;
+        received.recv().map_err(|_| Stopped)
+    }
+
+    fn send(&self, command: Command) -> Result<(), Stopped> {
+        self.commands.send(command).map_err(|_| Stopped)?;
+        // Fails only when the counter is full, and then the worker is being woken anyway.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        Ok(())
+    }
+}
+
+/// The worker's end.
+pub(crate) struct Mailbox {
+    commands: Receiver<Command>,
+    bell: Arc<OwnedFd>,
+    remote: Remote,
+}
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Command::Stop => "Stop",
+            Command::Account { .. } => "Account",
+        })
+    }
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> io::Result<Mailbox> {
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (sender, commands) = channel();
+        Ok(Mailbox { commands, bell: bell.clone(), remote: Remote { commands: sender, bell } })
+    }
+
+    pub(crate) fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// The next message, if there is one.
+    pub(crate) fn next(&self) -> Option<Command> {
+        self.commands.try_recv().ok()
+    }
+
+    /// Becomes readable when there is a message.
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// Forgets that it rang.
+    pub(crate) fn quiet(&self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.bell, &mut count);
+    }
+}

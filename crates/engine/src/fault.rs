@@ -1,0 +1,133 @@
+//! What becomes of an instance whose guest trapped or ran too long: its packets, and its next life.
+
+use crate::control::Event;
+use crate::instance::Instance;
+use crate::worker::Worker;
+use clock::Nanos;
+use guest::{Guest, GuestFault};
+use packet_memory::Packet;
+use telemetry::DropReason;
+
+/// What happens to packets that arrive while the function is down. Those that it had when it faulted are lost in any
+/// case: what they contain is unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailPolicy {
+    /// They are dropped.
+    #[default]
+    Closed,
+    /// They pass to the other interface of a function that has two; otherwise they are dropped.
+    Open,
+}
+
+/// When a function is started again after a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestartPolicy {
+    /// Wait before the first attempt; doubled after each further one.
+    pub first_delay: Nanos,
+    /// Longest wait. A life of that length makes the next wait the first one again.
+    pub longest_delay: Nanos,
+}
+
+impl Default for RestartPolicy {
+    fn default() -> RestartPolicy {
+        RestartPolicy { first_delay: Nanos::from_millis(10), longest_delay: Nanos::from_millis(5000) }
+    }
+}
+
+/// Whether the guest lives.
+pub(crate) enum Life {
+    Up { guest: Box<dyn Guest>, since: Nanos, next_delay: Nanos },
+    Down { retry_at: Nanos, next_delay: Nanos, reason: String },
+}
+
+impl Life {
+    pub(crate) fn up(guest: Box<dyn Guest>, next_delay: Nanos, now: Nanos) -> Life {
+        Life::Up { guest, since: now, next_delay }
+    }
+}
+
+impl Worker {
+    /// Ends a guest: every packet that it had is lost, every buffer returns at once.
+    #[cold]
+    pub(crate) fn bury(&mut self, index: usize, fault: &GuestFault, batch: Option<Vec<Packet>>) {
+        let now = self.now;
+        let instance = &mut self.instances[index];
+        let Life::Up { guest, since, next_delay } = &mut instance.life else { return };
+        instance.counters.faults += 1;
+        instance.counters.ledger.generated += guest.take_generated();
+        for (sum, count) in instance.counters.former.iter_mut().zip(guest.counters()) {
+            *sum += count;
+        }
+        let lived = now.nanos.since(*since);
+        let delay =
+            if lived >= instance.restart.longest_delay { instance.restart.first_delay } else { *next_delay };
+        let next_delay = Nanos(delay.0.saturating_mul(2)).min(instance.restart.longest_delay);
+        let mut lost = batch.unwrap_or_default();
+        guest.surrender(&mut lost);
+        let log = guest.take_log();
+        let retry_at = now.nanos.saturating_add(delay);
+        instance.life = Life::Down { retry_at, next_delay, reason: fault.to_string() };
+        let name = instance.name.clone();
+        for packet in lost {
+            self.drop_packet(index, packet, DropReason::FunctionTrapped);
+        }
+        self.next_timer = self.next_timer.min(retry_at);
+        self.log(&name, log);
+        self.tell(Event::Fault { instance: name, reason: fault.to_string(), retry_after: delay });
+    }
+
+    /// Starts again whoever is due.
+    pub(crate) fn restart_due(&mut self) {
+        let now = self.now;
+        for index in 0..self.instances.len() {
+            let instance = &mut self.instances[index];
+            let Life::Down { retry_at, next_delay, .. } = &mut instance.life else { continue };
+            if *retry_at > now.nanos {
+                continue;
+            }
+            let delay = *next_delay;
+            match instance.factory.start() {
+                Ok(guest) => {
+                    instance.life = Life::up(guest, delay, now.nanos);
+                    instance.counters.restarts += 1;
+                    let name = instance.name.clone();
+                    self.tell(Event::Restarted { instance: name });
+                }
+                Err(reason) => {
+                    let longest = instance.restart.longest_delay;
+                    *retry_at = now.nanos.saturating_add(delay);
+                    *next_delay = Nanos(delay.0.saturating_mul(2)).min(longest);
+                    let (name, retry_at) = (instance.name.clone(), *retry_at);
+                    self.next_timer = self.next_timer.min(retry_at);
+                    self.tell(Event::Fault { instance: name, reason, retry_after: delay });
+                }
+            }
+        }
+    }
+
+    /// A batch has come to an instance that is down.
+    #[cold]
+    pub(crate) fn pass_by(&mut self, index: usize, batch: Vec<Packet>) {
+        let open = self.instances[index].fail == FailPolicy::Open;
+        for packet in batch {
+            let other = other_interface(&self.instances[index], packet.record().ingress).filter(|_| open);
+            match other {
+                Some(target) => self.forward(index, packet, target),
+                None => self.drop_packet(index, packet, DropReason::FunctionDown),
+            }
+        }
+    }
+}
+
+fn other_interface(instance: &Instance, ingress: u16) -> Option<crate::Target> {
+    match instance.links.as_slice() {
+        [first, second] => {
+            if ingress == 0 {
+                *second
+            } else {
+                *first
+            }
+        }
+        _ => None,
+    }
+}

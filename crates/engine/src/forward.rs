@@ -1,0 +1,219 @@
+//! Where packets go: to the next instance's queue, to a port, across to another tenant's pool, or back to the pool.
+
+use crate::worker::{PoolId, PortId, Target, Worker};
+use packet_memory::Packet;
+use std::sync::Arc;
+use telemetry::DropReason;
+
+impl Worker {
+    /// Hands a whole batch on. Returns the receiving instance if it may run at once.
+    #[inline]
+    pub(crate) fn forward_batch(
+        &mut self,
+        from: usize,
+        mut batch: Vec<Packet>,
+        target: Target,
+    ) -> Option<usize> {
+        let pool = self.instances[from].pool;
+        match target {
+            Target::Instance(to, interface) => {
+                let to = to.0 as usize;
+                let receiver = &mut self.instances[to];
+                let mut budget_left = true;
+                for packet in &mut batch {
+                    packet.edit(|record| {
+                        record.ingress = interface;
+                        budget_left &= record.hop_budget > 0;
+                        record.hop_budget = record.hop_budget.saturating_sub(1);
+                    });
+                }
+                if budget_left && receiver.pool == pool && receiver.queue.room() >= batch.len() {
+                    let waited = !receiver.queue.is_empty();
+                    receiver.queue.push_batch(batch, &mut self.spare);
+                    let entity = receiver.entity;
+                    if !waited && self.scheduler.hand_off(entity) {
+                        return Some(to);
+                    }
+                    self.scheduler.activate(entity);
+                    return None;
+                }
+                for mut packet in batch.drain(..) {
+                    // Counted again where it is checked.
+                    packet.edit(|record| {
+                        record.hop_budget = record.hop_budget.saturating_add(u8::from(budget_left))
+                    });
+                    self.forward(from, packet, target);
+                }
+            }
+            Target::Port(port) if self.ports[port.0 as usize].pool == pool => {
+                let node = &mut self.ports[port.0 as usize];
+                node.port.transmit(&self.pools[pool.0 as usize], self.now.nanos, &mut batch);
+                debug_assert!(batch.is_empty(), "a port takes all of a batch");
+            }
+            Target::Port(_) => {
+                for packet in batch.drain(..) {
+                    self.forward(from, packet, target);
+                }
+                self.flush_ports();
+            }
+        }
+        self.spare.push(batch);
+        None
+    }
+
+    /// Hands one packet on.
+    pub(crate) fn forward(&mut self, from: usize, packet: Packet, target: Target) {
+        let pool = self.instances[from].pool;
+        let destination = self.pool_of(target);
+        let Some(packet) =
+            (if destination == pool { Some(packet) } else { self.carry_across(from, packet, target) })
+        else {
+            return;
+        };
+        match target {
+            Target::Instance(to, interface) => self.enqueue(to.0 as usize, interface, packet),
+            Target::Port(port) => {
+                self.ports[port.0 as usize].outgoing.push(packet);
+                self.touched_ports.push(port.0 as usize);
+            }
+        }
+    }
+
+    /// Puts a packet into an instance's queue. From here on it is the receiver's: what does not fit is the
+    /// receiver's loss.
+    pub(crate) fn enqueue(&mut self, to: usize, interface: u16, mut packet: Packet) {
+        let receiver = &mut self.instances[to];
+        let budget = packet.record().hop_budget;
+        if budget == 0 {
+            return self.drop_packet(to, packet, DropReason::HopBudget);
+        }
+        if receiver.queue.room() == 0 {
+            return self.drop_packet(to, packet, DropReason::QueueFull);
+        }
+        packet.edit(|record| (record.ingress, record.hop_budget) = (interface, budget - 1));
+        receiver.queue.push(packet, &mut self.spare);
+        self.scheduler.activate(receiver.entity);
+    }
+
+    /// Copies a packet into the pool of its receiver, who pays, and ends the original as consumed at the boundary.
+    fn carry_across(&mut self, from: usize, packet: Packet, target: Target) -> Option<Packet> {
+        let (here, there) = (self.instances[from].pool, self.pool_of(target));
+        let payer = match target {
+            Target::Instance(to, _) => self.instances[to.0 as usize].entity,
+            Target::Port(_) => self.instances[from].entity,
+        };
+        let before = self.switch_account(payer);
+        let copied = self.pools[there.0 as usize].copy_from(&self.pools[here.0 as usize], &packet);
+        let copy = match copied {
+            Ok(Some(copy)) => {
+                match target {
+                    Target::Instance(to, _) => self.instances[to.0 as usize].counters.ledger.copied += 1,
+                    Target::Port(port) => self.ports[port.0 as usize].ledger.copied += 1,
+                }
+                self.instances[from].counters.ledger.consumed += 1;
+                self.free(from, [packet]);
+                Some(copy)
+            }
+            Ok(None) => {
+                self.drop_packet(from, packet, DropReason::NoBuffer);
+                None
+            }
+            Err(_) => {
+                self.drop_packet(from, packet, DropReason::TooLong);
+                None
+            }
+        };
+        self.switch_account(before);
+        copy
+    }
+
+    /// Brings a packet that a port received into the pool of the instance that it is for, at that instance's cost.
+    pub(crate) fn enter_pool(&mut self, port: usize, to: usize, interface: u16, packet: Packet) {
+        let (here, there) = (self.ports[port].pool, self.instances[to].pool);
+        let (here, there) =
+            (self.pools[usize::from(here.0)].clone(), self.pools[usize::from(there.0)].clone());
+        let lost = match there.copy_from(&here, &packet) {
+            Ok(Some(copy)) => {
+                self.instances[to].counters.ledger.copied += 1;
+                self.ports[port].ledger.consumed += 1;
+                here.free(packet);
+                return self.enqueue(to, interface, copy);
+            }
+            Ok(None) => DropReason::NoBuffer,
+            Err(_) => DropReason::TooLong,
+        };
+        self.ports[port].ledger.dropped[lost] += 1;
+        here.free(packet);
+    }
+
+    /// Hands what a port received to the port that it is wired to.
+    pub(crate) fn pass_through(&mut self, from: usize, to: PortId, batch: &mut Vec<Packet>) {
+        let (here, there) = (self.ports[from].pool, self.ports[usize::from(to.0)].pool);
+        let (here, there) =
+            (self.pools[usize::from(here.0)].clone(), self.pools[usize::from(there.0)].clone());
+        if !Arc::ptr_eq(&here, &there) {
+            let mut copies = Vec::with_capacity(batch.len());
+            for packet in batch.drain(..) {
+                match there.copy_from(&here, &packet) {
+                    Ok(Some(copy)) => {
+                        self.ports[usize::from(to.0)].ledger.copied += 1;
+                        self.ports[from].ledger.consumed += 1;
+                        copies.push(copy);
+                    }
+                    Ok(None) => self.ports[from].ledger.dropped[DropReason::NoBuffer] += 1,
+                    Err(_) => self.ports[from].ledger.dropped[DropReason::TooLong] += 1,
+                }
+                here.free(packet);
+            }
+            *batch = copies;
+        }
+        self.ports[usize::from(to.0)].port.transmit(&there, self.now.nanos, batch);
+    }
+
+    /// Makes copies for an observer that may not run now, or lives in another pool; what finds no room, it misses.
+    pub(crate) fn copy_to_observer(&mut self, index: usize, packets: &[Packet], owner: PoolId) {
+        let observer = &mut self.instances[index];
+        let (here, there) = (&self.pools[owner.0 as usize], &self.pools[observer.pool.0 as usize]);
+        for packet in packets {
+            let copy = if observer.queue.room() > 0 { there.copy_from(here, packet) } else { Ok(None) };
+            match copy {
+                Ok(Some(copy)) => {
+                    observer.counters.ledger.copied += 1;
+                    observer.queue.push(copy, &mut self.spare);
+                }
+                Ok(None) | Err(_) => observer.counters.missed += 1,
+            }
+        }
+        if !observer.queue.is_empty() {
+            self.scheduler.activate(observer.entity);
+        }
+    }
+
+    /// Transmits what single packets have gathered at ports.
+    pub(crate) fn flush_ports(&mut self) {
+        while let Some(port) = self.touched_ports.pop() {
+            let node = &mut self.ports[port];
+            if !node.outgoing.is_empty() {
+                node.port.transmit(&self.pools[node.pool.0 as usize], self.now.nanos, &mut node.outgoing);
+            }
+        }
+    }
+
+    /// Ends a packet for a reason, in an instance's account.
+    pub(crate) fn drop_packet(&mut self, index: usize, packet: Packet, reason: DropReason) {
+        self.instances[index].counters.ledger.dropped[reason] += 1;
+        self.free(index, [packet]);
+    }
+
+    /// Gives buffers back to the pool of an instance.
+    pub(crate) fn free(&mut self, index: usize, packets: impl IntoIterator<Item = Packet>) {
+        self.pools[self.instances[index].pool.0 as usize].free_batch(packets);
+    }
+
+    fn pool_of(&self, target: Target) -> PoolId {
+        match target {
+            Target::Instance(to, _) => self.instances[to.0 as usize].pool,
+            Target::Port(port) => self.ports[port.0 as usize].pool,
+        }
+    }
+}

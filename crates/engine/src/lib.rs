@@ -1,0 +1,35 @@
+//! The worker: takes packets from ports, runs the functions they are for, carries out what these decide.
+//!
+//! The life of a worker:
+//! 1. A [`Worker`] is made, and given pools, ports and instances ([`Worker::add_port`], [`Worker::add_instance`]) and
+//!    what connects them ([`Worker::link`], [`Worker::observe`], [`Worker::serve`]).
+//! 2. [`Worker::turn`] goes once around: poll the ports, run whoever has work, in the order of the scheduler.
+//! 3. [`Worker::run`] does so until told to stop, and sleeps in the kernel when there is nothing to do.
+//! 4. Control comes as messages by a [`Remote`] and is carried out between turns.
+//! 5. [`Worker::stop`] drains, drops what is still held as `held-at-stop`, closes the ports and gives the account.
+//!
+//! What happens to one packet, file by file, is told in `docs/packet-walk.md`; the per-packet code is `hop.rs`,
+//! `forward.rs`, `queue.rs` and `classify.rs`.
+//!
+//! Limits: one worker owns its ports and instances; at most 65,536 of each.
+
+mod account;
+mod classify;
+mod control;
+mod fault;
+mod forward;
+mod hop;
+mod idle;
+mod instance;
+mod queue;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+pub use account::{Account, InstanceAccount, PortAccount};
+pub use classify::classify;
+pub use control::{Event, Remote, Stopped};
+pub use fault::{FailPolicy, RestartPolicy};
+pub use instance::{GuestFactory, InstanceSetup};
+pub use worker::{InstanceId, PoolId, PortId, Target, WireError, Worker, WorkerSettings};

@@ -1,0 +1,497 @@
+//! The worker itself: what it owns, and its way around.
+
+use crate::account::Account;
+use crate::classify::classify;
+use crate::control::{Command, Event, Mailbox, Remote};
+use crate::fault::Life;
+use crate::idle::Spin;
+use crate::instance::{Instance, InstanceSetup, Observer};
+use clock::{Clock, Cycles, Moment, Nanos};
+use cpu_share::{EntityId, Scheduler, Weight};
+use guest::{Guest, LogLine};
+use nf_abi::MAX_BATCH;
+use packet_memory::{Packet, Pool};
+use port::{Port, PortStatus};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use telemetry::{DropReason, Ledger};
+
+/// Number of a pool of this worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PoolId(pub(crate) u16);
+
+/// Number of a port of this worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PortId(pub(crate) u16);
+
+/// Number of an instance of this worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InstanceId(pub(crate) u16);
+
+/// Where a packet can go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// To an instance, by this interface of it.
+    Instance(InstanceId, u16),
+    /// Out by a port.
+    Port(PortId),
+}
+
+/// Why a wire was not laid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The instance has no such interface.
+    #[error("the instance has {interfaces} interfaces, there is no interface {interface}")]
+    NoInterface {
+        /// The number asked for.
+        interface: u16,
+        /// How many there are.
+        interfaces: u16,
+    },
+    /// Something is wired there already.
+    #[error("something is wired there already")]
+    Taken,
+    /// The worker has no number left for another port, pool or instance.
+    #[error("a worker has at most 65,536 pools, ports and instances each")]
+    TooMany,
+}
+
+/// How a worker works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerSettings {
+    /// By how much CPU time a hand-off may run ahead of those that wait.
+    pub slack: Nanos,
+    /// Longest time to look for work before sleeping.
+    pub spin: Nanos,
+    /// Longest time between two looks at the ports while there is work.
+    pub turn: Nanos,
+    /// Longest time that stopping waits for packets in flight.
+    pub drain: Nanos,
+}
+
+impl Default for WorkerSettings {
+    fn default() -> WorkerSettings {
+        WorkerSettings {
+            slack: Nanos(200_000),
+            spin: Nanos(20_000),
+            turn: Nanos(200_000),
+            drain: Nanos::from_millis(500),
+        }
+    }
+}
+
+/// How often ports are looked after.
+const MAINTENANCE: Nanos = Nanos::from_millis(100);
+
+pub(crate) struct PortNode {
+    pub(crate) name: String,
+    pub(crate) pool: PoolId,
+    pub(crate) port: Box<dyn Port>,
+    /// Where received packets go. A port without one is never polled.
+    pub(crate) target: Option<Target>,
+    /// Single packets on their way out, gathered within a hop.
+    pub(crate) outgoing: Vec<Packet>,
+    /// What the engine counts on the port's behalf.
+    pub(crate) ledger: Ledger,
+}
+
+/// One thread's engine.
+pub struct Worker {
+    pub(crate) settings: WorkerSettings,
+    pub(crate) clock: Clock,
+    pub(crate) now: Moment,
+    pub(crate) pools: Vec<Arc<Pool>>,
+    pub(crate) ports: Vec<PortNode>,
+    pub(crate) instances: Vec<Instance>,
+    /// Instance of each scheduler entity; the worker's own has none.
+    by_entity: Vec<Option<usize>>,
+    pub(crate) services: BTreeMap<u16, Target>,
+    pub(crate) scheduler: Scheduler,
+    /// Whom cycles are charged to at present.
+    pub(crate) running: EntityId,
+    /// Who is charged while nobody's packets are worked on.
+    pub(crate) overhead: EntityId,
+    pub(crate) touched_ports: Vec<usize>,
+    /// Emptied vectors, to be used again.
+    pub(crate) spare: Vec<Vec<Packet>>,
+    pub(crate) next_timer: Nanos,
+    pub(crate) next_maintenance: Nanos,
+    pub(crate) mailbox: Mailbox,
+    spin: Spin,
+    tell: Box<dyn FnMut(Event) + Send>,
+    told_finished: bool,
+}
+
+impl Worker {
+    /// A worker with nothing to do. `tell` is called with what happens, between turns and without delay: it must not
+    /// wait for anything.
+    ///
+    /// # Errors
+    /// The kernel's refusal of an event descriptor.
+    pub fn new(
+        settings: WorkerSettings,
+        clock: Clock,
+        tell: impl FnMut(Event) + Send + 'static,
+    ) -> io::Result<Worker> {
+        let mut scheduler = Scheduler::new(clock.cycles(settings.slack));
+        let overhead = scheduler.add(Weight::DEFAULT);
+        let now = clock.moment();
+        Ok(Worker {
+            settings,
+            clock,
+            now,
+            pools: Vec::new(),
+            ports: Vec::new(),
+            instances: Vec::new(),
+            by_entity: vec![None],
+            services: BTreeMap::new(),
+            scheduler,
+            running: overhead,
+            overhead,
+            touched_ports: Vec::new(),
+            spare: Vec::new(),
+            next_timer: Nanos::MAX,
+            next_maintenance: now.nanos,
+            mailbox: Mailbox::new()?,
+            spin: Spin::new(clock.cycles(settings.spin)),
+            tell: Box::new(tell),
+            told_finished: false,
+        })
+    }
+
+    /// By which the worker is spoken to from elsewhere.
+    pub fn remote(&self) -> Remote {
+        self.mailbox.remote()
+    }
+
+    /// Takes a pool in.
+    ///
+    /// # Errors
+    /// [`WireError::TooMany`].
+    pub fn add_pool(&mut self, pool: Arc<Pool>) -> Result<PoolId, WireError> {
+        self.pools.push(pool);
+        numbered(self.pools.len()).map(PoolId)
+    }
+
+    /// Takes a port in. Nothing is received until it is linked.
+    ///
+    /// # Errors
+    /// [`WireError::TooMany`].
+    pub fn add_port(&mut self, name: &str, pool: PoolId, port: Box<dyn Port>) -> Result<PortId, WireError> {
+        let (name, outgoing) = (name.to_owned(), Vec::with_capacity(MAX_BATCH));
+        self.ports.push(PortNode { name, pool, port, target: None, outgoing, ledger: Ledger::default() });
+        numbered(self.ports.len()).map(PortId)
+    }
+
+    /// Takes an instance in, with its first guest.
+    ///
+    /// # Errors
+    /// [`WireError::TooMany`].
+    pub fn add_instance(
+        &mut self,
+        setup: InstanceSetup,
+        guest: Box<dyn Guest>,
+    ) -> Result<InstanceId, WireError> {
+        let id = numbered(self.instances.len() + 1).map(InstanceId)?;
+        let entity = self.scheduler.add(Weight::DEFAULT);
+        self.by_entity.push(Some(self.instances.len()));
+        self.instances.push(Instance::new(setup, entity, guest, self.clock.moment()));
+        self.after_call(usize::from(id.0));
+        Ok(id)
+    }
+
+    /// Lays a wire between two ends, both ways.
+    ///
+    /// # Errors
+    /// [`WireError`], and nothing is laid.
+    pub fn link(&mut self, a: Target, b: Target) -> Result<(), WireError> {
+        if a == b {
+            return Err(WireError::Taken);
+        }
+        self.check_free(a)?;
+        self.check_free(b)?;
+        *self.end(a)? = Some(b);
+        *self.end(b)? = Some(a);
+        Ok(())
+    }
+
+    /// Shows the packets of an instance (those that come in by one interface, or all) to another first.
+    pub fn observe(&mut self, observer: InstanceId, at: InstanceId, interface: Option<u16>) {
+        self.instances[usize::from(observer.0)].is_observer = true;
+        self.instances[usize::from(at.0)].observers.push(Observer { instance: observer, interface });
+    }
+
+    /// Enters a service into the table.
+    pub fn serve(&mut self, service: u16, target: Target) {
+        self.services.insert(service, target);
+    }
+
+    fn end(&mut self, of: Target) -> Result<&mut Option<Target>, WireError> {
+        match of {
+            Target::Port(port) => Ok(&mut self.ports[usize::from(port.0)].target),
+            Target::Instance(id, interface) => {
+                let links = &mut self.instances[usize::from(id.0)].links;
+                let interfaces = links.len() as u16;
+                links.get_mut(usize::from(interface)).ok_or(WireError::NoInterface { interface, interfaces })
+            }
+        }
+    }
+
+    fn check_free(&mut self, end: Target) -> Result<(), WireError> {
+        if self.end(end)?.is_some() { Err(WireError::Taken) } else { Ok(()) }
+    }
+
+    /// Works until told to stop, then drains and ends.
+    pub fn run(mut self) -> Account {
+        loop {
+            while let Some(command) = self.mailbox.next() {
+                match command {
+                    Command::Stop => return self.stop(),
+                    Command::Account { with_reports, answer } => {
+                        let account = self.account(with_reports);
+                        // Whoever asked may have gone.
+                        let _ = answer.send(account);
+                    }
+                }
+            }
+            if self.turn() {
+                self.spin.found_work();
+            } else {
+                self.look_finished();
+                if self.spin.found_nothing(self.now.cycles) {
+                    self.sleep();
+                    self.switch_account(self.overhead);
+                }
+            }
+        }
+    }
+
+    /// Goes around once: ports, then whoever has work, then what is due. Returns whether there was anything to do.
+    pub fn turn(&mut self) -> bool {
+        let mut worked = false;
+        self.switch_account(self.overhead);
+        for index in 0..self.ports.len() {
+            worked |= self.poll_port(index);
+        }
+        worked |= self.run_ready();
+        self.switch_account(self.overhead);
+        if self.now.nanos >= self.next_timer {
+            self.run_timers();
+            worked = true;
+        }
+        if self.now.nanos >= self.next_maintenance {
+            self.maintain();
+        }
+        worked
+    }
+
+    /// Receives a batch from a port and queues it, in the account of the instance that it is for.
+    fn poll_port(&mut self, index: usize) -> bool {
+        let node = &mut self.ports[index];
+        let Some(target) = node.target else { return false };
+        let mut batch = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(MAX_BATCH));
+        let pool = &self.pools[usize::from(node.pool.0)];
+        node.port.receive(pool, self.now.nanos, MAX_BATCH, &mut batch);
+        if batch.is_empty() {
+            self.spare.push(batch);
+            return false;
+        }
+        classify(pool, &mut batch);
+        match target {
+            Target::Instance(to, interface) => {
+                let same_pool = self.instances[usize::from(to.0)].pool == node.pool;
+                self.running = self.instances[usize::from(to.0)].entity;
+                for packet in batch.drain(..) {
+                    if same_pool {
+                        self.enqueue(usize::from(to.0), interface, packet);
+                    } else {
+                        self.enter_pool(index, usize::from(to.0), interface, packet);
+                    }
+                }
+                self.switch_account(self.overhead);
+            }
+            Target::Port(out) => self.pass_through(index, out, &mut batch),
+        }
+        self.spare.push(batch);
+        true
+    }
+
+    /// Runs instances until none has work, or the ports have waited long enough.
+    fn run_ready(&mut self) -> bool {
+        let Some(first) = self.scheduler.pick() else { return false };
+        let until = self.now.cycles + self.clock.cycles(self.settings.turn);
+        let mut next = self.by_entity[first.0 as usize];
+        while let Some(index) = next {
+            let entity = self.instances[index].entity;
+            self.switch_account(entity);
+            let handed_to = self.hop(index);
+            if !self.instances[index].queue.is_empty() {
+                self.scheduler.activate(entity);
+            }
+            if self.now.cycles >= until {
+                if let Some(to) = handed_to {
+                    self.scheduler.activate(self.instances[to].entity);
+                }
+                break;
+            }
+            next = handed_to.or_else(|| {
+                let picked = self.scheduler.pick()?;
+                self.by_entity[picked.0 as usize]
+            });
+        }
+        true
+    }
+
+    /// Reads the clock, charges what has passed to whoever was running, and lets another run. Returns who was.
+    #[inline]
+    pub(crate) fn switch_account(&mut self, to: EntityId) -> EntityId {
+        let cycles = Cycles::now();
+        self.scheduler.charge(self.running, cycles.since(self.now.cycles));
+        self.now = Moment { cycles, nanos: self.clock.nanos(cycles) };
+        std::mem::replace(&mut self.running, to)
+    }
+
+    /// Timers of functions, packets held too long, and restarts.
+    fn run_timers(&mut self) {
+        self.next_timer = Nanos::MAX;
+        let now = self.now;
+        let mut expired = Vec::new();
+        for index in 0..self.instances.len() {
+            let entity = self.instances[index].entity;
+            let due = match &mut self.instances[index].life {
+                Life::Up { guest, .. } => {
+                    guest.slots().expire(now.nanos, &mut expired);
+                    guest.deadline().is_some_and(|deadline| deadline <= now.nanos)
+                }
+                Life::Down { retry_at, .. } => {
+                    self.next_timer = self.next_timer.min(*retry_at);
+                    false
+                }
+            };
+            for packet in expired.drain(..) {
+                self.drop_packet(index, packet, DropReason::HoldExpired);
+            }
+            if due {
+                self.switch_account(entity);
+                let called = match &mut self.instances[index].life {
+                    Life::Up { guest, .. } => guest.timer(self.now),
+                    Life::Down { .. } => Ok(()),
+                };
+                if let Err(fault) = called {
+                    self.bury(index, &fault, None);
+                }
+                self.switch_account(self.overhead);
+            }
+            self.after_call(index);
+        }
+        self.restart_due();
+    }
+
+    /// What is looked after now and then: ports, log lines.
+    fn maintain(&mut self) {
+        self.next_maintenance = self.now.nanos.saturating_add(MAINTENANCE);
+        for index in 0..self.ports.len() {
+            for event in self.ports[index].port.maintain(self.now.nanos) {
+                let port = self.ports[index].name.clone();
+                self.tell(Event::Port { port, event });
+            }
+        }
+        for index in 0..self.instances.len() {
+            if let Life::Up { guest, .. } = &mut self.instances[index].life {
+                let lines = guest.take_log();
+                if !lines.is_empty() {
+                    let name = self.instances[index].name.clone();
+                    self.log(&name, lines);
+                }
+            }
+        }
+    }
+
+    /// Drains, drops what is still held, closes the ports, and gives the final account.
+    pub fn stop(mut self) -> Account {
+        let until = self.clock.now().saturating_add(self.settings.drain);
+        // From here on ports are not polled: what has come in goes out.
+        let targets: Vec<_> = self.ports.iter_mut().map(|node| node.target.take()).collect();
+        let busy = |worker: &mut Worker| worker.instances.iter_mut().any(|instance| instance.in_flight() > 0);
+        while busy(&mut self) && self.clock.now() < until {
+            if !self.turn() {
+                std::thread::yield_now();
+            }
+        }
+        for (node, target) in self.ports.iter_mut().zip(targets) {
+            node.target = target;
+        }
+        let mut account = self.account(true);
+        let mut held = Vec::new();
+        for index in 0..self.instances.len() {
+            while let Some(mut batch) = self.instances[index].queue.pop() {
+                held.append(&mut batch);
+            }
+            if let Life::Up { guest, .. } = &mut self.instances[index].life {
+                guest.surrender(&mut held);
+            }
+            for packet in held.drain(..) {
+                self.drop_packet(index, packet, DropReason::HeldAtStop);
+            }
+        }
+        for index in 0..self.ports.len() {
+            let pool = self.pools[usize::from(self.ports[index].pool.0)].clone();
+            if let Err(reason) = self.ports[index].port.close(&pool) {
+                let port = self.ports[index].name.clone();
+                self.tell(Event::Port { port, event: port::PortEvent::WentDown(reason) });
+            }
+        }
+        self.maintain();
+        // The functions' reports are of the time before the ports were closed; the counts are of now.
+        let reports: Vec<_> = account.instances.drain(..).map(|instance| instance.report).collect();
+        account = self.account(false);
+        for (instance, report) in account.instances.iter_mut().zip(reports) {
+            instance.report = report;
+        }
+        account
+    }
+
+    /// Tells once when there is nothing more to come.
+    fn look_finished(&mut self) {
+        if self.told_finished || self.ports.is_empty() {
+            return;
+        }
+        let mut finished = false;
+        for node in self.ports.iter().filter(|node| node.target.is_some()) {
+            let wake = node.port.wake();
+            if node.port.status() == PortStatus::Finished {
+                finished = true;
+            } else if wake.readable.is_some() || wake.at.is_some() {
+                return;
+            }
+        }
+        if finished && self.instances.iter_mut().all(|instance| instance.in_flight() == 0) {
+            self.told_finished = true;
+            self.tell(Event::Finished);
+        }
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) {
+        (self.tell)(event);
+    }
+
+    pub(crate) fn log(&mut self, instance: &str, lines: Vec<LogLine>) {
+        for line in lines {
+            self.tell(Event::Log { instance: instance.to_owned(), line });
+        }
+    }
+}
+
+fn numbered(count: usize) -> Result<u16, WireError> {
+    u16::try_from(count - 1).map_err(|_| WireError::TooMany)
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker")
+            .field("ports", &self.ports.len())
+            .field("instances", &self.instances.len())
+            .finish_non_exhaustive()
+    }
+}
