@@ -3,6 +3,7 @@
 //! A guest's linear memory, for Wasmtime: the private part of a shell. The window is not part of its size.
 
 use crate::shell::{Access, GUARD, RESERVATION, Shell, Shells};
+use crate::watchdog;
 use packet_memory::Pool;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ unsafe impl MemoryCreator for ShellMemoryCreator {
             return Err(format!("the module needs {minimum} bytes of memory, its manifest allows {limit}"));
         }
         let mut shell = self.0.take(&request.pool, request.access).map_err(|error| error.to_string())?;
-        shell.make_private(minimum).map_err(|error| error.to_string())?;
+        shell.make_private_only(minimum).map_err(|error| error.to_string())?;
         Ok(Box::new(GuestMemory {
             shells: self.0.clone(),
             shell: Some(shell),
@@ -83,6 +84,9 @@ unsafe impl LinearMemory for GuestMemory {
     }
 
     fn grow_to(&mut self, size: usize) -> wasmtime::Result<()> {
+        if watchdog::overdue() {
+            wasmtime::bail!("the call that asks for more memory is overdue");
+        }
         if size > self.limit {
             wasmtime::bail!("{size} bytes are more than the {} that the manifest allows", self.limit);
         }

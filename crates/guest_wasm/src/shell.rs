@@ -118,32 +118,59 @@ impl Shell {
         Ok(())
     }
 
+    /// Makes exactly `[0, bytes)` readable and writable: what a former user of the shell had beyond must trap.
+    pub(crate) fn make_private_only(&mut self, bytes: usize) -> io::Result<()> {
+        let bytes = bytes.next_multiple_of(PAGE);
+        if bytes < self.private {
+            let (start, length) = ((self.base + bytes) as *mut libc::c_void, self.private - bytes);
+            // SAFETY: inside the private part, which nobody uses yet.
+            if unsafe { libc::mprotect(start, length, libc::PROT_NONE) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            self.private = bytes;
+        }
+        self.make_private(bytes)
+    }
+
     /// Zeroes the private part and makes all of it inaccessible but `keep` bytes.
     fn clear(&mut self, keep: usize) -> io::Result<()> {
         let keep = keep.next_multiple_of(PAGE).min(self.private).min(CLEARED_IN_PLACE);
         if self.private > keep {
+            self.discard(keep, self.private - keep)?;
             let (start, length) = ((self.base + keep) as *mut libc::c_void, self.private - keep);
             // SAFETY: inside the private part, which nobody uses any more.
-            unsafe {
-                if libc::madvise(start, length, libc::MADV_DONTNEED) != 0
-                    || libc::mprotect(start, length, libc::PROT_NONE) != 0
-                {
-                    return Err(io::Error::last_os_error());
-                }
+            if unsafe { libc::mprotect(start, length, libc::PROT_NONE) } != 0 {
+                return Err(io::Error::last_os_error());
             }
             self.private = keep;
         }
         let mut resident = [0u8; CLEARED_IN_PLACE / PAGE];
         // SAFETY: the range is mapped and the vector has one byte for each of its pages.
-        unsafe {
-            if keep > 0 && libc::mincore(self.base as *mut _, keep, resident.as_mut_ptr()) != 0 {
-                return Err(io::Error::last_os_error());
+        if keep > 0 && unsafe { libc::mincore(self.base as *mut _, keep, resident.as_mut_ptr()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut first = 0;
+        for run in resident[..keep / PAGE].chunk_by(|a, b| a & 1 == b & 1) {
+            let (start, length) = (first * PAGE, run.len() * PAGE);
+            if run[0] & 1 != 0 {
+                // SAFETY: inside the private part, which nobody uses any more.
+                unsafe { std::ptr::write_bytes(self.base().add(start), 0, length) };
+            } else {
+                // Not resident is either never touched or swapped out, and the latter is still somebody's data.
+                self.discard(start, length)?;
             }
-            for (page, _) in resident.iter().take(keep / PAGE).enumerate().filter(|(_, r)| **r & 1 != 0) {
-                std::ptr::write_bytes(self.base().add(page * PAGE), 0, PAGE);
-            }
+            first += run.len();
         }
         Ok(())
+    }
+
+    /// Gives private pages back to the kernel, wherever they are; they read as zero from then on.
+    fn discard(&mut self, start: usize, length: usize) -> io::Result<()> {
+        // SAFETY: inside the private part, which nobody uses any more.
+        match unsafe { libc::madvise((self.base + start) as *mut _, length, libc::MADV_DONTNEED) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 
