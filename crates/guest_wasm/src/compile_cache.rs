@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Largest artifact that is read back.
 const LARGEST: u64 = 512 << 20;
@@ -41,8 +42,8 @@ pub enum CacheError {
 /// A private directory of compiled code.
 ///
 /// An entry is named by the module's digest and by a digest of everything that the code depends on: the compiler's
-/// version and settings and the processor's features. It begins with the digest of the rest and is written by
-/// rename, so that half an entry is never seen.
+/// version and settings and the processor's features. It begins with the digest of its name and of the rest, so that
+/// an entry is good under no other name, and is written by rename, so that half an entry is never seen.
 #[derive(Clone, Debug)]
 pub struct CompileCache {
     directory: PathBuf,
@@ -72,10 +73,11 @@ impl CompileCache {
 
     /// The entry of a module, when there is one and it is unharmed.
     pub(crate) fn load(&self, sandbox: &Sandbox, wasm: &[u8]) -> Option<Artifact> {
+        let path = self.path(sandbox, wasm);
         let file = OpenOptions::new()
             .read(true)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(self.path(sandbox, wasm))
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(&path)
             .ok()?;
         let found = file.metadata().ok()?;
         let private = found.is_file() && found.uid() == self.user && found.mode() & 0o077 == 0;
@@ -85,25 +87,29 @@ impl CompileCache {
         let mut bytes = Vec::with_capacity(usize::try_from(found.len()).ok()?);
         file.take(LARGEST).read_to_end(&mut bytes).ok()?;
         let (digest, code) = bytes.split_at_checked(32)?;
-        (Sha256::digest(code).as_slice() == digest).then(|| Artifact(code.to_vec()))
+        (seal(&path, code).as_slice() == digest).then(|| Artifact(code.to_vec()))
     }
 
     /// Keeps an entry.
     pub(crate) fn store(&self, sandbox: &Sandbox, wasm: &[u8], artifact: &Artifact) -> io::Result<()> {
+        static WRITERS: AtomicU64 = AtomicU64::new(0);
         let path = self.path(sandbox, wasm);
-        let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
-        let written = self.write(&unfinished, artifact).and_then(|()| fs::rename(&unfinished, &path));
+        let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
+        let unfinished = path.with_extension(format!("{}-{writer}.tmp", std::process::id()));
+        let digest = seal(&path, &artifact.0);
+        let written =
+            self.write(&unfinished, &digest, &artifact.0).and_then(|()| fs::rename(&unfinished, &path));
         if written.is_err() {
             let _ = fs::remove_file(&unfinished);
         }
         written
     }
 
-    fn write(&self, path: &Path, artifact: &Artifact) -> io::Result<()> {
+    fn write(&self, path: &Path, digest: &[u8], code: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(path);
         let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        file.write_all(Sha256::digest(&artifact.0).as_slice())?;
-        file.write_all(&artifact.0)?;
+        file.write_all(digest)?;
+        file.write_all(code)?;
         file.sync_all()
     }
 
@@ -113,6 +119,12 @@ impl CompileCache {
         let module: String = Sha256::digest(wasm).iter().map(|byte| format!("{byte:02x}")).collect();
         self.directory.join(format!("{module}-{:016x}.code", surroundings.finish()))
     }
+}
+
+/// Digest of an entry's name and code.
+fn seal(path: &Path, code: &[u8]) -> [u8; 32] {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    Sha256::new().chain_update(name).chain_update(code).finalize().into()
 }
 
 fn effective_user() -> io::Result<u32> {
