@@ -1,12 +1,14 @@
 //! The six functions that the host offers to guests. This file and `nf_abi::imports` are all of that surface.
 //!
 //! Each checks every argument against the guest's current state, touches private memory through the checked range
-//! alone, and answers with a number; none can trap, block, or take time beyond what it copies.
+//! alone, and answers with a number; none can block or take time beyond what it copies. Those that copy end a call
+//! that is overdue: a guest without loops would look at its deadline nowhere else.
 
 use crate::instance::GuestState;
+use crate::watchdog;
 use guest::LogLine;
 use nf_abi::{IMPORT_MODULE, MAX_SLOTS, Verdict, error, imports, stream};
-use wasmtime::{Caller, Linker};
+use wasmtime::{Caller, Linker, Trap};
 
 /// Longest log line; the rest is cut off.
 const LONGEST_LINE: usize = 1024;
@@ -17,13 +19,35 @@ const LONGEST_OUTPUT: usize = 256 << 20;
 const LONGEST_REPORT: usize = 4 << 20;
 
 pub(crate) fn define(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
-    linker.func_wrap(IMPORT_MODULE, imports::READ, read)?;
-    linker.func_wrap(IMPORT_MODULE, imports::WRITE, write)?;
+    linker.func_wrap(
+        IMPORT_MODULE,
+        imports::READ,
+        |caller: Caller<'_, GuestState>, which: u32, offset: u32, address: u32, capacity: u32| {
+            in_time(|| read(caller, which, offset, address, capacity))
+        },
+    )?;
+    linker.func_wrap(
+        IMPORT_MODULE,
+        imports::WRITE,
+        |caller: Caller<'_, GuestState>, which: u32, address: u32, length: u32| {
+            in_time(|| write(caller, which, address, length))
+        },
+    )?;
     linker.func_wrap(IMPORT_MODULE, imports::COUNTER_ADD, counter_add)?;
-    linker.func_wrap(IMPORT_MODULE, imports::PACKET_NEW, packet_new)?;
+    linker.func_wrap(
+        IMPORT_MODULE,
+        imports::PACKET_NEW,
+        |caller: Caller<'_, GuestState>, slot: u32, address: u32, length: u32| {
+            in_time(|| packet_new(caller, slot, address, length))
+        },
+    )?;
     linker.func_wrap(IMPORT_MODULE, imports::PACKET_EMIT, packet_emit)?;
     linker.func_wrap(IMPORT_MODULE, imports::TIMER_SET, timer_set)?;
     Ok(())
+}
+
+fn in_time<R>(call: impl FnOnce() -> R) -> wasmtime::Result<R> {
+    if watchdog::overdue() { Err(Trap::Interrupt.into()) } else { Ok(call()) }
 }
 
 /// The guest's private memory and the host's state, side by side. No memory while the module is being instantiated.

@@ -59,7 +59,7 @@ pub enum InstanceError {
         reason: String,
     },
     /// It trapped or ran too long while it started.
-    #[error("{name}: sf_init {fault}{}", LogSuffix(.log))]
+    #[error("{name}: starting it {fault}{}", LogSuffix(.log))]
     Fault {
         /// The function.
         name: String,
@@ -131,7 +131,7 @@ pub struct WasmGuest {
     max_call: Cycles,
     max_control_call: Cycles,
     limits: (Nanos, Nanos),
-    _program: Arc<Program>,
+    program: Arc<Program>,
 }
 
 impl WasmGuest {
@@ -164,6 +164,8 @@ impl WasmGuest {
             facts: facts.clone(),
         };
         let engine = &program.sandbox.engine;
+        let clock = watchdog::clock();
+        let max_control_call = clock.cycles(settings.max_control_call);
         let mut store = Store::new(engine, state);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|_| {
@@ -173,10 +175,19 @@ impl WasmGuest {
 
         let contract = |reason: String| InstanceError::Contract { name: facts.name.clone(), reason };
         let request = MemoryRequest { pool: pool.clone(), access: facts.access, limit: facts.memory_limit };
-        let instance =
-            with_request(request, || program.instance_pre.instantiate(&mut store)).map_err(|error| {
-                InstanceError::Memory { name: facts.name.clone(), reason: format!("{error:#}") }
-            })?;
+        // A start function runs here, so this is a call like any other.
+        let instance = {
+            let _call = watchdog::begin(engine, Cycles::now(), max_control_call);
+            with_request(request, || program.instance_pre.instantiate(&mut store))
+        };
+        let instance = instance.map_err(|error| match error.downcast_ref::<Trap>() {
+            Some(_) => InstanceError::Fault {
+                name: facts.name.clone(),
+                fault: fault(&error, settings.max_control_call),
+                log: std::mem::take(&mut store.data_mut().log),
+            },
+            None => InstanceError::Memory { name: facts.name.clone(), reason: format!("{error:#}") },
+        })?;
         let memory = instance
             .get_memory(&mut store, exports::MEMORY)
             .ok_or_else(|| contract(format!("the image exports no `{}`", exports::MEMORY)))?;
@@ -193,8 +204,6 @@ impl WasmGuest {
             .get_typed_func::<(), u32>(&mut store, exports::BATCH)
             .map_err(|error| missing(exports::BATCH, error))?;
 
-        let clock = watchdog::clock();
-        let max_control_call = clock.cycles(settings.max_control_call);
         let mut guest = WasmGuest {
             batch: BatchArea(NonNull::dangling()),
             process,
@@ -202,7 +211,7 @@ impl WasmGuest {
             max_call: clock.cycles(settings.max_call),
             max_control_call,
             limits: (settings.max_call, settings.max_control_call),
-            _program: program.clone(),
+            program: program.clone(),
             store,
         };
         let fault = |guest: &mut WasmGuest, fault| InstanceError::Fault {
@@ -255,7 +264,7 @@ impl WasmGuest {
     fn call_batch(&mut self, count: usize, now: Moment) -> Result<(), GuestFault> {
         self.store.data_mut().now = now.nanos;
         let result = {
-            let _call = watchdog::begin(self.store.engine(), now.cycles, self.max_call);
+            let _call = watchdog::begin(&self.program.sandbox.engine, now.cycles, self.max_call);
             self.process.call(&mut self.store, (count as u32, now.nanos.0))
         };
         result.map_err(|error| fault(&error, self.limits.0))
@@ -269,7 +278,7 @@ impl WasmGuest {
     ) -> Result<R, GuestFault> {
         self.store.data_mut().now = now.nanos;
         let result = {
-            let _call = watchdog::begin(self.store.engine(), Cycles::now(), self.max_control_call);
+            let _call = watchdog::begin(&self.program.sandbox.engine, Cycles::now(), self.max_control_call);
             function.call(self.store.as_context_mut(), params)
         };
         result.map_err(|error| fault(&error, self.limits.1))
@@ -345,7 +354,7 @@ impl Guest for WasmGuest {
         let Some(timer) = self.optional::<u64, ()>(exports::TIMER) else { return Ok(()) };
         self.store.data_mut().now = now.nanos;
         let result = {
-            let _call = watchdog::begin(self.store.engine(), now.cycles, self.max_call);
+            let _call = watchdog::begin(&self.program.sandbox.engine, now.cycles, self.max_call);
             timer.call(&mut self.store, now.nanos.0)
         };
         result.map_err(|error| fault(&error, self.limits.0))

@@ -19,7 +19,9 @@
 use clock::{Clock, Cycles, Nanos};
 use std::cell::{Cell, OnceCell};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence,
+};
 use std::time::Duration;
 use wasmtime::Engine;
 
