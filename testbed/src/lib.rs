@@ -1,0 +1,26 @@
+//! End-to-end tests with real kernel traffic: whatever needs network namespaces is here and nowhere else.
+//!
+//! The life of a test:
+//! 1. [`isolated`] runs the test again in a child that has namespaces of its own: network namespaces for root, user
+//!    and network namespaces for everybody else. Inside, the test is root.
+//! 2. It makes hosts, each a [`Namespace`] without a name, held by a descriptor alone, and joins them by veth pairs
+//!    ([`Line`] is the usual arrangement: client, the device under test, server).
+//! 3. Commands run in a host with a limit of time ([`run`]) or in the background ([`Background`]).
+//! 4. When the test ends, well or not, its processes are ended by the kernel with their parent, and the namespaces go
+//!    with their last descriptor. Nothing has a name, so nothing can be left behind.
+//!
+//! Limits: needs `ip` (iproute2) and `unshare` (util-linux), and the programs that a test calls.
+
+mod error;
+mod isolation;
+mod line;
+mod namespace;
+mod process;
+mod relay;
+
+pub use error::TestbedError;
+pub use isolation::isolated;
+pub use line::{CLIENT, Line, SERVER};
+pub use namespace::Namespace;
+pub use process::{Background, Finished, run};
+pub use relay::{Account, Relay, RunningRelay};

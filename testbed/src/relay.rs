@@ -1,0 +1,130 @@
+//! The simplest engine there can be: what comes in by one port goes out by the other.
+
+use crate::TestbedError;
+use clock::{Clock, Nanos};
+use packet_memory::{Packet, Pool};
+use port::{Port, PortCounters, PortEvent};
+use port_af_packet::{AfPacketPort, Settings};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+const BATCH: usize = 64;
+const MAINTENANCE: Nanos = Nanos::from_millis(100);
+
+/// Two ports and the pool between them.
+pub struct Relay {
+    /// Where packets live.
+    pub pool: Pool,
+    /// The ports, `lan` first.
+    pub ports: [AfPacketPort; 2],
+}
+
+/// What a relay saw.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// Counters of the ports, `lan` first.
+    pub ports: [PortCounters; 2],
+    /// Events of the ports, oldest first.
+    pub events: [Vec<PortEvent>; 2],
+    /// How often the relay was awake.
+    pub rounds: u64,
+    /// Bytes of the longest packet.
+    pub longest: u32,
+    /// Packets that were still to be segmented.
+    pub segmented: u64,
+    /// Buffers missing from the pool at the end.
+    pub leaked: usize,
+}
+
+impl Relay {
+    /// Opens both ports.
+    ///
+    /// # Errors
+    /// [`TestbedError::Port`].
+    pub fn open(pool: Pool, lan: Settings, wan: Settings) -> Result<Relay, TestbedError> {
+        Ok(Relay { pool, ports: [AfPacketPort::open(lan)?, AfPacketPort::open(wan)?] })
+    }
+
+    /// Moves packets until `stop`.
+    pub fn run(mut self, stop: &AtomicBool) -> Account {
+        let clock = Clock::calibrate();
+        let mut account = Account::default();
+        let mut packets = Vec::with_capacity(BATCH);
+        let mut maintained = Nanos(0);
+        while !stop.load(Ordering::Relaxed) {
+            account.rounds += 1;
+            let now = clock.now();
+            if now.since(maintained) >= MAINTENANCE {
+                maintained = now;
+                for (port, events) in self.ports.iter_mut().zip(&mut account.events) {
+                    events.extend(port.maintain(now));
+                }
+            }
+            if self.forward(now, &mut packets, &mut account) == 0 {
+                self.sleep();
+            }
+        }
+        for (n, port) in self.ports.iter_mut().enumerate() {
+            account.events[n].extend(port.maintain(clock.now()));
+            // An AF_PACKET port has nothing to write, hence nothing that could fail.
+            let _ = port.close(&self.pool);
+            account.ports[n] = port.counters().clone();
+        }
+        account.leaked = self.pool.config().buffers as usize - self.pool.available();
+        account
+    }
+
+    fn forward(&mut self, now: Nanos, packets: &mut Vec<Packet>, account: &mut Account) -> usize {
+        let mut moved = 0;
+        for (from, to) in [(0, 1), (1, 0)] {
+            self.ports[from].receive(&self.pool, now, BATCH, packets);
+            moved += packets.len();
+            for packet in packets.iter() {
+                account.longest = account.longest.max(packet.length());
+                account.segmented += u64::from(packet.record().gso_type != 0);
+            }
+            self.ports[to].transmit(&self.pool, now, packets);
+        }
+        moved
+    }
+
+    fn sleep(&self) {
+        let wakes = [self.ports[0].wake(), self.ports[1].wake()];
+        let mut waits: Vec<PollFd<'_>> = wakes
+            .iter()
+            .filter_map(|wake| Some(PollFd::from_borrowed_fd(wake.readable?, PollFlags::IN)))
+            .collect();
+        let limit = Timespec { tv_sec: 0, tv_nsec: MAINTENANCE.0 as i64 };
+        // An interrupted sleep is a short one.
+        let _ = poll(&mut waits, Some(&limit));
+    }
+
+    /// Runs on a thread of its own.
+    pub fn start(self) -> RunningRelay {
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || self.run(&stop)
+        });
+        RunningRelay { stop, thread }
+    }
+}
+
+/// A relay on its own thread.
+pub struct RunningRelay {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Account>,
+}
+
+impl RunningRelay {
+    /// Stops it; it may sleep for a tenth of a second first.
+    ///
+    /// # Panics
+    /// When the relay did.
+    pub fn stop(self) -> Account {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
