@@ -1,0 +1,230 @@
+//! The wiring: which ports and instances there are and how packets get from one to another, as plain data.
+//!
+//! The life of a wiring:
+//! 1. `config` makes one of the operator's file; [`Wiring::validate`] says whether any wiring can be carried out.
+//! 2. [`Plan::between`] compares it with the one that runs: what goes, what comes, what stays untouched.
+//! 3. The engine carries the plan out in its order; [`Plan::apply`] does the same to data.
+//!
+//! An edge has no direction: what one end sends out enters at the other. Each endpoint has one edge at most. Observers
+//! have no edges: they are shown the packets of an instance before it is called. A service names an endpoint; packets
+//! for it go there as if they had come by that endpoint's edge.
+//!
+//! Limits: nothing here does I/O, reads a clock or knows what a driver or an image is.
+
+#![forbid(unsafe_code)]
+
+mod fraction;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+pub use fraction::Fraction;
+pub use plan::{Plan, PlanMismatch};
+pub use validate::WiringFault;
+
+use clock::Nanos;
+use indexmap::IndexMap;
+use manifest::Access;
+use packet_memory::PoolConfig;
+use schema::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Ports and instances, and what connects them. Maps keep the order in which the operator named things; two wirings
+/// that differ in that order alone are equal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wiring {
+    /// Trust domains by name.
+    pub tenants: IndexMap<String, Tenant>,
+    /// Ports by name. No instance has the name of a port.
+    pub ports: IndexMap<String, Port>,
+    /// Instances by name.
+    pub instances: IndexMap<String, Instance>,
+    /// Connections.
+    pub edges: BTreeSet<Edge>,
+    /// Who is shown whose packets.
+    pub observations: BTreeSet<Observation>,
+    /// Where packets for a service go, by service ID.
+    pub services: BTreeMap<u16, Endpoint>,
+}
+
+/// A trust domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenant {
+    /// Its packet memory.
+    pub pool: PoolConfig,
+}
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Whose pool it receives into.
+    pub tenant: String,
+    /// Name of the driver.
+    pub driver: String,
+    /// The driver's settings, checked against its schema: a [`Value::Map`].
+    pub settings: Value,
+}
+
+/// A network function that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// Whose it is.
+    pub tenant: String,
+    /// The image as the operator named it: a stock image's name, or a path.
+    pub image: String,
+    /// Its configuration, checked against the image's schema: a [`Value::Map`].
+    pub config: Value,
+    /// How many interfaces the image has.
+    pub interfaces: u16,
+    /// What the image may do with the bytes of packets.
+    pub access: Access,
+    /// Where its packets are.
+    pub pool: InstancePool,
+    /// Longest time one call may take.
+    pub max_call: Nanos,
+    /// What happens to packets while it does not run.
+    pub fail: FailMode,
+    /// When it is started again after a fault.
+    pub restart: RestartDelays,
+    /// Share of its pool's buffers that it may hold and own.
+    pub quota: Fraction,
+    /// Longest time it may hold a packet.
+    pub longest_hold: Nanos,
+}
+
+/// Where an instance's packets are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InstancePool {
+    /// In the tenant's pool.
+    Tenant,
+    /// In a pool of its own; packets are copied in and out.
+    Own(PoolConfig),
+}
+
+/// What happens to packets for an instance that does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailMode {
+    /// They are dropped.
+    Closed,
+    /// They pass by it: what comes by interface 0 leaves by 1, and the other way round.
+    Open,
+}
+
+/// When an instance is started again after a fault: after the first delay, and after twice as long each time that it
+/// fails again, up to the longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestartDelays {
+    /// After the first fault.
+    pub first: Nanos,
+    /// Bound of all later ones.
+    pub longest: Nanos,
+}
+
+/// Where packets leave and enter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Endpoint {
+    /// A port, by name.
+    Port(String),
+    /// An interface of an instance, by the instance's name and the interface's number.
+    Interface(String, u16),
+}
+
+impl Endpoint {
+    /// Name of the port or instance.
+    pub fn name(&self) -> &str {
+        match self {
+            Endpoint::Port(name) | Endpoint::Interface(name, _) => name,
+        }
+    }
+}
+
+/// As in the operator's file: `lan`, `edge_firewall:0`.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Port(name) => f.write_str(name),
+            Endpoint::Interface(name, number) => write!(f, "{name}:{number}"),
+        }
+    }
+}
+
+/// A connection of two endpoints.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Edge(Endpoint, Endpoint);
+
+impl Edge {
+    /// The order of the ends counts for nothing.
+    pub fn new(a: Endpoint, b: Endpoint) -> Edge {
+        if a <= b { Edge(a, b) } else { Edge(b, a) }
+    }
+
+    /// Both ends.
+    pub fn ends(&self) -> [&Endpoint; 2] {
+        [&self.0, &self.1]
+    }
+}
+
+impl fmt::Display for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} - {}", self.0, self.1)
+    }
+}
+
+/// An observer and what it is shown: packets before an instance is called with them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Observation {
+    /// The instance that observes.
+    pub observer: String,
+    /// The instance whose packets it is shown.
+    pub at: String,
+    /// Only those that come in by this interface; `None`: all.
+    pub interface: Option<u16>,
+}
+
+impl fmt::Display for Observation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.observer, self.at)?;
+        self.interface.map_or(Ok(()), |number| write!(f, ":{number}"))
+    }
+}
+
+/// A pool, by whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PoolOwner<'a> {
+    /// The tenant's.
+    Tenant(&'a str),
+    /// An instance's own.
+    Instance(&'a str),
+}
+
+impl Wiring {
+    /// Where packets go that leave by an endpoint.
+    pub fn peer(&self, endpoint: &Endpoint) -> Option<&Endpoint> {
+        self.edges.iter().find_map(|edge| match edge.ends() {
+            [a, b] if a == endpoint => Some(b),
+            [a, b] if b == endpoint => Some(a),
+            _ => None,
+        })
+    }
+
+    /// The pool that packets at an endpoint are in.
+    pub fn pool_of(&self, endpoint: &Endpoint) -> Option<PoolOwner<'_>> {
+        match endpoint {
+            Endpoint::Port(name) => Some(PoolOwner::Tenant(&self.ports.get(name)?.tenant)),
+            Endpoint::Interface(name, _) => {
+                let (name, instance) = self.instances.get_key_value(name)?;
+                Some(match instance.pool {
+                    InstancePool::Tenant => PoolOwner::Tenant(&instance.tenant),
+                    InstancePool::Own(_) => PoolOwner::Instance(name),
+                })
+            }
+        }
+    }
+
+    /// Are packets copied that pass from one endpoint to the other?
+    pub fn copies(&self, from: &Endpoint, to: &Endpoint) -> bool {
+        self.pool_of(from) != self.pool_of(to)
+    }
+}

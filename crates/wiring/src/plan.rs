@@ -1,0 +1,179 @@
+//! From one wiring to another.
+
+use crate::{Edge, Endpoint, Instance, Observation, Port, Tenant, Wiring};
+use indexmap::IndexMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What to do to get from one wiring to another, in the order of the fields. What the plan does not name stays
+/// untouched and keeps running.
+///
+/// A port or instance that changes is removed and added. So is one whose tenant's pool changes, because its buffers are
+/// in that pool. Whatever is connected to something that is replaced is taken off and put back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Services to remove, by ID.
+    pub remove_services: BTreeSet<u16>,
+    /// Observations to end.
+    pub unobserve: BTreeSet<Observation>,
+    /// Edges to take off.
+    pub unwire: BTreeSet<Edge>,
+    /// Instances to stop.
+    pub remove_instances: BTreeSet<String>,
+    /// Ports to close.
+    pub remove_ports: BTreeSet<String>,
+    /// Tenants whose pool is to be given back.
+    pub remove_tenants: BTreeSet<String>,
+    /// Tenants to make a pool for.
+    pub add_tenants: IndexMap<String, Tenant>,
+    /// Ports to open.
+    pub add_ports: IndexMap<String, Port>,
+    /// Instances to start.
+    pub add_instances: IndexMap<String, Instance>,
+    /// Edges to put on.
+    pub wire: BTreeSet<Edge>,
+    /// Observations to begin.
+    pub observe: BTreeSet<Observation>,
+    /// Services to add.
+    pub add_services: BTreeMap<u16, Endpoint>,
+}
+
+/// The plan was made for another wiring.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the plan does not fit: {what} `{name}` is {}", if *.there { "there already" } else { "not there" })]
+pub struct PlanMismatch {
+    /// Kind of thing.
+    pub what: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Is it there when it should not be?
+    pub there: bool,
+}
+
+impl Plan {
+    /// The plan that leads from `old` to `new`.
+    pub fn between(old: &Wiring, new: &Wiring) -> Plan {
+        let (remove_tenants, add_tenants) = replaced(&old.tenants, &new.tenants, |_| false);
+        let moved = |tenant: &str| remove_tenants.contains(tenant) || add_tenants.contains_key(tenant);
+        let (remove_ports, add_ports) = replaced(&old.ports, &new.ports, |port| moved(&port.tenant));
+        let (remove_instances, add_instances) =
+            replaced(&old.instances, &new.instances, |instance| moved(&instance.tenant));
+        let changed = |name: &str| {
+            remove_ports.contains(name)
+                || add_ports.contains_key(name)
+                || remove_instances.contains(name)
+                || add_instances.contains_key(name)
+        };
+        let edge_changed = |edge: &&Edge| edge.ends().iter().any(|end| changed(end.name()));
+        let observation_changed = |o: &&Observation| changed(&o.observer) || changed(&o.at);
+        let service_changed = |other: &BTreeMap<u16, Endpoint>, id: &u16, endpoint: &Endpoint| {
+            other.get(id) != Some(endpoint) || changed(endpoint.name())
+        };
+        Plan {
+            remove_services: old
+                .services
+                .iter()
+                .filter(|(id, endpoint)| service_changed(&new.services, id, endpoint))
+                .map(|(id, _)| *id)
+                .collect(),
+            unobserve: difference(&old.observations, &new.observations, observation_changed),
+            unwire: difference(&old.edges, &new.edges, edge_changed),
+            wire: difference(&new.edges, &old.edges, edge_changed),
+            observe: difference(&new.observations, &old.observations, observation_changed),
+            add_services: new
+                .services
+                .iter()
+                .filter(|(id, endpoint)| service_changed(&old.services, id, endpoint))
+                .map(|(id, endpoint)| (*id, endpoint.clone()))
+                .collect(),
+            remove_instances,
+            remove_ports,
+            remove_tenants,
+            add_tenants,
+            add_ports,
+            add_instances,
+        }
+    }
+
+    /// Is there nothing to do?
+    pub fn is_empty(&self) -> bool {
+        *self == Plan::default()
+    }
+
+    /// Carries the plan out on data.
+    ///
+    /// # Errors
+    /// The first step that does not fit; `wiring` is then as it was.
+    pub fn apply(&self, wiring: &mut Wiring) -> Result<(), PlanMismatch> {
+        let mut next = wiring.clone();
+        for id in &self.remove_services {
+            gone("service", &id.to_string(), next.services.remove(id).is_some())?;
+        }
+        for observation in &self.unobserve {
+            gone("observation", &observation.to_string(), next.observations.remove(observation))?;
+        }
+        for edge in &self.unwire {
+            gone("wire", &edge.to_string(), next.edges.remove(edge))?;
+        }
+        for name in &self.remove_instances {
+            gone("function", name, next.instances.shift_remove(name).is_some())?;
+        }
+        for name in &self.remove_ports {
+            gone("port", name, next.ports.shift_remove(name).is_some())?;
+        }
+        for name in &self.remove_tenants {
+            gone("tenant", name, next.tenants.shift_remove(name).is_some())?;
+        }
+        for (name, tenant) in &self.add_tenants {
+            new("tenant", name, next.tenants.insert(name.clone(), tenant.clone()).is_none())?;
+        }
+        for (name, port) in &self.add_ports {
+            new("port", name, next.ports.insert(name.clone(), port.clone()).is_none())?;
+        }
+        for (name, instance) in &self.add_instances {
+            new("function", name, next.instances.insert(name.clone(), instance.clone()).is_none())?;
+        }
+        for edge in &self.wire {
+            new("wire", &edge.to_string(), next.edges.insert(edge.clone()))?;
+        }
+        for observation in &self.observe {
+            new("observation", &observation.to_string(), next.observations.insert(observation.clone()))?;
+        }
+        for (id, endpoint) in &self.add_services {
+            new("service", &id.to_string(), next.services.insert(*id, endpoint.clone()).is_none())?;
+        }
+        *wiring = next;
+        Ok(())
+    }
+}
+
+/// What is to be removed from `old` and added from `new`: what is in one alone, differs, or is `moved`.
+fn replaced<T: Clone + PartialEq>(
+    old: &IndexMap<String, T>,
+    new: &IndexMap<String, T>,
+    moved: impl Fn(&T) -> bool,
+) -> (BTreeSet<String>, IndexMap<String, T>) {
+    let stays = |name: &String, thing: &T| {
+        old.get(name) == Some(thing) && new.get(name) == Some(thing) && !moved(thing)
+    };
+    let remove =
+        old.iter().filter(|(name, thing)| !stays(name, thing)).map(|(name, _)| name.clone()).collect();
+    let add = new.iter().filter(|(name, thing)| !stays(name, thing));
+    (remove, add.map(|(name, thing)| (name.clone(), thing.clone())).collect())
+}
+
+/// What is in `here` but not in `there`, and what is in both but `changed`.
+fn difference<T: Clone + Ord>(
+    here: &BTreeSet<T>,
+    there: &BTreeSet<T>,
+    changed: impl Fn(&&T) -> bool,
+) -> BTreeSet<T> {
+    here.iter().filter(|thing| !there.contains(*thing) || changed(thing)).cloned().collect()
+}
+
+fn gone(what: &'static str, name: &str, was_there: bool) -> Result<(), PlanMismatch> {
+    if was_there { Ok(()) } else { Err(PlanMismatch { what, name: name.to_owned(), there: false }) }
+}
+
+fn new(what: &'static str, name: &str, was_absent: bool) -> Result<(), PlanMismatch> {
+    if was_absent { Ok(()) } else { Err(PlanMismatch { what, name: name.to_owned(), there: true }) }
+}

@@ -1,0 +1,291 @@
+use crate::*;
+use packet_memory::{BufferSize, PageKind};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+fn instance(tenant: &str) -> Instance {
+    Instance {
+        tenant: tenant.to_owned(),
+        image: "firewall".to_owned(),
+        config: Value::empty(),
+        interfaces: 2,
+        access: Access::Read,
+        pool: InstancePool::Tenant,
+        max_call: Nanos::from_millis(10),
+        fail: FailMode::Closed,
+        restart: RestartDelays { first: Nanos::from_millis(10), longest: Nanos::from_millis(5000) },
+        quota: Fraction::new(1, 16).unwrap(),
+        longest_hold: Nanos::from_millis(1000),
+    }
+}
+
+fn port(tenant: &str) -> Port {
+    Port { tenant: tenant.to_owned(), driver: "null".to_owned(), settings: Value::empty() }
+}
+
+fn at(text: &str) -> Endpoint {
+    match text.split_once(':') {
+        Some((name, number)) => Endpoint::Interface(name.to_owned(), number.parse().unwrap()),
+        None => Endpoint::Port(text.to_owned()),
+    }
+}
+
+/// lan - fw - wan, watched by `flows`, with a service.
+fn edge() -> Wiring {
+    Wiring {
+        tenants: [("default".to_owned(), Tenant { pool: PoolConfig::default() })].into(),
+        ports: [("lan".to_owned(), port("default")), ("wan".to_owned(), port("default"))].into(),
+        instances: [("fw".to_owned(), instance("default")), ("flows".to_owned(), instance("default"))].into(),
+        edges: [Edge::new(at("lan"), at("fw:0")), Edge::new(at("fw:1"), at("wan"))].into(),
+        observations: [Observation { observer: "flows".into(), at: "fw".into(), interface: None }].into(),
+        services: [(10, at("fw:0"))].into(),
+    }
+}
+
+fn faults(wiring: &Wiring) -> Vec<String> {
+    wiring.validate().unwrap_err().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_good_wiring_is_valid() {
+    assert_eq!(edge().validate(), Ok(()));
+    assert_eq!(Wiring::default().validate(), Ok(()));
+    assert_eq!(edge().peer(&at("lan")), Some(&at("fw:0")));
+    assert_eq!(edge().peer(&at("fw:0")), Some(&at("lan")));
+    assert_eq!(edge().peer(&at("fw:2")), None);
+}
+
+#[test]
+fn each_invariant_is_checked() {
+    let with = |change: &dyn Fn(&mut Wiring)| {
+        let mut wiring = edge();
+        change(&mut wiring);
+        faults(&wiring)
+    };
+    assert_eq!(
+        with(&|w| w.ports["lan"].tenant = "red".into()),
+        ["`lan` is of the tenant `red`, which does not exist"]
+    );
+    assert_eq!(
+        with(&|w| {
+            w.ports.insert("fw".into(), port("default"));
+        }),
+        ["`fw` is the name of a port and of a function"]
+    );
+    assert_eq!(
+        with(&|w| w.tenants["default"].pool.buffers = (1 << 19) + 1),
+        [
+            "the pool of `default` is not possible: allowed are 1 buffer to 1 GiB, headroom of up to half a buffer"
+        ]
+    );
+    assert_eq!(
+        with(&|w| w.instances["fw"].pool =
+            InstancePool::Own(PoolConfig { headroom: 1025, ..PoolConfig::default() })),
+        ["the pool of `fw` is not possible: allowed are 1 buffer to 1 GiB, headroom of up to half a buffer"]
+    );
+    assert_eq!(
+        with(&|w| {
+            w.edges.insert(Edge::new(at("fw:2"), at("fw:3")));
+        }),
+        ["`fw:2` does not exist", "`fw:3` does not exist"]
+    );
+    assert_eq!(
+        with(&|w| {
+            w.edges.insert(Edge::new(at("lan"), at("wan")));
+        }),
+        ["`lan` has two wires: to `wan` and to `fw:0`", "`wan` has two wires: to `lan` and to `fw:1`"]
+    );
+    assert_eq!(
+        with(&|w| {
+            w.services.insert(11, at("fw:9"));
+        }),
+        ["`fw:9` does not exist"]
+    );
+    assert_eq!(
+        with(&|w| w.instances["flows"].access = Access::Write),
+        ["`flows` is an observer, but its image may write to packets"]
+    );
+    assert_eq!(
+        with(&|w| {
+            w.services.insert(11, at("flows:0"));
+        }),
+        ["`flows` is an observer and is wired, observed or a service as well"]
+    );
+    assert_eq!(
+        with(&|w| {
+            w.observations =
+                [Observation { observer: "flows".into(), at: "fw".into(), interface: Some(2) }].into();
+        }),
+        ["the observer `flows` or what it observes, `fw`, does not exist"]
+    );
+    assert_eq!(
+        with(&|w| {
+            w.tenants.insert("red".into(), Tenant { pool: PoolConfig::default() });
+            w.instances["flows"].tenant = "red".into();
+        }),
+        ["`flows` observes `fw`, which is another tenant's"]
+    );
+}
+
+#[test]
+fn an_endpoint_wired_to_itself_is_wired_twice() {
+    let mut wiring = edge();
+    wiring.ports.insert("loop".into(), port("default"));
+    wiring.edges.insert(Edge::new(at("loop"), at("loop")));
+    assert_eq!(faults(&wiring), ["`loop` has two wires: to `loop` and to `loop`"]);
+}
+
+#[test]
+fn packets_are_copied_between_pools_only() {
+    let mut wiring = edge();
+    assert!(!wiring.copies(&at("lan"), &at("fw:0")));
+    wiring.instances["fw"].pool = InstancePool::Own(PoolConfig::default());
+    assert!(wiring.copies(&at("lan"), &at("fw:0")));
+    assert!(!wiring.copies(&at("fw:0"), &at("fw:1")));
+    wiring.instances["flows"].tenant = "red".into();
+    assert!(wiring.copies(&at("flows:0"), &at("lan")));
+}
+
+#[test]
+fn fractions() {
+    assert_eq!(Fraction::parse("1/16").map(|f| f.of(1024)), Some(64));
+    assert_eq!(Fraction::parse("1").map(|f| f.of(u32::MAX)), Some(u32::MAX));
+    assert_eq!(Fraction::parse("1/4000000000").map(|f| f.of(8)), Some(1));
+    for bad in ["", "/", "0/1", "2/1", "1/0", "-1/2", "+1/2", "1/2/3", "0.5", "1/5000000000"] {
+        assert_eq!(Fraction::parse(bad), None, "{bad}");
+    }
+}
+
+#[test]
+fn a_changed_function_is_replaced_and_its_neighbours_are_not() {
+    let mut new = edge();
+    new.instances["fw"].max_call = Nanos(1);
+    let plan = Plan::between(&edge(), &new);
+    assert_eq!(plan.remove_instances, ["fw".to_owned()].into());
+    assert_eq!(plan.add_instances.keys().collect::<Vec<_>>(), ["fw"]);
+    assert_eq!(plan.unwire, edge().edges);
+    assert_eq!(plan.wire, edge().edges);
+    assert_eq!(plan.unobserve.len(), 1);
+    assert_eq!(plan.add_services.len(), 1);
+    assert!(plan.remove_ports.is_empty() && plan.remove_tenants.is_empty());
+}
+
+#[test]
+fn a_plan_for_another_wiring_changes_nothing() {
+    let plan = Plan::between(&edge(), &Wiring::default());
+    let mut wiring = edge();
+    wiring.services.clear();
+    let before = wiring.clone();
+    let error = plan.apply(&mut wiring).unwrap_err();
+    assert_eq!(error.to_string(), "the plan does not fit: service `10` is not there");
+    assert_eq!(wiring, before);
+}
+
+fn endpoint() -> impl Strategy<Value = Endpoint> {
+    prop_oneof![
+        select(vec!["p0", "p1", "p2"]).prop_map(|name| Endpoint::Port(name.into())),
+        (select(vec!["f0", "f1", "f2"]), 0u16..2).prop_map(|(name, n)| Endpoint::Interface(name.into(), n)),
+    ]
+}
+
+fn wiring() -> impl Strategy<Value = Wiring> {
+    use proptest::collection::{btree_map, btree_set, vec};
+    let tenant_name = || select(vec!["red", "blue"]);
+    let tenant = (1u32..3).prop_map(|buffers| Tenant {
+        pool: PoolConfig {
+            buffers,
+            buffer_size: BufferSize::LARGEST,
+            headroom: 0,
+            pages: Some(PageKind::Huge),
+        },
+    });
+    let instance =
+        (tenant_name(), 0u64..2).prop_map(|(tenant, n)| Instance { max_call: Nanos(n), ..instance(tenant) });
+    let observation =
+        (select(vec!["f0", "f1"]), select(vec!["f1", "f2"]), proptest::option::of(0u16..2)).prop_map(
+            |(observer, at, interface)| Observation { observer: observer.into(), at: at.into(), interface },
+        );
+    (
+        vec((tenant_name(), tenant), 0..3),
+        vec((select(vec!["p0", "p1", "p2"]), tenant_name().prop_map(port)), 0..4),
+        vec((select(vec!["f0", "f1", "f2"]), instance), 0..4),
+        btree_set((endpoint(), endpoint()).prop_map(|(a, b)| Edge::new(a, b)), 0..5),
+        btree_set(observation, 0..3),
+        btree_map(0u16..4, endpoint(), 0..4),
+    )
+        .prop_map(|(tenants, ports, instances, edges, observations, services)| Wiring {
+            tenants: tenants.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+            ports: ports.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+            instances: instances.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+            edges,
+            observations,
+            services,
+        })
+}
+
+proptest! {
+    #[test]
+    fn a_plan_leads_from_the_old_to_the_new(old in wiring(), new in wiring()) {
+        let mut changed = old.clone();
+        Plan::between(&old, &new).apply(&mut changed).unwrap();
+        prop_assert_eq!(changed, new);
+    }
+
+    #[test]
+    fn nothing_is_to_be_done_for_what_is_the_same(one in wiring()) {
+        prop_assert!(Plan::between(&one, &one).is_empty());
+    }
+
+    #[test]
+    fn what_is_the_same_is_untouched(old in wiring(), new in wiring()) {
+        let plan = Plan::between(&old, &new);
+        let same_tenant = |name: &String| old.tenants.get(name) == new.tenants.get(name);
+        for (name, port) in &old.ports {
+            if new.ports.get(name) == Some(port) && same_tenant(&port.tenant) {
+                prop_assert!(!plan.remove_ports.contains(name) && !plan.add_ports.contains_key(name));
+            }
+        }
+        for (name, instance) in &old.instances {
+            if new.instances.get(name) == Some(instance) && same_tenant(&instance.tenant) {
+                prop_assert!(!plan.remove_instances.contains(name) && !plan.add_instances.contains_key(name));
+            }
+        }
+        let kept = |name: &str| {
+            ![&plan.remove_ports, &plan.remove_instances].iter().any(|set| set.contains(name))
+                && !plan.add_ports.contains_key(name)
+                && !plan.add_instances.contains_key(name)
+        };
+        for edge in old.edges.intersection(&new.edges) {
+            let untouched = !plan.unwire.contains(edge) && !plan.wire.contains(edge);
+            prop_assert_eq!(untouched, edge.ends().iter().all(|end| kept(end.name())));
+        }
+        for observation in old.observations.intersection(&new.observations) {
+            let untouched = !plan.unobserve.contains(observation) && !plan.observe.contains(observation);
+            prop_assert_eq!(untouched, kept(&observation.observer) && kept(&observation.at));
+        }
+    }
+
+    #[test]
+    fn what_stands_on_something_replaced_is_replaced(old in wiring(), new in wiring()) {
+        let plan = Plan::between(&old, &new);
+        for (name, instance) in &old.instances {
+            if plan.remove_tenants.contains(&instance.tenant) {
+                prop_assert!(plan.remove_instances.contains(name));
+            }
+        }
+        for edge in &old.edges {
+            let gone = |end: &&Endpoint| match end {
+                Endpoint::Port(name) => plan.remove_ports.contains(name),
+                Endpoint::Interface(name, _) => plan.remove_instances.contains(name),
+            };
+            if edge.ends().iter().any(gone) {
+                prop_assert!(plan.unwire.contains(edge));
+            }
+        }
+    }
+
+    #[test]
+    fn validation_never_panics(one in wiring()) {
+        let _ = one.validate();
+    }
+}
