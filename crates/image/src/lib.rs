@@ -1,11 +1,32 @@
 //! What a function is made from: one WebAssembly file, with its manifest inside.
 //!
-//! 1. A compiler makes a module of a function's sources.
-//! 2. [`rewrite`] turns it into one that the engine accepts.
+//! The life of an image:
+//! 1. [`build_directory`] reads a function's folder and lets cargo or clang make a module of its sources.
+//! 2. [`rewrite`] turns that into a module which the engine accepts, and [`assemble`] puts the manifest into it.
+//! 3. The file travels; it may come from anywhere.
+//! 4. [`Image::load`] checks every byte of it against [`limits`] and the contract. Only then is it compiled.
+//! 5. [`inspect`] tells a person what is in it.
+//!
+//! An image is always WebAssembly, never machine code. What keeps a running function in its place is the engine; this
+//! crate keeps out what the engine could not contain, and `memory.copy` and `memory.fill` above all: their faults lie
+//! outside guest code, and no deadline interrupts them.
+//!
+//! Limits: those in [`limits`]; building needs the compilers installed.
 
 #![forbid(unsafe_code)]
 
+mod assemble;
+mod build;
+mod digest;
+mod inspect;
 pub mod limits;
+mod load;
+mod names;
 mod rewrite;
 
+pub use assemble::{AssembleError, assemble};
+pub use build::{BuildError, BuildOptions, BuildReport, MANIFEST_FILE, STACK_BYTES, build_directory};
+pub use digest::Digest;
+pub use inspect::inspect;
+pub use load::{Image, ImageError, ModuleFacts};
 pub use rewrite::{Lowered, Names, RewriteError, Rewritten, rewrite, rewrite_counted};

@@ -6,9 +6,6 @@ use wasmparser::WasmFeatures;
 /// Largest image, in bytes, custom sections included.
 pub const IMAGE_BYTES: usize = 32 << 20;
 
-/// Largest manifest section, in bytes.
-pub const MANIFEST_BYTES: usize = 256 << 10;
-
 /// Most function types.
 pub const TYPES: u32 = 4_096;
 

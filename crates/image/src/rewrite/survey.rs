@@ -3,12 +3,13 @@
 
 use super::{RewriteError, invalid};
 use crate::limits;
+use crate::names::function_name;
 use nf_abi::{GLOBAL_EXPORT_PREFIX, exports};
 use std::collections::{BTreeMap, BTreeSet};
 use wasmparser::{
     BinaryReaderError, DataKind, ElementItems, ElementKind, ExternalKind, FuncToValidate,
-    FuncValidatorAllocations, FunctionBody, KnownCustom, Name, Operator, Parser, Payload, TypeRef,
-    ValidPayload, Validator, ValidatorResources,
+    FuncValidatorAllocations, FunctionBody, Operator, Parser, Payload, TypeRef, ValidPayload, Validator,
+    ValidatorResources,
 };
 
 /// What a module consists of, as far as the encoder needs it.
@@ -189,34 +190,4 @@ fn survey_body(
         return Err(RewriteError::Instruction { function: function_name(wasm, index), instruction });
     }
     Ok(validator.into_allocations())
-}
-
-/// What the module itself calls a function: its name, else an export of it, else its index.
-fn function_name(wasm: &[u8], index: u32) -> String {
-    let mut found = None;
-    for payload in Parser::new(0).parse_all(wasm) {
-        match payload {
-            Ok(Payload::ExportSection(section)) => {
-                for export in section.into_iter().flatten() {
-                    if export.kind == ExternalKind::Func && export.index == index {
-                        found = Some(export.name.to_owned());
-                    }
-                }
-            }
-            Ok(Payload::CustomSection(section)) => {
-                let KnownCustom::Name(names) = section.as_known() else { continue };
-                for name in names.into_iter().flatten() {
-                    let Name::Function(functions) = name else { continue };
-                    for naming in functions.into_iter().flatten() {
-                        if naming.index == index {
-                            found = Some(naming.name.to_owned());
-                        }
-                    }
-                }
-            }
-            Ok(_) => {}
-            Err(_) => break,
-        }
-    }
-    found.unwrap_or_else(|| format!("number {index}"))
 }
