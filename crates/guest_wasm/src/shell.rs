@@ -6,7 +6,7 @@
 //! private part shrunk to nothing beyond what is resident and zero, so nothing of a former life can be seen.
 
 use nf_abi::WINDOW_BASE;
-use packet_memory::Pool;
+use packet_memory::{PageKind, Pool};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -75,13 +75,16 @@ impl Shell {
         };
         let shell = Shell { base, private: 0, pool: pool.clone(), access };
         let memory = pool.memory();
+        // A handful of large pages is entered at once; thousands of small ones are when they are first touched, most
+        // of them never.
+        let populate = if memory.pages() == PageKind::Huge { libc::MAP_POPULATE } else { 0 };
         // SAFETY: the range lies inside the reservation: a pool is at most 1 GiB and the window begins at 2 GiB.
         unsafe {
             map(
                 (base + WINDOW_BASE as usize) as *mut _,
                 memory.len(),
                 access.protection(),
-                libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE,
+                libc::MAP_SHARED | libc::MAP_FIXED | populate,
                 memory.as_fd().as_raw_fd(),
             )?;
         }
@@ -282,7 +285,7 @@ fn explain(error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packet_memory::{PageKind, PoolConfig};
+    use packet_memory::PoolConfig;
 
     fn pool() -> Arc<Pool> {
         let config = PoolConfig { buffers: 16, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
