@@ -1,6 +1,7 @@
 //! Settings of a port, and their schema.
 
 use clock::Nanos;
+use schema::Value;
 
 /// The schema of the settings, in the language of configuration schemas.
 pub const SCHEMA: &str = include_str!("settings.yaml");
@@ -33,6 +34,25 @@ impl Settings {
             transmit_buffer: None,
             promiscuous: true,
             offload: true,
+        }
+    }
+
+    /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not checked and
+    /// names no interface gives settings that no port opens with.
+    pub fn from_value(value: &Value) -> Settings {
+        let interface = value.get("interface").and_then(Value::as_text).unwrap_or_default();
+        let default = Settings::new(interface);
+        let size = |key: &str| value.get(key).and_then(Value::as_size);
+        Settings {
+            retire: value.get("retire").and_then(Value::as_duration).map_or(default.retire, Nanos),
+            ring: size("ring").unwrap_or(default.ring),
+            transmit_buffer: size("transmit_buffer"),
+            promiscuous: value.get("promiscuous").and_then(Value::as_bool).unwrap_or(default.promiscuous),
+            offload: value
+                .get("offload")
+                .and_then(Value::as_text)
+                .map_or(default.offload, |text| text != "off"),
+            ..default
         }
     }
 }

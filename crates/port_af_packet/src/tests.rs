@@ -4,13 +4,15 @@ use crate::block::{Reader, VlanTag};
 use crate::intake::{Intake, Target, Trouble};
 use crate::socket::Presence;
 use crate::state::{Action, State, decide};
-use crate::{AfPacketPort, OpenError, Settings, VnetHeader, checksum};
+use crate::{AfPacketPort, OpenError, SCHEMA, Settings, VnetHeader, checksum};
 use clock::Nanos;
 use nf_abi::offload;
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortEvent, PortStatus};
 use proptest::prelude::*;
+use schema::Schema;
 use telemetry::DropReason;
+use yaml_document::Document;
 
 const NOW: Nanos = Nanos(1_700_000_000_000_000_000);
 
@@ -332,5 +334,43 @@ fn names_that_no_interface_can_have_are_refused() {
     for name in ["", "a/b", "a b", "sixteen-letters-", "a:1", "a\0"] {
         let refused = AfPacketPort::open(Settings::new(name)).err();
         assert!(matches!(refused, Some(OpenError::BadName { .. })), "{name:?}: {refused:?}");
+    }
+}
+
+fn settings(text: &str) -> Result<Settings, Vec<String>> {
+    let schema = Schema::from_text("settings.yaml", SCHEMA).expect("a schema without faults");
+    let document = Document::parse("edge.yaml", text).expect("YAML");
+    let mut faults = Vec::new();
+    let value = schema.check("edge.yaml", "ports.lan", Some(document.root()), &mut faults);
+    value.map(|value| Settings::from_value(&value)).ok_or(faults.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn settings_come_from_the_operators_file() {
+    assert_eq!(
+        settings("interface: sf-lan"),
+        Ok(Settings::new("sf-lan")),
+        "the same defaults in both places"
+    );
+    let all =
+        "{interface: a, retire: 5ms, ring: 1MiB, transmit_buffer: 256KiB, promiscuous: false, offload: off}";
+    let expected = Settings {
+        interface: "a".into(),
+        retire: Nanos::from_millis(5),
+        ring: 1 << 20,
+        transmit_buffer: Some(256 << 10),
+        promiscuous: false,
+        offload: false,
+    };
+    assert_eq!(settings(all), Ok(expected));
+    for (wrong, key) in [
+        ("ring: 1MiB", "interface"),
+        ("{interface: a, retire: 1us}", "retire"),
+        ("{interface: a, ring: 1KiB}", "ring"),
+        ("{interface: a, offload: sometimes}", "offload"),
+        ("{interface: a, mtu: 1}", "mtu"),
+    ] {
+        let faults = settings(wrong).expect_err(wrong);
+        assert!(faults.len() == 1 && faults[0].contains(key), "{wrong}: {faults:?}");
     }
 }

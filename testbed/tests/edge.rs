@@ -1,0 +1,91 @@
+//! `edge.sh` with the relay in superfluid's place: what it drives passes, and nothing is left behind, however it ends.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// A variable in the environment of the script and of everything it starts.
+const MARK: &str = "SUPERFLUID_EDGE_TEST";
+
+fn edge(mark: &str) -> Child {
+    let own = std::env::current_exe().expect("the test's own path");
+    // Cargo builds examples along with tests, beside the folder of the tests.
+    let relay: PathBuf =
+        own.parent().and_then(|deps| deps.parent()).expect("a folder").join("examples/relay");
+    Command::new("bash")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/edge.sh"))
+        .arg(relay)
+        .arg("no-file")
+        .env("EDGE_SECONDS", "1")
+        .env(MARK, mark)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("bash")
+}
+
+/// Command lines of processes that carry the mark.
+fn left_behind(mark: &str) -> Vec<String> {
+    let mark = format!("{MARK}={mark}");
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    processes
+        .filter(|process| {
+            let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes())
+        })
+        .map(|process| std::fs::read_to_string(process.path().join("cmdline")).unwrap_or_default())
+        .collect()
+}
+
+#[test]
+fn everything_passes_and_nothing_is_left() {
+    let script = edge("whole");
+    let output = script.wait_with_output().expect("its end");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
+    for expected in [
+        "10 of 10 answered",
+        "3 files, 50 MB, checksums equal",
+        "client to server  ",
+        "server to client  ",
+        "sf-lan: received ",
+    ] {
+        assert!(stdout.contains(expected), "`{expected}` is missing in:\n{stdout}");
+    }
+    assert_eq!(stdout.matches("Gbit/s").count(), 2, "{stdout}");
+    assert_eq!(left_behind("whole"), [""; 0]);
+}
+
+#[test]
+fn an_interrupted_run_shows_the_account_and_leaves_nothing() {
+    let mut script = edge("interrupted");
+    let mut stdout = BufReader::new(script.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    while !line.starts_with("ping") {
+        line.clear();
+        assert_ne!(stdout.read_line(&mut line).expect("a line"), 0, "the script ended early");
+    }
+    kill_process(Pid::from_child(&script), Signal::INT).expect("it runs");
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("the rest");
+    assert_eq!(script.wait().expect("its end").code(), Some(130), "{rest}");
+    assert!(rest.contains("sf-lan: received "), "{rest}");
+    assert!(!rest.contains("server to client"), "{rest}");
+    assert_eq!(left_behind("interrupted"), [""; 0]);
+}
+
+#[test]
+fn a_superfluid_that_ends_at_once_is_told_of() {
+    let output = Command::new("bash")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/edge.sh"))
+        .args(["false", "no-file"])
+        .env(MARK, "false")
+        .output()
+        .expect("bash");
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("ended before any packet passed"), "{stderr}");
+    assert_eq!(left_behind("false"), [""; 0]);
+}
