@@ -8,12 +8,21 @@
 //! 4. What a port depends on may vanish: it says so by [`Port::status`] and tries again in [`Port::maintain`].
 //! 5. [`Port::close`] gives back what its rings still hold.
 //!
-//! The simple ports live here, beside the trait; those that need a driver are crates of their own.
+//! The simple ports live here, beside the trait: [`null`], [`sink`] and [`generator`], each in a folder with
+//! the same files. Those that need a driver are crates of their own.
 //!
 //! Limits: a port is used by one worker at a time and belongs to one pool.
 
 mod counters;
+pub mod generator;
+pub mod null;
+pub mod sink;
 mod status;
+mod taking;
+mod unfit;
+
+#[cfg(test)]
+mod testing;
 
 pub use counters::PortCounters;
 pub use status::{PortEvent, PortStatus, Wake};
@@ -49,6 +58,11 @@ pub trait Port: Send {
 
     /// What was counted so far.
     fn counters(&self) -> &PortCounters;
+
+    /// What the port counted beside the packets of its [`PortCounters`], by name: results of its checks, say.
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 
     /// Packets in the port's own rings: handed in, not completed.
     fn in_flight(&self) -> u64 {

@@ -30,6 +30,16 @@ pub enum PortEvent {
 pub struct Wake<'a> {
     /// Becomes readable when there is something to receive.
     pub readable: Option<BorrowedFd<'a>>,
-    /// The time at which there will be something to receive.
+    /// The time at which there will be something to receive; one that has passed means now.
     pub at: Option<Nanos>,
+}
+
+impl Wake<'_> {
+    /// There is always something to receive: the worker is not to sleep.
+    pub const NOW: Wake<'static> = Wake { readable: None, at: Some(Nanos(0)) };
+
+    /// At a time that is known.
+    pub const fn at(time: Nanos) -> Wake<'static> {
+        Wake { readable: None, at: Some(time) }
+    }
 }
