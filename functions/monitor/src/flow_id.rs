@@ -1,0 +1,155 @@
+//! What tells flows apart: addresses, ports and protocol, packed into five words that compare and hash quickly.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Bit of the last word: the addresses are of IPv6.
+const IPV6: u64 = 1;
+/// Bit of the last word: the first packet went from the second end to the first. It tells no flows apart.
+const REVERSED: u64 = 2;
+/// All bits of the last word that mean anything, but for [`REVERSED`].
+const IDENTITY: u64 = 0xffff_ffff_ff00_0001;
+
+/// A flow: two ends and a protocol.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlowId {
+    /// Address of one end, address of the other, then its port, the other's, protocol (8 bits), and the bits above.
+    words: [u64; 5],
+}
+
+/// One end of a flow: address and port. Ends have an order, which is how both directions come to one identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct End {
+    high: u64,
+    low: u64,
+    port: u16,
+}
+
+impl End {
+    #[inline(always)]
+    pub(crate) fn v4(address: u32, port: u16) -> End {
+        End { high: 0, low: u64::from(address), port }
+    }
+
+    #[inline(always)]
+    pub(crate) fn v6(high: u64, low: u64, port: u16) -> End {
+        End { high, low, port }
+    }
+
+    pub(crate) fn new(address: IpAddr, port: u16) -> End {
+        match address {
+            IpAddr::V4(address) => End::v4(address.to_bits(), port),
+            IpAddr::V6(address) => {
+                let bits = address.to_bits();
+                End::v6((bits >> 64) as u64, bits as u64, port)
+            }
+        }
+    }
+}
+
+impl FlowId {
+    /// The flow of a packet from `source` to `destination`, which are of one family.
+    #[inline(always)]
+    pub(crate) fn new(ipv6: bool, source: End, destination: End, protocol: u8, merged: bool) -> FlowId {
+        let reversed = merged && destination < source;
+        let (one, other) = if reversed { (destination, source) } else { (source, destination) };
+        let last = u64::from(one.port) << 48
+            | u64::from(other.port) << 32
+            | u64::from(protocol) << 24
+            | if reversed { REVERSED } else { 0 }
+            | if ipv6 { IPV6 } else { 0 };
+        FlowId { words: [one.high, one.low, other.high, other.low, last] }
+    }
+
+    /// Whether they are the same flow.
+    #[inline(always)]
+    pub(crate) fn is(&self, other: &FlowId) -> bool {
+        let [a, b] = [&self.words, &other.words];
+        let different =
+            (a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | ((a[4] ^ b[4]) & IDENTITY);
+        different == 0
+    }
+
+    /// Source and destination of the first packet.
+    pub(crate) fn ends(&self) -> [(IpAddr, u16); 2] {
+        let [a, b, c, d, last] = self.words;
+        let address = |high: u64, low: u64| {
+            if self.is_ipv6() {
+                IpAddr::V6(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)))
+            } else {
+                IpAddr::V4(Ipv4Addr::from_bits(low as u32))
+            }
+        };
+        let (one, other) = ((address(a, b), (last >> 48) as u16), (address(c, d), (last >> 32) as u16));
+        if last & REVERSED != 0 { [other, one] } else { [one, other] }
+    }
+
+    /// Whether the addresses are of IPv6.
+    #[inline(always)]
+    pub(crate) fn is_ipv6(&self) -> bool {
+        self.words[4] & IPV6 != 0
+    }
+
+    /// The protocol.
+    #[inline(always)]
+    pub(crate) fn protocol(&self) -> u8 {
+        (self.words[4] >> 24) as u8
+    }
+
+    /// For the state that is handed on.
+    pub(crate) fn to_bytes(self) -> [u8; 40] {
+        let mut bytes = [0; 40];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(self.words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// `None` when they are the bytes of no flow.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<FlowId> {
+        let (chunks, []) = <&[u8; 40]>::try_from(bytes).ok()?.as_chunks::<8>() else { return None };
+        let mut words = [0; 5];
+        for (word, chunk) in words.iter_mut().zip(chunks) {
+            *word = u64::from_le_bytes(*chunk);
+        }
+        let ipv4 = words[4] & IPV6 == 0;
+        let narrow = words[0] == 0 && words[2] == 0 && (words[1] | words[3]) >> 32 == 0;
+        (words[4] & !(IDENTITY | REVERSED) == 0 && (!ipv4 || narrow)).then_some(FlowId { words })
+    }
+}
+
+/// Hashes flows with a key that strangers do not know, so that they cannot choose flows that collide.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowHash {
+    key: [u32; 10],
+}
+
+impl FlowHash {
+    /// Stretches a seed to a key.
+    pub(crate) fn new(seed: u64) -> FlowHash {
+        let mut state = seed;
+        FlowHash {
+            key: core::array::from_fn(|_| {
+                // SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+                state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+                (mixed ^ mixed >> 31) as u32
+            }),
+        }
+    }
+
+    /// NH (Black et al., "UMAC: fast and secure message authentication", 1999), whose collisions are rare for any two
+    /// flows, and a finishing step that brings its good bits to where the table looks.
+    #[inline(always)]
+    pub(crate) fn of(&self, flow: &FlowId) -> u64 {
+        let [a, b, c, d, last] = flow.words;
+        let mut sum = 0u64;
+        for (word, key) in [a, b, c, d, last & IDENTITY].into_iter().zip(self.key.as_chunks::<2>().0) {
+            let low = (word as u32).wrapping_add(key[0]);
+            let high = ((word >> 32) as u32).wrapping_add(key[1]);
+            sum = sum.wrapping_add(u64::from(low).wrapping_mul(u64::from(high)));
+        }
+        let mixed = (sum ^ sum >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 32
+    }
+}
