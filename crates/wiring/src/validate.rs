@@ -3,7 +3,7 @@
 use crate::{Edge, Endpoint, InstancePool, Observation, Wiring};
 use manifest::Access;
 use packet_memory::PoolConfig;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Something in a wiring that cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,6 +103,8 @@ impl Wiring {
     }
 
     fn observers(&self, faults: &mut Vec<WiringFault>) {
+        let wired = self.edges.iter().flat_map(Edge::ends).chain(self.services.values()).map(Endpoint::name);
+        let inline: BTreeSet<&str> = wired.chain(self.observations.iter().map(|o| o.at.as_str())).collect();
         for observation in &self.observations {
             let observer = self.instances.get(&observation.observer);
             let at = self.instances.get(&observation.at);
@@ -119,9 +121,7 @@ impl Wiring {
             if observer.access == Access::Write {
                 faults.push(WiringFault::ObserverWrites(observation.observer.clone()));
             }
-            let wired = self.edges.iter().flat_map(Edge::ends).chain(self.services.values());
-            let mut inline = wired.map(Endpoint::name).chain(self.observations.iter().map(|o| o.at.as_str()));
-            if inline.any(|name| name == observation.observer) {
+            if inline.contains(observation.observer.as_str()) {
                 faults.push(WiringFault::ObserverInline(observation.observer.clone()));
             }
         }

@@ -1,0 +1,248 @@
+//! Reading chains, wires, observers and services.
+
+use crate::format::observer_schema;
+use crate::read::Reader;
+use crate::reference::{Target, What};
+use manifest::Access;
+use wiring::{Edge, Endpoint, Observation};
+use yaml_document::{Key, Node, Place, Position, spelling};
+
+/// What stands in one place of a chain: how packets get in from before, and out to what follows.
+struct Link {
+    position: Position,
+    enter: Option<Endpoint>,
+    leave: Option<Endpoint>,
+}
+
+impl Reader<'_> {
+    /// Wires what follows one another in a chain.
+    pub(crate) fn chain(&mut self, place: &Place<'_>, _: &Key, node: &Node) {
+        let Some(items) = node.as_list().filter(|items| items.len() >= 2) else {
+            place.report(&mut self.faults, || {
+                let found = match node.as_list() {
+                    Some([]) => "found an empty list".to_owned(),
+                    Some(_) => "found a list of one item".to_owned(),
+                    None => node.found(),
+                };
+                format!("{found}; allowed: a list of two or more ports and functions, such as `[lan, firewall, wan]`")
+            });
+            return;
+        };
+        let links: Vec<Link> = items
+            .iter()
+            .enumerate()
+            .map(|(n, item)| {
+                let place = place.item(n, item.position);
+                let ends = self.link(&place, item, n == 0, n + 1 == items.len());
+                let (enter, leave) = ends.unwrap_or_default();
+                Link { position: item.position, enter, leave }
+            })
+            .collect();
+        for (n, pair) in links.windows(2).enumerate() {
+            let [from, to] = pair else { continue };
+            if let (Some(leave), Some(enter)) = (&from.leave, &to.enter) {
+                let ends = [(place.item(n, from.position), leave), (place.item(n + 1, to.position), enter)];
+                self.wire(ends);
+            }
+        }
+    }
+
+    /// Both endpoints of one place of a chain; `None` after a fault.
+    fn link(
+        &mut self,
+        place: &Place<'_>,
+        item: &Node,
+        first: bool,
+        last: bool,
+    ) -> Option<(Option<Endpoint>, Option<Endpoint>)> {
+        let text = self.reference(place, item)?;
+        let target = self.names.resolve(place, text, true, &mut self.faults)?;
+        let (name, function, interface) = match target {
+            Target::Port if first || last => {
+                let port = Endpoint::Port(text.to_owned());
+                return Some((Some(port.clone()), Some(port)));
+            }
+            Target::Port => {
+                place.report(&mut self.faults, || {
+                    format!("the port `{text}` stands inside a chain; allowed: ports at its two ends")
+                });
+                return None;
+            }
+            Target::Function { name, function, interface } => (name, function, interface),
+        };
+        let at = |number| Some(Endpoint::Interface(name.to_owned(), number));
+        let last_interface = u16::from(function.interfaces.len() > 1);
+        match interface {
+            Some(number) if first || last => Some((at(number), at(number))),
+            Some(_) => {
+                place.report(&mut self.faults, || {
+                    format!(
+                        "found `{text}` inside a chain; allowed: `{name}`, entered by interface 0 and left by interface \
+                         1 (say other interfaces under `wires`)"
+                    )
+                });
+                None
+            }
+            None if last_interface == 0 && !first && !last => {
+                place.report(&mut self.faults, || {
+                    format!("`{name}` stands inside a chain but has one interface; allowed: two or more")
+                });
+                None
+            }
+            None => Some((at(0), at(last_interface))),
+        }
+    }
+
+    /// The text of a reference to a port or function.
+    fn reference<'n>(&mut self, place: &Place<'_>, node: &'n Node) -> Option<&'n str> {
+        let text = node.as_text();
+        if text.is_none() {
+            place.report(&mut self.faults, || {
+                format!(
+                    "{}; allowed: the name of a port, or a function's with an interface, such as `fw:0`",
+                    node.found()
+                )
+            });
+        }
+        text
+    }
+
+    /// Adds an edge, unless an end of it has one already.
+    fn wire(&mut self, ends: [(Place<'_>, &Endpoint); 2]) {
+        let [(_, a), (_, b)] = ends;
+        let mut free = true;
+        for (place, end) in &ends {
+            if let Some((position, peer)) = self.wired.get(*end) {
+                free = false;
+                place.report(&mut self.faults, || {
+                    format!("`{end}` has a wire already: to `{peer}`, in line {}", position.line)
+                });
+            }
+        }
+        let [(place, _), _] = &ends;
+        if a == b && free {
+            place.report(&mut self.faults, || format!("`{a}` is wired to itself"));
+            free = false;
+        }
+        if free {
+            for (end, peer) in [(a, b), (b, a)] {
+                self.wired.insert(end.clone(), (place.position(), peer.clone()));
+                self.inline.entry(end.name().to_owned()).or_insert(place.position());
+            }
+            self.wiring.edges.insert(Edge::new(a.clone(), b.clone()));
+        }
+    }
+
+    /// Reads the section `wires`.
+    pub(crate) fn wires(&mut self, root_place: &Place<'_>, root: &Node) {
+        let Some((_, node)) = root.entry("wires") else { return };
+        let place = root_place.key("wires", node.position);
+        if node.is_null() {
+            return;
+        }
+        let Some(wires) = node.as_list() else {
+            place.report(&mut self.faults, || {
+                format!("{}; allowed: a list of pairs, such as `[[lan, fw:0]]`", node.found())
+            });
+            return;
+        };
+        for (n, wire) in wires.iter().enumerate() {
+            let place = place.item(n, wire.position);
+            let Some([a, b]) = wire.as_list() else {
+                place.report(&mut self.faults, || {
+                    let found = match wire.as_list() {
+                        Some(ends) => format!("found a list of {}", ends.len()),
+                        None => wire.found(),
+                    };
+                    format!("{found}; allowed: a list of two ends, such as `[lan, fw:0]`")
+                });
+                continue;
+            };
+            let places = [place.item(0, a.position), place.item(1, b.position)];
+            let ends = [a, b].map(|node| node.as_text());
+            let [a, b] = [0, 1].map(|n| {
+                let node = if n == 0 { a } else { b };
+                let text = ends[n].or_else(|| self.reference(&places[n], node))?;
+                self.names.endpoint(&places[n], text, &mut self.faults)
+            });
+            if let (Some(a), Some(b)) = (a, b) {
+                let [first, second] = places;
+                self.wire([(first, &a), (second, &b)]);
+            }
+        }
+    }
+
+    /// Reads one observer.
+    pub(crate) fn observer(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
+        let at_key = place.at(key.position);
+        let observer = match self.names.get(&key.text).map(|named| &named.what) {
+            Some(What::Function(function)) => Some(function),
+            Some(What::Broken) => None,
+            Some(What::Port) | None => {
+                let _ = self.names.resolve(&at_key, &key.text, false, &mut self.faults);
+                None
+            }
+        };
+        let tenant = observer.and_then(|function| function.tenant.clone());
+        if observer.is_some_and(|function| function.access == Access::Write) {
+            at_key.report(&mut self.faults, || {
+                format!(
+                    "`{}` is an observer, but its image declares `access: write`; allowed: an image with `access: read`",
+                    key.text
+                )
+            });
+        }
+        if observer_schema().check_at(place, Some(node), &[], &mut self.faults).is_none() {
+            return;
+        }
+        let Some(list) = node.get("at") else { return };
+        let place = place.key("at", list.position);
+        for (n, item) in list.as_list().unwrap_or_default().iter().enumerate() {
+            let place = place.item(n, item.position);
+            let Some(text) = item.as_text() else { continue };
+            let target = self.names.resolve(&place, text, false, &mut self.faults);
+            let Some(Target::Function { name, function, interface }) = target else { continue };
+            if name == key.text {
+                place.report(&mut self.faults, || {
+                    format!("`{name}` is to observe itself; allowed: another function")
+                });
+                continue;
+            }
+            if let (Some(own), Some(other)) = (&tenant, &function.tenant)
+                && own != other
+            {
+                place.report(&mut self.faults, || {
+                    format!("`{name}` is the tenant `{other}`'s and the observer is `{own}`'s; allowed: a function of the same tenant")
+                });
+                continue;
+            }
+            let observation = Observation { observer: key.text.clone(), at: name.to_owned(), interface };
+            self.observed.entry(name.to_owned()).or_insert(item.position);
+            self.wiring.observations.insert(observation);
+        }
+    }
+
+    /// Reads the section `services`.
+    pub(crate) fn services(&mut self, root_place: &Place<'_>, root: &Node) {
+        let Some((_, node)) = root.entry("services") else { return };
+        let section = root_place.key("services", node.position);
+        for (key, node) in self.entries(&section, node) {
+            let place = section.key(&key.text, node.position);
+            let id = key.text.parse::<u16>().ok().filter(|id| *id > 0 && id.to_string() == key.text);
+            if id.is_none() {
+                place.at(key.position).report(&mut self.faults, || {
+                    format!(
+                        "found the service ID `{}`; allowed: an integer from 1 to 65535",
+                        spelling::shown(&key.text)
+                    )
+                });
+            }
+            let Some(text) = self.reference(&place, node) else { continue };
+            let endpoint = self.names.endpoint(&place, text, &mut self.faults);
+            if let (Some(id), Some(endpoint)) = (id, endpoint) {
+                self.serving.entry(endpoint.name().to_owned()).or_insert(node.position);
+                self.wiring.services.insert(id, endpoint);
+            }
+        }
+    }
+}

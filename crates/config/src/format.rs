@@ -1,0 +1,64 @@
+//! The fixed parts of the format.
+
+use crate::FORMAT_VERSION;
+use schema::Schema;
+use std::sync::LazyLock;
+use yaml_document::{Fault, Node, Place, spelling};
+
+/// The sections of a file.
+pub(crate) const SECTIONS: [&str; 8] =
+    ["superfluid", "tenants", "ports", "functions", "chains", "wires", "observers", "services"];
+
+// Tests prove that these texts are schemas.
+static POOL: LazyLock<Schema> =
+    LazyLock::new(|| Schema::from_text("pool.yaml", include_str!("pool.yaml")).unwrap_or_default());
+static FUNCTION: LazyLock<Schema> =
+    LazyLock::new(|| Schema::from_text("function.yaml", include_str!("function.yaml")).unwrap_or_default());
+static OBSERVER: LazyLock<Schema> =
+    LazyLock::new(|| Schema::from_text("observer.yaml", include_str!("observer.yaml")).unwrap_or_default());
+
+/// What a tenant's `pool` takes.
+pub fn pool_schema() -> &'static Schema {
+    &POOL
+}
+
+/// What a function takes, beside `pool` and `config`.
+pub fn function_schema() -> &'static Schema {
+    &FUNCTION
+}
+
+/// What an observer takes.
+pub fn observer_schema() -> &'static Schema {
+    &OBSERVER
+}
+
+/// Is the file of this version of the format? If it is not, its other keys may mean anything.
+pub(crate) fn same_version(place: &Place<'_>, root: &Node) -> Result<(), Fault> {
+    if root.as_map().is_none() && !root.is_null() {
+        let message =
+            format!("{}; allowed: a map of these keys: {}", root.found(), spelling::listed(SECTIONS));
+        return Err(place.fault(message));
+    }
+    match root.entry("superfluid") {
+        Some((_, node)) if node.as_text() == Some(FORMAT_VERSION.to_string().as_str()) => Ok(()),
+        Some((_, node)) => Err(place
+            .key("superfluid", node.position)
+            .fault(format!("{} as the version of this format; allowed: {FORMAT_VERSION}", node.found()))),
+        None => {
+            // The misspelt key is the fault that helps.
+            let keys = root.as_map().unwrap_or_default();
+            let near = keys.iter().find(|(key, _)| spelling::nearest(&key.text, ["superfluid"]).is_some());
+            Err(match near {
+                Some((key, _)) => place.key(&key.text, key.position).fault(format!(
+                    "unknown key `{}`{}",
+                    spelling::shown(&key.text),
+                    spelling::choices(&key.text, SECTIONS)
+                )),
+                None => place.key("superfluid", place.position()).fault(format!(
+                    "the required key `superfluid` is missing; write `superfluid: {FORMAT_VERSION}`, the version of \
+                     this format"
+                )),
+            })
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What only shows when everything has been read: observers that serve as well, and parts that nothing is wired to.
+
+use crate::read::Reader;
+use std::collections::HashSet;
+use wiring::Endpoint;
+use yaml_document::{Node, Place, spelling};
+
+impl Reader<'_> {
+    /// Observers that are observed or are a service; parts that get no packets.
+    pub(crate) fn leftovers(&mut self, place: &Place<'_>, root: &Node) {
+        self.observers_elsewhere(place, root);
+        self.unwired(place, root);
+    }
+
+    fn observers_elsewhere(&mut self, place: &Place<'_>, root: &Node) {
+        let Some((_, node)) = root.entry("observers") else { return };
+        let section = place.key("observers", node.position);
+        for (key, _) in node.as_map().unwrap_or_default() {
+            let place = section.key(&key.text, key.position);
+            let elsewhere = [
+                (&self.inline, "is wired"),
+                (&self.observed, "is observed"),
+                (&self.serving, "is a service"),
+            ];
+            for (map, what) in elsewhere {
+                if let Some(at) = map.get(&key.text) {
+                    place.report(&mut self.faults, || {
+                        format!(
+                            "`{}` is an observer and {what} in line {}; allowed: either",
+                            key.text, at.line
+                        )
+                    });
+                }
+            }
+        }
+    }
+
+    fn unwired(&mut self, root_place: &Place<'_>, root: &Node) {
+        let observers: HashSet<&str> = match root.get("observers").and_then(Node::as_map) {
+            Some(entries) => entries.iter().map(|(key, _)| key.text.as_str()).collect(),
+            None => HashSet::new(),
+        };
+        for section in ["ports", "functions"] {
+            let Some((_, node)) = root.entry(section) else { continue };
+            let place = root_place.key(section, node.position);
+            for (key, _) in node.as_map().unwrap_or_default() {
+                let name = key.text.as_str();
+                let place = place.key(name, key.position);
+                if section == "ports" {
+                    let port = Endpoint::Port(name.to_owned());
+                    if self.wiring.ports.contains_key(name)
+                        && !self.wired.contains_key(&port)
+                        && !self.serving.contains_key(name)
+                    {
+                        place.report(&mut self.warnings, || {
+                            format!(
+                                "nothing is wired to the port `{name}`; its packets are dropped (no-route)"
+                            )
+                        });
+                    }
+                    continue;
+                }
+                let Some(function) = self.names.function(name).filter(|_| !observers.contains(name)) else {
+                    continue;
+                };
+                let wired =
+                    |n: &usize| self.wired.contains_key(&Endpoint::Interface(name.to_owned(), *n as u16));
+                let count = function.interfaces.len();
+                let bare: Vec<usize> = (0..count).filter(|n| !wired(n)).collect();
+                if bare.len() == count && !self.serving.contains_key(name) {
+                    place.report(&mut self.warnings, || {
+                        format!("nothing is wired to the function `{name}`; it gets no packets")
+                    });
+                } else if bare.len() < count && !bare.is_empty() {
+                    let names = spelling::listed(bare.iter().map(|n| function.interfaces[*n].as_str()));
+                    place.report(&mut self.warnings, || {
+                        format!(
+                            "nothing is wired to these interfaces of `{name}`: {names}; packets sent there are dropped \
+                             (no-route)"
+                        )
+                    });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The operator's file: from YAML to a wiring that can be carried out, or to every fault in it.
+//!
+//! The life of a configuration:
+//! 1. [`check`] parses the text; its keys and values are checked, each with its place in the file.
+//! 2. Ports are checked against their driver's schema and functions against their image's, which the [`Catalog`] knows.
+//! 3. Chains are resolved to wires; wires, observers and services to endpoints, by name.
+//! 4. When there is no fault, a [`Configuration`] comes out. When there is one, all faults come out and nothing else.
+//!
+//! ```yaml
+//! superfluid: 1                       # version of this format
+//! tenants:                            # optional; without it there is one tenant, `default`
+//!   default: {pool: {buffers: 1024, buffer_size: 64KiB, headroom: 128, pages: auto}}
+//! ports:
+//!   lan: {type: af_packet, interface: sf-lan}
+//!   wan: {type: af_packet, interface: sf-wan}
+//! functions:
+//!   edge_firewall: {image: firewall, config: {default_action: accept}}
+//!   flows: {image: monitor}
+//! chains:                             # lan - edge_firewall:0, edge_firewall:1 - wan
+//!   edge: [lan, edge_firewall, wan]
+//! wires: []                           # single edges: [[a:1, b:0]]
+//! observers:
+//!   flows: {at: [edge_firewall]}      # or one interface, edge_firewall:inside
+//! services:
+//!   10: edge_firewall:0               # where packets for service 10 go
+//! ```
+//! An interface is given by name or by number. In a chain a function is entered by interface 0 and left by interface 1.
+//!
+//! Limits: those of [`yaml_document`]; pools of 1 GiB; service IDs from 1 to 65535.
+
+#![forbid(unsafe_code)]
+
+mod connect;
+mod format;
+mod leftover;
+mod read;
+mod reference;
+#[cfg(test)]
+mod tests;
+
+use manifest::Manifest;
+use schema::Schema;
+use wiring::Wiring;
+use yaml_document::{Document, Fault, Place};
+
+pub use format::{function_schema, observer_schema, pool_schema};
+
+/// Version of the file's format.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// What a configuration is checked against: the images and drivers that there are.
+pub trait Catalog {
+    /// The manifest of an image, by a stock image's name or by path.
+    ///
+    /// # Errors
+    /// Why the image cannot be used, in words for the operator.
+    fn image(&self, reference: &str) -> Result<Manifest, String>;
+
+    /// Names of the stock images.
+    fn image_names(&self) -> Vec<&str>;
+
+    /// The schema of a port driver's settings.
+    fn driver(&self, name: &str) -> Option<&Schema>;
+
+    /// Names of the port drivers.
+    fn driver_names(&self) -> Vec<&str>;
+}
+
+/// A checked file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Configuration {
+    /// Valid: [`Wiring::validate`] has no fault to tell.
+    pub wiring: Wiring,
+    /// What is allowed but probably not meant, in the order of the file.
+    pub warnings: Vec<Fault>,
+}
+
+/// Checks a file's text; `file` is what faults call it.
+///
+/// # Errors
+/// All faults, in the order of the file. A file of another version of the format has that one fault.
+pub fn check(file: &str, text: &str, catalog: &dyn Catalog) -> Result<Configuration, Vec<Fault>> {
+    let document = Document::parse(file, text).map_err(|fault| vec![fault])?;
+    let root = document.root();
+    let place = Place::new(file, "", root.position);
+    format::same_version(&place, root).map_err(|fault| vec![fault])?;
+    let mut reader = read::Reader::new(catalog);
+    reader.read(&place, root);
+    let read::Reader { wiring, mut faults, mut warnings, .. } = reader;
+    // A fault that only the wiring as a whole shows would be one that the reader has missed.
+    if faults.is_empty()
+        && let Err(missed) = wiring.validate()
+    {
+        faults.extend(missed.iter().map(|fault| place.fault(fault.to_string())));
+    }
+    if faults.is_empty() {
+        warnings.sort_by_key(|fault| fault.position);
+        Ok(Configuration { wiring, warnings })
+    } else {
+        faults.sort_by_key(|fault| fault.position);
+        Err(faults)
+    }
+}

@@ -1,0 +1,378 @@
+//! Reading tenants, ports and functions.
+
+use crate::Catalog;
+use crate::format::{SECTIONS, function_schema, pool_schema};
+use crate::reference::{FunctionFacts, Names, What};
+use clock::Nanos;
+use manifest::Manifest;
+use packet_memory::{BufferSize, PageKind, PoolConfig};
+use schema::{Schema, Value};
+use std::collections::HashMap;
+use wiring::{Endpoint, FailMode, Fraction, Instance, InstancePool, Port, RestartDelays, Tenant, Wiring};
+use yaml_document::{Fault, Key, Node, Place, Position, spelling};
+
+/// Most bytes in a pool: the packet window.
+const POOL_MAX: u64 = 1 << 30;
+
+/// What has been read so far. What has a fault is not in the wiring, but its name is in `names`, so that a reference to
+/// it is not a second fault.
+pub(crate) struct Reader<'a> {
+    catalog: &'a dyn Catalog,
+    images: HashMap<String, Result<Manifest, String>>,
+    pub(crate) wiring: Wiring,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) warnings: Vec<Fault>,
+    pub(crate) names: Names,
+    /// Names of tenants, also of those that have a fault.
+    tenants: Vec<String>,
+    /// Where each endpoint got its wire, and the other end.
+    pub(crate) wired: HashMap<Endpoint, (Position, Endpoint)>,
+    /// Ports and functions that have a wire, and where the first one is said.
+    pub(crate) inline: HashMap<String, Position>,
+    /// Functions that are observed, and where that is said first.
+    pub(crate) observed: HashMap<String, Position>,
+    /// Ports and functions that a service leads to, and where that is said first.
+    pub(crate) serving: HashMap<String, Position>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(catalog: &'a dyn Catalog) -> Reader<'a> {
+        Reader {
+            catalog,
+            images: HashMap::new(),
+            wiring: Wiring::default(),
+            faults: Vec::new(),
+            warnings: Vec::new(),
+            names: Names::default(),
+            tenants: Vec::new(),
+            wired: HashMap::new(),
+            inline: HashMap::new(),
+            observed: HashMap::new(),
+            serving: HashMap::new(),
+        }
+    }
+
+    /// Reads a whole file, section by section in the order in which they build on one another.
+    pub(crate) fn read(&mut self, place: &Place<'_>, root: &Node) {
+        for (key, _) in root.as_map().unwrap_or_default() {
+            if !SECTIONS.contains(&key.text.as_str()) {
+                place.key(&key.text, key.position).report(&mut self.faults, || {
+                    let name = spelling::shown(&key.text);
+                    format!("unknown key `{name}`{}", spelling::choices(&key.text, SECTIONS))
+                });
+            }
+        }
+        self.section(place, root, "tenants", Self::tenant);
+        if self.tenants.is_empty() {
+            self.default_tenant();
+        }
+        self.section(place, root, "ports", Self::port);
+        self.section(place, root, "functions", Self::function);
+        self.section(place, root, "chains", Self::chain);
+        self.wires(place, root);
+        self.section(place, root, "observers", Self::observer);
+        self.services(place, root);
+        self.leftovers(place, root);
+    }
+
+    /// Reads each entry of a section that maps names to descriptions.
+    fn section(
+        &mut self,
+        place: &Place<'_>,
+        root: &Node,
+        name: &str,
+        read: impl Fn(&mut Self, &Place<'_>, &Key, &Node),
+    ) {
+        let Some((_, node)) = root.entry(name) else { return };
+        let section = place.key(name, node.position);
+        for (key, node) in self.entries(&section, node) {
+            let place = section.key(&key.text, node.position);
+            if self.is_name(&place.at(key.position), &key.text) {
+                read(self, &place, key, node);
+            }
+        }
+    }
+
+    /// The entries of a section, which may be empty.
+    pub(crate) fn entries<'n>(&mut self, place: &Place<'_>, node: &'n Node) -> &'n [(Key, Node)] {
+        match node.as_map() {
+            Some(entries) => entries,
+            None if node.is_null() => &[],
+            None => {
+                place.report(&mut self.faults, || {
+                    format!("{}; allowed: a map from name to description", node.found())
+                });
+                &[]
+            }
+        }
+    }
+
+    fn is_name(&mut self, place: &Place<'_>, text: &str) -> bool {
+        let good = text.len() <= 32
+            && text.starts_with(|c: char| c.is_ascii_alphabetic())
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+        if !good {
+            place.report(&mut self.faults, || {
+                format!(
+                    "found the name `{}`; allowed: a letter, then letters, digits, `_` and `-`, 32 characters at most",
+                    spelling::shown(text)
+                )
+            });
+        }
+        good
+    }
+
+    fn default_tenant(&mut self) {
+        self.tenants.push("default".to_owned());
+        self.wiring.tenants.insert("default".to_owned(), Tenant { pool: PoolConfig::default() });
+    }
+
+    fn tenant(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
+        self.tenants.push(key.text.clone());
+        let empty = Schema::default();
+        let known = empty.check_at(place, Some(node), &["pool"], &mut self.faults);
+        let pool = match node.entry("pool") {
+            Some((_, node)) => self.pool(&place.key("pool", node.position), node),
+            None => Some(PoolConfig::default()),
+        };
+        if let (Some(_), Some(pool)) = (known, pool) {
+            self.wiring.tenants.insert(key.text.clone(), Tenant { pool });
+        }
+    }
+
+    fn pool(&mut self, place: &Place<'_>, node: &Node) -> Option<PoolConfig> {
+        let value = pool_schema().check_at(place, Some(node), &[], &mut self.faults)?;
+        let integer = |key| value.get(key).and_then(Value::as_integer).and_then(|n| u32::try_from(n).ok());
+        let at = |key: &str| node.get(key).map_or(place.position(), |node| node.position);
+        let (buffers, headroom) = (integer("buffers")?, integer("headroom")?);
+        let bytes = value.get("buffer_size").and_then(Value::as_size)?;
+        let Some(buffer_size) = u32::try_from(bytes).ok().and_then(BufferSize::new) else {
+            place.key("buffer_size", at("buffer_size")).report(&mut self.faults, || {
+                let found = Value::Size(bytes);
+                format!("found `{found}`; allowed: 2KiB, 4KiB, 8KiB, 16KiB, 32KiB, 64KiB")
+            });
+            return None;
+        };
+        if headroom > buffer_size.bytes() / 2 {
+            let allowed = buffer_size.bytes() / 2;
+            place.key("headroom", at("headroom")).report(&mut self.faults, || {
+                format!("found `{headroom}`; allowed: at most {allowed}, half a buffer (unit: bytes)")
+            });
+            return None;
+        }
+        let size = u64::from(buffer_size.bytes());
+        if u64::from(buffers) * size > POOL_MAX {
+            place.key("buffers", at("buffers")).report(&mut self.faults, || {
+                let (most, size) = (POOL_MAX / size, Value::Size(size));
+                format!("found `{buffers}`; allowed: at most {most} buffers of {size} (1GiB in all)")
+            });
+            return None;
+        }
+        let pages = match value.get("pages").and_then(Value::as_text) {
+            Some("huge") => Some(PageKind::Huge),
+            Some("ordinary") => Some(PageKind::Ordinary),
+            _ => None,
+        };
+        Some(PoolConfig { buffers, buffer_size, headroom, pages })
+    }
+
+    /// The tenant that a port or function names, or the one that is meant when it names none.
+    fn owner(&mut self, place: &Place<'_>, node: &Node) -> Option<String> {
+        let Some((_, named)) = node.entry("tenant") else {
+            let default = self.tenants.iter().find(|name| *name == "default");
+            return match (default, self.tenants.as_slice()) {
+                (Some(name), _) => Some(name.clone()),
+                (None, [only]) => Some(only.clone()),
+                (None, tenants) => {
+                    place.key("tenant", place.position()).report(&mut self.faults, || {
+                        let names = spelling::listed(tenants.iter().map(String::as_str));
+                        format!("the required key `tenant` is missing, as no tenant is named `default`; allowed: {names}")
+                    });
+                    None
+                }
+            };
+        };
+        let tenants = &self.tenants;
+        match named.as_text() {
+            Some(name) if tenants.iter().any(|tenant| tenant == name) => Some(name.to_owned()),
+            name => {
+                place.key("tenant", named.position).report(&mut self.faults, || {
+                    let names = tenants.iter().map(String::as_str);
+                    format!("{}{}", named.found(), spelling::choices(name.unwrap_or_default(), names))
+                });
+                None
+            }
+        }
+    }
+
+    fn port(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
+        self.names.add(&key.text, key.position, What::Port);
+        if node.as_map().is_none() {
+            place
+                .report(&mut self.faults, || format!("{}; allowed: a map with the key `type`", node.found()));
+            return;
+        }
+        let tenant = self.owner(place, node);
+        let drivers = self.catalog.driver_names();
+        let Some((_, kind)) = node.entry("type") else {
+            place.key("type", place.position()).report(&mut self.faults, || {
+                format!("the required key `type` is missing; allowed: {}", spelling::listed(drivers))
+            });
+            return;
+        };
+        let name = kind.as_text().unwrap_or_default();
+        let Some(schema) = self.catalog.driver(name) else {
+            place.key("type", kind.position).report(&mut self.faults, || {
+                format!("{}{}", kind.found(), spelling::choices(name, drivers.iter().copied()))
+            });
+            return;
+        };
+        let settings = schema.check_at(place, Some(node), &["type", "tenant"], &mut self.faults);
+        if let (Some(tenant), Some(settings)) = (tenant, settings) {
+            self.wiring.ports.insert(key.text.clone(), Port { tenant, driver: name.to_owned(), settings });
+        }
+    }
+
+    fn function(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
+        if let Some(port) = self.names.get(&key.text) {
+            let line = port.position.line;
+            place.at(key.position).report(&mut self.faults, || {
+                format!("`{}` is the name of the port in line {line}; allowed: a name of its own", key.text)
+            });
+            return;
+        }
+        self.names.add(&key.text, key.position, What::Broken);
+        if node.as_map().is_none() {
+            place.report(&mut self.faults, || {
+                format!("{}; allowed: a map with the key `image`", node.found())
+            });
+            return;
+        }
+        let tenant = self.owner(place, node);
+        let values = function_schema().check_at(place, Some(node), &["pool", "config"], &mut self.faults);
+        let pool = self.instance_pool(place, node, tenant.as_deref());
+        let restart = values.as_ref().and_then(|values| self.restart(place, node, values));
+        let quota = values.as_ref().and_then(|values| self.quota(place, node, values));
+        let manifest = node.get("image").and_then(Node::as_text).and_then(|reference| {
+            let place = place.key("image", node.get("image").map_or(place.position(), |node| node.position));
+            self.image(&place, reference)
+        });
+        let Some(manifest) = manifest else { return };
+        let config = match node.entry("config") {
+            Some((_, node)) => {
+                let place = place.key("config", node.position);
+                manifest.schema.check_at(&place, Some(node), &[], &mut self.faults)
+            }
+            None => {
+                let place = place.key("config", place.position());
+                manifest.schema.check_at(&place, None, &[], &mut self.faults)
+            }
+        };
+        let interfaces = manifest.interfaces.clone();
+        self.names
+            .learn(&key.text, FunctionFacts { interfaces, access: manifest.access, tenant: tenant.clone() });
+        let instance = (|| {
+            let values = values?;
+            let duration = |key| values.get(key).and_then(Value::as_duration).map(Nanos);
+            Some(Instance {
+                tenant: tenant?,
+                image: values.get("image").and_then(Value::as_text)?.to_owned(),
+                config: config?,
+                interfaces: u16::try_from(manifest.interfaces.len()).ok()?,
+                access: manifest.access,
+                pool: pool?,
+                max_call: duration("max_call")?,
+                fail: match values.get("fail").and_then(Value::as_text)? {
+                    "open" => FailMode::Open,
+                    _ => FailMode::Closed,
+                },
+                restart: restart?,
+                quota: quota?,
+                longest_hold: duration("longest_hold")?,
+            })
+        })();
+        if let Some(instance) = instance {
+            self.wiring.instances.insert(key.text.clone(), instance);
+        }
+    }
+
+    fn image(&mut self, place: &Place<'_>, reference: &str) -> Option<Manifest> {
+        let known = self.catalog.image_names();
+        let path = reference.contains('/') || reference.ends_with(".wasm");
+        if !path && !known.contains(&reference) {
+            place.report(&mut self.faults, || {
+                let allowed = spelling::listed(known.iter().copied());
+                let hint = spelling::nearest(reference, known.iter().copied());
+                let hint = hint.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+                let name = spelling::shown(reference);
+                format!("no stock image is named `{name}`; allowed: {allowed}, or a file's path such as `./x.wasm`{hint}")
+            });
+            return None;
+        }
+        let catalog = self.catalog;
+        let image = self.images.entry(reference.to_owned()).or_insert_with(|| catalog.image(reference));
+        match image {
+            Ok(manifest) => Some(manifest.clone()),
+            Err(why) => {
+                place.report(&mut self.faults, || {
+                    let why: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                    format!("the image `{}` cannot be used: {why}", spelling::shown(reference))
+                });
+                None
+            }
+        }
+    }
+
+    fn instance_pool(
+        &mut self,
+        place: &Place<'_>,
+        node: &Node,
+        tenant: Option<&str>,
+    ) -> Option<InstancePool> {
+        let Some((_, pool)) = node.entry("pool") else { return Some(InstancePool::Tenant) };
+        let place = place.key("pool", pool.position);
+        match pool.as_text() {
+            Some("tenant") => Some(InstancePool::Tenant),
+            Some("own") => Some(InstancePool::Own(self.wiring.tenants.get(tenant?)?.pool)),
+            None if pool.as_map().is_some() => self.pool(&place, pool).map(InstancePool::Own),
+            text => {
+                place.report(&mut self.faults, || {
+                    let hint = spelling::nearest(text.unwrap_or_default(), ["tenant", "own"]);
+                    let hint = hint.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+                    let keys = spelling::listed(pool_schema().keys().iter().map(|key| key.name.as_str()));
+                    format!("{}; allowed: tenant, own, or a map of these keys: {keys}{hint}", pool.found())
+                });
+                None
+            }
+        }
+    }
+
+    fn restart(&mut self, place: &Place<'_>, node: &Node, values: &Value) -> Option<RestartDelays> {
+        let delay = |key| values.get("restart")?.get(key)?.as_duration();
+        let (first, longest) = (delay("first_delay")?, delay("longest_delay")?);
+        if first > longest {
+            let position = node.get("restart").map_or(place.position(), |node| node.position);
+            place.key("restart", position).report(&mut self.faults, || {
+                let (first, longest) = (Value::Duration(first), Value::Duration(longest));
+                format!("found a `first_delay` of {first} above the `longest_delay` of {longest}")
+            });
+            return None;
+        }
+        Some(RestartDelays { first: Nanos(first), longest: Nanos(longest) })
+    }
+
+    fn quota(&mut self, place: &Place<'_>, node: &Node, values: &Value) -> Option<Fraction> {
+        let quota = values.get("quota").and_then(Value::as_text)?;
+        let fraction = Fraction::parse(quota);
+        if fraction.is_none() {
+            let position = node.get("quota").map_or(place.position(), |node| node.position);
+            place.key("quota", position).report(&mut self.faults, || {
+                format!(
+                    "found `{}`; allowed: a fraction above 0 and up to 1, such as `1/16`",
+                    spelling::shown(quota)
+                )
+            });
+        }
+        fraction
+    }
+}

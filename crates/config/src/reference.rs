@@ -1,0 +1,174 @@
+//! Names of ports and functions, and what refers to them.
+
+use manifest::Access;
+use std::collections::HashMap;
+use wiring::Endpoint;
+use yaml_document::{Fault, Place, Position, spelling};
+
+/// The names of ports and functions, in the order of the file.
+#[derive(Default)]
+pub(crate) struct Names {
+    order: Vec<String>,
+    named: HashMap<String, Named>,
+}
+
+/// What a name stands for.
+pub(crate) struct Named {
+    pub(crate) position: Position,
+    pub(crate) what: What,
+}
+
+pub(crate) enum What {
+    Port,
+    /// A function whose interfaces are not known, because its image has a fault.
+    Broken,
+    Function(FunctionFacts),
+}
+
+/// What other parts of the file depend on.
+pub(crate) struct FunctionFacts {
+    pub(crate) interfaces: Vec<String>,
+    pub(crate) access: Access,
+    pub(crate) tenant: Option<String>,
+}
+
+/// What a reference leads to.
+pub(crate) enum Target<'a> {
+    Port,
+    Function { name: &'a str, function: &'a FunctionFacts, interface: Option<u16> },
+}
+
+impl Names {
+    pub(crate) fn add(&mut self, name: &str, position: Position, what: What) {
+        self.order.push(name.to_owned());
+        self.named.insert(name.to_owned(), Named { position, what });
+    }
+
+    /// Says what is known of a function whose name was added before.
+    pub(crate) fn learn(&mut self, name: &str, function: FunctionFacts) {
+        if let Some(named) = self.named.get_mut(name) {
+            named.what = What::Function(function);
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Named> {
+        self.named.get(name)
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Option<&FunctionFacts> {
+        match &self.named.get(name)?.what {
+            What::Function(function) => Some(function),
+            _ => None,
+        }
+    }
+
+    /// The names of ports and functions, or of functions alone.
+    pub(crate) fn iter(&self, ports: bool) -> impl Iterator<Item = &str> + Clone {
+        let wanted = move |name: &&String| {
+            ports || self.named.get(*name).is_some_and(|named| !matches!(named.what, What::Port))
+        };
+        self.order.iter().filter(wanted).map(String::as_str)
+    }
+
+    /// Resolves `NAME` or `NAME:INTERFACE`. `None` when that is a fault, or when the function it names has one already.
+    pub(crate) fn resolve<'a>(
+        &'a self,
+        place: &Place<'_>,
+        text: &'a str,
+        ports: bool,
+        faults: &mut Vec<Fault>,
+    ) -> Option<Target<'a>> {
+        let (name, interface) = match text.split_once(':') {
+            Some((name, interface)) => (name, Some(interface)),
+            None => (text, None),
+        };
+        let Some(named) = self.named.get(name) else {
+            place.report(faults, || {
+                let what = if ports { "port or function" } else { "function" };
+                format!(
+                    "no {what} is named `{}`{}",
+                    spelling::shown(name),
+                    spelling::choices(name, self.iter(ports))
+                )
+            });
+            return None;
+        };
+        match (&named.what, interface) {
+            (What::Port, _) if !ports => {
+                place.report(faults, || {
+                    format!("`{name}` is a port; allowed: {}", spelling::listed(self.iter(false)))
+                });
+                None
+            }
+            (What::Port, None) => Some(Target::Port),
+            (What::Port, Some(_)) => {
+                place.report(faults, || {
+                    format!("`{name}` is a port and has no interfaces; did you mean `{name}`?")
+                });
+                None
+            }
+            (What::Broken, _) => None,
+            (What::Function(function), None) => Some(Target::Function { name, function, interface: None }),
+            (What::Function(function), Some(interface)) => {
+                let number = number_of(function, interface);
+                if number.is_none() {
+                    place.report(faults, || {
+                        let wrong = spelling::shown(interface);
+                        let names = function.interfaces.iter().map(String::as_str);
+                        let meant = match spelling::nearest(interface, names) {
+                            Some(meant) => format!("; did you mean `{name}:{meant}`?"),
+                            None => String::new(),
+                        };
+                        format!(
+                            "`{name}` has no interface `{wrong}`; allowed: {}{meant}",
+                            allowed(name, function)
+                        )
+                    });
+                }
+                Some(Target::Function { name, function, interface: Some(number?) })
+            }
+        }
+    }
+
+    /// Resolves a reference to an endpoint; a function with one interface alone need not say which.
+    pub(crate) fn endpoint(
+        &self,
+        place: &Place<'_>,
+        text: &str,
+        faults: &mut Vec<Fault>,
+    ) -> Option<Endpoint> {
+        match self.resolve(place, text, true, faults)? {
+            Target::Port => Some(Endpoint::Port(text.to_owned())),
+            Target::Function { name, interface: Some(number), .. } => {
+                Some(Endpoint::Interface(name.to_owned(), number))
+            }
+            Target::Function { name, function, .. } if function.interfaces.len() == 1 => {
+                Some(Endpoint::Interface(name.to_owned(), 0))
+            }
+            Target::Function { name, function, .. } => {
+                place.report(faults, || {
+                    format!("found `{name}` without an interface; allowed: {}", allowed(name, function))
+                });
+                None
+            }
+        }
+    }
+}
+
+fn number_of(function: &FunctionFacts, interface: &str) -> Option<u16> {
+    let by_name = function.interfaces.iter().position(|name| name == interface);
+    let digits = !interface.is_empty() && interface.chars().all(|c| c.is_ascii_digit());
+    let by_number = || interface.parse().ok().filter(|n| digits && *n < function.interfaces.len());
+    by_name.or_else(by_number).and_then(|n| u16::try_from(n).ok())
+}
+
+/// `fw:inside, fw:outside (or fw:0 to fw:1)`.
+fn allowed(name: &str, function: &FunctionFacts) -> String {
+    let by_name: Vec<String> =
+        function.interfaces.iter().map(|interface| format!("{name}:{interface}")).collect();
+    let listed = spelling::listed(by_name.iter().map(String::as_str));
+    match function.interfaces.len() {
+        1 => format!("{listed} (or {name}:0)"),
+        count => format!("{listed} (or {name}:0 to {name}:{})", count - 1),
+    }
+}

@@ -1,0 +1,569 @@
+use crate::*;
+use packet_memory::{PageKind, PoolConfig};
+use proptest::prelude::*;
+use wiring::{Endpoint, FailMode, InstancePool, PoolOwner};
+
+/// Three images and two drivers.
+struct Shelf {
+    af_packet: Schema,
+    null: Schema,
+}
+
+fn shelf() -> Shelf {
+    let af_packet = "interface: {type: string, min_length: 1, max_length: 15, required: true, help: Its name.}\n\
+                     frames: {type: integer, min: 64, max: 65536, default: 2048}\n";
+    Shelf { af_packet: Schema::from_text("af_packet", af_packet).unwrap(), null: Schema::default() }
+}
+
+fn manifest(name: &str, access: &str, interfaces: &str, config: &str) -> Manifest {
+    let text = format!(
+        "{{name: {name}, version: 1.0.0, abi: 1, summary: s, language: c, access: {access}, interfaces: {interfaces}, \
+         memory_limit: 1MiB, config: {{{config}}}}}"
+    );
+    Manifest::parse(name, &text).unwrap()
+}
+
+impl Catalog for Shelf {
+    fn image(&self, reference: &str) -> Result<Manifest, String> {
+        match reference {
+            "firewall" => Ok(manifest(
+                "firewall",
+                "read",
+                "[inside, outside]",
+                "default_action: {type: enum, values: [accept, drop], default: drop}, \
+                 max_flows: {type: integer, min: 1, max: 4000000, default: 65536, unit: flows}",
+            )),
+            "forwarder" => Ok(manifest("forwarder", "write", "[left, right]", "")),
+            "monitor" => Ok(manifest("monitor", "read", "[tap]", "")),
+            "policer" => Ok(manifest(
+                "policer",
+                "read",
+                "[a, b, c]",
+                "rate: {type: rate, required: true, help: Highest.}",
+            )),
+            path => Err(format!("{path}: No such file or directory\n(os error 2)")),
+        }
+    }
+
+    fn image_names(&self) -> Vec<&str> {
+        vec!["forwarder", "firewall", "monitor", "policer"]
+    }
+
+    fn driver(&self, name: &str) -> Option<&Schema> {
+        match name {
+            "af_packet" => Some(&self.af_packet),
+            "null" => Some(&self.null),
+            _ => None,
+        }
+    }
+
+    fn driver_names(&self) -> Vec<&str> {
+        vec!["af_packet", "null"]
+    }
+}
+
+const EDGE: &str = "\
+superfluid: 1
+tenants:
+  default: {pool: {buffers: 1024, buffer_size: 64KiB, headroom: 128, pages: auto}}
+ports:
+  lan: {type: af_packet, interface: sf-lan}
+  wan: {type: af_packet, interface: sf-wan}
+functions:
+  edge_firewall: {image: firewall, config: {default_action: accept}}
+  flows: {image: monitor}
+chains:
+  edge: [lan, edge_firewall, wan]
+wires: []
+observers:
+  flows: {at: [edge_firewall]}
+services:
+  10: edge_firewall:0
+";
+
+fn good(text: &str) -> Configuration {
+    let configuration = check("f.yaml", text, &shelf()).unwrap_or_else(|faults| panic!("{}", lines(&faults)));
+    assert_eq!(configuration.wiring.validate(), Ok(()));
+    configuration
+}
+
+fn lines(faults: &[Fault]) -> String {
+    faults.iter().map(|fault| format!("{fault}\n")).collect()
+}
+
+/// Checks that a file has exactly these faults.
+fn bad(text: &str, expected: &str) {
+    match check("f.yaml", text, &shelf()) {
+        Ok(configuration) => panic!("accepted: {configuration:#?}"),
+        Err(faults) => {
+            let found = lines(&faults);
+            assert_eq!(found, expected, "\n--- found:\n{found}--- expected:\n{expected}--- in:\n{text}");
+        }
+    }
+}
+
+/// A file of some ports and functions, followed by `text` in line 12 and below.
+fn with(text: &str) -> String {
+    format!(
+        "superfluid: 1\nports:\n  lan: {{type: 'null'}}\n  wan: {{type: 'null'}}\nfunctions:\n  fw: {{image: firewall}}\n  \
+         nat: {{image: forwarder}}\n  flows: {{image: monitor}}\n  more: {{image: monitor}}\n  tri: {{image: policer, \
+         config: {{rate: 1Mpps}}}}\n# {{}}\n{text}"
+    )
+}
+
+#[test]
+fn the_formats_schemas_are_schemas() {
+    assert_eq!(pool_schema().keys().len(), 4);
+    assert_eq!(function_schema().keys().len(), 7);
+    assert_eq!(observer_schema().keys().len(), 1);
+    let explicit = good("superfluid: 1\ntenants: {default: {pool: {}}}\n");
+    let implicit = good("superfluid: 1\n");
+    assert_eq!(explicit, implicit);
+    assert_eq!(explicit.wiring.tenants["default"].pool, PoolConfig::default());
+}
+
+#[test]
+fn a_good_file_becomes_a_wiring() {
+    let Configuration { wiring, warnings } = good(EDGE);
+    assert_eq!(warnings, []);
+    let pool = wiring.tenants["default"].pool;
+    assert_eq!((pool.buffers, pool.buffer_size.bytes(), pool.headroom, pool.pages), (1024, 65536, 128, None));
+    assert_eq!(wiring.ports.keys().collect::<Vec<_>>(), ["lan", "wan"]);
+    assert_eq!(wiring.ports["wan"].settings.to_string(), "{interface: sf-wan, frames: 2048}");
+    let firewall = &wiring.instances["edge_firewall"];
+    assert_eq!(firewall.config.to_string(), "{default_action: accept, max_flows: 65536}");
+    assert_eq!((firewall.max_call.0, firewall.fail), (10_000_000, FailMode::Closed));
+    assert_eq!((firewall.restart.first.0, firewall.restart.longest.0), (10_000_000, 5_000_000_000));
+    assert_eq!((firewall.quota.of(1024), firewall.longest_hold.0), (64, 1_000_000_000));
+    let edges: Vec<String> = wiring.edges.iter().map(ToString::to_string).collect();
+    assert_eq!(edges, ["lan - edge_firewall:0", "wan - edge_firewall:1"]);
+    let observations: Vec<String> = wiring.observations.iter().map(ToString::to_string).collect();
+    assert_eq!(observations, ["flows at edge_firewall"]);
+    assert_eq!(wiring.services[&10], Endpoint::Interface("edge_firewall".into(), 0));
+}
+
+#[test]
+fn interfaces_have_names_and_numbers() {
+    let Configuration { wiring, .. } = good(&with(
+        "wires: [[lan, fw:outside], [fw:0, nat:left], [more, nat:1]]\nobservers: {flows: {at: [fw:inside, 'nat:1']}}\n",
+    ));
+    let edges: Vec<String> = wiring.edges.iter().map(ToString::to_string).collect();
+    assert_eq!(edges, ["lan - fw:1", "fw:0 - nat:0", "more:0 - nat:1"]);
+    let observations: Vec<String> = wiring.observations.iter().map(ToString::to_string).collect();
+    assert_eq!(observations, ["flows at fw:0", "flows at nat:1"]);
+}
+
+#[test]
+fn chains_begin_and_end_anywhere() {
+    let edges = |chain: &str| -> Vec<String> {
+        let Configuration { wiring, .. } = good(&with(&format!("chains: {{c: {chain}}}\n")));
+        wiring.edges.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(edges("[fw, nat]"), ["fw:1 - nat:0"]);
+    assert_eq!(edges("[more, fw, flows]"), ["flows:0 - fw:1", "fw:0 - more:0"]);
+    assert_eq!(edges("[tri:c, nat, fw:outside]"), ["fw:1 - nat:1", "nat:0 - tri:2"]);
+    assert_eq!(edges("[lan, wan]"), ["lan - wan"]);
+}
+
+#[test]
+fn tenants_may_be_two_and_pools_own() {
+    let text = "\
+superfluid: 1
+tenants:
+  red: {pool: {buffers: 16}}
+  blue: {pool: {buffers: 32, buffer_size: 4KiB, pages: ordinary}}
+ports:
+  lan: {type: 'null', tenant: red}
+  wan: {type: 'null', tenant: blue}
+functions:
+  fw: {image: firewall, tenant: red, fail: open, max_call: 250us, quota: 1/4, pool: own, restart: {first_delay: 1s}}
+  nat: {image: forwarder, tenant: blue, pool: {buffers: 8}}
+chains: {c: [lan, fw, nat, wan]}
+";
+    let Configuration { wiring, warnings } = good(text);
+    assert_eq!(warnings, []);
+    assert_eq!(wiring.pool_of(&Endpoint::Port("wan".into())), Some(PoolOwner::Tenant("blue")));
+    assert_eq!(wiring.tenants["blue"].pool.pages, Some(PageKind::Ordinary));
+    assert_eq!(wiring.instances["fw"].pool, InstancePool::Own(wiring.tenants["red"].pool));
+    assert_eq!(wiring.instances["fw"].fail, FailMode::Open);
+    let InstancePool::Own(own) = wiring.instances["nat"].pool else { panic!() };
+    assert_eq!(own.buffers, 8);
+    // With one tenant there is no doubt which is meant.
+    let one = good(
+        "superfluid: 1\ntenants: {red: }\nports: {a: {type: 'null'}, b: {type: 'null'}}\nwires: [[a, b]]\n",
+    );
+    assert_eq!(one.wiring.ports["a"].tenant, "red");
+}
+
+#[test]
+fn what_nothing_is_wired_to_is_a_warning() {
+    let Configuration { warnings, .. } = good(&with("chains: {c: [lan, fw]}\nservices: {7: more}\n"));
+    assert_eq!(
+        lines(&warnings),
+        "\
+f.yaml:4:3: ports.wan: nothing is wired to the port `wan`; its packets are dropped (no-route)
+f.yaml:6:3: functions.fw: nothing is wired to these interfaces of `fw`: outside; packets sent there are dropped (no-route)
+f.yaml:7:3: functions.nat: nothing is wired to the function `nat`; it gets no packets
+f.yaml:8:3: functions.flows: nothing is wired to the function `flows`; it gets no packets
+f.yaml:10:3: functions.tri: nothing is wired to the function `tri`; it gets no packets
+"
+    );
+}
+
+#[test]
+fn the_version_comes_first() {
+    bad(
+        "",
+        "f.yaml:1:1: superfluid: the required key `superfluid` is missing; write `superfluid: 1`, the version of this format\n",
+    );
+    bad(
+        "superfluid: 2\nthings: []\n",
+        "f.yaml:1:13: superfluid: found `2` as the version of this format; allowed: 1\n",
+    );
+    bad(
+        "superfuild: 1\n",
+        "f.yaml:1:1: superfuild: unknown key `superfuild`; allowed: superfluid, tenants, ports, functions, chains, wires, \
+         observers, services; did you mean `superfluid`?\n",
+    );
+    bad(
+        "[1]",
+        "f.yaml:1:1: found a list; allowed: a map of these keys: superfluid, tenants, ports, functions, chains, wires, \
+         observers, services\n",
+    );
+    bad(
+        "superfluid: 1\nsuperfluid: 1\n",
+        "f.yaml:2:1: superfluid: key `superfluid` is given twice; the first is in line 1, column 1\n",
+    );
+}
+
+#[test]
+fn everything_wrong_with_one_file_is_told_at_once() {
+    let text = "\
+superfluid: 1
+tenant:
+  default: {}
+ports:
+  lan: {type: af_packt, interface: sf-lan}
+  wan: {type: af_packet, intreface: sf-wan}
+functions:
+  edge_firewall: {image: firewal, config: {default_action: acept}}
+  strict: {image: firewall, config: {default_action: acept, max_flows: many}}
+  flows: {image: monitor, max_call: 1}
+chains:
+  edge: [lan, edge_firewal, wan]
+observers:
+  flows: {at: [edge_firewall, wan]}
+services:
+  0: strict:left
+";
+    bad(
+        text,
+        "\
+f.yaml:2:1: tenant: unknown key `tenant`; allowed: superfluid, tenants, ports, functions, chains, wires, observers, services; did you mean `tenants`?
+f.yaml:5:15: ports.lan.type: found `af_packt`; allowed: af_packet, null; did you mean `af_packet`?
+f.yaml:6:8: ports.wan.interface: the required key `interface` is missing; allowed: text of 1 to 15 characters
+f.yaml:6:26: ports.wan.intreface: unknown key `intreface`; allowed: type, tenant, interface, frames; did you mean `interface`?
+f.yaml:8:26: functions.edge_firewall.image: no stock image is named `firewal`; allowed: forwarder, firewall, monitor, policer, or a file's path such as `./x.wasm`; did you mean `firewall`?
+f.yaml:9:54: functions.strict.config.default_action: found `acept`; allowed: one of accept, drop; did you mean `accept`?
+f.yaml:9:72: functions.strict.config.max_flows: found `many`; allowed: an integer from 1 to 4000000 (unit: flows)
+f.yaml:10:37: functions.flows.max_call: found `1`; allowed: a duration from 10us to 10s, such as `10s` (units: ns, us, ms, s, m, h, d)
+f.yaml:12:15: chains.edge[1]: no port or function is named `edge_firewal`; allowed: lan, wan, edge_firewall, strict, flows; did you mean `edge_firewall`?
+f.yaml:14:31: observers.flows.at[1]: `wan` is a port; allowed: edge_firewall, strict, flows
+f.yaml:16:3: services.0: found the service ID `0`; allowed: an integer from 1 to 65535
+f.yaml:16:6: services.0: `strict` has no interface `left`; allowed: strict:inside, strict:outside (or strict:0 to strict:1)
+",
+    );
+}
+
+#[test]
+fn bad_tenants_and_pools() {
+    bad(
+        "\
+superfluid: 1
+tenants:
+  big: {pool: {buffers: 16385, buffer_size: 64KiB}}
+  odd: {pool: {buffer_size: 3KiB}}
+  tall: {pool: {headroom: 1025}}
+  none: {pool: {buffers: 0, pages: large}}
+  1st: {}
+  pol: {pol: {}}
+  list: []
+ports:
+  a: {type: 'null'}
+  b: {type: 'null', tenant: bgi}
+  c: {type: 'null', tenant: [big]}
+",
+        "\
+f.yaml:3:25: tenants.big.pool.buffers: found `16385`; allowed: at most 16384 buffers of 64KiB (1GiB in all)
+f.yaml:4:29: tenants.odd.pool.buffer_size: found `3KiB`; allowed: 2KiB, 4KiB, 8KiB, 16KiB, 32KiB, 64KiB
+f.yaml:5:27: tenants.tall.pool.headroom: found `1025`; allowed: at most 1024, half a buffer (unit: bytes)
+f.yaml:6:26: tenants.none.pool.buffers: found `0`; allowed: an integer from 1 to 524288
+f.yaml:6:36: tenants.none.pool.pages: found `large`; allowed: one of auto, huge, ordinary
+f.yaml:7:3: tenants.1st: found the name `1st`; allowed: a letter, then letters, digits, `_` and `-`, 32 characters at most
+f.yaml:8:9: tenants.pol.pol: unknown key `pol`; allowed: pool; did you mean `pool`?
+f.yaml:9:9: tenants.list: found a list; allowed: a map of these keys: pool
+f.yaml:11:6: ports.a.tenant: the required key `tenant` is missing, as no tenant is named `default`; allowed: big, odd, tall, none, pol, list
+f.yaml:12:29: ports.b.tenant: found `bgi`; allowed: big, odd, tall, none, pol, list; did you mean `big`?
+f.yaml:13:29: ports.c.tenant: found a list; allowed: big, odd, tall, none, pol, list
+",
+    );
+}
+
+#[test]
+fn bad_ports_and_functions() {
+    bad(
+        "\
+superfluid: 1
+ports:
+  a:
+  b: {interface: x}
+  c: {type: af_packet, interface: 'more than 15 characters', frames: 63}
+functions:
+  c: {image: firewall}
+  d: firewall
+  e: {}
+  f: {image: ./none.wasm}
+  g: {image: policer}
+  h: {image: policer, config: [1]}
+  i: {image: monitor, quota: 2/1, restart: {first_delay: 10s}, fail: opne, pool: shared}
+  j: {image: monitor, configuration: {}, longest_hold: 2h}
+  k: {image: monitor, config: {mode: fast}, pool: {buffers: 1, bufer_size: 2KiB}}
+  a b: {image: monitor}
+",
+        "\
+f.yaml:3:3: ports.a: found nothing; allowed: a map with the key `type`
+f.yaml:4:6: ports.b.type: the required key `type` is missing; allowed: af_packet, null
+f.yaml:5:35: ports.c.interface: found the text \"more than 15 characters\"; allowed: text of 1 to 15 characters
+f.yaml:5:70: ports.c.frames: found `63`; allowed: an integer from 64 to 65536
+f.yaml:7:3: functions.c: `c` is the name of the port in line 5; allowed: a name of its own
+f.yaml:8:6: functions.d: found `firewall`; allowed: a map with the key `image`
+f.yaml:9:6: functions.e.image: the required key `image` is missing; allowed: text of 1 to 4096 characters
+f.yaml:10:14: functions.f.image: the image `./none.wasm` cannot be used: ./none.wasm: No such file or directory (os error 2)
+f.yaml:11:6: functions.g.config.rate: the required key `rate` is missing; allowed: a rate, such as `1.5Mpps` (units: pps, kpps, Mpps, Gpps)
+f.yaml:12:31: functions.h.config: found a list; allowed: a map of these keys: rate
+f.yaml:13:70: functions.i.fail: found `opne`; allowed: one of closed, open; did you mean `open`?
+f.yaml:13:82: functions.i.pool: found `shared`; allowed: tenant, own, or a map of these keys: buffers, buffer_size, headroom, pages
+f.yaml:14:23: functions.j.configuration: unknown key `configuration`; allowed: pool, config, image, tenant, max_call, fail, restart, quota, longest_hold
+f.yaml:14:56: functions.j.longest_hold: found `2h`; allowed: a duration from 1ms to 1h, such as `10s` (units: ns, us, ms, s, m, h, d)
+f.yaml:15:32: functions.k.config.mode: unknown key `mode`; allowed: none
+f.yaml:15:64: functions.k.pool.bufer_size: unknown key `bufer_size`; allowed: buffers, buffer_size, headroom, pages; did you mean `buffer_size`?
+f.yaml:16:3: functions.a b: found the name `a b`; allowed: a letter, then letters, digits, `_` and `-`, 32 characters at most
+",
+    );
+    bad(
+        "superfluid: 1\nfunctions:\n  i: {image: monitor, quota: 2/1, restart: {first_delay: 10s}}\n",
+        "\
+f.yaml:3:30: functions.i.quota: found `2/1`; allowed: a fraction above 0 and up to 1, such as `1/16`
+f.yaml:3:44: functions.i.restart: found a `first_delay` of 10s above the `longest_delay` of 5s
+",
+    );
+}
+
+#[test]
+fn bad_connections() {
+    let cases = [
+        (
+            "chains: {c: [lan]}\n",
+            "f.yaml:12:13: chains.c: found a list of one item; allowed: a list of two or more ports and functions, such as `[lan, firewall, wan]`\n",
+        ),
+        (
+            "chains: {c: lan}\n",
+            "f.yaml:12:13: chains.c: found `lan`; allowed: a list of two or more ports and functions, such as `[lan, firewall, wan]`\n",
+        ),
+        (
+            "chains: [[lan, wan]]\n",
+            "f.yaml:12:9: chains: found a list; allowed: a map from name to description\n",
+        ),
+        (
+            "chains: {c: [lan, [fw], wan]}\n",
+            "f.yaml:12:19: chains.c[1]: found a list; allowed: the name of a port, or a function's with an interface, such as `fw:0`\n",
+        ),
+        (
+            "chains: {c: [fw, wan, nat]}\n",
+            "f.yaml:12:18: chains.c[1]: the port `wan` stands inside a chain; allowed: ports at its two ends\n",
+        ),
+        (
+            "chains: {c: [lan, fw:1, wan]}\n",
+            "f.yaml:12:19: chains.c[1]: found `fw:1` inside a chain; allowed: `fw`, entered by interface 0 and left by interface 1 (say other interfaces under `wires`)\n",
+        ),
+        (
+            "chains: {c: [lan, flows, wan]}\n",
+            "f.yaml:12:19: chains.c[1]: `flows` stands inside a chain but has one interface; allowed: two or more\n",
+        ),
+        (
+            "chains: {c: [lan:0, fw]}\n",
+            "f.yaml:12:14: chains.c[0]: `lan` is a port and has no interfaces; did you mean `lan`?\n",
+        ),
+        (
+            "chains: {c: [lan, fw, wan], d: [nat, fw]}\n",
+            "f.yaml:12:38: chains.d[1]: `fw:0` has a wire already: to `lan`, in line 12\n",
+        ),
+        (
+            "chains: {c: [lan, fw, fw, wan]}\n",
+            "f.yaml:12:23: chains.c[2]: `fw:0` has a wire already: to `lan`, in line 12\n",
+        ),
+        (
+            "wires: {a: b}\n",
+            "f.yaml:12:8: wires: found a map; allowed: a list of pairs, such as `[[lan, fw:0]]`\n",
+        ),
+        (
+            "wires: [lan]\n",
+            "f.yaml:12:9: wires[0]: found `lan`; allowed: a list of two ends, such as `[lan, fw:0]`\n",
+        ),
+        (
+            "wires: [[lan]]\n",
+            "f.yaml:12:9: wires[0]: found a list of 1; allowed: a list of two ends, such as `[lan, fw:0]`\n",
+        ),
+        ("wires: [[lan, lan]]\n", "f.yaml:12:10: wires[0][0]: `lan` is wired to itself\n"),
+        (
+            "wires: [[lan, fw]]\n",
+            "f.yaml:12:15: wires[0][1]: found `fw` without an interface; allowed: fw:inside, fw:outside (or fw:0 to fw:1)\n",
+        ),
+        (
+            "wires: [[lan, fw:insdie]]\n",
+            "f.yaml:12:15: wires[0][1]: `fw` has no interface `insdie`; allowed: fw:inside, fw:outside (or fw:0 to fw:1); did you mean `fw:inside`?\n",
+        ),
+        (
+            "wires: [[lan, fw:2], [wan, flows:1]]\n",
+            "f.yaml:12:15: wires[0][1]: `fw` has no interface `2`; allowed: fw:inside, fw:outside (or fw:0 to fw:1)\n\
+          f.yaml:12:28: wires[1][1]: `flows` has no interface `1`; allowed: flows:tap (or flows:0)\n",
+        ),
+        (
+            "wires: [[~, fw:+1]]\n",
+            "f.yaml:12:10: wires[0][0]: found nothing; allowed: the name of a port, or a function's with an interface, such as `fw:0`\n\
+          f.yaml:12:13: wires[0][1]: `fw` has no interface `+1`; allowed: fw:inside, fw:outside (or fw:0 to fw:1)\n",
+        ),
+        (
+            "observers: {flow: {at: [fw]}}\n",
+            "f.yaml:12:13: observers.flow: no function is named `flow`; allowed: fw, nat, flows, more, tri; did you mean `flows`?\n",
+        ),
+        (
+            "observers: {lan: {at: [fw]}}\n",
+            "f.yaml:12:13: observers.lan: `lan` is a port; allowed: fw, nat, flows, more, tri\n",
+        ),
+        (
+            "observers: {nat: {at: [fw]}}\n",
+            "f.yaml:12:13: observers.nat: `nat` is an observer, but its image declares `access: write`; allowed: an image with `access: read`\n",
+        ),
+        (
+            "observers: {flows: {at: []}}\n",
+            "f.yaml:12:25: observers.flows.at: found 0 items; allowed: a list of 1 to 4096 items\n",
+        ),
+        (
+            "observers: {flows: [fw]}\n",
+            "f.yaml:12:20: observers.flows: found a list; allowed: a map of these keys: at\n",
+        ),
+        (
+            "observers: {flows: {at: [flows]}}\n",
+            "f.yaml:12:26: observers.flows.at[0]: `flows` is to observe itself; allowed: another function\n",
+        ),
+        (
+            "wires: [[flows, lan]]\nobservers: {flows: {at: [fw]}, more: {at: [flows]}}\nservices: {7: more}\n",
+            "f.yaml:13:13: observers.flows: `flows` is an observer and is wired in line 12; allowed: either\n\
+          f.yaml:13:13: observers.flows: `flows` is an observer and is observed in line 13; allowed: either\n\
+          f.yaml:13:32: observers.more: `more` is an observer and is a service in line 14; allowed: either\n",
+        ),
+        (
+            "services: {65536: fw:0, 07: fw:0, a: fw, 9: }\n",
+            "f.yaml:12:12: services.65536: found the service ID `65536`; allowed: an integer from 1 to 65535\n\
+          f.yaml:12:25: services.07: found the service ID `07`; allowed: an integer from 1 to 65535\n\
+          f.yaml:12:35: services.a: found the service ID `a`; allowed: an integer from 1 to 65535\n\
+          f.yaml:12:38: services.a: found `fw` without an interface; allowed: fw:inside, fw:outside (or fw:0 to fw:1)\n\
+          f.yaml:12:42: services.9: found nothing; allowed: the name of a port, or a function's with an interface, such as `fw:0`\n",
+        ),
+    ];
+    for (text, expected) in cases {
+        bad(&with(text), expected);
+    }
+}
+
+#[test]
+fn observers_stay_with_their_tenant() {
+    let text = "\
+superfluid: 1
+tenants: {red: , blue: }
+functions:
+  fw: {image: firewall, tenant: red}
+  flows: {image: monitor, tenant: blue}
+observers: {flows: {at: [fw]}}
+";
+    bad(
+        text,
+        "f.yaml:6:26: observers.flows.at[0]: `fw` is the tenant `red`'s and the observer is `blue`'s; allowed: a function of the \
+         same tenant\n",
+    );
+}
+
+#[test]
+fn a_function_that_cannot_be_used_is_one_fault_only() {
+    let text = "\
+superfluid: 1
+ports: {lan: {type: 'null'}, wan: {type: 'null'}}
+functions: {fw: {image: ./fw.wasm}}
+chains: {c: [lan, fw, wan]}
+services: {1: fw:3}
+";
+    bad(
+        text,
+        "f.yaml:3:25: functions.fw.image: the image `./fw.wasm` cannot be used: ./fw.wasm: No such file or directory (os error 2)\n",
+    );
+}
+
+#[test]
+fn a_chain_of_many_functions_is_read_quickly() {
+    let mut text =
+        String::from("superfluid: 1\nports: {lan: {type: 'null'}, wan: {type: 'null'}}\nfunctions:\n");
+    for n in 0..10_000 {
+        text.push_str(&format!("  fw{n}: {{image: firewall}}\n"));
+    }
+    text.push_str("chains:\n  c:\n  - lan\n");
+    for n in 0..10_000 {
+        text.push_str(&format!("  - fw{n}\n"));
+    }
+    text.push_str("  - wan\n");
+    assert_eq!(good(&text).wiring.edges.len(), 10_001);
+}
+
+proptest! {
+    #[test]
+    fn a_damaged_file_does_not_make_it_panic(edits in proptest::collection::vec((0usize..600, 0usize..12, "[-\\[\\]{},:a-z0-9\n '\"]{0,6}"), 1..4)) {
+        let mut text = EDGE.to_owned();
+        for (at, cut, with) in edits {
+            let at = at.min(text.len());
+            let end = (at + cut).min(text.len());
+            text.replace_range(at..end, &with);
+        }
+        match check("f", &text, &shelf()) {
+            Ok(configuration) => prop_assert_eq!(configuration.wiring.validate(), Ok(())),
+            Err(faults) => {
+                prop_assert!(!faults.is_empty());
+                for fault in faults {
+                    prop_assert_eq!(fault.to_string().lines().count(), 1);
+                    prop_assert!(!fault.message.contains("does not exist"), "missed by the reader: {}", fault);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn arbitrary_connections_are_wired_or_refused(
+        links in proptest::collection::vec(proptest::sample::select(vec!["lan", "wan", "fw", "nat:0", "nat:right", "flows", "tri:b", "x", "fw:9"]), 0..6),
+        wires in proptest::collection::vec((proptest::sample::select(vec!["lan", "fw:0", "fw:1", "nat:0", "more"]), proptest::sample::select(vec!["wan", "tri:0", "tri:c", "flows:tap"])), 0..3),
+        observed in proptest::sample::select(vec!["fw", "more", "nat:1", "flows"]),
+    ) {
+        let wires: Vec<String> = wires.iter().map(|(a, b)| format!("[{a}, {b}]")).collect();
+        let text = with(&format!(
+            "chains: {{c: [{}]}}\nwires: [{}]\nobservers: {{more: {{at: ['{observed}']}}}}\n",
+            links.join(", "),
+            wires.join(", ")
+        ));
+        if let Ok(configuration) = check("f", &text, &shelf()) {
+            prop_assert_eq!(configuration.wiring.validate(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn no_text_makes_it_panic(text in "(superfluid: 1\n)?[-?:,\\[\\]{}#a-z0-9\n ]{0,80}") {
+        let _ = check("f", &text, &shelf());
+    }
+}
