@@ -374,3 +374,9 @@ fn settings_come_from_the_operators_file() {
         assert!(faults.len() == 1 && faults[0].contains(key), "{wrong}: {faults:?}");
     }
 }
+
+#[test]
+fn the_readme_has_the_settings() {
+    let table = Schema::from_text("settings.yaml", SCHEMA).expect("a schema without faults").to_markdown();
+    assert!(include_str!("../README.md").contains(&table), "README.md must have this table:\n{table}");
+}
