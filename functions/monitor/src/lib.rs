@@ -27,3 +27,8 @@ mod tests;
 pub use monitor::Monitor;
 
 nf_sdk::superfluid_function!(Monitor);
+
+/// The function in Rust that the contract's page shows.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/nf-abi.md")]
+struct ContractPage;

@@ -470,3 +470,15 @@ fn configurations_out_of_range_are_refused() {
         assert!(Runner::<Monitor>::new(&wrong).is_err(), "{wrong:x?}");
     }
 }
+
+#[test]
+fn the_manifest_is_in_order_and_its_defaults_work() {
+    let manifest =
+        manifest::Manifest::parse("function.yaml", include_str!("../function.yaml")).expect("in order");
+    let mut faults = Vec::new();
+    let value = manifest.schema.check("edge.yaml", "", None, &mut faults).expect("only defaults");
+    let runner = Runner::<Monitor>::new(&value.to_cbor()).expect("the defaults");
+    let settings = runner.function().settings();
+    assert_eq!((settings.flows, settings.top, settings.bidirectional), (65_536, 10, true));
+    assert_eq!(settings.interval, None);
+}
