@@ -92,7 +92,7 @@ fn line(key: &SchemaKey, way: String) -> KeyDocumentation {
         allowed: allowed(&key.kind),
         required: key.presence == Presence::Required,
         default: match &key.presence {
-            Presence::Default(value) => Some(value.to_string()),
+            Presence::Default(value) => Some(key.kind.spelled(value)),
             _ => None,
         },
         unit: key.unit.clone(),

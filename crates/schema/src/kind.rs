@@ -199,6 +199,29 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// A value of this kind as one would write it in YAML, on one line. Unlike [`Value`]'s own text this knows of rates.
+    pub fn spelled(&self, value: &Value) -> String {
+        match (self, value) {
+            (Kind::Rate { of, .. }, Value::Integer(rate)) if *rate >= 0 => {
+                literal::with_unit(rate.unsigned_abs(), of.units())
+            }
+            (Kind::List { items, .. }, Value::List(values)) => {
+                let items: Vec<String> = values.iter().map(|value| items.spelled(value)).collect();
+                format!("[{}]", items.join(", "))
+            }
+            (Kind::Map(schema), Value::Map(map)) => {
+                let entry = |(name, value): (&str, &Value)| match schema.key(name) {
+                    Some(key) => format!("{name}: {}", key.kind.spelled(value)),
+                    None => format!("{name}: {value}"),
+                };
+                format!("{{{}}}", map.iter().map(entry).collect::<Vec<_>>().join(", "))
+            }
+            _ => value.to_string(),
+        }
+    }
+}
+
 impl RateOf {
     pub(crate) fn units(self) -> &'static [literal::Unit] {
         match self {

@@ -66,3 +66,8 @@ pub const MAX_STRING: u64 = 4096;
 
 /// Most items in a list, unless the schema says otherwise.
 pub const MAX_ITEMS: u64 = 4096;
+
+/// Reads a duration as configurations spell it (`250ms`, `10s`); nanoseconds.
+pub fn duration(text: &str) -> Option<u64> {
+    literal::number_with_unit(text, literal::DURATION).ok()
+}

@@ -300,6 +300,10 @@ fn documentation_lists_every_key() {
     assert_eq!(rules[0], "rules: Optional; a list of at most 3 items, each a map.");
     assert_eq!(rules[1], "rules[].action: Required; one of accept, drop.");
     assert_eq!(lines.len(), 17);
+    let rate = Schema::from_text("s", "r: {type: rate, default: 1.5Mpps, help: Offered load.}").unwrap();
+    assert!(
+        rate.documentation()[0].to_string().starts_with("r: Optional, default 1500kpps; a rate, such as")
+    );
     let table = firewall().to_markdown();
     assert!(
         table.contains(
@@ -344,6 +348,9 @@ fn kind_and_value() -> impl Strategy<Value = (Kind, Value)> {
         any::<String>().prop_map(|t| (Kind::Text { min_length: 0, max_length: 4096 }, Value::Text(t))),
         "[a-z]{1,8}".prop_map(|t| (Kind::Enum { values: vec!["other".into(), t.clone()] }, Value::Text(t))),
         number.clone().prop_map(|n| (Kind::Duration { min: 0, max: u64::MAX }, Value::Duration(n))),
+        (0..=i64::MAX).prop_map(|n| {
+            (Kind::Rate { of: RateOf::Packets, min: 0, max: i64::MAX as u64 }, Value::Integer(n))
+        }),
         number.clone().prop_map(|n| (Kind::Size { min: 0, max: u64::MAX }, Value::Size(n))),
         any::<[u8; 6]>().prop_map(|mac| (Kind::Mac, Value::Mac(mac))),
         any::<IpAddr>().prop_map(|ip| (Kind::Address { family: Family::Any }, Value::Address(ip))),
@@ -411,7 +418,7 @@ fn decoded(value: &Value) -> ciborium::Value {
 proptest! {
     #[test]
     fn a_value_that_is_written_out_is_read_back((kind, value) in kind_and_value()) {
-        let document = Document::parse("f", &format!("- {value}\n")).unwrap();
+        let document = Document::parse("f", &format!("- {}\n", kind.spelled(&value))).unwrap();
         let node = &document.root().as_list().unwrap()[0];
         let mut faults = Vec::new();
         let again = kind.check_at(&Place::new("f", "", node.position), node, &mut faults);
