@@ -8,7 +8,7 @@
 //! 4. What a port depends on may vanish: it says so by [`Port::status`] and tries again in [`Port::maintain`].
 //! 5. [`Port::close`] gives back what its rings still hold.
 //!
-//! The simple ports live here, beside the trait: [`null`], [`sink`] and [`generator`], each in a folder with
+//! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], each in a folder with
 //! the same files. Those that need a driver are crates of their own.
 //!
 //! Limits: a port is used by one worker at a time and belongs to one pool.
@@ -16,6 +16,7 @@
 mod counters;
 pub mod generator;
 pub mod null;
+pub mod pcap;
 pub mod sink;
 mod status;
 mod taking;

@@ -21,5 +21,5 @@ impl Random {
 /// A number below `limit`, made of 32 random bits.
 #[inline]
 pub(super) fn below(bits: u32, limit: u32) -> u32 {
-    (u64::from(bits) * u64::from(limit) >> 32) as u32
+    ((u64::from(bits) * u64::from(limit)) >> 32) as u32
 }

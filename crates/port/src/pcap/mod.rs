@@ -1,0 +1,189 @@
+//! Capture files: packets come from one and go to another.
+//!
+//! 1. [`PcapPort::open`] opens the files and reads the first one's headers.
+//! 2. `receive` gives the capture's packets, at the times that were recorded (or faster or slower), or as fast as they are
+//!    taken; once, so many times, or again and again. Then the port is finished.
+//! 3. `transmit` writes packets as pcapng, with their time of reception. A write that fails ends the writing: what the file
+//!    does not hold is dropped as `port-down`.
+//! 4. `maintain` tells where a capture broke, and that a write failed.
+//! 5. `close` makes what was written permanent.
+//!
+//! Packets of a paced port have the present as their time of reception, others the recorded time. A paced packet
+//! that finds no buffer is lost; one that is not paced waits in its file.
+//!
+//! Both formats are read by own code, about 300 lines. The crate `pcap-parser` is well kept, and in the tests all that is
+//! written here is read by it; but it keeps whole blocks in memory whatever their kind, so that a block's length decides how
+//! much, it allocates a list of options for each packet, and it leaves interfaces, clocks and the place of a fault to its user,
+//! which is most of the code here.
+//!
+//! Limits: Ethernet only; in pcapng, packets of an interface of another link type are dropped as `malformed`. Frame check
+//! sequences are not removed. Regular files only. Reading and writing a file can wait for the disk.
+
+mod capture;
+mod classic;
+mod config;
+mod error;
+mod input;
+mod section;
+mod source;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use capture::{Capture, LINK_TYPE_ETHERNET, MAX_PACKET, Next, Record};
+pub use config::{Config, Pace, SCHEMA};
+pub use error::{Cause, Fault, Foreign, OpenError};
+
+use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
+use clock::Nanos;
+use packet_memory::{Packet, Pool};
+use source::Source;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use telemetry::DropReason;
+use writer::Writer;
+
+/// A port between capture files. See the module's documentation.
+pub struct PcapPort {
+    source: Option<Source>,
+    output: Output,
+    written: u64,
+    events: Vec<PortEvent>,
+    counters: PortCounters,
+}
+
+enum Output {
+    /// Nothing is to be written.
+    Discard,
+    Writing(PathBuf, Writer),
+    /// Nothing more can be written; why.
+    Ended(String),
+}
+
+impl PcapPort {
+    /// Opens the files.
+    ///
+    /// # Errors
+    /// [`OpenError`]. A capture that breaks behind its headers is no error, but told by `maintain`.
+    pub fn open(config: Config) -> Result<PcapPort, OpenError> {
+        let mut read_from = None;
+        let mut source = None;
+        if let Some(path) = config.read {
+            let (file, metadata) = open_file(&path, OpenOptions::new().read(true))?;
+            read_from = Some((metadata.dev(), metadata.ino()));
+            source = Some(Source::open(path, file, config.pace, config.passes)?);
+        }
+        let output = match config.write {
+            None if source.is_none() => return Err(OpenError::NoPath),
+            None => Output::Discard,
+            Some(path) => {
+                // Emptied only when it is known not to be the file to be read.
+                let mut options = OpenOptions::new();
+                options.write(true).create(true).truncate(false);
+                let (file, metadata) = open_file(&path, &options)?;
+                if read_from == Some((metadata.dev(), metadata.ino())) {
+                    return Err(OpenError::SameFile { path });
+                }
+                let writer = file.set_len(0).and_then(|()| Writer::new(Box::new(file)));
+                match writer {
+                    Ok(writer) => Output::Writing(path, writer),
+                    Err(source) => return Err(OpenError::File { path, source }),
+                }
+            }
+        };
+        Ok(PcapPort { source, output, written: 0, events: Vec::new(), counters: PortCounters::default() })
+    }
+
+    fn end_writing(&mut self, path: &Path, error: &io::Error) {
+        let why = format!("writing to {} ended after {} packets: {error}", path.display(), self.written);
+        self.events.push(match self.source {
+            Some(_) => PortEvent::Notice(why.clone()),
+            None => PortEvent::WentDown(why.clone()),
+        });
+        self.output = Output::Ended(why);
+    }
+}
+
+impl Port for PcapPort {
+    fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        if let Some(source) = &mut self.source {
+            source.receive(&mut self.counters, pool, now, budget, out);
+        }
+    }
+
+    fn transmit(&mut self, pool: &Pool, now: Nanos, packets: &mut Vec<Packet>) {
+        let written = match &mut self.output {
+            Output::Discard => packets.len(),
+            Output::Ended(_) => 0,
+            Output::Writing(path, writer) => {
+                let (written, error) = writer.write(pool, now, packets);
+                self.written += written as u64;
+                if let Some(error) = error {
+                    let path = std::mem::take(path);
+                    self.end_writing(&path, &error);
+                }
+                written
+            }
+        };
+        self.counters.ledger.dropped[DropReason::PortDown] += (packets.len() - written) as u64;
+        pool.free_batch(packets.drain(written..));
+        self.counters.deliver(pool, packets);
+    }
+
+    fn wake(&self) -> Wake<'_> {
+        self.source.as_ref().map_or(Wake::default(), Source::wake)
+    }
+
+    fn status(&self) -> PortStatus {
+        match (&self.source, &self.output) {
+            (Some(source), _) if source.is_finished() => PortStatus::Finished,
+            (None, Output::Ended(why)) => PortStatus::Down(why.clone()),
+            _ => PortStatus::Up,
+        }
+    }
+
+    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
+        let mut events = self.source.as_mut().map_or(Vec::new(), Source::take_events);
+        events.append(&mut self.events);
+        events
+    }
+
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        let mut details = Vec::new();
+        if let Some(source) = &self.source {
+            details.extend([("passes", source.passes), ("cut_short", source.cut_short)]);
+        }
+        if !matches!(self.output, Output::Discard) {
+            details.push(("written", self.written));
+        }
+        details
+    }
+
+    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
+        match std::mem::replace(&mut self.output, Output::Ended("the port is closed".to_owned())) {
+            Output::Writing(path, mut writer) => {
+                writer.sync().map_err(|error| format!("{}: {error}", path.display()))
+            }
+            Output::Discard | Output::Ended(_) => Ok(()),
+        }
+    }
+}
+
+/// Opens a file that is a regular one: anything else could block for ever.
+fn open_file(path: &Path, options: &OpenOptions) -> Result<(File, Metadata), OpenError> {
+    let failed = |source| OpenError::File { path: path.to_owned(), source };
+    let irregular = || OpenError::NotRegular { path: path.to_owned() };
+    // Before as well, since opening a pipe waits for its other end.
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(irregular());
+    }
+    let file = options.open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_file() { Ok((file, metadata)) } else { Err(irregular()) }
+}
