@@ -510,7 +510,7 @@ fn packets_that_cannot_be_taken_are_counted_and_told() {
 fn many_blocks_without_packets_do_not_hold_up_the_worker() {
     let mut builder = Builder::sections(Order::Little);
     builder.interface(1, 0, None);
-    for _ in 0..2000 {
+    for _ in 0..5000 {
         builder.block(5, &[0; 8]);
     }
     builder.enhanced(0, 0, &frame(1), 61);
