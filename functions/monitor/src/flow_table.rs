@@ -13,6 +13,7 @@
 //! so far has to go, which keeps the cost of a packet bounded and costs tightness of `floor`, never its truth.
 
 use crate::flow_id::{FlowHash, FlowId};
+use crate::totals::sum;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -42,7 +43,7 @@ impl Flow {
     /// The most that it can weigh.
     #[inline(always)]
     pub(crate) fn weight(&self) -> u64 {
-        self.missed.saturating_add(self.bytes).saturating_add(self.packets.saturating_mul(PACKET_WEIGHT))
+        sum(self.missed, sum(self.bytes, self.packets.saturating_mul(PACKET_WEIGHT)))
     }
 }
 
@@ -254,22 +255,22 @@ impl FlowTable {
         // Every flow here may have been there, unseen; those of which we know better are corrected below.
         if floor > 0 {
             for flow in &mut self.flows {
-                flow.missed = flow.missed.saturating_add(floor);
+                flow.missed = sum(flow.missed, floor);
             }
         }
         let own = self.floor;
-        self.floor = self.floor.saturating_add(floor);
+        self.floor = sum(self.floor, floor);
         for theirs in flows {
             let hash = self.hash.of(&theirs.id);
             match self.find(&theirs.id, hash) {
                 Some(flow) => {
-                    flow.packets = flow.packets.saturating_add(theirs.packets);
-                    flow.bytes = flow.bytes.saturating_add(theirs.bytes);
-                    flow.missed = flow.missed.saturating_sub(floor).saturating_add(theirs.missed);
+                    flow.packets = sum(flow.packets, theirs.packets);
+                    flow.bytes = sum(flow.bytes, theirs.bytes);
+                    flow.missed = sum(flow.missed.saturating_sub(floor), theirs.missed);
                 }
                 // A flow replaced in this very loop has raised the floor, which `insert` heeds.
                 None => {
-                    self.insert(Flow { missed: theirs.missed.saturating_add(own), ..*theirs }, hash);
+                    self.insert(Flow { missed: sum(theirs.missed, own), ..*theirs }, hash);
                 }
             }
         }

@@ -12,14 +12,12 @@ use crate::config::MOST_FLOWS;
 use crate::flow_id::FlowId;
 use crate::flow_table::Flow;
 use crate::monitor::Monitor;
-use crate::totals::{Count, MOST_ETHERTYPES, Totals};
+use crate::totals::{Count, LARGEST, MOST_ETHERTYPES, Totals};
 use alloc::vec::Vec;
 use nf_sdk::{Nanos, StateReader, StateWriter};
 
 const TOTALS: &[u8] = b"totals";
 const VERSION: u64 = 1;
-/// No sum of a running instance comes near; from here on additions could overflow.
-const LARGEST: u64 = 1 << 60;
 
 /// What another instance saw.
 #[derive(Debug)]
@@ -38,22 +36,22 @@ pub(crate) fn write(monitor: &Monitor, out: &mut StateWriter<'_>) -> bool {
     put(&[VERSION, table.flows().len() as u64, table.seed(), table.floor()]);
     put(&[totals.since.0, totals.until.0]);
     for sum in [totals.all, totals.malformed, totals.tagged, totals.fragments, totals.other_ethertypes] {
-        put(&[sum.packets, sum.bytes]);
+        put(&[sum.packets.min(LARGEST), sum.bytes.min(LARGEST)]);
     }
     put(&[totals.ethertypes.len() as u64]);
     for (number, sum) in &totals.ethertypes {
-        put(&[u64::from(*number), sum.packets, sum.bytes]);
+        put(&[u64::from(*number), sum.packets.min(LARGEST), sum.bytes.min(LARGEST)]);
     }
     for sum in &totals.protocols {
-        put(&[sum.packets, sum.bytes]);
+        put(&[sum.packets.min(LARGEST), sum.bytes.min(LARGEST)]);
     }
-    put(&totals.sizes);
+    put(&totals.sizes.map(|packets| packets.min(LARGEST)));
 
     out.entry(TOTALS, &value)
         && table.flows().iter().all(|flow| {
             let mut value = [0; 24];
             for (place, number) in value.chunks_exact_mut(8).zip([flow.packets, flow.bytes, flow.missed]) {
-                place.copy_from_slice(&number.to_le_bytes());
+                place.copy_from_slice(&number.min(LARGEST).to_le_bytes());
             }
             out.entry(&flow.id.to_bytes(), &value)
         })
@@ -125,7 +123,7 @@ impl Numbers<'_> {
     }
 
     fn sum(&mut self) -> Option<u64> {
-        self.next().filter(|number| *number < LARGEST)
+        self.next().filter(|number| *number <= LARGEST)
     }
 
     fn count(&mut self) -> Option<Count> {

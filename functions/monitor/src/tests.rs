@@ -409,6 +409,34 @@ fn heavy_flows_are_found_among_many_light_ones() {
 }
 
 #[test]
+fn sums_end_where_state_can_still_carry_them() {
+    let mut from = monitor(1, 1, true);
+    let frame = |port| Sent {
+        source: (Ipv4Addr::new(10, 0, 0, 1).into(), port),
+        destination: (Ipv4Addr::new(10, 0, 0, 2).into(), 80),
+        protocol: 17,
+        length: 100,
+    };
+    from.run(&packets(&[frame(1)]), Nanos(1));
+    // Packets of all and of the one flow: as many as can be.
+    let mut state = from.export_state().expect("offered");
+    let largest = crate::totals::LARGEST.to_le_bytes();
+    let all = 8 + 6 + 6 * 8;
+    state[all..all + 8].copy_from_slice(&largest);
+    let flow = state.len() - 24;
+    state[flow..flow + 8].copy_from_slice(&largest);
+    let mut to = monitor(1, 1, true);
+    for _ in 0..3 {
+        assert!(to.import_state(&state));
+    }
+    to.run(&packets(&[frame(1), frame(2), frame(3), frame(3)]), Nanos(2));
+    let state = to.export_state().expect("offered");
+    let mut again = monitor(1, 1, true);
+    assert!(again.import_state(&state));
+    assert_eq!(report(&again)["packets"].as_u64(), Some(crate::totals::LARGEST));
+}
+
+#[test]
 fn classes_of_size_are_without_gaps() {
     let mut next = 0;
     for class in 0..SIZE_CLASSES {

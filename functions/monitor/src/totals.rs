@@ -11,6 +11,14 @@ pub(crate) const SIZE_CLASSES: usize = 11;
 /// Values below are lengths of IEEE 802.3 frames, all counted under 0.
 const FIRST_ETHERTYPE: u16 = 0x0600;
 
+/// Where sums end that are handed over by others. No instance's own come near, and from here on counting cannot overflow.
+pub(crate) const LARGEST: u64 = 1 << 60;
+
+/// The sum of two counts, [`LARGEST`] at most.
+pub(crate) fn sum(one: u64, other: u64) -> u64 {
+    one.saturating_add(other).min(LARGEST)
+}
+
 /// Packets and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
@@ -26,8 +34,8 @@ impl Count {
     }
 
     fn merge(&mut self, other: Count) {
-        self.packets = self.packets.saturating_add(other.packets);
-        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.packets = sum(self.packets, other.packets);
+        self.bytes = sum(self.bytes, other.bytes);
     }
 }
 
@@ -136,7 +144,7 @@ impl Totals {
             mine.merge(theirs);
         }
         for (mine, theirs) in self.sizes.iter_mut().zip(other.sizes) {
-            *mine = mine.saturating_add(theirs);
+            *mine = sum(*mine, theirs);
         }
     }
 }
