@@ -47,7 +47,6 @@ enter_namespaces() {
 # Everything started in the background; each also ends by itself when this script does, however that happens.
 background=()
 superfluid_pid=
-files=
 failures=0
 split_screen=
 
@@ -68,7 +67,6 @@ finish() {
         kill -KILL "$pid" 2>/dev/null || true
     done
     wait "${background[@]}" 2>/dev/null || true
-    [[ -z $files ]] || rm -rf -- "$files"
     exit "$status"
 }
 
@@ -179,11 +177,26 @@ make_network() {
     ip link set sf-wan up
 }
 
-start_servers() {
-    files=$(mktemp -d)
+# The files to serve are in memory, in place of a directory that nothing here uses, and nobody else can see them.
+make_files() {
+    local used
+    used=$(realpath -- "$PWD" "$superfluid" "$file" 2>/dev/null || true)
+    for files in /media /srv /mnt; do
+        if [[ -d $files ]] && ! grep -Eq "^$files(/|$)" <<<"$used" && mount -t tmpfs tmpfs "$files"; then
+            break
+        fi
+        files=
+    done
+    if [[ -z $files ]]; then
+        echo "none of /media, /srv and /mnt can be mounted over" >&2
+        return 1
+    fi
     head -c 100 /dev/urandom >"$files/small"
     head -c 100000 /dev/urandom >"$files/medium"
     head -c 50000000 /dev/urandom >"$files/large"
+}
+
+start_servers() {
     if command -v python3 >/dev/null; then
         in_background nsenter --net="/proc/$server/ns/net" -- \
             python3 -m http.server 8080 --bind "$server_address" --directory "$files" >/dev/null 2>&1
@@ -240,7 +253,8 @@ curl_step() {
 
 iperf_step() {
     local output
-    output=$(in_host "$client" iperf3 --client "$server_address" --port 5201 --time "$seconds" --format m "$@") || {
+    output=$(in_host "$client" timeout --foreground $((seconds + 20)) \
+        iperf3 --client "$server_address" --port 5201 --time "$seconds" --format m "$@") || {
         echo "${output##*$'\n'}"
         return 1
     }
@@ -252,6 +266,7 @@ main() {
     file=${2:-$(dirname "$0")/../examples/edge.yaml}
     trap finish EXIT
     trap 'exit 130' INT TERM HUP
+    make_files
     make_network
     start_servers
     divide_screen
