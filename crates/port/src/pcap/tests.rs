@@ -733,3 +733,36 @@ proptest! {
         prop_assert_eq!(ours, read_by_others(&builder.bytes));
     }
 }
+
+/// Prints what a packet costs: `cargo test --release -p port -- --ignored --nocapture cost`.
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_reading_and_writing() {
+    let folder = Folder::new();
+    let pool = pool(256);
+    let mut builder = Builder::sections(Order::Little);
+    builder.interface(1, 0, Some(9));
+    for n in 0..200_000 {
+        builder.enhanced(0, n, &[n as u8; 64], 64);
+    }
+    let path = folder.file("in", &builder.bytes);
+    for write in [None, Some(folder.path("out"))] {
+        let mut costs: Vec<f64> = (0..7)
+            .map(|_| {
+                let (read, write) = (Some(path.clone()), write.clone());
+                let mut port =
+                    PcapPort::open(Config { read, write, pace: Pace::FlatOut, passes: Some(1) }).unwrap();
+                let mut batch = Vec::new();
+                let begin = std::time::Instant::now();
+                while port.status() == PortStatus::Up {
+                    port.receive(&pool, NOW, 64, &mut batch);
+                    port.transmit(&pool, NOW, &mut batch);
+                }
+                begin.elapsed().as_nanos() as f64 / 200_000.0
+            })
+            .collect();
+        costs.sort_by(f64::total_cmp);
+        let what = if write.is_some() { "read and written" } else { "read" };
+        println!("{:6.2} ns ({:.2} to {:.2}) {what}", costs[3], costs[0], costs[6]);
+    }
+}
