@@ -34,5 +34,5 @@ pub use compile_cache::{CacheError, CompileCache};
 pub use crash_report::install_crash_report;
 pub use instance::{InstanceError, InstanceSettings, WasmGuest};
 pub use program::{CompileError, Program, ProgramFacts};
-pub use sandbox::{Sandbox, SandboxError};
+pub use sandbox::{Artifact, Sandbox, SandboxError};
 pub use shell::{Access, ShellCounts};

@@ -72,6 +72,14 @@ impl Sandbox {
         Ok(Artifact(bytes))
     }
 
+    /// Makes a program of machine code.
+    ///
+    /// # Errors
+    /// [`CompileError`] when it is for another version or processor, or asks for what the host does not offer.
+    pub fn load(&self, artifact: &Artifact, facts: ProgramFacts) -> Result<Arc<Program>, CompileError> {
+        Program::from_artifact(self, artifact, facts)
+    }
+
     /// Takes the program from the cache, else compiles it and stores it there.
     ///
     /// # Errors
@@ -124,6 +132,16 @@ impl std::fmt::Debug for Sandbox {
 pub struct Artifact(pub(crate) Vec<u8>);
 
 impl Artifact {
+    /// Machine code that a process started by this one has made.
+    ///
+    /// # Safety
+    /// The bytes are what [`Sandbox::precompile`] returned in a process that runs this same program and that nobody
+    /// else could speak for.
+    #[allow(unsafe_code)] // Nothing is done with the bytes here; the promise is the caller's.
+    pub unsafe fn from_own_compiler(bytes: Vec<u8>) -> Artifact {
+        Artifact(bytes)
+    }
+
     /// The bytes, to be handed to the process that asked for them.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

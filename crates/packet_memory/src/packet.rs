@@ -51,15 +51,23 @@ impl Packet {
     }
 
     /// Takes over offset and length that a guest or a peer named; false, and nothing is changed, when they reach out
-    /// of the buffer.
+    /// of the buffer. Where checksumming starts is counted from the packet's first byte, so it moves along; a first
+    /// byte behind the start of a checksum that is still to be completed is refused.
     #[inline]
     #[must_use]
     pub fn set_extent(&mut self, offset: u32, length: u32, buffer_size: u32) -> bool {
-        let fits = u64::from(offset) + u64::from(length) <= u64::from(buffer_size);
-        if fits {
-            (self.0.offset, self.0.length) = (offset, length);
+        if u64::from(offset) + u64::from(length) > u64::from(buffer_size) {
+            return false;
         }
-        fits
+        if self.0.offload_flags & nf_abi::offload::NEEDS_CHECKSUM != 0 {
+            let start = i64::from(self.0.csum_start) + i64::from(self.0.offset) - i64::from(offset);
+            match u16::try_from(start) {
+                Ok(start) => self.0.csum_start = start,
+                Err(_) => return false,
+            }
+        }
+        (self.0.offset, self.0.length) = (offset, length);
+        true
     }
 
     /// Clears what must not cross to another tenant.

@@ -131,3 +131,18 @@ fn a_packet_of_another_pool_is_noticed() {
     large.allocate_batch(64, &mut all);
     small.free(all.pop().expect("sixty-four"));
 }
+
+#[test]
+fn a_pending_checksum_moves_with_the_first_byte() {
+    let pool = pool(1);
+    let mut packet = pool.allocate().expect("one");
+    pool.write(&mut packet, &[0; 100]).expect("fits");
+    packet.edit(|record| (record.offload_flags, record.csum_start) = (nf_abi::offload::NEEDS_CHECKSUM, 34));
+    assert!(packet.set_extent(128 - 50, 150, 2048), "a header of 50 bytes in front");
+    assert_eq!(packet.record().csum_start, 84);
+    assert!(packet.set_extent(128 + 34, 66, 2048));
+    assert_eq!(packet.record().csum_start, 0);
+    assert!(!packet.set_extent(128 + 35, 65, 2048), "the checksum would start before the packet");
+    assert_eq!((packet.offset(), packet.length()), (162, 66));
+    pool.free(packet);
+}

@@ -1,0 +1,44 @@
+//! What a call costs, with nothing in it.
+
+use crate::guests::{LONG, instance, module, pool, program};
+use crate::{BenchError, Bound, Measurement, RUNS};
+use guest::Guest;
+use guest_wasm::{Sandbox, watchdog};
+use std::time::Instant;
+
+/// Calls in one run.
+const CALLS: u32 = 1_000_000;
+
+pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
+    let sandbox = Sandbox::new().map_err(BenchError::setup)?;
+    let image = module("call")?;
+    let mut guest = instance(&program(&sandbox, &image)?, &image, &pool(64, None)?, "", LONG)?;
+    let (mut into, mut out) = (Vec::new(), Vec::new());
+    for run in 0..=RUNS {
+        progress(run as f64 / (RUNS + 1) as f64, "empty calls");
+        let now = watchdog::clock().moment();
+        let began = Instant::now();
+        for _ in 0..CALLS {
+            guest.process(&mut [], now).map_err(BenchError::setup)?;
+        }
+        let calls_in = began.elapsed().as_nanos() as f64 / f64::from(CALLS);
+
+        let before = guest.counters().first().copied().unwrap_or(0);
+        let now = watchdog::clock().moment();
+        let began = Instant::now();
+        guest.timer(now).map_err(BenchError::setup)?;
+        let calls_out = began.elapsed().as_nanos() as f64 / f64::from(CALLS);
+        let made = guest.counters().first().copied().unwrap_or(0) - before;
+        if made != u64::from(CALLS) {
+            return Err(BenchError::Invalid(format!("{made} host calls were made, not {CALLS}")));
+        }
+        if run > 0 {
+            into.push(calls_in);
+            out.push(calls_out);
+        }
+    }
+    Ok(vec![
+        Measurement::new("host-to-guest-ns", "ns", &into, Some(Bound::AtMost(15.0))),
+        Measurement::new("guest-to-host-ns", "ns", &out, Some(Bound::AtMost(4.0))),
+    ])
+}

@@ -1,0 +1,279 @@
+//! Chains of fifty on one core: what the engine costs for each hop, and what the sandboxes cost against native code.
+
+use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers};
+use crate::functions::ten_rules;
+use crate::guests::{LONG, configuration, facts, module, pool, program, stock};
+use crate::native_guest::NativeGuest;
+use crate::{BenchError, Bound, Measurement, RUNS};
+use clock::{Clock, Nanos};
+use engine::{
+    FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings, classify,
+};
+use guest::Guest;
+use guest_wasm::{InstanceSettings, Program, Sandbox, WasmGuest};
+use image::Image;
+use packet_memory::{Packet, Pool};
+use port::{Port, PortCounters, PortEvent, PortStatus, Wake};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+/// Functions in a chain.
+const HOPS: usize = 50;
+
+/// Offers frames in turn, a batch at a time, in warm buffers; takes everything.
+struct Feed {
+    frames: Arc<Vec<Frame>>,
+    next: usize,
+    delivered: Arc<AtomicU64>,
+    counters: PortCounters,
+}
+
+impl Port for Feed {
+    fn receive(&mut self, pool: &Pool, _now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        let count = pool.allocate_batch(budget.min(BATCH), out);
+        let first = out.len() - count;
+        for packet in &mut out[first..] {
+            let frame = &self.frames[self.next % self.frames.len()];
+            self.next += 1;
+            let written = pool.write(packet, frame);
+            debug_assert!(written.is_ok(), "a frame fits into a buffer");
+        }
+        self.counters.ledger.generated += count as u64;
+    }
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        self.counters.ledger.delivered += packets.len() as u64;
+        self.delivered.fetch_add(packets.len() as u64, Relaxed);
+        pool.free_batch(packets.drain(..));
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::default()
+    }
+    fn status(&self) -> PortStatus {
+        PortStatus::Up
+    }
+    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
+        Vec::new()
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+struct Factory {
+    program: Arc<Program>,
+    pool: Arc<Pool>,
+    settings: InstanceSettings,
+}
+
+impl GuestFactory for Factory {
+    fn start(&mut self) -> Result<Box<dyn Guest>, String> {
+        match WasmGuest::new(&self.program, &self.pool, self.settings.clone()) {
+            Ok(guest) => Ok(Box::new(guest)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// A worker with a chain of this image between a feed and itself.
+pub(crate) struct SandboxChain {
+    worker: Worker,
+    delivered: Arc<AtomicU64>,
+}
+
+impl SandboxChain {
+    pub(crate) fn new(
+        sandbox: &Sandbox,
+        image: &Image,
+        config: &str,
+        hops: usize,
+        frames: Arc<Vec<Frame>>,
+        pool: &Arc<Pool>,
+    ) -> Result<SandboxChain, BenchError> {
+        let program = program(sandbox, image)?;
+        let mut worker =
+            Worker::new(WorkerSettings::default(), Clock::calibrate(), |_| {}).map_err(BenchError::setup)?;
+        let pool_id = worker.add_pool(pool.clone()).map_err(BenchError::setup)?;
+        let delivered = Arc::new(AtomicU64::new(0));
+        let feed = Feed { frames, next: 0, delivered: delivered.clone(), counters: PortCounters::default() };
+        let sink =
+            Feed { frames: Arc::default(), next: 0, delivered: delivered.clone(), counters: PortCounters::default() };
+        let source = worker.add_port("feed", pool_id, Box::new(feed)).map_err(BenchError::setup)?;
+        let mut last = Target::Port(source);
+        for hop in 0..hops {
+            let settings = InstanceSettings {
+                config: configuration(image, config)?,
+                max_call: LONG,
+                ..InstanceSettings::default()
+            };
+            let mut factory = Factory { program: program.clone(), pool: pool.clone(), settings };
+            let guest = factory.start().map_err(BenchError::Setup)?;
+            let setup = InstanceSetup {
+                name: format!("hop-{hop}"),
+                pool: pool_id,
+                interfaces: facts(image).interfaces,
+                drop_reasons: image.manifest().drop_reasons.clone(),
+                counters: image.manifest().counters.clone(),
+                factory: Box::new(factory),
+                fail: FailPolicy::Closed,
+                restart: RestartPolicy::default(),
+                queue: 1024,
+            };
+            let id = worker.add_instance(setup, guest).map_err(BenchError::setup)?;
+            worker.link(last, Target::Instance(id, 0)).map_err(BenchError::setup)?;
+            last = Target::Instance(id, 1);
+        }
+        let out = worker.add_port("sink", pool_id, Box::new(Quiet(sink))).map_err(BenchError::setup)?;
+        worker.link(last, Target::Port(out)).map_err(BenchError::setup)?;
+        Ok(SandboxChain { worker, delivered })
+    }
+
+    /// Sends packets through; nanoseconds a packet.
+    pub(crate) fn run(&mut self, packets: usize) -> Result<f64, BenchError> {
+        let before = self.delivered.load(Relaxed);
+        let began = Instant::now();
+        let mut turns = 0;
+        while self.delivered.load(Relaxed) - before < packets as u64 {
+            self.worker.turn();
+            turns += 1;
+            if turns > packets {
+                return Err(BenchError::Invalid("the chain does not deliver".into()));
+            }
+        }
+        let took = began.elapsed().as_nanos() as f64;
+        Ok(took / (self.delivered.load(Relaxed) - before) as f64)
+    }
+
+    /// Checks that nothing was lost and every function saw every packet.
+    fn check(mut self) -> Result<(), BenchError> {
+        let account = self.worker.account(false);
+        account.balance().map_err(BenchError::setup)?;
+        let generated = account.ledger.generated;
+        let lost = account.ledger.dropped.total();
+        if lost > 0 || account.instances.iter().any(|i| i.packets + account.in_flight < generated) {
+            return Err(BenchError::Invalid(format!("{lost} of {generated} packets were lost in the chain")));
+        }
+        Ok(())
+    }
+}
+
+/// A feed that offers nothing.
+struct Quiet(Feed);
+
+impl Port for Quiet {
+    fn receive(&mut self, _pool: &Pool, _now: Nanos, _budget: usize, _out: &mut Vec<Packet>) {}
+    fn transmit(&mut self, pool: &Pool, now: Nanos, packets: &mut Vec<Packet>) {
+        self.0.transmit(pool, now, packets);
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::default()
+    }
+    fn status(&self) -> PortStatus {
+        PortStatus::Up
+    }
+    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
+        Vec::new()
+    }
+    fn counters(&self) -> &PortCounters {
+        self.0.counters()
+    }
+    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// The same functions natively, one after the other on the same batch, with the same feed, and nothing between them.
+struct NativeChain {
+    feed: Feed,
+    pool: Arc<Pool>,
+    functions: Vec<NativeGuest<nf_sdk::native::Runner<firewall::Firewall>>>,
+    clock: Clock,
+}
+
+impl NativeChain {
+    fn run(&mut self, packets: usize) -> Result<f64, BenchError> {
+        let mut batch = Vec::with_capacity(BATCH);
+        let began = Instant::now();
+        let mut done = 0;
+        while done < packets {
+            let now = self.clock.moment();
+            self.feed.receive(&self.pool, now.nanos, BATCH, &mut batch);
+            classify(&self.pool, &mut batch);
+            done += batch.len();
+            for function in &mut self.functions {
+                function.process(&mut batch, now);
+                let through = nf_abi::Verdict::Interface(1).encode();
+                if batch.iter().any(|packet| packet.record().verdict != through) {
+                    return Err(BenchError::Invalid("the native chain lost a packet".into()));
+                }
+            }
+            self.feed.transmit(&self.pool, now.nanos, &mut batch);
+        }
+        Ok(began.elapsed().as_nanos() as f64 / done as f64)
+    }
+}
+
+/// Frames that only the last of ten rules matches.
+pub(crate) fn frames() -> Arc<Vec<Frame>> {
+    let mut numbers = Numbers(1);
+    let frames = (0..DISTINCT).map(|n| last_rule_flow(&mut numbers).frame(0, n as u32)).collect();
+    Arc::new(frames)
+}
+
+/// A flow that only the last rule of [`ten_rules`] and its like matches.
+pub(crate) fn last_rule_flow(numbers: &mut Numbers) -> Flow {
+    let n = numbers.next();
+    Flow {
+        source: 0xac10_0000 | (n as u32 & 0xf_ffff),
+        destination: 0xc612_0000 | ((n >> 20) as u32 & 0x1_ffff),
+        source_port: 1024 + ((n >> 40) as u16 % 50_000),
+        destination_port: 1024 + ((n >> 48) as u16 % 50_000),
+        protocol: 17,
+    }
+}
+
+pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
+    let sandbox = Sandbox::new().map_err(BenchError::setup)?;
+    let packets = pool(2048, None)?;
+    let frames = frames();
+    let empty = module("empty")?;
+    let firewall = stock("firewall")?;
+    let config = ten_rules(10);
+
+    let mut idle = SandboxChain::new(&sandbox, &empty, "", HOPS, frames.clone(), &packets)?;
+    let mut sandboxed = SandboxChain::new(&sandbox, &firewall, &config, HOPS, frames.clone(), &packets)?;
+    let encoded = configuration(&firewall, &config)?;
+    let functions = (0..HOPS)
+        .map(|_| {
+            let runner = nf_sdk::native::Runner::new(&encoded)
+                .map_err(|error| BenchError::Setup(format!("firewall: {error:?}")))?;
+            Ok(NativeGuest::new(runner, packets.clone()))
+        })
+        .collect::<Result<Vec<_>, BenchError>>()?;
+    let feed = Feed { frames, next: 0, delivered: Arc::default(), counters: PortCounters::default() };
+    let mut native = NativeChain { feed, pool: packets.clone(), functions, clock: Clock::calibrate() };
+
+    let (mut hop, mut ours, mut theirs, mut ratio) = (vec![], vec![], vec![], vec![]);
+    for run in 0..=RUNS {
+        progress(run as f64 / (RUNS + 1) as f64, "chains of fifty");
+        let engine = idle.run(4 * DISTINCT)? / HOPS as f64;
+        let (a, b) = (sandboxed.run(DISTINCT)?, native.run(DISTINCT)?);
+        if run > 0 {
+            hop.push(engine);
+            ours.push(a);
+            theirs.push(b);
+            ratio.push(a / b);
+        }
+    }
+    idle.check()?;
+    sandboxed.check()?;
+    Ok(vec![
+        Measurement::new("ratio-50", "x", &ratio, Some(Bound::AtMost(1.45))),
+        Measurement::new("engine-ns", "ns", &hop, Some(Bound::AtMost(5.0))),
+        Measurement::new("sandboxed-50-ns", "ns", &ours, None),
+        Measurement::new("native-50-ns", "ns", &theirs, None),
+    ])
+}

@@ -1,0 +1,303 @@
+//! Functions sandboxed and native, on the same packets, in turns.
+
+use crate::chain::last_rule_flow;
+use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers, fill};
+use crate::guests::{LONG, configuration, instance, pool, program, stock};
+use crate::native_guest::{NativeFunction, NativeGuest};
+use crate::{BenchError, Bound, Measurement, RUNS};
+use clock::{Cycles, Moment};
+use guest::Guest;
+use guest_wasm::{Sandbox, WasmGuest, watchdog};
+use image::Image;
+use nf_abi::Verdict;
+use nf_sdk::native::Runner;
+use packet_memory::{Packet, Pool};
+use std::sync::Arc;
+
+/// A firewall without connection tracking of which packets match the last of `count` rules, and all are tested.
+pub(crate) fn ten_rules(count: u32) -> String {
+    let mut text = String::from("stateful: false\ndefault_action: drop\nrules:\n");
+    for n in 1..count {
+        text += &format!(
+            "  - {{action: drop, protocol: udp, source: 10.{n}.0.0/16, destination: 192.168.{n}.0/24, \
+             source_ports: 1024-65535, destination_ports: \"{}\"}}\n",
+            4000 + n
+        );
+    }
+    text += "  - {action: accept, protocol: udp, source: 172.16.0.0/12, destination: 198.18.0.0/15, \
+             source_ports: 1024-65535, destination_ports: 1024-65535}\n";
+    text
+}
+
+/// Rules as ClassBench's firewall sets have them: nested prefixes, exact ports and ranges, a few protocols; and flows
+/// that each match one of them, or an earlier one, at random.
+fn classbench_rules(count: usize, numbers: &mut Numbers) -> (String, Vec<Flow>) {
+    let mut text = String::from("stateful: false\ndefault_action: drop\nrules:\n");
+    let mut corners = Vec::new();
+    for _ in 0..count {
+        let prefix = |numbers: &mut Numbers, lengths: &[u32]| {
+            let length = lengths[numbers.below(lengths.len() as u64) as usize];
+            // Few networks and many hosts in them, so that prefixes nest.
+            let address = (10 + numbers.below(6) as u32) << 24
+                | (numbers.below(8) as u32) << 16
+                | (numbers.next() as u32 & 0xffff);
+            (if length == 0 { 0 } else { address >> (32 - length) << (32 - length) }, length)
+        };
+        let (source, source_length) = prefix(numbers, &[0, 8, 16, 16, 24, 24, 32]);
+        let (destination, destination_length) = prefix(numbers, &[16, 24, 24, 28, 32, 32]);
+        let (low, high) = match numbers.below(4) {
+            0 => (0, 65535),
+            1 => (1024, 65535),
+            2 => (5000, 5000 + numbers.below(200) as u16),
+            _ => {
+                let port = [22, 25, 53, 80, 443, 993, 3306, 8080][numbers.below(8) as usize];
+                (port, port)
+            }
+        };
+        let (protocol, number) = if numbers.below(4) == 0 { ("udp", 17) } else { ("tcp", 6) };
+        let action = if numbers.below(2) == 0 { "accept" } else { "drop" };
+        let dotted = |a: u32| a.to_be_bytes().map(|byte| byte.to_string()).join(".");
+        text += &format!(
+            "  - {{action: {action}, protocol: {protocol}, source: {}/{source_length}, destination: \
+             {}/{destination_length}, destination_ports: {low}-{high}}}\n",
+            dotted(source),
+            dotted(destination)
+        );
+        corners.push((source, source_length, destination, destination_length, low, high, number));
+    }
+    let inside = |numbers: &mut Numbers, network: u32, length: u32| {
+        let hosts = if length == 0 { u32::MAX } else { u32::MAX.checked_shr(length).unwrap_or(0) };
+        network | (numbers.next() as u32 & hosts)
+    };
+    let flows = (0..DISTINCT)
+        .map(|_| {
+            let (source, source_length, destination, destination_length, low, high, protocol) =
+                corners[numbers.below(count as u64) as usize];
+            Flow {
+                source: inside(numbers, source, source_length),
+                destination: inside(numbers, destination, destination_length),
+                source_port: 1024 + numbers.below(60_000) as u16,
+                destination_port: low + numbers.below(u64::from(high - low) + 1) as u16,
+                protocol,
+            }
+        })
+        .collect();
+    (text, flows)
+}
+
+/// Packets to measure with, and by which interface each comes in.
+struct Load {
+    frames: Vec<Frame>,
+    ingress: Vec<u16>,
+}
+
+/// Both sides of a comparison.
+struct Pair<F> {
+    sandboxed: WasmGuest,
+    native: NativeGuest<F>,
+    pool: Arc<Pool>,
+    buffers: Vec<Packet>,
+}
+
+impl<F: NativeFunction> Pair<F> {
+    fn new(sandbox: &Sandbox, image: &Image, config: &str, native: F) -> Result<Pair<F>, BenchError> {
+        let pool = pool(64, None)?;
+        let sandboxed = instance(&program(sandbox, image)?, image, &pool, config, LONG)?;
+        let mut buffers = Vec::new();
+        pool.allocate_batch(BATCH, &mut buffers);
+        Ok(Pair { sandboxed, native: NativeGuest::new(native, pool.clone()), pool, buffers })
+    }
+
+    /// Shows one side all packets; nanoseconds a packet inside the function, and a digest of what it decided.
+    fn pass(&mut self, load: &Load, sandboxed: bool) -> Result<(f64, u64), BenchError> {
+        let clock = watchdog::clock();
+        let (mut spent, mut digest) = (Cycles(0), 0u64);
+        for (frames, ingress) in load.frames.chunks(BATCH).zip(load.ingress.chunks(BATCH)) {
+            let batch = &mut self.buffers[..frames.len()];
+            fill(&self.pool, batch, frames, |n| ingress[n]);
+            let nanos = clock.now();
+            let began = Cycles::now();
+            let now = Moment { cycles: began, nanos };
+            if sandboxed {
+                self.sandboxed.process(batch, now).map_err(BenchError::setup)?;
+            } else {
+                self.native.process(batch, now);
+            }
+            spent += Cycles::now().since(began);
+            for packet in batch.iter() {
+                digest = digest.rotate_left(5) ^ u64::from(packet.record().verdict);
+            }
+        }
+        Ok((clock.span(spent).0 as f64 / load.frames.len() as f64, digest))
+    }
+
+    /// Shows both sides packets that are not measured.
+    fn prepare(&mut self, load: &Load) -> Result<(), BenchError> {
+        let (ours, theirs) = (self.pass(load, true)?.1, self.pass(load, false)?.1);
+        if ours != theirs {
+            return Err(BenchError::Invalid("sandboxed and native decided differently".into()));
+        }
+        Ok(())
+    }
+
+    /// Measures both sides in turns.
+    fn measure(&mut self, load: &Load, expected: Option<fn(u16) -> u32>) -> Result<Times, BenchError> {
+        if let Some(expected) = expected {
+            let digest = load
+                .ingress
+                .iter()
+                .fold(0u64, |digest, &ingress| digest.rotate_left(5) ^ u64::from(expected(ingress)));
+            if self.pass(load, true)?.1 != digest {
+                return Err(BenchError::Invalid("the function did not decide what its rules say".into()));
+            }
+        }
+        let mut times = Times::default();
+        for run in 0..=RUNS {
+            let (ours, theirs) = (self.pass(load, true)?, self.pass(load, false)?);
+            if ours.1 != theirs.1 {
+                return Err(BenchError::Invalid("sandboxed and native decided differently".into()));
+            }
+            if run > 0 {
+                times.sandboxed.push(ours.0);
+                times.native.push(theirs.0);
+                times.ratio.push(ours.0 / theirs.0);
+            }
+        }
+        Ok(times)
+    }
+
+    fn end(mut self) {
+        self.pool.free_batch(self.buffers.drain(..));
+    }
+}
+
+#[derive(Default)]
+struct Times {
+    sandboxed: Vec<f64>,
+    native: Vec<f64>,
+    ratio: Vec<f64>,
+}
+
+impl Times {
+    /// Adds the figures of one function.
+    fn report(&self, name: &str, ratio: Option<f64>, ns: Option<f64>, into: &mut Vec<Measurement>) {
+        let at_most = |bound: Option<f64>| bound.map(Bound::AtMost);
+        into.push(Measurement::new(&format!("{name}-ratio"), "x", &self.ratio, at_most(ratio)));
+        into.push(Measurement::new(&format!("{name}-ns"), "ns", &self.sandboxed, at_most(ns)));
+        into.push(Measurement::new(&format!("{name}-native-ns"), "ns", &self.native, None));
+    }
+}
+
+/// A firewall on both sides.
+fn firewall_pair(
+    sandbox: &Sandbox,
+    image: &Image,
+    config: &str,
+) -> Result<Pair<Runner<firewall::Firewall>>, BenchError> {
+    let native = Runner::new(&configuration(image, config)?)
+        .map_err(|error| BenchError::Setup(format!("firewall: {error:?}")))?;
+    Pair::new(sandbox, image, config, native)
+}
+
+/// The verdict of a packet that passes.
+fn passed(ingress: u16) -> u32 {
+    Verdict::Interface(1 - ingress).encode()
+}
+
+fn one_way(flows: impl Iterator<Item = Flow>) -> Load {
+    let frames: Vec<Frame> = flows.enumerate().map(|(n, flow)| flow.frame(0x10, n as u32)).collect();
+    let ingress = vec![0; frames.len()];
+    Load { frames, ingress }
+}
+
+/// Every last-rule packet must have counted for the last rule.
+fn check_last_rule(pair: &mut Pair<Runner<firewall::Firewall>>, rules: usize) -> Result<(), BenchError> {
+    let report = pair.sandboxed.report(watchdog::clock().moment()).map_err(BenchError::setup)?;
+    let invalid = || BenchError::Invalid(format!("the report shows no hits of rule {rules} alone: {report:?}"));
+    let report: serde_json::Value =
+        serde_json::from_str(report.as_deref().unwrap_or_default()).map_err(|_| invalid())?;
+    let hits: Vec<u64> = report["rules"]
+        .as_array()
+        .ok_or_else(invalid)?
+        .iter()
+        .filter_map(|rule| rule["hits"].as_u64())
+        .collect();
+    let alone = hits.len() == rules
+        && hits.last().is_some_and(|last| *last >= DISTINCT as u64)
+        && hits.iter().rev().skip(1).all(|hits| *hits == 0);
+    if alone { Ok(()) } else { Err(invalid()) }
+}
+
+/// Flows that a stateful firewall knows: their opening, and packets of both directions in random order.
+fn established(count: usize, numbers: &mut Numbers) -> (Load, Load) {
+    let flows: Vec<Flow> = (0..count as u32)
+        .map(|n| Flow {
+            source: 0xac10_0000 | (n & 0xf_ffff),
+            destination: 0xc612_0000 | (numbers.next() as u32 & 0x1_ffff),
+            source_port: 1024 + (numbers.next() as u16 % 60_000),
+            destination_port: 443,
+            protocol: 6,
+        })
+        .collect();
+    let mut opening = Load { frames: Vec::new(), ingress: Vec::new() };
+    for flow in &flows {
+        opening.frames.extend([flow.frame(0x02, 0), flow.reverse().frame(0x12, 0), flow.frame(0x10, 1)]);
+        opening.ingress.extend([0, 1, 0]);
+    }
+    let mut order: Vec<(usize, bool)> = (0..count).flat_map(|n| [(n, false), (n, true)]).collect();
+    numbers.shuffle(&mut order);
+    let mut load = Load { frames: Vec::new(), ingress: Vec::new() };
+    for (n, back) in order.into_iter().take(count.max(DISTINCT)) {
+        let flow = if back { flows[n].reverse() } else { flows[n] };
+        load.frames.push(flow.frame(0x10, 1));
+        load.ingress.push(u16::from(back));
+    }
+    (opening, load)
+}
+
+pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
+    let sandbox = Sandbox::new().map_err(BenchError::setup)?;
+    let (forwarder_image, firewall_image) = (stock("forwarder")?, stock("firewall")?);
+    let mut results = Vec::new();
+    let mut numbers = Numbers(2);
+
+    progress(0.0, "forwarder");
+    let config = "mode: swap";
+    let native = forwarder::Forwarder::new(&configuration(&forwarder_image, config)?)
+        .map_err(|error| BenchError::Setup(format!("forwarder: {error}")))?;
+    let mut pair = Pair::new(&sandbox, &forwarder_image, config, native)?;
+    let load = one_way((0..DISTINCT).map(|_| last_rule_flow(&mut numbers)));
+    pair.measure(&load, Some(passed))?.report("forwarder", Some(1.4), None, &mut results);
+    pair.end();
+
+    for (rules, ns, fraction) in [(10, Some(20.0), 0.1), (50, None, 0.25)] {
+        progress(fraction, &format!("firewall, {rules} rules"));
+        let mut pair = firewall_pair(&sandbox, &firewall_image, &ten_rules(rules))?;
+        let times = pair.measure(&load, Some(passed))?;
+        check_last_rule(&mut pair, rules as usize)?;
+        times.report(&format!("firewall-{rules}"), Some(1.4), ns, &mut results);
+        pair.end();
+    }
+
+    progress(0.4, "firewall, 1,000 rules");
+    let (config, flows) = classbench_rules(1000, &mut numbers);
+    let mut pair = firewall_pair(&sandbox, &firewall_image, &config)?;
+    let load = one_way(flows.into_iter());
+    pair.measure(&load, None)?.report("firewall-rules-1000", None, Some(100.0), &mut results);
+    pair.end();
+
+    for (flows, ratio, ns, fraction) in [(65_536, Some(1.4), 40.0, 0.55), (1_000_000, None, 90.0, 0.7)] {
+        progress(fraction, &format!("firewall, {flows} established flows"));
+        let config = format!(
+            "stateful: true\nmax_flows: {flows}\ndefault_action: drop\nrules:\n  - {{action: accept, protocol: tcp, \
+             from: inside, destination_ports: \"443\"}}\n"
+        );
+        let mut pair = firewall_pair(&sandbox, &firewall_image, &config)?;
+        let (opening, load) = established(flows, &mut numbers);
+        pair.prepare(&opening)?;
+        let times = pair.measure(&load, Some(passed))?;
+        times.report(&format!("firewall-state-{flows}"), ratio, Some(ns), &mut results);
+        pair.end();
+    }
+    Ok(results)
+}

@@ -1,0 +1,89 @@
+//! Sandboxes to measure: stock images and the modules that exist for measuring alone.
+
+use crate::BenchError;
+use guest::SlotConfig;
+use clock::Nanos;
+use guest_wasm::{Access, InstanceSettings, Program, ProgramFacts, Sandbox, WasmGuest};
+use image::{Image, Names};
+use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
+use std::sync::Arc;
+
+/// A module of this crate.
+pub(crate) fn module(name: &str) -> Result<Image, BenchError> {
+    let wasm: &[u8] = match name {
+        "call" => include_bytes!(concat!(env!("OUT_DIR"), "/call.wasm")),
+        "empty" => include_bytes!(concat!(env!("OUT_DIR"), "/empty.wasm")),
+        _ => include_bytes!(concat!(env!("OUT_DIR"), "/spin.wasm")),
+    };
+    let manifest = format!(
+        "name: bench-{name}\nversion: 1.0.0\nabi: 1\nsummary: Measures the engine.\nlanguage: c\naccess: read\n\
+         interfaces: [left, right]\nmemory_limit: 64KiB\ncounters: [calls]\n"
+    );
+    image::assemble(wasm, &manifest, Names::Dropped).map(|(image, _)| image).map_err(BenchError::setup)
+}
+
+/// An image that the program brings along.
+pub(crate) fn stock(name: &str) -> Result<Image, BenchError> {
+    let bytes = stock_images::stock(name).ok_or_else(|| BenchError::Setup(format!("no stock image `{name}`")))?;
+    Image::load(bytes).map_err(BenchError::setup)
+}
+
+/// What the sandbox must know of an image.
+pub(crate) fn facts(image: &Image) -> ProgramFacts {
+    let manifest = image.manifest();
+    ProgramFacts {
+        name: manifest.name.as_str().to_owned(),
+        access: match manifest.access {
+            manifest::Access::Read => Access::Read,
+            manifest::Access::Write => Access::Write,
+        },
+        memory_limit: manifest.memory_limit,
+        interfaces: manifest.interfaces.len() as u16,
+        drop_reasons: manifest.drop_reasons.len() as u16,
+        counters: manifest.counters.len() as u16,
+    }
+}
+
+/// Compiles an image.
+pub(crate) fn program(sandbox: &Sandbox, image: &Image) -> Result<Arc<Program>, BenchError> {
+    sandbox.compile(image.wasm(), facts(image)).map_err(BenchError::setup)
+}
+
+/// An instance with this configuration (YAML; empty for none).
+pub(crate) fn instance(
+    program: &Arc<Program>,
+    image: &Image,
+    pool: &Arc<Pool>,
+    config: &str,
+    max_call: Nanos,
+) -> Result<WasmGuest, BenchError> {
+    let settings = InstanceSettings {
+        config: configuration(image, config)?,
+        slots: SlotConfig { quota: 16, longest_hold: Nanos::from_millis(1000) },
+        max_call,
+        ..InstanceSettings::default()
+    };
+    WasmGuest::new(program, pool, settings).map_err(BenchError::setup)
+}
+
+/// A configuration as the guest gets it: checked against the image's schema, in CBOR.
+pub(crate) fn configuration(image: &Image, config: &str) -> Result<Vec<u8>, BenchError> {
+    let document = yaml_document::Document::parse("bench", if config.is_empty() { "{}" } else { config })
+        .map_err(BenchError::setup)?;
+    let mut faults = Vec::new();
+    let value = image.manifest().schema.check("bench", "config", Some(document.root()), &mut faults);
+    match (value, faults.first()) {
+        (Some(value), None) => Ok(value.to_cbor()),
+        (_, Some(fault)) => Err(BenchError::setup(fault)),
+        (None, None) => Err(BenchError::Setup("the configuration has no value".into())),
+    }
+}
+
+/// A pool; `pages` as in [`PoolConfig`].
+pub(crate) fn pool(buffers: u32, pages: Option<PageKind>) -> Result<Arc<Pool>, BenchError> {
+    let config = PoolConfig { buffers, buffer_size: BufferSize::DEFAULT, headroom: 128, pages };
+    Pool::new("bench", config).map(Arc::new).map_err(BenchError::setup)
+}
+
+/// As long a call as any bench needs.
+pub(crate) const LONG: Nanos = Nanos::from_millis(10_000);

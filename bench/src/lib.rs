@@ -1,0 +1,130 @@
+//! What `superfluid bench` measures: every promise of `SPECIFICATION.md` that is a number.
+//!
+//! The life of a measurement:
+//! 1. [`Bench::from_name`] finds the bench, [`Bench::run`] runs it and reports progress.
+//! 2. Sides that are compared run in turns in one process (A B A B), and the ratio is taken for each pair, so that a
+//!    busy machine disturbs both alike.
+//! 3. A [`Measurement`] is the median of at least [`RUNS`] runs, with the lowest and the highest.
+//! 4. [`Report::to_json`] and [`Report::to_table`] show it beside its bound.
+//!
+//! Functions that are compared do their work on packets that differ: 131,072 or more, so that a branch predictor
+//! cannot learn their order. What they decided is checked, outside of the time that is measured.
+//!
+//! Limits: one thread; figures of a shared machine vary, medians and ratios less than the rest.
+
+mod call;
+mod chain;
+mod frames;
+mod functions;
+mod guests;
+mod instantiate;
+mod machine;
+mod native_guest;
+mod report;
+mod rss;
+mod statistics;
+mod stop;
+
+pub use report::{Bound, Measurement, Report};
+
+/// Runs behind every figure.
+pub const RUNS: usize = 7;
+
+/// Why a bench did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// There is no such bench.
+    #[error("there is no bench `{found}`; allowed: {}", NAMES.join(", "))]
+    Unknown {
+        /// What was asked for.
+        found: String,
+    },
+    /// It could not be set up.
+    #[error("{0}")]
+    Setup(String),
+    /// The function measured did not do its work, so its time means nothing.
+    #[error("not a measurement: {0}")]
+    Invalid(String),
+}
+
+impl BenchError {
+    pub(crate) fn setup(error: impl std::fmt::Display) -> BenchError {
+        BenchError::Setup(error.to_string())
+    }
+}
+
+/// The benches by name.
+pub const NAMES: &[&str] = &["call", "functions", "chain", "instantiate", "stop", "rss"];
+
+/// One bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bench {
+    /// Empty calls into a guest and out of it.
+    Call,
+    /// Functions, sandboxed against native.
+    Functions,
+    /// Chains of fifty, and what the engine costs for each hop.
+    Chain,
+    /// From an image to the first packet answered.
+    Instantiate,
+    /// How soon a function that loops is stopped.
+    Stop,
+    /// Memory of a process with a chain of fifty.
+    Rss,
+}
+
+impl Bench {
+    /// Finds a bench.
+    ///
+    /// # Errors
+    /// [`BenchError::Unknown`].
+    pub fn from_name(name: &str) -> Result<Bench, BenchError> {
+        Ok(match name {
+            "call" => Bench::Call,
+            "functions" => Bench::Functions,
+            "chain" => Bench::Chain,
+            "instantiate" => Bench::Instantiate,
+            "stop" => Bench::Stop,
+            "rss" => Bench::Rss,
+            _ => return Err(BenchError::Unknown { found: name.to_owned() }),
+        })
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bench::Call => "call",
+            Bench::Functions => "functions",
+            Bench::Chain => "chain",
+            Bench::Instantiate => "instantiate",
+            Bench::Stop => "stop",
+            Bench::Rss => "rss",
+        }
+    }
+
+    /// Runs it. `progress` is told the fraction done and what is being measured.
+    ///
+    /// # Errors
+    /// [`BenchError`].
+    pub fn run(self, progress: &mut dyn FnMut(f64, &str)) -> Result<Report, BenchError> {
+        let results = match self {
+            Bench::Call => call::run(progress),
+            Bench::Functions => functions::run(progress),
+            Bench::Chain => chain::run(progress),
+            Bench::Instantiate => instantiate::run(progress),
+            Bench::Stop => stop::run(progress),
+            Bench::Rss => rss::run(progress),
+        }?;
+        progress(1.0, "done");
+        Ok(Report { bench: self.name(), machine: machine::describe(), results })
+    }
+}
+
+/// What a process started by the bench `rss` does: sets the chain up, sends packets through it, and prints its own
+/// memory in KiB.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn rss_child() -> Result<u64, BenchError> {
+    rss::child()
+}

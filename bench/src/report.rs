@@ -1,0 +1,153 @@
+//! Results, for people and for programs.
+
+use crate::statistics::median;
+use serde_json::{Value, json};
+
+/// What was promised of a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// It is this or less.
+    AtMost(f64),
+    /// It is this or more.
+    AtLeast(f64),
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    /// Its name within the bench.
+    pub name: String,
+    /// The median of the runs.
+    pub value: f64,
+    /// Of what.
+    pub unit: &'static str,
+    /// The lowest run.
+    pub low: f64,
+    /// The highest run.
+    pub high: f64,
+    /// Number of runs.
+    pub runs: usize,
+    /// What was promised, if anything.
+    pub bound: Option<Bound>,
+}
+
+impl Measurement {
+    /// A figure from its runs.
+    pub(crate) fn new(name: &str, unit: &'static str, runs: &[f64], bound: Option<Bound>) -> Measurement {
+        Measurement {
+            name: name.to_owned(),
+            value: median(runs),
+            unit,
+            low: runs.iter().copied().fold(f64::INFINITY, f64::min),
+            high: runs.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            runs: runs.len(),
+            bound,
+        }
+    }
+
+    /// Whether the promise is kept. A figure without one keeps it.
+    pub fn holds(&self) -> bool {
+        match self.bound {
+            None => true,
+            Some(Bound::AtMost(most)) => self.value <= most,
+            Some(Bound::AtLeast(least)) => self.value >= least,
+        }
+    }
+}
+
+/// The outcome of a bench.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Its name.
+    pub bench: &'static str,
+    /// Where it ran.
+    pub machine: String,
+    /// The figures.
+    pub results: Vec<Measurement>,
+}
+
+impl Report {
+    /// Whether every promise is kept.
+    pub fn holds(&self) -> bool {
+        self.results.iter().all(Measurement::holds)
+    }
+
+    /// One JSON object.
+    pub fn to_json(&self) -> String {
+        let results: Vec<Value> = self
+            .results
+            .iter()
+            .map(|result| {
+                let mut object = json!({
+                    "name": result.name, "value": rounded(result.value), "unit": result.unit,
+                    "low": rounded(result.low), "high": rounded(result.high), "runs": result.runs,
+                    "holds": result.holds(),
+                });
+                match result.bound {
+                    Some(Bound::AtMost(most)) => object["bound"] = json!({ "at_most": most }),
+                    Some(Bound::AtLeast(least)) => object["bound"] = json!({ "at_least": least }),
+                    None => {}
+                }
+                object
+            })
+            .collect();
+        json!({ "bench": self.bench, "machine": self.machine, "results": results }).to_string()
+    }
+
+    /// A table to read.
+    pub fn to_table(&self) -> String {
+        let mut table = format!("{}\n\n", self.machine);
+        table += &format!(
+            "{:<44} {:>10} {:>8} {:>10} {:>10} {:>5}  {:<16}\n",
+            "result", "median", "unit", "low", "high", "runs", "promised"
+        );
+        for result in &self.results {
+            let promised = match result.bound {
+                Some(Bound::AtMost(most)) => format!("at most {most}"),
+                Some(Bound::AtLeast(least)) => format!("at least {least}"),
+                None => String::new(),
+            };
+            let verdict = match (result.bound, result.holds()) {
+                (None, _) => "",
+                (_, true) => "holds",
+                (_, false) => "DOES NOT HOLD",
+            };
+            table += &format!(
+                "{:<44} {:>10.2} {:>8} {:>10.2} {:>10.2} {:>5}  {:<16} {}\n",
+                format!("{}/{}", self.bench, result.name),
+                result.value,
+                result.unit,
+                result.low,
+                result.high,
+                result.runs,
+                promised,
+                verdict
+            );
+        }
+        table
+    }
+}
+
+/// Three decimals are more than any of these figures is worth.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_that_is_not_kept_is_shown_and_counts() {
+        let kept = Measurement::new("kept", "ns", &[3.0, 1.0, 2.0], Some(Bound::AtMost(2.0)));
+        let broken = Measurement::new("broken", "x", &[3.0, 1.0, 2.0], Some(Bound::AtLeast(2.5)));
+        assert_eq!((kept.value, kept.low, kept.high, kept.holds()), (2.0, 1.0, 3.0, true));
+        let report = Report { bench: "b", machine: "m".into(), results: vec![kept, broken] };
+        assert!(!report.holds());
+        assert!(report.to_table().contains("b/broken"));
+        assert!(report.to_table().contains("DOES NOT HOLD"));
+        let json: Value = serde_json::from_str(&report.to_json()).expect("JSON");
+        assert_eq!(json["results"][0]["bound"]["at_most"], 2.0);
+        assert_eq!(json["results"][1]["holds"], false);
+    }
+}

@@ -1,0 +1,113 @@
+//! What the program knows beside the file: images, by name or in files, and port drivers.
+
+use image::Image;
+use manifest::Manifest;
+use schema::Schema;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Largest image file that is read.
+const LARGEST_IMAGE: u64 = 32 << 20;
+
+/// A kind of port: how its settings look, and how it is opened.
+pub(crate) struct Driver {
+    pub(crate) name: &'static str,
+    pub(crate) schema: Schema,
+}
+
+/// Images and drivers. Images are read once, so that what was checked is what runs.
+pub(crate) struct Catalog {
+    /// Paths in the file are relative to the file.
+    directory: PathBuf,
+    images: RefCell<BTreeMap<String, Result<Image, String>>>,
+    drivers: Vec<Driver>,
+}
+
+impl Catalog {
+    /// A catalog for a file in this folder.
+    pub(crate) fn new(directory: &Path) -> Catalog {
+        let driver = |name, text| Driver {
+            name,
+            schema: Schema::from_text(name, text).unwrap_or_else(|faults| {
+                unreachable!("the settings of port `{name}` are this program's own and tested: {faults:?}")
+            }),
+        };
+        let drivers = vec![
+            driver("af_packet", port_af_packet::SCHEMA),
+            driver("generator", port::generator::SCHEMA),
+            driver("null", port::null::SCHEMA),
+            driver("pcap", port::pcap::SCHEMA),
+            driver("sink", port::sink::SCHEMA),
+        ];
+        Catalog { directory: directory.to_owned(), images: RefCell::default(), drivers }
+    }
+
+    /// The image that a reference names.
+    ///
+    /// # Errors
+    /// Why there is none, in words for the operator.
+    pub(crate) fn load(&self, reference: &str) -> Result<Image, String> {
+        self.images
+            .borrow_mut()
+            .entry(reference.to_owned())
+            .or_insert_with(|| self.read(reference))
+            .clone()
+    }
+
+    /// A path as it stands in the file.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.directory.join(path)
+    }
+
+    fn read(&self, reference: &str) -> Result<Image, String> {
+        if !reference.contains(['/', '.']) {
+            let bytes = stock_images::stock(reference).ok_or_else(|| {
+                let names: Vec<_> = stock_images::names().collect();
+                format!("no stock image has this name; allowed: {}, or the path of a file", names.join(", "))
+            })?;
+            return Image::load(bytes).map_err(|error| error.to_string());
+        }
+        let path = self.path(reference);
+        let mut bytes = Vec::new();
+        std::fs::File::open(&path)
+            .and_then(|file| file.take(LARGEST_IMAGE + 1).read_to_end(&mut bytes))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        Image::load(&bytes).map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+impl config::Catalog for Catalog {
+    fn image(&self, reference: &str) -> Result<Manifest, String> {
+        self.load(reference).map(|image| image.manifest().clone())
+    }
+
+    fn image_names(&self) -> Vec<&str> {
+        stock_images::names().collect()
+    }
+
+    fn driver(&self, name: &str) -> Option<&Schema> {
+        self.drivers.iter().find(|driver| driver.name == name).map(|driver| &driver.schema)
+    }
+
+    fn driver_names(&self) -> Vec<&str> {
+        self.drivers.iter().map(|driver| driver.name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stock_image_and_driver_is_sound() {
+        let catalog = Catalog::new(Path::new("."));
+        for name in stock_images::names() {
+            assert_eq!(catalog.load(name).expect("sound").manifest().name.as_str(), name);
+        }
+        assert!(stock_images::names().count() >= 3);
+        assert!(catalog.load("fire").expect_err("unknown").contains("firewall"));
+        assert!(catalog.load("./no/such.wasm").expect_err("absent").contains("no/such.wasm"));
+    }
+}

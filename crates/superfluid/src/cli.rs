@@ -1,0 +1,118 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Runs chains of sandboxed network functions on real traffic.
+#[derive(Debug, Parser)]
+#[command(name = "superfluid", version, about, propagate_version = true)]
+#[command(after_help = "Example:\n  superfluid run examples/edge.yaml\n\nEvery command's own --help has another one.")]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run what a file describes, until Ctrl-C.
+    Run(RunOptions),
+    /// Say everything that is wrong with a file, and start nothing.
+    Check(CheckOptions),
+    /// Build images and look into them.
+    #[command(subcommand)]
+    Image(ImageCommand),
+    /// Measure what is promised, and say whether it holds.
+    Bench(BenchOptions),
+    /// Compile the module on standard input; started by this program itself.
+    #[command(hide = true)]
+    CompileModule,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  superfluid run examples/edge.yaml\n  superfluid run examples/generator.yaml --for \
+                        10s --json\n\nWith --json each line is one object: an account each second, events as they \
+                        happen, at the end the final account.")]
+pub(crate) struct RunOptions {
+    /// The file: tenants, ports, functions, chains.
+    pub(crate) file: PathBuf,
+    /// Stop after this time (250ms, 10s, 5m) instead of on Ctrl-C.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub(crate) time: Option<Duration>,
+    /// Write JSON lines instead of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Time between two views.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
+    pub(crate) every: Duration,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  superfluid check examples/edge.yaml")]
+pub(crate) struct CheckOptions {
+    /// The file.
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImageCommand {
+    /// Build the image of a function from its folder.
+    #[command(after_help = "Example:\n  superfluid image build functions/forwarder --output forwarder.wasm")]
+    Build {
+        /// The folder, with function.yaml and the sources.
+        directory: PathBuf,
+        /// Where to write the image; NAME.wasm of the function's name by default.
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Keep the names of functions, for profilers and traps.
+        #[arg(long)]
+        names: bool,
+    },
+    /// Show what an image is, what it needs and how it is configured.
+    #[command(after_help = "Examples:\n  superfluid image inspect firewall\n  superfluid image inspect ./my.wasm")]
+    Inspect {
+        /// A stock image's name, or a file.
+        image: String,
+    },
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n\nBenches: call, \
+                        functions, chain, instantiate, stop, rss. Ends with 0 when every bound holds, else with 1.")]
+pub(crate) struct BenchOptions {
+    /// Which bench.
+    pub(crate) name: String,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Be the process that a bench measures.
+    #[arg(long, hide = true)]
+    pub(crate) measured: bool,
+}
+
+/// A time with its unit.
+fn time(text: &str) -> Result<Duration, String> {
+    schema::duration(text)
+        .map(Duration::from_nanos)
+        .ok_or_else(|| format!("`{text}` is not a time; allowed: a number and ns, us, ms, s, m, h or d, such as 10s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_command_has_an_example() {
+        let mut command = CommandLine::command();
+        command.build();
+        command.clone().debug_assert();
+        let leaves = ["run", "check", "bench"].map(|name| command.find_subcommand(name).cloned());
+        let images = command.find_subcommand("image").cloned().expect("image");
+        let images = ["build", "inspect"].map(|name| images.find_subcommand(name).cloned());
+        for leaf in leaves.into_iter().chain(images) {
+            let help = leaf.expect("it is there").render_help().to_string();
+            assert!(help.contains("superfluid "), "{help}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+// UNSAFETY: the child's limits are set between fork and exec, with one async-signal-safe system call each.
+#![allow(unsafe_code)]
+//! Compiling in a process of its own: bounded in time and memory, and if the compiler breaks, nothing else does.
+
+use crate::Outcome;
+use guest_wasm::{Artifact, CompileError, Sandbox};
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longest time that compiling one image may take.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Most address space of the compiling process: its own code, the module, and Cranelift's data.
+const MEMORY: libc::rlim_t = 4 << 30;
+/// Largest outcome that is taken.
+const LARGEST: u64 = 512 << 20;
+
+/// Compiles a module in a process of its own.
+///
+/// # Errors
+/// [`CompileError::Process`] with what that process had to say.
+pub(crate) fn compile(_sandbox: &Sandbox, wasm: &[u8]) -> Result<Artifact, CompileError> {
+    let failed = |what: String| CompileError::Process(what);
+    let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let mut command = Command::new(program);
+    command.arg("compile-module").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // SAFETY: setrlimit is async-signal-safe, and nothing else happens between fork and exec.
+    unsafe { command.pre_exec(limit) };
+    let mut child = command.spawn().map_err(|error| failed(format!("starting the compiler: {error}")))?;
+    let outcome = talk(&mut child, wasm);
+    if outcome.is_err() {
+        // It may have ended by itself.
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(|error| failed(error.to_string()))?;
+    match outcome {
+        // SAFETY: the child is this same program, started here, and its output is a pipe to here alone.
+        Ok((code, _)) if status.success() => Ok(unsafe { Artifact::from_own_compiler(code) }),
+        Ok((_, errors)) => Err(failed(format!("{} ({status})", errors.trim()))),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn limit() -> std::io::Result<()> {
+    let bound = libc::rlimit { rlim_cur: MEMORY, rlim_max: MEMORY };
+    let seconds = LONGEST.as_secs();
+    let time = libc::rlimit { rlim_cur: seconds, rlim_max: seconds };
+    // SAFETY: plain system calls with valid pointers.
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_AS, &bound) | libc::setrlimit(libc::RLIMIT_CPU, &time) };
+    if set == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// Hands the module over and takes what comes back, for as long as that may take.
+fn talk(child: &mut Child, wasm: &[u8]) -> Result<(Vec<u8>, String), String> {
+    let (Some(mut input), Some(output), Some(errors)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err("the compiler's pipes are missing".into());
+    };
+    let deadline = Instant::now() + LONGEST;
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || input.write_all(wasm));
+        let code = scope.spawn(move || read_all(output));
+        let errors = scope.spawn(move || read_all(errors));
+        while !(code.is_finished() && errors.is_finished()) {
+            if Instant::now() >= deadline {
+                // Ends the readers as well.
+                let _ = child.kill();
+                return Err(format!("compiling took longer than {} s", LONGEST.as_secs()));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // A child that ended early says why on its standard error.
+        let _ = writer.join();
+        let joined = |handle: std::thread::ScopedJoinHandle<'_, Result<Vec<u8>, String>>| {
+            handle.join().unwrap_or_else(|_| Err("a reader ended".into()))
+        };
+        Ok((joined(code)?, String::from_utf8_lossy(&joined(errors)?).into_owned()))
+    })
+}
+
+fn read_all(source: impl Read) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    source.take(LARGEST).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+/// The other side: compiles what comes on standard input.
+pub(crate) fn serve() -> Outcome {
+    match compile_input() {
+        Ok(()) => Outcome::Done,
+        Err(error) => {
+            eprintln!("{error}");
+            Outcome::Failed
+        }
+    }
+}
+
+fn compile_input() -> Result<(), String> {
+    let wasm = read_all(std::io::stdin().lock())?;
+    let image = image::Image::load(&wasm).map_err(|error| error.to_string())?;
+    let sandbox = Sandbox::new().map_err(|error| error.to_string())?;
+    let artifact = sandbox.precompile(image.wasm()).map_err(|error| error.to_string())?;
+    std::io::stdout().write_all(artifact.as_bytes()).map_err(|error| error.to_string())
+}

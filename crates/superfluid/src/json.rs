@@ -1,0 +1,103 @@
+//! Accounts and events as JSON, one object a line. The names are part of the interface; `docs/json.md` lists them.
+
+use engine::{Account, Event};
+use port::{PortEvent, PortStatus};
+use serde_json::{Map, Value, json};
+use telemetry::{DropCounters, Ledger};
+
+/// An account; `kind` is `account` or `final`.
+pub(crate) fn account(kind: &str, account: &Account) -> Value {
+    let ports: Map<String, Value> = account
+        .ports
+        .iter()
+        .map(|port| {
+            let (status, reason) = match &port.status {
+                PortStatus::Up => ("up", None),
+                PortStatus::Down(reason) => ("down", Some(reason)),
+                PortStatus::Finished => ("finished", None),
+            };
+            let value = json!({
+                "status": status, "reason": reason, "packets": ledger(&port.counters.ledger),
+                "received_bytes": port.counters.received_bytes, "delivered_bytes": port.counters.delivered_bytes,
+                "kernel_lost": port.counters.kernel_lost, "in_flight": port.in_flight,
+            });
+            (port.name.clone(), value)
+        })
+        .collect();
+    let functions: Map<String, Value> = account
+        .instances
+        .iter()
+        .map(|instance| {
+            // A report that is no JSON is the function's own doing and shown as the text that it is.
+            let report = instance.report.as_ref().map(|text| {
+                serde_json::from_str::<Value>(text).unwrap_or_else(|_| Value::String(text.clone()))
+            });
+            let value = json!({
+                "packets": instance.packets, "bytes": instance.bytes, "calls": instance.calls,
+                "cycles": instance.cycles.0, "faults": instance.faults, "restarts": instance.restarts,
+                "missed": instance.missed, "in_flight": instance.in_flight, "down": instance.down,
+                "ledger": ledger(&instance.ledger), "drops": named(&instance.own_drops),
+                "counters": named(&instance.counters), "report": report,
+            });
+            (instance.name.clone(), value)
+        })
+        .collect();
+    let pools: Map<String, Value> = account
+        .pools
+        .iter()
+        .map(|(name, free, all)| (name.clone(), json!({ "buffers": all, "free": free })))
+        .collect();
+    json!({
+        "event": kind, "time": account.at.nanos.0, "packets": ledger(&account.ledger),
+        "in_flight": account.in_flight, "balanced": account.balance().is_ok(), "ports": ports,
+        "functions": functions, "pools": pools, "overhead_cycles": account.overhead.0,
+    })
+}
+
+/// An event.
+pub(crate) fn event(event: &Event) -> Value {
+    match event {
+        Event::Fault { instance, reason, retry_after } => json!({
+            "event": "fault", "function": instance, "reason": reason, "retry_after_ns": retry_after.0,
+        }),
+        Event::Restarted { instance } => json!({ "event": "restarted", "function": instance }),
+        Event::Log { instance, line } => json!({
+            "event": "log", "function": instance, "severity": severity(line.severity), "text": line.text,
+        }),
+        Event::Port { port, event } => {
+            let (what, text) = match event {
+                PortEvent::WentDown(text) => ("down", text),
+                PortEvent::CameUp(text) => ("up", text),
+                PortEvent::Notice(text) => ("notice", text),
+            };
+            json!({ "event": "port", "port": port, "what": what, "text": text })
+        }
+        Event::Finished => json!({ "event": "finished" }),
+    }
+}
+
+/// Name of a log stream.
+pub(crate) fn severity(stream: u32) -> &'static str {
+    match stream {
+        nf_abi::stream::LOG_ERROR => "error",
+        nf_abi::stream::LOG_WARNING => "warning",
+        nf_abi::stream::LOG_INFO => "info",
+        _ => "debug",
+    }
+}
+
+fn ledger(ledger: &Ledger) -> Value {
+    json!({
+        "received": ledger.received, "generated": ledger.generated, "copied": ledger.copied, "split": ledger.split,
+        "delivered": ledger.delivered, "consumed": ledger.consumed, "merged": ledger.merged,
+        "dropped": drops(&ledger.dropped),
+    })
+}
+
+fn drops(drops: &DropCounters) -> Value {
+    drops.nonzero().map(|(reason, count)| (reason.name().to_owned(), json!(count))).collect::<Map<_, _>>().into()
+}
+
+fn named(counts: &[(String, u64)]) -> Value {
+    counts.iter().map(|(name, count)| (name.clone(), json!(count))).collect::<Map<_, _>>().into()
+}

@@ -1,0 +1,300 @@
+//! From a wiring to a worker: pools, programs, ports, instances, wires, in this order; all of it or nothing.
+
+use crate::catalog::Catalog;
+use crate::compile_process;
+use engine::{
+    Event, FailPolicy, GuestFactory, InstanceId, InstanceSetup, PoolId, PortId, RestartPolicy, Target, Worker,
+    WorkerSettings,
+};
+use guest::{Guest, SlotConfig};
+use guest_wasm::{Access, CompileCache, InstanceSettings, Program, ProgramFacts, Sandbox, WasmGuest, watchdog};
+use image::Image;
+use packet_memory::{PageKind, Pool};
+use port::Port;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use wiring::{Endpoint, FailMode, InstancePool, Wiring};
+
+/// Most packets that wait for an instance.
+const QUEUE: usize = 1024;
+
+/// Why nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LaunchError {
+    #[error("{what} `{name}`: {reason}")]
+    Part { what: &'static str, name: String, reason: String },
+    #[error("{0}")]
+    Process(String),
+}
+
+/// A worker, ready to run, and what there is to say about how it came to be.
+pub(crate) struct Launched {
+    pub(crate) worker: Worker,
+    pub(crate) notices: Vec<String>,
+}
+
+/// Starts instances of one image in one pool.
+struct Factory {
+    program: Arc<Program>,
+    pool: Arc<Pool>,
+    settings: InstanceSettings,
+}
+
+impl GuestFactory for Factory {
+    fn start(&mut self) -> Result<Box<dyn Guest>, String> {
+        match WasmGuest::new(&self.program, &self.pool, self.settings.clone()) {
+            Ok(guest) => Ok(Box::new(guest)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+struct Launch<'a> {
+    wiring: &'a Wiring,
+    catalog: &'a Catalog,
+    sandbox: Sandbox,
+    cache: Option<CompileCache>,
+    worker: Worker,
+    notices: Vec<String>,
+    pools: HashMap<String, (Arc<Pool>, PoolId)>,
+    programs: HashMap<String, (Image, Arc<Program>)>,
+    ports: HashMap<String, PortId>,
+    instances: HashMap<String, InstanceId>,
+}
+
+/// Makes a worker of a wiring. `tell` gets the worker's events.
+///
+/// # Errors
+/// [`LaunchError`]; whatever was opened is closed again.
+pub(crate) fn launch(
+    wiring: &Wiring,
+    catalog: &Catalog,
+    tell: impl FnMut(Event) + Send + 'static,
+) -> Result<Launched, LaunchError> {
+    let process = |error: &dyn std::fmt::Display| LaunchError::Process(error.to_string());
+    let sandbox = Sandbox::new().map_err(|error| process(&error))?;
+    let clock = *watchdog::clock();
+    let worker = Worker::new(WorkerSettings::default(), clock, tell).map_err(|error| process(&error))?;
+    let mut notices = Vec::new();
+    let cache = match CompileCache::open(&cache_directory()) {
+        Ok(cache) => Some(cache),
+        Err(error) => {
+            notices.push(format!("{error}; images are compiled at every start"));
+            None
+        }
+    };
+    let mut launch = Launch {
+        wiring,
+        catalog,
+        sandbox,
+        cache,
+        worker,
+        notices,
+        pools: HashMap::new(),
+        programs: HashMap::new(),
+        ports: HashMap::new(),
+        instances: HashMap::new(),
+    };
+    launch.pools()?;
+    launch.instances()?;
+    launch.ports()?;
+    launch.wires()?;
+    Ok(Launched { worker: launch.worker, notices: launch.notices })
+}
+
+/// Where compiled images are kept.
+fn cache_directory() -> PathBuf {
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
+        .unwrap_or_else(std::env::temp_dir);
+    base.join("superfluid").join("compiled")
+}
+
+fn failed(what: &'static str, name: &str) -> impl FnOnce(&dyn std::fmt::Display) -> LaunchError {
+    let name = name.to_owned();
+    move |reason| LaunchError::Part { what, name, reason: reason.to_string() }
+}
+
+impl Launch<'_> {
+    /// A pool for each tenant, and for each instance that has one of its own.
+    fn pools(&mut self) -> Result<(), LaunchError> {
+        let own = self.wiring.instances.iter().filter_map(|(name, instance)| match &instance.pool {
+            InstancePool::Own(config) => Some((own_pool(name), *config)),
+            InstancePool::Tenant => None,
+        });
+        let tenants = self.wiring.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.pool));
+        for (name, config) in tenants.chain(own).collect::<Vec<_>>() {
+            let pool = Pool::new(&name, config).map_err(|error| failed("pool", &name)(&error))?;
+            if pool.memory().pages() == PageKind::Ordinary && config.pages.is_none() {
+                let needed = pool.memory().len().div_ceil(PageKind::Huge.size());
+                self.notices.push(format!(
+                    "pool `{name}`: on ordinary pages, which costs speed; {needed} free huge pages would be used: \
+                     sysctl -w vm.nr_hugepages={needed}"
+                ));
+            }
+            let pool = Arc::new(pool);
+            let id = self.worker.add_pool(pool.clone()).map_err(|error| failed("pool", &name)(&error))?;
+            self.pools.insert(name, (pool, id));
+        }
+        Ok(())
+    }
+
+    fn pool(&self, name: &str) -> Result<(Arc<Pool>, PoolId), LaunchError> {
+        self.pools.get(name).cloned().ok_or_else(|| failed("pool", name)(&"there is none of this name"))
+    }
+
+    fn instances(&mut self) -> Result<(), LaunchError> {
+        for (name, instance) in &self.wiring.instances {
+            let (image, program) =
+                self.program(&instance.image).map_err(|reason| failed("function", name)(&reason))?;
+            let (pool, pool_id) = match &instance.pool {
+                InstancePool::Tenant => self.pool(&instance.tenant)?,
+                InstancePool::Own(_) => self.pool(&own_pool(name))?,
+            };
+            let buffers = pool.config().buffers;
+            let quota = instance.quota.of(buffers);
+            let observes = self.wiring.observations.iter().any(|observation| &observation.observer == name);
+            // An observer's copies are bounded like any packets of its own: they must not starve those who forward.
+            let queue = if observes { QUEUE.min(quota as usize).max(1) } else { QUEUE };
+            let settings = InstanceSettings {
+                config: instance.config.to_cbor(),
+                slots: SlotConfig { quota, longest_hold: instance.longest_hold },
+                max_call: instance.max_call,
+                ..InstanceSettings::default()
+            };
+            let mut factory = Factory { program, pool, settings };
+            let guest = factory.start().map_err(|reason| failed("function", name)(&reason))?;
+            let setup = InstanceSetup {
+                name: name.clone(),
+                pool: pool_id,
+                interfaces: instance.interfaces,
+                drop_reasons: image.manifest().drop_reasons.clone(),
+                counters: image.manifest().counters.clone(),
+                factory: Box::new(factory),
+                fail: match instance.fail {
+                    FailMode::Closed => FailPolicy::Closed,
+                    FailMode::Open => FailPolicy::Open,
+                },
+                restart: RestartPolicy {
+                    first_delay: instance.restart.first,
+                    longest_delay: instance.restart.longest,
+                },
+                queue,
+            };
+            let id = self
+                .worker
+                .add_instance(setup, guest)
+                .map_err(|error| failed("function", name)(&error))?;
+            self.instances.insert(name.clone(), id);
+        }
+        Ok(())
+    }
+
+    /// The compiled image, compiled at its first use.
+    fn program(&mut self, reference: &str) -> Result<(Image, Arc<Program>), String> {
+        if let Some(known) = self.programs.get(reference) {
+            return Ok(known.clone());
+        }
+        let image = self.catalog.load(reference)?;
+        let artifact = |sandbox: &Sandbox, wasm: &[u8]| compile_process::compile(sandbox, wasm);
+        let program = match &self.cache {
+            Some(cache) => self.sandbox.compile_cached(cache, image.wasm(), facts(&image), artifact),
+            None => artifact(&self.sandbox, image.wasm())
+                .and_then(|artifact| self.sandbox.load(&artifact, facts(&image))),
+        }
+        .map_err(|error| error.to_string())?;
+        self.programs.insert(reference.to_owned(), (image.clone(), program.clone()));
+        Ok((image, program))
+    }
+
+    fn ports(&mut self) -> Result<(), LaunchError> {
+        for (name, port) in &self.wiring.ports {
+            let (_, pool) = self.pool(&port.tenant)?;
+            let opened = self.open(name, &port.driver, &port.settings).map_err(|e| failed("port", name)(&e))?;
+            let id = self.worker.add_port(name, pool, opened).map_err(|error| failed("port", name)(&error))?;
+            self.ports.insert(name.clone(), id);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, name: &str, driver: &str, settings: &schema::Value) -> Result<Box<dyn Port>, String> {
+        use port::{generator, null, pcap, sink};
+        let mut opened: Box<dyn Port> = match driver {
+            "af_packet" => {
+                let settings = port_af_packet::Settings::from_value(settings);
+                match port_af_packet::AfPacketPort::open(settings.clone()) {
+                    Ok(port) => Box::new(port),
+                    // The rest can work without it, and it is taken up when it can be.
+                    Err(error) => {
+                        self.notices.push(format!("port `{name}`: {error}"));
+                        let waiting = port_af_packet::AfPacketPort::waiting(settings);
+                        Box::new(waiting.map_err(|error| error.to_string())?)
+                    }
+                }
+            }
+            "generator" => Box::new(generator::GeneratorPort::new(generator::Config::from_value(settings)?)?),
+            "null" => Box::new(null::NullPort::new(null::Config::from_value(settings)?)),
+            "pcap" => {
+                let mut config = pcap::Config::from_value(settings)?;
+                config.resolve(|path| self.catalog.path(path));
+                Box::new(pcap::PcapPort::open(config).map_err(|error| error.to_string())?)
+            }
+            "sink" => Box::new(sink::SinkPort::new(sink::Config::from_value(settings)?)),
+            other => return Err(format!("there is no driver `{other}`")),
+        };
+        opened.maintain(watchdog::clock().now());
+        Ok(opened)
+    }
+
+    fn wires(&mut self) -> Result<(), LaunchError> {
+        for edge in &self.wiring.edges {
+            let [a, b] = edge.ends();
+            let (from, to) = (self.target(a)?, self.target(b)?);
+            self.worker.link(from, to).map_err(|error| failed("wire", a.name())(&error))?;
+        }
+        for observation in &self.wiring.observations {
+            let find = |name: &String| {
+                self.instances.get(name).copied().ok_or_else(|| failed("observer", name)(&"there is none"))
+            };
+            let (observer, at) = (find(&observation.observer)?, find(&observation.at)?);
+            self.worker.observe(observer, at, observation.interface);
+        }
+        for (service, endpoint) in &self.wiring.services {
+            let target = self.target(endpoint)?;
+            self.worker.serve(*service, target);
+        }
+        Ok(())
+    }
+
+    fn target(&self, endpoint: &Endpoint) -> Result<Target, LaunchError> {
+        let found = match endpoint {
+            Endpoint::Port(name) => self.ports.get(name).map(|port| Target::Port(*port)),
+            Endpoint::Interface(name, interface) => {
+                self.instances.get(name).map(|instance| Target::Instance(*instance, *interface))
+            }
+        };
+        found.ok_or_else(|| failed("wire", endpoint.name())(&"there is no port or function of this name"))
+    }
+}
+
+fn own_pool(instance: &str) -> String {
+    format!("function {instance}")
+}
+
+/// What the sandbox must know of an image.
+fn facts(image: &Image) -> ProgramFacts {
+    let manifest = image.manifest();
+    ProgramFacts {
+        name: manifest.name.as_str().to_owned(),
+        access: match manifest.access {
+            manifest::Access::Read => Access::Read,
+            manifest::Access::Write => Access::Write,
+        },
+        memory_limit: manifest.memory_limit,
+        interfaces: manifest.interfaces.len() as u16,
+        drop_reasons: manifest.drop_reasons.len() as u16,
+        counters: manifest.counters.len() as u16,
+    }
+}

@@ -1,0 +1,75 @@
+//! The program `superfluid`.
+//!
+//! 1. [`cli`] reads the command line.
+//! 2. `run`: [`catalog`] knows images and port drivers, `config` makes a wiring of the file, [`launch`] makes a worker
+//!    of the wiring, [`run`] lets it work and shows it, [`view`] and [`json`] are how.
+//! 3. `check`, `image` and `bench` are the other commands.
+//!
+//! Exit status: 0 done, 1 something did not hold or broke on the way, 2 the input is wrong and nothing was started,
+//! 3 something that is needed is missing.
+
+mod bench_command;
+mod catalog;
+mod check;
+mod cli;
+mod compile_process;
+mod image_command;
+mod json;
+mod launch;
+mod run;
+mod view;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As asked for.
+    Done,
+    /// Something did not hold, or broke on the way.
+    Failed,
+    /// The input is wrong; nothing was started.
+    BadInput,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> ExitCode {
+        ExitCode::from(match outcome {
+            Outcome::Done => 0,
+            Outcome::Failed => 1,
+            Outcome::BadInput => 2,
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    if let Err(missing) = processor_suffices() {
+        eprintln!("superfluid: this processor lacks {missing}, which this build needs (x86-64-v3)");
+        return ExitCode::from(3);
+    }
+    guest_wasm::install_crash_report();
+    let command = cli::CommandLine::parse().command;
+    match command {
+        cli::Command::Run(options) => run::run(&options),
+        cli::Command::Check(options) => check::check(&options),
+        cli::Command::Image(command) => image_command::image(&command),
+        cli::Command::Bench(options) => bench_command::bench(&options),
+        cli::Command::CompileModule => compile_process::serve(),
+    }
+    .into()
+}
+
+/// Says by name what the processor lacks, instead of ending in an illegal instruction later.
+fn processor_suffices() -> Result<(), &'static str> {
+    for (name, there) in [
+        ("AVX2", std::arch::is_x86_feature_detected!("avx2")),
+        ("BMI2", std::arch::is_x86_feature_detected!("bmi2")),
+        ("FMA", std::arch::is_x86_feature_detected!("fma")),
+    ] {
+        if !there {
+            return Err(name);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! Accounts and events for people: a table that is drawn over itself on a terminal, and the final account.
+
+use crate::json;
+use engine::{Account, Event, InstanceAccount, PortAccount};
+use port::{PortEvent, PortStatus};
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
+use std::path::Path;
+use telemetry::Ledger;
+
+/// What shows a worker at work.
+pub(crate) struct View {
+    json: bool,
+    terminal: bool,
+    /// Lines of the table on the screen, to be drawn over.
+    drawn: usize,
+    last: Option<Account>,
+}
+
+impl View {
+    pub(crate) fn new(json: bool) -> View {
+        View { json, terminal: std::io::stdout().is_terminal(), drawn: 0, last: None }
+    }
+
+    /// Says that packets pass from now on.
+    pub(crate) fn started(&mut self, file: &Path) {
+        let file = file.display();
+        if self.json {
+            self.print(&format!("{}\n", serde_json::json!({ "event": "running", "file": file.to_string() })));
+        } else {
+            self.print(&format!("running {file}; Ctrl-C stops\n"));
+        }
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) {
+        if self.json {
+            return self.print(&format!("{}\n", json::event(event)));
+        }
+        let line = match event {
+            Event::Fault { instance, reason, retry_after } => {
+                format!("{instance}: {reason}; starting again in {:.0} ms", retry_after.as_secs_f64() * 1e3)
+            }
+            Event::Restarted { instance } => format!("{instance}: started again"),
+            Event::Log { instance, line } => format!("{instance}: {}: {}", json::severity(line.severity), line.text),
+            Event::Port { port, event: PortEvent::WentDown(text) } => format!("port {port}: down: {text}"),
+            Event::Port { port, event: PortEvent::CameUp(text) } => format!("port {port}: up: {text}"),
+            Event::Port { port, event: PortEvent::Notice(text) } => format!("port {port}: {text}"),
+            Event::Finished => "finished: no port has anything more to give".to_owned(),
+        };
+        self.say(&line);
+    }
+
+    /// A line above the table.
+    pub(crate) fn say(&mut self, line: &str) {
+        if self.json {
+            return;
+        }
+        let clear = self.over();
+        self.drawn = 0;
+        self.print(&format!("{clear}{line}\n"));
+    }
+
+    /// The state of things, and rates since the last time.
+    pub(crate) fn show(&mut self, account: &Account) {
+        if self.json {
+            self.print(&format!("{}\n", json::account("account", account)));
+        } else {
+            let table = table(account, self.last.as_ref());
+            let clear = self.over();
+            self.drawn = table.lines().count();
+            self.print(&format!("{clear}{table}"));
+        }
+        self.last = Some(account.clone());
+    }
+
+    /// What takes the cursor back to where the table began.
+    fn over(&self) -> String {
+        if self.terminal && self.drawn > 0 { format!("\x1b[{}A\x1b[J", self.drawn) } else { String::new() }
+    }
+
+    fn print(&self, text: &str) {
+        let mut out = std::io::stdout().lock();
+        // Nobody reads any more; the traffic goes on all the same.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+/// Rates of ports and functions since the account before.
+fn table(account: &Account, last: Option<&Account>) -> String {
+    let seconds = last.map_or(0.0, |last| account.at.nanos.since(last.at.nanos).as_secs_f64());
+    let rate = |now: u64, before: u64| if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 };
+    let mut text = format!(
+        "\n{:<18} {:>10} {:>12} {:>10} {:>12} {:>9} {:<8}\n",
+        "port", "in pkt/s", "in bit/s", "out pkt/s", "out bit/s", "dropped", "status"
+    );
+    for port in &account.ports {
+        let before = last.and_then(|last| last.ports.iter().find(|other| other.name == port.name));
+        let of = |field: fn(&PortAccount) -> u64| rate(field(port), before.map_or(0, field));
+        let status = match &port.status {
+            PortStatus::Up => "up".to_owned(),
+            PortStatus::Finished => "finished".to_owned(),
+            PortStatus::Down(reason) => format!("down: {reason}"),
+        };
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(
+            text,
+            "{:<18} {:>10} {:>12} {:>10} {:>12} {:>9} {:<8}",
+            port.name,
+            short(of(|port| port.counters.ledger.received + port.counters.ledger.generated)),
+            short(of(|port| port.counters.received_bytes) * 8.0),
+            short(of(|port| port.counters.ledger.delivered)),
+            short(of(|port| port.counters.delivered_bytes) * 8.0),
+            port.counters.ledger.dropped.total(),
+            status
+        );
+    }
+    let cycles = |account: &Account| account.instances.iter().map(|i| i.cycles.0).sum::<u64>() + account.overhead.0;
+    let all = last.map_or(0, |last| cycles(account).saturating_sub(cycles(last)));
+    let _ = writeln!(
+        text,
+        "{:<18} {:>10} {:>12} {:>10} {:>12} {:>9} {:<8}",
+        "function", "pkt/s", "bit/s", "cyc/pkt", "cpu share", "dropped", "state"
+    );
+    for instance in &account.instances {
+        let before = last.and_then(|last| last.instances.iter().find(|other| other.name == instance.name));
+        let of = |field: fn(&InstanceAccount) -> u64| field(instance).saturating_sub(before.map_or(0, field));
+        let packets = of(|instance| instance.packets);
+        let used = of(|instance| instance.cycles.0);
+        let share = if all > 0 { used as f64 * 100.0 / all as f64 } else { 0.0 };
+        let state = match (&instance.down, instance.faults) {
+            (Some(reason), _) => format!("down: {reason}"),
+            (None, 0) => "running".to_owned(),
+            (None, faults) => format!("running, {faults} faults"),
+        };
+        let _ = writeln!(
+            text,
+            "{:<18} {:>10} {:>12} {:>10} {:>11.1}% {:>9} {:<8}",
+            instance.name,
+            short(if seconds > 0.0 { packets as f64 / seconds } else { 0.0 }),
+            short(if seconds > 0.0 { of(|instance| instance.bytes) as f64 * 8.0 / seconds } else { 0.0 }),
+            used.checked_div(packets).map_or("-".to_owned(), |cycles| cycles.to_string()),
+            share,
+            instance.ledger.dropped.total(),
+            state
+        );
+    }
+    text
+}
+
+/// The account at the end: every packet, in words.
+pub(crate) fn final_account(account: &Account) -> String {
+    let mut text = String::from("\nfinal account\n");
+    let Ledger { received, generated, copied, split, delivered, consumed, merged, dropped } = &account.ledger;
+    let entered = received + generated + copied + split;
+    let _ = writeln!(
+        text,
+        "  {entered} packets came to be: {received} received, {generated} generated, {copied} copied, {split} split"
+    );
+    let _ = writeln!(
+        text,
+        "  {} ended: {delivered} delivered, {consumed} consumed, {merged} merged, {} dropped; {} in flight",
+        account.ledger.sinks(),
+        dropped.total(),
+        account.in_flight
+    );
+    let _ = match account.balance() {
+        Ok(()) => writeln!(text, "  the account balances"),
+        Err(imbalance) => writeln!(text, "  THE ACCOUNT DOES NOT BALANCE: {imbalance}"),
+    };
+    for port in &account.ports {
+        let counters = &port.counters;
+        let ledger = &counters.ledger;
+        let _ = writeln!(
+            text,
+            "  port {}: {} received ({} bytes), {} delivered ({} bytes){}{}",
+            port.name,
+            ledger.received + ledger.generated,
+            counters.received_bytes,
+            ledger.delivered,
+            counters.delivered_bytes,
+            reasons(ledger),
+            if counters.kernel_lost > 0 {
+                format!("; {} lost in the kernel before they came here", counters.kernel_lost)
+            } else {
+                String::new()
+            }
+        );
+    }
+    for instance in &account.instances {
+        let _ = writeln!(
+            text,
+            "  function {}: {} packets ({} bytes) in {} calls{}{}{}",
+            instance.name,
+            instance.packets,
+            instance.bytes,
+            instance.calls,
+            reasons(&instance.ledger),
+            if instance.faults > 0 {
+                format!("; {} faults, {} restarts", instance.faults, instance.restarts)
+            } else {
+                String::new()
+            },
+            if instance.missed > 0 { format!("; {} not seen", instance.missed) } else { String::new() },
+        );
+        for (what, counts) in [("drops", &instance.own_drops), ("counters", &instance.counters)] {
+            let counts: Vec<String> =
+                counts.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
+            if !counts.is_empty() {
+                let _ = writeln!(text, "    {what}: {}", counts.join(", "));
+            }
+        }
+        if let Some(report) = &instance.report {
+            let pretty = serde_json::from_str::<serde_json::Value>(report)
+                .and_then(|value| serde_json::to_string_pretty(&value))
+                .unwrap_or_else(|_| report.escape_default().to_string());
+            for line in pretty.lines().take(LONGEST_REPORT) {
+                let _ = writeln!(text, "    {line}");
+            }
+            let more = pretty.lines().count().saturating_sub(LONGEST_REPORT);
+            if more > 0 {
+                let _ = writeln!(text, "    ... {more} more lines; --json shows them all");
+            }
+        }
+    }
+    text
+}
+
+/// Most lines of a function's report that are shown.
+const LONGEST_REPORT: usize = 60;
+
+fn reasons(ledger: &Ledger) -> String {
+    let reasons: Vec<String> =
+        ledger.dropped.nonzero().map(|(reason, count)| format!("{count} {reason}")).collect();
+    if reasons.is_empty() { String::new() } else { format!("; dropped: {}", reasons.join(", ")) }
+}
+
+/// A number with three digits and a unit prefix.
+fn short(value: f64) -> String {
+    let (scaled, unit) = match value {
+        v if v >= 1e9 => (v / 1e9, " G"),
+        v if v >= 1e6 => (v / 1e6, " M"),
+        v if v >= 1e3 => (v / 1e3, " k"),
+        v => return format!("{v:.0}"),
+    };
+    format!("{scaled:.2}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(short(0.0), "0");
+        assert_eq!(short(999.0), "999");
+        assert_eq!(short(1500.0), "1.50 k");
+        assert_eq!(short(9_410_000_000.0), "9.41 G");
+    }
+}
