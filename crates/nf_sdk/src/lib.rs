@@ -94,7 +94,7 @@ pub use config::{Address, Config, List, Map, Prefix, Value};
 pub use error::Error;
 pub use host::{Host, HostRefusal, Severity};
 pub use json::Json;
-pub use lines::{Line, zeroed_lines};
+pub use lines::{HalfLine, Line, QuarterLine, TableEntry, zeroed_table};
 pub use nf_abi::{MAX_BATCH, PacketRecord, Verdict, offload, tunnel};
 pub use packet::Packet;
 pub use slots::Slot;

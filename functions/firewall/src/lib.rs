@@ -1,1 +1,207 @@
-//! The network function `firewall`.
+//! The network function `firewall`: filters IPv4 and IPv6 by ordered rules and tracks connections, as a transparent
+//! bridge between its two interfaces.
+//!
+//! A packet's way:
+//! 1. [`header`] reads it: the common packet by a few fixed loads, every other completely.
+//! 2. Stateless: [`rule_set`] finds the first rule that matches, by [`linear`] or [`bit_vector`] search, and counts it.
+//! 3. Stateful: the whole batch is read first, then all flows are looked up in [`flow_table`], then each packet goes by
+//!    its flow's state ([`tracker`], [`tcp`]); memory answers for the whole batch at once that way. Only a packet that
+//!    opens a flow comes to the rules.
+//! 4. [`fragments`] lets later fragments follow the first.
+//!
+//! Limits: 4,096 rules; memory for flows is taken once, at the start; two VLAN tags and eight extension headers are
+//! looked through. The packet is never written.
+#![cfg_attr(target_arch = "wasm32", no_std)]
+
+extern crate alloc;
+
+pub mod bit_vector;
+pub mod flow_table;
+pub mod fragments;
+pub mod header;
+pub mod judge;
+pub mod linear;
+pub mod metrics;
+pub mod rule;
+pub mod rule_set;
+pub mod settings;
+mod state;
+pub mod tcp;
+pub mod ticks;
+pub mod tracker;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use header::{Class, Common, Header, parse};
+use judge::{Judge, judge_tracked};
+use metrics::{Reason, Tally};
+use nf_sdk::{
+    Batch, Config, Error, Host, MAX_BATCH, Nanos, NetworkFunction, StateReader, StateWriter, Verdict,
+    superfluid_function,
+};
+use settings::Settings;
+use ticks::Ticks;
+use tracker::{SWEEP_PER_BATCH, Tracker, usual};
+
+/// How often the table is swept when no packets come.
+const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
+/// Most groups of a table that the timer sweeps at a time.
+const SWEEP_PER_TIMER: usize = 1 << 15;
+
+/// Verdict of an accepted packet, by the interface that it came in by: on to the other one.
+const ONWARD: [u32; 2] = [Verdict::Interface(1).encode(), Verdict::Interface(0).encode()];
+
+/// The function.
+pub struct Firewall {
+    judge: Judge,
+    tracker: Option<Tracker>,
+    tally: Tally,
+    ticks: Ticks,
+    timer_is_set: bool,
+    headers: Box<[Header; MAX_BATCH]>,
+    /// What the look-ahead reads comes here: loads whose result nobody keeps are left out by compilers.
+    touched: u32,
+}
+
+impl NetworkFunction for Firewall {
+    fn new(config: &Config) -> Result<Firewall, Error> {
+        let settings = Settings::read(config)?;
+        let no_memory = || Error::Refused(String::from("not enough memory for rules and flows"));
+        let tracker =
+            if settings.stateful { Some(Tracker::new(&settings).ok_or_else(no_memory)?) } else { None };
+        Ok(Firewall {
+            tracker,
+            judge: Judge::new(settings).ok_or_else(no_memory)?,
+            tally: Tally::default(),
+            ticks: Ticks::default(),
+            timer_is_set: false,
+            headers: Box::new([Header::default(); MAX_BATCH]),
+            touched: 0,
+        })
+    }
+
+    fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
+        let tick = self.ticks.at(now);
+        self.judge.now = tick;
+        match &mut self.tracker {
+            None => filter(&mut self.judge, &mut self.tally, batch),
+            Some(tracker) => {
+                tracker.advance(now, tick, SWEEP_PER_BATCH);
+                self.touched ^= look_up(tracker, batch, &mut self.headers);
+                track(tracker, &mut self.judge, &mut self.tally, batch, &mut self.headers);
+                self.tally.flush_turnover(tracker.turnover(), batch.host());
+                if !self.timer_is_set && tracker.flows() > 0 {
+                    self.timer_is_set = true;
+                    batch.host().timer_set(now.saturating_add(SWEEP_INTERVAL));
+                }
+            }
+        }
+        self.tally.flush(batch.host());
+    }
+
+    fn timer(&mut self, host: &mut Host, now: Nanos) {
+        self.timer_is_set = false;
+        let Some(tracker) = &mut self.tracker else { return };
+        tracker.advance(now, self.ticks.at(now), SWEEP_PER_TIMER);
+        self.tally.flush_turnover(tracker.turnover(), host);
+        if tracker.flows() > 0 {
+            self.timer_is_set = true;
+            host.timer_set(now.saturating_add(SWEEP_INTERVAL));
+        }
+    }
+
+    fn report(&self, out: &mut String, _now: Nanos) -> bool {
+        metrics::report(self, out);
+        true
+    }
+
+    fn export_state(&self, out: &mut StateWriter<'_>) -> bool {
+        self.tracker.as_ref().is_some_and(|tracker| state::export(tracker, out))
+    }
+
+    fn import_state(&mut self, entries: &mut StateReader<'_>) -> bool {
+        let has_begun = self.ticks.have_begun();
+        self.tracker.as_mut().is_some_and(|tracker| state::import(tracker, has_begun, entries))
+    }
+}
+
+/// Rules alone decide.
+#[inline(always)]
+fn filter(judge: &mut Judge, tally: &mut Tally, batch: &mut Batch<'_>) {
+    let (mut accepted, mut denied) = (0, 0);
+    for mut packet in batch.packets() {
+        let ingress = u32::from(packet.ingress() & 1);
+        let onward = ONWARD[ingress as usize];
+        let verdict = match Common::new(packet.bytes()) {
+            Some(common) => {
+                let accept = judge.rules.decide4(&common.view(ingress));
+                accepted += u32::from(accept);
+                denied += u32::from(!accept);
+                if accept { onward } else { Reason::Denied.verdict() }
+            }
+            None => tally.judge(judge.any(packet.bytes(), ingress), onward),
+        };
+        packet.verdict_encoded(verdict);
+    }
+    tally.add(accepted, denied);
+}
+
+/// Reads all packets, then finds out where their flows probably are and has those places fetched into the cache.
+#[inline(always)]
+fn look_up(tracker: &Tracker, batch: &mut Batch<'_>, headers: &mut [Header; MAX_BATCH]) -> u32 {
+    let count = batch.len();
+    for (packet, header) in batch.packets().zip(headers.iter_mut()) {
+        let ingress = u32::from(packet.ingress() & 1);
+        match Common::new(packet.bytes()) {
+            Some(common) => common.write(ingress, header),
+            None => parse(packet.bytes(), ingress, header),
+        }
+        header.hash = tracker.v4.hash(&header.key4());
+    }
+    let mut touched = 0;
+    for header in headers.iter_mut().take(count) {
+        match header.class {
+            Class::Flow4 => {
+                header.slot = tracker.v4.probable(header.hash);
+                touched ^= tracker.v4.touch(header.slot);
+            }
+            Class::Flow6 => {
+                header.hash = tracker.v6.hash(&header.key);
+                header.slot = tracker.v6.probable(header.hash);
+                touched ^= tracker.v6.touch(header.slot);
+            }
+            _ => {}
+        }
+    }
+    touched
+}
+
+/// Each packet goes by its flow's state.
+#[inline(always)]
+fn track(
+    tracker: &mut Tracker,
+    judge: &mut Judge,
+    tally: &mut Tally,
+    batch: &mut Batch<'_>,
+    headers: &mut [Header; MAX_BATCH],
+) {
+    let mut accepted = 0;
+    for (mut packet, header) in batch.packets().zip(headers.iter_mut()) {
+        let onward = ONWARD[usize::from(packet.ingress() & 1)];
+        let is_usual =
+            header.class == Class::Flow4 && usual(&mut tracker.v4, &tracker.terms, header, &header.key4());
+        let verdict = if is_usual {
+            accepted += 1;
+            onward
+        } else {
+            tally.judge(judge_tracked(judge, tracker, header, packet.bytes()), onward)
+        };
+        packet.verdict_encoded(verdict);
+    }
+    tally.add(accepted, 0);
+}
+
+superfluid_function!(Firewall);

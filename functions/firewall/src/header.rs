@@ -1,0 +1,513 @@
+//! What the firewall reads from a packet, and the reading of it: fast for the common packet, complete for every other.
+//!
+//! A flow's key has no direction: it names the inside end before the outside end, which one is the source is known from
+//! the interface. Both directions thus have one key, and a packet that claims an address of the other side has another.
+
+use crate::rule::{ICMP, ICMPV6, TCP, UDP, View, kind};
+
+/// Words of an IPv4 flow's key: inside address, outside address, ports, protocol with VLANs.
+pub const KEY4: usize = 4;
+/// Words of an IPv6 flow's key: the same with addresses of four words.
+pub const KEY6: usize = 10;
+
+/// TCP FIN, RFC 9293 section 3.1.
+pub const FIN: u8 = 0x01;
+/// TCP SYN.
+pub const SYN: u8 = 0x02;
+/// TCP RST.
+pub const RST: u8 = 0x04;
+/// TCP ACK.
+pub const ACK: u8 = 0x10;
+
+/// What kind of packet it is, as far as its treatment differs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Class {
+    /// Neither IPv4 nor IPv6.
+    #[default]
+    NonIp,
+    /// A header is cut short or contradicts itself, or the chain of extension headers is too long.
+    Malformed,
+    /// A first fragment that is too short for its transport header (RFC 1858, RFC 7112).
+    ShortFragment,
+    /// IPv4 that belongs to a flow or opens one.
+    Flow4,
+    /// The same for IPv6.
+    Flow6,
+    /// ICMP over IPv4 that is no flow: rules alone decide.
+    Single4,
+    /// ICMPv6 that is no flow.
+    Single6,
+    /// An ICMP error, about the packet whose headers it carries.
+    Error4,
+    /// An ICMPv6 error.
+    Error6,
+    /// Neighbor or router discovery or MLD, as it may be sent on a link.
+    Discovery,
+    /// A fragment behind the first one, which alone has ports.
+    LaterFragment,
+}
+
+/// What a fragment says of itself, RFC 791 section 3.1 and RFC 8200 section 4.5.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fragment {
+    /// The packet is a fragment: the first one, unless its class is [`Class::LaterFragment`].
+    pub is_fragment: bool,
+    /// Of IPv4.
+    pub is_ipv4: bool,
+    /// Identification of the datagram, 16 bits of IPv4 and 32 of IPv6.
+    pub id: u32,
+    /// Where in the datagram it begins, in bytes.
+    pub offset: u32,
+    /// Its length in bytes.
+    pub length: u32,
+}
+
+/// What was read. Fields that the class has no use for hold what an earlier packet left.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Header {
+    /// The flow's key; IPv4 uses the first [`KEY4`] words.
+    pub key: [u32; KEY6],
+    /// What rules look at beside addresses, see [`View`].
+    pub ports: u32,
+    /// See [`View`].
+    pub kind: u32,
+    /// TCP sequence number.
+    pub seq: u32,
+    /// TCP sequence number behind the segment; for other protocols 0.
+    pub end: u32,
+    /// TCP acknowledgement number.
+    pub ack: u32,
+    /// TCP flags; for other protocols [`ACK`], which is the flag that changes nothing.
+    pub flags: u8,
+    /// What kind of packet it is.
+    pub class: Class,
+    /// Where the ICMP message begins, from the packet's first byte.
+    pub message: u16,
+    /// Of fragments.
+    pub fragment: Fragment,
+    /// Filled in by the flow table: hash of the key, and the slot that probably has it.
+    pub hash: u64,
+    /// See `hash`.
+    pub slot: u32,
+}
+
+impl Header {
+    /// The interface that the packet came in by.
+    #[inline(always)]
+    pub fn ingress(&self) -> u32 {
+        self.kind >> 8
+    }
+
+    /// The protocol number.
+    #[inline(always)]
+    pub fn protocol(&self) -> u8 {
+        self.kind as u8
+    }
+
+    /// The key of an IPv4 flow.
+    #[inline(always)]
+    pub fn key4(&self) -> [u32; KEY4] {
+        [self.key[0], self.key[1], self.key[2], self.key[3]]
+    }
+
+    /// What rules look at, source before destination.
+    #[inline(always)]
+    pub fn view4(&self) -> View<2> {
+        let (a, b) = (self.key[0], self.key[1]);
+        let addresses = if self.ingress() == 0 { [a, b] } else { [b, a] };
+        View { addresses, ports: self.ports, kind: self.kind }
+    }
+
+    /// The same for IPv6.
+    pub fn view6(&self) -> View<8> {
+        let mut addresses = [0; 8];
+        addresses.copy_from_slice(&self.key[..8]);
+        if self.ingress() != 0 {
+            addresses.rotate_left(4);
+        }
+        View { addresses, ports: self.ports, kind: self.kind }
+    }
+}
+
+#[inline(always)]
+fn le32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[inline(always)]
+fn be32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    le32(bytes, at).swap_bytes()
+}
+
+#[inline(always)]
+fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    u32::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))
+}
+
+/// Ethernet, IPv4 without options, and TCP without options or UDP.
+const COMMON: usize = 54;
+
+/// The common packet: untagged, IPv4 without options, whole, TCP or UDP, and well-formed.
+pub struct Common<'a> {
+    bytes: &'a [u8; COMMON],
+    protocol: u8,
+    /// Bytes of TCP header and payload, or of UDP.
+    payload: u32,
+}
+
+impl<'a> Common<'a> {
+    /// Reads the packet; `None` when it is not common, and [`parse`] has to look at it.
+    #[inline(always)]
+    pub fn new(packet: &'a [u8]) -> Option<Common<'a>> {
+        let bytes: &[u8; COMMON] = packet.first_chunk()?;
+        // EtherType, version and header length; the type of service in the fourth byte may be any.
+        let is_ipv4 = le32(bytes, 12) & 0x00ff_ffff == 0x0045_0008;
+        let is_whole = be16(bytes, 20) & 0x3fff == 0;
+        let protocol = bytes[23];
+        let total = be16(bytes, 16);
+        let payload = total.wrapping_sub(20);
+        let fits = total as usize <= packet.len() - 14;
+        if !is_ipv4 || !is_whole || !fits {
+            return None;
+        }
+        let is_well_formed = match protocol {
+            TCP => {
+                let header = u32::from(bytes[46] >> 4) * 4;
+                header >= 20 && total >= 20 + header
+            }
+            UDP => total >= 28,
+            _ => false,
+        };
+        is_well_formed.then_some(Common { bytes, protocol, payload })
+    }
+
+    /// What rules look at.
+    #[inline(always)]
+    pub fn view(&self, ingress: u32) -> View<2> {
+        View {
+            addresses: [le32(self.bytes, 26), le32(self.bytes, 30)],
+            ports: be32(self.bytes, 34),
+            kind: kind(self.protocol, ingress),
+        }
+    }
+
+    /// What tracking needs.
+    #[inline(always)]
+    pub fn write(&self, ingress: u32, header: &mut Header) {
+        let (source, destination) = (le32(self.bytes, 26), le32(self.bytes, 30));
+        let ports = be32(self.bytes, 34);
+        let outside = ingress != 0;
+        header.key[0] = if outside { destination } else { source };
+        header.key[1] = if outside { source } else { destination };
+        header.key[2] = if outside { ports.rotate_left(16) } else { ports };
+        header.key[3] = u32::from(self.protocol);
+        header.ports = ports;
+        header.kind = kind(self.protocol, ingress);
+        header.class = Class::Flow4;
+        header.fragment.is_fragment = false;
+        if self.protocol == TCP {
+            let (data_offset, flags) = (self.bytes[46], self.bytes[47]);
+            let seq = be32(self.bytes, 38);
+            header.seq = seq;
+            header.end = segment_end(seq, flags, self.payload - u32::from(data_offset >> 4) * 4);
+            header.ack = be32(self.bytes, 42);
+            header.flags = flags;
+        } else {
+            header.end = 0;
+            header.flags = ACK;
+        }
+    }
+}
+
+/// The sequence number behind a segment: SYN and FIN take one each (RFC 9293 section 3.4).
+#[inline(always)]
+fn segment_end(seq: u32, flags: u8, payload: u32) -> u32 {
+    seq.wrapping_add(payload).wrapping_add(u32::from(flags >> 1 & 1)).wrapping_add(u32::from(flags & 1))
+}
+
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+/// Customer and service VLAN tags, IEEE 802.1Q.
+const TAGS: [u16; 2] = [0x8100, 0x88a8];
+/// Most VLAN tags that are skipped; a packet with more is not looked into.
+const MAX_TAGS: usize = 2;
+/// Most IPv6 extension headers that are walked.
+const MAX_EXTENSIONS: usize = 8;
+
+/// An IP packet up to its transport header.
+struct Network<'a> {
+    source: &'a [u8],
+    destination: &'a [u8],
+    protocol: u8,
+    hop_limit: u8,
+    /// From the transport header to the end that the network header tells, as far as the packet has it.
+    payload: &'a [u8],
+    /// Whether the packet has all that the network header tells.
+    complete: bool,
+    fragment: Fragment,
+    more_fragments: bool,
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..)?.first_chunk::<2>().copied()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..)?.first_chunk::<4>().copied()?))
+}
+
+/// RFC 791 section 3.1.
+fn ipv4(packet: &[u8]) -> Option<Network<'_>> {
+    let first = *packet.first()?;
+    let header = usize::from(first & 15) * 4;
+    let total = usize::from(u16_at(packet, 2)?);
+    if first >> 4 != 4 || header < 20 || total < header || packet.len() < header {
+        return None;
+    }
+    let fragment = u16_at(packet, 6)?;
+    let (offset, more_fragments) = (u32::from(fragment & 0x1fff) * 8, fragment & 0x2000 != 0);
+    let payload = packet.get(header..total.min(packet.len()))?;
+    Some(Network {
+        source: packet.get(12..16)?,
+        destination: packet.get(16..20)?,
+        protocol: *packet.get(9)?,
+        hop_limit: *packet.get(8)?,
+        payload,
+        complete: packet.len() >= total,
+        fragment: Fragment {
+            is_fragment: offset != 0 || more_fragments,
+            is_ipv4: true,
+            id: u32::from(u16_at(packet, 4)?),
+            offset,
+            length: payload.len() as u32,
+        },
+        more_fragments,
+    })
+}
+
+/// RFC 8200 sections 3 and 4.
+fn ipv6(packet: &[u8]) -> Option<Network<'_>> {
+    if packet.first()? >> 4 != 6 {
+        return None;
+    }
+    let total = 40 + usize::from(u16_at(packet, 4)?);
+    let (source, destination) = (packet.get(8..24)?, packet.get(24..40)?);
+    let complete = packet.len() >= total;
+    let mut rest = packet.get(40..total.min(packet.len()))?;
+    let mut protocol = *packet.get(6)?;
+    let mut fragment = Fragment::default();
+    let mut more_fragments = false;
+    for _ in 0..MAX_EXTENSIONS {
+        let length = match protocol {
+            // Hop-by-hop options, routing, destination options, mobility, HIP, Shim6.
+            0 | 43 | 60 | 135 | 139 | 140 => (usize::from(*rest.get(1)?) + 1) * 8,
+            // Authentication header, RFC 4302.
+            51 => (usize::from(*rest.get(1)?) + 2) * 4,
+            44 => {
+                let field = u16_at(rest, 2)?;
+                more_fragments = field & 1 != 0;
+                fragment.offset = u32::from(field & 0xfff8);
+                fragment.id = u32_at(rest, 4)?;
+                // An atomic fragment is none (RFC 6946).
+                fragment.is_fragment = fragment.offset != 0 || more_fragments;
+                fragment.length = rest.len().saturating_sub(8) as u32;
+                8
+            }
+            _ => break,
+        };
+        let was_fragment = protocol == 44;
+        protocol = *rest.first()?;
+        rest = rest.get(length..)?;
+        // Behind the fragment header of a later fragment is data, whatever its first bytes look like.
+        if was_fragment && fragment.offset != 0 {
+            break;
+        }
+    }
+    let is_extension = matches!(protocol, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140);
+    if fragment.offset == 0 && is_extension {
+        return None;
+    }
+    let hop_limit = *packet.get(7)?;
+    Some(Network {
+        source,
+        destination,
+        protocol,
+        hop_limit,
+        payload: rest,
+        complete,
+        fragment,
+        more_fragments,
+    })
+}
+
+/// Any packet. The class tells which fields of `header` are set.
+#[inline(never)]
+pub fn parse(packet: &[u8], ingress: u32, header: &mut Header) {
+    header.fragment = Fragment::default();
+    header.class = read(packet, ingress, header).unwrap_or(Class::Malformed);
+}
+
+fn read(packet: &[u8], ingress: u32, header: &mut Header) -> Option<Class> {
+    let mut at = 12;
+    let mut ether_type = u16_at(packet, at)?;
+    let mut vlans = 0;
+    for tag in 0..MAX_TAGS {
+        if !TAGS.contains(&ether_type) {
+            break;
+        }
+        vlans |= u32::from(u16_at(packet, at + 2)? & 0xfff) << (8 + 12 * tag);
+        at += 4;
+        ether_type = u16_at(packet, at)?;
+    }
+    let rest = packet.get(at + 2..)?;
+    let network = match ether_type {
+        IPV4 => ipv4(rest)?,
+        IPV6 => ipv6(rest)?,
+        _ => return Some(Class::NonIp),
+    };
+    if !network.complete {
+        return None;
+    }
+    header.kind = kind(network.protocol, ingress);
+    header.fragment = network.fragment;
+    header.message = u16::try_from(network.payload.as_ptr() as usize - packet.as_ptr() as usize).ok()?;
+    if network.fragment.offset != 0 {
+        write_key(&network, 0, vlans, ingress, header);
+        return Some(Class::LaterFragment);
+    }
+    match transport(&network, vlans, ingress, header) {
+        // The first fragment has to bring the whole header.
+        None if network.more_fragments => Some(Class::ShortFragment),
+        class => class,
+    }
+}
+
+/// Writes the key; `ports` as the packet has them, source before destination.
+fn write_key(network: &Network<'_>, ports: u32, vlans: u32, ingress: u32, header: &mut Header) {
+    let words = network.source.len() / 4;
+    let (inside, outside, ports) = if ingress == 0 {
+        (network.source, network.destination, ports)
+    } else {
+        (network.destination, network.source, ports.rotate_left(16))
+    };
+    let bytes = inside.chunks_exact(4).chain(outside.chunks_exact(4));
+    for (word, four) in header.key.iter_mut().zip(bytes) {
+        *word = u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+    }
+    header.key[2 * words] = ports;
+    header.key[2 * words + 1] = u32::from(network.protocol) | vlans;
+}
+
+/// Reads the transport header.
+fn transport(network: &Network<'_>, vlans: u32, ingress: u32, header: &mut Header) -> Option<Class> {
+    let payload = network.payload;
+    let is_ipv4 = network.source.len() == 4;
+    let flow = if is_ipv4 { Class::Flow4 } else { Class::Flow6 };
+    header.flags = ACK;
+    header.end = 0;
+    header.ports = 0;
+    match network.protocol {
+        TCP => {
+            let data_offset = usize::from(payload.get(12)? >> 4) * 4;
+            if data_offset < 20 || payload.len() < data_offset {
+                return None;
+            }
+            header.flags = *payload.get(13)?;
+            header.seq = u32_at(payload, 4)?;
+            header.ack = u32_at(payload, 8)?;
+            header.end = segment_end(header.seq, header.flags, (payload.len() - data_offset) as u32);
+            header.ports = u32_at(payload, 0)?;
+        }
+        UDP => {
+            if payload.len() < 8 {
+                return None;
+            }
+            header.ports = u32_at(payload, 0)?;
+        }
+        ICMP if is_ipv4 => return icmp(network, vlans, ingress, header, [8, 0]),
+        ICMPV6 if !is_ipv4 => return icmp(network, vlans, ingress, header, [128, 129]),
+        _ => {}
+    }
+    write_key(network, header.ports, vlans, ingress, header);
+    Some(flow)
+}
+
+/// RFC 792 and RFC 4443. `echo`: the types of request and reply.
+fn icmp(
+    network: &Network<'_>,
+    vlans: u32,
+    ingress: u32,
+    header: &mut Header,
+    echo: [u8; 2],
+) -> Option<Class> {
+    let payload = network.payload;
+    let is_ipv4 = network.source.len() == 4;
+    let (message, code) = (*payload.first()?, *payload.get(1)?);
+    u16_at(payload, 2)?;
+    header.ports = u32::from(message) << 16 | u32::from(code);
+    let by_family = |four, six| Some(if is_ipv4 { four } else { six });
+    if echo.contains(&message) {
+        let identifier = u16_at(payload, 4)?;
+        u16_at(payload, 6)?;
+        header.flags = if message == echo[0] { SYN } else { ACK };
+        let asked_by = if message == echo[0] { ingress } else { ingress ^ 1 };
+        write_key(network, 0, vlans, ingress, header);
+        header.key[if is_ipv4 { 2 } else { 8 }] = echo_ports(identifier, asked_by);
+        return by_family(Class::Flow4, Class::Flow6);
+    }
+    write_key(network, 0, vlans, ingress, header);
+    match (is_ipv4, message) {
+        (true, 3 | 11 | 12) | (false, 1..=4) => {
+            // RFC 792: at least eight bytes of the packet that it is about follow the header of eight.
+            payload.get(8)?;
+            by_family(Class::Error4, Class::Error6)
+        }
+        // RFC 4861 section 7.1: nothing that a router has forwarded. RFC 2710, RFC 3810: MLD is sent with a limit of 1.
+        (false, 133..=137) if network.hop_limit == 255 && code == 0 => Some(Class::Discovery),
+        (false, 130..=132 | 143) if network.hop_limit == 1 => Some(Class::Discovery),
+        _ => by_family(Class::Single4, Class::Single6),
+    }
+}
+
+/// Stands in a key for the ports of an echo exchange: who asks is part of it, so that an answer alone opens nothing.
+fn echo_ports(identifier: u16, asked_by: u32) -> u32 {
+    u32::from(identifier) << 16 | asked_by
+}
+
+/// What an ICMP error is about: reads the headers that it carries, of a packet that went the other way. The class is
+/// the packet's own; `None` when it belongs to no flow that could be known.
+pub fn parse_embedded(packet: &[u8], outer: &Header, header: &mut Header) -> Option<Class> {
+    let carried = packet.get(usize::from(outer.message) + 8..)?;
+    let is_ipv4 = outer.class == Class::Error4;
+    let network = if is_ipv4 { ipv4(carried)? } else { ipv6(carried)? };
+    if network.fragment.offset != 0 {
+        return None;
+    }
+    let vlans = outer.key[if is_ipv4 { KEY4 - 1 } else { KEY6 - 1 }] & !0xff;
+    let ingress = outer.ingress() ^ 1;
+    header.kind = kind(network.protocol, ingress);
+    header.fragment = Fragment::default();
+    header.flags = ACK;
+    header.ports = 0;
+    // Of the transport header only the first eight bytes are sure to be there.
+    match network.protocol {
+        TCP | UDP => {
+            header.ports = u32_at(network.payload, 0)?;
+            header.seq = u32_at(network.payload, 4)?;
+            write_key(&network, header.ports, vlans, ingress, header);
+        }
+        ICMP | ICMPV6 if (network.protocol == ICMP) == is_ipv4 => {
+            let (request, reply) = if is_ipv4 { (8, 0) } else { (128, 129) };
+            let message = *network.payload.first()?;
+            let asked_by = match message {
+                _ if message == request => ingress,
+                _ if message == reply => ingress ^ 1,
+                _ => return None,
+            };
+            write_key(&network, 0, vlans, ingress, header);
+            header.key[if is_ipv4 { 2 } else { 8 }] = echo_ports(u16_at(network.payload, 4)?, asked_by);
+        }
+        _ => write_key(&network, 0, vlans, ingress, header),
+    }
+    Some(if is_ipv4 { Class::Flow4 } else { Class::Flow6 })
+}

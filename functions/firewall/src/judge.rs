@@ -1,0 +1,123 @@
+//! Packets that take the long way: everything but the common packet of the stateless mode and the usual packet of a
+//! tracked flow.
+
+use crate::fragments::Fragments;
+use crate::header::{Class, Header, parse, parse_embedded};
+use crate::metrics::Reason;
+use crate::rule::Action;
+use crate::rule_set::RuleSet;
+use crate::settings::Settings;
+use crate::ticks;
+use crate::tracker::{Tracked, Tracker, is_related, track, usual};
+
+/// Rules, fragments, and what passes without either.
+pub struct Judge {
+    /// The rules.
+    pub rules: RuleSet,
+    /// First fragments that were accepted.
+    pub fragments: Fragments,
+    /// Now, in ticks.
+    pub now: u32,
+    fragment_ticks: u32,
+    non_ip: Action,
+    discovery: bool,
+    /// A packet's header while it is looked at alone.
+    header: Header,
+}
+
+fn accepted_or(accept: bool, reason: Reason) -> Result<(), Reason> {
+    if accept { Ok(()) } else { Err(reason) }
+}
+
+impl Judge {
+    /// Compiles the rules; `None` when there is no memory for them.
+    pub fn new(settings: Settings) -> Option<Judge> {
+        Some(Judge {
+            rules: RuleSet::new(settings.rules, settings.default_action)?,
+            fragments: Fragments::default(),
+            now: 0,
+            fragment_ticks: ticks::span(settings.timeouts.fragment),
+            non_ip: settings.non_ip,
+            discovery: settings.discovery,
+            header: Header::default(),
+        })
+    }
+
+    /// Any packet, without connection tracking.
+    #[inline(never)]
+    pub fn any(&mut self, packet: &[u8], ingress: u32) -> Result<(), Reason> {
+        let mut header = self.header;
+        parse(packet, ingress, &mut header);
+        let judgement = self.by_rules(&header);
+        self.remember(&header, judgement)
+    }
+
+    /// By rules where there are any for this class of packet.
+    fn by_rules(&mut self, header: &Header) -> Result<(), Reason> {
+        match header.class {
+            Class::NonIp => accepted_or(self.non_ip == Action::Accept, Reason::NonIp),
+            Class::Malformed => Err(Reason::Malformed),
+            Class::ShortFragment => Err(Reason::Fragment),
+            Class::LaterFragment => accepted_or(self.fragments.follows(header, self.now), Reason::Fragment),
+            Class::Discovery if self.discovery => Ok(()),
+            Class::Flow4 | Class::Single4 | Class::Error4 => {
+                accepted_or(self.rules.decide4(&header.view4()), Reason::Denied)
+            }
+            Class::Flow6 | Class::Single6 | Class::Error6 | Class::Discovery => {
+                accepted_or(self.rules.decide6(&header.view6()), Reason::Denied)
+            }
+        }
+    }
+
+    /// Remembers a first fragment, if that is what was accepted.
+    fn remember(&mut self, header: &Header, judgement: Result<(), Reason>) -> Result<(), Reason> {
+        let is_first = header.fragment.is_fragment && header.class != Class::LaterFragment;
+        if is_first && judgement.is_ok() {
+            self.fragments.accept(header, self.now, self.now.wrapping_add(self.fragment_ticks));
+        }
+        judgement
+    }
+}
+
+/// A packet that was read, with connection tracking.
+#[inline(never)]
+pub fn judge_tracked(
+    judge: &mut Judge,
+    tracker: &mut Tracker,
+    header: &Header,
+    packet: &[u8],
+) -> Result<(), Reason> {
+    let Tracker { v4, v6, terms, .. } = tracker;
+    let judgement = match header.class {
+        Class::Flow4 => {
+            let decide = || judge.rules.decide4(&header.view4());
+            reason(track(v4, terms, header, &header.key4(), decide))
+        }
+        Class::Flow6 if usual(v6, terms, header, &header.key) => Ok(()),
+        Class::Flow6 => {
+            let decide = || judge.rules.decide6(&header.view6());
+            reason(track(v6, terms, header, &header.key, decide))
+        }
+        Class::Error4 | Class::Error6 => {
+            let mut carried = judge.header;
+            let is_related = match parse_embedded(packet, header, &mut carried) {
+                Some(Class::Flow4) => is_related(v4, terms, &carried, &carried.key4()),
+                Some(Class::Flow6) => is_related(v6, terms, &carried, &carried.key),
+                _ => false,
+            };
+            accepted_or(is_related, Reason::NoFlow)
+        }
+        _ => judge.by_rules(header),
+    };
+    judge.remember(header, judgement)
+}
+
+fn reason(tracked: Tracked) -> Result<(), Reason> {
+    match tracked {
+        Tracked::Pass => Ok(()),
+        Tracked::Denied => Err(Reason::Denied),
+        Tracked::NoFlow => Err(Reason::NoFlow),
+        Tracked::BadState => Err(Reason::BadState),
+        Tracked::TableFull => Err(Reason::TableFull),
+    }
+}

@@ -1,0 +1,422 @@
+//! What becomes of packets, case by case.
+
+use super::frames::{Bench, IN, OUT, drop, flags, icmp, packet, prefix, rule, tagged, tcp, udp};
+use flags::{ACK, FIN, RST, SYN};
+use nf_sdk::native::ConfigValue;
+
+const A: &str = "10.0.0.1";
+const B: &str = "192.0.2.9";
+const A6: &str = "2001:db8::1";
+const B6: &str = "2001:db8:1::9";
+
+fn there(flags: u8, seq: u32, ack: u32, data: usize) -> Vec<u8> {
+    tcp([(A, 1000), (B, 80)], flags, seq, ack, data)
+}
+
+fn back(flags: u8, seq: u32, ack: u32, data: usize) -> Vec<u8> {
+    tcp([(B, 80), (A, 1000)], flags, seq, ack, data)
+}
+
+fn outbound() -> Vec<ConfigValue> {
+    vec![rule("accept", &[("from", ConfigValue::text("inside"))])]
+}
+
+/// A connection that is open: sequence numbers 101 from inside and 501 from outside are next.
+fn open() -> Bench {
+    let mut bench = Bench::new(outbound(), &[]);
+    assert_eq!(bench.inside(there(SYN, 100, 0, 0)), OUT);
+    assert_eq!(bench.outside(back(SYN | ACK, 500, 101, 0)), IN);
+    assert_eq!(bench.inside(there(ACK, 101, 501, 0)), OUT);
+    bench
+}
+
+#[test]
+fn a_connection_opens_and_closes() {
+    let mut bench = open();
+    assert_eq!(bench.inside(there(ACK, 101, 501, 50)), OUT);
+    assert_eq!(bench.outside(back(ACK, 501, 151, 1000)), IN);
+    assert_eq!(bench.inside(there(FIN | ACK, 151, 1501, 0)), OUT);
+    assert_eq!(bench.outside(back(ACK, 1501, 152, 10)), IN);
+    assert_eq!(bench.outside(back(FIN | ACK, 1511, 152, 0)), IN);
+    assert_eq!(bench.inside(there(ACK, 152, 1512, 0)), OUT);
+    bench.wait(239.0);
+    assert_eq!(bench.inside(there(ACK, 152, 1512, 0)), OUT);
+    bench.wait(241.0);
+    assert_eq!(bench.inside(there(ACK, 152, 1512, 0)), drop::NO_FLOW);
+    bench.wait(20.0);
+    assert_eq!(bench.report()["flows"]["ipv4"], 0);
+    assert_eq!(bench.report()["flows"]["expired"], 1);
+}
+
+#[test]
+fn nothing_comes_in_by_itself() {
+    let mut bench = Bench::new(outbound(), &[]);
+    assert_eq!(bench.outside(back(SYN, 1, 0, 0)), drop::DENIED);
+    assert_eq!(bench.outside(back(SYN | ACK, 1, 1, 0)), drop::NO_FLOW);
+    assert_eq!(bench.outside(back(ACK, 1, 1, 0)), drop::NO_FLOW);
+    assert_eq!(bench.inside(there(ACK, 1, 1, 0)), drop::NO_FLOW);
+    assert_eq!(bench.outside(udp(B, 53, A, 4000)), drop::DENIED);
+    assert_eq!(bench.outside(icmp(B, A, [0, 0], [0, 1, 0, 1], &[])), drop::NO_FLOW);
+    assert_eq!(bench.inside(icmp(A, B, [0, 0], [0, 1, 0, 1], &[])), drop::NO_FLOW);
+    assert_eq!(bench.report()["flows"]["opened"], 0);
+}
+
+#[test]
+fn senseless_flags_are_refused() {
+    let mut bench = open();
+    for flags in [0, FIN, SYN | FIN, SYN | RST, FIN | RST, SYN | FIN | ACK, FIN | SYN | RST | ACK] {
+        assert_eq!(bench.inside(there(flags, 101, 501, 0)), drop::BAD_STATE, "{flags:#x}");
+    }
+    let mut bench = Bench::new(outbound(), &[]);
+    for flags in [0, FIN, SYN | FIN, SYN | RST, RST, RST | ACK, FIN | ACK] {
+        assert_eq!(bench.inside(there(flags, 1, 1, 0)), drop::NO_FLOW, "{flags:#x}");
+    }
+}
+
+#[test]
+fn only_a_plausible_reset_counts() {
+    let mut bench = open();
+    assert_eq!(bench.outside(back(RST, 0x7000_0000, 0, 0)), drop::BAD_STATE);
+    assert_eq!(bench.inside(there(ACK, 101, 501, 9)), OUT);
+    bench.wait(3600.0);
+    assert_eq!(bench.inside(there(ACK, 110, 501, 9)), OUT, "the reset changed nothing");
+    assert_eq!(bench.outside(back(RST, 501, 0, 0)), IN);
+    assert_eq!(bench.inside(there(ACK, 119, 501, 9)), OUT, "what was under way passes");
+    bench.wait(11.0);
+    assert_eq!(bench.inside(there(ACK, 119, 501, 9)), drop::NO_FLOW);
+}
+
+#[test]
+fn a_refused_connection_ends_at_once() {
+    let mut bench = Bench::new(outbound(), &[]);
+    assert_eq!(bench.inside(there(SYN, 100, 0, 0)), OUT);
+    assert_eq!(bench.outside(back(RST | ACK, 0, 77, 0)), drop::BAD_STATE, "it acknowledges another SYN");
+    assert_eq!(bench.outside(back(RST | ACK, 0, 101, 0)), IN);
+    // The next attempt is a new flow, decided by the rules.
+    assert_eq!(bench.inside(there(SYN, 7000, 0, 0)), OUT);
+    assert_eq!(bench.report()["rules"][0]["hits"], 2);
+    assert_eq!(bench.outside(back(SYN | ACK, 1, 7001, 0)), IN);
+}
+
+#[test]
+fn a_handshake_has_to_be_completed() {
+    let mut bench = Bench::new(outbound(), &[]);
+    assert_eq!(bench.inside(there(SYN, 100, 0, 0)), OUT);
+    assert_eq!(bench.inside(there(SYN, 100, 0, 0)), OUT, "sent again");
+    assert_eq!(bench.inside(there(ACK, 101, 1, 0)), drop::BAD_STATE, "nobody has answered");
+    assert_eq!(bench.outside(back(ACK, 9000, 5, 0)), IN, "a forgotten connection's answer");
+    assert_eq!(bench.inside(there(RST, 5, 0, 0)), OUT);
+    let mut bench = Bench::new(outbound(), &[]);
+    assert_eq!(bench.inside(there(SYN, 100, 0, 0)), OUT);
+    bench.wait(61.0);
+    assert_eq!(bench.outside(back(SYN | ACK, 500, 101, 0)), drop::NO_FLOW);
+}
+
+#[test]
+fn both_may_open_at_once() {
+    let both = vec![rule("accept", &[])];
+    let mut bench = Bench::new(both, &[]);
+    assert_eq!(bench.inside(there(SYN, 100, 0, 0)), OUT);
+    assert_eq!(bench.outside(back(SYN, 500, 0, 0)), IN);
+    assert_eq!(bench.inside(there(SYN | ACK, 100, 501, 0)), OUT);
+    assert_eq!(bench.outside(back(SYN | ACK, 500, 101, 0)), IN);
+    assert_eq!(bench.inside(there(ACK, 101, 501, 0)), OUT);
+    bench.wait(7000.0);
+    assert_eq!(bench.outside(back(ACK, 501, 101, 0)), IN);
+}
+
+#[test]
+fn connections_are_picked_up_on_request_only() {
+    let mut bench = Bench::new(outbound(), &[("pick_up", ConfigValue::Boolean(true))]);
+    assert_eq!(bench.outside(back(ACK, 1, 1, 0)), drop::DENIED);
+    assert_eq!(bench.inside(there(ACK, 5000, 1, 0)), OUT);
+    assert_eq!(bench.outside(back(ACK, 77, 1, 0)), IN);
+    assert_eq!(bench.inside(there(SYN | ACK, 1, 1, 0)), OUT, "a challenge is for the ends");
+}
+
+#[test]
+fn times_are_kept() {
+    let mut bench = Bench::new(outbound(), &[]);
+    assert_eq!(bench.inside(udp(A, 4000, B, 53)), OUT);
+    bench.wait(29.9);
+    assert_eq!(bench.outside(udp(B, 53, A, 4000)), IN, "within udp_timeout");
+    bench.wait(179.0);
+    assert_eq!(bench.outside(udp(B, 53, A, 4000)), IN, "within udp_answered_timeout");
+    bench.wait(180.5);
+    assert_eq!(bench.outside(udp(B, 53, A, 4000)), drop::DENIED);
+    assert_eq!(bench.inside(udp(A, 4000, B, 53)), OUT);
+    bench.wait(30.5);
+    assert_eq!(bench.outside(udp(B, 53, A, 4000)), drop::DENIED);
+
+    let mut bench = open();
+    bench.wait(7439.0);
+    assert_eq!(bench.inside(there(ACK, 101, 501, 0)), OUT);
+    bench.wait(7441.0);
+    assert_eq!(bench.inside(there(ACK, 101, 501, 0)), drop::NO_FLOW);
+}
+
+#[test]
+fn echoes_are_answered_to_who_asked() {
+    let mut bench = Bench::new(outbound(), &[]);
+    assert_eq!(bench.inside(icmp(A, B, [8, 0], [0, 7, 0, 1], &[1, 2, 3])), OUT);
+    assert_eq!(bench.outside(icmp(B, A, [0, 0], [0, 7, 0, 1], &[1, 2, 3])), IN);
+    assert_eq!(bench.outside(icmp(B, A, [0, 0], [0, 8, 0, 1], &[1, 2, 3])), drop::NO_FLOW);
+    // The same identifier asked from the other side is another exchange.
+    assert_eq!(bench.outside(icmp(B, A, [8, 0], [0, 7, 0, 1], &[1, 2, 3])), drop::DENIED);
+    assert_eq!(bench.inside(icmp(A6, B6, [128, 0], [0, 7, 0, 1], &[])), OUT);
+    assert_eq!(bench.outside(icmp(B6, A6, [129, 0], [0, 7, 0, 1], &[])), IN);
+    bench.wait(61.0);
+    assert_eq!(bench.outside(icmp(B6, A6, [129, 0], [0, 7, 0, 1], &[])), drop::NO_FLOW);
+}
+
+#[test]
+fn errors_belong_to_flows() {
+    let mut bench = open();
+    assert_eq!(bench.inside(udp(A, 4000, B, 53)), OUT);
+    assert_eq!(bench.inside(icmp(A, B, [8, 0], [0, 7, 0, 1], &[1, 2, 3])), OUT);
+    assert_eq!(bench.inside(udp(A6, 4000, B6, 53)), OUT);
+    let router = "198.51.100.1";
+    let about = |frame: Vec<u8>, bytes: usize| icmp(router, A, [3, 1], [0; 4], &frame[14..14 + 20 + bytes]);
+    assert_eq!(bench.outside(about(udp(A, 4000, B, 53), 8)), IN);
+    assert_eq!(bench.outside(about(there(ACK, 101, 501, 0), 8)), IN);
+    assert_eq!(bench.outside(about(icmp(A, B, [8, 0], [0, 7, 0, 1], &[]), 8)), IN);
+    assert_eq!(bench.outside(icmp(B6, A6, [2, 0], [0; 4], &udp(A6, 4000, B6, 53)[14..])), IN);
+    // No such flow; a sequence number that was never sent; the wrong side; a fragment; too short.
+    assert_eq!(bench.outside(about(udp(A, 4001, B, 53), 8)), drop::NO_FLOW);
+    assert_eq!(bench.outside(about(there(ACK, 0x7000_0000, 501, 0), 8)), drop::NO_FLOW);
+    assert_eq!(bench.inside(about(udp(A, 4000, B, 53), 8)), drop::NO_FLOW);
+    assert_eq!(bench.outside(about(udp(A, 4000, B, 53), 3)), drop::NO_FLOW);
+    assert_eq!(bench.outside(icmp(router, A, [3, 1], [0; 4], &[])), drop::MALFORMED);
+    // From inside, about what came in.
+    assert_eq!(bench.outside(udp(B, 53, A, 4000)), IN);
+    let refused = udp(B, 53, A, 4000);
+    assert_eq!(bench.inside(icmp(A, B, [3, 3], [0; 4], &refused[14..42])), OUT);
+}
+
+#[test]
+fn other_icmp_goes_by_rules() {
+    let text = ConfigValue::text;
+    let rules = vec![
+        rule("accept", &[("protocol", text("icmp")), ("icmp_type", ConfigValue::Integer(13))]),
+        rule(
+            "accept",
+            &[
+                ("protocol", text("icmpv6")),
+                ("icmp_type", ConfigValue::Integer(144)),
+                ("icmp_code", ConfigValue::Integer(2)),
+            ],
+        ),
+    ];
+    let mut bench = Bench::new(rules, &[]);
+    assert_eq!(bench.outside(icmp(B, A, [13, 0], [0; 4], &[])), IN);
+    assert_eq!(bench.outside(icmp(B, A, [15, 0], [0; 4], &[])), drop::DENIED);
+    assert_eq!(bench.outside(icmp(B6, A6, [144, 2], [0; 4], &[])), IN);
+    assert_eq!(bench.outside(icmp(B6, A6, [144, 1], [0; 4], &[])), drop::DENIED);
+    assert_eq!(bench.report()["flows"]["opened"], 0);
+}
+
+#[test]
+fn discovery_and_arp_pass() {
+    let arp = || {
+        let mut frame = vec![0xff; 12];
+        frame.extend([8, 6]);
+        frame.extend([0; 46]);
+        frame
+    };
+    let link = |hops: u8| {
+        let mut frame = icmp("fe80::1", "ff02::1:ff00:2", [135, 0], [0; 4], &[0; 16]);
+        frame[21] = hops;
+        frame
+    };
+    let mut bench = Bench::new(vec![], &[]);
+    assert_eq!(bench.inside(arp()), OUT);
+    assert_eq!(bench.outside(arp()), IN);
+    assert_eq!(bench.outside(link(255)), IN);
+    assert_eq!(bench.outside(link(64)), drop::DENIED, "a router has forwarded it");
+    let drop_all =
+        [("non_ip", ConfigValue::text("drop")), ("neighbor_discovery", ConfigValue::text("rules"))];
+    let mut bench = Bench::new(vec![], &drop_all);
+    assert_eq!(bench.inside(arp()), drop::NON_IP);
+    assert_eq!(bench.outside(link(255)), drop::DENIED);
+}
+
+/// A fragment of UDP over IPv4: `offset` in bytes.
+fn fragment(id: u16, offset: u16, more: bool, data: &[u8]) -> Vec<u8> {
+    let mut frame = packet(A, B, 17, data);
+    frame[18..20].copy_from_slice(&id.to_be_bytes());
+    let field = (offset / 8) | if more { 0x2000 } else { 0 };
+    frame[20..22].copy_from_slice(&field.to_be_bytes());
+    frame
+}
+
+/// The same over IPv6.
+fn fragment6(id: u32, offset: u16, more: bool, data: &[u8]) -> Vec<u8> {
+    let mut payload = vec![17, 0];
+    payload.extend((offset | u16::from(more)).to_be_bytes());
+    payload.extend(id.to_be_bytes());
+    payload.extend(data);
+    packet(A6, B6, 44, &payload)
+}
+
+#[test]
+fn later_fragments_follow_the_first() {
+    let head = [0x0f, 0xa0, 0, 53, 0, 40, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    for stateful in [true, false] {
+        let rules = vec![rule(
+            "accept",
+            &[("protocol", ConfigValue::text("udp")), ("destination_ports", ConfigValue::PortRange(53, 53))],
+        )];
+        let mut bench = Bench::new(rules, &[("stateful", ConfigValue::Boolean(stateful))]);
+        assert_eq!(bench.inside(fragment(1, 16, false, &[9; 8])), drop::FRAGMENT, "before the first");
+        assert_eq!(bench.inside(fragment(1, 0, true, &head)), OUT);
+        assert_eq!(bench.inside(fragment(1, 16, true, &[9; 8])), OUT);
+        assert_eq!(bench.inside(fragment(1, 24, false, &[9; 3])), OUT);
+        assert_eq!(bench.inside(fragment(2, 16, false, &[9; 8])), drop::FRAGMENT, "another datagram");
+        assert_eq!(bench.outside(fragment(1, 16, false, &[9; 8])), drop::FRAGMENT, "the other side");
+        assert_eq!(bench.inside(fragment(1, 8, false, &[9; 8])), drop::FRAGMENT, "it overlaps the first");
+        assert_eq!(bench.inside(fragment(3, 0, true, &head[..7])), drop::FRAGMENT, "no whole header");
+        let denied = [0x0f, 0xa0, 0, 54, 0, 40, 0, 0];
+        assert_eq!(bench.inside(fragment(4, 0, true, &denied)), drop::DENIED);
+        assert_eq!(bench.inside(fragment(4, 8, false, &[9; 8])), drop::FRAGMENT);
+        assert_eq!(bench.inside(fragment6(1, 0, true, &head)), OUT);
+        assert_eq!(bench.inside(fragment6(1, 16, false, &[9; 8])), OUT);
+        assert_eq!(bench.inside(fragment6(2, 16, false, &[9; 8])), drop::FRAGMENT);
+        assert_eq!(bench.inside(fragment6(1, 8, false, &[9; 8])), drop::FRAGMENT);
+        bench.wait(31.0);
+        assert_eq!(bench.inside(fragment(1, 16, false, &[9; 8])), drop::FRAGMENT, "too late");
+    }
+}
+
+#[test]
+fn fragments_are_bounded() {
+    let head = [0x0f, 0xa0, 0, 53, 0, 40, 0, 0];
+    let mut bench = Bench::new(outbound(), &[]);
+    for id in 0..20_000 {
+        assert_eq!(bench.inside(fragment(id, 0, true, &head)), OUT);
+    }
+    let count = bench.report()["fragmented_datagrams"].as_u64().expect("a number");
+    assert!((1000..=crate::fragments::FRAGMENTS as u64).contains(&count), "{count}");
+    assert_eq!(bench.inside(fragment(19_999, 8, false, &[9; 8])), OUT, "the newest is known");
+}
+
+#[test]
+fn vlans_are_networks_of_their_own() {
+    let mut bench = Bench::new(outbound(), &[]);
+    assert_eq!(bench.inside(tagged(&udp(A, 4000, B, 53), &[7])), OUT);
+    assert_eq!(bench.outside(tagged(&udp(B, 53, A, 4000), &[8])), drop::DENIED);
+    assert_eq!(bench.outside(udp(B, 53, A, 4000)), drop::DENIED);
+    assert_eq!(bench.outside(tagged(&udp(B, 53, A, 4000), &[7])), IN);
+}
+
+#[test]
+fn a_full_table_keeps_what_is_agreed() {
+    let mut bench = Bench::new(outbound(), &[("max_flows", ConfigValue::Integer(10))]);
+    for port in 0..10 {
+        assert_eq!(bench.inside(udp(A, port, B, 53)), OUT);
+        assert_eq!(bench.outside(udp(B, 53, A, port)), IN);
+    }
+    assert_eq!(bench.inside(udp(A, 99, B, 53)), drop::TABLE_FULL);
+    assert_eq!(bench.inside(udp(A6, 99, B6, 53)), OUT, "the other family has its own room");
+    bench.wait(181.0);
+    assert_eq!(bench.inside(udp(A, 99, B, 53)), OUT, "what has ended makes room");
+
+    let mut bench = Bench::new(outbound(), &[("max_flows", ConfigValue::Integer(10))]);
+    for port in 0..5 {
+        assert_eq!(bench.inside(udp(A, port, B, 53)), OUT);
+        assert_eq!(bench.outside(udp(B, 53, A, port)), IN);
+    }
+    bench.wait(1.0);
+    for port in 100..200 {
+        assert_eq!(bench.inside(udp(A, port, B, 53)), OUT, "an unanswered flow makes room for {port}");
+    }
+    for port in 0..5 {
+        assert_eq!(bench.outside(udp(B, 53, A, port)), IN, "{port} is agreed");
+    }
+    let flows = &bench.report()["flows"];
+    assert_eq!((&flows["ipv4"], &flows["evicted"]), (&10.into(), &95.into()));
+}
+
+#[test]
+fn rules_are_taken_in_order_and_counted() {
+    let text = ConfigValue::text;
+    let rules = vec![
+        rule(
+            "drop",
+            &[
+                ("name", text("no \"telnet\"")),
+                ("protocol", text("tcp")),
+                ("destination_ports", ConfigValue::PortRange(23, 23)),
+            ],
+        ),
+        rule("accept", &[("source", prefix("10.0.0.0/8"))]),
+        rule("accept", &[("source", prefix("2001:db8::/32")), ("protocol", text("17"))]),
+    ];
+    let off = [("stateful", ConfigValue::Boolean(false))];
+    let mut bench = Bench::new(rules, &off);
+    assert_eq!(bench.inside(tcp([(A, 1), (B, 23)], SYN, 1, 0, 0)), drop::DENIED);
+    assert_eq!(bench.inside(tcp([(A, 1), (B, 24)], ACK, 1, 0, 0)), OUT);
+    assert_eq!(bench.inside(udp(A, 1, B, 23)), OUT);
+    assert_eq!(bench.inside(udp(B, 1, A, 23)), drop::DENIED);
+    assert_eq!(bench.inside(udp(A6, 1, B6, 23)), OUT);
+    assert_eq!(bench.inside(tcp([(A6, 1), (B6, 24)], SYN, 1, 0, 0)), drop::DENIED);
+    assert_eq!(bench.inside(tcp([(A6, 1), (B6, 23)], SYN, 1, 0, 0)), drop::DENIED);
+    let report = bench.report();
+    assert_eq!(report["rules"][0]["name"], "no \"telnet\"");
+    let hits: Vec<_> = (0..3).map(|n| report["rules"][n]["hits"].as_u64()).collect();
+    assert_eq!(hits, [Some(2), Some(2), Some(1)]);
+    assert_eq!(report["default"]["hits"], 2);
+    assert_eq!((&report["packets"]["accepted"], &report["packets"]["denied"]), (&3.into(), &4.into()));
+    assert_eq!((bench.runner.host().counter(0), bench.runner.host().counter(1)), (3, 4));
+}
+
+#[test]
+fn flows_move_to_another_instance() {
+    let mut from = open();
+    assert_eq!(from.inside(udp(A6, 4000, B6, 53)), OUT);
+    from.wait(10.0);
+    let state = from.runner.export_state().expect("offered");
+    for begun in [false, true] {
+        let mut to = Bench::new(outbound(), &[]);
+        to.now = 500.0;
+        if begun {
+            assert_eq!(to.outside(udp(B6, 53, A6, 4000)), drop::DENIED);
+        }
+        assert!(to.runner.import_state(&state));
+        assert_eq!(to.outside(back(ACK, 501, 101, 100)), IN);
+        assert_eq!(to.outside(back(RST, 0x7000_0000, 0, 0)), drop::BAD_STATE);
+        to.wait(19.0);
+        assert_eq!(to.outside(udp(B6, 53, A6, 4000)), IN);
+    }
+    let mut late = Bench::new(outbound(), &[]);
+    assert!(late.runner.import_state(&state));
+    assert_eq!(late.outside(back(ACK, 501, 101, 100)), IN);
+    late.wait(21.0);
+    assert_eq!(late.outside(udp(B6, 53, A6, 4000)), drop::DENIED, "its time went on");
+
+    let mut broken = Bench::new(outbound(), &[]);
+    assert!(!broken.runner.import_state(&state[..state.len() - 1]));
+    assert_eq!(broken.report()["flows"]["ipv4"], 0);
+    let mut stateless = Bench::new(vec![], &[("stateful", ConfigValue::Boolean(false))]);
+    assert!(!stateless.runner.import_state(&state));
+    assert!(stateless.runner.export_state().is_none());
+}
+
+#[test]
+fn contradictory_rules_are_refused() {
+    use nf_sdk::native::Runner;
+    let text = ConfigValue::text;
+    let ports = || ("source_ports", ConfigValue::PortRange(1, 2));
+    for (wrong, says) in [
+        (rule("accept", &[ports()]), "rules[1]: ports need"),
+        (rule("accept", &[("protocol", text("icmp")), ports()]), "ports need"),
+        (rule("accept", &[("protocol", text("udp")), ("icmp_type", ConfigValue::Integer(3))]), "icmp_type"),
+        (rule("accept", &[("protocol", text("sctp"))]), "`sctp`"),
+        (rule("accept", &[("protocol", text("256"))]), "`256`"),
+        (rule("accept", &[("source", prefix("10.0.0.0/8")), ("destination", prefix("::/0"))]), "families"),
+        (rule("reject", &[]), "neither accept nor drop"),
+    ] {
+        let config = super::frames::config(vec![rule("accept", &[]), wrong], &[]);
+        let error = Runner::<crate::Firewall>::new(&config).err().expect("refused").to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}

@@ -1,0 +1,200 @@
+//! Frames for tests, and a firewall to show them to.
+
+use crate::Firewall;
+use nf_sdk::native::{ConfigValue, Outcome, Runner, TestPacket};
+use nf_sdk::{Nanos, Verdict};
+use std::net::IpAddr;
+
+/// An address.
+pub fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// An IP packet of this protocol behind an Ethernet header.
+pub fn packet(source: &str, destination: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    match (ip(source), ip(destination)) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let total = (20 + payload.len()) as u16;
+            frame.extend([0x08, 0x00, 0x45, 0]);
+            frame.extend(total.to_be_bytes());
+            frame.extend([0, 7, 0, 0, 64, protocol, 0, 0]);
+            frame.extend(source.octets());
+            frame.extend(destination.octets());
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            frame.extend((payload.len() as u16).to_be_bytes());
+            frame.extend([protocol, 64]);
+            frame.extend(source.octets());
+            frame.extend(destination.octets());
+        }
+        _ => panic!("addresses of one family"),
+    }
+    frame.extend(payload);
+    frame
+}
+
+/// A UDP packet.
+pub fn udp(source: &str, source_port: u16, destination: &str, destination_port: u16) -> Vec<u8> {
+    let mut payload = vec![];
+    payload.extend(source_port.to_be_bytes());
+    payload.extend(destination_port.to_be_bytes());
+    payload.extend([0, 20, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    packet(source, destination, 17, &payload)
+}
+
+/// TCP flags.
+pub mod flags {
+    pub const FIN: u8 = 1;
+    pub const SYN: u8 = 2;
+    pub const RST: u8 = 4;
+    pub const ACK: u8 = 16;
+}
+
+/// A TCP segment of these flags, sequence and acknowledgement number, with `data` bytes.
+pub fn tcp(ends: [(&str, u16); 2], flags: u8, seq: u32, ack: u32, data: usize) -> Vec<u8> {
+    let mut payload = vec![];
+    payload.extend(ends[0].1.to_be_bytes());
+    payload.extend(ends[1].1.to_be_bytes());
+    payload.extend(seq.to_be_bytes());
+    payload.extend(ack.to_be_bytes());
+    payload.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    payload.extend(std::iter::repeat_n(7, data));
+    packet(ends[0].0, ends[1].0, 6, &payload)
+}
+
+/// An ICMP or ICMPv6 message: type, code, the four bytes behind the checksum, and what follows.
+pub fn icmp(source: &str, destination: &str, kind: [u8; 2], rest: [u8; 4], body: &[u8]) -> Vec<u8> {
+    let mut payload = vec![kind[0], kind[1], 0, 0];
+    payload.extend(rest);
+    payload.extend(body);
+    packet(source, destination, if ip(source).is_ipv4() { 1 } else { 58 }, &payload)
+}
+
+/// Puts VLAN tags behind the addresses.
+pub fn tagged(frame: &[u8], vlans: &[u16]) -> Vec<u8> {
+    let mut out = frame[..12].to_vec();
+    for (n, vlan) in vlans.iter().enumerate() {
+        out.extend(if n + 1 < vlans.len() { [0x88, 0xa8] } else { [0x81, 0x00] });
+        out.extend(vlan.to_be_bytes());
+    }
+    out.extend(&frame[12..]);
+    out
+}
+
+/// A rule from pairs; what is absent is as in the manifest.
+pub fn rule(action: &str, pairs: &[(&str, ConfigValue)]) -> ConfigValue {
+    let mut all = vec![("action", ConfigValue::text(action))];
+    all.extend(pairs.iter().cloned());
+    for (key, default) in [("from", "any"), ("protocol", "any")] {
+        if !pairs.iter().any(|(name, _)| *name == key) {
+            all.push((key, ConfigValue::text(default)));
+        }
+    }
+    ConfigValue::map(all)
+}
+
+/// A prefix for a rule.
+pub fn prefix(text: &str) -> ConfigValue {
+    let (address, length) = text.split_once('/').expect("address/length");
+    ConfigValue::Prefix(ip(address), length.parse().expect("a length"))
+}
+
+/// A configuration in CBOR: the manifest's defaults with small tables, then `changes`.
+pub fn config(rules: Vec<ConfigValue>, changes: &[(&str, ConfigValue)]) -> Vec<u8> {
+    let seconds = |s: i64| ConfigValue::Integer(s * 1_000_000_000);
+    let mut all = vec![
+        ("default_action", ConfigValue::text("drop")),
+        ("non_ip", ConfigValue::text("accept")),
+        ("neighbor_discovery", ConfigValue::text("accept")),
+        ("stateful", ConfigValue::Boolean(true)),
+        ("pick_up", ConfigValue::Boolean(false)),
+        ("max_flows", ConfigValue::Integer(1000)),
+        ("max_flows_ipv6", ConfigValue::Integer(1000)),
+        ("tcp_opening_timeout", seconds(60)),
+        ("tcp_established_timeout", seconds(7440)),
+        ("tcp_closing_timeout", seconds(240)),
+        ("tcp_reset_timeout", seconds(10)),
+        ("udp_timeout", seconds(30)),
+        ("udp_answered_timeout", seconds(180)),
+        ("icmp_timeout", seconds(60)),
+        ("other_timeout", seconds(600)),
+        ("fragment_timeout", seconds(30)),
+        ("rules", ConfigValue::List(rules)),
+    ];
+    for (key, value) in changes {
+        let place = all.iter_mut().find(|(name, _)| name == key).expect("a key of the manifest");
+        place.1 = value.clone();
+    }
+    ConfigValue::map(all).to_cbor()
+}
+
+/// A point in time, from the tests' beginning.
+pub fn at(seconds: f64) -> Nanos {
+    Nanos(1_700_000_000_000_000_000 + (seconds * 1e9) as u64)
+}
+
+/// A firewall under test.
+pub struct Bench {
+    pub runner: Runner<Firewall>,
+    pub now: f64,
+}
+
+/// The verdicts of the manifest's drop reasons.
+pub mod drop {
+    use nf_sdk::Verdict;
+    pub const DENIED: Verdict = Verdict::Drop(0);
+    pub const MALFORMED: Verdict = Verdict::Drop(1);
+    pub const NO_FLOW: Verdict = Verdict::Drop(2);
+    pub const BAD_STATE: Verdict = Verdict::Drop(3);
+    pub const TABLE_FULL: Verdict = Verdict::Drop(4);
+    pub const FRAGMENT: Verdict = Verdict::Drop(5);
+    pub const NON_IP: Verdict = Verdict::Drop(6);
+}
+
+/// On to the outside.
+pub const OUT: Verdict = Verdict::Interface(1);
+/// On to the inside.
+pub const IN: Verdict = Verdict::Interface(0);
+
+impl Bench {
+    pub fn new(rules: Vec<ConfigValue>, changes: &[(&str, ConfigValue)]) -> Bench {
+        let runner = Runner::new(&config(rules, changes)).expect("a good configuration");
+        Bench { runner, now: 0.0 }
+    }
+
+    /// Shows it one frame.
+    pub fn show(&mut self, ingress: u16, frame: Vec<u8>) -> Verdict {
+        let out = self.runner.run(&[TestPacket::new(frame, ingress)], at(self.now));
+        let [Outcome { verdict: Some(verdict), .. }] = out.as_slice() else { panic!("{out:?}") };
+        *verdict
+    }
+
+    pub fn inside(&mut self, frame: Vec<u8>) -> Verdict {
+        self.show(0, frame)
+    }
+
+    pub fn outside(&mut self, frame: Vec<u8>) -> Verdict {
+        self.show(1, frame)
+    }
+
+    /// Lets time pass, with the timers that are due.
+    pub fn wait(&mut self, seconds: f64) {
+        let end = self.now + seconds;
+        while let Some(deadline) = self.runner.host().deadline().filter(|deadline| *deadline <= at(end)) {
+            self.runner.timer(deadline);
+        }
+        self.now = end;
+    }
+
+    pub fn report(&self) -> serde_json::Value {
+        serde_json::from_str(&self.runner.report(at(self.now)).expect("a report")).expect("JSON")
+    }
+}
+
+#[test]
+fn frames_are_what_they_say() {
+    let frame = udp("10.0.0.1", 1, "10.0.0.2", 2);
+    assert_eq!(usize::from(u16::from_be_bytes([frame[16], frame[17]])), frame.len() - 14);
+}

@@ -1,0 +1,324 @@
+//! Connection tracking: which packets belong to a flow, which may open one, and when flows end.
+//!
+//! A flow whose time is over is over at once, whether it was swept yet or not; sweeping only gives its place back. Every batch sweeps in proportion
+//! to the time that has passed, at most a few groups, and a timer does the same when no packets come.
+
+use crate::flow_table::{Flow, FlowTable, Slot};
+use crate::header::{ACK, FIN, Header, RST, SYN};
+use crate::rule::{ICMP, ICMPV6, TCP, UDP};
+use crate::settings::{Settings, Timeouts};
+use crate::tcp::{self, BEGUN_OUTSIDE, Segment, State, Step};
+use crate::ticks::span;
+use nf_sdk::{HalfLine, Line, Nanos};
+
+/// Nanoseconds in which the whole table is swept once, as a power of two: 8.6 s.
+const SWEEP_BITS: u32 = 33;
+/// Most groups that one batch sweeps.
+pub const SWEEP_PER_BATCH: usize = 4;
+
+/// Ends of flows, by [`State`].
+pub type TimeoutTicks = [u32; 16];
+
+/// What became of a packet of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracked {
+    /// It passes.
+    Pass,
+    /// A rule denied it.
+    Denied,
+    /// It belongs to no flow and cannot open one.
+    NoFlow,
+    /// It is not valid in the state of its flow.
+    BadState,
+    /// There is no room for another flow.
+    TableFull,
+}
+
+/// How many flows began and ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turnover {
+    /// Accepted by a rule and put into the table.
+    pub opened: u64,
+    /// Idle for longer than their state allows, or replaced by another connection of the same ends.
+    pub expired: u64,
+    /// Unanswered, and gone for a new flow because there was no room.
+    pub evicted: u64,
+}
+
+/// What all flows share.
+pub struct Terms {
+    /// Now, in ticks.
+    pub now: u32,
+    /// By state.
+    pub timeouts: TimeoutTicks,
+    /// TCP may be picked up in the middle.
+    pub pick_up: bool,
+    /// How many flows began and ended.
+    pub turnover: Turnover,
+}
+
+/// Both families' flows.
+pub struct Tracker {
+    /// IPv4.
+    pub v4: FlowTable<HalfLine>,
+    /// IPv6.
+    pub v6: FlowTable<Line>,
+    /// What they share.
+    pub terms: Terms,
+    /// When [`Tracker::advance`] was called last.
+    advanced: Option<Nanos>,
+    pace: [Pace; 2],
+}
+
+/// How far the sweep is behind, in groups of 2^[`SWEEP_BITS`].
+#[derive(Default)]
+struct Pace {
+    credit: u64,
+}
+
+impl Pace {
+    fn due<S: Slot>(&mut self, table: &FlowTable<S>, elapsed: u64, at_most: usize) -> usize {
+        if table.is_empty() {
+            self.credit = 0;
+            return 0;
+        }
+        let groups = table.groups() as u64;
+        let round = groups << SWEEP_BITS;
+        self.credit = (self.credit + elapsed.min(1 << SWEEP_BITS) * groups).min(round);
+        let due = (self.credit >> SWEEP_BITS).min(at_most as u64);
+        self.credit -= due << SWEEP_BITS;
+        due as usize
+    }
+}
+
+fn timeout_ticks(timeouts: &Timeouts) -> TimeoutTicks {
+    let mut by_state = [0; 16];
+    for state in State::ALL {
+        by_state[state as usize] = span(match state {
+            State::SynSent | State::SynReceived => timeouts.tcp_opening,
+            State::Established => timeouts.tcp_established,
+            State::FinWait | State::Closing => timeouts.tcp_closing,
+            State::Reset => timeouts.tcp_reset,
+            State::Udp => timeouts.udp,
+            State::UdpAnswered => timeouts.udp_answered,
+            State::Echo => timeouts.icmp,
+            State::Other | State::OtherAnswered => timeouts.other,
+        });
+    }
+    by_state
+}
+
+impl Terms {
+    /// Whether the flow's time is not over.
+    #[inline(always)]
+    pub fn is_live(&self, flow: &Flow) -> bool {
+        flow.state != 0 && flow.expires.wrapping_sub(self.now) as i32 > 0
+    }
+
+    /// When a flow in this state ends, if nothing more comes.
+    #[inline(always)]
+    pub fn expiry(&self, state: u32) -> u32 {
+        self.now.wrapping_add(self.timeouts[state as usize & 15])
+    }
+}
+
+impl Tracker {
+    /// Takes the tables' memory; `None` when there is not as much.
+    pub fn new(settings: &Settings) -> Option<Tracker> {
+        Some(Tracker {
+            v4: FlowTable::new(settings.max_flows)?,
+            v6: FlowTable::new(settings.max_flows_ipv6)?,
+            terms: Terms {
+                now: 0,
+                timeouts: timeout_ticks(&settings.timeouts),
+                pick_up: settings.pick_up,
+                turnover: Turnover::default(),
+            },
+            advanced: None,
+            pace: [Pace::default(), Pace::default()],
+        })
+    }
+
+    /// Moves time on and sweeps at most `groups` groups of each table. The first time it is called, the tables' secret
+    /// is made of the time too: guests have no other source of chance.
+    #[inline(always)]
+    pub fn advance(&mut self, now: Nanos, tick: u32, groups: usize) {
+        self.terms.now = tick;
+        let elapsed = match self.advanced.replace(now) {
+            Some(before) => now.since(before).0,
+            None => return self.seed(now.0),
+        };
+        let due = [self.pace[0].due(&self.v4, elapsed, groups), self.pace[1].due(&self.v6, elapsed, groups)];
+        if due != [0, 0] {
+            self.sweep(due);
+        }
+    }
+
+    /// Chooses the tables' secret; without effect on a table that has flows.
+    pub fn seed(&mut self, chance: u64) {
+        self.v4.set_seed(chance.wrapping_mul(0xa076_1d64_78bd_642f).rotate_left(29));
+        self.v6.set_seed(chance.wrapping_mul(0xe703_7ed1_a0b4_28db).rotate_left(31));
+    }
+
+    #[inline(never)]
+    fn sweep(&mut self, due: [usize; 2]) {
+        let terms = &self.terms;
+        let ended = self.v4.sweep(due[0], |flow| !terms.is_live(flow))
+            + self.v6.sweep(due[1], |flow| !terms.is_live(flow));
+        self.terms.turnover.expired += ended as u64;
+    }
+
+    /// How many flows were opened, expired and evicted.
+    #[inline(always)]
+    pub fn turnover(&self) -> [u64; 3] {
+        let Turnover { opened, expired, evicted } = self.terms.turnover;
+        [opened, expired, evicted]
+    }
+
+    /// Takes everything out.
+    pub fn clear(&mut self) {
+        self.v4.clear();
+        self.v6.clear();
+    }
+
+    /// Flows in both tables, ended ones that were not swept yet included.
+    pub fn flows(&self) -> usize {
+        self.v4.len() + self.v6.len()
+    }
+}
+
+/// The usual packet of the usual flow: it is in the slot where it was expected, both sides have agreed, and the packet
+/// changes no state. True when it was that, and the flow was brought up to date.
+#[inline(always)]
+pub fn usual<S: Slot>(table: &mut FlowTable<S>, terms: &Terms, header: &Header, key: &S::Key) -> bool {
+    let Some(slot) = table.slot_if(header.slot, key) else { return false };
+    let mut flow = slot.flow();
+    let is_usual = flow.state & 0xff >= State::FAST
+        && header.flags & (SYN | FIN | RST | ACK) == ACK
+        && terms.is_live(&flow);
+    if is_usual {
+        flow.expires = terms.expiry(flow.state);
+        let outside = header.ingress() != 0;
+        let mut newest = flow.ends[usize::from(outside)];
+        tcp::advance(&mut newest, header.end);
+        flow.ends[usize::from(outside)] = newest;
+        slot.set_flow(&flow);
+    }
+    is_usual
+}
+
+fn segment(header: &Header) -> Segment {
+    Segment {
+        ingress: header.ingress() & 1,
+        flags: header.flags,
+        seq: header.seq,
+        end: header.end,
+        ack: header.ack,
+    }
+}
+
+/// The flow that a packet opens, if it may open one.
+fn open(header: &Header, terms: &Terms) -> Option<Flow> {
+    let begun = if header.ingress() & 1 == 0 { 0 } else { BEGUN_OUTSIDE };
+    let state = match header.protocol() {
+        TCP => return tcp::open(&segment(header), terms.pick_up),
+        UDP => State::Udp,
+        // Only a request opens; it is marked as such by the flag.
+        ICMP | ICMPV6 if header.flags == SYN => State::Echo,
+        ICMP | ICMPV6 => return None,
+        _ => State::Other,
+    };
+    Some(Flow { expires: 0, state: state as u32 | begun, ends: [0, 0] })
+}
+
+/// Applies a packet that is not TCP.
+fn step(flow: &mut Flow, header: &Header) -> Step {
+    let by_originator = (flow.state & BEGUN_OUTSIDE != 0) == (header.ingress() & 1 == 1);
+    let answered = match State::of(flow.state) {
+        Some(State::Udp) => State::UdpAnswered,
+        Some(State::Other) => State::OtherAnswered,
+        Some(_) => return Step::Pass,
+        None => return Step::Invalid,
+    };
+    if !by_originator {
+        flow.state = flow.state & !0xff | answered as u32;
+    }
+    Step::Pass
+}
+
+/// Any packet of a flow, or one that may open one; `decide` asks the rules.
+#[inline(never)]
+pub fn track<S: Slot>(
+    table: &mut FlowTable<S>,
+    terms: &mut Terms,
+    header: &Header,
+    key: &S::Key,
+    decide: impl FnOnce() -> bool,
+) -> Tracked {
+    let known = table.find(key, header.hash);
+    if let Some(slot) = known {
+        let mut flow = table.get(slot).flow();
+        if terms.is_live(&flow) {
+            let step = match header.protocol() {
+                TCP => tcp::step(&mut flow, &segment(header)),
+                _ => step(&mut flow, header),
+            };
+            match step {
+                Step::Invalid => return Tracked::BadState,
+                Step::Pass => flow.expires = terms.expiry(flow.state),
+                Step::PassUnrefreshed | Step::Reopen => {}
+            }
+            if step != Step::Reopen {
+                table.get_mut(slot).set_flow(&flow);
+                return Tracked::Pass;
+            }
+        }
+    }
+    let Some(mut flow) = open(header, terms) else { return Tracked::NoFlow };
+    if !decide() {
+        return Tracked::Denied;
+    }
+    flow.expires = terms.expiry(flow.state);
+    if let Some(slot) = known {
+        terms.turnover.expired += 1;
+        table.get_mut(slot).set_flow(&flow);
+    } else if !table.insert(key, header.hash, &flow) && !replace(table, terms, header.hash, key, &flow) {
+        return Tracked::TableFull;
+    }
+    terms.turnover.opened += 1;
+    Tracked::Pass
+}
+
+/// Makes room for a flow: what has ended goes first, then the flow that waits for an answer and would end first.
+#[cold]
+fn replace<S: Slot>(
+    table: &mut FlowTable<S>,
+    terms: &mut Terms,
+    hash: u64,
+    key: &S::Key,
+    flow: &Flow,
+) -> bool {
+    let rank = |flow: &Flow| {
+        if !terms.is_live(flow) {
+            return Some(0);
+        }
+        let agreed = State::of(flow.state).is_some_and(State::is_agreed);
+        (!agreed).then(|| flow.expires.wrapping_sub(terms.now).saturating_add(1))
+    };
+    let Some(victim) = table.victim(hash, rank) else { return false };
+    if terms.is_live(&table.get(victim).flow()) {
+        terms.turnover.evicted += 1;
+    } else {
+        terms.turnover.expired += 1;
+    }
+    table.remove(victim);
+    table.insert(key, hash, flow)
+}
+
+/// Whether an ICMP error is about a packet that a live flow could have sent.
+pub fn is_related<S: Slot>(table: &FlowTable<S>, terms: &Terms, carried: &Header, key: &S::Key) -> bool {
+    let Some(slot) = table.find(key, table.hash(key)) else { return false };
+    let flow = table.get(slot).flow();
+    let side = carried.ingress() as usize & 1;
+    terms.is_live(&flow) && (carried.protocol() != TCP || tcp::is_plausible(carried.seq, flow.ends[side]))
+}
