@@ -57,7 +57,7 @@ impl Catalog {
     }
 
     /// A path as it stands in the file.
-    pub(crate) fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.directory.join(path)
     }
 

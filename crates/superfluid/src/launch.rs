@@ -238,7 +238,10 @@ impl Launch<'_> {
             "null" => Box::new(null::NullPort::new(null::Config::from_value(settings)?)),
             "pcap" => {
                 let mut config = pcap::Config::from_value(settings)?;
-                config.resolve(|path| self.catalog.path(path));
+                // As they stand in the file, they are relative to the file.
+                for path in [&mut config.read, &mut config.write].into_iter().flatten() {
+                    *path = self.catalog.path(&*path);
+                }
                 Box::new(pcap::PcapPort::open(config).map_err(|error| error.to_string())?)
             }
             "sink" => Box::new(sink::SinkPort::new(sink::Config::from_value(settings)?)),
