@@ -28,7 +28,7 @@ pub struct InstanceAccount {
     pub ledger: Ledger,
     /// Packets it was shown.
     pub packets: u64,
-    /// Bytes it was shown.
+    /// Bytes of these packets, at the length that the function left them at.
     pub bytes: u64,
     /// Calls made into it with packets.
     pub calls: u64,

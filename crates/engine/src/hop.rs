@@ -21,10 +21,12 @@ impl Worker {
             self.pass_by(index, batch);
             return None;
         };
-        instance.counters.count_call(&batch);
+        instance.counters.calls += 1;
+        instance.counters.packets += batch.len() as u64;
 
         if instance.is_observer {
             // What an observer is sent is its own copy, and ends here.
+            instance.counters.count_bytes(&batch);
             let observed = guest.observe(&batch, now);
             instance.counters.ledger.consumed += batch.len() as u64;
             self.free(index, batch);
@@ -50,9 +52,16 @@ impl Worker {
     /// Carries out the verdicts of a batch.
     #[inline]
     fn carry_out(&mut self, index: usize, batch: Vec<Packet>) -> Option<usize> {
-        // Mostly all packets of a batch go the same way; then the batch moves as a whole.
+        // Mostly all packets of a batch go the same way; then the batch moves as a whole. One pass without a branch
+        // tells, and adds the lengths on its way.
         let first = batch.first()?.record().verdict;
-        if batch.iter().all(|packet| packet.record().verdict == first) {
+        let (mut differ, mut bytes) = (0, 0);
+        for packet in &batch {
+            differ |= packet.record().verdict ^ first;
+            bytes += u64::from(packet.length());
+        }
+        self.instances[index].counters.bytes += bytes;
+        if differ == 0 {
             if let Some(Verdict::Interface(k)) = Verdict::decode(first) {
                 if let Some(target) = self.instances[index].links[usize::from(k)] {
                     return self.forward_batch(index, batch, target);
@@ -161,7 +170,9 @@ impl Worker {
         let owner_account = self.switch_account(entity);
         if pool == owner && self.scheduler.hand_off(entity) {
             let instance = &mut self.instances[index];
-            instance.counters.count_call(packets);
+            instance.counters.calls += 1;
+            instance.counters.packets += packets.len() as u64;
+            instance.counters.count_bytes(packets);
             if let Life::Up { guest, .. } = &mut instance.life {
                 match guest.observe(packets, self.now) {
                     Ok(()) => self.after_call(index),

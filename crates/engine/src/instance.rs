@@ -65,11 +65,9 @@ pub(crate) struct InstanceCounters {
 }
 
 impl InstanceCounters {
-    /// Counts a call with these packets.
+    /// Adds the lengths of packets that the instance was shown.
     #[inline]
-    pub(crate) fn count_call(&mut self, packets: &[Packet]) {
-        self.calls += 1;
-        self.packets += packets.len() as u64;
+    pub(crate) fn count_bytes(&mut self, packets: &[Packet]) {
         self.bytes += packets.iter().map(|packet| u64::from(packet.length())).sum::<u64>();
     }
 }

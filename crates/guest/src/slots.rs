@@ -67,6 +67,10 @@ impl SlotTable {
     ///
     /// # Errors
     /// The packet comes back, with the reason.
+    #[expect(
+        clippy::result_large_err,
+        reason = "the packet itself comes back; a box would allocate each time"
+    )]
     pub fn keep(&mut self, slot: u16, packet: Packet, now: Nanos) -> Result<(), (Packet, SlotRefusal)> {
         if let Err(refusal) = self.check(slot) {
             return Err((packet, refusal));

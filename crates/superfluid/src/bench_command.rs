@@ -30,7 +30,12 @@ pub(crate) fn bench(options: &BenchOptions) -> Outcome {
         if shown {
             let done = (fraction * 30.0) as usize;
             // A bar that cannot be drawn is no reason to stop.
-            let _ = write!(std::io::stderr(), "\r\x1b[K[{}{}] {what}", "#".repeat(done), " ".repeat(30 - done.min(30)));
+            let _ = write!(
+                std::io::stderr(),
+                "\r\x1b[K[{}{}] {what}",
+                "#".repeat(done),
+                " ".repeat(30 - done.min(30))
+            );
         }
     });
     if shown {

@@ -49,11 +49,7 @@ impl Catalog {
     /// # Errors
     /// Why there is none, in words for the operator.
     pub(crate) fn load(&self, reference: &str) -> Result<Image, String> {
-        self.images
-            .borrow_mut()
-            .entry(reference.to_owned())
-            .or_insert_with(|| self.read(reference))
-            .clone()
+        self.images.borrow_mut().entry(reference.to_owned()).or_insert_with(|| self.read(reference)).clone()
     }
 
     /// A path as it stands in the file.

@@ -14,7 +14,9 @@ const LARGEST: u64 = 4 << 20;
 pub(crate) fn load(file: &Path) -> Option<(Wiring, Catalog)> {
     let name = file.display().to_string();
     let mut bytes = Vec::new();
-    if let Err(error) = std::fs::File::open(file).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)) {
+    if let Err(error) =
+        std::fs::File::open(file).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
+    {
         eprintln!("{name}: {error}");
         return None;
     }
@@ -31,7 +33,8 @@ pub(crate) fn load(file: &Path) -> Option<(Wiring, Catalog)> {
             for fault in &faults {
                 eprintln!("{fault}");
             }
-            let count = if faults.len() == 1 { "1 fault".to_owned() } else { format!("{} faults", faults.len()) };
+            let count =
+                if faults.len() == 1 { "1 fault".to_owned() } else { format!("{} faults", faults.len()) };
             eprintln!("{name}: {count}, nothing was started");
             None
         }

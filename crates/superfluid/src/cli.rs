@@ -7,7 +7,9 @@ use std::time::Duration;
 /// Runs chains of sandboxed network functions on real traffic.
 #[derive(Debug, Parser)]
 #[command(name = "superfluid", version, about, propagate_version = true)]
-#[command(after_help = "Example:\n  superfluid run examples/edge.yaml\n\nEvery command's own --help has another one.")]
+#[command(
+    after_help = "Example:\n  superfluid run examples/edge.yaml\n\nEvery command's own --help has another one."
+)]
 pub(crate) struct CommandLine {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -30,9 +32,11 @@ pub(crate) enum Command {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  superfluid run examples/edge.yaml\n  superfluid run examples/generator.yaml --for \
+#[command(
+    after_help = "Examples:\n  superfluid run examples/edge.yaml\n  superfluid run examples/generator.yaml --for \
                         10s --json\n\nWith --json each line is one object: an account each second, events as they \
-                        happen, at the end the final account.")]
+                        happen, at the end the final account."
+)]
 pub(crate) struct RunOptions {
     /// The file: tenants, ports, functions, chains.
     pub(crate) file: PathBuf,
@@ -69,7 +73,9 @@ pub(crate) enum ImageCommand {
         names: bool,
     },
     /// Show what an image is, what it needs and how it is configured.
-    #[command(after_help = "Examples:\n  superfluid image inspect firewall\n  superfluid image inspect ./my.wasm")]
+    #[command(
+        after_help = "Examples:\n  superfluid image inspect firewall\n  superfluid image inspect ./my.wasm"
+    )]
     Inspect {
         /// A stock image's name, or a file.
         image: String,
@@ -77,8 +83,10 @@ pub(crate) enum ImageCommand {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n\nBenches: call, \
-                        functions, chain, instantiate, stop, rss. Ends with 0 when every bound holds, else with 1.")]
+#[command(
+    after_help = "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n\nBenches: call, \
+                        functions, chain, instantiate, stop, rss. Ends with 0 when every bound holds, else with 1."
+)]
 pub(crate) struct BenchOptions {
     /// Which bench.
     pub(crate) name: String,
@@ -92,9 +100,9 @@ pub(crate) struct BenchOptions {
 
 /// A time with its unit.
 fn time(text: &str) -> Result<Duration, String> {
-    schema::duration(text)
-        .map(Duration::from_nanos)
-        .ok_or_else(|| format!("`{text}` is not a time; allowed: a number and ns, us, ms, s, m, h or d, such as 10s"))
+    schema::duration(text).map(Duration::from_nanos).ok_or_else(|| {
+        format!("`{text}` is not a time; allowed: a number and ns, us, ms, s, m, h or d, such as 10s")
+    })
 }
 
 #[cfg(test)]

@@ -41,7 +41,8 @@ fn build(directory: &Path, output: Option<&Path>, names: bool) -> Outcome {
     let output = output.unwrap_or(&default);
     // Whoever reads the file meanwhile sees the old image or the new one.
     let unfinished = output.with_extension("wasm.tmp");
-    let written = std::fs::write(&unfinished, image.wasm()).and_then(|()| std::fs::rename(&unfinished, output));
+    let written =
+        std::fs::write(&unfinished, image.wasm()).and_then(|()| std::fs::rename(&unfinished, output));
     if let Err(error) = written {
         eprintln!("{}: {error}", output.display());
         return Outcome::Failed;

@@ -1,4 +1,4 @@
-//! Accounts and events as JSON, one object a line. The names are part of the interface; `docs/json.md` lists them.
+//! Accounts and events as JSON, one object a line. The names are part of the interface; `docs/configuration.md` lists them.
 
 use engine::{Account, Event};
 use port::{PortEvent, PortStatus};
@@ -95,7 +95,11 @@ fn ledger(ledger: &Ledger) -> Value {
 }
 
 fn drops(drops: &DropCounters) -> Value {
-    drops.nonzero().map(|(reason, count)| (reason.name().to_owned(), json!(count))).collect::<Map<_, _>>().into()
+    drops
+        .nonzero()
+        .map(|(reason, count)| (reason.name().to_owned(), json!(count)))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 fn named(counts: &[(String, u64)]) -> Value {

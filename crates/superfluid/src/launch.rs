@@ -3,11 +3,13 @@
 use crate::catalog::Catalog;
 use crate::compile_process;
 use engine::{
-    Event, FailPolicy, GuestFactory, InstanceId, InstanceSetup, PoolId, PortId, RestartPolicy, Target, Worker,
-    WorkerSettings,
+    Event, FailPolicy, GuestFactory, InstanceId, InstanceSetup, PoolId, PortId, RestartPolicy, Target,
+    Worker, WorkerSettings,
 };
 use guest::{Guest, SlotConfig};
-use guest_wasm::{Access, CompileCache, InstanceSettings, Program, ProgramFacts, Sandbox, WasmGuest, watchdog};
+use guest_wasm::{
+    Access, CompileCache, InstanceSettings, Program, ProgramFacts, Sandbox, WasmGuest, watchdog,
+};
 use image::Image;
 use packet_memory::{PageKind, Pool};
 use port::Port;
@@ -183,10 +185,8 @@ impl Launch<'_> {
                 },
                 queue,
             };
-            let id = self
-                .worker
-                .add_instance(setup, guest)
-                .map_err(|error| failed("function", name)(&error))?;
+            let id =
+                self.worker.add_instance(setup, guest).map_err(|error| failed("function", name)(&error))?;
             self.instances.insert(name.clone(), id);
         }
         Ok(())
@@ -212,8 +212,10 @@ impl Launch<'_> {
     fn ports(&mut self) -> Result<(), LaunchError> {
         for (name, port) in &self.wiring.ports {
             let (_, pool) = self.pool(&port.tenant)?;
-            let opened = self.open(name, &port.driver, &port.settings).map_err(|e| failed("port", name)(&e))?;
-            let id = self.worker.add_port(name, pool, opened).map_err(|error| failed("port", name)(&error))?;
+            let opened =
+                self.open(name, &port.driver, &port.settings).map_err(|e| failed("port", name)(&e))?;
+            let id =
+                self.worker.add_port(name, pool, opened).map_err(|error| failed("port", name)(&error))?;
             self.ports.insert(name.clone(), id);
         }
         Ok(())

@@ -41,7 +41,9 @@ impl View {
                 format!("{instance}: {reason}; starting again in {:.0} ms", retry_after.as_secs_f64() * 1e3)
             }
             Event::Restarted { instance } => format!("{instance}: started again"),
-            Event::Log { instance, line } => format!("{instance}: {}: {}", json::severity(line.severity), line.text),
+            Event::Log { instance, line } => {
+                format!("{instance}: {}: {}", json::severity(line.severity), line.text)
+            }
             Event::Port { port, event: PortEvent::WentDown(text) } => format!("port {port}: down: {text}"),
             Event::Port { port, event: PortEvent::CameUp(text) } => format!("port {port}: up: {text}"),
             Event::Port { port, event: PortEvent::Notice(text) } => format!("port {port}: {text}"),
@@ -88,7 +90,8 @@ impl View {
 /// Rates of ports and functions since the account before.
 fn table(account: &Account, last: Option<&Account>) -> String {
     let seconds = last.map_or(0.0, |last| account.at.nanos.since(last.at.nanos).as_secs_f64());
-    let rate = |now: u64, before: u64| if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 };
+    let rate =
+        |now: u64, before: u64| if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 };
     let mut text = format!(
         "\n{:<18} {:>10} {:>12} {:>10} {:>12} {:>9} {:<8}\n",
         "port", "in pkt/s", "in bit/s", "out pkt/s", "out bit/s", "dropped", "status"
@@ -114,7 +117,8 @@ fn table(account: &Account, last: Option<&Account>) -> String {
             status
         );
     }
-    let cycles = |account: &Account| account.instances.iter().map(|i| i.cycles.0).sum::<u64>() + account.overhead.0;
+    let cycles =
+        |account: &Account| account.instances.iter().map(|i| i.cycles.0).sum::<u64>() + account.overhead.0;
     let all = last.map_or(0, |last| cycles(account).saturating_sub(cycles(last)));
     let _ = writeln!(
         text,
@@ -211,8 +215,7 @@ pub(crate) fn final_account(account: &Account) -> String {
         }
         if let Some(report) = &instance.report {
             let pretty = serde_json::from_str::<serde_json::Value>(report)
-                .and_then(|value| serde_json::to_string_pretty(&value))
-                .unwrap_or_else(|_| report.escape_default().to_string());
+                .map_or_else(|_| report.escape_default().to_string(), |value| brief(&value, 0));
             for line in pretty.lines().take(LONGEST_REPORT) {
                 let _ = writeln!(text, "    {line}");
             }
@@ -224,6 +227,32 @@ pub(crate) fn final_account(account: &Account) -> String {
     }
     text
 }
+
+/// JSON with everything on one line that fits there.
+fn brief(value: &serde_json::Value, depth: usize) -> String {
+    use serde_json::Value;
+    let compact = value.to_string();
+    if compact.len() + 2 * depth <= WIDTH {
+        return compact;
+    }
+    let inner = "  ".repeat(depth + 1);
+    let outer = "  ".repeat(depth);
+    let lines = |open: char, lines: Vec<String>, close: char| {
+        format!("{open}\n{inner}{}\n{outer}{close}", lines.join(&format!(",\n{inner}")))
+    };
+    match value {
+        Value::Array(items) => lines('[', items.iter().map(|item| brief(item, depth + 1)).collect(), ']'),
+        Value::Object(fields) => {
+            let field =
+                |(key, value)| format!("{}: {}", Value::from(String::clone(key)), brief(value, depth + 1));
+            lines('{', fields.iter().map(field).collect(), '}')
+        }
+        _ => compact,
+    }
+}
+
+/// Width of a line of a report.
+const WIDTH: usize = 110;
 
 /// Most lines of a function's report that are shown.
 const LONGEST_REPORT: usize = 60;
@@ -247,7 +276,7 @@ fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::short;
+    use super::{brief, short};
 
     #[test]
     fn numbers_are_short() {
@@ -255,5 +284,14 @@ mod tests {
         assert_eq!(short(999.0), "999");
         assert_eq!(short(1500.0), "1.50 k");
         assert_eq!(short(9_410_000_000.0), "9.41 G");
+    }
+
+    #[test]
+    fn reports_are_brief_and_still_json() {
+        let long = serde_json::json!({ "a": vec!["x".repeat(30); 5], "b": { "c": 1, "d": [1, 2] } });
+        let text = brief(&long, 0);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON"), long);
+        assert!(text.lines().any(|line| line == r#"  "b": {"c":1,"d":[1,2]}"#), "{text}");
+        assert!(text.lines().all(|line| line.len() < 120), "{text}");
     }
 }

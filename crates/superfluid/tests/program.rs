@@ -1,0 +1,351 @@
+//! The program as its user meets it: files in, tables and JSON out, exit status. Needs no privileges.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn superfluid() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_superfluid"));
+    // A private cache: what other runs left there is not what is tested.
+    command
+        .env("XDG_CACHE_HOME", std::env::temp_dir().join(format!("superfluid-test-{}", std::process::id())));
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn run(arguments: &[&str]) -> Output {
+    superfluid().args(arguments).stdin(Stdio::null()).output().expect("the program starts")
+}
+
+/// Writes a file and runs it; the JSON lines.
+fn run_file(yaml: &str, more: &[&str]) -> (Vec<Value>, Output) {
+    let folder = tempfile::tempdir().expect("a folder");
+    run_in(folder.path(), yaml, more)
+}
+
+fn run_in(folder: &Path, yaml: &str, more: &[&str]) -> (Vec<Value>, Output) {
+    let file = folder.join("test.yaml");
+    fs::write(&file, yaml).expect("written");
+    let output = superfluid()
+        .args(["run", &file.display().to_string(), "--json"])
+        .args(more)
+        .output()
+        .expect("the program starts");
+    let lines = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
+        .collect();
+    (lines, output)
+}
+
+fn last(lines: &[Value]) -> &Value {
+    let last = lines.last().expect("a final account");
+    assert_eq!(last["event"], "final");
+    assert_eq!(last["balanced"], true, "{last}");
+    assert_eq!(last["in_flight"], 0, "{last}");
+    for (name, pool) in last["pools"].as_object().expect("pools") {
+        assert_eq!(pool["buffers"], pool["free"], "buffers of {name} are missing");
+    }
+    last
+}
+
+const CHAIN: &str = "
+superfluid: 1
+ports:
+  source: {type: generator, flows: 500, count: 20000, rate: 200kpps}
+  end: {type: sink, check: checksums}
+functions:
+  gate:
+    image: firewall
+    config:
+      stateful: false
+      rules:
+        - {name: first-half, action: drop, protocol: udp, source: 198.18.0.0/17}
+        - {name: the-rest, action: accept, protocol: udp}
+  swap: {image: forwarder, config: {mode: swap}}
+  flows: {image: monitor}
+chains:
+  main: [source, gate, swap, end]
+observers:
+  flows: {at: [gate]}
+";
+
+#[test]
+fn a_chain_runs_to_its_end_and_every_packet_is_accounted_for() {
+    let (lines, output) = run_file(CHAIN, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(lines[0]["event"], "running");
+    assert!(lines.iter().any(|line| line["event"] == "finished"));
+    let account = last(&lines);
+    let gate = &account["functions"]["gate"];
+    let (denied, passed) = (gate["drops"]["denied"].as_u64().unwrap_or(0), 20_000);
+    let delivered = account["ports"]["end"]["packets"]["delivered"].as_u64().expect("a count");
+    assert_eq!(delivered + denied, passed, "{account}");
+    let hits: Vec<u64> = gate["report"]["rules"]
+        .as_array()
+        .expect("rules")
+        .iter()
+        .map(|rule| rule["hits"].as_u64().expect("hits"))
+        .collect();
+    assert_eq!(hits, [denied, delivered]);
+    assert_eq!(account["functions"]["swap"]["packets"], delivered);
+    let seen = &account["functions"]["flows"];
+    assert_eq!(
+        seen["packets"].as_u64().expect("a count") + seen["missed"].as_u64().expect("a count"),
+        passed
+    );
+    assert_eq!(account["packets"]["dropped"].get("function").and_then(Value::as_u64).unwrap_or(0), denied);
+}
+
+#[test]
+fn two_tenants_exchange_copies() {
+    let yaml = fs::read_to_string(root().join("examples/tenants.yaml")).expect("the example");
+    let (lines, output) = run_file(&yaml.replace("rate: 50kpps", "rate: 50kpps, count: 5000"), &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    let red = &account["functions"]["red_forwarder"];
+    assert_eq!(account["functions"]["blue_forwarder"]["ledger"]["consumed"], 5000);
+    assert_eq!(red["ledger"]["copied"], 5000);
+    assert_eq!(account["ports"]["end"]["packets"]["delivered"], 5000);
+}
+
+#[test]
+fn a_function_with_a_pool_of_its_own_gets_copies() {
+    let yaml = CHAIN.replace("swap: {image: forwarder,", "swap: {image: forwarder, pool: own,");
+    let (lines, output) = run_file(&yaml, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    assert_eq!(account["functions"]["swap"]["ledger"]["copied"], account["functions"]["swap"]["packets"]);
+    assert_eq!(account["pools"].as_object().expect("pools").len(), 2);
+}
+
+#[test]
+fn a_capture_goes_in_and_another_comes_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record =
+        CHAIN.replace("end: {type: sink, check: checksums}", "end: {type: pcap, write: first.pcapng}");
+    let (lines, _) = run_in(folder.path(), &record, &[]);
+    let written = last(&lines)["ports"]["end"]["packets"]["delivered"].clone();
+    assert!(written.as_u64().expect("a count") > 0);
+    let replay = "
+superfluid: 1
+ports:
+  tape: {type: pcap, read: first.pcapng, write: back.pcapng, pace: flat_out}
+  end: {type: pcap, write: second.pcapng}
+functions:
+  swap: {image: forwarder, config: {mode: swap}}
+chains:
+  main: [tape, swap, end]
+";
+    let (lines, output) = run_in(folder.path(), replay, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(last(&lines)["ports"]["end"]["packets"]["delivered"], written);
+    let (first, second) =
+        (fs::metadata(folder.path().join("first.pcapng")), fs::metadata(folder.path().join("second.pcapng")));
+    assert_eq!(first.expect("written").len(), second.expect("written").len());
+
+    // A capture that ends in the middle: what could be read is processed, and where it broke is told.
+    let whole = fs::read(folder.path().join("first.pcapng")).expect("readable");
+    fs::write(folder.path().join("first.pcapng"), &whole[..whole.len() / 2]).expect("written");
+    let (lines, output) = run_in(folder.path(), replay, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let half = last(&lines)["ports"]["tape"]["packets"]["received"].as_u64().expect("a count");
+    assert!(half > 0 && half < written.as_u64().expect("a count"));
+    let told: Vec<_> =
+        lines.iter().filter(|line| line["event"] == "port" && line["what"] == "notice").collect();
+    assert!(
+        told.iter().any(|line| line["text"].as_str().is_some_and(|text| text.contains("byte"))),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_wrong_file_is_told_whole_and_nothing_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("wrong.yaml");
+    let yaml = CHAIN
+        .replace("flows: 500", "flows: none")
+        .replace("stateful: false", "statefull: false")
+        .replace("protocol: udp, source: 198.18.0.0/17", "protocol: udp, source: 198.18.0.0/99")
+        .replace("[source, gate, swap, end]", "[source, gaet, swap, end]");
+    fs::write(&file, yaml).expect("written");
+    for command in ["check", "run"] {
+        let output = run(&[command, &file.display().to_string()]);
+        assert_eq!(output.status.code(), Some(2));
+        let errors = text(&output.stderr);
+        for (line, what) in [(4, "flows"), (10, "statefull"), (12, "source"), (17, "gaet")] {
+            let place = format!("wrong.yaml:{line}:");
+            assert!(
+                errors.lines().any(|error| error.contains(&place) && error.contains(what)),
+                "no fault at line {line} about {what}:\n{errors}"
+            );
+        }
+        assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn files_that_are_no_files_and_images_that_are_none_are_refused() {
+    let missing = run(&["run", "/no/such.yaml"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains("/no/such.yaml"));
+
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("bad.wasm"), b"\0asm\x01\0\0\0garbage").expect("written");
+    let (lines, output) = run_in(folder.path(), &CHAIN.replace("image: monitor", "image: ./bad.wasm"), &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(lines.is_empty());
+    assert!(text(&output.stderr).contains("bad.wasm"), "{}", text(&output.stderr));
+
+    let inspected = run(&["image", "inspect", &folder.path().join("bad.wasm").display().to_string()]);
+    assert_eq!(inspected.status.code(), Some(2));
+    for name in ["firewall", "forwarder", "monitor"] {
+        let inspected = run(&["image", "inspect", name]);
+        assert!(inspected.status.success());
+        assert!(text(&inspected.stdout).contains(name));
+    }
+    assert_eq!(run(&["bench", "no-such"]).status.code(), Some(2));
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_told_and_the_rest_goes_on() {
+    let yaml = CHAIN
+        .replace(
+            "chains:",
+            "  spare: {image: forwarder, config: {mode: swap}}\nchains:\n  other: [wire, spare, nothing]",
+        )
+        .replace(
+            "functions:",
+            "  wire: {type: af_packet, interface: sf-not-there}\n  nothing: {type: \"null\"}\nfunctions:",
+        );
+    let (lines, output) = run_file(&yaml, &["--for", "1s"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("sf-not-there"), "{}", text(&output.stderr));
+    let account = last(&lines);
+    assert_eq!(account["ports"]["wire"]["status"], "down");
+    assert!(account["ports"]["end"]["packets"]["delivered"].as_u64().expect("a count") > 0);
+}
+
+#[test]
+fn signals_drain_report_and_end_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("test.yaml");
+    fs::write(&file, CHAIN.replace("count: 20000, ", "")).expect("written");
+    for signal in ["INT", "TERM"] {
+        let child = superfluid()
+            .args(["run", &file.display().to_string(), "--json", "--every", "100ms"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let id = child.id().to_string();
+        std::thread::sleep(Duration::from_millis(1500));
+        let killed = Command::new("kill").args([&format!("-{signal}"), &id]).status().expect("kill");
+        assert!(killed.success());
+        let began = Instant::now();
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success());
+        assert!(began.elapsed() < Duration::from_secs(10), "it took its time");
+        let lines: Vec<Value> =
+            text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert!(lines.iter().filter(|line| line["event"] == "account").count() > 1);
+        last(&lines);
+    }
+}
+
+#[test]
+fn the_view_for_people_says_what_matters() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("test.yaml");
+    fs::write(&file, CHAIN.replace("count: 20000, ", "")).expect("written");
+    let output = run(&["run", &file.display().to_string(), "--for", "700ms", "--every", "200ms"]);
+    assert!(output.status.success());
+    let shown = text(&output.stdout);
+    for what in ["running", "gate", "final account", "the account balances", "the-rest"] {
+        assert!(shown.contains(what), "`{what}` is missing:\n{shown}");
+    }
+}
+
+#[test]
+fn every_example_and_every_file_in_the_documents_is_good() {
+    for entry in fs::read_dir(root().join("examples")).expect("examples") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let output = run(&["check", &path.display().to_string()]);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        }
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut files = 0;
+    for document in ["README.md", "docs/configuration.md"] {
+        let document = fs::read_to_string(root().join(document)).expect("the document");
+        for block in document.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            if block.contains("superfluid: 1") {
+                files += 1;
+                let file = folder.path().join(format!("{files}.yaml"));
+                fs::write(&file, block).expect("written");
+                let output = run(&["check", &file.display().to_string()]);
+                assert!(output.status.success(), "{block}\n{}", text(&output.stderr));
+            }
+        }
+    }
+    assert!(files >= 2, "the documents' files were not found");
+}
+
+#[test]
+fn the_functions_of_the_readme_build_and_run() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("the document");
+    let block = |after: &str, language: &str| {
+        let rest = readme.split_once(after).unwrap_or_else(|| panic!("no `{after}`")).1;
+        let rest = rest.split_once(&format!("```{language}\n")).expect("a block").1;
+        rest.split_once("```").expect("an end").0.to_owned()
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let hello = folder.path().join("hello");
+    fs::create_dir_all(hello.join("src")).expect("a folder");
+    fs::write(hello.join("function.yaml"), block("`function.yaml`", "yaml")).expect("written");
+    fs::write(hello.join("src/lib.rs"), block("`src/lib.rs`", "rust")).expect("written");
+    let sdk = root().join("crates/nf_sdk").canonicalize().expect("the SDK").display().to_string();
+    let manifest = block("`Cargo.toml`", "toml").replace("../superfluid/crates/nf_sdk", &sdk);
+    fs::write(hello.join("Cargo.toml"), manifest).expect("written");
+    let image = folder.path().join("hello.wasm");
+    let built =
+        run(&["image", "build", &hello.display().to_string(), "--output", &image.display().to_string()]);
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let (lines, output) = run_in(
+        folder.path(),
+        "
+superfluid: 1
+ports:
+  source: {type: generator, sizes: [{size: 100}, {size: 800}], count: 1000, rate: 100kpps}
+  end: {type: sink}
+functions:
+  hello: {image: ./hello.wasm, config: {limit: 500}}
+chains:
+  main: [source, hello, end]
+",
+        &[],
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    let dropped = account["functions"]["hello"]["drops"]["too-big"].as_u64().expect("some are too big");
+    assert!(dropped > 300 && dropped < 700, "{dropped} of 1000");
+    assert_eq!(account["ports"]["end"]["packets"]["delivered"].as_u64().expect("a count") + dropped, 1000);
+}
+
+#[test]
+fn help_has_an_example_for_every_command() {
+    for arguments in [&["run"][..], &["check"], &["bench"], &["image", "build"], &["image", "inspect"], &[]] {
+        let output = run(&[arguments, &["--help"]].concat());
+        assert!(output.status.success());
+        assert!(text(&output.stdout).contains("Example"), "{arguments:?}");
+    }
+}
