@@ -13,8 +13,8 @@
 //!
 //! So the cost of a call is a few stores, and the cost of a busy worker one signal for each longest call time.
 //!
-//! Limits: time is the processor's counter, but a call is not overdue while its thread had the processor for less
-//! than half of that time, so that a function does not pay for a host that is short of processors.
+//! Limits: time is the processor's counter, less what the thread demonstrably did not have the processor for when that
+//! is more than half, so that a function does not pay for a host that is short of processors.
 
 use clock::{Clock, Cycles, Nanos};
 use std::cell::{Cell, OnceCell};
@@ -39,8 +39,8 @@ struct Watch {
     overdue: AtomicBool,
     /// About when the timer will expire; [`NEVER`] when it rests.
     due: AtomicU64,
-    /// What the timer was last set to, and the processor time that the thread had had by then, in nanoseconds.
-    span: AtomicU64,
+    /// When the timer was last set, and the processor time that the thread had had by then, in nanoseconds.
+    armed: AtomicU64,
     had: AtomicU64,
 }
 
@@ -128,11 +128,12 @@ impl Watch {
         }
         let limit = self.limit.load(Relaxed);
         let used = now.since(Cycles(began)).0;
+        let withheld = self.withheld(now).0.min(used);
         if used < limit {
             self.arm(Cycles(limit - used));
-        } else if let Some(more) = self.withheld().filter(|_| !self.overdue.load(Relaxed)) {
-            self.limit.store(used.saturating_add(more.0), Relaxed);
-            self.arm(more);
+        } else if used - withheld < limit / 2 && !self.overdue.load(Relaxed) {
+            self.began.store(began + withheld, Relaxed);
+            self.arm(Cycles(limit - (used - withheld)));
         } else {
             self.overdue.store(true, Relaxed);
             // SAFETY: a call is in progress, and its engine lives until its end.
@@ -141,10 +142,10 @@ impl Watch {
         }
     }
 
-    /// The processor time that the thread did not have since the timer was set, when that is more than half.
-    fn withheld(&self) -> Option<Cycles> {
-        let (span, had) = (self.span.load(Relaxed), processor_time().saturating_sub(self.had.load(Relaxed)));
-        (had < span / 2).then(|| clock().cycles(Nanos(span - had)))
+    /// The time since the timer was set that the thread did not have the processor for.
+    fn withheld(&self, now: Cycles) -> Cycles {
+        let had = processor_time().saturating_sub(self.had.load(Relaxed));
+        now.since(Cycles(self.armed.load(Relaxed))) - clock().cycles(Nanos(had))
     }
 
     fn arm(&self, after: Cycles) {
@@ -156,8 +157,9 @@ impl Watch {
                 tv_nsec: span.subsec_nanos() as libc::c_long,
             },
         };
-        self.due.store(Cycles::now().0.saturating_add(after.0).min(NEVER - 1), Relaxed);
-        self.span.store(Nanos::from(span).0, Relaxed);
+        let now = Cycles::now();
+        self.armed.store(now.0, Relaxed);
+        self.due.store(now.0.saturating_add(after.0).min(NEVER - 1), Relaxed);
         self.had.store(processor_time(), Relaxed);
         // SAFETY: the timer belongs to this watch; timer_settime is async-signal-safe.
         unsafe { libc::timer_settime(self.timer.get(), 0, &when, std::ptr::null_mut()) };
@@ -221,7 +223,7 @@ fn install() -> *const Watch {
                 limit: AtomicU64::new(0),
                 overdue: AtomicBool::new(false),
                 due: AtomicU64::new(NEVER),
-                span: AtomicU64::new(0),
+                armed: AtomicU64::new(0),
                 had: AtomicU64::new(0),
             }))
         });

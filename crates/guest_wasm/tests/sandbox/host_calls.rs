@@ -1,0 +1,179 @@
+//! The six host calls, with any arguments, against a model of what each may answer.
+
+use crate::support::calls::{CONFIG, Call, MEMORY, any_call, check, make, of_bytes};
+use crate::support::*;
+use arbitrary::Unstructured;
+use guest::{Guest, GuestFault};
+use guest_wasm::{Access, InstanceSettings, WasmGuest};
+use nf_abi::{Verdict, error, stream};
+use packet_memory::{Packet, Pool};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_calls_are_answered_as_the_contract_says(
+        bytes in proptest::collection::vec(any::<u8>(), 0..2_000),
+        write in any::<bool>(),
+        buffers in 1u32..9,
+        collect_every in 1usize..20,
+    ) {
+        check(&of_bytes(&mut Unstructured::new(&bytes)).expect("calls"), write, buffers, collect_every);
+    }
+}
+
+/// An instance of the guest that takes any call, its pool, and the packet that brings the calls.
+fn caller(buffers: u32, quota: u32) -> (WasmGuest, Arc<Pool>, Packet) {
+    let pool = pool_of(buffers);
+    let packet = pool.allocate().expect("a buffer");
+    let slots = guest::SlotConfig { quota, ..patient().slots };
+    let settings = InstanceSettings { config: vec![9; CONFIG], slots, ..patient() };
+    let guest = WasmGuest::new(any_call(Access::Write), &pool, settings).expect("an instance");
+    (guest, pool, packet)
+}
+
+#[test]
+fn ranges_end_where_private_memory_ends() {
+    let (mut guest, pool, mut packet) = caller(4, 2);
+    let end = MEMORY as u32;
+    for (address, length, inside) in [
+        (0, 0, true),
+        (end, 0, true),
+        (end + 1, 0, false),
+        (end - 16, 16, true),
+        (end - 15, 16, false),
+        (end, 16, false),
+        (0x8000_0000, 0, false),
+        (0x8000_0000, 16, false),
+        (0x7fff_fff8, 16, false),
+        (0xffff_fff0, 32, false),
+        (u32::MAX, 1, false),
+        (16, u32::MAX, false),
+        (0, end, true),
+        (0, end + 1, false),
+    ] {
+        let read = make(&mut guest, &pool, &mut packet, &Call::Read(0, 0, address, length));
+        assert_eq!(
+            read,
+            if inside { CONFIG as i64 } else { i64::from(error::RANGE) },
+            "read {address:#x} {length:#x}"
+        );
+        if inside && length == end {
+            break; // That was its whole memory, the records too.
+        }
+        let write = make(&mut guest, &pool, &mut packet, &Call::Write(stream::LOG_INFO, address, length));
+        assert_eq!(write, if inside { 0 } else { i64::from(error::RANGE) }, "write {address:#x} {length:#x}");
+    }
+}
+
+#[test]
+fn quotas_slots_and_pools_have_ends() {
+    let (mut guest, pool, mut packet) = caller(4, 2);
+    let new = |slot| Call::PacketNew(slot, 0, 60);
+    let emit = |slot| Call::PacketEmit(slot, Verdict::Interface(0).encode(), u32::MAX, 0, 5);
+    let mut make = |guest: &mut WasmGuest, call: Call| make(guest, &pool, &mut packet, &call);
+    assert_ne!(make(&mut guest, new(1)), 0);
+    assert_eq!(make(&mut guest, new(1)), 0, "taken");
+    assert_ne!(make(&mut guest, new(65_535)), 0);
+    assert_eq!(make(&mut guest, new(65_536)), 0, "no such slot");
+    assert_eq!(make(&mut guest, new(2)), 0, "quota");
+    assert_eq!(make(&mut guest, emit(1)), 0);
+    assert_eq!(make(&mut guest, emit(1)), i64::from(error::SLOT), "empty by now");
+    assert_eq!(make(&mut guest, new(1)), 0, "given up, but not collected: counts");
+    let emitted = std::mem::take(guest.take_emitted());
+    assert_eq!((emitted.len(), emitted[0].length(), emitted[0].record().mark), (1, 60, 5));
+    pool.free_batch(emitted);
+    assert_ne!(make(&mut guest, new(1)), 0);
+    drop(guest);
+
+    let (mut greedy, pool, mut packet) = caller(3, 100);
+    for slot in 0..10 {
+        let answer = crate::support::calls::make(&mut greedy, &pool, &mut packet, &new(slot));
+        assert_eq!(answer != 0, slot < 2, "the pool has three buffers, one is the packet's");
+    }
+    drop(greedy);
+    assert_eq!(pool.available(), 2);
+}
+
+#[test]
+fn what_a_guest_may_write_is_bounded() {
+    let fields = "(func (export \"sf_process\") (param i32 i64) (local $n i32)
+            (local.set $n (i32.const 10000))
+            (loop $l
+                (drop (call $write (i32.const 11) (i32.const 0) (i32.const 131072)))
+                (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))
+        (func (export \"sf_report\") (param i64) (local $n i32)
+            (local.set $n (i32.const 100))
+            (loop $l
+                (drop (call $write (i32.const 2) (i32.const 2048) (i32.const 129024)))
+                (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))
+        (func (export \"sf_export_state\") (result i32) (local $n i32)
+            (local.set $n (i32.const 4000))
+            (loop $l
+                (drop (call $write (i32.const 1) (i32.const 2048) (i32.const 129024)))
+                (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
+            (i32.const 0))";
+    let mut room = Room::new();
+    let mut guest = room.guest(&program(&module(fields), Access::Read), patient()).expect("an instance");
+    room.show(&mut guest, 0).expect("a flood of lines");
+    let lines = guest.take_log();
+    assert_eq!((lines.len(), guest.log_lines_lost()), (64, 10_000 - 64));
+    assert!(lines.iter().all(|line| line.text.len() <= 3 * 1024));
+    let report = guest.report(now()).expect("a report").expect("of zeroes");
+    assert!((4 << 20) - 129_024 < report.len() && report.len() <= 4 << 20, "{}", report.len());
+    let state = guest.export_state().expect("state").expect("of zeroes");
+    assert!(state.len() <= 256 << 20 && state.len() > 200 << 20, "{}", state.len());
+    room.assert_goes_on();
+}
+
+#[test]
+fn streams_are_open_only_while_they_are_asked_for() {
+    let fields = "(func (export \"sf_process\") (param i32 i64)
+            (i64.store (i32.const 1040) (i64.extend_i32_s (i32.add
+                (call $write (i32.const 1) (i32.const 0) (i32.const 4))
+                (i32.add (call $write (i32.const 2) (i32.const 0) (i32.const 4))
+                    (call $read (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 4)))))))
+        (func (export \"sf_report\") (param i64) (unreachable))
+        (func (export \"sf_export_state\") (result i32) (unreachable))
+        (func (export \"sf_import_state\") (result i32)
+            (if (i32.ne (call $read (i32.const 1) (i32.const 1) (i32.const 0) (i32.const 100)) (i32.const 5))
+                (then (unreachable)))
+            (if (i32.ne (i32.load8_u (i32.const 3)) (i32.const 5)) (then (unreachable)))
+            (call $read (i32.const 1) (i32.const -1) (i32.const 0) (i32.const 100)))";
+    let mut room = Room::new();
+    let mut guest = room.guest(&program(&module(fields), Access::Read), patient()).expect("an instance");
+    for round in 0..2 {
+        room.show(&mut guest, 0).expect("refused, not trapped");
+        assert_eq!(room.packets[0].record().mark as i64, 3 * i64::from(error::STREAM), "round {round}");
+        // A trap inside leaves them closed.
+        assert!(guest.report(now()).is_err());
+        assert!(guest.export_state().is_err());
+        assert_eq!(guest.import_state(&[1, 2, 3, 4, 5]), Ok(false), "it answered the length, which is not 0");
+    }
+    room.assert_goes_on();
+}
+
+#[test]
+fn a_report_that_is_no_text_breaks_the_contract() {
+    let fields = "(data (i32.const 0) \"\\ff\\fe\")
+        (func (export \"sf_process\") (param i32 i64))
+        (func (export \"sf_report\") (param i64) (drop (call $write (i32.const 2) (i32.const 0) (i32.const 2))))";
+    let mut room = Room::new();
+    let mut guest = room.guest(&program(&module(fields), Access::Read), patient()).expect("an instance");
+    assert!(matches!(guest.report(now()), Err(GuestFault::Contract(_))));
+    room.assert_goes_on();
+}
+
+#[test]
+fn log_lines_carry_no_control_characters() {
+    let fields = "(data (i32.const 0) \"a\\1b[2Jb\\0a\\00\\c2\\9b\\ff\")
+        (func (export \"sf_process\") (param i32 i64) (drop (call $write (i32.const 9) (i32.const 0) (i32.const 11))))";
+    let mut room = Room::new();
+    let mut guest = room.guest(&program(&module(fields), Access::Read), patient()).expect("an instance");
+    room.show(&mut guest, 0).expect("a line");
+    let lines = guest.take_log();
+    assert!(lines[0].text.starts_with('a') && !lines[0].text.contains(char::is_control), "{lines:?}");
+    assert_eq!(lines[0].severity, stream::LOG_WARNING);
+}

@@ -1,0 +1,117 @@
+//! One hostile module, run through everything that the engine does with a guest.
+
+use clock::Nanos;
+use guest::{Guest, GuestFault, SlotConfig};
+use guest_wasm::{Access, InstanceSettings, ProgramFacts, Sandbox, WasmGuest, watchdog};
+use nf_abi::Verdict;
+use packet_memory::{Packet, PageKind, Pool, PoolConfig};
+use std::sync::Arc;
+
+const BUFFERS: usize = 16;
+
+/// How far a module came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// It was refused before it ran.
+    Refused,
+    /// It ran and was ended.
+    Faulted,
+    /// It ran to the end.
+    Finished,
+}
+
+/// Runs the module.
+///
+/// # Panics
+/// When the host is worse off than before: packets lost or changed, answers not clamped.
+pub fn trial(sandbox: &Sandbox, wasm: &[u8], access: Access, bytes: &[u8]) -> Reached {
+    let facts = ProgramFacts {
+        name: "random".to_owned(),
+        access,
+        memory_limit: 4 << 20,
+        interfaces: 2,
+        drop_reasons: 1,
+        counters: 1,
+    };
+    let Ok(program) = sandbox.compile(wasm, facts) else { return Reached::Refused };
+    let config =
+        PoolConfig { buffers: BUFFERS as u32, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
+    let pool = Arc::new(Pool::new("trial", config).expect("a small pool"));
+    let mut packets: Vec<Packet> = Vec::new();
+    pool.allocate_batch(8, &mut packets);
+    for (n, packet) in packets.iter_mut().enumerate() {
+        let start = (n * 131) % bytes.len().max(1);
+        let end = bytes.len().min(start + 1500);
+        pool.write(packet, &bytes[start..end]).expect("a frame");
+    }
+    let before: Vec<Vec<u8>> = packets.iter().map(|packet| pool.to_vec(packet)).collect();
+    let settings = InstanceSettings {
+        config: bytes.iter().copied().take(256).collect(),
+        slots: SlotConfig { quota: 4, longest_hold: Nanos(1) },
+        max_call: Nanos::from_millis(2),
+        max_control_call: Nanos::from_millis(2),
+    };
+    let reached = match WasmGuest::new(&program, &pool, settings) {
+        Err(_) => Reached::Refused,
+        Ok(mut guest) => match exercise(&mut guest, &pool, &mut packets) {
+            Ok(()) => Reached::Finished,
+            Err(_) => Reached::Faulted,
+        },
+    };
+    if access == Access::Read {
+        let after: Vec<Vec<u8>> = packets.iter().map(|packet| pool.to_vec(packet)).collect();
+        let kept = before.iter().filter(|bytes| after.contains(bytes)).count();
+        assert!(kept >= packets.len().min(before.len()) - 4, "a reader changed packets");
+    }
+    pool.free_batch(packets);
+    assert_eq!(pool.available(), BUFFERS, "packets were lost");
+    sandbox.forget_pool(&pool);
+    reached
+}
+
+fn exercise(guest: &mut WasmGuest, pool: &Pool, packets: &mut Vec<Packet>) -> Result<(), GuestFault> {
+    let now = || watchdog::clock().moment();
+    for _ in 0..3 {
+        guest.process(packets, now())?;
+        let mut left = Vec::new();
+        for packet in packets.drain(..) {
+            let _ = pool.to_vec(&packet); // It lies in its buffer, whatever was answered.
+            match Verdict::decode(packet.record().verdict) {
+                Some(Verdict::Hold(slot)) => {
+                    if let Err((packet, _)) = guest.slots().keep(slot, packet, now().nanos) {
+                        left.push(packet);
+                    }
+                }
+                _ => left.push(packet),
+            }
+        }
+        *packets = left;
+        settle(guest, pool, packets.len());
+        guest.observe(packets, now())?;
+        guest.timer(now())?;
+        settle(guest, pool, packets.len());
+    }
+    guest.report(now())?;
+    if let Some(state) = guest.export_state()? {
+        guest.import_state(&state)?;
+    }
+    guest.import_state(&[7; 100])?;
+    assert!(guest.take_log().len() <= 64);
+    settle(guest, pool, packets.len());
+    let mut expired = Vec::new();
+    guest.slots().expire(Nanos::MAX, &mut expired);
+    packets.append(&mut expired);
+    Ok(())
+}
+
+/// Takes what was given up, and counts every packet.
+fn settle(guest: &mut WasmGuest, pool: &Pool, shown: usize) {
+    let emitted = std::mem::take(guest.take_emitted());
+    assert!(emitted.len() + guest.slots().len() <= 8, "beyond the quota");
+    for packet in &emitted {
+        assert!(Verdict::decode(packet.record().verdict).is_some());
+        let _ = pool.to_vec(packet);
+    }
+    assert_eq!(pool.available() + emitted.len() + guest.slots().len() + shown, BUFFERS, "packets were lost");
+    pool.free_batch(emitted);
+}
