@@ -304,6 +304,26 @@ fn order_is_checked_when_packets_come_back() {
     }
 }
 
+#[test]
+fn no_udp_checksum_says_that_there_is_none() {
+    let pool = pool(64);
+    // One checksum in 65,536 is computed as zero, which must not go out.
+    let mut port = open("{flows: 1000000, count: 500000}");
+    let mut batch = Vec::new();
+    let mut ones = 0;
+    while port.status() == PortStatus::Up {
+        port.receive(&pool, NOW, 64, &mut batch);
+        for packet in &batch {
+            let mut checksum = [0; 2];
+            pool.read(packet, 40, &mut checksum);
+            assert_ne!(checksum, [0, 0]);
+            ones += u32::from(checksum == [0xff, 0xff]);
+        }
+        port.transmit(&pool, NOW, &mut batch);
+    }
+    assert!(ones > 0);
+}
+
 proptest! {
     #[test]
     fn every_size_has_right_lengths_and_checksums(size in 86u32..1900, tcp: bool, v6: bool, numbered: bool, seed: u32) {

@@ -412,11 +412,16 @@ fn time_that_jumps_back_stands_still() {
     let folder = Folder::new();
     let pool = pool(8);
     let read = Some(folder.file("in", &builder.bytes));
-    let mut port = PcapPort::open(Config { read, ..Config::default() }).unwrap();
-    let mut batch = receive_all(&mut port, &pool, NOW);
-    assert_eq!(batch.len(), 2);
-    assert_eq!(port.wake().at, Some(Nanos(NOW.0 + 1_000_000_000)));
-    port.transmit(&pool, NOW, &mut batch);
+    let mut port = PcapPort::open(Config { read, passes: Some(2), ..Config::default() }).unwrap();
+    // Within a pass, and from the end of one to the beginning of the next.
+    for (seconds, packets) in [(0, 2), (1, 3), (2, 1)] {
+        let due = Nanos(NOW.0 + seconds * 1_000_000_000);
+        let mut batch = receive_all(&mut port, &pool, due);
+        assert_eq!(batch.len(), packets);
+        let next = (seconds < 2).then_some(Nanos(due.0 + 1_000_000_000));
+        assert_eq!(port.wake().at, next);
+        port.transmit(&pool, NOW, &mut batch);
+    }
 }
 
 #[test]

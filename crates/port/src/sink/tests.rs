@@ -52,6 +52,20 @@ fn finds_every_flipped_bit_under_a_checksum() {
 }
 
 #[test]
+fn a_missing_end_is_malformed_and_padding_is_not() {
+    let pool = pool(8);
+    let settings = checked(generator::SCHEMA, "{count: 1}").unwrap();
+    let mut source = GeneratorPort::new(generator::Config::from_value(&settings).unwrap()).unwrap();
+    let mut sent = receive_all(&mut source, &pool, NOW);
+    let whole = pool.to_vec(&sent[0]);
+    let padded = [&whole[..], &[0x55; 9]].concat();
+    let mut port = SinkPort::new(config("{check: checksums}"));
+    port.transmit(&pool, NOW, &mut sent);
+    port.transmit(&pool, NOW, &mut packets(&pool, [&whole[..63], &padded]));
+    assert_eq!(port.details(), [("checked", 3), ("not_ip", 0), ("malformed", 1), ("wrong_checksum", 0)]);
+}
+
+#[test]
 fn a_partial_checksum_is_not_judged() {
     let pool = pool(8);
     let settings = checked(generator::SCHEMA, "{count: 1}").unwrap();
