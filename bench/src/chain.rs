@@ -99,8 +99,12 @@ impl SandboxChain {
         let pool_id = worker.add_pool(pool.clone()).map_err(BenchError::setup)?;
         let delivered = Arc::new(AtomicU64::new(0));
         let feed = Feed { frames, next: 0, delivered: delivered.clone(), counters: PortCounters::default() };
-        let sink =
-            Feed { frames: Arc::default(), next: 0, delivered: delivered.clone(), counters: PortCounters::default() };
+        let sink = Feed {
+            frames: Arc::default(),
+            next: 0,
+            delivered: delivered.clone(),
+            counters: PortCounters::default(),
+        };
         let source = worker.add_port("feed", pool_id, Box::new(feed)).map_err(BenchError::setup)?;
         let mut last = Target::Port(source);
         for hop in 0..hops {

@@ -213,7 +213,8 @@ fn one_way(flows: impl Iterator<Item = Flow>) -> Load {
 /// Every last-rule packet must have counted for the last rule.
 fn check_last_rule(pair: &mut Pair<Runner<firewall::Firewall>>, rules: usize) -> Result<(), BenchError> {
     let report = pair.sandboxed.report(watchdog::clock().moment()).map_err(BenchError::setup)?;
-    let invalid = || BenchError::Invalid(format!("the report shows no hits of rule {rules} alone: {report:?}"));
+    let invalid =
+        || BenchError::Invalid(format!("the report shows no hits of rule {rules} alone: {report:?}"));
     let report: serde_json::Value =
         serde_json::from_str(report.as_deref().unwrap_or_default()).map_err(|_| invalid())?;
     let hits: Vec<u64> = report["rules"]

@@ -1,8 +1,8 @@
 //! Sandboxes to measure: stock images and the modules that exist for measuring alone.
 
 use crate::BenchError;
-use guest::SlotConfig;
 use clock::Nanos;
+use guest::SlotConfig;
 use guest_wasm::{Access, InstanceSettings, Program, ProgramFacts, Sandbox, WasmGuest};
 use image::{Image, Names};
 use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
@@ -24,7 +24,8 @@ pub(crate) fn module(name: &str) -> Result<Image, BenchError> {
 
 /// An image that the program brings along.
 pub(crate) fn stock(name: &str) -> Result<Image, BenchError> {
-    let bytes = stock_images::stock(name).ok_or_else(|| BenchError::Setup(format!("no stock image `{name}`")))?;
+    let bytes =
+        stock_images::stock(name).ok_or_else(|| BenchError::Setup(format!("no stock image `{name}`")))?;
     Image::load(bytes).map_err(BenchError::setup)
 }
 

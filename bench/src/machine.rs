@@ -13,9 +13,6 @@ pub(crate) fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let kernel = read("/proc/sys/kernel/osrelease");
     let meminfo = read("/proc/meminfo");
-    let huge = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("HugePages_Total:"))
-        .map_or("0", str::trim);
+    let huge = meminfo.lines().find_map(|line| line.strip_prefix("HugePages_Total:")).map_or("0", str::trim);
     format!("{model}, {cores} cores, Linux {}, {huge} huge pages of 2 MiB", kernel.trim())
 }

@@ -73,5 +73,4 @@ impl<F: NativeFunction> NativeGuest<F> {
             packet.edit(|record| (record.verdict, record.mark) = (verdict, answer.mark));
         }
     }
-
 }

@@ -61,12 +61,11 @@ impl Worker {
             bytes += u64::from(packet.length());
         }
         self.instances[index].counters.bytes += bytes;
-        if differ == 0 {
-            if let Some(Verdict::Interface(k)) = Verdict::decode(first) {
-                if let Some(target) = self.instances[index].links[usize::from(k)] {
-                    return self.forward_batch(index, batch, target);
-                }
-            }
+        if differ == 0
+            && let Some(Verdict::Interface(k)) = Verdict::decode(first)
+            && let Some(target) = self.instances[index].links[usize::from(k)]
+        {
+            return self.forward_batch(index, batch, target);
         }
         let mut batch = batch;
         for packet in batch.drain(..) {

@@ -444,7 +444,7 @@ proptest! {
             3 => Action::Give(Verdict::Interface(u16::from(byte))),
             4 => Action::Give(Verdict::Service(u16::from(byte % 3))),
             5 => Action::Give(Verdict::Hold(u16::from(byte))),
-            6 if byte % 5 == 0 => Action::Fault,
+            6 if byte.is_multiple_of(5) => Action::Fault,
             _ => Action::Give(Verdict::Interface(1 - ingress)),
         };
         let half = offers.len() / 2;

@@ -91,10 +91,10 @@ impl Sandbox {
         facts: ProgramFacts,
         compile: impl FnOnce(&Sandbox, &[u8]) -> Result<Artifact, CompileError>,
     ) -> Result<Arc<Program>, CompileError> {
-        if let Some(artifact) = cache.load(self, wasm) {
-            if let Ok(program) = Program::from_artifact(self, &artifact, facts.clone()) {
-                return Ok(program);
-            }
+        if let Some(artifact) = cache.load(self, wasm)
+            && let Ok(program) = Program::from_artifact(self, &artifact, facts.clone())
+        {
+            return Ok(program);
         }
         let artifact = compile(self, wasm)?;
         let program = Program::from_artifact(self, &artifact, facts)?;
