@@ -25,6 +25,8 @@ pub struct BitVectorRules<const W: usize, const C: usize> {
     rows: Vec<u64>,
     /// Words of a row, the summary included.
     stride: u32,
+    /// Rules.
+    count: usize,
 }
 
 /// Values `first` to `last` of a chunk, in the order of numbers.
@@ -36,7 +38,13 @@ impl<const W: usize, const C: usize> BitVectorRules<W, C> {
         let rules = rules.get(..rules.len().min(MAX_RULES))?;
         let words = rules.len().div_ceil(64).max(1);
         let classes = vec![[0u16; 1 << 16]; C].into_boxed_slice().try_into().ok()?;
-        let mut made = BitVectorRules { classes, bases: [0; C], rows: vec![], stride: words as u32 + 1 };
+        let mut made = BitVectorRules {
+            classes,
+            bases: [0; C],
+            rows: vec![],
+            stride: words as u32 + 1,
+            count: rules.len(),
+        };
         for chunk in 0..C {
             let intervals: Vec<Vec<Interval>> =
                 rules.iter().map(|rule| intervals::<W, C>(rule, chunk)).collect();
@@ -95,7 +103,7 @@ impl<const W: usize, const C: usize> BitVectorRules<W, C> {
 
     /// The rows that a packet's chunks lead to.
     #[inline(always)]
-    pub fn rows(&self, view: &View<W>) -> [u32; C] {
+    fn rows(&self, view: &View<W>) -> [u32; C] {
         let mut rows = [0; C];
         for (chunk, row) in rows.iter_mut().enumerate() {
             let value = chunk_of::<W>(view, chunk);
@@ -107,27 +115,28 @@ impl<const W: usize, const C: usize> BitVectorRules<W, C> {
 
     /// The words that can have a rule in all rows.
     #[inline(always)]
-    pub fn summary(&self, rows: &[u32; C]) -> u64 {
+    fn summary(&self, rows: &[u32; C]) -> u64 {
         rows.iter().fold(u64::MAX, |all, row| all & self.word(*row))
     }
 
     /// The first rule in all rows, by its place.
     #[inline(always)]
-    pub fn first(&self, rows: &[u32; C], mut summary: u64) -> Option<usize> {
+    fn first(&self, rows: &[u32; C], mut summary: u64) -> usize {
         while summary != 0 {
             let word = summary.trailing_zeros();
             let matching = rows.iter().fold(u64::MAX, |all, row| all & self.word(row + 1 + word));
             if matching != 0 {
-                return Some((word * 64 + matching.trailing_zeros()) as usize);
+                return (word * 64 + matching.trailing_zeros()) as usize;
             }
             summary &= summary - 1;
         }
-        None
+        self.count
     }
 
-    /// The first rule that matches, by its place.
-    #[inline(always)]
-    pub fn find(&self, view: &View<W>) -> Option<usize> {
+    /// The first rule that matches, by its place; when none does, the number of rules. A call of its own: inlined, it would take the registers of the search
+    /// through few rules.
+    #[inline(never)]
+    pub fn find(&self, view: &View<W>) -> usize {
         let rows = self.rows(view);
         self.first(&rows, self.summary(&rows))
     }

@@ -1,7 +1,7 @@
 //! A few rules, all looked at: four rules at a time in vectors of four lanes.
 
 use crate::rule::{Family, Rule, View};
-use alloc::vec::Vec;
+use alloc::boxed::Box;
 use wide::bytemuck::cast;
 use wide::{u16x8, u32x4};
 
@@ -17,9 +17,17 @@ struct Four<const W: usize> {
     kind_value: u32x4,
 }
 
-/// Rules of one family. Two groups of four are looked at between two checks for the end.
+/// Most rules. One lane is left for the one behind them that matches everything.
+pub const MAX_RULES: usize = FOURS * 4 - 1;
+const FOURS: usize = 16;
+
+/// At most [`MAX_RULES`] rules of one family, four by four.
+///
+/// Looking at them is straight code, without a loop: at the end of a loop's body the sandbox looks at its deadline, and
+/// for that puts every vector that is in use into memory and back. Eight at a time would need more vectors than there
+/// are registers.
 pub struct LinearRules<const W: usize> {
-    eights: Vec<[Four<W>; 2]>,
+    fours: Box<[Four<W>; FOURS]>,
 }
 
 impl<const W: usize> Four<W> {
@@ -27,8 +35,8 @@ impl<const W: usize> Four<W> {
         let mut mask = [[0u32; 4]; W];
         let mut value = [[0u32; 4]; W];
         let (mut first, mut last) = ([0u32; 4], [u32::MAX; 4]);
-        // A lane without a rule: no kind has this bit.
-        let (mut kind_mask, mut kind_value) = ([1 << 31; 4], [1 << 31; 4]);
+        // A lane without a rule matches everything: behind the last rule, nothing is looked at.
+        let (mut kind_mask, mut kind_value) = ([0; 4], [0; 4]);
         for (lane, rule) in rules.iter().enumerate().take(4) {
             for (side, prefix) in [rule.source, rule.destination].into_iter().enumerate() {
                 let Some(prefix) = prefix else { continue };
@@ -76,28 +84,32 @@ struct Splat<const W: usize> {
 }
 
 impl<const W: usize> LinearRules<W> {
-    /// From rules that all concern the family.
+    /// From rules that all concern the family; those beyond [`MAX_RULES`] are left out.
     pub fn new(rules: &[Rule]) -> LinearRules<W> {
-        let four = |rules: &[Rule], skip: usize| Four::new(rules.get(skip..).unwrap_or(&[]));
-        LinearRules { eights: rules.chunks(8).map(|eight| [four(eight, 0), four(eight, 4)]).collect() }
+        let rules = rules.get(..MAX_RULES).unwrap_or(rules);
+        let four = |index: usize| Four::new(rules.get(index * 4..).unwrap_or(&[]));
+        LinearRules { fours: Box::new(core::array::from_fn(four)) }
     }
 
-    /// The first rule that matches, by its place.
+    /// The first rule that matches, by its place; when none does, the number of rules.
     #[inline(always)]
-    pub fn find(&self, view: &View<W>) -> Option<usize> {
+    pub fn find(&self, view: &View<W>) -> usize {
         let packet = Splat {
             addresses: view.addresses.map(u32x4::splat),
             ports: cast(u32x4::splat(view.ports)),
             kind: u32x4::splat(view.kind),
         };
-        for (index, [low, high]) in self.eights.iter().enumerate() {
-            let low = low.difference(&packet).simd_eq(u32x4::ZERO).to_bitmask();
-            let high = high.difference(&packet).simd_eq(u32x4::ZERO).to_bitmask();
-            let matching = low | high << 4;
-            if matching != 0 {
-                return Some(index * 8 + matching.trailing_zeros() as usize);
-            }
+        macro_rules! look_at {
+            ($($four:literal)*) => {
+                $(
+                    let matching = self.fours[$four].difference(&packet).simd_eq(u32x4::ZERO).to_bitmask();
+                    if matching != 0 {
+                        return $four * 4 + matching.trailing_zeros() as usize;
+                    }
+                )*
+            };
         }
-        None
+        look_at!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+        MAX_RULES
     }
 }

@@ -1,13 +1,10 @@
 //! All rules: those of one family are compiled to the way of matching that suits their number, and counted.
 
 use crate::bit_vector::BitVectorRules;
-use crate::linear::LinearRules;
+use crate::linear::{self, LinearRules};
 use crate::rule::{Action, Rule, View};
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// Up to so many rules of a family, looking at all of them in order is faster than the tables.
-pub const LINEAR_AT_MOST: usize = 64;
 
 /// The rules of one family.
 pub struct FamilyRules<const W: usize, const C: usize> {
@@ -30,7 +27,8 @@ pub type Rules4 = FamilyRules<2, 7>;
 pub type Rules6 = FamilyRules<8, 19>;
 
 impl<const W: usize, const C: usize> FamilyRules<W, C> {
-    /// Takes the rules that concern the family; `None` when there is no memory for them.
+    /// Takes the rules that concern the family: up to `linear_at_most` of them are looked at in order, for more there are
+    /// tables. `None` when there is no memory for them.
     pub fn new(rules: &[Rule], linear_at_most: usize) -> Option<Self> {
         let mut numbers = vec![];
         let mut chosen = vec![];
@@ -39,7 +37,7 @@ impl<const W: usize, const C: usize> FamilyRules<W, C> {
             chosen.push(rule.clone());
         }
         numbers.push(u16::try_from(rules.len()).ok()?);
-        let matcher = if chosen.len() <= linear_at_most {
+        let matcher = if chosen.len() <= linear_at_most.min(linear::MAX_RULES) {
             Matcher::Linear(LinearRules::new(&chosen))
         } else {
             Matcher::BitVector(BitVectorRules::new(&chosen)?)
@@ -54,13 +52,7 @@ impl<const W: usize, const C: usize> FamilyRules<W, C> {
             Matcher::Linear(rules) => rules.find(view),
             Matcher::BitVector(rules) => rules.find(view),
         };
-        self.number(place)
-    }
-
-    /// The number of the rule at this place.
-    #[inline(always)]
-    pub fn number(&self, place: Option<usize>) -> usize {
-        usize::from(self.numbers[place.unwrap_or(self.numbers.len() - 1)])
+        usize::from(self.numbers[place])
     }
 }
 
@@ -93,8 +85,8 @@ impl RuleSet {
         let decision = |action| Decision { hits: 0, accept: action == Action::Accept };
         let actions = rules.iter().map(|rule| rule.action).chain([default_action]);
         Some(RuleSet {
-            v4: FamilyRules::new(&rules, LINEAR_AT_MOST)?,
-            v6: FamilyRules::new(&rules, LINEAR_AT_MOST)?,
+            v4: FamilyRules::new(&rules, linear::MAX_RULES)?,
+            v6: FamilyRules::new(&rules, linear::MAX_RULES)?,
             decisions: actions.map(decision).collect(),
             default_action,
             rules,
