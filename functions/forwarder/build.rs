@@ -24,6 +24,11 @@ fn main() {
         if std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
             build.flag("-march=x86-64-v3");
         }
+        // A fuzzer watches the C code as well, not only what calls it.
+        let sanitizers = std::env::var("CARGO_CFG_SANITIZE").unwrap_or_default();
+        if works && sanitizers.split(',').any(|one| one == "address") {
+            build.flag("-fsanitize=address,fuzzer-no-link");
+        }
         build.compile(library);
     };
     compile("src/forwarder.c", "forwarder_function");
