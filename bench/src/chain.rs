@@ -12,6 +12,7 @@ use engine::{
 use guest::Guest;
 use guest_wasm::{InstanceSettings, Program, Sandbox, WasmGuest};
 use image::Image;
+use nf_sdk::native::Runner;
 use packet_memory::{Packet, Pool};
 use port::{Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::sync::Arc;
@@ -78,22 +79,87 @@ impl GuestFactory for Factory {
     }
 }
 
-/// A worker with a chain of this image between a feed and itself.
-pub(crate) struct SandboxChain {
+/// What the functions of a chain are made by.
+trait MakeGuests {
+    fn factory(&self) -> Result<Box<dyn GuestFactory>, BenchError>;
+}
+
+/// Sandboxed functions.
+struct Sandboxed {
+    program: Arc<Program>,
+    pool: Arc<Pool>,
+    settings: InstanceSettings,
+}
+
+impl MakeGuests for Sandboxed {
+    fn factory(&self) -> Result<Box<dyn GuestFactory>, BenchError> {
+        let Sandboxed { program, pool, settings } = self;
+        Ok(Box::new(Factory { program: program.clone(), pool: pool.clone(), settings: settings.clone() }))
+    }
+}
+
+/// The firewall, natively.
+#[derive(Clone)]
+struct Native {
+    config: Vec<u8>,
+    pool: Arc<Pool>,
+}
+
+impl Native {
+    fn guest(&self) -> Result<NativeGuest<Runner<firewall::Firewall>>, BenchError> {
+        let runner =
+            Runner::new(&self.config).map_err(|error| BenchError::Setup(format!("firewall: {error:?}")))?;
+        Ok(NativeGuest::new(runner, self.pool.clone()))
+    }
+}
+
+impl MakeGuests for Native {
+    fn factory(&self) -> Result<Box<dyn GuestFactory>, BenchError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl GuestFactory for Native {
+    fn start(&mut self) -> Result<Box<dyn Guest>, String> {
+        match self.guest() {
+            Ok(guest) => Ok(Box::new(guest)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// A worker with a chain between a feed and a sink.
+pub(crate) struct EngineChain {
     worker: Worker,
     delivered: Arc<AtomicU64>,
 }
 
-impl SandboxChain {
-    pub(crate) fn new(
+impl EngineChain {
+    /// A chain of sandboxes.
+    pub(crate) fn sandboxed(
         sandbox: &Sandbox,
         image: &Image,
         config: &str,
         hops: usize,
         frames: Arc<Vec<Frame>>,
         pool: &Arc<Pool>,
-    ) -> Result<SandboxChain, BenchError> {
+    ) -> Result<EngineChain, BenchError> {
         let program = program(sandbox, image)?;
+        let settings = InstanceSettings {
+            config: configuration(image, config)?,
+            max_call: LONG,
+            ..InstanceSettings::default()
+        };
+        EngineChain::new(image, &Sandboxed { program, pool: pool.clone(), settings }, hops, frames, pool)
+    }
+
+    fn new(
+        image: &Image,
+        guests: &dyn MakeGuests,
+        hops: usize,
+        frames: Arc<Vec<Frame>>,
+        pool: &Arc<Pool>,
+    ) -> Result<EngineChain, BenchError> {
         let mut worker =
             Worker::new(WorkerSettings::default(), Clock::calibrate(), |_| {}).map_err(BenchError::setup)?;
         let pool_id = worker.add_pool(pool.clone()).map_err(BenchError::setup)?;
@@ -108,12 +174,7 @@ impl SandboxChain {
         let source = worker.add_port("feed", pool_id, Box::new(feed)).map_err(BenchError::setup)?;
         let mut last = Target::Port(source);
         for hop in 0..hops {
-            let settings = InstanceSettings {
-                config: configuration(image, config)?,
-                max_call: LONG,
-                ..InstanceSettings::default()
-            };
-            let mut factory = Factory { program: program.clone(), pool: pool.clone(), settings };
+            let mut factory = guests.factory()?;
             let guest = factory.start().map_err(BenchError::Setup)?;
             let setup = InstanceSetup {
                 name: format!("hop-{hop}"),
@@ -121,7 +182,7 @@ impl SandboxChain {
                 interfaces: facts(image).interfaces,
                 drop_reasons: image.manifest().drop_reasons.clone(),
                 counters: image.manifest().counters.clone(),
-                factory: Box::new(factory),
+                factory,
                 fail: FailPolicy::Closed,
                 restart: RestartPolicy::default(),
                 queue: 1024,
@@ -132,7 +193,7 @@ impl SandboxChain {
         }
         let out = worker.add_port("sink", pool_id, Box::new(Quiet(sink))).map_err(BenchError::setup)?;
         worker.link(last, Target::Port(out)).map_err(BenchError::setup)?;
-        Ok(SandboxChain { worker, delivered })
+        Ok(EngineChain { worker, delivered })
     }
 
     /// Sends packets through; nanoseconds a packet.
@@ -189,15 +250,15 @@ impl Port for Quiet {
     }
 }
 
-/// The same functions natively, one after the other on the same batch, with the same feed, and nothing between them.
-struct NativeChain {
+/// The same functions natively in a bare loop: the same feed, and no engine between them.
+struct BareChain {
     feed: Feed,
     pool: Arc<Pool>,
-    functions: Vec<NativeGuest<nf_sdk::native::Runner<firewall::Firewall>>>,
+    functions: Vec<NativeGuest<Runner<firewall::Firewall>>>,
     clock: Clock,
 }
 
-impl NativeChain {
+impl BareChain {
     fn run(&mut self, packets: usize) -> Result<f64, BenchError> {
         let mut batch = Vec::with_capacity(BATCH);
         let began = Instant::now();
@@ -208,7 +269,7 @@ impl NativeChain {
             classify(&self.pool, &mut batch);
             done += batch.len();
             for function in &mut self.functions {
-                function.process(&mut batch, now);
+                function.call(&mut batch, now);
                 let through = nf_abi::Verdict::Interface(1).encode();
                 if batch.iter().any(|packet| packet.record().verdict != through) {
                     return Err(BenchError::Invalid("the native chain lost a packet".into()));
@@ -247,37 +308,36 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     let firewall = stock("firewall")?;
     let config = ten_rules(10);
 
-    let mut idle = SandboxChain::new(&sandbox, &empty, "", HOPS, frames.clone(), &packets)?;
-    let mut sandboxed = SandboxChain::new(&sandbox, &firewall, &config, HOPS, frames.clone(), &packets)?;
-    let encoded = configuration(&firewall, &config)?;
-    let functions = (0..HOPS)
-        .map(|_| {
-            let runner = nf_sdk::native::Runner::new(&encoded)
-                .map_err(|error| BenchError::Setup(format!("firewall: {error:?}")))?;
-            Ok(NativeGuest::new(runner, packets.clone()))
-        })
-        .collect::<Result<Vec<_>, BenchError>>()?;
+    let mut idle = EngineChain::sandboxed(&sandbox, &empty, "", HOPS, frames.clone(), &packets)?;
+    let mut sandboxed = EngineChain::sandboxed(&sandbox, &firewall, &config, HOPS, frames.clone(), &packets)?;
+    let guests = Native { config: configuration(&firewall, &config)?, pool: packets.clone() };
+    let mut native = EngineChain::new(&firewall, &guests, HOPS, frames.clone(), &packets)?;
+    let functions = (0..HOPS).map(|_| guests.guest()).collect::<Result<Vec<_>, _>>()?;
     let feed = Feed { frames, next: 0, delivered: Arc::default(), counters: PortCounters::default() };
-    let mut native = NativeChain { feed, pool: packets.clone(), functions, clock: Clock::calibrate() };
+    let mut bare = BareChain { feed, pool: packets.clone(), functions, clock: Clock::calibrate() };
 
-    let (mut hop, mut ours, mut theirs, mut ratio) = (vec![], vec![], vec![], vec![]);
+    let (mut hop, mut ours, mut theirs, mut bare_loop) = (vec![], vec![], vec![], vec![]);
     for run in 0..=RUNS {
         progress(run as f64 / (RUNS + 1) as f64, "chains of fifty");
         let engine = idle.run(4 * DISTINCT)? / HOPS as f64;
-        let (a, b) = (sandboxed.run(DISTINCT)?, native.run(DISTINCT)?);
+        let (a, b, c) = (sandboxed.run(DISTINCT)?, native.run(DISTINCT)?, bare.run(DISTINCT)?);
         if run > 0 {
             hop.push(engine);
             ours.push(a);
             theirs.push(b);
-            ratio.push(a / b);
+            bare_loop.push(c);
         }
     }
-    idle.check()?;
-    sandboxed.check()?;
+    for chain in [idle, sandboxed, native] {
+        chain.check()?;
+    }
+    let ratio = |others: &[f64]| ours.iter().zip(others).map(|(a, b)| a / b).collect::<Vec<f64>>();
     Ok(vec![
-        Measurement::new("ratio-50", "x", &ratio, Some(Bound::AtMost(1.45))),
+        Measurement::new("ratio-50", "x", &ratio(&theirs), Some(Bound::AtMost(1.45))),
         Measurement::new("engine-ns", "ns", &hop, Some(Bound::AtMost(5.0))),
+        Measurement::new("ratio-50-bare", "x", &ratio(&bare_loop), None),
         Measurement::new("sandboxed-50-ns", "ns", &ours, None),
         Measurement::new("native-50-ns", "ns", &theirs, None),
+        Measurement::new("bare-50-ns", "ns", &bare_loop, None),
     ])
 }

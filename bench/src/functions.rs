@@ -121,7 +121,7 @@ impl<F: NativeFunction> Pair<F> {
             if sandboxed {
                 self.sandboxed.process(batch, now).map_err(BenchError::setup)?;
             } else {
-                self.native.process(batch, now);
+                self.native.call(batch, now);
             }
             spent += Cycles::now().since(began);
             for packet in batch.iter() {

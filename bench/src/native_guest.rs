@@ -4,6 +4,7 @@
 //! checked.
 
 use clock::{Moment, Nanos};
+use guest::{Guest, GuestFault, LogLine, SlotConfig, SlotTable};
 use nf_abi::{MAX_BATCH, PacketRecord, Verdict};
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
@@ -36,16 +37,21 @@ pub(crate) struct NativeGuest<F> {
     function: F,
     pool: Arc<Pool>,
     batch: Box<[PacketRecord; MAX_BATCH]>,
+    /// It keeps and makes no packets; the engine asks all the same.
+    slots: SlotTable,
+    emitted: Vec<Packet>,
 }
 
 impl<F: NativeFunction> NativeGuest<F> {
     pub(crate) fn new(function: F, pool: Arc<Pool>) -> NativeGuest<F> {
-        NativeGuest { function, pool, batch: Box::new([PacketRecord::default(); MAX_BATCH]) }
+        let slots = SlotTable::new(SlotConfig { quota: 0, longest_hold: Nanos(0) });
+        let batch = Box::new([PacketRecord::default(); MAX_BATCH]);
+        NativeGuest { function, pool, batch, slots, emitted: Vec::new() }
     }
 
-    /// As `guest::Guest::process`.
+    /// As the sandbox's `process`, which cannot fail here.
     #[inline]
-    pub(crate) fn process(&mut self, packets: &mut [Packet], now: Moment) {
+    pub(crate) fn call(&mut self, packets: &mut [Packet], now: Moment) {
         for (record, packet) in self.batch.iter_mut().zip(packets.iter()) {
             *record = PacketRecord { verdict: 0, ..*packet.record() };
         }
@@ -72,5 +78,46 @@ impl<F: NativeFunction> NativeGuest<F> {
             }
             packet.edit(|record| (record.verdict, record.mark) = (verdict, answer.mark));
         }
+    }
+}
+
+impl<F: NativeFunction + Send> Guest for NativeGuest<F> {
+    fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<(), GuestFault> {
+        self.call(packets, now);
+        Ok(())
+    }
+    fn observe(&mut self, _packets: &[Packet], _now: Moment) -> Result<(), GuestFault> {
+        Err(GuestFault::Contract("a native function observes nothing".to_owned()))
+    }
+    fn deadline(&self) -> Option<Nanos> {
+        None
+    }
+    fn timer(&mut self, _now: Moment) -> Result<(), GuestFault> {
+        Ok(())
+    }
+    fn take_emitted(&mut self) -> &mut Vec<Packet> {
+        &mut self.emitted
+    }
+    fn slots(&mut self) -> &mut SlotTable {
+        &mut self.slots
+    }
+    fn take_generated(&mut self) -> u64 {
+        0
+    }
+    fn surrender(&mut self, _out: &mut Vec<Packet>) {}
+    fn counters(&self) -> &[u64] {
+        &[]
+    }
+    fn take_log(&mut self) -> Vec<LogLine> {
+        Vec::new()
+    }
+    fn report(&mut self, _now: Moment) -> Result<Option<String>, GuestFault> {
+        Ok(None)
+    }
+    fn export_state(&mut self) -> Result<Option<Vec<u8>>, GuestFault> {
+        Ok(None)
+    }
+    fn import_state(&mut self, _state: &[u8]) -> Result<bool, GuestFault> {
+        Ok(false)
     }
 }

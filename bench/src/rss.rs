@@ -1,6 +1,6 @@
 //! What a process with a chain of fifty needs beside the packets.
 
-use crate::chain::{SandboxChain, frames};
+use crate::chain::{EngineChain, frames};
 use crate::frames::DISTINCT;
 use crate::functions::ten_rules;
 use crate::guests::{pool, stock};
@@ -34,7 +34,7 @@ pub(crate) fn child() -> Result<u64, BenchError> {
     // The frames are the measurement's own and not the product's.
     let frames = frames();
     let own = (frames.len() * size_of::<crate::frames::Frame>()) as u64 / 1024;
-    let mut chain = SandboxChain::new(&sandbox, &stock("firewall")?, &ten_rules(10), 50, frames, &pool)?;
+    let mut chain = EngineChain::sandboxed(&sandbox, &stock("firewall")?, &ten_rules(10), 50, frames, &pool)?;
     chain.run(DISTINCT)?;
     let status = std::fs::read_to_string("/proc/self/status").map_err(BenchError::setup)?;
     let field = |name: &str| {

@@ -17,6 +17,8 @@ pub struct PortAccount {
     pub counters: PortCounters,
     /// Packets in its rings.
     pub in_flight: u64,
+    /// What only this kind of port counts.
+    pub details: Vec<(&'static str, u64)>,
 }
 
 /// One instance's part.
@@ -99,7 +101,13 @@ impl Worker {
                 let own = node.port.in_flight() + node.outgoing.len() as u64;
                 ledger.merge(&counters.ledger);
                 in_flight += own;
-                PortAccount { name: node.name.clone(), status: node.port.status(), counters, in_flight: own }
+                PortAccount {
+                    name: node.name.clone(),
+                    status: node.port.status(),
+                    counters,
+                    in_flight: own,
+                    details: node.port.details(),
+                }
             })
             .collect();
         let scheduler = &self.scheduler;

@@ -1,64 +1,51 @@
 //! Where packets go: to the next instance's queue, to a port, across to another tenant's pool, or back to the pool.
 
-use crate::worker::{PoolId, PortId, Target, Worker};
+use crate::worker::{InstanceId, PoolId, PortId, Target, Worker};
 use packet_memory::Packet;
 use std::sync::Arc;
 use telemetry::DropReason;
 
 impl Worker {
-    /// Hands a whole batch on. Returns the receiving instance if it may run at once.
+    /// Puts a whole batch, already addressed, into the next instance's queue. Returns that instance if it may run at
+    /// once.
+    ///
+    /// # Errors
+    /// The batch comes back when its packets have to go one by one: to another pool, or into a queue that has no room
+    /// for all of them.
     #[inline]
-    pub(crate) fn forward_batch(
+    pub(crate) fn enqueue_batch(
         &mut self,
         from: usize,
-        mut batch: Vec<Packet>,
-        target: Target,
-    ) -> Option<usize> {
+        to: InstanceId,
+        batch: Vec<Packet>,
+    ) -> Result<Option<usize>, Vec<Packet>> {
+        let to = usize::from(to.0);
         let pool = self.instances[from].pool;
-        match target {
-            Target::Instance(to, interface) => {
-                let to = to.0 as usize;
-                let receiver = &mut self.instances[to];
-                let mut budget_left = true;
-                for packet in &mut batch {
-                    packet.edit(|record| {
-                        record.ingress = interface;
-                        budget_left &= record.hop_budget > 0;
-                        record.hop_budget = record.hop_budget.saturating_sub(1);
-                    });
-                }
-                if budget_left && receiver.pool == pool && receiver.queue.room() >= batch.len() {
-                    let waited = !receiver.queue.is_empty();
-                    receiver.queue.push_batch(batch, &mut self.spare);
-                    let entity = receiver.entity;
-                    if !waited && self.scheduler.hand_off(entity) {
-                        return Some(to);
-                    }
-                    self.scheduler.activate(entity);
-                    return None;
-                }
-                for mut packet in batch.drain(..) {
-                    // Counted again where it is checked.
-                    packet.edit(|record| {
-                        record.hop_budget = record.hop_budget.saturating_add(u8::from(budget_left))
-                    });
-                    self.forward(from, packet, target);
-                }
-            }
-            Target::Port(port) if self.ports[port.0 as usize].pool == pool => {
-                let node = &mut self.ports[port.0 as usize];
-                node.port.transmit(&self.pools[pool.0 as usize], self.now.nanos, &mut batch);
-                debug_assert!(batch.is_empty(), "a port takes all of a batch");
-            }
-            Target::Port(_) => {
-                for packet in batch.drain(..) {
-                    self.forward(from, packet, target);
-                }
-                self.flush_ports();
-            }
+        let receiver = &mut self.instances[to];
+        if receiver.pool != pool || receiver.queue.room() < batch.len() {
+            return Err(batch);
         }
-        self.spare.push(batch);
-        None
+        let waited = !receiver.queue.is_empty();
+        receiver.queue.push_batch(batch, &mut self.spare);
+        let entity = receiver.entity;
+        if !waited && self.scheduler.hand_off(entity) {
+            return Ok(Some(to));
+        }
+        self.scheduler.activate(entity);
+        Ok(None)
+    }
+
+    /// Hands a whole batch to a port of the same pool; false, and nothing is done, when the port is of another.
+    #[inline]
+    pub(crate) fn transmit_batch(&mut self, from: usize, port: PortId, batch: &mut Vec<Packet>) -> bool {
+        let pool = self.instances[from].pool;
+        let node = &mut self.ports[usize::from(port.0)];
+        if node.pool != pool {
+            return false;
+        }
+        node.port.transmit(&self.pools[usize::from(pool.0)], self.now.nanos, batch);
+        debug_assert!(batch.is_empty(), "a port takes all of a batch");
+        true
     }
 
     /// Hands one packet on.

@@ -1,7 +1,7 @@
 //! One hop: an instance is shown its next batch, and its verdicts are carried out, all in that instance's account.
 
 use crate::fault::Life;
-use crate::worker::{PoolId, Worker};
+use crate::worker::{PoolId, Target, Worker};
 use guest::BAD_VERDICT;
 use nf_abi::Verdict;
 use packet_memory::Packet;
@@ -51,23 +51,34 @@ impl Worker {
 
     /// Carries out the verdicts of a batch.
     #[inline]
-    fn carry_out(&mut self, index: usize, batch: Vec<Packet>) -> Option<usize> {
-        // Mostly all packets of a batch go the same way; then the batch moves as a whole. One pass without a branch
-        // tells, and adds the lengths on its way.
+    fn carry_out(&mut self, index: usize, mut batch: Vec<Packet>) -> Option<usize> {
         let first = batch.first()?.record().verdict;
-        let (mut differ, mut bytes) = (0, 0);
-        for packet in &batch {
-            differ |= packet.record().verdict ^ first;
-            bytes += u64::from(packet.length());
-        }
+        // Mostly all packets of a batch go the same way; then the batch moves as a whole.
+        let target = match Verdict::decode(first) {
+            Some(Verdict::Interface(k)) => self.instances[index].links.get(usize::from(k)).copied().flatten(),
+            _ => None,
+        };
+        let (whole, bytes) = match target {
+            Some(Target::Instance(_, interface)) => address_to(&mut batch, first, interface),
+            Some(Target::Port(_)) | None => survey(&batch, first),
+        };
         self.instances[index].counters.bytes += bytes;
-        if differ == 0
-            && let Some(Verdict::Interface(k)) = Verdict::decode(first)
-            && let Some(target) = self.instances[index].links[usize::from(k)]
-        {
-            return self.forward_batch(index, batch, target);
+        match target {
+            Some(Target::Instance(to, interface)) => {
+                if whole {
+                    match self.enqueue_batch(index, to, batch) {
+                        Ok(next) => return next,
+                        Err(refused) => batch = refused,
+                    }
+                }
+                address_back(&mut batch, interface);
+            }
+            Some(Target::Port(port)) if whole && self.transmit_batch(index, port, &mut batch) => {
+                self.spare.push(batch);
+                return None;
+            }
+            Some(Target::Port(_)) | None => {}
         }
-        let mut batch = batch;
         for packet in batch.drain(..) {
             self.route(index, packet);
         }
@@ -182,5 +193,42 @@ impl Worker {
             self.copy_to_observer(index, packets, owner);
         }
         self.switch_account(owner_account);
+    }
+}
+
+/// Whether all packets have this verdict, and their lengths added. One pass without a branch.
+#[inline]
+fn survey(batch: &[Packet], verdict: u32) -> (bool, u64) {
+    let (mut differ, mut bytes) = (0, 0);
+    for packet in batch {
+        differ |= packet.record().verdict ^ verdict;
+        bytes += u64::from(packet.length());
+    }
+    (differ == 0, bytes)
+}
+
+/// As [`survey`], and addresses the packets to the next instance's interface on the way: this is the pass that nearly
+/// every batch needs. Whole only if every packet has a hop left.
+#[inline]
+fn address_to(batch: &mut [Packet], verdict: u32, interface: u16) -> (bool, u64) {
+    let (mut differ, mut bytes, mut least) = (0, 0, u8::MAX);
+    for packet in batch {
+        differ |= packet.record().verdict ^ verdict;
+        bytes += u64::from(packet.length());
+        packet.edit(|record| {
+            least = least.min(record.hop_budget);
+            record.ingress = interface;
+            record.hop_budget = record.hop_budget.wrapping_sub(1);
+        });
+    }
+    (differ == 0 && least > 0, bytes)
+}
+
+/// Takes the hop back that [`address_to`] counted: the packets go their ways one by one, and it is counted there.
+#[cold]
+fn address_back(batch: &mut [Packet], interface: u16) {
+    for packet in batch {
+        debug_assert_eq!(packet.record().ingress, interface);
+        packet.edit(|record| record.hop_budget = record.hop_budget.wrapping_add(1));
     }
 }

@@ -20,6 +20,7 @@ pub(crate) fn account(kind: &str, account: &Account) -> Value {
                 "status": status, "reason": reason, "packets": ledger(&port.counters.ledger),
                 "received_bytes": port.counters.received_bytes, "delivered_bytes": port.counters.delivered_bytes,
                 "kernel_lost": port.counters.kernel_lost, "in_flight": port.in_flight,
+                "details": port.details.iter().map(|(name, n)| ((*name).to_owned(), json!(n))).collect::<Map<_, _>>(),
             });
             (port.name.clone(), value)
         })

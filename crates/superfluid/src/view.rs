@@ -189,6 +189,11 @@ pub(crate) fn final_account(account: &Account) -> String {
                 String::new()
             }
         );
+        let details: Vec<String> =
+            port.details.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
+        if !details.is_empty() {
+            let _ = writeln!(text, "    details: {}", details.join(", "));
+        }
     }
     for instance in &account.instances {
         let _ = writeln!(
