@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-BINARY := target/release/superfluid
+BINARY := $(or $(CARGO_TARGET_DIR),target)/release/superfluid
 
 .PHONY: help run test bench build setup lint fuzz clean
 

@@ -25,7 +25,7 @@ const CLEARED_IN_PLACE: usize = 256 << 10;
 /// Most shells that wait for use, for each key.
 const MOST_SPARE: usize = 64;
 /// Private memory from this size on asks for huge pages.
-const HUGE_FROM: usize = 4 << 20;
+const HUGE_FROM: usize = 2 << 20;
 
 /// What a guest may do with the packets that it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,9 +112,13 @@ impl Shell {
                 return Err(io::Error::last_os_error());
             }
             if bytes >= HUGE_FROM {
-                // Large tables are walked at random; on ordinary pages every step would also miss the TLB. Advice
-                // only: a refusal changes nothing but the speed.
+                // Large tables are walked at random; on ordinary pages every step would also miss the TLB. What was
+                // touched before the memory grew lies on ordinary pages and is moved to a huge one. Advice only: a
+                // refusal changes nothing but the speed.
                 libc::madvise(self.base as *mut _, bytes, libc::MADV_HUGEPAGE);
+                if self.private < HUGE_FROM {
+                    libc::madvise(self.base as *mut _, HUGE_FROM, libc::MADV_COLLAPSE);
+                }
             }
         }
         self.private = bytes;
