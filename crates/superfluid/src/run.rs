@@ -71,6 +71,9 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
 fn watch(options: &RunOptions, remote: &Remote, messages: &Receiver<Message>) -> Option<Account> {
     let mut view = View::new(options.json);
     view.started(&options.file);
+    if let Ok(account) = remote.account(false) {
+        view.begin(account);
+    }
     let began = Instant::now();
     let mut next = began + options.every;
     let until = options.time.map(|time| began + time);

@@ -52,6 +52,11 @@ impl View {
         self.say(&line);
     }
 
+    /// Where rates are counted from.
+    pub(crate) fn begin(&mut self, account: Account) {
+        self.last = Some(account);
+    }
+
     /// A line above the table.
     pub(crate) fn say(&mut self, line: &str) {
         if self.json {
@@ -176,7 +181,7 @@ pub(crate) fn final_account(account: &Account) -> String {
         let ledger = &counters.ledger;
         let _ = writeln!(
             text,
-            "  port {}: {} received ({} bytes), {} delivered ({} bytes){}{}",
+            "  port {}: {} in ({} bytes), {} out ({} bytes){}{}",
             port.name,
             ledger.received + ledger.generated,
             counters.received_bytes,
