@@ -3,6 +3,7 @@
 use image::rewrite;
 use proptest::prelude::*;
 use std::cell::RefCell;
+use std::sync::LazyLock;
 use wasmi::{Engine, Instance, Linker, Memory, Module, Store, TypedFunc};
 
 const PAGES: usize = 2;
@@ -31,9 +32,9 @@ impl Machine {
         Machine { store, memory, instance }
     }
 
-    /// What became of the memory, which begins as `seed`, and how the call ended.
-    fn run(&mut self, name: &str, seed: u64, arguments: (u32, u32, u32)) -> (Vec<u8>, Result<(), String>) {
-        self.memory.data_mut(&mut self.store).copy_from_slice(&noise(seed));
+    /// What became of the memory, which begins as noise, and how the call ended.
+    fn run(&mut self, name: &str, arguments: (u32, u32, u32)) -> (Vec<u8>, Result<(), String>) {
+        self.memory.data_mut(&mut self.store).copy_from_slice(&NOISE);
         let called: TypedFunc<(u32, u32, u32), ()> = self.instance.get_typed_func(&self.store, name).unwrap();
         let outcome =
             called.call(&mut self.store, arguments).map_err(|error| format!("{:?}", error.as_trap_code()));
@@ -41,8 +42,8 @@ impl Machine {
     }
 }
 
-fn noise(seed: u64) -> Vec<u8> {
-    let mut state = seed | 1;
+static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let next = || {
         state ^= state << 13;
         state ^= state >> 7;
@@ -50,7 +51,7 @@ fn noise(seed: u64) -> Vec<u8> {
         state as u8
     };
     std::iter::repeat_with(next).take(BYTES).collect()
-}
+});
 
 struct Pair {
     original: Machine,
@@ -64,12 +65,14 @@ impl Pair {
         Pair { original: Machine::new(&original), lowered: Machine::new(&lowered) }
     }
 
-    fn agree(&mut self, name: &str, seed: u64, arguments: (u32, u32, u32)) -> Result<(), TestCaseError> {
-        let (expected, expected_outcome) = self.original.run(name, seed, arguments);
-        let (found, outcome) = self.lowered.run(name, seed, arguments);
+    fn agree(&mut self, name: &str, arguments: (u32, u32, u32)) -> Result<(), TestCaseError> {
+        let (expected, expected_outcome) = self.original.run(name, arguments);
+        let (found, outcome) = self.lowered.run(name, arguments);
         prop_assert_eq!(&outcome, &expected_outcome, "{} {:x?}", name, arguments);
-        let difference = found.iter().zip(&expected).position(|(a, b)| a != b);
-        prop_assert_eq!(difference, None, "{} {:x?} differs at this byte", name, arguments);
+        if found != expected {
+            let difference = found.iter().zip(&expected).position(|(a, b)| a != b);
+            prop_assert_eq!(difference, None, "{} {:x?} differs at this byte", name, arguments);
+        }
         Ok(())
     }
 }
@@ -99,18 +102,18 @@ fn traps_for_nothing(arguments: (u32, u32, u32), copies: bool) -> bool {
 #[test]
 fn copies_as_the_instruction_does() {
     let pair = RefCell::new(Pair::new());
-    proptest!(ProptestConfig::with_cases(4_000), |(seed: u64, to in address(), from in address(), length in length())| {
+    proptest!(ProptestConfig::with_cases(4_000), |(to in address(), from in address(), length in length())| {
         prop_assume!(!traps_for_nothing((to, from, length), true));
-        pair.borrow_mut().agree("copy", seed, (to, from, length))?;
+        pair.borrow_mut().agree("copy", (to, from, length))?;
     });
 }
 
 #[test]
 fn fills_as_the_instruction_does() {
     let pair = RefCell::new(Pair::new());
-    proptest!(ProptestConfig::with_cases(4_000), |(seed: u64, to in address(), value: u32, length in length())| {
+    proptest!(ProptestConfig::with_cases(4_000), |(to in address(), value: u32, length in length())| {
         prop_assume!(!traps_for_nothing((to, value, length), false));
-        pair.borrow_mut().agree("fill", seed, (to, value, length))?;
+        pair.borrow_mut().agree("fill", (to, value, length))?;
     });
 }
 
@@ -118,15 +121,15 @@ fn fills_as_the_instruction_does() {
 fn every_short_length_and_overlap_is_right() {
     let mut pair = Pair::new();
     for length in 0..=200 {
-        pair.agree("fill", 1, (1000, 0xab, length)).unwrap();
-        pair.agree("fill", 1, (BYTES as u32 - length, 0xab, length)).unwrap();
-        pair.agree("copy", 2, (0, BYTES as u32 - length, length)).unwrap();
-        pair.agree("copy", 2, (BYTES as u32 - length, 0, length)).unwrap();
+        pair.agree("fill", (1000, 0xab, length)).unwrap();
+        pair.agree("fill", (BYTES as u32 - length, 0xab, length)).unwrap();
+        pair.agree("copy", (0, BYTES as u32 - length, length)).unwrap();
+        pair.agree("copy", (BYTES as u32 - length, 0, length)).unwrap();
     }
     for length in [1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 192, 200, 1000] {
         for shift in (0..=80).chain([length - 1, length, length + 1]) {
-            pair.agree("copy", 3, (1000 + shift, 1000, length)).unwrap();
-            pair.agree("copy", 3, (1000, 1000 + shift, length)).unwrap();
+            pair.agree("copy", (1000 + shift, 1000, length)).unwrap();
+            pair.agree("copy", (1000, 1000 + shift, length)).unwrap();
         }
     }
 }
@@ -139,11 +142,11 @@ fn ranges_at_the_end_of_memory_and_of_the_address_space_trap_before_anything_is_
         for before in [0, 1, 2, 7, 8, 15, 16, 31, 63, 64, 65] {
             for border in [end, 0] {
                 let edge = border.wrapping_sub(before);
-                pair.agree("copy", 4, (edge, 0, length)).unwrap();
-                pair.agree("copy", 4, (0, edge, length)).unwrap();
-                pair.agree("copy", 4, (edge, edge, length)).unwrap();
-                pair.agree("copy", 4, (edge, edge.wrapping_sub(9), length)).unwrap();
-                pair.agree("fill", 4, (edge, 7, length)).unwrap();
+                pair.agree("copy", (edge, 0, length)).unwrap();
+                pair.agree("copy", (0, edge, length)).unwrap();
+                pair.agree("copy", (edge, edge, length)).unwrap();
+                pair.agree("copy", (edge, edge.wrapping_sub(9), length)).unwrap();
+                pair.agree("fill", (edge, 7, length)).unwrap();
             }
         }
     }
@@ -154,9 +157,9 @@ fn nothing_is_moved_for_a_length_of_zero_wherever_it_points() {
     let mut pair = Pair::new();
     for address in [0, BYTES as u32, BYTES as u32 + 1, 0x8000_0000, u32::MAX] {
         for name in ["copy", "fill"] {
-            let (memory, outcome) = pair.lowered.run(name, 5, (address, address, 0));
+            let (memory, outcome) = pair.lowered.run(name, (address, address, 0));
             assert_eq!(outcome, Ok(()));
-            assert!(memory == noise(5));
+            assert!(memory == *NOISE);
         }
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn compile(directory: &Path, target: &Path) -> Result<Compiled, Build
 
     let mut command = Command::new(CARGO.name);
     clean(&mut command)
-        .args(["rustc", "--release", "--lib", "--crate-type", "cdylib", "--target", TARGET])
+        .args(["rustc", "--quiet", "--release", "--lib", "--crate-type", "cdylib", "--target", TARGET])
         .args(["--message-format", "json-render-diagnostics", "--manifest-path"])
         .arg(&package)
         .envs(PROFILE)

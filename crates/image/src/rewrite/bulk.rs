@@ -147,6 +147,9 @@ pub(super) fn memory_fill() -> Function {
         // The length becomes the address of the last block, which is filled already.
         end_of(f, DESTINATION, BLOCK).local_set(LENGTH);
         f.loop_(BlockType::Empty);
+        // Read back in every turn: a vector that lives across a turn would be saved and restored around the check of
+        // the deadline, which takes longer than the four stores.
+        f.local_get(LENGTH).v128_load(at(0)).local_set(VECTOR_PIECE);
         for vector in VECTORS {
             f.local_get(DESTINATION).local_get(VECTOR_PIECE).v128_store(block_at(vector));
         }
