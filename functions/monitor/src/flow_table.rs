@@ -9,8 +9,9 @@
 //! - a flow that is not in the table weighs at most `floor`, which stays 0 until the first flow is replaced.
 //!
 //! The lightest flow is found by a heap of weights that were true once: weights only grow, so the root is looked up and
-//! put back until it tells the truth. Packets of known flows never touch the heap. After [`MOST_LOOKS`] looks the best
-//! so far has to go, which keeps the cost of a packet bounded and costs tightness of `floor`, never its truth.
+//! put back until it tells the truth. Packets of known flows never touch the heap. After [`MOST_LOOKS`] looks the root has
+//! to go as it is, which keeps the cost of a packet bounded and costs tightness of `floor`, never its truth; so that
+//! it does not come to that when the table is full at last, each new flow before pays for [`LOOKS_AHEAD`].
 
 use crate::flow_id::{FlowHash, FlowId};
 use crate::totals::sum;
@@ -21,6 +22,8 @@ use alloc::vec::Vec;
 pub(crate) const PACKET_WEIGHT: u64 = 512;
 /// Heap roots that are looked at for one replacement.
 const MOST_LOOKS: usize = 32;
+/// Heap roots that are looked at for each flow that comes while there is room.
+const LOOKS_AHEAD: usize = 2;
 
 /// Bits of an index slot that number an entry, from 1; the others are the hash's, so that few wrong entries are visited.
 const NUMBER_BITS: u32 = 20;
@@ -161,9 +164,10 @@ impl FlowTable {
             self.link(entry, hash);
             self.heap.push(Candidate { weight: flow.weight(), entry: entry as u32 });
             self.sift_up(self.heap.len() - 1);
+            self.lightest(LOOKS_AHEAD);
             return;
         }
-        let Some(entry) = self.lightest() else { return };
+        let Some(entry) = self.lightest(MOST_LOOKS) else { return };
         let leaving = self.flows[entry];
         self.floor = self.floor.max(leaving.weight());
         self.replaced += 1;
@@ -176,9 +180,9 @@ impl FlowTable {
         self.sift_down(0);
     }
 
-    /// The entry at the heap's root, after making sure that it is the lightest.
-    fn lightest(&mut self) -> Option<usize> {
-        for _ in 0..MOST_LOOKS {
+    /// The entry at the heap's root, the lightest unless more roots had to be corrected than may be looked at.
+    fn lightest(&mut self, looks: usize) -> Option<usize> {
+        for _ in 0..looks {
             let Candidate { weight, entry } = *self.heap.first()?;
             let now = self.flows[entry as usize].weight();
             if now == weight {
