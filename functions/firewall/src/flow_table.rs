@@ -48,6 +48,8 @@ pub trait Slot: TableEntry {
     fn flow(&self) -> Flow;
     /// Writes the flow.
     fn set_flow(&mut self, flow: &Flow);
+    /// Gives the flow more time, and moves the newest byte of one side (0 or 1) on to `end`, unless it is there.
+    fn refresh(&mut self, expires: u32, side: usize, end: u32);
     /// Key and flow.
     fn new(key: &Self::Key, flow: &Flow) -> Self;
     /// Mixes a key with a secret.
@@ -94,6 +96,13 @@ macro_rules! slot {
                 self.0[$words + 1] = flow.state;
                 self.0[$words + 2] = flow.ends[0];
                 self.0[$words + 3] = flow.ends[1];
+            }
+
+            #[inline(always)]
+            fn refresh(&mut self, expires: u32, side: usize, end: u32) {
+                self.0[$words] = expires;
+                let newest = &mut self.0[$words + 2 + (side & 1)];
+                *newest = if end.wrapping_sub(*newest) as i32 > 0 { end } else { *newest };
             }
 
             fn new(key: &[u32; $words], flow: &Flow) -> Self {
@@ -143,8 +152,8 @@ fn tag(hash: u64) -> u8 {
 impl<S: Slot> FlowTable<S> {
     /// An empty table; `None` when there is no memory for it.
     pub fn new(limit: usize) -> Option<FlowTable<S>> {
-        // Four fifths full at most: beyond that, groups run over often.
-        let groups = prime_from((limit + limit / 4).div_ceil(GROUP));
+        // Two thirds full at most: beyond that, groups run over too often.
+        let groups = prime_from((limit + limit / 2).div_ceil(GROUP));
         let (tags, slots) = (zeroed_table(groups)?, zeroed_table(groups * GROUP)?);
         Some(FlowTable { tags, slots, count: 0, limit, seed: 0, sweep: 0 })
     }
@@ -198,7 +207,8 @@ impl<S: Slot> FlowTable<S> {
     #[inline(always)]
     pub fn probable(&self, hash: u64) -> u32 {
         let home = self.home(hash);
-        let agreeing = Self::agreeing(&self.tags[home], tag(hash));
+        // One in 256 keys has another tag than this and is looked for in vain: less than a correction costs all.
+        let agreeing = Self::agreeing(&self.tags[home], hash as u8);
         // Without any, the last one; whatever is there is compared before it is used.
         (home * GROUP) as u32 + (agreeing | 0x4000).trailing_zeros()
     }

@@ -4,6 +4,7 @@
 //! the interface. Both directions thus have one key, and a packet that claims an address of the other side has another.
 
 use crate::rule::{ICMP, ICMPV6, TCP, UDP, View, kind};
+use wide::u8x16;
 
 /// Words of an IPv4 flow's key: inside address, outside address, ports, protocol with VLANs.
 pub const KEY4: usize = 4;
@@ -67,7 +68,7 @@ pub struct Fragment {
 pub struct Header {
     /// The flow's key; IPv4 uses the first [`KEY4`] words.
     pub key: [u32; KEY6],
-    /// What rules look at beside addresses, see [`View`].
+    /// Ports as in a [`View`], or ICMP type and code.
     pub ports: u32,
     /// See [`View`].
     pub kind: u32,
@@ -85,10 +86,10 @@ pub struct Header {
     pub message: u16,
     /// Of fragments.
     pub fragment: Fragment,
-    /// Filled in by the flow table: hash of the key, and the slot that probably has it.
-    pub hash: u64,
-    /// See `hash`.
-    pub slot: u32,
+    /// Filled in by the look-up, for IPv6: hash of the key, and the slot that probably has it.
+    pub hash6: u64,
+    /// See `hash6`.
+    pub slot6: u32,
 }
 
 impl Header {
@@ -146,12 +147,17 @@ fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
 
 /// Ethernet, IPv4 without options, and TCP without options or UDP.
 const COMMON: usize = 54;
+/// What the bytes from the EtherType on have in common: EtherType, version and header length, no fragment.
+const COMMON_BITS: [u8; 16] = [0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/// Which of their bits that concerns.
+const COMMON_MASK: [u8; 16] = [0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x3f, 0xff, 0, 0, 0, 0, 0, 0];
 
 /// The common packet: untagged, IPv4 without options, whole, TCP or UDP, and well-formed.
 pub struct Common<'a> {
     bytes: &'a [u8; COMMON],
-    protocol: u8,
-    /// Bytes of TCP header and payload, or of UDP.
+    protocol: u32,
+    is_tcp: bool,
+    /// Bytes behind the transport header.
     payload: u32,
 }
 
@@ -160,25 +166,24 @@ impl<'a> Common<'a> {
     #[inline(always)]
     pub fn new(packet: &'a [u8]) -> Option<Common<'a>> {
         let bytes: &[u8; COMMON] = packet.first_chunk()?;
-        // EtherType, version and header length; the type of service in the fourth byte may be any.
-        let is_ipv4 = le32(bytes, 12) & 0x00ff_ffff == 0x0045_0008;
-        let is_whole = be16(bytes, 20) & 0x3fff == 0;
-        let protocol = bytes[23];
+        let start: &[u8; 16] = bytes[12..].first_chunk()?;
+        let is_usual_ipv4 =
+            (u8x16::new(*start) & u8x16::new(COMMON_MASK)).simd_eq(u8x16::new(COMMON_BITS)).all();
+        let protocol = u32::from(bytes[23]);
+        // Zero for either; a choice by comparisons becomes a table of jumps in the sandbox.
+        let is_known = (protocol ^ TCP as u32) * (protocol ^ UDP as u32) == 0;
         let total = be16(bytes, 16);
-        let payload = total.wrapping_sub(20);
         let fits = total as usize <= packet.len() - 14;
-        if !is_ipv4 || !is_whole || !fits {
+        if !is_usual_ipv4 || !is_known || !fits {
             return None;
         }
-        let is_well_formed = match protocol {
-            TCP => {
-                let header = u32::from(bytes[46] >> 4) * 4;
-                header >= 20 && total >= 20 + header
-            }
-            UDP => total >= 28,
-            _ => false,
-        };
-        is_well_formed.then_some(Common { bytes, protocol, payload })
+        let is_tcp = protocol == TCP as u32;
+        let data_offset = u32::from(bytes[46] >> 4) * 4;
+        let (header, least) = if is_tcp { (20 + data_offset, 40) } else { (28, 28) };
+        if header < least || total < header {
+            return None;
+        }
+        Some(Common { bytes, protocol, is_tcp, payload: total - header })
     }
 
     /// What rules look at.
@@ -187,35 +192,25 @@ impl<'a> Common<'a> {
         View {
             addresses: [le32(self.bytes, 26), le32(self.bytes, 30)],
             ports: be32(self.bytes, 34),
-            kind: kind(self.protocol, ingress),
+            kind: self.protocol | ingress << 8,
         }
     }
 
-    /// What tracking needs.
+    /// The flow's key.
     #[inline(always)]
-    pub fn write(&self, ingress: u32, header: &mut Header) {
-        let (source, destination) = (le32(self.bytes, 26), le32(self.bytes, 30));
-        let ports = be32(self.bytes, 34);
-        let outside = ingress != 0;
-        header.key[0] = if outside { destination } else { source };
-        header.key[1] = if outside { source } else { destination };
-        header.key[2] = if outside { ports.rotate_left(16) } else { ports };
-        header.key[3] = u32::from(self.protocol);
-        header.ports = ports;
-        header.kind = kind(self.protocol, ingress);
-        header.class = Class::Flow4;
-        header.fragment.is_fragment = false;
-        if self.protocol == TCP {
-            let (data_offset, flags) = (self.bytes[46], self.bytes[47]);
-            let seq = be32(self.bytes, 38);
-            header.seq = seq;
-            header.end = segment_end(seq, flags, self.payload - u32::from(data_offset >> 4) * 4);
-            header.ack = be32(self.bytes, 42);
-            header.flags = flags;
-        } else {
-            header.end = 0;
-            header.flags = ACK;
-        }
+    pub fn key(&self, ingress: u32) -> [u32; KEY4] {
+        // Packets from outside have their ends the other way round, and so do halves that are rotated.
+        let ends = u64::from(le32(self.bytes, 26)) | u64::from(le32(self.bytes, 30)) << 32;
+        let ends = ends.rotate_left(32 * (ingress & 1));
+        let ports = le32(self.bytes, 34).rotate_left(16 * (ingress & 1));
+        [ends as u32, (ends >> 32) as u32, ports, self.protocol]
+    }
+
+    /// TCP flags, and the sequence number behind the data; for UDP what [`Header`] says. SYN and FIN are not counted:
+    /// with them, a packet is read by [`parse`].
+    #[inline(always)]
+    pub fn progress(&self) -> (u8, u32) {
+        if self.is_tcp { (self.bytes[47], be32(self.bytes, 38).wrapping_add(self.payload)) } else { (ACK, 0) }
     }
 }
 
@@ -386,9 +381,9 @@ fn read(packet: &[u8], ingress: u32, header: &mut Header) -> Option<Class> {
 fn write_key(network: &Network<'_>, ports: u32, vlans: u32, ingress: u32, header: &mut Header) {
     let words = network.source.len() / 4;
     let (inside, outside, ports) = if ingress == 0 {
-        (network.source, network.destination, ports)
+        (network.source, network.destination, ports.to_be())
     } else {
-        (network.destination, network.source, ports.rotate_left(16))
+        (network.destination, network.source, ports.to_be().rotate_left(16))
     };
     let bytes = inside.chunks_exact(4).chain(outside.chunks_exact(4));
     for (word, four) in header.key.iter_mut().zip(bytes) {

@@ -2,13 +2,13 @@
 //! tracked flow.
 
 use crate::fragments::Fragments;
-use crate::header::{Class, Header, parse, parse_embedded};
+use crate::header::{Class, Header, KEY6, parse, parse_embedded};
 use crate::metrics::Reason;
 use crate::rule::Action;
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;
 use crate::ticks;
-use crate::tracker::{Tracked, Tracker, is_related, track, usual};
+use crate::tracker::{Ahead, COMMON, Tracked, Tracker, is_related, track, usual};
 
 /// Rules, fragments, and what passes without either.
 pub struct Judge {
@@ -91,12 +91,13 @@ pub fn judge_tracked(
     let judgement = match header.class {
         Class::Flow4 => {
             let decide = || judge.rules.decide4(&header.view4());
-            reason(track(v4, terms, header, &header.key4(), decide))
+            let key = header.key4();
+            reason(track(v4, terms, header, v4.hash(&key), &key, decide))
         }
-        Class::Flow6 if usual(v6, terms, header, &header.key) => Ok(()),
+        Class::Flow6 if usual(v6, terms, &ahead6(header), header.slot6) => Ok(()),
         Class::Flow6 => {
             let decide = || judge.rules.decide6(&header.view6());
-            reason(track(v6, terms, header, &header.key, decide))
+            reason(track(v6, terms, header, header.hash6, &header.key, decide))
         }
         Class::Error4 | Class::Error6 => {
             let mut carried = judge.header;
@@ -110,6 +111,17 @@ pub fn judge_tracked(
         _ => judge.by_rules(header),
     };
     judge.remember(header, judgement)
+}
+
+fn ahead6(header: &Header) -> Ahead<[u32; KEY6]> {
+    Ahead {
+        key: header.key,
+        hash: header.hash6,
+        flags: u32::from(header.flags) | COMMON,
+        end: header.end,
+        ingress: header.ingress(),
+        header: Header::default(),
+    }
 }
 
 fn reason(tracked: Tracked) -> Result<(), Reason> {

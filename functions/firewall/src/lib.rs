@@ -35,7 +35,7 @@ mod tests;
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use header::{Class, Common, Header, parse};
+use header::{Class, Common, KEY4, parse};
 use judge::{Judge, judge_tracked};
 use metrics::{Reason, Tally};
 use nf_sdk::{
@@ -44,15 +44,29 @@ use nf_sdk::{
 };
 use settings::Settings;
 use ticks::Ticks;
-use tracker::{SWEEP_PER_BATCH, Tracker, usual};
+use tracker::{Ahead, COMMON, SWEEP_PER_BATCH, Tracker, usual, usual_elsewhere};
 
 /// How often the table is swept when no packets come.
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
 /// Most groups of a table that the timer sweeps at a time.
 const SWEEP_PER_TIMER: usize = 1 << 15;
 
-/// Verdict of an accepted packet, by the interface that it came in by: on to the other one.
-const ONWARD: [u32; 2] = [Verdict::Interface(1).encode(), Verdict::Interface(0).encode()];
+/// Verdict of an accepted packet, by the interface (0 or 1) that it came in by: on to the other one.
+#[inline(always)]
+fn onward(ingress: u32) -> u32 {
+    const OUTWARD: u32 = Verdict::Interface(1).encode();
+    const CHANGE: u32 = OUTWARD ^ Verdict::Interface(0).encode();
+    OUTWARD ^ ingress * CHANGE
+}
+
+/// What is kept of the packets of a batch.
+struct Window {
+    /// Each is reached by an address of its own: the fields of one are then at fixed distances from it, which the
+    /// sandbox's loads and stores include, while distances in an array are added one by one.
+    ahead: [Box<Ahead<[u32; KEY4]>>; MAX_BATCH],
+    /// The slots that probably have the keys.
+    slots: [u32; MAX_BATCH],
+}
 
 /// The function.
 pub struct Firewall {
@@ -61,7 +75,7 @@ pub struct Firewall {
     tally: Tally,
     ticks: Ticks,
     timer_is_set: bool,
-    headers: Box<[Header; MAX_BATCH]>,
+    window: Box<Window>,
     /// What the look-ahead reads comes here: loads whose result nobody keeps are left out by compilers.
     touched: u32,
 }
@@ -78,7 +92,10 @@ impl NetworkFunction for Firewall {
             tally: Tally::default(),
             ticks: Ticks::default(),
             timer_is_set: false,
-            headers: Box::new([Header::default(); MAX_BATCH]),
+            window: Box::new(Window {
+                ahead: core::array::from_fn(|_| Box::default()),
+                slots: [0; MAX_BATCH],
+            }),
             touched: 0,
         })
     }
@@ -90,8 +107,8 @@ impl NetworkFunction for Firewall {
             None => filter(&mut self.judge, &mut self.tally, batch),
             Some(tracker) => {
                 tracker.advance(now, tick, SWEEP_PER_BATCH);
-                self.touched ^= look_up(tracker, batch, &mut self.headers);
-                track(tracker, &mut self.judge, &mut self.tally, batch, &mut self.headers);
+                self.touched ^= look_up(tracker, batch, &mut self.window);
+                track(tracker, &mut self.judge, &mut self.tally, batch, &mut self.window);
                 self.tally.flush_turnover(tracker.turnover(), batch.host());
                 if !self.timer_is_set && tracker.flows() > 0 {
                     self.timer_is_set = true;
@@ -134,7 +151,7 @@ fn filter(judge: &mut Judge, tally: &mut Tally, batch: &mut Batch<'_>) {
     let (mut accepted, mut denied) = (0, 0);
     for mut packet in batch.packets() {
         let ingress = u32::from(packet.ingress() & 1);
-        let onward = ONWARD[ingress as usize];
+        let onward = onward(ingress);
         let verdict = match Common::new(packet.bytes()) {
             Some(common) => {
                 let accept = judge.rules.decide4(&common.view(ingress));
@@ -151,32 +168,45 @@ fn filter(judge: &mut Judge, tally: &mut Tally, batch: &mut Batch<'_>) {
 
 /// Reads all packets, then finds out where their flows probably are and has those places fetched into the cache.
 #[inline(always)]
-fn look_up(tracker: &Tracker, batch: &mut Batch<'_>, headers: &mut [Header; MAX_BATCH]) -> u32 {
+fn look_up(tracker: &Tracker, batch: &mut Batch<'_>, window: &mut Window) -> u32 {
     let count = batch.len();
-    for (packet, header) in batch.packets().zip(headers.iter_mut()) {
+    for (packet, ahead) in batch.packets().zip(&mut window.ahead) {
         let ingress = u32::from(packet.ingress() & 1);
-        match Common::new(packet.bytes()) {
-            Some(common) => common.write(ingress, header),
-            None => parse(packet.bytes(), ingress, header),
+        let ahead = &mut **ahead;
+        ahead.ingress = ingress;
+        if let Some(common) = Common::new(packet.bytes()) {
+            // What was stored word by word is dear to read as a whole: the hash is made of what is at hand.
+            let key = common.key(ingress);
+            ahead.hash = tracker.v4.hash(&key);
+            ahead.key = key;
+            let (flags, end) = common.progress();
+            (ahead.flags, ahead.end) = (u32::from(flags) | COMMON, end);
+        } else {
+            ahead.flags = 0;
+            look_up_other(tracker, packet.bytes(), ingress, ahead);
         }
-        header.hash = tracker.v4.hash(&header.key4());
+    }
+    for (ahead, slot) in window.ahead.iter().zip(&mut window.slots).take(count) {
+        *slot = tracker.v4.probable(ahead.hash);
     }
     let mut touched = 0;
-    for header in headers.iter_mut().take(count) {
-        match header.class {
-            Class::Flow4 => {
-                header.slot = tracker.v4.probable(header.hash);
-                touched ^= tracker.v4.touch(header.slot);
-            }
-            Class::Flow6 => {
-                header.hash = tracker.v6.hash(&header.key);
-                header.slot = tracker.v6.probable(header.hash);
-                touched ^= tracker.v6.touch(header.slot);
-            }
-            _ => {}
-        }
+    // A loop of its own, and short: the processor then has all of the batch's reads on their way at a time.
+    for eight in window.slots.chunks_exact(8).take(count.div_ceil(8)) {
+        touched = eight.iter().fold(touched, |touched, slot| touched ^ tracker.v4.touch(*slot));
     }
     touched
+}
+
+/// Reads a packet that is not common.
+#[inline(never)]
+fn look_up_other(tracker: &Tracker, packet: &[u8], ingress: u32, ahead: &mut Ahead<[u32; KEY4]>) {
+    let header = &mut ahead.header;
+    parse(packet, ingress, header);
+    if header.class == Class::Flow6 {
+        header.hash6 = tracker.v6.hash(&header.key);
+        header.slot6 = tracker.v6.probable(header.hash6);
+        ahead.end = tracker.v6.touch(header.slot6);
+    }
 }
 
 /// Each packet goes by its flow's state.
@@ -186,18 +216,21 @@ fn track(
     judge: &mut Judge,
     tally: &mut Tally,
     batch: &mut Batch<'_>,
-    headers: &mut [Header; MAX_BATCH],
+    window: &mut Window,
 ) {
     let mut accepted = 0;
-    for (mut packet, header) in batch.packets().zip(headers.iter_mut()) {
-        let onward = ONWARD[usize::from(packet.ingress() & 1)];
-        let is_usual =
-            header.class == Class::Flow4 && usual(&mut tracker.v4, &tracker.terms, header, &header.key4());
+    for ((mut packet, ahead), slot) in batch.packets().zip(&mut window.ahead).zip(&window.slots) {
+        let ahead = &mut **ahead;
+        let is_usual = usual(&mut tracker.v4, &tracker.terms, ahead, *slot)
+            || ahead.flags != 0 && usual_elsewhere(&mut tracker.v4, &tracker.terms, ahead);
         let verdict = if is_usual {
             accepted += 1;
-            onward
+            onward(ahead.ingress)
         } else {
-            tally.judge(judge_tracked(judge, tracker, header, packet.bytes()), onward)
+            if ahead.flags != 0 {
+                parse(packet.bytes(), ahead.ingress, &mut ahead.header);
+            }
+            tally.judge(judge_tracked(judge, tracker, &ahead.header, packet.bytes()), onward(ahead.ingress))
         };
         packet.verdict_encoded(verdict);
     }

@@ -112,9 +112,9 @@ pub struct Segment {
     pub ack: u32,
 }
 
-/// Whether the sequence number can be one of this side's, whose newest is `end`. 0 stands for unknown.
+/// Whether the sequence number can be one of this side's, whose newest is `end`.
 pub fn is_plausible(seq: u32, end: u32) -> bool {
-    end == 0 || seq.wrapping_add(RESET_WINDOW).wrapping_sub(end) <= RESET_WINDOW + RESET_AHEAD
+    seq.wrapping_add(RESET_WINDOW).wrapping_sub(end) <= RESET_WINDOW + RESET_AHEAD
 }
 
 /// Whether the flags make sense together.
@@ -126,11 +126,15 @@ pub fn flags_are_valid(flags: u8) -> bool {
 pub fn open(segment: &Segment, pick_up: bool) -> Option<Flow> {
     let begun = if segment.ingress == 0 { 0 } else { BEGUN_OUTSIDE };
     let mut ends = [0; 2];
-    ends[segment.ingress as usize & 1] = segment.end;
+    let side = segment.ingress as usize & 1;
+    ends[side] = segment.end;
     let state = match segment.flags & (SYN | FIN | RST | ACK) {
         f if f == SYN => State::SynSent,
-        // Seen in the middle: the next segment either way goes by the state of an open connection.
-        f if f == ACK && pick_up => State::Established,
+        // Seen in the middle: what this side has, it acknowledges.
+        f if f == ACK && pick_up => {
+            ends[side ^ 1] = segment.ack;
+            State::Established
+        }
         _ => return None,
     };
     Some(Flow { expires: 0, state: state as u32 | begun, ends })
@@ -180,7 +184,7 @@ fn set(flow: &mut Flow, state: State) {
 /// Moves the newest byte on, never back.
 #[inline(always)]
 pub fn advance(newest: &mut u32, end: u32) {
-    if *newest == 0 || end.wrapping_sub(*newest) as i32 > 0 {
+    if end.wrapping_sub(*newest) as i32 > 0 {
         *newest = end;
     }
 }

@@ -13,8 +13,10 @@ use nf_sdk::{HalfLine, Line, Nanos};
 
 /// Nanoseconds in which the whole table is swept once, as a power of two: 8.6 s.
 const SWEEP_BITS: u32 = 33;
-/// Most groups that one batch sweeps.
-pub const SWEEP_PER_BATCH: usize = 4;
+/// Most groups of a table that one batch sweeps.
+pub const SWEEP_PER_BATCH: usize = 64;
+/// Time between two sweeps, at least.
+const SWEEP_PAUSE: Nanos = Nanos::from_millis(1);
 
 /// Ends of flows, by [`State`].
 pub type TimeoutTicks = [u32; 16];
@@ -65,8 +67,8 @@ pub struct Tracker {
     pub v6: FlowTable<Line>,
     /// What they share.
     pub terms: Terms,
-    /// When [`Tracker::advance`] was called last.
-    advanced: Option<Nanos>,
+    /// When it was swept last.
+    swept: Option<Nanos>,
     pace: [Pace; 2],
 }
 
@@ -134,7 +136,7 @@ impl Tracker {
                 pick_up: settings.pick_up,
                 turnover: Turnover::default(),
             },
-            advanced: None,
+            swept: None,
             pace: [Pace::default(), Pace::default()],
         })
     }
@@ -144,28 +146,26 @@ impl Tracker {
     #[inline(always)]
     pub fn advance(&mut self, now: Nanos, tick: u32, groups: usize) {
         self.terms.now = tick;
-        let elapsed = match self.advanced.replace(now) {
-            Some(before) => now.since(before).0,
-            None => return self.seed(now.0),
-        };
-        let due = [self.pace[0].due(&self.v4, elapsed, groups), self.pace[1].due(&self.v6, elapsed, groups)];
-        if due != [0, 0] {
-            self.sweep(due);
+        if self.swept.is_none_or(|before| now.since(before) >= SWEEP_PAUSE) {
+            self.sweep(now, groups);
         }
+    }
+
+    #[inline(never)]
+    fn sweep(&mut self, now: Nanos, groups: usize) {
+        let Some(before) = self.swept.replace(now) else { return self.seed(now.0) };
+        let elapsed = now.since(before).0;
+        let due = [self.pace[0].due(&self.v4, elapsed, groups), self.pace[1].due(&self.v6, elapsed, groups)];
+        let terms = &self.terms;
+        let ended = self.v4.sweep(due[0], |flow| !terms.is_live(flow))
+            + self.v6.sweep(due[1], |flow| !terms.is_live(flow));
+        self.terms.turnover.expired += ended as u64;
     }
 
     /// Chooses the tables' secret; without effect on a table that has flows.
     pub fn seed(&mut self, chance: u64) {
         self.v4.set_seed(chance.wrapping_mul(0xa076_1d64_78bd_642f).rotate_left(29));
         self.v6.set_seed(chance.wrapping_mul(0xe703_7ed1_a0b4_28db).rotate_left(31));
-    }
-
-    #[inline(never)]
-    fn sweep(&mut self, due: [usize; 2]) {
-        let terms = &self.terms;
-        let ended = self.v4.sweep(due[0], |flow| !terms.is_live(flow))
-            + self.v6.sweep(due[1], |flow| !terms.is_live(flow));
-        self.terms.turnover.expired += ended as u64;
     }
 
     /// How many flows were opened, expired and evicted.
@@ -187,24 +187,45 @@ impl Tracker {
     }
 }
 
+/// In [`Ahead::flags`]: the rest is set.
+pub const COMMON: u32 = 1 << 8;
+
+/// What is kept of a packet between the look-up and its turn.
+#[derive(Clone, Copy, Default)]
+pub struct Ahead<K> {
+    /// Its flow's key.
+    pub key: K,
+    /// The key's hash.
+    pub hash: u64,
+    /// TCP flags or what stands for them, and [`COMMON`]; 0 for a packet whose key is not known yet.
+    pub flags: u32,
+    /// The sequence number behind the segment.
+    pub end: u32,
+    /// The interface that it came in by.
+    pub ingress: u32,
+    /// Of a packet that was read completely.
+    pub header: Header,
+}
+
 /// The usual packet of the usual flow: it is in the slot where it was expected, both sides have agreed, and the packet
 /// changes no state. True when it was that, and the flow was brought up to date.
 #[inline(always)]
-pub fn usual<S: Slot>(table: &mut FlowTable<S>, terms: &Terms, header: &Header, key: &S::Key) -> bool {
-    let Some(slot) = table.slot_if(header.slot, key) else { return false };
-    let mut flow = slot.flow();
+pub fn usual<S: Slot>(table: &mut FlowTable<S>, terms: &Terms, packet: &Ahead<S::Key>, slot: u32) -> bool {
+    let Some(slot) = table.slot_if(slot, &packet.key) else { return false };
+    let flow = slot.flow();
     let is_usual = flow.state & 0xff >= State::FAST
-        && header.flags & (SYN | FIN | RST | ACK) == ACK
+        && packet.flags & u32::from(SYN | FIN | RST | ACK) == u32::from(ACK)
         && terms.is_live(&flow);
     if is_usual {
-        flow.expires = terms.expiry(flow.state);
-        let outside = header.ingress() != 0;
-        let mut newest = flow.ends[usize::from(outside)];
-        tcp::advance(&mut newest, header.end);
-        flow.ends[usize::from(outside)] = newest;
-        slot.set_flow(&flow);
+        slot.refresh(terms.expiry(flow.state), packet.ingress as usize, packet.end);
     }
     is_usual
+}
+
+/// The usual packet of a flow that is in another slot than was expected.
+#[inline(never)]
+pub fn usual_elsewhere<S: Slot>(table: &mut FlowTable<S>, terms: &Terms, packet: &Ahead<S::Key>) -> bool {
+    table.find(&packet.key, packet.hash).is_some_and(|slot| usual(table, terms, packet, slot))
 }
 
 fn segment(header: &Header) -> Segment {
@@ -252,10 +273,11 @@ pub fn track<S: Slot>(
     table: &mut FlowTable<S>,
     terms: &mut Terms,
     header: &Header,
+    hash: u64,
     key: &S::Key,
     decide: impl FnOnce() -> bool,
 ) -> Tracked {
-    let known = table.find(key, header.hash);
+    let known = table.find(key, hash);
     if let Some(slot) = known {
         let mut flow = table.get(slot).flow();
         if terms.is_live(&flow) {
@@ -282,7 +304,7 @@ pub fn track<S: Slot>(
     if let Some(slot) = known {
         terms.turnover.expired += 1;
         table.get_mut(slot).set_flow(&flow);
-    } else if !table.insert(key, header.hash, &flow) && !replace(table, terms, header.hash, key, &flow) {
+    } else if !table.insert(key, hash, &flow) && !replace(table, terms, hash, key, &flow) {
         return Tracked::TableFull;
     }
     terms.turnover.opened += 1;
