@@ -38,7 +38,7 @@ fn missing_and_wrongly_typed_exports_are_refused_by_name() {
         ("sf_process", "(func (export \"sf_process\") (param i32 i64) (result i32) (i32.const 0))"),
         ("sf_process", "(export \"sf_process\" (func $counter_add))"),
     ] {
-        let text = with(name, field).replace("module ", "module "); // Imports stay first.
+        let text = with(name, field);
         match room.guest(&program(&text, Access::Write), patient()) {
             Err(InstanceError::Contract { reason, .. }) => assert!(reason.contains(name), "{name}: {reason}"),
             other => panic!("{field}: {other:?}"),

@@ -51,12 +51,12 @@ const PROFILE: [(&str, &str); 8] = [
 
 pub(super) fn compile(directory: &Path, target: &Path) -> Result<Compiled, BuildError> {
     let package = directory.join("Cargo.toml");
-    let package =
-        std::path::absolute(&package).map_err(|source| BuildError::File { path: package, source })?;
     if !package.is_file() {
         let path = directory.to_owned();
         return Err(BuildError::NoSource { path, wanted: "Cargo.toml", language: Language::Rust });
     }
+    // As cargo will name it: without `..` and links.
+    let package = package.canonicalize().map_err(|source| BuildError::File { path: package, source })?;
     let library = RUSTC.run(clean(&mut Command::new("rustc")).args([
         "--print",
         "target-libdir",
