@@ -56,7 +56,7 @@ const SWEEP_PER_TIMER: usize = 1 << 15;
 fn onward(ingress: u32) -> u32 {
     const OUTWARD: u32 = Verdict::Interface(1).encode();
     const CHANGE: u32 = OUTWARD ^ Verdict::Interface(0).encode();
-    OUTWARD ^ ingress * CHANGE
+    OUTWARD ^ (ingress * CHANGE)
 }
 
 /// What is kept of the packets of a batch.
