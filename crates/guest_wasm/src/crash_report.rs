@@ -1,4 +1,5 @@
 // UNSAFETY: a signal handler is installed here; it calls only async-signal-safe functions.
+// Miri knows no signals; `tests/sandbox/host_faults.rs` runs it.
 #![allow(unsafe_code)]
 //! A fault outside guest code is a defect of the host: say so and end, rather than go on with broken state.
 

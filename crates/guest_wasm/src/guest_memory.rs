@@ -1,4 +1,5 @@
 // UNSAFETY: this is where Wasmtime is handed the memory that compiled code works on without bounds checks.
+// Miri runs no compiled code; `tests/sandbox` does.
 #![allow(unsafe_code)]
 //! A guest's linear memory, for Wasmtime: the private part of a shell. The window is not part of its size.
 

@@ -1,4 +1,5 @@
 // UNSAFETY: the batch of records lies in the guest's private memory and is written and read through a raw pointer.
+// Miri runs no compiled code; `tests/sandbox` does.
 #![allow(unsafe_code)]
 //! A running instance: a program in a shell, with its state on the host's side.
 

@@ -1,4 +1,5 @@
 // UNSAFETY: compiled code is loaded here; it comes from this process's own compiler or from its private cache.
+// Miri runs no compiled code; `tests/sandbox` does.
 #![allow(unsafe_code)]
 //! A compiled image, ready to be instantiated.
 

@@ -1,4 +1,5 @@
 // UNSAFETY: address space is reserved, protected, mapped and cleared here, through the kernel's interface.
+// Miri and Kani know no mmap; the tests in `tests/sandbox` run it.
 #![allow(unsafe_code)]
 //! Shells: reserved address space with a packet window in it, made ready before anyone needs it and used again.
 //!

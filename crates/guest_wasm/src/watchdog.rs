@@ -1,4 +1,5 @@
 // UNSAFETY: a timer and its signal handler are installed here; the handler calls only async-signal-safe functions.
+// Miri and Kani know no signals; `tests/sandbox/deadlines.rs` runs it.
 #![allow(unsafe_code)]
 //! Bounds the time of a call into a guest.
 //!

@@ -1,4 +1,5 @@
 // UNSAFETY: memory is mapped and unmapped here, and only here, through the kernel's interface.
+// Miri and Kani know no memory files; `tests/ownership.rs` runs it.
 #![allow(unsafe_code)]
 //! A sealed memory file, allocated in full and mapped for the host.
 

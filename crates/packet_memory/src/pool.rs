@@ -1,4 +1,5 @@
 // UNSAFETY: packet bytes are copied through raw pointers, because a guest may change them at the same time.
+// Its memory is a file's mapping, which Miri and Kani do not know; `tests/ownership.rs` holds it to a model.
 #![allow(unsafe_code)]
 //! A pool: one memory file cut into buffers of one size.
 
