@@ -20,9 +20,8 @@ pub const MAX_RULES: usize = 64 * 64;
 pub struct BitVectorRules<const W: usize, const C: usize> {
     /// By chunk and value: the class' row, counted in rows of that chunk.
     classes: Box<[[u16; 1 << 16]; C]>,
-    /// Where each chunk's rows begin.
-    bases: [u32; C],
-    rows: Vec<u64>,
+    /// By chunk: the rows, one behind the other.
+    rows: [Vec<u64>; C],
     /// Words of a row, the summary included.
     stride: u32,
     /// Rules.
@@ -40,8 +39,7 @@ impl<const W: usize, const C: usize> BitVectorRules<W, C> {
         let classes = vec![[0u16; 1 << 16]; C].into_boxed_slice().try_into().ok()?;
         let mut made = BitVectorRules {
             classes,
-            bases: [0; C],
-            rows: vec![],
+            rows: [const { Vec::new() }; C],
             stride: words as u32 + 1,
             count: rules.len(),
         };
@@ -55,7 +53,6 @@ impl<const W: usize, const C: usize> BitVectorRules<W, C> {
 
     /// Makes the classes and rows of one chunk.
     fn fill(&mut self, chunk: usize, intervals: &[Vec<Interval>], words: usize) -> Option<()> {
-        self.bases[chunk] = u32::try_from(self.rows.len()).ok()?;
         // Where rules begin and where they have ended.
         let mut events: Vec<(u32, usize, bool)> = vec![];
         for (rule, intervals) in intervals.iter().enumerate() {
@@ -84,8 +81,8 @@ impl<const W: usize, const C: usize> BitVectorRules<W, C> {
                     let class = u16::try_from(known.len()).ok()?;
                     let summary =
                         current.iter().enumerate().fold(0, |all, (n, word)| all | u64::from(*word != 0) << n);
-                    self.rows.push(summary);
-                    self.rows.extend_from_slice(&current);
+                    self.rows[chunk].push(summary);
+                    self.rows[chunk].extend_from_slice(&current);
                     known.insert(current.clone(), class);
                     class
                 }
@@ -108,7 +105,7 @@ impl<const W: usize, const C: usize> BitVectorRules<W, C> {
         for (chunk, row) in rows.iter_mut().enumerate() {
             let value = chunk_of::<W>(view, chunk);
             let class = u32::from(self.classes[chunk][usize::from(value)]);
-            *row = self.bases[chunk] + class * self.stride;
+            *row = class * self.stride;
         }
         rows
     }
@@ -116,7 +113,7 @@ impl<const W: usize, const C: usize> BitVectorRules<W, C> {
     /// The words that can have a rule in all rows.
     #[inline(always)]
     fn summary(&self, rows: &[u32; C]) -> u64 {
-        rows.iter().fold(u64::MAX, |all, row| all & self.word(*row))
+        self.all(rows, 0)
     }
 
     /// The first rule in all rows, by its place.
@@ -124,7 +121,7 @@ impl<const W: usize, const C: usize> BitVectorRules<W, C> {
     fn first(&self, rows: &[u32; C], mut summary: u64) -> usize {
         while summary != 0 {
             let word = summary.trailing_zeros();
-            let matching = rows.iter().fold(u64::MAX, |all, row| all & self.word(row + 1 + word));
+            let matching = self.all(rows, 1 + word);
             if matching != 0 {
                 return (word * 64 + matching.trailing_zeros()) as usize;
             }
@@ -141,9 +138,10 @@ impl<const W: usize, const C: usize> BitVectorRules<W, C> {
         self.first(&rows, self.summary(&rows))
     }
 
+    /// What the rows have in common at this place.
     #[inline(always)]
-    fn word(&self, index: u32) -> u64 {
-        self.rows[index as usize]
+    fn all(&self, rows: &[u32; C], place: u32) -> u64 {
+        self.rows.iter().zip(rows).fold(u64::MAX, |all, (words, row)| all & words[(row + place) as usize])
     }
 }
 

@@ -11,7 +11,7 @@
 use alloc::boxed::Box;
 use nf_sdk::{HalfLine, Line, QuarterLine, TableEntry, zeroed_table};
 use wide::bytemuck::cast;
-use wide::u8x16;
+use wide::{u8x16, u32x4};
 
 /// Slots in a group.
 pub const GROUP: usize = 15;
@@ -196,11 +196,13 @@ impl<S: Slot> FlowTable<S> {
         (((hash >> 32) * self.tags.len() as u64) >> 32) as usize
     }
 
-    /// The slots of a group whose tag agrees, a bit each.
+    /// The slots of a group whose tag is the low byte of `tag`, a bit each.
     #[inline(always)]
-    fn agreeing(group: &QuarterLine, tag: u8) -> u32 {
+    fn agreeing(group: &QuarterLine, tag: u32) -> u32 {
         let tags: u8x16 = cast(group.0);
-        tags.simd_eq(u8x16::splat(tag)).to_bitmask() & 0x7fff
+        // The first byte in every lane.
+        let wanted = cast::<u32x4, u8x16>(u32x4::splat(tag)).shuffle_zeroing(u8x16::ZERO);
+        tags.simd_eq(wanted).to_bitmask() & 0x7fff
     }
 
     /// The slot that probably has the key, by its tag in its first group.
@@ -208,7 +210,7 @@ impl<S: Slot> FlowTable<S> {
     pub fn probable(&self, hash: u64) -> u32 {
         let home = self.home(hash);
         // One in 256 keys has another tag than this and is looked for in vain: less than a correction costs all.
-        let agreeing = Self::agreeing(&self.tags[home], hash as u8);
+        let agreeing = Self::agreeing(&self.tags[home], hash as u32);
         // Without any, the last one; whatever is there is compared before it is used.
         (home * GROUP) as u32 + (agreeing | 0x4000).trailing_zeros()
     }
@@ -230,7 +232,7 @@ impl<S: Slot> FlowTable<S> {
         let mut group = self.home(hash);
         for _ in 0..MAX_PROBES {
             let tags = &self.tags[group];
-            let mut agreeing = Self::agreeing(tags, tag(hash));
+            let mut agreeing = Self::agreeing(tags, u32::from(tag(hash)));
             while agreeing != 0 {
                 let slot = group * GROUP + agreeing.trailing_zeros() as usize;
                 if self.slots[slot].has(key) {

@@ -4,6 +4,7 @@
 //! the interface. Both directions thus have one key, and a packet that claims an address of the other side has another.
 
 use crate::rule::{ICMP, ICMPV6, TCP, UDP, View, kind};
+use wide::bytemuck::cast;
 use wide::u8x16;
 
 /// Words of an IPv4 flow's key: inside address, outside address, ports, protocol with VLANs.
@@ -140,17 +141,25 @@ fn be32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
     le32(bytes, at).swap_bytes()
 }
 
-#[inline(always)]
-fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
-    u32::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))
-}
-
 /// Ethernet, IPv4 without options, and TCP without options or UDP.
 const COMMON: usize = 54;
 /// What the bytes from the EtherType on have in common: EtherType, version and header length, no fragment.
-const COMMON_BITS: [u8; 16] = [0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const COMMON_BITS: u8x16 = u8x16::new([0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 /// Which of their bits that concerns.
-const COMMON_MASK: [u8; 16] = [0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x3f, 0xff, 0, 0, 0, 0, 0, 0];
+const COMMON_MASK: u8x16 = u8x16::new([0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x3f, 0xff, 0, 0, 0, 0, 0, 0]);
+/// Where in them the total length and the protocol are, each as a little-endian word; 255 stands for a zero. The sandbox
+/// has no instruction that turns bytes round, but one that takes them in any order.
+const LENGTH_AND_PROTOCOL: u8x16 =
+    u8x16::new([5, 4, 255, 255, 11, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]);
+
+/// Bytes of IPv4 and the shortest transport header, by protocol; 0 for protocols of which no packet is common. A choice by
+/// comparisons would become a table of jumps in the sandbox.
+static LEAST: [u8; 256] = {
+    let mut least = [0; 256];
+    least[TCP as usize] = 40;
+    least[UDP as usize] = 28;
+    least
+};
 
 /// The common packet: untagged, IPv4 without options, whole, TCP or UDP, and well-formed.
 pub struct Common<'a> {
@@ -166,24 +175,26 @@ impl<'a> Common<'a> {
     #[inline(always)]
     pub fn new(packet: &'a [u8]) -> Option<Common<'a>> {
         let bytes: &[u8; COMMON] = packet.first_chunk()?;
-        let start: &[u8; 16] = bytes[12..].first_chunk()?;
-        let is_usual_ipv4 =
-            (u8x16::new(*start) & u8x16::new(COMMON_MASK)).simd_eq(u8x16::new(COMMON_BITS)).all();
-        let protocol = u32::from(bytes[23]);
-        // Zero for either; a choice by comparisons becomes a table of jumps in the sandbox.
-        let is_known = (protocol ^ TCP as u32) * (protocol ^ UDP as u32) == 0;
-        let total = be16(bytes, 16);
-        let fits = total as usize <= packet.len() - 14;
-        if !is_usual_ipv4 || !is_known || !fits {
+        let start = u8x16::new(*bytes[12..].first_chunk()?);
+        if !(start & COMMON_MASK).simd_eq(COMMON_BITS).all() {
+            return None;
+        }
+        let [total, protocol, ..]: [u32; 4] = cast(start.shuffle_zeroing(LENGTH_AND_PROTOCOL));
+        let least = u32::from(LEAST[protocol as usize & 0xff]);
+        if least == 0 || total < least || total as usize > packet.len() - 14 {
             return None;
         }
         let is_tcp = protocol == TCP as u32;
-        let data_offset = u32::from(bytes[46] >> 4) * 4;
-        let (header, least) = if is_tcp { (20 + data_offset, 40) } else { (28, 28) };
-        if header < least || total < header {
-            return None;
+        let mut payload = total - least;
+        if is_tcp {
+            // The options, as far as the data offset (of at least five words) tells of any.
+            let options = (u32::from(bytes[46]) >> 4).wrapping_sub(5).wrapping_mul(4);
+            if options > payload {
+                return None;
+            }
+            payload -= options;
         }
-        Some(Common { bytes, protocol, is_tcp, payload: total - header })
+        Some(Common { bytes, protocol, is_tcp, payload })
     }
 
     /// What rules look at.
