@@ -128,13 +128,14 @@ impl Watch {
             self.began.store(now.0, Relaxed);
         }
         let limit = self.limit.load(Relaxed);
-        let used = now.since(Cycles(began)).0;
+        let mut used = now.since(Cycles(began)).0;
         let withheld = self.withheld(now).0.min(used);
+        if withheld > used / 2 && !self.overdue.load(Relaxed) {
+            self.began.store(began + withheld, Relaxed);
+            used -= withheld;
+        }
         if used < limit {
             self.arm(Cycles(limit - used));
-        } else if used - withheld < limit / 2 && !self.overdue.load(Relaxed) {
-            self.began.store(began + withheld, Relaxed);
-            self.arm(Cycles(limit - (used - withheld)));
         } else {
             self.overdue.store(true, Relaxed);
             // SAFETY: a call is in progress, and its engine lives until its end.
@@ -158,10 +159,13 @@ impl Watch {
                 tv_nsec: span.subsec_nanos() as libc::c_long,
             },
         };
-        let now = Cycles::now();
+        // Both were read before either is written, and in this order: the handler may run in between for an earlier
+        // setting of the timer, and must not take another's processor time for this call's.
+        let (had, now) = (processor_time(), Cycles::now());
+        self.had.store(had, Relaxed);
+        compiler_fence(SeqCst);
         self.armed.store(now.0, Relaxed);
         self.due.store(now.0.saturating_add(after.0).min(NEVER - 1), Relaxed);
-        self.had.store(processor_time(), Relaxed);
         // SAFETY: the timer belongs to this watch; timer_settime is async-signal-safe.
         unsafe { libc::timer_settime(self.timer.get(), 0, &when, std::ptr::null_mut()) };
     }
