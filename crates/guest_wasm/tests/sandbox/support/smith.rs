@@ -34,6 +34,7 @@ pub fn module(bytes: &mut Unstructured<'_>, bulk: bool) -> Option<Vec<u8>> {
         max_funcs: 12,
         max_imports: 6,
         max_instructions: 300,
+        max_memories: 0, // Beside the one that is exported.
         max_memory32_bytes: 4 << 30,
         max_table_elements: 10_000,
         allow_start_export: true,
