@@ -16,9 +16,9 @@ const MAINTENANCE: Nanos = Nanos::from_millis(100);
 /// Two ports and the pool between them.
 pub struct Relay {
     /// Where packets live.
-    pub pool: Pool,
+    pub pool: Arc<Pool>,
     /// The ports, `lan` first.
-    pub ports: [AfPacketPort; 2],
+    pub ports: [Box<dyn Port>; 2],
 }
 
 /// What a relay saw.
@@ -39,12 +39,18 @@ pub struct Account {
 }
 
 impl Relay {
-    /// Opens both ports.
+    /// Opens two ports on interfaces of the kernel by packet sockets.
     ///
     /// # Errors
     /// [`TestbedError::Port`].
     pub fn open(pool: Pool, lan: Settings, wan: Settings) -> Result<Relay, TestbedError> {
-        Ok(Relay { pool, ports: [AfPacketPort::open(lan)?, AfPacketPort::open(wan)?] })
+        let ports = [AfPacketPort::open(lan)?, AfPacketPort::open(wan)?];
+        Ok(Relay::between(Arc::new(pool), ports.map(|port| -> Box<dyn Port> { Box::new(port) })))
+    }
+
+    /// A relay between ports of any kind that were opened before, `lan` first.
+    pub fn between(pool: Arc<Pool>, ports: [Box<dyn Port>; 2]) -> Relay {
+        Relay { pool, ports }
     }
 
     /// Moves packets until `stop`.
@@ -68,8 +74,9 @@ impl Relay {
         }
         for (n, port) in self.ports.iter_mut().enumerate() {
             account.events[n].extend(port.maintain(clock.now()));
-            // An AF_PACKET port has nothing to write, hence nothing that could fail.
-            let _ = port.close(&self.pool);
+            if let Err(reason) = port.close(&self.pool) {
+                account.events[n].push(PortEvent::WentDown(reason));
+            }
             account.ports[n] = port.counters().clone();
         }
         account.leaked = self.pool.config().buffers as usize - self.pool.available();
