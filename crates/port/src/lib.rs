@@ -13,6 +13,7 @@
 //!
 //! Limits: a port is used by one worker at a time and belongs to one pool.
 
+mod condition;
 mod counters;
 pub mod generator;
 pub mod null;
@@ -25,6 +26,7 @@ mod unfit;
 #[cfg(test)]
 mod testing;
 
+pub use condition::Condition;
 pub use counters::PortCounters;
 pub use status::{PortEvent, PortStatus, Wake};
 

@@ -4,8 +4,8 @@
 //! The kernel wrote the block and does not touch it while we have it. Every offset and length is checked all the
 //! same: one comparison each is cheaper than trusting another's arithmetic.
 
-use crate::VnetHeader;
 use clock::Nanos;
+use virtio_net::VnetHeader;
 
 /// Offsets in the block's descriptor.
 mod descriptor {

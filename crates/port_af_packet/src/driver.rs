@@ -4,15 +4,16 @@ use crate::block::Reader;
 use crate::intake::{Intake, Target};
 use crate::ring::Ring;
 use crate::socket::{Inquiry, SEND_BATCH, Socket};
-use crate::state::{Action, State, decide};
-use crate::{OpenError, Settings, checksum};
+use crate::state::{Action, decide};
+use crate::{OpenError, Settings};
 use clock::Nanos;
 use nf_abi::offload;
 use packet_memory::{Packet, Pool};
-use port::{Port, PortCounters, PortEvent, PortStatus, Wake};
+use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::io;
 use std::os::fd::AsFd;
 use telemetry::DropReason;
+use virtio_net::complete_checksum;
 
 /// How often an idle port asks for errors of its socket. A socket with an error is always readable, so a worker would
 /// not sleep before somebody asked.
@@ -36,7 +37,7 @@ pub struct AfPacketPort {
     intake: Intake,
     /// How many of the intake's troubles were told.
     told: usize,
-    state: State,
+    state: Condition,
     error_checked: Nanos,
     closed: bool,
 }
@@ -76,7 +77,8 @@ impl AfPacketPort {
             operation: "opening a socket to ask about it",
             source,
         })?;
-        let state = State::new(PortStatus::Down(format!("interface `{interface}` was not looked at yet")));
+        let state =
+            Condition::new(PortStatus::Down(format!("interface `{interface}` was not looked at yet")));
         let intake = Intake::default();
         Ok(AfPacketPort {
             settings,
@@ -280,7 +282,7 @@ impl Port for AfPacketPort {
 /// is and fails at its receiver, as it would have done anyway.
 fn complete_checksums(pool: &Pool, packets: &mut [Packet]) {
     for packet in packets.iter_mut().take(SEND_BATCH) {
-        if packet.record().offload_flags & offload::NEEDS_CHECKSUM != 0 && checksum::complete(pool, packet) {
+        if packet.record().offload_flags & offload::NEEDS_CHECKSUM != 0 && complete_checksum(pool, packet) {
             packet.edit(|record| record.offload_flags &= !offload::NEEDS_CHECKSUM);
         }
     }

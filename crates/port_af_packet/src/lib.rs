@@ -16,7 +16,6 @@
 //! back, the inner one was never taken off.
 
 pub mod block;
-mod checksum;
 mod config;
 mod driver;
 mod error;
@@ -24,7 +23,6 @@ mod intake;
 mod ring;
 mod socket;
 mod state;
-mod vnet;
 
 #[cfg(test)]
 mod tests;
@@ -32,4 +30,3 @@ mod tests;
 pub use config::{SCHEMA, Settings};
 pub use driver::AfPacketPort;
 pub use error::OpenError;
-pub use vnet::VnetHeader;

@@ -4,11 +4,12 @@
 //! The packet socket, and what the kernel says about the interface.
 
 use crate::ring::{BLOCK, Ring};
-use crate::{OpenError, Settings, VnetHeader};
+use crate::{OpenError, Settings};
 use packet_memory::{Packet, Pool};
 use std::ffi::{c_int, c_uint, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use virtio_net::VnetHeader;
 
 /// Most packets in one system call.
 pub(crate) const SEND_BATCH: usize = 64;

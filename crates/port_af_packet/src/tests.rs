@@ -3,15 +3,16 @@
 use crate::block::{Reader, VlanTag};
 use crate::intake::{Intake, Target, Trouble};
 use crate::socket::Presence;
-use crate::state::{Action, State, decide};
-use crate::{AfPacketPort, OpenError, SCHEMA, Settings, VnetHeader, checksum};
+use crate::state::{Action, decide};
+use crate::{AfPacketPort, OpenError, SCHEMA, Settings};
 use clock::Nanos;
 use nf_abi::offload;
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
-use port::{Port, PortEvent, PortStatus};
+use port::{Port, PortStatus};
 use proptest::prelude::*;
 use schema::Schema;
 use telemetry::DropReason;
+use virtio_net::VnetHeader;
 use yaml_document::Document;
 
 const NOW: Nanos = Nanos(1_700_000_000_000_000_000);
@@ -249,36 +250,6 @@ proptest! {
             }
         }
     }
-
-    #[test]
-    fn a_completed_checksum_verifies(payload in prop::collection::vec(any::<u8>(), 20..1500), start in 0u16..10) {
-        let pool = pool(1);
-        let mut packet = pool.allocate().expect("a buffer");
-        pool.write(&mut packet, &payload).expect("it fits");
-        packet.edit(|record| (record.csum_start, record.csum_offset) = (start, 6));
-        prop_assert!(checksum::complete(&pool, &mut packet));
-        let bytes = pool.to_vec(&packet);
-        // RFC 1071: over data whose field already held a partial sum P, all words but the field sum to !field - P.
-        let partial = u16::from_be_bytes([payload[usize::from(start) + 6], payload[usize::from(start) + 7]]);
-        let mut total = u32::from(partial);
-        for word in bytes[usize::from(start)..].chunks(2) {
-            total += u32::from(u16::from_be_bytes([word[0], *word.get(1).unwrap_or(&0)]));
-            total = (total & 0xffff) + (total >> 16);
-        }
-        prop_assert_eq!(total, 0xffff);
-        pool.free(packet);
-    }
-}
-
-#[test]
-fn a_checksum_outside_of_the_packet_is_refused() {
-    let pool = pool(1);
-    let mut packet = pool.allocate().expect("a buffer");
-    pool.write(&mut packet, &[7; 60]).expect("it fits");
-    packet.edit(|record| (record.csum_start, record.csum_offset) = (50, 9));
-    assert!(!checksum::complete(&pool, &mut packet));
-    assert_eq!(pool.to_vec(&packet), [7; 60]);
-    pool.free(packet);
 }
 
 #[test]
@@ -295,19 +266,6 @@ fn an_interface_is_judged_by_its_number_and_flags() {
     assert!(down(decide("a", Presence::Absent, Some(-1))).contains("not there"));
     assert!(down(decide("a", there(3, false, false), Some(3))).contains("ip link set a up"));
     assert!(down(decide("a", there(3, true, false), Some(3))).contains("carrier"));
-}
-
-#[test]
-fn changes_are_told_once() {
-    let mut state = State::new(PortStatus::Up);
-    state.down("one".into());
-    state.down("two".into());
-    assert_eq!(state.status(), &PortStatus::Down("two".into()));
-    state.up("back");
-    state.up("back");
-    let expected = [PortEvent::WentDown("one".into()), PortEvent::CameUp("back".into())];
-    assert_eq!(state.take_events(), expected);
-    assert_eq!(state.take_events(), []);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Completes a partial checksum, for sockets that cannot ask the kernel to.
+//! Completes a partial checksum, for ports that cannot ask their outside to.
 
 use packet_memory::{Packet, Pool};
 
@@ -11,7 +11,7 @@ fn sum(bytes: &[u8]) -> u64 {
 
 /// Computes the checksum over everything from `csum_start` on, pseudo-header's share in the field already, and stores
 /// it. False when the fields name no place in the packet.
-pub(crate) fn complete(pool: &Pool, packet: &mut Packet) -> bool {
+pub fn complete_checksum(pool: &Pool, packet: &mut Packet) -> bool {
     let (start, offset) = (usize::from(packet.record().csum_start), usize::from(packet.record().csum_offset));
     if start + offset + 2 > packet.length() as usize {
         return false;

@@ -1,4 +1,4 @@
-//! The virtio-net header that packet sockets put before a frame (Virtio 1.2, section 5.1.6; `linux/virtio_net.h`).
+//! The header that packet sockets and TAP devices put before a frame (Virtio 1.2, section 5.1.6; `linux/virtio_net.h`).
 
 use nf_abi::{PacketRecord, offload};
 
@@ -23,7 +23,7 @@ impl VnetHeader {
     /// Bytes of the header in front of a frame: the kernel's default, without `num_buffers`.
     pub const LENGTH: usize = 10;
 
-    /// Reads the header. Packet sockets speak the legacy byte order, the processor's own.
+    /// Reads the header. Packet sockets and TAP devices speak the legacy byte order, the processor's own.
     pub fn from_bytes(bytes: &[u8; Self::LENGTH]) -> VnetHeader {
         let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         VnetHeader {

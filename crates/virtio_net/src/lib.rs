@@ -1,0 +1,22 @@
+//! The virtio-net header: how the kernel, and whoever else speaks virtio, says that a frame's checksum is still to be
+//! completed and that it is still to be cut into segments.
+//!
+//! The life of a header:
+//! 1. A port reads it in front of a frame: [`VnetHeader::from_bytes`].
+//! 2. [`VnetHeader::note`] puts what it says into the packet's record, where functions and the next port find it.
+//! 3. Functions leave that state as it is; whoever moves a packet's first byte moves the checksum's place along.
+//! 4. A port writes it in front of the packet again: [`VnetHeader::of`], [`VnetHeader::to_bytes`].
+//! 5. A port whose outside takes no such header computes the checksum instead: [`complete_checksum`].
+//!
+//! Limits: what a header says is not checked here, because only the kernel that it is given to can say what it takes; a
+//! place outside of the packet is refused where it would be used. Segments are not cut here.
+
+#![forbid(unsafe_code)]
+
+mod checksum;
+mod header;
+#[cfg(test)]
+mod tests;
+
+pub use checksum::complete_checksum;
+pub use header::VnetHeader;
