@@ -1,0 +1,100 @@
+//! What is accepted, and what is told otherwise.
+
+use super::{configure, function};
+use crate::Policers;
+use nf_sdk::native::Runner;
+use std::format;
+use std::string::ToString;
+
+#[test]
+fn contradictions_are_told() {
+    for (policer, wanted) in [
+        ("{}", "no limit; allowed: rate, packet_rate or both"),
+        ("{packet_rate: 1pps, burst: 64KiB}", "burst: needs rate"),
+        ("{rate: 1Mbps, packet_burst: 3}", "packet_burst: needs packet_rate"),
+        ("{packet_rate: 1pps, peak_rate: 1Mbps}", "peak_rate: needs rate"),
+        ("{rate: 1Mbps, peak_burst: 64KiB}", "peak_burst: needs peak_rate"),
+        ("{packet_rate: 1pps, excess_burst: 64KiB}", "excess_burst: needs rate"),
+        ("{rate: 2Mbps, peak_rate: 1Mbps}", "peak_rate: below rate"),
+        (
+            "{rate: 1Mbps, peak_rate: 2Mbps, excess_burst: 1KiB}",
+            "peak_rate and excess_burst: allowed: either",
+        ),
+        ("{rate: 1Mbps, peak_rate: 2Mbps, packet_rate: 1pps}", "peak_rate and packet_rate: allowed: either"),
+        (
+            "{rate: 1Mbps, excess_burst: 1KiB, packet_rate: 1pps}",
+            "excess_burst and packet_rate: allowed: either",
+        ),
+        ("{rate: 1Mbps, violate: mark}", "violate: needs three colours, by peak_rate or excess_burst"),
+        ("{rate: 1Mbps, exceed: mark, exceed_mark: 256}", "exceed_mark: has bits that mark_mask has not"),
+        ("{rate: 1Mbps, key: [source, source]}", "key: `source` is named twice"),
+        (
+            "{rate: 1Mbps, source: 10.0.0.0/8, destination: '::/0'}",
+            "source and destination are of different families",
+        ),
+        (
+            "{rate: 1Mbps, protocol: icmp, source_ports: 1}",
+            "ports need a protocol that has them: tcp, udp, 33, 132 or 136",
+        ),
+        (
+            "{rate: 1Mbps, destination_ports: 1}",
+            "ports need a protocol that has them: tcp, udp, 33, 132 or 136",
+        ),
+        ("{rate: 1Mbps, protocol: tpc}", "protocol: `tpc` is none of tcp, udp, icmp, icmpv6, any, 0 to 255"),
+        (
+            "{rate: 1Mbps, key: [source, destination, mark], source_prefix_ipv6: 65, destination_prefix_ipv6: 65}",
+            "key: no room for the mark beside two whole IPv6 addresses; allowed: a prefix of at most 64 bits for one",
+        ),
+    ] {
+        let config =
+            configure(&format!("policers: [{{rate: 1kbps}}, {policer}]")).expect("the schema allows it");
+        let error = Runner::<Policers>::new(&config).err().expect("a contradiction");
+        assert_eq!(error.to_string(), format!("policers[1]: {wanted}"));
+    }
+}
+
+#[test]
+fn the_schema_keeps_the_rest_out() {
+    for wrong in [
+        "{}",
+        "policers: []",
+        "policers: [{rate: 0bps}]",
+        "policers: [{rate: 1001Gbps}]",
+        "policers: [{rate: 1Mbps, burst: 513MiB}]",
+        "policers: [{rate: 1Mbps, key: [addresses]}]",
+        "policers: [{rate: 1Mbps, source_prefix_ipv4: 33}]",
+        "{max_buckets: 2000001, policers: [{rate: 1Mbps}]}",
+    ] {
+        assert!(configure(wrong).is_err(), "{wrong}");
+    }
+    for garbage in [&[][..], &[0xa0], &[0xff], &[0xa1, 0x68]] {
+        assert!(Runner::<Policers>::new(garbage).is_err());
+    }
+}
+
+#[test]
+fn everything_that_the_schema_offers_is_taken() {
+    let runner = function(
+        "
+max_buckets: 1000
+count: ip
+overhead: 24
+non_ip: police
+top: 3
+policers:
+  - {name: web, from: outside, protocol: tcp, destination: 192.0.2.0/24, destination_ports: 80-443, source_ports: 1024-65535,
+     key: [source, source_port, ingress], source_prefix_ipv4: 24, rate: 10Mbps, burst: 64KiB, packet_rate: 1kpps, packet_burst: 100}
+  - {name: two, vlan: 7, mark: 3, key: [destination, vlan, mark], rate: 1Mbps, peak_rate: 2Mbps, peak_burst: 1MiB, exceed: mark,
+     violate: mark, exceed_mark: 16, violate_mark: 32, mark_mask: 48}
+  - {name: one, source: '2001:db8::/32', key: [source, destination, protocol, source_port, destination_port],
+     destination_prefix_ipv6: 128, source_prefix_ipv6: 128, rate: 1Gbps, excess_burst: 1MiB}
+  - {packet_rate: 5pps}
+",
+    );
+    let report = super::report(&runner);
+    assert_eq!(report["policers"].as_array().map(std::vec::Vec::len), Some(4));
+    assert_eq!(report["policers"][1]["violate"]["action"], "mark");
+    assert_eq!(report["policers"][2]["exceed"]["action"], "mark");
+    assert_eq!(report["policers"][2]["violate"]["action"], "drop");
+    assert_eq!(report["policers"][3]["exceed"]["action"], "drop");
+}
