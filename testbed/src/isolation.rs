@@ -29,7 +29,7 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
     command
         .args(["--net", "--"])
         .arg(own)
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"])
         .env(INSIDE, test);
     let mut child = Background::start(&mut command).unwrap_or_else(|error| panic!("{error}"));
     let status = child.wait(LIMIT).unwrap_or_else(|error| panic!("{error}"));

@@ -17,6 +17,7 @@ mod line;
 mod namespace;
 mod process;
 mod relay;
+mod traffic;
 
 pub use error::TestbedError;
 pub use isolation::isolated;
@@ -24,3 +25,4 @@ pub use line::{CLIENT, Line, SERVER};
 pub use namespace::Namespace;
 pub use process::{Background, Finished, run};
 pub use relay::{Account, Relay, RunningRelay};
+pub use traffic::{audit, echo, pattern};

@@ -120,12 +120,23 @@ impl Namespace {
     /// # Errors
     /// [`TestbedError`]: `ip` failed.
     pub fn join(&self, name: &str, other: &Namespace, other_name: &str) -> Result<(), TestbedError> {
-        // `ip` takes a path for a namespace. A descriptor of ours is one under our own entry in /proc, whatever number
-        // that /proc knows us by.
-        let own = std::fs::read_link("/proc/self").map_err(kernel("reading /proc/self"))?;
-        let path = format!("/proc/{}/fd/{}", own.display(), other.0.as_raw_fd());
-        self.ip(&format!("link add {name} type veth peer name {other_name} netns {path}"))?;
+        self.ip(&format!("link add {name} type veth peer name {other_name} netns {}", other.path()?))?;
         self.ip(&format!("link set {name} up"))?;
         other.ip(&format!("link set {other_name} up"))
+    }
+
+    /// Moves an interface to another host, under another name there. It is switched off by that.
+    ///
+    /// # Errors
+    /// [`TestbedError`]: `ip` failed.
+    pub fn give(&self, name: &str, other: &Namespace, other_name: &str) -> Result<(), TestbedError> {
+        self.ip(&format!("link set {name} netns {} name {other_name}", other.path()?))
+    }
+
+    /// `ip` takes a path for a namespace. A descriptor of ours is one under our own entry in /proc, whatever number that
+    /// /proc knows us by.
+    fn path(&self) -> Result<String, TestbedError> {
+        let own = std::fs::read_link("/proc/self").map_err(kernel("reading /proc/self"))?;
+        Ok(format!("/proc/{}/fd/{}", own.display(), self.0.as_raw_fd()))
     }
 }

@@ -6,12 +6,11 @@ use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortEvent, PortStatus};
 use port_af_packet::{AfPacketPort, OpenError, Settings};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
-use testbed::{Account, Background, CLIENT, Line, Relay, RunningRelay, SERVER, isolated};
+use testbed::{Background, CLIENT, Line, Relay, RunningRelay, SERVER, audit, echo, isolated, pattern};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -41,53 +40,6 @@ fn start_with(pool: Pool, change: impl Fn(&mut Settings)) -> RunningRelay {
     Relay::open(pool, lan, wan).expect("both interfaces are there").start()
 }
 
-/// What is true of every relay at its end.
-fn audit(account: &Account) {
-    let [lan, wan] = &account.ports;
-    let mut ledger = lan.ledger.clone();
-    ledger.merge(&wan.ledger);
-    ledger.balance(0).unwrap_or_else(|imbalance| panic!("{imbalance}: {account:?}"));
-    assert_eq!(account.leaked, 0, "buffers were lost");
-}
-
-/// Bytes that no two places of the stream share by accident.
-fn pattern(length: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let words = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.flatten().take(length).collect()
-}
-
-/// Sends `length` bytes from the client to the server, back again, and compares.
-fn echo(line: &Line, length: usize) {
-    let sent = pattern(length);
-    let listener = line.server.enter(|| TcpListener::bind((SERVER, 7000)).expect("a free port"));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let (mut stream, _) = listener.accept().expect("a client");
-            let mut all = vec![0; length];
-            stream.set_read_timeout(Some(SECOND * 10)).expect("a valid limit");
-            stream.read_exact(&mut all).expect("the stream from the client");
-            stream.write_all(&all).expect("the way back");
-        });
-        let mut stream = line
-            .client
-            .enter(|| {
-                TcpStream::connect_timeout(&format!("{SERVER}:7000").parse().expect("an address"), SECOND * 5)
-            })
-            .expect("a connection");
-        stream.set_read_timeout(Some(SECOND * 10)).expect("a valid limit");
-        stream.write_all(&sent).expect("the stream to the server");
-        let mut received = vec![0; length];
-        stream.read_exact(&mut received).expect("the stream from the server");
-        assert!(sent == received, "the bytes changed on their way");
-    });
-}
-
 #[test]
 fn ping_passes_both_ways() {
     isolated("ping_passes_both_ways", || {
@@ -115,7 +67,7 @@ fn segments_of_64_kib_pass_whole() {
     isolated("segments_of_64_kib_pass_whole", || {
         let line = Line::new().expect("a line");
         let relay = start(large());
-        echo(&line, 32 << 20);
+        echo(&line.client, &line.server, 32 << 20);
         let account = relay.stop();
         audit(&account);
         assert!(account.segmented > 100 && account.longest > 40_000, "{account:?}");
@@ -133,7 +85,7 @@ fn checksums_are_right_when_somebody_looks() {
             line.middle.run(&switches, SECOND * 5).expect("switches of a veth end");
         }
         let relay = start(large());
-        echo(&line, 8 << 20);
+        echo(&line.client, &line.server, 8 << 20);
         let account = relay.stop();
         audit(&account);
         assert!(account.segmented > 10, "{account:?}");
@@ -191,7 +143,7 @@ fn without_headers_the_offloads_must_be_off() {
             host.run(&format!("ethtool -K {name} {switches}"), SECOND * 5).expect("switches of a veth end");
         }
         let relay = start_with(small(), |settings| settings.offload = false);
-        echo(&line, 1 << 20);
+        echo(&line.client, &line.server, 1 << 20);
         let account = relay.stop();
         audit(&account);
         assert_eq!(account.segmented, 0);

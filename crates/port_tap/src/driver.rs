@@ -1,0 +1,314 @@
+//! The port itself: receive, transmit, and the life of the device behind them.
+
+use crate::device::{Device, Sight, check, queue_of};
+use crate::inquiry::Inquiry;
+use crate::intake::{Intake, Target};
+use crate::link::Change;
+use crate::offload::{self, plan};
+use crate::state::{Action, Presence, decide};
+use crate::{OpenError, Settings};
+use clock::Nanos;
+use packet_memory::{Packet, Pool};
+use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
+use std::io;
+use telemetry::DropReason;
+use virtio_net::VnetHeader;
+
+/// Packets that are taken from one queue before the next has its turn.
+const BURST: usize = 16;
+
+/// After so many packets in a row that the kernel had no memory for, the rest is dropped untried.
+const FULL_LIMIT: u32 = 3;
+
+/// Most packets that are looked for in each queue at the end.
+const MOST_HELD: usize = 1 << 16;
+
+/// A port on a TAP device. See the crate's documentation.
+pub struct TapPort {
+    settings: Settings,
+    inquiry: Inquiry,
+    device: Option<Device>,
+    intake: Intake,
+    /// The queue whose turn it is.
+    turn: usize,
+    /// What a buffer has room for, once that is known; what the kernel leaves to us depends on it.
+    room: Option<u32>,
+    told_too_long: bool,
+    condition: Condition,
+    closed: bool,
+}
+
+impl TapPort {
+    /// Opens the device. One that is switched off, because the settings leave it so, is opened, and the port is down
+    /// until that changes.
+    ///
+    /// # Errors
+    /// [`OpenError`], with what the operator can do about it.
+    pub fn open(settings: Settings) -> Result<TapPort, OpenError> {
+        let mut port = TapPort::new(settings)?;
+        port.device = Some(Device::open(&port.inquiry, &port.settings)?);
+        port.look();
+        // How it is from the beginning is no event.
+        port.condition.take_events();
+        Ok(port)
+    }
+
+    /// A port that need not have its device yet: it is down, with the reason, until [`Port::maintain`] can take it up.
+    ///
+    /// # Errors
+    /// Settings that no device can have, or the process has no descriptors left.
+    pub fn waiting(settings: Settings) -> Result<TapPort, OpenError> {
+        let mut port = TapPort::new(settings)?;
+        port.look();
+        port.condition.take_events();
+        Ok(port)
+    }
+
+    fn new(settings: Settings) -> Result<TapPort, OpenError> {
+        check(&settings)?;
+        let interface = settings.interface.clone();
+        let inquiry = Inquiry::here().map_err(|source| OpenError::System {
+            interface: interface.clone(),
+            operation: "opening a socket to ask about it",
+            source,
+        })?;
+        let unknown = PortStatus::Down(format!("interface `{interface}` was not looked at yet"));
+        Ok(TapPort {
+            settings,
+            inquiry,
+            device: None,
+            intake: Intake::new(),
+            turn: 0,
+            room: None,
+            told_too_long: false,
+            condition: Condition::new(unknown),
+            closed: false,
+        })
+    }
+
+    /// Looks at the device and does what follows.
+    fn look(&mut self) {
+        let name = self.settings.interface.clone();
+        let mut action = decide(&name, self.presence());
+        if action == Action::Open {
+            // The port was cut off, however short: what was sent meanwhile is lost.
+            self.condition.down(format!("interface `{name}` was removed"));
+            self.leave_device();
+            action = match Device::open(&self.inquiry, &self.settings) {
+                Ok(device) => {
+                    self.device = Some(device);
+                    self.fit_again();
+                    decide(&name, self.presence())
+                }
+                Err(error) => Action::Down(error.to_string()),
+            };
+        }
+        match action {
+            Action::Up => self.condition.up(&format!("interface `{name}` is there")),
+            Action::Down(reason) => self.condition.down(reason),
+            // Removed once more in between: that shows at the next look.
+            Action::Open => {}
+        }
+    }
+
+    /// Where the device is and how, and what the kernel lost on the way here.
+    fn presence(&mut self) -> Presence {
+        let Some(device) = &mut self.device else { return Presence::Absent };
+        let (presence, found) = device.look(&self.inquiry);
+        if let Some(sight) = found {
+            self.intake.counters.kernel_lost += device.newly_lost(&sight.link);
+        }
+        presence
+    }
+
+    /// Tells the kernel what the pool's buffers have room for, when that is news.
+    #[inline]
+    fn fit(&mut self, pool: &Pool) {
+        if self.room != Some(pool.room()) {
+            self.room = Some(pool.room());
+            self.fit_again();
+        }
+    }
+
+    fn fit_again(&mut self) {
+        if let (Some(room), Some(device)) = (self.room, &self.device)
+            && let Err(words) = leave_to_us(device, &self.inquiry, room, &self.settings)
+        {
+            self.condition.notice(format!("interface `{}`: {words}", self.settings.interface));
+        }
+    }
+
+    /// Counts what the queues still hold, and closes them.
+    fn leave_device(&mut self) {
+        let Some(device) = self.device.take() else { return };
+        for queue in &device.queues {
+            for _ in 0..MOST_HELD {
+                if self.intake.lose(queue, DropReason::HeldAtStop).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn lost_device(&mut self, error: &io::Error) {
+        let name = &self.settings.interface;
+        let reason = match error.raw_os_error() {
+            Some(libc::EBADFD) => format!("interface `{name}` was removed"),
+            Some(libc::EIO) => format!("interface `{name}` is switched off"),
+            _ => format!("interface `{name}`: {error}"),
+        };
+        self.condition.down(reason);
+        // A queue without a device is always readable, and a worker that waits for it would not sleep.
+        if error.raw_os_error() != Some(libc::EIO) {
+            self.leave_device();
+        }
+    }
+}
+
+/// Asks the kernel for checksums and segments as far as they fit.
+///
+/// # Errors
+/// What is not as it was meant to be, in words.
+fn leave_to_us(device: &Device, own: &Inquiry, room: u32, settings: &Settings) -> Result<(), String> {
+    let wanted = settings.offload;
+    let mut features = if wanted { offload::CHECKSUM } else { 0 };
+    let mut trouble = None;
+    let (presence, found) = device.look(own);
+    if presence == Presence::Absent {
+        // Whoever looks after the device will find out.
+        return Ok(());
+    }
+    if let Some(sight) = found {
+        let plan = plan(room, sight.link.mtu, wanted);
+        match limit_segments(&sight, plan, &settings.interface) {
+            Ok(true) => features = offload::UDP,
+            Ok(false) => {}
+            Err(words) => trouble = Some(words),
+        }
+    }
+    let queue = &device.queues[0];
+    queue
+        .set_offload(features)
+        .or_else(|_| queue.set_offload(features & offload::TCP))
+        .map_err(|error| format!("its offloads are not as they were meant to be: {error}"))?;
+    trouble.map_or(Ok(()), Err)
+}
+
+/// Makes the kernel's segments fit; false when there are to be none.
+fn limit_segments(sight: &Sight<'_>, plan: offload::Plan, name: &str) -> Result<bool, String> {
+    let Some(most) = plan.gso_max_size else { return Ok(false) };
+    // Longer ones than this driver's usual are nobody's wish here.
+    if sight.link.gso_max_size == most {
+        return Ok(true);
+    }
+    let change = Change { gso_max_size: Some(most), ..Change::default() };
+    match sight.change(&change) {
+        Ok(()) => Ok(true),
+        Err(_) if offload::fits(plan, sight.link.gso_max_size) => Ok(true),
+        Err(error) => Err(format!(
+            "segments may not be limited to the {most} bytes that a buffer has room for ({error}), so that TCP comes in \
+             single packets; `ip link set dev {name} gso_max_size {most}` as root sets it beforehand"
+        )),
+    }
+}
+
+impl Port for TapPort {
+    fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        self.fit(pool);
+        let Some(device) = &self.device else { return };
+        let mut target = Target { pool, now, out };
+        let (mut left, mut dry, mut failed) = (budget, 0, None);
+        while left > 0 && dry < device.queues.len() {
+            self.turn = if self.turn + 1 < device.queues.len() { self.turn + 1 } else { 0 };
+            let share = left.min(BURST);
+            match self.intake.take(&device.queues[self.turn], share, &mut target) {
+                Ok(taken) => {
+                    left -= taken;
+                    dry = if taken < share { dry + 1 } else { 0 };
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        self.intake.rest(pool);
+        if let Some(error) = failed {
+            self.lost_device(&error);
+        }
+    }
+
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        self.fit(pool);
+        let (mut next, mut full) = (0, 0);
+        while next < packets.len() {
+            let Some(device) = self.device.as_ref().filter(|_| self.condition.is_up() && full < FULL_LIMIT)
+            else {
+                break;
+            };
+            let packet = &packets[next];
+            let queue = &device.queues[queue_of(packet.record().flow_hash, device.queues.len())];
+            let mut header = VnetHeader::of(packet.record()).to_bytes();
+            let counters = &mut self.intake.counters;
+            match queue.write(&mut header, pool, packet) {
+                Ok(()) => {
+                    counters.ledger.delivered += 1;
+                    counters.delivered_bytes += u64::from(packet.length());
+                    next += 1;
+                    full = 0;
+                }
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => {
+                        counters.ledger.dropped[DropReason::PortFull] += 1;
+                        next += 1;
+                        full += 1;
+                    }
+                    Some(libc::EIO | libc::EBADFD | libc::ENODEV) => self.lost_device(&error),
+                    _ => {
+                        counters.ledger.dropped[DropReason::PortRefused] += 1;
+                        next += 1;
+                    }
+                },
+            }
+        }
+        let reason = if full == FULL_LIMIT { DropReason::PortFull } else { DropReason::PortDown };
+        self.intake.counters.ledger.dropped[reason] += (packets.len() - next) as u64;
+        pool.free_batch(packets.drain(..));
+    }
+
+    fn wake(&self) -> Wake<'_> {
+        Wake { readable: self.device.as_ref().map(Device::ready), at: None }
+    }
+
+    fn status(&self) -> PortStatus {
+        self.condition.status().clone()
+    }
+
+    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
+        if !self.closed {
+            self.look();
+        }
+        if let Some(too_long) = self.intake.too_long.filter(|_| !self.told_too_long) {
+            self.told_too_long = true;
+            self.condition.notice(too_long.explain(&self.settings.interface));
+        }
+        self.condition.take_events()
+    }
+
+    fn counters(&self) -> &PortCounters {
+        &self.intake.counters
+    }
+
+    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
+        if !self.closed {
+            self.presence();
+        }
+        self.closed = true;
+        self.leave_device();
+        self.condition.down(format!("interface `{}` was closed", self.settings.interface));
+        self.condition.take_events();
+        Ok(())
+    }
+}
