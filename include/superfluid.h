@@ -64,6 +64,7 @@
 #define SF_WINDOW_MAX 0x40000000u
 /* Most packets in one call of sf_process. */
 #define SF_MAX_BATCH 64u
+#define SF_MAX_EVENT 8192u
 /* Slots of an instance: packets that it holds or made are named by numbers below this. The quota is smaller. */
 #define SF_MAX_SLOTS 65536u
 
@@ -71,6 +72,7 @@
 #define SF_STREAM_CONFIG 0u /* read: the checked configuration in CBOR (RFC 8949) */
 #define SF_STREAM_STATE 1u  /* read in sf_import_state, write in sf_export_state: u32 key length, u32 value length, key, value */
 #define SF_STREAM_REPORT 2u /* write in sf_report: one JSON value */
+#define SF_STREAM_EVENT 3u  /* write: one event, a JSON object of at most SF_MAX_EVENT bytes */
 #define SF_LOG_ERROR 8u     /* write: one log line in UTF-8 */
 #define SF_LOG_WARNING 9u
 #define SF_LOG_INFO 10u
@@ -330,6 +332,12 @@ static inline int32_t sf_timer_set(uint64_t deadline)
 
 /* Writes a log line: sf_log(SF_LOG_WARNING, "table is full"). The text is a string literal. */
 #define sf_log(severity, literal) ((void)sf_write((severity), "" literal, (uint32_t)(sizeof(literal) - 1)))
+
+/* Tells the operator what was found, as a JSON object; SF_ERROR_LIMIT when it is too long or there were too many. */
+static inline int32_t sf_event(const char *json, uint32_t length)
+{
+    return sf_write(SF_STREAM_EVENT, json, length);
+}
 
 /* ---- The function -------------------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 //! checked.
 
 use clock::{Moment, Nanos};
-use guest::{Guest, GuestFault, LogLine, SlotConfig, SlotTable};
+use guest::{Events, Guest, GuestFault, LogLine, SlotConfig, SlotTable};
 use nf_abi::{MAX_BATCH, PacketRecord, Verdict};
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
@@ -110,6 +110,9 @@ impl<F: NativeFunction + Send> Guest for NativeGuest<F> {
     }
     fn take_log(&mut self) -> Vec<LogLine> {
         Vec::new()
+    }
+    fn take_events(&mut self) -> Events {
+        Events::default()
     }
     fn report(&mut self, _now: Moment) -> Result<Option<String>, GuestFault> {
         Ok(None)

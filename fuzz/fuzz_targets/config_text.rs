@@ -21,6 +21,11 @@ impl Catalog for Shelf<'_> {
         Manifest::parse(reference, text).map_err(|faults| faults[0].to_string())
     }
 
+    fn file(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
+        let bytes = self.manifest.as_bytes();
+        if bytes.len() as u64 <= most { Ok(bytes.to_vec()) } else { Err(format!("{path}: larger than allowed")) }
+    }
+
     fn image_names(&self) -> Vec<&str> {
         vec!["firewall"]
     }

@@ -56,6 +56,12 @@ pub trait Catalog {
     /// Why the image cannot be used, in words for the operator.
     fn image(&self, reference: &str) -> Result<Manifest, String>;
 
+    /// What is in a file that a function's configuration names, at most `most` bytes.
+    ///
+    /// # Errors
+    /// Why it cannot be had, in words for the operator.
+    fn file(&self, path: &str, most: u64) -> Result<Vec<u8>, String>;
+
     /// Names of the stock images.
     fn image_names(&self) -> Vec<&str>;
 

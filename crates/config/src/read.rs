@@ -6,13 +6,22 @@ use crate::reference::{FunctionFacts, Names, What};
 use clock::Nanos;
 use manifest::Manifest;
 use packet_memory::{BufferSize, PageKind, PoolConfig};
-use schema::{Schema, Value};
+use schema::{Files, Schema, Value};
 use std::collections::HashMap;
 use wiring::{Endpoint, FailMode, Fraction, Instance, InstancePool, Port, RestartDelays, Tenant, Wiring};
 use yaml_document::{Fault, Key, Node, Place, Position, spelling};
 
 /// Most bytes in a pool: the packet window.
 const POOL_MAX: u64 = 1 << 30;
+
+/// The catalog's files.
+struct Named<'a>(&'a dyn Catalog);
+
+impl Files for Named<'_> {
+    fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
+        self.0.file(path, most)
+    }
+}
 
 /// What has been read so far. What has a fault is not in the wiring, but its name is in `names`, so that a reference to
 /// it is not a second fault.
@@ -258,14 +267,15 @@ impl<'a> Reader<'a> {
             self.image(&place, reference)
         });
         let Some(manifest) = manifest else { return };
+        let files = Named(self.catalog);
         let config = match node.entry("config") {
             Some((_, node)) => {
                 let place = place.key("config", node.position);
-                manifest.schema.check_at(&place, Some(node), &[], &mut self.faults)
+                manifest.schema.check_with(&place, Some(node), &[], &files, &mut self.faults)
             }
             None => {
                 let place = place.key("config", place.position());
-                manifest.schema.check_at(&place, None, &[], &mut self.faults)
+                manifest.schema.check_with(&place, None, &[], &files, &mut self.faults)
             }
         };
         let interfaces = manifest.interfaces.clone();
@@ -289,6 +299,7 @@ impl<'a> Reader<'a> {
                 restart: restart?,
                 quota: quota?,
                 longest_hold: duration("longest_hold")?,
+                events: values.get("events").and_then(Value::as_text).map(str::to_owned),
             })
         })();
         if let Some(instance) = instance {

@@ -2,7 +2,7 @@
 
 use crate::account::Account;
 use clock::Nanos;
-use guest::LogLine;
+use guest::{Events, LogLine};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -32,6 +32,13 @@ pub enum Event {
         instance: String,
         /// What it said.
         line: LogLine,
+    },
+    /// A function told what it found.
+    Found {
+        /// The instance.
+        instance: String,
+        /// What.
+        events: Events,
     },
     /// Something happened to a port.
     Port {

@@ -64,7 +64,7 @@ impl Worker {
         let next_delay = Nanos(delay.0.saturating_mul(2)).min(instance.restart.longest_delay);
         let mut lost = batch.unwrap_or_default();
         guest.surrender(&mut lost);
-        let log = guest.take_log();
+        let (log, events) = (guest.take_log(), guest.take_events());
         let retry_at = now.nanos.saturating_add(delay);
         instance.life = Life::Down { retry_at, next_delay, reason: fault.to_string() };
         let name = instance.name.clone();
@@ -73,6 +73,7 @@ impl Worker {
         }
         self.next_timer = self.next_timer.min(retry_at);
         self.log(&name, log);
+        self.found(&name, events);
         self.tell(Event::Fault { instance: name, reason: fault.to_string(), retry_after: delay });
     }
 

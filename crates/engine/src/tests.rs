@@ -2,7 +2,7 @@
 
 use crate::*;
 use clock::{Clock, Cycles, Moment, Nanos};
-use guest::{Guest, GuestFault, LogLine, SlotConfig, SlotTable};
+use guest::{Events, Guest, GuestFault, LogLine, SlotConfig, SlotTable};
 use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortCounters, PortEvent, PortStatus, Wake};
@@ -78,6 +78,9 @@ impl Guest for Scripted {
     }
     fn take_log(&mut self) -> Vec<LogLine> {
         Vec::new()
+    }
+    fn take_events(&mut self) -> Events {
+        Events::default()
     }
     fn report(&mut self, _now: Moment) -> Result<Option<String>, GuestFault> {
         Ok(None)

@@ -8,7 +8,7 @@ use crate::idle::Spin;
 use crate::instance::{Instance, InstanceSetup, Observer};
 use clock::{Clock, Cycles, Moment, Nanos};
 use cpu_share::{EntityId, Scheduler, Weight};
-use guest::{Guest, LogLine};
+use guest::{Events, Guest, LogLine};
 use nf_abi::MAX_BATCH;
 use packet_memory::{Packet, Pool};
 use port::{Port, PortStatus};
@@ -399,10 +399,11 @@ impl Worker {
         }
         for index in 0..self.instances.len() {
             if let Life::Up { guest, .. } = &mut self.instances[index].life {
-                let lines = guest.take_log();
-                if !lines.is_empty() {
+                let (lines, events) = (guest.take_log(), guest.take_events());
+                if !lines.is_empty() || !events.is_empty() {
                     let name = self.instances[index].name.clone();
                     self.log(&name, lines);
+                    self.found(&name, events);
                 }
             }
         }
@@ -474,6 +475,12 @@ impl Worker {
 
     pub(crate) fn tell(&mut self, event: Event) {
         (self.tell)(event);
+    }
+
+    pub(crate) fn found(&mut self, instance: &str, events: Events) {
+        if !events.is_empty() {
+            self.tell(Event::Found { instance: instance.to_owned(), events });
+        }
     }
 
     pub(crate) fn log(&mut self, instance: &str, lines: Vec<LogLine>) {

@@ -28,6 +28,22 @@ pub struct LogLine {
     pub text: String,
 }
 
+/// What a function found: events since the last collection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// Each one line of text, JSON if the function keeps its contract; control characters are replaced.
+    pub lines: Vec<String>,
+    /// Events that found no room.
+    pub lost: u64,
+}
+
+impl Events {
+    /// Was there nothing?
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.lost == 0
+    }
+}
+
 /// A running function, whatever it runs in.
 pub trait Guest: Send {
     /// Shows up to `nf_abi::MAX_BATCH` packets to the function. Verdict, extent and mark come back in the records.
@@ -72,6 +88,9 @@ pub trait Guest: Send {
 
     /// Log lines since the last call of this method.
     fn take_log(&mut self) -> Vec<LogLine>;
+
+    /// Events since the last call of this method.
+    fn take_events(&mut self) -> Events;
 
     /// The function's own report, one JSON value; `None` when it has none to give.
     ///

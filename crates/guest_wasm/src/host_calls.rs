@@ -7,13 +7,16 @@
 use crate::instance::GuestState;
 use crate::watchdog;
 use guest::LogLine;
-use nf_abi::{IMPORT_MODULE, MAX_SLOTS, Verdict, error, imports, stream};
+use nf_abi::{IMPORT_MODULE, MAX_EVENT, MAX_SLOTS, Verdict, error, imports, stream};
 use wasmtime::{Caller, Linker, Trap};
 
 /// Longest log line; the rest is cut off.
 const LONGEST_LINE: usize = 1024;
 /// Most log lines between two collections.
 const MOST_LINES: usize = 64;
+/// Most events between two collections, and most bytes of them.
+const MOST_EVENTS: usize = 16 << 10;
+const MOST_EVENT_BYTES: usize = 4 << 20;
 /// Longest report, and longest exported state.
 const LONGEST_OUTPUT: usize = 256 << 20;
 const LONGEST_REPORT: usize = 4 << 20;
@@ -86,18 +89,34 @@ fn write(mut caller: Caller<'_, GuestState>, which: u32, address: u32, length: u
     match which {
         stream::STATE => append(&mut state.export, bytes, LONGEST_OUTPUT),
         stream::REPORT => append(&mut state.report, bytes, LONGEST_REPORT),
+        stream::EVENT => {
+            let full = state.events.lines.len() >= MOST_EVENTS
+                || state.event_bytes + bytes.len() > MOST_EVENT_BYTES
+                || bytes.len() > MAX_EVENT;
+            if full {
+                state.events.lost += 1;
+                return error::LIMIT;
+            }
+            state.event_bytes += bytes.len();
+            state.events.lines.push(line(bytes));
+            0
+        }
         stream::LOG_ERROR..=stream::LOG_DEBUG => {
             if state.log.len() >= MOST_LINES {
                 state.lines_lost += 1;
                 return error::LIMIT;
             }
-            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_LINE)]);
-            let text = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+            let text = line(&bytes[..bytes.len().min(LONGEST_LINE)]);
             state.log.push(LogLine { severity: which, text });
             0
         }
         _ => error::STREAM,
     }
+}
+
+/// The bytes as one line of text.
+fn line(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 fn append(output: &mut Option<Vec<u8>>, bytes: &[u8], longest: usize) -> i32 {

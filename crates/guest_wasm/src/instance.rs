@@ -7,7 +7,7 @@ use crate::guest_memory::{MemoryRequest, with_request};
 use crate::program::{Program, ProgramFacts};
 use crate::watchdog;
 use clock::{Cycles, Moment, Nanos};
-use guest::{BAD_VERDICT, Guest, GuestFault, LogLine, SlotConfig, SlotTable};
+use guest::{BAD_VERDICT, Events, Guest, GuestFault, LogLine, SlotConfig, SlotTable};
 use nf_abi::{MAX_BATCH, PacketRecord, exports};
 use packet_memory::{Packet, Pool};
 use std::ptr::NonNull;
@@ -100,6 +100,8 @@ pub(crate) struct GuestState {
     pub(crate) report: Option<Vec<u8>>,
     pub(crate) log: Vec<LogLine>,
     pub(crate) lines_lost: u64,
+    pub(crate) events: Events,
+    pub(crate) event_bytes: usize,
     pub(crate) counters: Vec<u64>,
     pub(crate) slots: SlotTable,
     pub(crate) quota: usize,
@@ -155,6 +157,8 @@ impl WasmGuest {
             report: None,
             log: Vec::new(),
             lines_lost: 0,
+            events: Events::default(),
+            event_bytes: 0,
             counters: vec![0; usize::from(facts.counters)],
             slots: SlotTable::new(settings.slots),
             quota: settings.slots.quota as usize,
@@ -386,6 +390,12 @@ impl Guest for WasmGuest {
 
     fn take_log(&mut self) -> Vec<LogLine> {
         std::mem::take(&mut self.store.data_mut().log)
+    }
+
+    fn take_events(&mut self) -> Events {
+        let state = self.store.data_mut();
+        state.event_bytes = 0;
+        std::mem::take(&mut state.events)
     }
 
     fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault> {

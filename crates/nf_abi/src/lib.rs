@@ -37,6 +37,9 @@ pub const MAX_BATCH: usize = 64;
 /// Most packets that one instance may hold or own at a time, whatever its quota: the size of its slot table.
 pub const MAX_SLOTS: u32 = 1 << 16;
 
+/// Longest event in bytes.
+pub const MAX_EVENT: usize = 8 << 10;
+
 /// Name of the WebAssembly custom section that carries an image's manifest.
 pub const MANIFEST_SECTION: &str = "superfluid.manifest";
 
@@ -224,6 +227,8 @@ pub mod stream {
     pub const STATE: u32 = 1;
     /// Write during `sf_report`: one JSON value.
     pub const REPORT: u32 = 2;
+    /// Write: one event, a JSON object in UTF-8 of at most [`super::MAX_EVENT`] bytes.
+    pub const EVENT: u32 = 3;
     /// Write: one log line in UTF-8, severity error.
     pub const LOG_ERROR: u32 = 8;
     /// Write: one log line, severity warning.

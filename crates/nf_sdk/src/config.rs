@@ -20,6 +20,15 @@ pub struct Prefix {
     pub length: u8,
 }
 
+/// A file that the operator named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File<'a> {
+    /// Its path, as the operator wrote it.
+    pub path: &'a str,
+    /// What was in it when the function was started.
+    pub contents: &'a [u8],
+}
+
 /// The whole configuration; used like the [`Map`] that it is.
 #[derive(Debug)]
 pub struct Config {
@@ -79,8 +88,10 @@ forward! {
     text -> &'a str, &str;
     /// A `duration`.
     duration -> Nanos, Nanos;
-    /// A `size` in bytes, or a `rate` per second.
+    /// A `size` in bytes, a `rate` per second, or a `fraction` in parts per billion.
     size -> u64, u64;
+    /// A `file`.
+    file -> File<'a>, File<'_>;
     /// A `mac`.
     mac -> [u8; 6], [u8; 6];
     /// An `address`.
@@ -214,12 +225,18 @@ impl<'a> Value<'a> {
         self.size().map(Nanos)
     }
 
-    /// A `size` in bytes, or a `rate` per second.
+    /// A `size` in bytes, a `rate` per second, or a `fraction` in parts per billion.
     pub fn size(&self) -> Option<u64> {
         match self.head()? {
             (UNSIGNED, argument, _) => Some(argument),
             _ => None,
         }
+    }
+
+    /// A `file`.
+    pub fn file(&self) -> Option<File<'a>> {
+        let (path, contents) = self.pair()?;
+        Some(File { path: path.text()?, contents: contents.string(BYTES)? })
     }
 
     /// A `mac`.
@@ -339,6 +356,8 @@ mod tests {
             any::<bool>().prop_map(ConfigValue::Boolean),
             any::<i64>().prop_map(ConfigValue::Integer),
             "[a-z]{0,30}".prop_map(ConfigValue::Text),
+            ("[a-z/.]{1,20}", prop::collection::vec(any::<u8>(), 0..300))
+                .prop_map(|(path, contents)| ConfigValue::File(path, contents)),
             any::<[u8; 6]>().prop_map(ConfigValue::Mac),
             any::<[u8; 16]>().prop_map(|a| ConfigValue::Address(IpAddr::from(a))),
             (any::<[u8; 4]>(), 0u8..=32).prop_map(|(a, l)| ConfigValue::Prefix(IpAddr::from(a), l)),
@@ -358,6 +377,7 @@ mod tests {
             ConfigValue::Boolean(v) => read.boolean() == Some(*v),
             ConfigValue::Integer(v) => read.integer() == Some(*v) && read.text().is_none(),
             ConfigValue::Text(v) => read.text() == Some(v) && read.integer().is_none(),
+            ConfigValue::File(path, contents) => read.file() == Some(File { path, contents }),
             ConfigValue::Mac(v) => read.mac() == Some(*v),
             ConfigValue::Address(v) => read.address() == Some(*v),
             ConfigValue::Prefix(a, l) => read.prefix() == Some(Prefix { address: *a, length: *l }),

@@ -113,6 +113,15 @@ impl Host {
         self.backend.write(severity.stream(), line.as_bytes());
     }
 
+    /// Tells the operator what was found, one JSON object in UTF-8 of at most 8 KiB: an alert, say. Unlike a log line it
+    /// is made for programs, and goes where the operator said (`events`).
+    ///
+    /// # Errors
+    /// [`HostRefusal::Limit`]: it is too long, or there have been too many since the host last looked. Count those.
+    pub fn event(&mut self, json: &str) -> Result<(), HostRefusal> {
+        self.write(stream::EVENT, json.as_bytes())
+    }
+
     /// Sets the one next deadline.
     #[inline]
     pub fn timer_set(&mut self, deadline: Nanos) {

@@ -90,7 +90,7 @@ mod state;
 mod window;
 
 pub use batch::{Batch, Packets};
-pub use config::{Address, Config, List, Map, Prefix, Value};
+pub use config::{Address, Config, File, List, Map, Prefix, Value};
 pub use error::Error;
 pub use host::{Host, HostRefusal, Severity};
 pub use json::Json;

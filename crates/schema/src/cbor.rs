@@ -23,6 +23,7 @@ impl Value {
     /// | `Integer` | integer |
     /// | `Text` | text |
     /// | `Duration`, `Size` | unsigned integer: nanoseconds, bytes |
+    /// | `File` | array of path as text and contents as bytes |
     /// | `Mac` | 6 bytes |
     /// | `Address` | 4 or 16 bytes |
     /// | `Prefix` | array of 4 or 16 bytes and the length |
@@ -43,6 +44,11 @@ fn encode(value: &Value, out: &mut Vec<u8>) {
         Value::Integer(value) => head(out, UNSIGNED, *value as u64),
         Value::Text(value) => text(out, value),
         Value::Duration(value) | Value::Size(value) => head(out, UNSIGNED, *value),
+        Value::File(path, contents) => {
+            head(out, ARRAY, 2);
+            text(out, path);
+            bytes(out, contents);
+        }
         Value::Mac(value) => bytes(out, value),
         Value::Address(value) => address(out, value),
         Value::Prefix(value, length) => {

@@ -1,7 +1,7 @@
 //! Checking a configuration against its schema.
 
 use crate::literal::{self, Meant};
-use crate::{Kind, MAX_VALUES, Map, Presence, Schema, SchemaKey, Value};
+use crate::{Files, Kind, MAX_VALUES, Map, NoFiles, Presence, Schema, SchemaKey, Value};
 use yaml_document::{Fault, Node, NodeValue, Place, Position, spelling};
 
 impl Schema {
@@ -29,7 +29,19 @@ impl Schema {
         beside: &[&str],
         faults: &mut Vec<Fault>,
     ) -> Option<Value> {
-        let mut checker = Checker { faults, room: MAX_VALUES };
+        self.check_with(place, node, beside, &NoFiles, faults)
+    }
+
+    /// The same where files may be named; `files` reads them.
+    pub fn check_with(
+        &self,
+        place: &Place<'_>,
+        node: Option<&Node>,
+        beside: &[&str],
+        files: &dyn Files,
+        faults: &mut Vec<Fault>,
+    ) -> Option<Value> {
+        let mut checker = Checker { faults, files, room: MAX_VALUES };
         let map = match node {
             None => checker.absent(self, place),
             Some(node) if node.is_null() => checker.absent(self, place),
@@ -42,12 +54,13 @@ impl Schema {
 impl Kind {
     /// Checks one value, as [`Schema::check_at`] does a map.
     pub fn check_at(&self, place: &Place<'_>, node: &Node, faults: &mut Vec<Fault>) -> Option<Value> {
-        Checker { faults, room: MAX_VALUES }.value(self, None, place, node)
+        Checker { faults, files: &NoFiles, room: MAX_VALUES }.value(self, None, place, node)
     }
 }
 
 struct Checker<'a> {
     faults: &'a mut Vec<Fault>,
+    files: &'a dyn Files,
     /// How many more values there may be.
     room: usize,
 }
@@ -151,6 +164,17 @@ impl Checker<'_> {
                     .collect();
                 checked.into_iter().collect::<Option<Vec<Value>>>().map(Value::List)
             }
+            (Kind::File { max }, NodeValue::Scalar { text, .. }) if !text.is_empty() => {
+                match self.files.read(text, *max) {
+                    Ok(contents) => Some(Value::File(text.clone(), contents)),
+                    Err(reason) => {
+                        place.report(self.faults, || {
+                            format!("`{}`: {reason}; allowed: {}", spelling::shown(text), kind.allowed())
+                        });
+                        None
+                    }
+                }
+            }
             (_, NodeValue::Scalar { text, quoted }) => match scalar(kind, text, *quoted) {
                 Ok(value) => Some(value),
                 Err(meant) => self.refuse(kind, unit, place, node, meant),
@@ -218,13 +242,18 @@ pub(crate) fn scalar(kind: &Kind, text: &str, quoted: bool) -> Result<Value, Mea
             let rate = literal::number_with_unit(text, of.units()).and_then(|n| within(n, min, max))?;
             i64::try_from(rate).map(Value::Integer).map_err(|_| None)
         }
+        Kind::Fraction { min, max } => {
+            let parts =
+                literal::number_with_unit(text, literal::FRACTION).and_then(|n| within(n, min, max))?;
+            i64::try_from(parts).map(Value::Integer).map_err(|_| None)
+        }
         Kind::Mac => literal::mac(text).map(Value::Mac),
         Kind::Address { family } => literal::address(text, *family).map(Value::Address),
         Kind::Prefix { family } => {
             literal::prefix(text, *family).map(|(address, length)| Value::Prefix(address, length))
         }
         Kind::PortRange => literal::port_range(text).map(|(first, last)| Value::PortRange(first, last)),
-        Kind::List { .. } | Kind::Map(_) => Err(None),
+        Kind::File { .. } | Kind::List { .. } | Kind::Map(_) => Err(None),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a schema is made of, and its words for what is allowed.
 
-use crate::{Value, literal};
+use crate::{Value, WHOLE, literal};
 use yaml_document::spelling;
 
 /// The keys that a map may have.
@@ -80,6 +80,18 @@ pub enum Kind {
         /// Lowest.
         min: u64,
         /// Highest.
+        max: u64,
+    },
+    /// A share of a whole in parts per billion, bounds included.
+    Fraction {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// A file, by its path; the value is what is in it.
+    File {
+        /// Most bytes.
         max: u64,
     },
     /// An Ethernet address.
@@ -174,6 +186,13 @@ impl Kind {
                 };
                 format!("a rate{bounds}, such as `{example}` (units: {units})")
             }
+            Kind::Fraction { min, max } => {
+                let bounds = range((*min, 0), (*max, WHOLE), |n| literal::with_unit(*n, literal::FRACTION));
+                format!("a fraction{bounds}, such as `0.5%` (units: %, ppm, ppb)")
+            }
+            Kind::File { max } => {
+                format!("the path of a file of at most {}", literal::with_unit(*max, literal::SIZE))
+            }
             Kind::Mac => "a MAC address such as `02:00:00:00:00:01`".to_owned(),
             Kind::Address { family: Family::Ipv4 } => "an IPv4 address such as `192.0.2.1`".to_owned(),
             Kind::Address { family: Family::Ipv6 } => "an IPv6 address such as `2001:db8::1`".to_owned(),
@@ -205,6 +224,9 @@ impl Kind {
         match (self, value) {
             (Kind::Rate { of, .. }, Value::Integer(rate)) if *rate >= 0 => {
                 literal::with_unit(rate.unsigned_abs(), of.units())
+            }
+            (Kind::Fraction { .. }, Value::Integer(parts)) if *parts >= 0 => {
+                literal::with_unit(parts.unsigned_abs(), literal::FRACTION)
             }
             (Kind::List { items, .. }, Value::List(values)) => {
                 let items: Vec<String> = values.iter().map(|value| items.spelled(value)).collect();

@@ -29,6 +29,8 @@
 //! | `duration` | `min`, `max` | `250ms`, `1.5s`; ns, us, ms, s, m, h, d | `Duration`, nanoseconds |
 //! | `size` | `min`, `max` | `64KiB`; B, KiB, MiB, GiB | `Size`, bytes |
 //! | `rate` | `of` (`packets`, `bits`), `min`, `max` | `1.5Mpps`, `10Gbps` | `Integer`, per second |
+//! | `fraction` | `min`, `max` | `0.5%`, `20ppm`; %, ppm, ppb | `Integer`, parts per billion |
+//! | `file` | `max` (a size) | `lists/web.rules` | `File`, with what is in it |
 //! | `mac` | | `02:00:00:00:00:01` | `Mac` |
 //! | `address` | `family` (`ipv4`, `ipv6`, `any`) | `192.0.2.1` | `Address` |
 //! | `prefix` | `family` | `192.0.2.0/24` | `Prefix` |
@@ -44,6 +46,7 @@
 mod cbor;
 mod check;
 mod documentation;
+mod files;
 mod kind;
 mod literal;
 mod parse;
@@ -52,6 +55,7 @@ mod tests;
 mod value;
 
 pub use documentation::KeyDocumentation;
+pub use files::{Files, NoFiles};
 pub use kind::{Family, Kind, Presence, RateOf, Schema, SchemaKey};
 pub use value::{Map, Value};
 
@@ -66,6 +70,12 @@ pub const MAX_STRING: u64 = 4096;
 
 /// Most items in a list, unless the schema says otherwise.
 pub const MAX_ITEMS: u64 = 4096;
+
+/// The whole of a fraction: a billion parts.
+pub const WHOLE: u64 = 1_000_000_000;
+
+/// Largest file, unless the schema says otherwise, in bytes.
+pub const MAX_FILE: u64 = 16 << 20;
 
 /// Reads a duration as configurations spell it (`250ms`, `10s`); nanoseconds.
 pub fn duration(text: &str) -> Option<u64> {

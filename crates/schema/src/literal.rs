@@ -30,6 +30,8 @@ pub(crate) const PACKET_RATE: &[Unit] =
 pub(crate) const BIT_RATE: &[Unit] =
     &[("bps", 1), ("kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000)];
 
+pub(crate) const FRACTION: &[Unit] = &[("ppb", 1), ("ppm", 1_000), ("%", 10_000_000)];
+
 /// Spellings of units that are common, and what they stand for here.
 const ALIASES: &[(&str, &str)] = &[
     ("µs", "us"),

@@ -1,10 +1,12 @@
 //! Reading a schema.
 
 use crate::literal::{self, Unit};
-use crate::{Family, Kind, MAX_ITEMS, MAX_KEYS, MAX_STRING, Presence, RateOf, Schema, SchemaKey};
+use crate::{
+    Family, Kind, MAX_FILE, MAX_ITEMS, MAX_KEYS, MAX_STRING, Presence, RateOf, Schema, SchemaKey, WHOLE,
+};
 use yaml_document::{Document, Fault, Node, Place, spelling};
 
-const TYPES: [&str; 13] = [
+const TYPES: [&str; 15] = [
     "boolean",
     "integer",
     "string",
@@ -12,6 +14,8 @@ const TYPES: [&str; 13] = [
     "duration",
     "size",
     "rate",
+    "fraction",
+    "file",
     "mac",
     "address",
     "prefix",
@@ -134,7 +138,8 @@ impl<'a> Reader<'a> {
         let name = node.as_text().unwrap_or_default();
         let own: &[&str] = match name {
             "boolean" | "mac" | "port_range" => &[],
-            "integer" | "duration" | "size" => &["min", "max"],
+            "integer" | "duration" | "size" | "fraction" => &["min", "max"],
+            "file" => &["max"],
             "string" => &["min_length", "max_length"],
             "enum" => &["values"],
             "rate" => &["of", "min", "max"],
@@ -172,6 +177,11 @@ impl<'a> Reader<'a> {
                 let (min, max) = self.bounds(0, u64::MAX, &in_units(literal::SIZE))?;
                 Some(Kind::Size { min, max })
             }
+            "fraction" => {
+                let (min, max) = self.bounds(0, WHOLE, &in_units(literal::FRACTION))?;
+                Some(Kind::Fraction { min, max: max.min(WHOLE) })
+            }
+            "file" => Some(Kind::File { max: self.bound("max", MAX_FILE, &in_units(literal::SIZE))? }),
             "rate" => {
                 let of = self.one_of("of", &[("packets", RateOf::Packets), ("bits", RateOf::Bits)]);
                 let of = of?.unwrap_or(RateOf::Packets);

@@ -1,4 +1,4 @@
-use crate::{Family, Kind, MAX_VALUES, Map, Presence, RateOf, Schema, SchemaKey, Value};
+use crate::{Family, Files, Kind, MAX_VALUES, Map, Presence, RateOf, Schema, SchemaKey, Value, WHOLE};
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use yaml_document::{Document, Place, Position};
@@ -351,6 +351,7 @@ fn kind_and_value() -> impl Strategy<Value = (Kind, Value)> {
         (0..=i64::MAX).prop_map(|n| {
             (Kind::Rate { of: RateOf::Packets, min: 0, max: i64::MAX as u64 }, Value::Integer(n))
         }),
+        (0..=WHOLE).prop_map(|n| (Kind::Fraction { min: 0, max: WHOLE }, Value::Integer(n as i64))),
         number.clone().prop_map(|n| (Kind::Size { min: 0, max: u64::MAX }, Value::Size(n))),
         any::<[u8; 6]>().prop_map(|mac| (Kind::Mac, Value::Mac(mac))),
         any::<IpAddr>().prop_map(|ip| (Kind::Address { family: Family::Any }, Value::Address(ip))),
@@ -404,6 +405,9 @@ fn decoded(value: &Value) -> ciborium::Value {
         Value::Integer(n) => Cbor::Integer((*n).into()),
         Value::Text(text) => Cbor::Text(text.clone()),
         Value::Duration(n) | Value::Size(n) => Cbor::Integer((*n).into()),
+        Value::File(path, contents) => {
+            Cbor::Array(vec![Cbor::Text(path.clone()), Cbor::Bytes(contents.clone())])
+        }
         Value::Mac(mac) => Cbor::Bytes(mac.to_vec()),
         Value::Address(address) => octets(address),
         Value::Prefix(address, length) => Cbor::Array(vec![octets(address), Cbor::Integer((*length).into())]),
@@ -459,6 +463,7 @@ proptest! {
             Kind::Integer { min: 0, max: 9 },
             Kind::Duration { min: 0, max: u64::MAX },
             Kind::Size { min: 0, max: u64::MAX },
+            Kind::Fraction { min: 0, max: WHOLE },
             Kind::Rate { of, min: 0, max: u64::MAX },
             Kind::Mac,
             Kind::Address { family: Family::Any },
@@ -468,4 +473,44 @@ proptest! {
             let _ = crate::check::scalar(&kind, &text, false);
         }
     }
+}
+
+/// One file.
+struct Shelf;
+
+impl Files for Shelf {
+    fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
+        match path {
+            "small" => Ok(b"four".to_vec()),
+            _ if most < 5 => Err("larger than allowed".to_owned()),
+            _ => Err("No such file".to_owned()),
+        }
+    }
+}
+
+#[test]
+fn a_file_is_its_contents_and_one_that_cannot_be_read_is_a_fault() {
+    let schema = Schema::from_text("s", "rules: {type: file, max: 4B, required: true}").unwrap();
+    let check = |text: &str| {
+        let document = Document::parse("f", text).unwrap();
+        let mut faults = Vec::new();
+        let place = Place::new("f", "", document.root().position);
+        let value = schema.check_with(&place, Some(document.root()), &[], &Shelf, &mut faults);
+        value.ok_or_else(|| faults.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let value = check("rules: small").unwrap();
+    assert_eq!(value.get("rules").and_then(Value::as_file), Some(("small", b"four".as_slice())));
+    let faults = check("rules: large").unwrap_err();
+    assert_eq!(
+        faults,
+        ["f:1:8: rules: `large`: larger than allowed; allowed: the path of a file of at most 4B"]
+    );
+    assert!(check("rules: [small]").unwrap_err()[0].contains("the path of a file"));
+    assert!(check("rules: \"\"").unwrap_err()[0].contains("the path of a file"));
+}
+
+#[test]
+fn a_default_cannot_be_a_file() {
+    let faults = Schema::from_text("s", "rules: {type: file, default: small}").unwrap_err();
+    assert!(faults[0].to_string().contains("files are not read here"), "{}", faults[0]);
 }

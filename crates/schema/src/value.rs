@@ -4,7 +4,8 @@ use crate::literal;
 use std::fmt;
 use std::net::IpAddr;
 
-/// A checked value. Enumerations are [`Value::Text`], rates are [`Value::Integer`] per second.
+/// A checked value. Enumerations are [`Value::Text`], rates are [`Value::Integer`] per second, fractions in parts per
+/// billion ([`crate::WHOLE`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// True or false.
@@ -17,6 +18,8 @@ pub enum Value {
     Duration(u64),
     /// Bytes.
     Size(u64),
+    /// A file: its path as it was written, and what was in it.
+    File(String, Vec<u8>),
     /// An Ethernet address.
     Mac([u8; 6]),
     /// An IP address.
@@ -99,7 +102,7 @@ impl Value {
         }
     }
 
-    /// The number, if this is an integer or a rate.
+    /// The number, if this is an integer, a rate or a fraction.
     pub fn as_integer(&self) -> Option<i64> {
         match self {
             Value::Integer(value) => Some(*value),
@@ -127,6 +130,14 @@ impl Value {
     pub fn as_size(&self) -> Option<u64> {
         match self {
             Value::Size(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Path and contents, if this is a file.
+    pub fn as_file(&self) -> Option<(&str, &[u8])> {
+        match self {
+            Value::File(path, contents) => Some((path, contents)),
             _ => None,
         }
     }
@@ -195,7 +206,7 @@ impl fmt::Display for Value {
         match self {
             Value::Boolean(value) => write!(f, "{value}"),
             Value::Integer(value) => write!(f, "{value}"),
-            Value::Text(text) => quoted(f, text),
+            Value::Text(text) | Value::File(text, _) => quoted(f, text),
             Value::Duration(ns) => f.write_str(&literal::with_unit(*ns, literal::DURATION)),
             Value::Size(bytes) => f.write_str(&literal::with_unit(*bytes, literal::SIZE)),
             Value::Mac([a, b, c, d, e, g]) => write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}"),

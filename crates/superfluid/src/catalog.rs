@@ -79,6 +79,14 @@ impl config::Catalog for Catalog {
         self.load(reference).map(|image| image.manifest().clone())
     }
 
+    fn file(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
+        let mut bytes = Vec::new();
+        std::fs::File::open(self.path(path))
+            .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut bytes))
+            .map_err(|error| error.to_string())?;
+        if bytes.len() as u64 > most { Err("larger than allowed".to_owned()) } else { Ok(bytes) }
+    }
+
     fn image_names(&self) -> Vec<&str> {
         stock_images::names().collect()
     }

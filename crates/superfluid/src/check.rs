@@ -3,6 +3,7 @@
 use crate::Outcome;
 use crate::catalog::Catalog;
 use crate::cli::CheckOptions;
+use crate::launch;
 use std::io::Read;
 use std::path::Path;
 use wiring::Wiring;
@@ -43,7 +44,14 @@ pub(crate) fn load(file: &Path) -> Option<(Wiring, Catalog)> {
 
 pub(crate) fn check(options: &CheckOptions) -> Outcome {
     match load(&options.file) {
-        Some((wiring, _)) => {
+        Some((wiring, catalog)) => {
+            // What a schema cannot say, the functions themselves do.
+            if let Err(refused) = launch::rehearse(&wiring, &catalog) {
+                for error in &refused {
+                    eprintln!("{}: {error}", options.file.display());
+                }
+                return Outcome::BadInput;
+            }
             println!(
                 "{}: good: {} tenants, {} ports, {} functions, {} wires",
                 options.file.display(),

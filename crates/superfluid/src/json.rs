@@ -1,8 +1,10 @@
 //! Accounts and events as JSON, one object a line. The names are part of the interface; `docs/configuration.md` lists them.
 
+use crate::event_log::Written;
 use engine::{Account, Event};
 use port::{PortEvent, PortStatus};
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use telemetry::{DropCounters, Ledger};
 
 /// An account; `kind` is `account` or `final`.
@@ -29,10 +31,7 @@ pub(crate) fn account(kind: &str, account: &Account) -> Value {
         .instances
         .iter()
         .map(|instance| {
-            // A report that is no JSON is the function's own doing and shown as the text that it is.
-            let report = instance.report.as_ref().map(|text| {
-                serde_json::from_str::<Value>(text).unwrap_or_else(|_| Value::String(text.clone()))
-            });
+            let report = instance.report.as_ref().map(|text| as_json(text));
             let value = json!({
                 "packets": instance.packets, "bytes": instance.bytes, "calls": instance.calls,
                 "cycles": instance.cycles.0, "faults": instance.faults, "restarts": instance.restarts,
@@ -65,6 +64,10 @@ pub(crate) fn event(event: &Event) -> Value {
         Event::Log { instance, line } => json!({
             "event": "log", "function": instance, "severity": severity(line.severity), "text": line.text,
         }),
+        Event::Found { instance, events } => json!({
+            "event": "found", "function": instance, "lost": events.lost,
+            "found": events.lines.iter().map(|line| as_json(line)).collect::<Vec<_>>(),
+        }),
         Event::Port { port, event } => {
             let (what, text) = match event {
                 PortEvent::WentDown(text) => ("down", text),
@@ -75,6 +78,19 @@ pub(crate) fn event(event: &Event) -> Value {
         }
         Event::Finished => json!({ "event": "finished" }),
     }
+}
+
+/// What a function wrote as JSON. What is none is the function's own doing, and shown as the text that it is.
+fn as_json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+/// What became of a function's events that went into a file.
+pub(crate) fn events_written(function: &str, path: &Path, written: &Written) -> Value {
+    json!({
+        "event": "events-written", "function": function, "file": path.display().to_string(),
+        "written": written.events, "lost": written.lost, "error": written.error,
+    })
 }
 
 /// Name of a log stream.

@@ -8,10 +8,11 @@ use engine::{
 };
 use guest::{Guest, SlotConfig};
 use guest_wasm::{
-    Access, CompileCache, InstanceSettings, Program, ProgramFacts, Sandbox, WasmGuest, watchdog,
+    Access, CompileCache, InstanceError, InstanceSettings, Program, ProgramFacts, Sandbox, WasmGuest,
+    watchdog,
 };
 use image::Image;
-use packet_memory::{PageKind, Pool};
+use packet_memory::{PageKind, Pool, PoolConfig};
 use port::Port;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -45,10 +46,24 @@ struct Factory {
 
 impl GuestFactory for Factory {
     fn start(&mut self) -> Result<Box<dyn Guest>, String> {
-        match WasmGuest::new(&self.program, &self.pool, self.settings.clone()) {
-            Ok(guest) => Ok(Box::new(guest)),
-            Err(error) => Err(error.to_string()),
-        }
+        self.guest().map(|guest| Box::new(guest) as Box<dyn Guest>).map_err(|error| error.to_string())
+    }
+}
+
+impl Factory {
+    fn guest(&self) -> Result<WasmGuest, InstanceError> {
+        WasmGuest::new(&self.program, &self.pool, self.settings.clone())
+    }
+
+    /// The first start. What a function says of its configuration is told as it is, a line each.
+    fn first(&self, name: &str) -> Result<WasmGuest, LaunchError> {
+        self.guest().map_err(|error| match error {
+            InstanceError::Refused { log, .. } if !log.is_empty() => {
+                let lines: String = log.iter().flat_map(|line| ["\n  ", line.text.as_str()]).collect();
+                failed("function", name)(&format!("it refuses its configuration:{lines}"))
+            }
+            error => failed("function", name)(&error),
+        })
     }
 }
 
@@ -74,6 +89,41 @@ pub(crate) fn launch(
     catalog: &Catalog,
     tell: impl FnMut(Event) + Send + 'static,
 ) -> Result<Launched, LaunchError> {
+    let mut launch = prepare(wiring, catalog, tell)?;
+    launch.pools()?;
+    launch.instances()?;
+    launch.ports()?;
+    launch.wires()?;
+    Ok(Launched { worker: launch.worker, notices: launch.notices })
+}
+
+/// Starts every function of a wiring with its configuration, and nothing else.
+///
+/// # Errors
+/// What each function that refuses has to say.
+pub(crate) fn rehearse(wiring: &Wiring, catalog: &Catalog) -> Result<(), Vec<LaunchError>> {
+    let mut launch = prepare(wiring, catalog, |_| {}).map_err(|error| vec![error])?;
+    let small = PoolConfig { buffers: 64, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
+    let pool = Pool::new("rehearsal", small).map_err(|error| vec![failed("pool", "rehearsal")(&error)])?;
+    let pool = Arc::new(pool);
+    let mut refused = Vec::new();
+    for (name, instance) in &wiring.instances {
+        let started = launch.program(&instance.image).map_err(|reason| failed("function", name)(&reason));
+        let started = started.and_then(|(_, program)| {
+            let settings =
+                InstanceSettings { config: instance.config.to_cbor(), ..InstanceSettings::default() };
+            Factory { program, pool: pool.clone(), settings }.first(name)
+        });
+        refused.extend(started.err());
+    }
+    if refused.is_empty() { Ok(()) } else { Err(refused) }
+}
+
+fn prepare<'a>(
+    wiring: &'a Wiring,
+    catalog: &'a Catalog,
+    tell: impl FnMut(Event) + Send + 'static,
+) -> Result<Launch<'a>, LaunchError> {
     let process = |error: &dyn std::fmt::Display| LaunchError::Process(error.to_string());
     let sandbox = Sandbox::new().map_err(|error| process(&error))?;
     let clock = *watchdog::clock();
@@ -86,7 +136,7 @@ pub(crate) fn launch(
             None
         }
     };
-    let mut launch = Launch {
+    Ok(Launch {
         wiring,
         catalog,
         sandbox,
@@ -97,12 +147,7 @@ pub(crate) fn launch(
         programs: HashMap::new(),
         ports: HashMap::new(),
         instances: HashMap::new(),
-    };
-    launch.pools()?;
-    launch.instances()?;
-    launch.ports()?;
-    launch.wires()?;
-    Ok(Launched { worker: launch.worker, notices: launch.notices })
+    })
 }
 
 /// Where compiled images are kept.
@@ -166,8 +211,8 @@ impl Launch<'_> {
                 max_call: instance.max_call,
                 ..InstanceSettings::default()
             };
-            let mut factory = Factory { program, pool, settings };
-            let guest = factory.start().map_err(|reason| failed("function", name)(&reason))?;
+            let factory = Factory { program, pool, settings };
+            let guest = factory.first(name)?;
             let setup = InstanceSetup {
                 name: name.clone(),
                 pool: pool_id,
@@ -185,8 +230,10 @@ impl Launch<'_> {
                 },
                 queue,
             };
-            let id =
-                self.worker.add_instance(setup, guest).map_err(|error| failed("function", name)(&error))?;
+            let id = self
+                .worker
+                .add_instance(setup, Box::new(guest))
+                .map_err(|error| failed("function", name)(&error))?;
             self.instances.insert(name.clone(), id);
         }
         Ok(())

@@ -13,6 +13,7 @@ mod catalog;
 mod check;
 mod cli;
 mod compile_process;
+mod event_log;
 mod image_command;
 mod json;
 mod launch;

@@ -3,10 +3,12 @@
 use crate::Outcome;
 use crate::check;
 use crate::cli::RunOptions;
+use crate::event_log::{EventLog, Written};
 use crate::json;
 use crate::launch::launch;
 use crate::view::{self, View};
 use engine::{Account, Event, Remote};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -33,6 +35,16 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     for notice in &launched.notices {
         eprintln!("notice: {notice}");
     }
+    let files = wiring.instances.iter().filter_map(|(name, instance)| {
+        instance.events.as_ref().map(|path| (name.clone(), catalog.path(path)))
+    });
+    let event_log = match EventLog::open(&files.collect()) {
+        Ok(log) => log,
+        Err((function, reason)) => {
+            eprintln!("{}: function `{function}`: {reason}", options.file.display());
+            return Outcome::BadInput;
+        }
+    };
     let interrupts = sender.clone();
     if let Err(error) = ctrlc::set_handler(move || drop(interrupts.send(Message::Interrupted))) {
         eprintln!("signals: {error}");
@@ -48,15 +60,18 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         eprintln!("starting the worker: {error}");
         return Outcome::Failed;
     }
-    let account = watch(options, &remote, &messages);
+    let (account, written) = watch(options, &remote, &messages, event_log);
     let Some(account) = account else {
         eprintln!("the worker ended without an account");
         return Outcome::Failed;
     };
     if options.json {
+        for (function, path, written) in &written {
+            println!("{}", json::events_written(function, path, written));
+        }
         println!("{}", json::account("final", &account));
     } else {
-        print!("{}", view::final_account(&account));
+        print!("{}{}", view::final_account(&account), view::events_written(&written));
     }
     match account.balance() {
         Ok(()) => Outcome::Done,
@@ -67,8 +82,13 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     }
 }
 
-/// Shows the worker until it has ended.
-fn watch(options: &RunOptions, remote: &Remote, messages: &Receiver<Message>) -> Option<Account> {
+/// Shows the worker until it has ended; its account, and what became of events.
+fn watch(
+    options: &RunOptions,
+    remote: &Remote,
+    messages: &Receiver<Message>,
+    mut event_log: EventLog,
+) -> (Option<Account>, Vec<(String, PathBuf, Written)>) {
     let mut view = View::new(options.json);
     view.started(&options.file);
     if let Ok(account) = remote.account(false) {
@@ -84,13 +104,13 @@ fn watch(options: &RunOptions, remote: &Remote, messages: &Receiver<Message>) ->
             Ok(Message::Ended(account)) => {
                 // What was told before it ended is shown before its account.
                 while let Ok(Message::Event(event)) = messages.try_recv() {
-                    view.event(&event);
+                    tell(event, &mut view, &mut event_log);
                 }
-                return Some(*account);
+                return (Some(*account), event_log.finish());
             }
             Ok(Message::Event(event)) => {
                 let finished = event == Event::Finished;
-                view.event(&event);
+                tell(event, &mut view, &mut event_log);
                 if finished && !stopping {
                     stopping = remote.stop().is_ok();
                 }
@@ -112,7 +132,19 @@ fn watch(options: &RunOptions, remote: &Remote, messages: &Receiver<Message>) ->
                     }
                 }
             }
-            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Disconnected) => return (None, event_log.finish()),
         }
+    }
+}
+
+/// Shows an event, or appends what a function found to its file.
+fn tell(event: Event, view: &mut View, event_log: &mut EventLog) {
+    match event {
+        Event::Found { instance, events } => {
+            if let Err(events) = event_log.take(&instance, events) {
+                view.event(&Event::Found { instance, events });
+            }
+        }
+        event => view.event(&event),
     }
 }

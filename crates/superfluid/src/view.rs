@@ -1,12 +1,17 @@
 //! Accounts and events for people: a table that is drawn over itself on a terminal, and the final account.
 
+use crate::event_log::Written;
 use crate::json;
 use engine::{Account, Event, InstanceAccount, PortAccount};
+use guest::Events;
 use port::{PortEvent, PortStatus};
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use telemetry::Ledger;
+
+/// Most events that are shown at a time, ten times in a second.
+const SHOWN_EVENTS: usize = 3;
 
 /// What shows a worker at work.
 pub(crate) struct View {
@@ -44,6 +49,7 @@ impl View {
             Event::Log { instance, line } => {
                 format!("{instance}: {}: {}", json::severity(line.severity), line.text)
             }
+            Event::Found { instance, events } => found(instance, events),
             Event::Port { port, event: PortEvent::WentDown(text) } => format!("port {port}: down: {text}"),
             Event::Port { port, event: PortEvent::CameUp(text) } => format!("port {port}: up: {text}"),
             Event::Port { port, event: PortEvent::Notice(text) } => format!("port {port}: {text}"),
@@ -90,6 +96,33 @@ impl View {
         // Nobody reads any more; the traffic goes on all the same.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
+}
+
+/// The first few of the events of a function that has no file for them.
+fn found(instance: &str, events: &Events) -> String {
+    let mut lines: Vec<_> =
+        events.lines.iter().take(SHOWN_EVENTS).map(|line| format!("{instance}: {line}")).collect();
+    let more = events.lines.len().saturating_sub(SHOWN_EVENTS) as u64 + events.lost;
+    if more > 0 {
+        lines.push(format!("{instance}: {more} more; `events: FILE` of this function keeps all"));
+    }
+    lines.join("\n")
+}
+
+/// What became of events that went into files.
+pub(crate) fn events_written(written: &[(String, PathBuf, Written)]) -> String {
+    let mut text = String::new();
+    for (function, path, written) in written {
+        let _ = write!(text, "{function}: {} events written to {}", written.events, path.display());
+        if written.lost > 0 {
+            let _ = write!(text, ", {} lost", written.lost);
+        }
+        match &written.error {
+            Some(error) => text.push_str(&format!(": {error}\n")),
+            None => text.push('\n'),
+        }
+    }
+    text
 }
 
 /// Rates of ports and functions since the account before.

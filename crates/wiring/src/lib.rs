@@ -92,6 +92,8 @@ pub struct Instance {
     pub quota: Fraction,
     /// Longest time it may hold a packet.
     pub longest_hold: Nanos,
+    /// File that its events are appended to, as the operator named it.
+    pub events: Option<String>,
 }
 
 /// Where an instance's packets are.

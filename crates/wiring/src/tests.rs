@@ -16,6 +16,7 @@ fn instance(tenant: &str) -> Instance {
         restart: RestartDelays { first: Nanos::from_millis(10), longest: Nanos::from_millis(5000) },
         quota: Fraction::new(1, 16).unwrap(),
         longest_hold: Nanos::from_millis(1000),
+        events: None,
     }
 }
 

@@ -9,10 +9,12 @@ use core::net::IpAddr;
 pub enum ConfigValue {
     /// `boolean`.
     Boolean(bool),
-    /// `integer`, `size`, `rate`, and `duration` in nanoseconds.
+    /// `integer`, `size`, `rate`, `fraction` in parts per billion, and `duration` in nanoseconds.
     Integer(i64),
     /// `string` and `enum`.
     Text(String),
+    /// `file`: its path and its contents.
+    File(String, Vec<u8>),
     /// `mac`.
     Mac([u8; 6]),
     /// `address`.
@@ -51,6 +53,11 @@ impl ConfigValue {
             ConfigValue::Integer(value) if *value < 0 => head(out, 1, !*value as u64),
             ConfigValue::Integer(value) => head(out, 0, *value as u64),
             ConfigValue::Text(text) => string(out, 3, text.as_bytes()),
+            ConfigValue::File(path, contents) => {
+                head(out, 4, 2);
+                string(out, 3, path.as_bytes());
+                string(out, 2, contents);
+            }
             ConfigValue::Mac(mac) => string(out, 2, mac),
             ConfigValue::Address(address) => self::address(out, address),
             ConfigValue::Prefix(address, length) => {

@@ -26,6 +26,7 @@ pub struct Emitted {
 pub struct Backend {
     counters: Vec<u64>,
     pub(crate) log: Vec<(u32, String)>,
+    pub(crate) events: Vec<String>,
     own: BTreeMap<u16, Vec<u8>>,
     pub(crate) emitted: Vec<Emitted>,
     deadline: u64,
@@ -43,6 +44,16 @@ impl Backend {
     /// Lines logged: the stream's number (`nf_abi::stream`) and the text.
     pub fn log(&self) -> &[(u32, String)] {
         &self.log
+    }
+
+    /// Events told, in order.
+    pub fn events(&self) -> &[String] {
+        &self.events
+    }
+
+    /// Events told since the last call of this method.
+    pub fn take_events(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.events)
     }
 
     /// Packets that the function gave up, in order.
@@ -70,6 +81,8 @@ impl Backend {
     pub(crate) fn write(&mut self, stream: u32, bytes: &[u8]) -> i32 {
         match stream {
             stream::STATE => self.state_out.extend_from_slice(bytes),
+            stream::EVENT if bytes.len() > nf_abi::MAX_EVENT => return error::LIMIT,
+            stream::EVENT => self.events.push(String::from_utf8_lossy(bytes).into_owned()),
             stream::LOG_ERROR..=stream::LOG_DEBUG => {
                 self.log.push((stream, String::from_utf8_lossy(bytes).into_owned()));
             }
