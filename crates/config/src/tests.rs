@@ -35,6 +35,9 @@ impl Catalog for Shelf {
             )),
             "forwarder" => Ok(manifest("forwarder", "write", "[left, right]", "")),
             "monitor" => Ok(manifest("monitor", "read", "[tap]", "")),
+            "./dpi.wasm" => {
+                Ok(manifest("dpi", "read", "[in, out]", "rules: {type: file, max: 1KiB, required: true}"))
+            }
             "policer" => Ok(manifest(
                 "policer",
                 "read",
@@ -121,7 +124,7 @@ fn with(text: &str) -> String {
 #[test]
 fn the_formats_schemas_are_schemas() {
     assert_eq!(pool_schema().keys().len(), 4);
-    assert_eq!(function_schema().keys().len(), 7);
+    assert_eq!(function_schema().keys().len(), 8);
     assert_eq!(observer_schema().keys().len(), 1);
     let explicit = good("superfluid: 1\ntenants: {default: {pool: {}}}\n");
     let implicit = good("superfluid: 1\n");
@@ -573,4 +576,27 @@ proptest! {
     fn no_text_makes_it_panic(text in "(superfluid: 1\n)?[-?:,\\[\\]{}#a-z0-9\n ]{0,80}") {
         let _ = check("f", &text, &shelf());
     }
+}
+
+#[test]
+fn a_file_that_a_function_names_is_read_through_the_catalog() {
+    let text = |rules: &str| {
+        format!(
+            "superfluid: 1\nports: {{a: {{type: \"null\"}}, b: {{type: \"null\"}}}}\n\
+             functions: {{ids: {{image: ./dpi.wasm, events: alerts.json, config: {{rules: {rules}}}}}}}\nchains: {{c: [a, ids, b]}}\n"
+        )
+    };
+    let configuration = check("f.yaml", &text("web.rules"), &shelf()).unwrap();
+    let ids = &configuration.wiring.instances["ids"];
+    assert_eq!(ids.events.as_deref(), Some("alerts.json"));
+    assert_eq!(
+        ids.config.get("rules").and_then(|value| value.as_file()),
+        Some(("web.rules", b"xxxxx".as_slice()))
+    );
+    let faults = check("f.yaml", &text("wbe.rules"), &shelf()).unwrap_err();
+    assert_eq!(
+        faults[0].to_string(),
+        "f.yaml:3:75: functions.ids.config.rules: `wbe.rules`: No such file or directory; allowed: the path of a file \
+         of at most 1KiB"
+    );
 }

@@ -118,7 +118,7 @@ fn bad_schemas_are_refused_defaults_included() {
     let cases = [
         (
             "a: {type: integr, required: true}",
-            "s:1:11: a.type: found `integr`; allowed: boolean, integer, string, enum, duration, size, rate, mac, address, prefix, port_range, list, map; did you mean `integer`?",
+            "s:1:11: a.type: found `integr`; allowed: boolean, integer, string, enum, duration, size, rate, fraction, file, mac, address, prefix, port_range, list, map; did you mean `integer`?",
         ),
         (
             "a: {type: integer}",
@@ -163,7 +163,7 @@ fn bad_schemas_are_refused_defaults_included() {
         ),
         (
             "a: {required: true}",
-            "s:1:4: a: the required key `type` is missing; allowed: boolean, integer, string, enum, duration, size, rate, mac, address, prefix, port_range, list, map",
+            "s:1:4: a: the required key `type` is missing; allowed: boolean, integer, string, enum, duration, size, rate, fraction, file, mac, address, prefix, port_range, list, map",
         ),
         ("a: integer", "s:1:4: a: found `integer`; allowed: a map with the key `type`"),
         ("[a]", "s:1:1: found a list; allowed: a map from key to its description"),

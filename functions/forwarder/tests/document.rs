@@ -79,6 +79,7 @@ fn the_tables_of_numbers_are_the_crates() {
             ("CONFIG", stream::CONFIG.into()),
             ("STATE", stream::STATE.into()),
             ("REPORT", stream::REPORT.into()),
+            ("EVENT", stream::EVENT.into()),
             ("LOG_ERROR", stream::LOG_ERROR.into()),
             ("LOG_WARNING", stream::LOG_WARNING.into()),
             ("LOG_INFO", stream::LOG_INFO.into()),

@@ -43,7 +43,7 @@ struct Reading {
 
 unsafe extern "C" {
     static header_places: [Place; 23];
-    static header_numbers: [Number; 31];
+    static header_numbers: [Number; 33];
     fn header_verdict(kind: u32, argument: u16) -> u32;
     fn header_read(bytes: *const u8, length: u32, key: *const c_char, out: *mut Reading);
 }

@@ -177,3 +177,30 @@ fn log_lines_carry_no_control_characters() {
     assert!(lines[0].text.starts_with('a') && !lines[0].text.contains(char::is_control), "{lines:?}");
     assert_eq!(lines[0].severity, stream::LOG_WARNING);
 }
+
+#[test]
+fn events_are_bounded_in_length_number_and_bytes_and_each_is_a_line() {
+    let flood = |count: u32, length: u32| {
+        format!(
+            "(data (i32.const 0) \"{{\\0a}}\")
+            (func (export \"sf_process\") (param i32 i64) (local $n i32)
+                (local.set $n (i32.const {count}))
+                (loop $l
+                    (drop (call $write (i32.const 3) (i32.const 0) (i32.const {length})))
+                    (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))"
+        )
+    };
+    let mut room = Room::new();
+    for (count, length, taken) in [(2, 3, 2), (20_000, 3, 16 << 10), (1000, 8192, 512), (5, 8193, 0)] {
+        let guest = room.guest(&program(&module(&flood(count, length)), Access::Read), patient());
+        let mut guest = guest.expect("an instance");
+        room.show(&mut guest, 0).expect("events");
+        let events = guest.take_events();
+        assert_eq!((events.lines.len(), events.lost), (taken, u64::from(count) - taken as u64), "{length}");
+        assert!(events.lines.iter().all(|line| line.starts_with("{\u{fffd}}")));
+        assert!(guest.take_events().is_empty());
+        room.show(&mut guest, 0).expect("events");
+        assert_eq!(guest.take_events().lines.len(), taken, "a collection makes room");
+    }
+    room.assert_goes_on();
+}

@@ -81,6 +81,7 @@ struct Model {
     emitted: usize,
     free: usize,
     lines: usize,
+    events: usize,
     counters: [u64; 2],
     deadline: Option<u64>,
 }
@@ -98,6 +99,11 @@ impl Model {
             Call::Write(stream::LOG_ERROR..=stream::LOG_DEBUG, ..) if self.lines >= 64 => error::LIMIT,
             Call::Write(stream::LOG_ERROR..=stream::LOG_DEBUG, ..) => {
                 self.lines += 1;
+                0
+            }
+            Call::Write(stream::EVENT, _, length) if length > nf_abi::MAX_EVENT as u32 => error::LIMIT,
+            Call::Write(stream::EVENT, ..) => {
+                self.events += 1;
                 0
             }
             Call::Write(..) => error::STREAM, // Neither a report nor an export is asked for.
@@ -250,6 +256,8 @@ pub fn check(calls: &[Call], write: bool, buffers: u32, collect_every: usize) {
             assert_eq!(lines.len(), model.lines);
             assert!(lines.iter().all(|line| line.text.chars().count() <= 1024));
             model.lines = 0;
+            assert_eq!(guest.take_events().lines.len(), model.events);
+            model.events = 0;
         }
     }
     assert!(guest.take_generated() as usize >= model.slots.len() + model.emitted);
