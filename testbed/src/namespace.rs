@@ -120,7 +120,23 @@ impl Namespace {
     /// # Errors
     /// [`TestbedError`]: `ip` failed.
     pub fn join(&self, name: &str, other: &Namespace, other_name: &str) -> Result<(), TestbedError> {
-        self.ip(&format!("link add {name} type veth peer name {other_name} netns {}", other.path()?))?;
+        self.join_wide(name, other, other_name, 1)
+    }
+
+    /// Makes a veth pair with so many queues in each direction.
+    ///
+    /// # Errors
+    /// [`TestbedError`]: `ip` failed.
+    pub fn join_wide(
+        &self,
+        name: &str,
+        other: &Namespace,
+        other_name: &str,
+        queues: u32,
+    ) -> Result<(), TestbedError> {
+        let queues = format!("numrxqueues {queues} numtxqueues {queues}");
+        let path = other.path()?;
+        self.ip(&format!("link add {name} {queues} type veth peer name {other_name} {queues} netns {path}"))?;
         self.ip(&format!("link set {name} up"))?;
         other.ip(&format!("link set {other_name} up"))
     }

@@ -28,6 +28,8 @@ pub struct Account {
     pub ports: [PortCounters; 2],
     /// Events of the ports, oldest first.
     pub events: [Vec<PortEvent>; 2],
+    /// What the ports counted beside packets, `lan` first.
+    pub details: [Vec<(&'static str, u64)>; 2],
     /// How often the relay was awake.
     pub rounds: u64,
     /// Bytes of the longest packet.
@@ -78,6 +80,7 @@ impl Relay {
                 account.events[n].push(PortEvent::WentDown(reason));
             }
             account.ports[n] = port.counters().clone();
+            account.details[n] = port.details();
         }
         account.leaked = self.pool.config().buffers as usize - self.pool.available();
         account

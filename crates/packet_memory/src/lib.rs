@@ -8,6 +8,9 @@
 //! 5. Between tenants [`Pool::copy_from`] makes a second packet in the receiver's pool.
 //! 6. [`Pool::free`] takes it back.
 //!
+//! A device that reads and writes the pool by itself has buffers without packets in its rings: [`Buffer`] is the right
+//! to one of these.
+//!
 //! A pool is a sealed memory file, allocated in full before use, so that a page can never be missing later. Guests
 //! have it mapped at one address, hence a packet's record names its buffer by that address.
 //!
@@ -15,10 +18,12 @@
 //! under the host's feet (a guest on another worker may be writing), so this crate copies them through raw pointers
 //! and never forms a reference to them.
 
+mod buffer;
 mod memory_file;
 mod packet;
 mod pool;
 
+pub use buffer::Buffer;
 pub use memory_file::{MemoryFile, PageKind};
 pub use packet::Packet;
 pub use pool::{BufferSize, Pool, PoolConfig, PoolError, TooLong};

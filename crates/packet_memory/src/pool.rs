@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 //! A pool: one memory file cut into buffers of one size.
 
-use crate::{MemoryFile, Packet, PageKind};
+use crate::{Buffer, MemoryFile, Packet, PageKind};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -196,6 +196,55 @@ impl Pool {
             self.locate(&packet);
             free.push(packet.buffer());
         }
+    }
+
+    /// Takes up to `wanted` buffers without making packets of them, and appends them to `out`; returns how many there
+    /// were.
+    pub fn take_buffers(&self, wanted: usize, out: &mut Vec<Buffer>) -> usize {
+        let mut free = self.free_list();
+        let first = free.len() - wanted.min(free.len());
+        let taken = free.len() - first;
+        out.extend(free.drain(first..).rev().map(Buffer::new));
+        taken
+    }
+
+    /// Takes buffers back.
+    ///
+    /// # Panics
+    /// When a buffer is of another pool: a defect of the caller.
+    pub fn return_buffers(&self, buffers: impl IntoIterator<Item = Buffer>) {
+        let mut free = self.free_list();
+        for buffer in buffers {
+            assert!(self.start_of(&buffer) < self.memory.len(), "a buffer of another pool");
+            free.push(buffer.address());
+        }
+    }
+
+    /// Where the buffer begins in [`Pool::memory`], in bytes; for a buffer of another pool, anywhere.
+    #[inline]
+    pub fn start_of(&self, buffer: &Buffer) -> usize {
+        buffer.address().wrapping_sub(nf_abi::WINDOW_BASE) as usize
+    }
+
+    /// Makes a packet of a buffer into which a device wrote `length` bytes from its byte `offset` on.
+    ///
+    /// # Errors
+    /// The buffer, when these reach out of it or it is of another pool.
+    #[inline]
+    pub fn into_packet(&self, buffer: Buffer, offset: u32, length: u32) -> Result<Packet, Buffer> {
+        let mut packet = Packet::new(buffer.address(), 0);
+        let fits = packet.set_extent(offset, length, self.buffer_size());
+        if fits && self.start_of(&buffer) < self.memory.len() { Ok(packet) } else { Err(buffer) }
+    }
+
+    /// Takes the metadata off a packet, for whoever hands the buffer to a device.
+    ///
+    /// # Panics
+    /// When the packet is of another pool.
+    #[inline]
+    pub fn into_buffer(&self, packet: Packet) -> Buffer {
+        self.locate(&packet);
+        Buffer::new(packet.buffer())
     }
 
     /// Host address of the packet's first byte, good for `packet.length()` bytes and for as long as the pool lives.

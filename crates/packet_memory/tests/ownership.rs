@@ -1,6 +1,6 @@
 //! A model of owners: whatever is done, every buffer has one owner and its bytes are that owner's.
 
-use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig, PoolError};
+use packet_memory::{Buffer, BufferSize, Packet, PageKind, Pool, PoolConfig, PoolError};
 use proptest::prelude::*;
 
 fn pool(buffers: u32) -> Pool {
@@ -15,6 +15,9 @@ enum Step {
     Free(u8),
     Copy(u8),
     Extent(u8, u32, u32),
+    Lend(u8),
+    TakeBuffers(u8),
+    Return(u8, u32, u32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -24,6 +27,9 @@ fn step() -> impl Strategy<Value = Step> {
         any::<u8>().prop_map(Step::Free),
         any::<u8>().prop_map(Step::Copy),
         (any::<u8>(), any::<u32>(), any::<u32>()).prop_map(|(n, o, l)| Step::Extent(n, o, l)),
+        any::<u8>().prop_map(Step::Lend),
+        (0..20u8).prop_map(Step::TakeBuffers),
+        (any::<u8>(), 0..4096u32, 0..4096u32).prop_map(|(n, o, l)| Step::Return(n, o, l)),
     ]
 }
 
@@ -32,6 +38,8 @@ proptest! {
     fn every_buffer_has_one_owner(steps in prop::collection::vec(step(), 1..200)) {
         let (here, there) = (pool(16), pool(4));
         let (mut owned, mut copies): (Vec<(Packet, Vec<u8>)>, Vec<Packet>) = (vec![], vec![]);
+        // Buffers that a device has: the right to them alone.
+        let mut lent: Vec<Buffer> = vec![];
         for step in steps {
             match step {
                 Step::Allocate(fill) => if let Some(mut packet) = here.allocate() {
@@ -39,13 +47,13 @@ proptest! {
                     here.write(&mut packet, &bytes).expect("fits");
                     owned.push((packet, bytes));
                 } else {
-                    prop_assert_eq!(owned.len(), 16);
+                    prop_assert_eq!(owned.len() + lent.len(), 16);
                 },
                 Step::AllocateBatch(count) => {
                     let mut taken = vec![];
                     let n = here.allocate_batch(usize::from(count), &mut taken);
                     prop_assert_eq!(n, taken.len());
-                    prop_assert_eq!(n, usize::from(count).min(16 - owned.len()));
+                    prop_assert_eq!(n, usize::from(count).min(16 - owned.len() - lent.len()));
                     owned.extend(taken.into_iter().map(|packet| (packet, vec![])));
                 }
                 Step::Free(which) => if !owned.is_empty() {
@@ -82,15 +90,47 @@ proptest! {
                     }
                     *bytes = here.to_vec(packet);
                 },
+                Step::Lend(which) => if !owned.is_empty() {
+                    let (packet, _) = owned.swap_remove(usize::from(which) % owned.len());
+                    let address = packet.buffer();
+                    let buffer = here.into_buffer(packet);
+                    prop_assert_eq!(buffer.address(), address);
+                    prop_assert!(here.start_of(&buffer).is_multiple_of(2048));
+                    lent.push(buffer);
+                },
+                Step::TakeBuffers(count) => {
+                    let free = 16 - owned.len() - lent.len();
+                    let n = here.take_buffers(usize::from(count), &mut lent);
+                    prop_assert_eq!(n, usize::from(count).min(free));
+                }
+                Step::Return(which, offset, length) => if !lent.is_empty() {
+                    let buffer = lent.swap_remove(usize::from(which) % lent.len());
+                    let address = buffer.address();
+                    match here.into_packet(buffer, offset, length) {
+                        Ok(packet) => {
+                            prop_assert!(offset + length <= 2048);
+                            prop_assert_eq!((packet.buffer(), packet.offset(), packet.length()), (address, offset, length));
+                            let bytes = here.to_vec(&packet);
+                            owned.push((packet, bytes));
+                        }
+                        Err(buffer) => {
+                            prop_assert!(offset + length > 2048);
+                            prop_assert_eq!(buffer.address(), address);
+                            here.return_buffers([buffer]);
+                        }
+                    }
+                },
             }
-            let mut buffers: Vec<_> = owned.iter().map(|(packet, _)| packet.buffer()).collect();
+            let packets = owned.iter().map(|(packet, _)| packet.buffer());
+            let mut buffers: Vec<_> = packets.chain(lent.iter().map(Buffer::address)).collect();
             buffers.sort_unstable();
             buffers.dedup();
-            prop_assert_eq!(buffers.len(), owned.len());
-            prop_assert_eq!(here.available() + owned.len(), 16);
+            prop_assert_eq!(buffers.len(), owned.len() + lent.len());
+            prop_assert_eq!(here.available() + owned.len() + lent.len(), 16);
             prop_assert_eq!(there.available() + copies.len(), 4);
         }
         here.free_batch(owned.into_iter().map(|(packet, _)| packet));
+        here.return_buffers(lent);
         there.free_batch(copies);
         prop_assert_eq!(here.available(), 16);
         prop_assert_eq!(there.available(), 4);

@@ -1,0 +1,339 @@
+//! The port itself: receive, transmit, and the life of its hold on the interface.
+
+use crate::interface::Inquiry;
+use crate::link::Link;
+use crate::open::{mtu, open};
+use crate::outgoing::{Outgoing, Trouble};
+use crate::queue::{Losses, Tally};
+use crate::state::{Action, decide};
+use crate::{OpenError, Settings, checksum};
+use clock::Nanos;
+use packet_memory::{Packet, Pool};
+use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use telemetry::DropReason;
+
+/// When packets wait in a transmit ring that the kernel had no room to empty, it is called again after so long.
+const RETRY: Nanos = Nanos::from_millis(1);
+
+/// How often, a millisecond apart, an ending port looks whether its last packets were sent.
+const LAST_LOOKS: u32 = 20;
+
+/// How long a port that is opened waits for a queue that is in use: a process that ended just now may have had it.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A port on an interface of the kernel. See the crate's documentation.
+pub struct AfXdpPort {
+    settings: Settings,
+    pool: Arc<Pool>,
+    inquiry: Inquiry,
+    link: Option<Link>,
+    counters: PortCounters,
+    outgoing: Outgoing,
+    /// Kept empty, for its memory.
+    staging: Vec<Packet>,
+    /// How many of the troubles were told.
+    told: usize,
+    losses: Losses,
+    tally: Tally,
+    /// Received packets with an unfinished checksum.
+    unfinished: u64,
+    state: Condition,
+    now: Nanos,
+    closed: bool,
+}
+
+impl AfXdpPort {
+    /// Opens the interface for packets of `pool`, which becomes the memory that the kernel reads and writes. An interface
+    /// that is there but switched off or without carrier is opened, and the port is down until that changes.
+    ///
+    /// # Errors
+    /// [`OpenError`], with what the operator can do about it.
+    pub fn open(settings: Settings, pool: Arc<Pool>) -> Result<AfXdpPort, OpenError> {
+        let mut port = AfXdpPort::new(settings, pool)?;
+        let link = open(&port.inquiry, &port.settings, &port.pool, PATIENCE)?;
+        port.begin(Some(link));
+        Ok(port)
+    }
+
+    /// A port that need not find its interface yet: it is down, with the reason, until [`Port::maintain`] can take it
+    /// up.
+    ///
+    /// # Errors
+    /// [`OpenError::BadName`], or the process has no descriptors left.
+    pub fn waiting(settings: Settings, pool: Arc<Pool>) -> Result<AfXdpPort, OpenError> {
+        let mut port = AfXdpPort::new(settings, pool)?;
+        port.begin(None);
+        Ok(port)
+    }
+
+    fn new(settings: Settings, pool: Arc<Pool>) -> Result<AfXdpPort, OpenError> {
+        let interface = settings.interface.clone();
+        let bad = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
+        if interface.is_empty() || interface.len() >= libc::IFNAMSIZ || interface.contains(bad) {
+            return Err(OpenError::BadName { interface });
+        }
+        let inquiry = Inquiry::new().map_err(|source| OpenError::System {
+            interface: interface.clone(),
+            operation: "opening a socket to ask about it",
+            source,
+        })?;
+        let state =
+            Condition::new(PortStatus::Down(format!("interface `{interface}` was not looked at yet")));
+        Ok(AfXdpPort {
+            settings,
+            pool,
+            inquiry,
+            link: None,
+            counters: PortCounters::default(),
+            outgoing: Outgoing::default(),
+            staging: Vec::new(),
+            told: 0,
+            losses: Losses::default(),
+            tally: Tally::default(),
+            unfinished: 0,
+            state,
+            now: Nanos(0),
+            closed: false,
+        })
+    }
+
+    fn begin(&mut self, link: Option<Link>) {
+        let notices = link.map(|link| self.hold(link));
+        self.look();
+        // How it is from the beginning is no event.
+        self.state.take_events();
+        for notice in notices.into_iter().flatten() {
+            self.state.notice(notice);
+        }
+    }
+
+    /// Takes a link over; returns what is to be told of it.
+    fn hold(&mut self, mut link: Link) -> Vec<String> {
+        let notices = std::mem::take(&mut link.notices);
+        self.link = Some(link);
+        notices
+    }
+
+    /// Compares the interface with what the sockets are bound to.
+    fn assess(&self) -> Action {
+        let name = &self.settings.interface;
+        let bound_to = self.link.as_ref().and_then(Link::bound_to);
+        match self.inquiry.presence(name) {
+            Ok(presence) => decide(name, presence, bound_to),
+            Err(error) => Action::Down(format!("interface `{name}`: {error}")),
+        }
+    }
+
+    /// Looks at the interface and does what follows.
+    fn look(&mut self) {
+        let name = self.settings.interface.clone();
+        let mut action = self.assess();
+        let mut notices = Vec::new();
+        if self.link.as_ref().is_some_and(|link| link.bound_to().is_none()) {
+            // The interface is gone, and nothing more will come or go by these sockets; the pool wants its buffers.
+            self.state.down(format!("interface `{name}` is not there; waiting for it"));
+            self.leave_link(DropReason::PortDown);
+        }
+        if action == Action::Open {
+            // The port was cut off, however short: what was sent meanwhile is lost.
+            self.state.down(format!("interface `{name}` was replaced"));
+            self.leave_link(DropReason::PortDown);
+            action = match open(&self.inquiry, &self.settings, &self.pool, Duration::ZERO) {
+                Ok(link) => {
+                    notices = self.hold(link);
+                    self.assess()
+                }
+                Err(error) => Action::Down(error.to_string()),
+            };
+        }
+        match action {
+            Action::Up => self.state.up(&format!("interface `{name}` is there")),
+            Action::Down(reason) => self.state.down(reason),
+            // Replaced once more in between: that shows at the next look.
+            Action::Open => {}
+        }
+        for notice in notices {
+            self.state.notice(notice);
+        }
+        if let Some(link) = &mut self.link {
+            link.mtu = mtu(&self.inquiry, &name);
+        }
+    }
+
+    /// Lets the interface go; what its rings still hold is dropped.
+    fn leave_link(&mut self, reason: DropReason) {
+        if let Some(link) = self.link.take() {
+            let (losses, tally) = link.close(&mut self.counters, reason);
+            self.count(losses, tally);
+        }
+    }
+
+    fn count(&mut self, losses: Losses, tally: Tally) {
+        self.counters.kernel_lost += losses.frames();
+        self.losses.add(&losses);
+        self.tally.add(tally);
+    }
+
+    /// The sockets are of no use any more: what they hold is lost now and not later.
+    fn lost_interface(&mut self, error: &io::Error) {
+        self.state.down(format!("interface `{}`: {error}", self.settings.interface));
+        self.leave_link(DropReason::PortDown);
+    }
+}
+
+impl Port for AfXdpPort {
+    /// # Panics
+    /// When `pool` is another one than the port was opened with.
+    fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        assert!(std::ptr::eq(pool, Arc::as_ptr(&self.pool)), "another pool than the port was opened with");
+        let Some(link) = &mut self.link else { return };
+        self.now = now;
+        let first = out.len();
+        let budget = u32::try_from(budget).unwrap_or(u32::MAX);
+        let counters = &mut self.counters;
+        let taken = if link.umem.is_tenants {
+            let taken = link.receive(budget, out);
+            // What the kernel named without having been lent it is no packet.
+            counters.ledger.dropped[DropReason::Malformed] += u64::from(taken) - (out.len() - first) as u64;
+            taken
+        } else {
+            receive_by_copy(link, pool, budget, &mut self.staging, out, counters)
+        };
+        counters.ledger.received += u64::from(taken);
+        for packet in &mut out[first..] {
+            counters.received_bytes += u64::from(packet.length());
+            packet.edit(|record| record.timestamp = now.0);
+            if link.finds_unfinished && checksum::note_unfinished(pool, packet) {
+                self.unfinished += 1;
+            }
+        }
+        if taken == 0 && link.in_flight() > 0 {
+            let result = link.tidy(&mut self.counters);
+            if let Err(error) = result {
+                self.lost_interface(&error);
+            }
+        }
+    }
+
+    /// # Panics
+    /// When `pool` is another one than the port was opened with.
+    fn transmit(&mut self, pool: &Pool, now: Nanos, packets: &mut Vec<Packet>) {
+        assert!(std::ptr::eq(pool, Arc::as_ptr(&self.pool)), "another pool than the port was opened with");
+        self.now = now;
+        match self.link.as_mut().filter(|_| self.state.is_up()) {
+            Some(link) => {
+                self.outgoing.hand_over(link, pool, packets, &mut self.counters);
+                if let Err(error) = link.send(&mut self.counters) {
+                    self.lost_interface(&error);
+                }
+            }
+            None => self.counters.ledger.dropped[DropReason::PortDown] += packets.len() as u64,
+        }
+        if !packets.is_empty() {
+            pool.free_batch(packets.drain(..));
+        }
+    }
+
+    fn wake(&self) -> Wake<'_> {
+        let Some(link) = &self.link else { return Wake::default() };
+        let at = link.unsent().then(|| self.now.saturating_add(RETRY));
+        Wake { readable: link.readable(), at }
+    }
+
+    fn status(&self) -> PortStatus {
+        self.state.status().clone()
+    }
+
+    fn maintain(&mut self, now: Nanos) -> Vec<PortEvent> {
+        self.now = now;
+        if let Some(link) = &mut self.link {
+            let (losses, tally) = (link.losses(), link.take_tally());
+            self.count(losses, tally);
+        }
+        if !self.closed {
+            self.look();
+            if let Some(Err(error)) = self.link.as_mut().map(|link| link.tidy(&mut self.counters)) {
+                self.lost_interface(&error);
+            }
+        }
+        if self.tally.strange > 0 {
+            self.outgoing.tell(Trouble::Strange);
+        }
+        for trouble in &self.outgoing.troubles[self.told..] {
+            self.state.notice(trouble.explain(&self.settings.interface));
+        }
+        self.told = self.outgoing.troubles.len();
+        self.state.take_events()
+    }
+
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("kernel_no_buffer_or_too_long", self.losses.no_buffer_or_too_long),
+            ("kernel_ring_full", self.losses.ring_full),
+            ("fill_ring_empty", self.losses.fill_ring_empty),
+            ("unfinished_checksums", self.unfinished),
+            ("kicks", self.tally.kicks),
+        ]
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.link.as_ref().map_or(0, Link::in_flight)
+    }
+
+    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
+        self.closed = true;
+        for _ in 0..LAST_LOOKS {
+            let Some(link) = self.link.as_mut().filter(|link| link.in_flight() > 0) else { break };
+            if link.tidy(&mut self.counters).is_err() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.leave_link(DropReason::HeldAtStop);
+        self.state.down(format!("interface `{}` was closed", self.settings.interface));
+        self.state.take_events();
+        Ok(())
+    }
+}
+
+impl Drop for AfXdpPort {
+    fn drop(&mut self) {
+        self.leave_link(DropReason::HeldAtStop);
+    }
+}
+
+/// Receives into memory of the port's own, and copies from there into the tenant's pool.
+fn receive_by_copy(
+    link: &mut Link,
+    pool: &Pool,
+    budget: u32,
+    staging: &mut Vec<Packet>,
+    out: &mut Vec<Packet>,
+    counters: &mut PortCounters,
+) -> u32 {
+    let taken = link.receive(budget, staging);
+    let own = link.umem.pool();
+    for packet in &*staging {
+        let lost = match pool.copy_from(own, packet) {
+            Ok(Some(copy)) => {
+                out.push(copy);
+                continue;
+            }
+            Ok(None) => DropReason::NoBuffer,
+            Err(_) => DropReason::TooLong,
+        };
+        counters.received_bytes += u64::from(packet.length());
+        counters.ledger.dropped[lost] += 1;
+    }
+    counters.ledger.dropped[DropReason::Malformed] += u64::from(taken) - staging.len() as u64;
+    own.free_batch(staging.drain(..));
+    taken
+}

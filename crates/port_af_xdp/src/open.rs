@@ -1,0 +1,408 @@
+//! From an interface to sockets on its queues: which modes are tried in which order, and what is told of it.
+
+use crate::config::{Mode, UmemChoice, UnfinishedChecksums};
+use crate::interface::{self, Inquiry, Presence, QueueCounts};
+use crate::link::{Link, Parts};
+use crate::program::{Program, Refused};
+use crate::queue::Queue;
+use crate::socket::{Binding, RingSizes, Socket, any_readable};
+use crate::umem::Umem;
+use crate::{OpenError, Settings};
+use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The kernel's own limit on a ring is far above; this one bounds the memory that a setting can ask for.
+const LARGEST_RING: u32 = 1 << 15;
+
+/// All ports' fill rings together must leave a pool usable: one port never lends more than this part of it.
+const LARGEST_SHARE: u32 = 4;
+
+/// Drivers of interfaces whose other end may be a kernel, which leaves checksums to "hardware".
+const SOFTWARE_DRIVERS: [&str; 3] = ["veth", "tun", "virtio_net"];
+
+/// Between two attempts at a queue that is in use.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What is known of the interface before anything is tried.
+struct Subject<'a> {
+    settings: &'a Settings,
+    pool: &'a Arc<Pool>,
+    index: i32,
+    queues: Vec<u32>,
+    counts: Option<QueueCounts>,
+}
+
+/// Why one mode did not work.
+struct Failure {
+    mode: Mode,
+    step: String,
+    source: io::Error,
+}
+
+impl Failure {
+    fn at(mode: Mode, step: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
+        let step = step.into();
+        move |source| Failure { mode, step, source }
+    }
+
+    fn of(mode: Mode) -> impl FnOnce(Refused) -> Failure {
+        move |Refused { step, source }| Failure { mode, step: step.to_owned(), source }
+    }
+
+    fn errno(&self) -> i32 {
+        self.source.raw_os_error().unwrap_or(0)
+    }
+
+    fn attaching(&self) -> bool {
+        self.step.starts_with("attaching")
+    }
+
+    /// In words, with what can be done about it where that is known.
+    fn explain(&self, name: &str) -> String {
+        let advice = match self.errno() {
+            libc::ERANGE if self.attaching() => {
+                format!("; frames must fit into a page: `ip link set dev {name} mtu 1500`, and the same on its other end")
+            }
+            libc::ENOSPC if self.attaching() => {
+                "; it has fewer queues to receive by than its other end has to send by".to_owned()
+            }
+            libc::ENOBUFS if self.step.contains("UMEM") => {
+                "; the limit of locked memory is too low: `ulimit -l unlimited`, or the capability CAP_IPC_LOCK".to_owned()
+            }
+            _ => String::new(),
+        };
+        format!("{} was refused ({}: {}{advice})", self.mode.name(), self.step, self.source)
+    }
+}
+
+/// Modes that share a program and memory: the second is what is left when the device refuses the first.
+const ATTEMPTS: [&[Mode]; 2] = [&[Mode::ZeroCopy, Mode::Native], &[Mode::Generic]];
+
+/// Opens the interface in the best mode that works. The kernel lets go of a queue a few milliseconds after a socket
+/// was closed: so long, `patience`, a queue may be in use.
+///
+/// # Errors
+/// [`OpenError`]; nothing stays attached.
+pub(crate) fn open(
+    inquiry: &Inquiry,
+    settings: &Settings,
+    pool: &Arc<Pool>,
+    patience: Duration,
+) -> Result<Link, OpenError> {
+    let begin = Instant::now();
+    loop {
+        match open_once(inquiry, settings, pool) {
+            Err(OpenError::QueueTaken { .. }) if begin.elapsed() < patience => thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
+}
+
+fn open_once(inquiry: &Inquiry, settings: &Settings, pool: &Arc<Pool>) -> Result<Link, OpenError> {
+    let subject = examine(inquiry, settings, pool)?;
+    let name = settings.interface.as_str();
+    let mut failures: Vec<Failure> = Vec::new();
+    for modes in ATTEMPTS {
+        let wanted = |mode: &Mode| settings.mode.is_none_or(|only| only == *mode);
+        let modes: Vec<Mode> = modes.iter().copied().filter(wanted).collect();
+        if modes.is_empty() {
+            continue;
+        }
+        match attempt(&subject, &modes, &mut failures) {
+            Ok(mut link) => {
+                link.mtu = mtu(inquiry, name);
+                let driver = inquiry.driver(name);
+                let software = SOFTWARE_DRIVERS.contains(&driver.as_str());
+                link.finds_unfinished = match settings.unfinished_checksums {
+                    UnfinishedChecksums::Auto => software,
+                    UnfinishedChecksums::Find => true,
+                    UnfinishedChecksums::Ignore => false,
+                };
+                let mode = link.mode;
+                link.notices.extend(tell_mode(name, mode, &explain(name, &failures)));
+                link.notices.extend(tell_offloads(name, mode, software, inquiry.strips_tags(name)));
+                link.notices.extend(tell_room(name, &link));
+                return Ok(link);
+            }
+            Err(failure) => failures.push(judge(name, failure)?),
+        }
+    }
+    Err(OpenError::NoMode { interface: name.to_owned(), tried: explain(name, &failures) })
+}
+
+fn explain(name: &str, failures: &[Failure]) -> String {
+    failures.iter().map(|failure| failure.explain(name)).collect::<Vec<_>>().join("; ")
+}
+
+pub(crate) fn mtu(inquiry: &Inquiry, name: &str) -> u32 {
+    // One that went away meanwhile is noticed when it is looked at; until then nothing is too long.
+    inquiry.mtu(name).unwrap_or(u32::MAX / 2)
+}
+
+fn examine<'a>(
+    inquiry: &Inquiry,
+    settings: &'a Settings,
+    pool: &'a Arc<Pool>,
+) -> Result<Subject<'a>, OpenError> {
+    let interface = || settings.interface.clone();
+    let name = settings.interface.as_str();
+    let system = |operation| move |source| OpenError::System { interface: interface(), operation, source };
+    let Presence::Present { index, .. } = inquiry.presence(name).map_err(system("asking for its number"))?
+    else {
+        return Err(OpenError::NoInterface { interface: interface(), present: interface::present() });
+    };
+    let hardware_type = inquiry.hardware_type(name).map_err(system("asking for its kind"))?;
+    if hardware_type != libc::ARPHRD_ETHER {
+        return Err(OpenError::NotEthernet { interface: interface(), hardware_type });
+    }
+    let counts = inquiry.queues(name);
+    let queues = choose_queues(settings.queues.as_deref(), counts).map_err(|what| {
+        let QueueCounts { receive, transmit } = counts.unwrap_or(QueueCounts { receive: 1, transmit: 1 });
+        OpenError::Queues { interface: interface(), what, receive, transmit }
+    })?;
+    Ok(Subject { settings, pool, index, queues, counts })
+}
+
+/// The queues to take; where the driver does not say how many there are, the kernel refuses what there is not.
+pub(crate) fn choose_queues(wanted: Option<&[u32]>, counts: Option<QueueCounts>) -> Result<Vec<u32>, String> {
+    let Some(wanted) = wanted else {
+        return Ok((0..counts.map_or(1, |counts| counts.receive)).collect());
+    };
+    let mut queues = wanted.to_vec();
+    queues.sort_unstable();
+    queues.dedup();
+    if queues.is_empty() || queues.len() != wanted.len() {
+        return Err(format!("`queues` must name at least one queue and none twice, not {wanted:?}"));
+    }
+    if let Some(counts) = counts {
+        if let Some(absent) = queues.iter().find(|&&queue| queue >= counts.receive) {
+            return Err(format!("there is no queue {absent}"));
+        }
+        if queues[0] >= counts.transmit {
+            return Err(format!("none of the queues {queues:?} can send"));
+        }
+    }
+    Ok(queues)
+}
+
+/// Failures after which no other mode would do better end the search.
+fn judge(name: &str, failure: Failure) -> Result<Failure, OpenError> {
+    let interface = name.to_owned();
+    match failure.errno() {
+        libc::EPERM | libc::EACCES => Err(OpenError::NoPermission {
+            interface,
+            missing: missing_capabilities(),
+            step: failure.step,
+            source: failure.source,
+        }),
+        libc::EBUSY | libc::EEXIST if failure.attaching() => {
+            Err(OpenError::ProgramAttached { interface, source: failure.source })
+        }
+        libc::EBUSY => match failure.step.rsplit(' ').next().and_then(|word| word.parse().ok()) {
+            Some(queue) => Err(OpenError::QueueTaken { interface, queue, source: failure.source }),
+            None => Ok(failure),
+        },
+        _ => Ok(failure),
+    }
+}
+
+/// Opens the interface in the first of `modes` that the device takes; those that it refused are added to `failures`.
+fn attempt(subject: &Subject<'_>, modes: &[Mode], failures: &mut Vec<Failure>) -> Result<Link, Failure> {
+    let Subject { settings, pool, index, queues, counts } = subject;
+    let mut mode = modes[0];
+    let last = queues.last().copied().unwrap_or(0);
+    let program = Program::attach(*index, mode, last + 1).map_err(Failure::of(mode))?;
+    let sizes = RingSizes {
+        receive: ring_size(settings.receive_ring),
+        transmit: None,
+        completion: ring_size(settings.transmit_ring),
+    };
+    let first = Socket::new().map_err(Failure::at(mode, "opening an AF_XDP socket"))?;
+    let (mut umem, notice) = register(&first, subject, mode, sizes)?;
+    let target = match umem.is_tenants {
+        true => sizes.receive.min(pool.config().buffers / LARGEST_SHARE / queues.len() as u32).max(1),
+        false => sizes.receive,
+    };
+    let mut opened: Vec<Queue> = Vec::with_capacity(queues.len());
+    let mut next = Some(first);
+    for &number in queues {
+        let socket = match next.take() {
+            Some(first) => first,
+            None => Socket::new().map_err(Failure::at(mode, "opening an AF_XDP socket"))?,
+        };
+        let transmit = counts.is_none_or(|counts| number < counts.transmit).then_some(sizes.completion);
+        let rings = socket
+            .make_rings(RingSizes { transmit, ..sizes })
+            .map_err(Failure::at(mode, "making the rings of an AF_XDP socket"))?;
+        match opened.first() {
+            None => mode = bind_first(&socket, *index, number, modes, failures)?,
+            Some(first) => socket
+                .bind(*index, number, Binding::Sharing(first.socket()))
+                .map_err(Failure::at(mode, binding_to(number)))?,
+        }
+        opened.push(Queue::new(socket, rings, mode, target));
+    }
+    for queue in &mut opened {
+        queue.refill(&mut umem);
+    }
+    for (queue, &number) in opened.iter().zip(queues) {
+        program.enter(number, queue.socket().as_fd()).map_err(Failure::of(mode))?;
+    }
+    let several = match opened.len() {
+        1 => None,
+        _ => Some(
+            any_readable(opened.iter().map(Queue::socket))
+                .map_err(Failure::at(mode, "making one descriptor of several"))?,
+        ),
+    };
+    let promiscuous = match settings.promiscuous {
+        true => Some(
+            interface::promiscuous(*index).map_err(Failure::at(mode, "making the interface promiscuous"))?,
+        ),
+        false => None,
+    };
+    let parts = Parts { index: *index, mode, program, umem, queues: opened, several, promiscuous };
+    Ok(Link::new(parts, notice))
+}
+
+/// Binds the first socket in the first mode that the device takes. A socket that was refused can be bound once more.
+fn bind_first(
+    socket: &Socket,
+    index: i32,
+    queue: u32,
+    modes: &[Mode],
+    failures: &mut Vec<Failure>,
+) -> Result<Mode, Failure> {
+    let mut refused = None;
+    for &mode in modes {
+        failures.extend(refused.take());
+        match socket.bind(index, queue, Binding::First { zero_copy: mode == Mode::ZeroCopy }) {
+            Ok(()) => return Ok(mode),
+            Err(source) => refused = Some(Failure { mode, step: binding_to(queue), source }),
+        }
+    }
+    Err(refused
+        .unwrap_or_else(|| Failure::at(Mode::Generic, "choosing a mode")(io::ErrorKind::InvalidInput.into())))
+}
+
+fn binding_to(queue: u32) -> String {
+    format!("binding an AF_XDP socket to queue {queue}")
+}
+
+/// Registers the pool as the socket's UMEM, or memory of the port's own where that is wanted or the kernel insists.
+fn register(
+    socket: &Socket,
+    subject: &Subject<'_>,
+    mode: Mode,
+    sizes: RingSizes,
+) -> Result<(Umem, Option<String>), Failure> {
+    let Subject { settings, pool, queues, .. } = subject;
+    let name = settings.interface.as_str();
+    let mut notice = None;
+    if settings.umem == UmemChoice::Pool {
+        let umem = Umem::new(Arc::clone(pool), true);
+        let failure = match socket.register(pool.memory(), umem.chunk(), umem.headroom()) {
+            Ok(()) => return Ok((umem, None)),
+            Err(source) => Failure { mode, step: "registering the pool as UMEM".to_owned(), source },
+        };
+        notice = Some(format!(
+            "interface `{name}`: {}; memory of the port's own is used instead, with one copy of each packet in and one \
+             out",
+            failure.explain(name)
+        ));
+    }
+    // Enough for everything that can be in the rings, so that this pool is never empty.
+    let buffers = (sizes.receive + 2 * sizes.completion).saturating_mul(queues.len() as u32);
+    let buffer_size = if pool.buffer_size() > 2048 { 4096 } else { 2048 };
+    let huge = u64::from(buffers) * u64::from(buffer_size) >= PageKind::Huge.size() as u64;
+    let config = PoolConfig {
+        buffers,
+        buffer_size: BufferSize::new(buffer_size).unwrap_or(BufferSize::DEFAULT),
+        headroom: 0,
+        // Where it is a small part of one, a huge page is a waste, of locked memory also.
+        pages: if huge { None } else { Some(PageKind::Ordinary) },
+    };
+    let own = Pool::new(&format!("port {name}"), config)
+        .map_err(|error| Failure::at(mode, "making memory of the port's own")(io::Error::other(error)))?;
+    let umem = Umem::new(Arc::new(own), false);
+    socket
+        .register(umem.pool().memory(), umem.chunk(), umem.headroom())
+        .map_err(Failure::at(mode, "registering memory of the port's own as UMEM"))?;
+    Ok((umem, notice))
+}
+
+fn ring_size(wanted: u32) -> u32 {
+    wanted.clamp(1, LARGEST_RING).next_power_of_two()
+}
+
+/// What is told of the mode; nothing when there is no better one.
+fn tell_mode(name: &str, mode: Mode, tried: &str) -> Option<String> {
+    let what = match mode {
+        Mode::ZeroCopy => return None,
+        Mode::Native => {
+            "the kernel copies each packet once; an interface whose driver has AF_XDP zero-copy saves that"
+        }
+        Mode::Generic => {
+            "the kernel makes a socket buffer of each packet first and then copies it; an interface whose driver runs \
+             XDP programs saves that"
+        }
+    };
+    (!tried.is_empty())
+        .then(|| format!("interface `{name}`: {tried}; {} is used instead: {what}", mode.name()))
+}
+
+/// Whether frames can come that do not fit into a buffer.
+fn tell_room(name: &str, link: &Link) -> Option<String> {
+    let (longest, room) = (link.mtu.saturating_add(18), link.umem.room());
+    let advice = match link.umem.chunk() {
+        0..4096 => "; `buffer_size: 4KiB` takes frames of up to 3,840 bytes",
+        _ => "",
+    };
+    (longest > room).then(|| {
+        format!(
+            "interface `{name}`: with its MTU of {} frames of up to {longest} bytes can come, of which a buffer takes {room}; \
+             longer ones are lost in the kernel{advice}",
+            link.mtu
+        )
+    })
+}
+
+/// What the interface does to frames that XDP cannot be told of.
+fn tell_offloads(name: &str, mode: Mode, software: bool, strips_tags: bool) -> Vec<String> {
+    let mut told = Vec::new();
+    if mode == Mode::Generic && software {
+        told.push(format!(
+            "interface `{name}`: in mode generic, segments that its other end has not cut are lost in the kernel; run \
+             `ethtool -K IF tso off gso off` there"
+        ));
+    }
+    if strips_tags {
+        told.push(format!(
+            "interface `{name}`: a VLAN tag that is not in the frame's bytes is lost to XDP; `ethtool -K {name} rxvlan off` \
+             keeps it there (of a veth pair: `ethtool -K IF txvlan off` on the other end)"
+        ));
+    }
+    told
+}
+
+/// Which of the capabilities the thread does not have, by name.
+fn missing_capabilities() -> String {
+    // CAP_SYS_ADMIN stands in for these two where bpf(2) asks for them.
+    const SYS_ADMIN: u64 = 1 << 21;
+    const NEEDED: [(&str, u64); 3] =
+        [("CAP_NET_ADMIN", 1 << 12 | SYS_ADMIN), ("CAP_NET_RAW", 1 << 13), ("CAP_BPF", 1 << 39 | SYS_ADMIN)];
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let Some(mask) = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()) else {
+        return "which are missing is not known".to_owned();
+    };
+    let missing: Vec<_> = NEEDED.iter().filter(|(_, bits)| mask & bits == 0).map(|(name, _)| *name).collect();
+    match missing.is_empty() {
+        true => "it has them, of a user namespace".to_owned(),
+        false => format!("missing: {}", missing.join(", ")),
+    }
+}
