@@ -127,7 +127,9 @@ impl Reader<'_> {
         if free {
             for (end, peer) in [(a, b), (b, a)] {
                 self.wired.insert(end.clone(), (place.position(), peer.clone()));
-                self.inline.entry(end.name().to_owned()).or_insert(place.position());
+                if end.is_in_line() {
+                    self.inline.entry(end.name().to_owned()).or_insert(place.position());
+                }
             }
             self.wiring.edges.insert(Edge::new(a.clone(), b.clone()));
         }

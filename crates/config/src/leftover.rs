@@ -18,15 +18,19 @@ impl Reader<'_> {
         for (key, _) in node.as_map().unwrap_or_default() {
             let place = section.key(&key.text, key.position);
             let elsewhere = [
-                (&self.inline, "is wired"),
-                (&self.observed, "is observed"),
-                (&self.serving, "is a service"),
+                (
+                    &self.inline,
+                    "is wired",
+                    "either, and wires by the interfaces from the third on, by which it sends",
+                ),
+                (&self.observed, "is observed", "either"),
+                (&self.serving, "is a service", "either"),
             ];
-            for (map, what) in elsewhere {
+            for (map, what, allowed) in elsewhere {
                 if let Some(at) = map.get(&key.text) {
                     place.report(&mut self.faults, || {
                         format!(
-                            "`{}` is an observer and {what} in line {}; allowed: either",
+                            "`{}` is an observer and {what} in line {}; allowed: {allowed}",
                             key.text, at.line
                         )
                     });

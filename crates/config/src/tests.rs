@@ -469,7 +469,7 @@ fn bad_connections() {
         ),
         (
             "wires: [[flows, lan]]\nobservers: {flows: {at: [fw]}, more: {at: [flows]}}\nservices: {7: more}\n",
-            "f.yaml:13:13: observers.flows: `flows` is an observer and is wired in line 12; allowed: either\n\
+            "f.yaml:13:13: observers.flows: `flows` is an observer and is wired in line 12; allowed: either, and wires by the interfaces from the third on, by which it sends\n\
           f.yaml:13:13: observers.flows: `flows` is an observer and is observed in line 13; allowed: either\n\
           f.yaml:13:32: observers.more: `more` is an observer and is a service in line 14; allowed: either\n",
         ),
@@ -485,6 +485,22 @@ fn bad_connections() {
     for (text, expected) in cases {
         bad(&with(text), expected);
     }
+}
+
+#[test]
+fn observers_may_send_by_their_further_interfaces() {
+    let Configuration { wiring, warnings } =
+        good(&with("chains: {c: [lan, fw]}\nwires: [[tri:2, wan]]\nobservers: {tri: {at: [fw]}}\n"));
+    assert_eq!(
+        wiring.edges.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["lan - fw:0", "wan - tri:2"]
+    );
+    assert!(warnings.iter().all(|warning| !warning.message.contains("tri")), "{}", lines(&warnings));
+    bad(
+        &with("wires: [[tri:2, wan], [tri:1, lan]]\nobservers: {tri: {at: [fw]}}\n"),
+        "f.yaml:13:13: observers.tri: `tri` is an observer and is wired in line 12; allowed: either, and wires by the interfaces \
+         from the third on, by which it sends\n",
+    );
 }
 
 #[test]

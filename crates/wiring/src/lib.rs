@@ -124,6 +124,10 @@ pub struct RestartDelays {
     pub longest: Nanos,
 }
 
+/// Interfaces from this number on are not those of a chain. A function that observes may be wired by them: it sends by
+/// them, and gets nothing.
+pub const SENDING_INTERFACES: u16 = 2;
+
 /// Where packets leave and enter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Endpoint {
@@ -139,6 +143,11 @@ impl Endpoint {
         match self {
             Endpoint::Port(name) | Endpoint::Interface(name, _) => name,
         }
+    }
+
+    /// Whether a wire here puts a function in line, see [`SENDING_INTERFACES`].
+    pub fn is_in_line(&self) -> bool {
+        !matches!(self, Endpoint::Interface(_, number) if *number >= SENDING_INTERFACES)
     }
 }
 

@@ -40,7 +40,7 @@ pub enum WiringFault {
     /// An observation names an instance or interface that does not exist.
     #[error("the observer `{}` or what it observes, `{}`, does not exist", .0.observer, .0.at)]
     UnknownObservation(Observation),
-    /// An observer that has edges or services, or is observed.
+    /// An observer that has edges by which packets would pass through it, or services, or is observed.
     #[error("`{0}` is an observer and is wired, observed or a service as well")]
     ObserverInline(String),
     /// An observer whose image may write.
@@ -103,7 +103,8 @@ impl Wiring {
     }
 
     fn observers(&self, faults: &mut Vec<WiringFault>) {
-        let wired = self.edges.iter().flat_map(Edge::ends).chain(self.services.values()).map(Endpoint::name);
+        let in_line = self.edges.iter().flat_map(Edge::ends).filter(|end| end.is_in_line());
+        let wired = in_line.chain(self.services.values()).map(Endpoint::name);
         let inline: BTreeSet<&str> = wired.chain(self.observations.iter().map(|o| o.at.as_str())).collect();
         for observation in &self.observations {
             let observer = self.instances.get(&observation.observer);

@@ -1,7 +1,10 @@
 //! What the operator chose.
 
+use crate::ipfix::LEAST_MESSAGE;
 use alloc::string::String;
-use nf_sdk::{Config, Error, Nanos};
+use core::net::IpAddr;
+use nf_sdk::{Config, Error, Map, Nanos};
+use packet::{ipv4, ipv6, udp};
 
 /// Most flows that a table has room for: entries are numbered in 20 bits.
 pub(crate) const MOST_FLOWS: usize = 1_000_000;
@@ -17,6 +20,71 @@ pub(crate) struct Settings {
     pub(crate) bidirectional: bool,
     /// How often totals are logged.
     pub(crate) interval: Option<Nanos>,
+    /// Where flows are exported to.
+    pub(crate) ipfix: Option<Ipfix>,
+}
+
+/// A collector, and how flows are exported to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ipfix {
+    /// Addresses of one family.
+    pub(crate) collector: IpAddr,
+    pub(crate) collector_port: u16,
+    pub(crate) source: IpAddr,
+    pub(crate) source_port: u16,
+    /// Whom frames are addressed to: the collector, or the router towards it.
+    pub(crate) collector_mac: [u8; 6],
+    pub(crate) source_mac: [u8; 6],
+    /// Observation domain.
+    pub(crate) domain: u32,
+    /// After so long a flow is exported though it goes on.
+    pub(crate) active_timeout: Nanos,
+    /// After so long without a packet a flow is exported.
+    pub(crate) idle_timeout: Nanos,
+    /// How often templates are sent again.
+    pub(crate) template_refresh: Nanos,
+    /// Bytes of an IP packet.
+    pub(crate) mtu: usize,
+}
+
+impl Ipfix {
+    /// Bytes of a message.
+    pub(crate) fn message_limit(&self) -> usize {
+        let network = if self.source.is_ipv4() { ipv4::HEADER_LENGTH } else { ipv6::HEADER_LENGTH };
+        self.mtu.saturating_sub(network + udp::HEADER_LENGTH).max(LEAST_MESSAGE)
+    }
+
+    fn read(map: &Map<'_>) -> Result<Ipfix, Error> {
+        let within = |key: &str, min: u64, max: u64| {
+            let number = map.size(key)?;
+            if (min..=max).contains(&number) {
+                Ok(number)
+            } else {
+                Err(Error::Refused(["ipfix: ", key, " is out of range"].concat()))
+            }
+        };
+        let span = |key: &str, max: Nanos| within(key, Nanos::from_secs(1).0, max.0).map(Nanos);
+        let ipfix = Ipfix {
+            collector: map.address("collector")?,
+            collector_port: within("collector_port", 1, 65_535)? as u16,
+            source: map.address("source")?,
+            source_port: within("source_port", 1, 65_535)? as u16,
+            collector_mac: map.mac("collector_mac")?,
+            source_mac: map.mac("source_mac")?,
+            domain: within("domain", 0, u64::from(u32::MAX))? as u32,
+            // A packet's time is known for 35 minutes; see `flow_id`.
+            active_timeout: span("active_timeout", Nanos::from_secs(1800))?,
+            idle_timeout: span("idle_timeout", Nanos::from_secs(600))?,
+            template_refresh: span("template_refresh", Nanos::from_secs(86_400))?,
+            mtu: within("mtu", 576, 9000)? as usize,
+        };
+        if ipfix.collector.is_ipv4() != ipfix.source.is_ipv4() {
+            return Err(Error::Refused(String::from(
+                "ipfix: collector and source are of different families",
+            )));
+        }
+        Ok(ipfix)
+    }
 }
 
 impl Settings {
@@ -32,11 +100,25 @@ impl Settings {
         if interval.is_some_and(|interval| interval < Nanos::from_millis(1)) {
             return Err(Error::Refused(String::from("interval is out of range")));
         }
+        let bidirectional = config.boolean("bidirectional")?;
+        let ipfix = match config.optional("ipfix")? {
+            Some(value) => {
+                let map = value.map().ok_or_else(|| Error::WrongType(String::from("ipfix")))?;
+                Some(Ipfix::read(&map)?)
+            }
+            None => None,
+        };
+        if ipfix.is_some() && bidirectional {
+            return Err(Error::Refused(String::from(
+                "ipfix: each direction is exported as a flow of its own; allowed: with `bidirectional: false`",
+            )));
+        }
         Ok(Settings {
             flows: within("flows", MOST_FLOWS)?,
             top: within("top", 1000)?,
-            bidirectional: config.boolean("bidirectional")?,
+            bidirectional,
             interval,
+            ipfix,
         })
     }
 }

@@ -6,7 +6,14 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const IPV6: u64 = 1;
 /// Bit of the last word: the first packet went from the second end to the first. It tells no flows apart.
 const REVERSED: u64 = 2;
-/// All bits of the last word that mean anything, but for [`REVERSED`].
+/// Bit of the last word: nothing came since the flow was exported last. It tells no flows apart.
+const RESTING: u64 = 4;
+/// Bits of the last word, from here on, that say when the last packet came, in milliseconds without the upper bits.
+const STAMP_AT: u32 = 3;
+/// How many milliseconds it takes until they are the same again.
+const STAMP_ROUND: u64 = 1 << 21;
+const STAMP: u64 = (STAMP_ROUND - 1) << STAMP_AT;
+/// All bits of the last word that make it the flow that it is.
 const IDENTITY: u64 = 0xffff_ffff_ff00_0001;
 
 /// A flow: two ends and a protocol.
@@ -95,8 +102,28 @@ impl FlowId {
         (self.words[4] >> 24) as u8
     }
 
+    /// Notes when a packet came, beside what tells flows apart; whether the flow was resting.
+    #[inline(always)]
+    pub(crate) fn stamp(&mut self, ms: u64) -> bool {
+        let last = self.words[4];
+        self.words[4] = last & !(STAMP | RESTING) | (ms & (STAMP_ROUND - 1)) << STAMP_AT;
+        last & RESTING != 0
+    }
+
+    /// When the last packet came, if that is less than 35 minutes before `now`, in milliseconds.
+    pub(crate) fn stamped(&self, now: u64) -> u64 {
+        let stamp = (self.words[4] & STAMP) >> STAMP_AT;
+        now.saturating_sub(now.wrapping_sub(stamp) & (STAMP_ROUND - 1))
+    }
+
+    /// The next packet is to begin anew.
+    pub(crate) fn rest(&mut self) {
+        self.words[4] |= RESTING;
+    }
+
     /// For the state that is handed on.
-    pub(crate) fn to_bytes(self) -> [u8; 40] {
+    pub(crate) fn to_bytes(mut self) -> [u8; 40] {
+        self.words[4] &= IDENTITY | REVERSED;
         let mut bytes = [0; 40];
         for (place, word) in bytes.chunks_exact_mut(8).zip(self.words) {
             place.copy_from_slice(&word.to_le_bytes());

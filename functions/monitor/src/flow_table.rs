@@ -15,6 +15,7 @@
 
 use crate::flow_id::{FlowHash, FlowId};
 use crate::totals::sum;
+use crate::tracks::{Origin, Track, Tracks};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -69,12 +70,15 @@ pub(crate) struct FlowTable {
     seed: u64,
     floor: u64,
     replaced: u64,
+    /// What is to be exported of each flow, entry by entry; none when nothing is.
+    tracks: Option<Tracks>,
 }
 
 impl FlowTable {
     /// An empty table; `capacity` is 1 to [`crate::config::MOST_FLOWS`].
     pub(crate) fn new(capacity: usize, seed: u64) -> FlowTable {
         FlowTable {
+            tracks: None,
             flows: Vec::with_capacity(capacity),
             capacity,
             index: vec![0; (2 * capacity).next_power_of_two()],
@@ -84,6 +88,23 @@ impl FlowTable {
             floor: 0,
             replaced: 0,
         }
+    }
+
+    /// Keeps track of what is to be exported; only an empty table can begin to.
+    pub(crate) fn track(&mut self) {
+        if self.flows.is_empty() {
+            self.tracks = Some(Tracks::new(self.capacity));
+        }
+    }
+
+    /// What is to be exported, and the flows that it is of.
+    pub(crate) fn tracked(&mut self) -> Option<(&mut Tracks, &mut [Flow])> {
+        self.tracks.as_mut().map(|tracks| (tracks, &mut self.flows[..]))
+    }
+
+    /// What is to be exported.
+    pub(crate) fn tracks(&self) -> Option<&Tracks> {
+        self.tracks.as_ref()
     }
 
     /// Takes another seed; only an empty table can.
@@ -130,13 +151,42 @@ impl FlowTable {
             }
             None => {
                 let missed = self.floor;
-                self.insert(Flow { id: *id, packets: 1, bytes, missed }, hash);
+                self.insert(Flow { id: *id, packets: 1, bytes, missed }, hash, Track::default());
+            }
+        }
+    }
+
+    /// The same, and keeps track of it: when the packet came and by what way, and how many of its bytes are neither IP's
+    /// nor a plain Ethernet header's.
+    #[inline(always)]
+    pub(crate) fn count_tracked(&mut self, id: &FlowId, hash: u64, bytes: u64, ms: u64, origin: Origin) {
+        match self.find_entry(id, hash) {
+            Some(entry) => {
+                let Some(flow) = self.flows.get_mut(entry) else { return };
+                flow.packets += 1;
+                flow.bytes += bytes;
+                if flow.id.stamp(ms) | (origin.extra != 0)
+                    && let Some(tracks) = &mut self.tracks
+                {
+                    tracks.note(entry, ms, origin);
+                }
+            }
+            None => {
+                let mut flow = Flow { id: *id, packets: 1, bytes, missed: self.floor };
+                flow.id.stamp(ms);
+                self.insert(flow, hash, Track::begun(ms, origin));
             }
         }
     }
 
     #[inline(always)]
     fn find(&mut self, id: &FlowId, hash: u64) -> Option<&mut Flow> {
+        let entry = self.find_entry(id, hash)?;
+        self.flows.get_mut(entry)
+    }
+
+    #[inline(always)]
+    fn find_entry(&self, id: &FlowId, hash: u64) -> Option<usize> {
         let (mask, tag) = (self.index.len() - 1, tag(hash));
         let mut place = hash as usize & mask;
         loop {
@@ -147,7 +197,7 @@ impl FlowTable {
             if slot & !NUMBER == tag {
                 let entry = number(slot);
                 if self.flows.get(entry).is_some_and(|flow| flow.id.is(id)) {
-                    return self.flows.get_mut(entry);
+                    return Some(entry);
                 }
             }
             place = (place + 1) & mask;
@@ -157,10 +207,13 @@ impl FlowTable {
     /// Takes a flow in that is not there yet.
     #[cold]
     #[inline(never)]
-    fn insert(&mut self, flow: Flow, hash: u64) {
+    fn insert(&mut self, flow: Flow, hash: u64, track: Track) {
         if self.flows.len() < self.capacity {
             let entry = self.flows.len();
             self.flows.push(flow);
+            if let Some(tracks) = &mut self.tracks {
+                tracks.push(track);
+            }
             self.link(entry, hash);
             self.heap.push(Candidate { weight: flow.weight(), entry: entry as u32 });
             self.sift_up(self.heap.len() - 1);
@@ -171,6 +224,9 @@ impl FlowTable {
         let leaving = self.flows[entry];
         self.floor = self.floor.max(leaving.weight());
         self.replaced += 1;
+        if let Some(tracks) = &mut self.tracks {
+            tracks.replace(entry, &leaving, track);
+        }
         self.unlink(entry, self.hash.of(&leaving.id));
         // It may have been here before and weighed what whoever leaves now weighs.
         let flow = Flow { missed: flow.missed.max(self.floor), ..flow };
@@ -266,15 +322,21 @@ impl FlowTable {
         self.floor = sum(self.floor, floor);
         for theirs in flows {
             let hash = self.hash.of(&theirs.id);
-            match self.find(&theirs.id, hash) {
-                Some(flow) => {
+            match self.find_entry(&theirs.id, hash) {
+                Some(entry) => {
+                    let flow = &mut self.flows[entry];
                     flow.packets = sum(flow.packets, theirs.packets);
                     flow.bytes = sum(flow.bytes, theirs.bytes);
                     flow.missed = sum(flow.missed.saturating_sub(floor), theirs.missed);
+                    if let Some(tracks) = &mut self.tracks {
+                        tracks.leave_out(entry, theirs);
+                    }
                 }
                 // A flow replaced in this very loop has raised the floor, which `insert` heeds.
                 None => {
-                    self.insert(Flow { missed: sum(theirs.missed, own), ..*theirs }, hash);
+                    let mut flow = Flow { missed: sum(theirs.missed, own), ..*theirs };
+                    flow.id.rest();
+                    self.insert(flow, hash, Track::left_out(theirs));
                 }
             }
         }

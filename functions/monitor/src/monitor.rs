@@ -1,10 +1,12 @@
 //! The function: each packet goes to the totals and to the flow table.
 
 use crate::config::Settings;
+use crate::exporter::Exporter;
 use crate::flow_id::FlowId;
 use crate::flow_table::FlowTable;
 use crate::sighting;
 use crate::totals::Totals;
+use crate::tracks::{Origin, Tracks};
 use crate::{report, state};
 use alloc::string::String;
 use nf_sdk::{
@@ -18,7 +20,14 @@ struct Pending {
     flow: FlowId,
     hash: u64,
     bytes: u64,
+    /// Only with a collector.
+    origin: Origin,
 }
+
+/// Verdicts by the interface that a packet came in by: from one side to the other, and none for what comes back from the
+/// collector's.
+const ONWARD: [u32; 3] =
+    [Verdict::Interface(1).encode(), Verdict::Interface(0).encode(), Verdict::Drop(0).encode()];
 
 /// An instance of the function.
 pub struct Monitor {
@@ -28,6 +37,9 @@ pub struct Monitor {
     /// The table's hash has a key that strangers cannot know.
     seeded: bool,
     timer_set: bool,
+    /// When the next line is logged.
+    next_line: Option<Nanos>,
+    exporter: Option<Exporter>,
     pending: [Pending; MAX_BATCH],
 }
 
@@ -44,6 +56,10 @@ impl Monitor {
         &self.table
     }
 
+    pub(crate) fn exporter(&self) -> Option<&Exporter> {
+        self.exporter.as_ref()
+    }
+
     /// Adds what another instance saw.
     pub(crate) fn merge(&mut self, other: &state::State) {
         if !self.seeded {
@@ -58,11 +74,17 @@ impl Monitor {
 impl NetworkFunction for Monitor {
     fn new(config: &Config) -> Result<Monitor, Error> {
         let settings = Settings::read(config)?;
+        let mut table = FlowTable::new(settings.flows, 0);
+        if settings.ipfix.is_some() {
+            table.track();
+        }
         Ok(Monitor {
             totals: Totals::new(),
-            table: FlowTable::new(settings.flows, 0),
+            table,
             seeded: false,
             timer_set: false,
+            next_line: None,
+            exporter: settings.ipfix.map(Exporter::new),
             pending: [Pending::default(); MAX_BATCH],
             settings,
         })
@@ -73,31 +95,27 @@ impl NetworkFunction for Monitor {
             self.first(batch.host(), now);
         }
         self.totals.at(now);
-        // First everything that needs the packet, then everything that needs the table: so the misses of one packet in the
-        // processor's caches overlap with those of the next.
-        let mut waiting = 0;
-        for mut packet in batch.packets() {
-            let bytes = packet.len() as u64;
-            let seen = sighting::look(&packet, self.settings.bidirectional);
-            packet.verdict(Verdict::Interface(1 - packet.ingress().min(1)));
-            self.totals.count(&seen, bytes);
-            if let Some(flow) = seen.flow
-                && let Some(place) = self.pending.get_mut(waiting)
-            {
-                *place = Pending { flow, hash: self.table.hash(&flow), bytes };
-                waiting += 1;
-            }
-        }
-        for Pending { flow, hash, bytes } in self.pending.iter().take(waiting) {
-            self.table.count(flow, *hash, *bytes);
+        if self.exporter.is_none() {
+            self.count::<false>(batch, now);
+        } else {
+            self.count::<true>(batch, now);
+            self.wake(batch.host(), now);
         }
     }
 
     fn timer(&mut self, host: &mut Host, now: Nanos) {
-        if let Some(interval) = self.settings.interval {
+        if let Some(interval) = self.settings.interval
+            && self.next_line.is_none_or(|line| line <= now)
+        {
             host.log(Severity::Info, &report::line(self));
-            host.timer_set(now.saturating_add(interval));
+            self.next_line = Some(now.saturating_add(interval));
         }
+        if let Some(exporter) = &mut self.exporter
+            && exporter.deadline.is_none_or(|deadline| deadline <= now)
+        {
+            exporter.work(&mut self.table, host, now);
+        }
+        self.set_timer(host);
     }
 
     fn report(&self, out: &mut String, _now: Nanos) -> bool {
@@ -121,6 +139,59 @@ impl NetworkFunction for Monitor {
 }
 
 impl Monitor {
+    /// Looks at each packet and counts it. `EXPORT`: and keeps track of what is to be exported.
+    #[inline(always)]
+    fn count<const EXPORT: bool>(&mut self, batch: &mut Batch<'_>, now: Nanos) {
+        // First everything that needs the packet, then everything that needs the table: so the misses of one packet in the
+        // processor's caches overlap with those of the next.
+        let mut waiting = 0;
+        for mut packet in batch.packets() {
+            let bytes = packet.len() as u64;
+            let seen = sighting::look(&packet, self.settings.bidirectional);
+            packet.verdict_encoded(ONWARD[usize::from(packet.ingress().min(2))]);
+            self.totals.count(&seen, bytes);
+            if let Some(flow) = seen.flow
+                && let Some(place) = self.pending.get_mut(waiting)
+            {
+                place.flow = flow;
+                place.hash = self.table.hash(&flow);
+                place.bytes = bytes;
+                if EXPORT {
+                    let (interface, vlan) = (packet.ingress(), packet.vlan() & 0xfff);
+                    place.origin = Origin { interface, vlan, extra: sighting::extra(packet.bytes()) };
+                }
+                waiting += 1;
+            }
+        }
+        let ms = now.0 / 1_000_000;
+        if EXPORT && let Some((tracks, _)) = self.table.tracked() {
+            tracks.now = tracks.now.max(ms);
+        }
+        for Pending { flow, hash, bytes, origin } in self.pending.iter().take(waiting) {
+            if EXPORT {
+                self.table.count_tracked(flow, *hash, *bytes, ms, *origin);
+            } else {
+                self.table.count(flow, *hash, *bytes);
+            }
+        }
+    }
+
+    /// Has the exporter look after what came.
+    #[inline(always)]
+    fn wake(&mut self, host: &mut Host, now: Nanos) {
+        let waiting = self.table.tracks().map_or(0, Tracks::waiting);
+        if self.exporter.as_mut().is_some_and(|exporter| exporter.wake(now, waiting)) {
+            self.set_timer(host);
+        }
+    }
+
+    fn set_timer(&self, host: &mut Host) {
+        let export = self.exporter.as_ref().and_then(|exporter| exporter.deadline);
+        if let Some(deadline) = self.next_line.into_iter().chain(export).min() {
+            host.timer_set(deadline);
+        }
+    }
+
     /// What can only be done once the time is known.
     #[cold]
     fn first(&mut self, host: &mut Host, now: Nanos) {
@@ -131,7 +202,8 @@ impl Monitor {
         }
         if let Some(interval) = self.settings.interval {
             self.timer_set = true;
-            host.timer_set(now.saturating_add(interval));
+            self.next_line = Some(now.saturating_add(interval));
+            self.set_timer(host);
         }
     }
 }

@@ -75,6 +75,15 @@ pub(crate) fn write(monitor: &Monitor, out: &mut String) {
     at_most(&mut json, table.floor());
     json.end_object().end_object();
 
+    if let (Some(exporter), Some(tracks)) = (monitor.exporter(), table.tracks()) {
+        let ([messages, records, octets], lost) = (exporter.sent(), tracks.lost());
+        json.key("ipfix").object().key("collector").text(&address(exporter.settings().collector));
+        json.member("messages", messages).member("records", records).member("octets", octets);
+        json.member("waiting", tracks.waiting() as u64).member("refusals", exporter.refusals());
+        json.key("not_sent").object().member("flows", lost.flows).member("packets", lost.packets);
+        json.member("octets", lost.octets).end_object().end_object();
+    }
+
     for (name, measure) in MEASURES {
         json.key(name).array();
         for flow in top(table.flows(), settings.top, measure) {

@@ -96,3 +96,23 @@ pub(crate) fn look_closely(frame: &[u8], merged: bool) -> Sighting {
     let flow = FlowId::new(key.source.is_ipv6(), source, destination, key.protocol, merged);
     Sighting { fragment, flow: Some(flow), malformed: false, ..seen }
 }
+
+/// Bytes of a frame with an IP packet that are neither the packet's nor a plain Ethernet header's: tags, padding.
+#[inline(always)]
+pub(crate) fn extra(frame: &[u8]) -> u32 {
+    let length = match frame.get(12..20) {
+        Some([0x08, 0x00, _, _, t0, t1, ..]) => usize::from(u16::from_be_bytes([*t0, *t1])),
+        Some([0x86, 0xdd, _, _, _, _, l0, l1]) => 40 + usize::from(u16::from_be_bytes([*l0, *l1])),
+        _ => return extra_closely(frame),
+    };
+    // Of a frame that was cut the rest is the packet's.
+    frame.len().saturating_sub(14 + length) as u32
+}
+
+#[cold]
+fn extra_closely(frame: &[u8]) -> u32 {
+    let Ok(dissection) = dissect(frame) else { return 0 };
+    let Some(network) = dissection.network else { return 0 };
+    let end = network.end.clamp(dissection.l3_offset, frame.len().max(dissection.l3_offset));
+    (frame.len() + dissection.l3_offset).saturating_sub(14 + end) as u32
+}

@@ -30,6 +30,7 @@ pub struct Backend {
     own: BTreeMap<u16, Vec<u8>>,
     pub(crate) emitted: Vec<Emitted>,
     deadline: u64,
+    pub(crate) refuses_packets: bool,
     pub(crate) config: Vec<u8>,
     pub(crate) state_in: Vec<u8>,
     pub(crate) state_out: Vec<u8>,
@@ -101,6 +102,9 @@ impl Backend {
     }
 
     pub(crate) fn packet_new(&mut self, slot: u16, bytes: &[u8]) -> i32 {
+        if self.refuses_packets {
+            return 0;
+        }
         self.own.insert(slot, bytes.to_vec());
         1
     }

@@ -145,6 +145,11 @@ impl<F: NetworkFunction> Runner<F> {
         taken
     }
 
+    /// Whether the host refuses packets of the function's own, as it does beyond the quota.
+    pub fn refuse_packets(&mut self, refuse: bool) {
+        self.host.backend_mut().refuses_packets = refuse;
+    }
+
     /// What the function asked of its host.
     pub fn host(&self) -> &MemoryHost {
         self.host.backend()
