@@ -8,16 +8,19 @@
 //! 4. What a port depends on may vanish: it says so by [`Port::status`] and tries again in [`Port::maintain`].
 //! 5. [`Port::close`] gives back what its rings still hold.
 //!
-//! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], each in a folder with
-//! the same files. Those that need a driver are crates of their own.
+//! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], and [`mod@fault`], which
+//! stands before any of them and spoils what passes; each in a folder with the same files. Those that need a driver are
+//! crates of their own.
 //!
 //! Limits: a port is used by one worker at a time and belongs to one pool.
 
 mod condition;
 mod counters;
+pub mod fault;
 pub mod generator;
 pub mod null;
 pub mod pcap;
+mod random;
 pub mod sink;
 mod status;
 mod taking;

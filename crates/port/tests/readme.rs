@@ -11,19 +11,23 @@ const TYPES: [(&str, &str); 4] = [
     ("pcap", port::pcap::SCHEMA),
 ];
 
+/// A key of every port.
+const FAULT: &str = "fault";
+
 fn readme() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
 }
 
 fn schema(name: &str) -> Schema {
-    let (_, text) = TYPES.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("no port `{name}`"));
+    let every = TYPES.iter().copied().chain([(FAULT, port::fault::SCHEMA)]);
+    let (_, text) = every.into_iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("no port `{name}`"));
     Schema::from_text(name, text).unwrap()
 }
 
 #[test]
 fn tables_are_those_of_the_schemas() {
     let readme = readme();
-    for (name, _) in TYPES {
+    for name in TYPES.map(|(name, _)| name).into_iter().chain([FAULT]) {
         let table = schema(name).to_markdown();
         assert!(readme.contains(&table), "the table of `{name}` should be:\n{table}");
     }
@@ -40,7 +44,7 @@ fn examples_are_accepted() {
             let kind = node.entry("type").unwrap().1.as_text().unwrap();
             let mut faults = Vec::new();
             let place = Place::new("README.md", &name.text, node.position);
-            let value = schema(kind).check_at(&place, Some(node), &["type"], &mut faults);
+            let value = schema(kind).check_at(&place, Some(node), &["type", FAULT], &mut faults);
             let value = value.unwrap_or_else(|| panic!("{faults:?}"));
             let refused = match kind {
                 "null" => port::null::Config::from_value(&value).err(),
@@ -50,7 +54,14 @@ fn examples_are_accepted() {
             };
             assert_eq!(refused, None, "{}", name.text);
             seen.push(kind.to_owned());
+            if let Some((_, node)) = node.entry(FAULT) {
+                let value = schema(FAULT).check_at(&place, Some(node), &[], &mut faults);
+                let value = value.unwrap_or_else(|| panic!("{faults:?}"));
+                assert!(port::fault::Config::from_value(&value).is_ok(), "{}", name.text);
+                seen.push(FAULT.to_owned());
+            }
         }
     }
-    assert!(TYPES.iter().all(|(name, _)| seen.iter().any(|kind| kind == name)), "{seen:?}");
+    let shown = |name: &str| seen.iter().any(|kind| kind == name);
+    assert!(TYPES.iter().all(|(name, _)| shown(name)) && shown(FAULT), "{seen:?}");
 }

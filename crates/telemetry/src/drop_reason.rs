@@ -62,6 +62,8 @@ drop_reasons! {
     PortRefused = "port-refused",
     /// The bytes do not make up what they claim to be (a capture's record, a header that the port needs).
     Malformed = "malformed",
+    /// The operator asked for this loss, by a port's `fault`.
+    InjectedFault = "injected-fault",
 }
 
 impl fmt::Display for DropReason {

@@ -16,13 +16,13 @@ mod config;
 mod flows;
 mod order;
 mod pacing;
-mod random;
 mod template;
 #[cfg(test)]
 mod tests;
 
 pub use config::{Config, IMIX, MAX_FLOWS, Order, Protocol, SCHEMA, Size};
 
+use crate::random::{Random, below};
 use crate::unfit::Unfit;
 use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
 use clock::Nanos;
@@ -30,7 +30,6 @@ use flows::FlowSpace;
 use order::Numbers;
 use pacing::Pacing;
 use packet_memory::{Packet, Pool};
-use random::{Random, below};
 use telemetry::DropReason;
 use template::{Shape, Template};
 

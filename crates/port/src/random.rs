@@ -3,7 +3,7 @@
 
 /// A source of random numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Random {
@@ -20,6 +20,6 @@ impl Random {
 
 /// A number below `limit`, made of 32 random bits.
 #[inline]
-pub(super) fn below(bits: u32, limit: u32) -> u32 {
+pub(crate) fn below(bits: u32, limit: u32) -> u32 {
     ((u64::from(bits) * u64::from(limit)) >> 32) as u32
 }
