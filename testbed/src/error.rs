@@ -42,6 +42,14 @@ pub enum TestbedError {
         /// Its output.
         output: String,
     },
+    /// A command's output is not what it should be.
+    #[error("`{command}` printed nothing that is understood:\n{output}")]
+    Answer {
+        /// The command line.
+        command: String,
+        /// Its output.
+        output: String,
+    },
     /// The kernel refused something.
     #[error("{what}: {source}")]
     Kernel {

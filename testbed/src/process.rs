@@ -1,6 +1,7 @@
 //! Commands with a limit of time, ended by their own process alone.
 
 use crate::TestbedError;
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
@@ -20,17 +21,7 @@ pub struct Finished {
 /// # Errors
 /// [`TestbedError`]: it could not be started, took longer than `limit`, or failed.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Finished, TestbedError> {
-    let mut background = Background::start(command)?;
-    let status = background.wait(limit)?;
-    let words = background.words.clone();
-    let (stdout, stderr) = background.collect();
-    match status {
-        None => Err(TestbedError::TimeOut { command: words, limit, output: stdout + &stderr }),
-        Some(status) if !status.success() => {
-            Err(TestbedError::Failed { command: words, status, output: stdout + &stderr })
-        }
-        Some(_) => Ok(Finished { stdout, stderr }),
-    }
+    Background::start(command)?.complete(limit)
 }
 
 /// A command that runs beside the test and is ended with this value.
@@ -74,6 +65,34 @@ impl Background {
             }
             thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Asks it to end, as Ctrl-C does, and waits for that.
+    ///
+    /// # Errors
+    /// [`TestbedError`]: it did not end within `limit`, or not well.
+    pub fn interrupt(self, limit: Duration) -> Result<Finished, TestbedError> {
+        // Fails only when it has ended already.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+        self.complete(limit)
+    }
+
+    fn complete(mut self, limit: Duration) -> Result<Finished, TestbedError> {
+        let status = self.wait(limit)?;
+        let words = self.words.clone();
+        let (stdout, stderr) = self.collect();
+        match status {
+            None => Err(TestbedError::TimeOut { command: words, limit, output: stdout + &stderr }),
+            Some(status) if !status.success() => {
+                Err(TestbedError::Failed { command: words, status, output: stdout + &stderr })
+            }
+            Some(_) => Ok(Finished { stdout, stderr }),
+        }
+    }
+
+    /// Whether it has not ended.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Ends it and returns what it printed on standard output and standard error.

@@ -4,12 +4,12 @@ use clock::{Clock, Nanos};
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortEvent, PortStatus};
 use port_tap::{DeviceState, OpenError, Settings, TapPort};
-use std::net::{TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
-use testbed::{Background, CLIENT, Namespace, Relay, RunningRelay, SERVER, audit, echo, isolated, pattern};
+use testbed::{CLIENT, Hosts, Iperf, Namespace, Relay, RunningRelay, SERVER, audit, echo, isolated, pattern};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -26,44 +26,25 @@ fn small() -> Pool {
     pool(512, BufferSize::DEFAULT)
 }
 
-/// A client and a server whose only interfaces are TAP devices of ours.
-struct Hosts {
-    middle: Namespace,
-    client: Namespace,
-    server: Namespace,
+/// A client and a server whose only interfaces will be TAP devices of ours.
+fn hosts() -> Hosts {
+    Hosts::around(Namespace::here().expect("the test's own")).expect("two hosts")
 }
 
-impl Hosts {
-    fn new() -> Hosts {
-        let middle = Namespace::here().expect("the test's own");
-        middle.quiet().expect("loopback");
-        let [client, server] = [(), ()].map(|()| Namespace::new().expect("a host"));
-        Hosts { middle, client, server }
-    }
+/// Two ports, the kernel's side of each in its host.
+fn ports(hosts: &Hosts, change: impl Fn(&mut Settings)) -> [TapPort; 2] {
+    let ports = ["tap-lan", "tap-wan"].map(|name| {
+        let mut settings = Settings::new(name);
+        change(&mut settings);
+        TapPort::open(settings).expect("root may make devices")
+    });
+    hosts.give("tap-lan", "tap-wan").expect("they move");
+    ports
+}
 
-    /// Gives a device to a host, as `eth0` with this address.
-    fn join(&self, device: &str, host: &Namespace, address: &str) {
-        self.middle.give(device, host, "eth0").expect("it moves");
-        host.ip("link set eth0 up").expect("it comes up");
-        host.ip(&format!("addr add {address}/24 dev eth0")).expect("an address");
-    }
-
-    /// Two ports, the kernel's side of each in its host.
-    fn ports(&self, change: impl Fn(&mut Settings)) -> [TapPort; 2] {
-        let ports = ["tap-lan", "tap-wan"].map(|name| {
-            let mut settings = Settings::new(name);
-            change(&mut settings);
-            TapPort::open(settings).expect("root may make devices")
-        });
-        self.join("tap-lan", &self.client, CLIENT);
-        self.join("tap-wan", &self.server, SERVER);
-        ports
-    }
-
-    fn relay(&self, pool: Pool, change: impl Fn(&mut Settings)) -> RunningRelay {
-        let ports = self.ports(change).map(|port| -> Box<dyn Port> { Box::new(port) });
-        Relay::between(Arc::new(pool), ports).start()
-    }
+fn relay(hosts: &Hosts, pool: Pool, change: impl Fn(&mut Settings)) -> RunningRelay {
+    let ports = ports(hosts, change).map(|port| -> Box<dyn Port> { Box::new(port) });
+    Relay::between(Arc::new(pool), ports).start()
 }
 
 /// A port whose device stays in the test's own namespace.
@@ -120,14 +101,14 @@ fn send(port: &mut TapPort, pool: &Pool, frames: &[Vec<u8>], change: impl Fn(&mu
 #[test]
 fn ping_passes_both_ways() {
     isolated("ping_passes_both_ways", || {
-        let hosts = Hosts::new();
-        let relay = hosts.relay(small(), |_| {});
+        let hosts = hosts();
+        let running = relay(&hosts, small(), |_| {});
         for (host, to) in [(&hosts.client, SERVER), (&hosts.server, CLIENT)] {
             let output = host.run(&format!("ping -c 10 -i 0.05 -W 2 {to}"), SECOND * 10).expect("ping");
             assert!(output.stdout.contains(" 0% packet loss"), "{}", output.stdout);
             println!("{}", output.stdout.lines().last().unwrap_or_default());
         }
-        let account = relay.stop();
+        let account = running.stop();
         audit(&account);
         for port in &account.ports {
             assert!(port.ledger.delivered >= 20, "{account:?}");
@@ -140,8 +121,8 @@ fn ping_passes_both_ways() {
 #[test]
 fn udp_passes_unchanged() {
     isolated("udp_passes_unchanged", || {
-        let hosts = Hosts::new();
-        let relay = hosts.relay(small(), |_| {});
+        let hosts = hosts();
+        let running = relay(&hosts, small(), |_| {});
         let server = hosts.server.enter(|| UdpSocket::bind((SERVER, 9))).expect("a socket");
         let client = hosts.client.enter(|| UdpSocket::bind((CLIENT, 0))).expect("a socket");
         server.set_read_timeout(Some(SECOND * 5)).expect("a valid limit");
@@ -152,7 +133,7 @@ fn udp_passes_unchanged() {
             let (count, _) = server.recv_from(&mut received).expect("the datagram");
             assert_eq!(received[..count], sent);
         }
-        audit(&relay.stop());
+        audit(&running.stop());
     });
 }
 
@@ -163,10 +144,10 @@ fn segments_are_as_long_as_buffers() {
         for (bytes, at_least, at_most) in
             [(64 << 10, 40_000, 65_408), (16 << 10, 10_000, 16_256), (2 << 10, 1_400, 1_514)]
         {
-            let hosts = Hosts::new();
-            let relay = hosts.relay(pool(512, BufferSize::new(bytes).expect("a size")), |_| {});
+            let hosts = hosts();
+            let running = relay(&hosts, pool(512, BufferSize::new(bytes).expect("a size")), |_| {});
             echo(&hosts.client, &hosts.server, 16 << 20);
-            let account = relay.stop();
+            let account = running.stop();
             audit(&account);
             assert!((at_least..=at_most).contains(&account.longest), "{bytes}: {account:?}");
             assert_eq!(account.segmented > 0, bytes > 2 << 10, "{bytes}: {account:?}");
@@ -181,10 +162,10 @@ fn segments_are_as_long_as_buffers() {
 #[test]
 fn without_offloads_everything_is_complete() {
     isolated("without_offloads_everything_is_complete", || {
-        let hosts = Hosts::new();
-        let relay = hosts.relay(large(), |settings| settings.offload = false);
+        let hosts = hosts();
+        let running = relay(&hosts, large(), |settings| settings.offload = false);
         echo(&hosts.client, &hosts.server, 1 << 20);
-        let account = relay.stop();
+        let account = running.stop();
         audit(&account);
         assert_eq!((account.segmented, account.longest), (0, 1514), "{account:?}");
     });
@@ -193,19 +174,16 @@ fn without_offloads_everything_is_complete() {
 #[test]
 fn iperf3_runs_both_ways() {
     isolated("iperf3_runs_both_ways", || {
-        let hosts = Hosts::new();
-        let relay = hosts.relay(large(), |settings| settings.queues = 2);
-        let mut server = hosts.server.command("iperf3");
-        let server = Background::start(server.args(["--server", "--forceflush"])).expect("iperf3");
-        wait_for(|| hosts.client.enter(|| TcpStream::connect((SERVER, 5201))).is_ok());
+        let hosts = hosts();
+        let running = relay(&hosts, large(), |settings| settings.queues = 2);
+        let mut server = Iperf::serve(&hosts.server).expect("iperf3");
         for direction in ["", "--reverse"] {
-            let command = format!("iperf3 --client {SERVER} --time 1 --format m --parallel 4 {direction}");
-            let output = hosts.client.run(&command, SECOND * 10).expect("iperf3");
-            let summary = output.stdout.lines().rfind(|row| row.contains("receiver")).expect("a summary");
-            println!("{summary}");
+            let options = format!("--parallel 4 {direction}");
+            let bits = server.measure(&hosts.client, 1, &options).expect("iperf3");
+            println!("{:.1} Gbit/s", bits / 1e9);
         }
         drop(server);
-        let account = relay.stop();
+        let account = running.stop();
         audit(&account);
         assert!(account.ports.iter().all(|port| port.delivered_bytes > 10 << 20), "{account:?}");
     });
@@ -216,8 +194,8 @@ fn flows_stay_in_order_on_several_queues() {
     isolated("flows_stay_in_order_on_several_queues", || {
         const FLOWS: u8 = 16;
         const DATAGRAMS: u32 = 200;
-        let hosts = Hosts::new();
-        let [mut lan, mut wan] = hosts.ports(|settings| settings.queues = 4);
+        let hosts = hosts();
+        let [mut lan, mut wan] = ports(&hosts, |settings| settings.queues = 4);
         let server = hosts.server.enter(|| UdpSocket::bind((SERVER, 9))).expect("a socket");
         server.set_read_timeout(Some(SECOND * 5)).expect("a valid limit");
         let (pool, clock) = (small(), Clock::calibrate());
@@ -341,7 +319,7 @@ fn a_device_that_is_removed_is_made_again() {
 #[test]
 fn a_device_is_followed_to_its_host() {
     isolated("a_device_is_followed_to_its_host", || {
-        let hosts = Hosts::new();
+        let hosts = hosts();
         let mut port = TapPort::open(Settings::new("tap0")).expect("root may make devices");
         hosts.middle.give("tap0", &hosts.client, "inside").expect("it moves");
         port.maintain(Nanos(0));
@@ -368,16 +346,16 @@ fn a_device_is_followed_to_its_host() {
 #[test]
 fn traffic_goes_on_through_a_device_that_was_made_again() {
     isolated("traffic_goes_on_through_a_device_that_was_made_again", || {
-        let hosts = Hosts::new();
-        let relay = hosts.relay(small(), |_| {});
+        let hosts = hosts();
+        let running = relay(&hosts, small(), |_| {});
         let ping = || hosts.client.run(&format!("ping -c 3 -i 0.05 -W 1 {SERVER}"), SECOND * 10);
         ping().expect("the hosts are joined");
         hosts.server.ip("link del eth0").expect("it goes");
         wait_for(|| hosts.middle.ip("link show tap-wan").is_ok());
-        hosts.join("tap-wan", &hosts.server, SERVER);
+        hosts.give_server("tap-wan").expect("it moves");
         hosts.client.ip("neigh flush dev eth0").expect("the new one has another address");
         wait_for(|| ping().is_ok());
-        let account = relay.stop();
+        let account = running.stop();
         audit(&account);
         let [lan, wan] = &account.events;
         assert!(matches!(wan[..2], [PortEvent::WentDown(_), PortEvent::CameUp(_)]), "{lan:?} {wan:?}");
@@ -389,14 +367,14 @@ fn nothing_to_do_is_nothing_done() {
     isolated("nothing_to_do_is_nothing_done", || {
         for change in [None, Some("link set eth0 down"), Some("link del eth0")] {
             for queues in [1, 3] {
-                let hosts = Hosts::new();
-                let relay = hosts.relay(small(), |settings| settings.queues = queues);
+                let hosts = hosts();
+                let running = relay(&hosts, small(), |settings| settings.queues = queues);
                 thread::sleep(Duration::from_millis(200));
                 if let Some(change) = change {
                     hosts.server.ip(change).expect("a change");
                 }
                 thread::sleep(Duration::from_millis(800));
-                let account = relay.stop();
+                let account = running.stop();
                 // About one round for each maintenance, and a few around a change; a relay that spins has a million.
                 assert!(account.rounds < 80, "{} rounds in a second after {change:?}", account.rounds);
             }
@@ -407,8 +385,8 @@ fn nothing_to_do_is_nothing_done() {
 #[test]
 fn packets_longer_than_a_buffer_are_dropped_and_counted() {
     isolated("packets_longer_than_a_buffer_are_dropped_and_counted", || {
-        let hosts = Hosts::new();
-        let relay = hosts.relay(small(), |settings| settings.mtu = Some(9000));
+        let hosts = hosts();
+        let running = relay(&hosts, small(), |settings| settings.mtu = Some(9000));
         let server = hosts.server.enter(|| UdpSocket::bind((SERVER, 9))).expect("a socket");
         let client = hosts.client.enter(|| UdpSocket::bind((CLIENT, 0))).expect("a socket");
         server.set_read_timeout(Some(SECOND * 5)).expect("a valid limit");
@@ -420,7 +398,7 @@ fn packets_longer_than_a_buffer_are_dropped_and_counted() {
                 assert_eq!(server.recv(&mut received).expect("what fits passes"), length);
             }
         }
-        let account = relay.stop();
+        let account = running.stop();
         audit(&account);
         assert_eq!(account.ports[0].ledger.dropped[DropReason::TooLong], 3, "{account:?}");
         let told =
@@ -654,42 +632,25 @@ fn a_device_has_no_more_queues_than_the_kernel_allows() {
     });
 }
 
-/// Bits per second of one TCP connection, as iperf3 counts them at the receiver.
-fn throughput(client: &Namespace, options: &str) -> f64 {
-    let command = format!("iperf3 --client {SERVER} --time 1 --format m {options}");
-    let output = client.run(&command, SECOND * 10).expect("iperf3");
-    let row = output.stdout.lines().rfind(|row| row.contains("receiver")).expect("a summary");
-    let words: Vec<&str> = row.split_whitespace().collect();
-    let unit = words.iter().position(|word| *word == "Mbits/sec").expect("a rate");
-    words[unit - 1].parse::<f64>().expect("a number") * 1e6
-}
-
 /// Not a promise, and nothing to fail on a busy machine: what a relay between two TAP devices moves, beside the kernel's
 /// bridge between two veth pairs. `cargo test --release -p testbed --test port_tap -- --ignored --nocapture`
 #[test]
 #[ignore = "takes long and is only to be read"]
 fn throughput_beside_the_kernels_bridge() {
     isolated("throughput_beside_the_kernels_bridge", || {
-        let taps = Hosts::new();
+        let taps = hosts();
         let bytes = std::env::var("BUFFER").ok().and_then(|text| text.parse().ok()).unwrap_or(64 << 10);
-        let relay = taps.relay(pool(2048, BufferSize::new(bytes).expect("a size")), |_| {});
-        let bridged = Hosts::new();
-        bridged.middle.ip("link add br0 type bridge").expect("a bridge");
-        for (name, host, address) in [("b0", &bridged.client, CLIENT), ("b1", &bridged.server, SERVER)] {
-            bridged.middle.join(name, host, "eth0").expect("a pair");
-            bridged.middle.ip(&format!("link set {name} master br0")).expect("a port of the bridge");
-            host.ip(&format!("addr add {address}/24 dev eth0")).expect("an address");
-        }
-        bridged.middle.ip("link set br0 up").expect("it comes up");
-        let servers = [&taps, &bridged].map(|hosts| {
-            let mut server = hosts.server.command("iperf3");
-            let server = Background::start(server.args(["--server", "--forceflush"])).expect("iperf3");
-            wait_for(|| hosts.client.enter(|| TcpStream::connect((SERVER, 5201))).is_ok());
-            server
-        });
+        let running = relay(&taps, pool(2048, BufferSize::new(bytes).expect("a size")), |_| {});
+        let bridged = hosts();
+        bridged.bridge().expect("a bridge");
+        let mut servers =
+            [&taps, &bridged].map(|hosts| (hosts, Iperf::serve(&hosts.server).expect("iperf3")));
+        let measured = |(hosts, server): &mut (&Hosts, Iperf), options: &str| {
+            server.measure(&hosts.client, 1, options).expect("iperf3")
+        };
         for options in ["", "--reverse", "--parallel 4"] {
             let mut pairs: Vec<[f64; 2]> =
-                (0..5).map(|_| [&taps, &bridged].map(|hosts| throughput(&hosts.client, options))).collect();
+                (0..5).map(|_| servers.each_mut().map(|side| measured(side, options))).collect();
             pairs.sort_by(|a, b| (a[0] / a[1]).total_cmp(&(b[0] / b[1])));
             let [tap, bridge] = pairs[2].map(|bits| bits / 1e9);
             println!(
@@ -698,7 +659,7 @@ fn throughput_beside_the_kernels_bridge() {
             );
         }
         drop(servers);
-        let account = relay.stop();
+        let account = running.stop();
         audit(&account);
         println!("{account:?}");
     });
