@@ -514,3 +514,22 @@ fn the_manifest_is_in_order_and_its_defaults_work() {
     assert_eq!((settings.flows, settings.top, settings.bidirectional), (65_536, 10, true));
     assert_eq!(settings.interval, None);
 }
+
+#[test]
+fn the_examples_of_the_readme_are_some() {
+    let manifest =
+        manifest::Manifest::parse("function.yaml", include_str!("../../function.yaml")).expect("in order");
+    let blocks = include_str!("../../README.md").split("```yaml\n").skip(1);
+    let examples: Vec<&str> = blocks.filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        let document = yaml_document::Document::parse("README.md", example).expect("YAML");
+        let config = ["functions", "flows", "config"]
+            .iter()
+            .fold(document.root(), |node, key| node.get(key).expect("a key"));
+        let mut faults = Vec::new();
+        let value = manifest.schema.check("README.md", "", Some(config), &mut faults);
+        assert_eq!(faults, []);
+        assert!(Runner::<Monitor>::new(&value.expect("without faults").to_cbor()).is_ok());
+    }
+}

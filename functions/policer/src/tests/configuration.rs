@@ -2,9 +2,27 @@
 
 use super::{configure, function};
 use crate::Policers;
+use manifest::Manifest;
 use nf_sdk::native::Runner;
 use std::format;
 use std::string::ToString;
+use std::vec;
+use yaml_document::Document;
+
+#[test]
+fn the_example_of_the_readme_is_one() {
+    let (_, rest) = include_str!("../../README.md").split_once("```yaml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let document = Document::parse("README.md", example).expect("YAML");
+    let node = |keys: &[&str]| keys.iter().fold(document.root(), |node, key| node.get(key).expect("a key"));
+    let manifest = Manifest::parse("function.yaml", include_str!("../../function.yaml")).expect("in order");
+    let mut faults = vec![];
+    let config = node(&["functions", "limits", "config"]);
+    let value = manifest.schema.check("README.md", "", Some(config), &mut faults);
+    assert_eq!(faults, []);
+    let runner = Runner::<Policers>::new(&value.expect("without faults").to_cbor()).expect("it works");
+    assert_eq!(super::report(&runner)["policers"].as_array().map(std::vec::Vec::len), Some(3));
+}
 
 #[test]
 fn contradictions_are_told() {
