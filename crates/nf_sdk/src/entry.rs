@@ -119,7 +119,7 @@ mod sandbox {
                     0
                 }
                 Err(error) => {
-                    host.log(Severity::Error, &error.message());
+                    error.message().lines().for_each(|line| host.log(Severity::Error, line));
                     error.number()
                 }
             }

@@ -12,7 +12,7 @@ pub enum Error {
     Missing(String),
     /// A key's value is of another type.
     WrongType(String),
-    /// The configuration is in order but cannot be used; the text says which key and why.
+    /// The configuration is in order but cannot be used; the text says which key and why. Several lines are logged as such.
     Refused(String),
 }
 

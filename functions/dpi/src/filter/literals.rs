@@ -1,0 +1,175 @@
+//! The bytes of each rule that packets are filtered by.
+
+use crate::rules::content::Content;
+use crate::rules::{Element, Rule};
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Longest literal; of longer contents the rarest part is taken.
+pub const LONGEST: usize = 32;
+/// Shortest literal.
+const SHORTEST: usize = 2;
+
+/// Bytes that a payload must have for a rule to match.
+#[derive(Debug)]
+pub struct Literal {
+    /// [`SHORTEST`] to [`LONGEST`]; lower-case when `nocase`.
+    pub bytes: Vec<u8>,
+    /// ASCII letters match in both cases.
+    pub nocase: bool,
+    /// Where its windows begin.
+    pub fragment: usize,
+    /// The rules that need it.
+    pub rules: Vec<u32>,
+}
+
+impl Literal {
+    /// Whether these bytes, as many as it has, are it.
+    #[inline]
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        if self.nocase {
+            self.bytes.iter().zip(bytes).all(|(a, b)| *a == b.to_ascii_lowercase())
+        } else {
+            self.bytes.iter().zip(bytes).all(|(a, b)| a == b)
+        }
+    }
+}
+
+/// The literals of all rules, each once.
+#[derive(Debug, Default)]
+pub struct Literals {
+    /// All of them.
+    pub list: Vec<Literal>,
+    /// A rule's literal, by the rule's number.
+    pub of_rule: Vec<Option<u32>>,
+    /// Whether a rule's contents match where its literal does, and nothing else need be looked for.
+    pub is_whole: Vec<bool>,
+}
+
+/// How often bytes are met in traffic, roughly: the higher, the more often.
+fn commonness(byte: u8) -> u32 {
+    match byte.to_ascii_lowercase() {
+        b' ' | b'e' | b't' | b'a' | b'o' | b'i' | b'n' | b's' | b'r' => 14,
+        b'a'..=b'z' => 10,
+        b'0'..=b'9' | b'/' | b'.' | b'\r' | b'\n' | 0 => 9,
+        b'-' | b':' | b'=' | b'"' | b'<' | b'>' | b',' | b';' | 0xff => 7,
+        b'!'..=b'~' => 4,
+        _ => 2,
+    }
+}
+
+/// How often windows occur in the contents of all rules: those that many have in common tell little.
+struct Census {
+    counts: Vec<u16>,
+}
+
+impl Census {
+    const BITS: u32 = 16;
+
+    fn place(window: &[u8]) -> usize {
+        let folded = window.iter().fold(0u32, |word, byte| word << 8 | u32::from(byte | 0x20));
+        (folded.wrapping_mul(0x85eb_ca6b) >> (32 - Census::BITS)) as usize
+    }
+
+    fn new(rules: &[Rule]) -> Census {
+        let mut counts = vec![0u16; 1 << Census::BITS];
+        for content in rules.iter().flat_map(contents).map(|(_, content)| content) {
+            for window in content.bytes.windows(width(content.bytes.len())) {
+                let count = &mut counts[Census::place(window)];
+                *count = count.saturating_add(1);
+            }
+        }
+        Census { counts }
+    }
+
+    fn cost(&self, window: &[u8]) -> u32 {
+        let others = u32::from(self.counts[Census::place(window)]);
+        others * 6 + window.iter().map(|byte| commonness(*byte)).sum::<u32>() * 4 / window.len() as u32
+    }
+
+    /// The best place for a fragment in bytes of at least [`SHORTEST`], and what it costs.
+    fn best(&self, bytes: &[u8]) -> (u32, usize) {
+        let (stride, width) = (stride(bytes.len()), width(bytes.len()));
+        let last = bytes.len() + 1 - stride - width;
+        let cost = |start: usize| -> u32 {
+            (start..start + stride).map(|at| self.cost(&bytes[at..at + width])).sum::<u32>() / stride as u32
+        };
+        (0..=last).map(|start| (cost(start), start)).min().unwrap_or_default()
+    }
+}
+
+/// Distance of samples for literals of this length.
+fn stride(length: usize) -> usize {
+    match length {
+        7.. => 4,
+        4.. => 2,
+        _ => 1,
+    }
+}
+
+/// Width of samples for literals of this length.
+fn width(length: usize) -> usize {
+    match length {
+        7.. => 4,
+        4.. => 3,
+        _ => SHORTEST,
+    }
+}
+
+/// The contents that must be there, with their places.
+fn contents(rule: &Rule) -> impl Iterator<Item = ((usize, usize), &Content)> {
+    rule.chains.iter().enumerate().flat_map(|(chain, elements)| {
+        elements.iter().enumerate().filter_map(move |(place, element)| match element {
+            Element::Content(content) if !content.is_negated => Some(((chain, place), content)),
+            _ => None,
+        })
+    })
+}
+
+impl Literals {
+    /// Chooses the literals of all rules.
+    pub fn new(rules: &[Rule]) -> Literals {
+        let census = Census::new(rules);
+        let mut literals = Literals::default();
+        let mut numbers: BTreeMap<(Vec<u8>, bool), u32> = BTreeMap::new();
+        for (rule_number, rule) in rules.iter().enumerate() {
+            let long_enough = || contents(rule).filter(|(_, content)| content.bytes.len() >= SHORTEST);
+            let chosen = long_enough().find(|(place, _)| rule.fast == Some(*place)).or_else(|| {
+                long_enough().min_by_key(|(_, content)| {
+                    let (cost, _) = census.best(&content.bytes);
+                    // A class that is sampled more often costs every packet.
+                    (
+                        core::cmp::Reverse(stride(content.bytes.len())),
+                        cost,
+                        core::cmp::Reverse(content.bytes.len()),
+                    )
+                })
+            });
+            let Some((_, content)) = chosen else {
+                literals.of_rule.push(None);
+                literals.is_whole.push(false);
+                continue;
+            };
+            let (_, fragment) = census.best(&content.bytes);
+            let start = fragment.saturating_sub(LONGEST / 2).min(content.bytes.len().saturating_sub(LONGEST));
+            let bytes = &content.bytes[start..content.bytes.len().min(start + LONGEST)];
+            let next = literals.list.len() as u32;
+            let number = *numbers.entry((bytes.to_vec(), content.nocase)).or_insert(next);
+            if number == next {
+                literals.list.push(Literal {
+                    bytes: bytes.to_vec(),
+                    nocase: content.nocase,
+                    fragment: fragment - start,
+                    rules: Vec::new(),
+                });
+            }
+            literals.list[number as usize].rules.push(rule_number as u32);
+            literals.of_rule.push(Some(number));
+            let is_plain = content.relative.is_none() && !content.is_absolute && !content.at_end;
+            let is_alone = rule.chains.len() == 1 && rule.chains[0].len() == 1 && rule.conditions.is_empty();
+            literals.is_whole.push(is_plain && is_alone && bytes.len() == content.bytes.len());
+        }
+        literals
+    }
+}

@@ -1,0 +1,171 @@
+//! Which rules a payload makes worth a closer look.
+//!
+//! 1. [`literals`] takes from each rule the bytes that are rarest, at most [`literals::LONGEST`] of them, and from these the fragment
+//!    that the scan looks for.
+//! 2. [`tier`] finds fragments: a sample of the payload every few bytes, a hash of it, a bit in a table that stays in the
+//!    first cache, and only then a comparison. Upper and lower case are one to it.
+//! 3. [`groups`] keeps a [`Filter`] for each protocol and kind of port, so that rules for other ports cost nothing.
+//!
+//! Work is bounded: comparisons are paid for from a [`Budget`], and each literal is looked for once in a payload.
+
+pub mod groups;
+pub mod literals;
+pub mod tier;
+
+use alloc::vec::Vec;
+use literals::Literals;
+use tier::Tier;
+
+/// How much a packet may cost beyond the scan. One is about what comparing sixteen bytes takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    left: u32,
+    is_spent: bool,
+}
+
+impl Budget {
+    /// What every packet may cost, and for each of its bytes.
+    const PACKET: u32 = 20_000;
+    const BYTE: u32 = 8;
+
+    /// For a payload of so many bytes.
+    pub fn new(bytes: usize) -> Budget {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        Budget { left: Budget::PACKET.saturating_add(bytes.saturating_mul(Budget::BYTE)), is_spent: false }
+    }
+
+    /// Allows for so many bytes more.
+    pub fn extend(&mut self, bytes: usize) {
+        if !self.is_spent {
+            self.left = self.left.saturating_add((bytes as u32).saturating_mul(Budget::BYTE));
+        }
+    }
+
+    /// Pays; false when there is no more.
+    #[inline(always)]
+    pub fn pay(&mut self, amount: u32) -> bool {
+        match self.left.checked_sub(amount) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => {
+                self.left = 0;
+                self.is_spent = true;
+                false
+            }
+        }
+    }
+
+    /// More would have been needed.
+    pub fn is_spent(&self) -> bool {
+        self.is_spent
+    }
+}
+
+/// What a scan found, and what was found before in the same packet.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Number of the packet that a literal was found in last.
+    stamps: Vec<u32>,
+    stamp: u32,
+    /// Literals that were found.
+    pub found: Vec<u32>,
+}
+
+impl Findings {
+    /// For so many literals.
+    pub fn new(literals: usize) -> Findings {
+        Findings { stamps: alloc::vec![0; literals], stamp: 0, found: Vec::new() }
+    }
+
+    /// Begins another payload.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.found.clear();
+        self.stamp = self.stamp.wrapping_add(1);
+        if self.stamp == 0 {
+            self.stamps.fill(0);
+            self.stamp = 1;
+        }
+    }
+
+    #[inline]
+    fn has(&self, literal: u32) -> bool {
+        self.stamps[literal as usize] == self.stamp
+    }
+
+    #[inline]
+    fn add(&mut self, literal: u32) {
+        self.stamps[literal as usize] = self.stamp;
+        self.found.push(literal);
+    }
+}
+
+/// What is looked for in the packets of a group.
+#[derive(Debug, Default)]
+pub struct Filter {
+    /// For literals of seven bytes and more, of four to six, and of two and three.
+    long: Option<Tier<4, 4>>,
+    middle: Option<Tier<2, 3>>,
+    short: Option<Tier<1, 2>>,
+    /// Rules without a literal: always looked at.
+    pub always: Vec<u32>,
+    /// Bytes of the longest literal.
+    pub longest: usize,
+}
+
+impl Filter {
+    /// A filter for these rules.
+    pub fn new(rules: &[u32], literals: &Literals) -> Filter {
+        let mut filter = Filter::default();
+        let (mut long, mut middle, mut short) = (Vec::new(), Vec::new(), Vec::new());
+        let mut seen = alloc::vec![false; literals.list.len()];
+        for rule in rules {
+            let Some(number) = literals.of_rule[*rule as usize] else {
+                filter.always.push(*rule);
+                continue;
+            };
+            if core::mem::replace(&mut seen[number as usize], true) {
+                continue;
+            }
+            let length = literals.list[number as usize].bytes.len();
+            filter.longest = filter.longest.max(length);
+            match length {
+                7.. => long.push(number),
+                4.. => middle.push(number),
+                _ => short.push(number),
+            }
+        }
+        filter.long = (!long.is_empty()).then(|| Tier::new(&long, literals));
+        filter.middle = (!middle.is_empty()).then(|| Tier::new(&middle, literals));
+        filter.short = (!short.is_empty()).then(|| Tier::new(&short, literals));
+        filter
+    }
+
+    /// There is no literal to look for.
+    pub fn is_empty(&self) -> bool {
+        self.longest == 0
+    }
+
+    /// Looks for all literals that end behind `seam` and, unless `seam` is 0, begin before it.
+    #[inline]
+    pub fn scan(
+        &self,
+        data: &[u8],
+        seam: usize,
+        literals: &Literals,
+        budget: &mut Budget,
+        findings: &mut Findings,
+    ) {
+        if let Some(tier) = &self.long {
+            tier.scan(data, seam, literals, budget, findings);
+        }
+        if let Some(tier) = &self.middle {
+            tier.scan(data, seam, literals, budget, findings);
+        }
+        if let Some(tier) = &self.short {
+            tier.scan(data, seam, literals, budget, findings);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Flows by key. The index is made of sets of sixteen numbers with a few bits of the key's hash each, a cache line; a key
+//! belongs in one set, so that a lookup costs a line whatever comes. A full set gives up the flow that was idle the longest.
+
+use super::{Flow, Key};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use nf_sdk::{Line, Nanos, zeroed_table};
+
+/// Flows that memory is taken for at a time.
+const CHUNK: usize = 64;
+/// Bits of an index entry that number a flow, counted from 1; the others are of the hash.
+const NUMBER_BITS: u32 = 20;
+const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
+
+/// Most flows that a table can have.
+pub const MAX_FLOWS: usize = 1_000_000;
+
+/// A table of at most `limit` flows.
+pub struct FlowTable {
+    sets: Box<[Line]>,
+    chunks: Vec<Box<[Flow]>>,
+    free: Vec<u32>,
+    /// Flows that were ever used.
+    used: usize,
+    count: usize,
+    limit: usize,
+    seed: u64,
+    sweep: usize,
+}
+
+fn mix(hash: u64, low: u32, high: u32) -> u64 {
+    let mixed = (hash ^ (u64::from(low) | u64::from(high) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+impl FlowTable {
+    /// An empty table; `None` when there is no memory for its index.
+    pub fn new(limit: usize) -> Option<FlowTable> {
+        let limit = limit.clamp(1, MAX_FLOWS);
+        // Half full at most.
+        let sets = (limit.div_ceil(8)).next_power_of_two();
+        Some(FlowTable {
+            sets: zeroed_table(sets)?,
+            chunks: Vec::new(),
+            free: Vec::new(),
+            used: 0,
+            count: 0,
+            limit,
+            seed: 0,
+            sweep: 0,
+        })
+    }
+
+    /// Sets the secret; only while the table is empty.
+    pub fn set_seed(&mut self, seed: u64) {
+        if self.count == 0 {
+            self.seed = seed;
+        }
+    }
+
+    /// Flows in the table.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Most flows.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The key's hash.
+    #[inline]
+    pub fn hash(&self, key: &Key) -> u64 {
+        let hash = key.chunks_exact(2).fold(self.seed, |hash, pair| mix(hash, pair[0], pair[1]));
+        hash ^ hash >> 32
+    }
+
+    #[inline]
+    fn set_of(&self, hash: u64) -> usize {
+        hash as usize & (self.sets.len() - 1)
+    }
+
+    #[inline]
+    fn tag(hash: u64) -> u32 {
+        (hash >> 32) as u32 & !NUMBER
+    }
+
+    /// A flow.
+    #[inline]
+    pub fn get(&self, number: u32) -> &Flow {
+        let number = number as usize;
+        &self.chunks[number / CHUNK][number % CHUNK]
+    }
+
+    /// A flow.
+    #[inline]
+    pub fn get_mut(&mut self, number: u32) -> &mut Flow {
+        let number = number as usize;
+        &mut self.chunks[number / CHUNK][number % CHUNK]
+    }
+
+    /// The number of the flow with this key.
+    #[inline]
+    pub fn find(&self, key: &Key, hash: u64) -> Option<u32> {
+        let tag = FlowTable::tag(hash);
+        let set = &self.sets[self.set_of(hash)].0;
+        set.iter().filter(|entry| **entry != 0 && **entry & !NUMBER == tag).find_map(|entry| {
+            let number = (entry & NUMBER) - 1;
+            (self.get(number).key == *key).then_some(number)
+        })
+    }
+
+    /// Puts in a flow whose key is not there; its number, and the flow that had to make room.
+    pub fn insert(&mut self, flow: Flow, hash: u64) -> (u32, Option<Flow>) {
+        let mut evicted = None;
+        let set = self.set_of(hash);
+        let is_set_full = self.sets[set].0.iter().all(|entry| *entry != 0);
+        if is_set_full || self.count >= self.limit {
+            evicted = self.evict(set);
+        }
+        let number = self.free.pop().unwrap_or_else(|| {
+            let number = self.used;
+            self.used += 1;
+            if number / CHUNK == self.chunks.len() {
+                self.chunks.push(vec![Flow::default(); CHUNK].into_boxed_slice());
+            }
+            number as u32
+        });
+        *self.get_mut(number) = flow;
+        if let Some(entry) = self.sets[set].0.iter_mut().find(|entry| **entry == 0) {
+            *entry = FlowTable::tag(hash) | (number + 1);
+            self.count += 1;
+        }
+        (number, evicted)
+    }
+
+    /// Takes out the flow that was idle the longest in this set, or in the next one that has any.
+    fn evict(&mut self, set: usize) -> Option<Flow> {
+        let sets = self.sets.len();
+        let occupied = (0..sets)
+            .map(|step| (set + step) % sets)
+            .find(|set| self.sets[*set].0.iter().any(|entry| *entry != 0))?;
+        let entries = self.sets[occupied].0;
+        let taken = entries.iter().enumerate().filter(|(_, entry)| **entry != 0);
+        let (slot, _) = taken.min_by_key(|(_, entry)| self.get((**entry & NUMBER) - 1).last)?;
+        Some(self.take(occupied, slot))
+    }
+
+    fn take(&mut self, set: usize, slot: usize) -> Flow {
+        let number = (core::mem::take(&mut self.sets[set].0[slot]) & NUMBER) - 1;
+        self.count -= 1;
+        self.free.push(number);
+        core::mem::take(self.get_mut(number))
+    }
+
+    /// Takes out what `has_ended` names in the next `sets` sets, and hands it to `ended`.
+    pub fn sweep(&mut self, sets: usize, has_ended: impl Fn(&Flow) -> bool, mut ended: impl FnMut(Flow)) {
+        for _ in 0..sets.min(self.sets.len()) {
+            let set = self.sweep;
+            self.sweep = (set + 1) & (self.sets.len() - 1);
+            for slot in 0..self.sets[set].0.len() {
+                let entry = self.sets[set].0[slot];
+                if entry != 0 && has_ended(self.get((entry & NUMBER) - 1)) {
+                    ended(self.take(set, slot));
+                }
+            }
+        }
+    }
+
+    /// Sets in the index.
+    pub fn sets(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Every flow.
+    pub fn iter(&self) -> impl Iterator<Item = &Flow> + '_ {
+        let entries = self.sets.iter().flat_map(|set| set.0.iter()).filter(|entry| **entry != 0);
+        entries.map(|entry| self.get((entry & NUMBER) - 1))
+    }
+
+    /// Changes every flow.
+    pub fn for_each(&mut self, change: impl Fn(&mut Flow)) {
+        for entry in self.sets.iter().flat_map(|set| set.0).filter(|entry| *entry != 0) {
+            let number = (entry & NUMBER) as usize - 1;
+            change(&mut self.chunks[number / CHUNK][number % CHUNK]);
+        }
+    }
+
+    /// Whether the flow's time has come.
+    pub fn is_over(flow: &Flow, now: Nanos, timeout: Nanos) -> bool {
+        now.since(flow.last) > timeout
+    }
+}

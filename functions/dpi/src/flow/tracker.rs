@@ -1,0 +1,292 @@
+//! Flows, windows and held segments together, and their ends.
+
+use super::reorder::Reorder;
+use super::table::FlowTable;
+use super::tcp::{self, Place};
+use super::windows::Windows;
+use super::{Flow, Stage, key};
+use crate::header::View;
+use crate::header::flag::ACK;
+use crate::settings::Settings;
+use alloc::vec::Vec;
+use nf_sdk::Nanos;
+use packet::protocol;
+
+/// In how many sweeps the whole table is swept.
+const SWEEPS: usize = 32;
+/// Idle time of a connection that has ended.
+const CLOSED_TIMEOUT: Nanos = Nanos::from_secs(10);
+/// Stands for the time before the first batch has told it.
+const UNKNOWN: Nanos = Nanos(u64::MAX / 2);
+
+/// How often something happened to flows and streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turnover {
+    /// Flows that began.
+    pub opened: u64,
+    /// Flows that ended by time, or with their connection.
+    pub expired: u64,
+    /// Flows that made room for others.
+    pub evicted: u64,
+    /// Streams whose last bytes made room for others'.
+    pub windows_evicted: u64,
+    /// Segments that came too early and are held.
+    pub held: u64,
+    /// Segments that came too early and could not be held, or were held in vain.
+    pub held_lost: u64,
+    /// Places where a stream goes on without bytes that never came.
+    pub gaps: u64,
+    /// Segments with nothing new.
+    pub repeated: u64,
+}
+
+/// What a packet is to its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Number of the flow.
+    pub flow: u32,
+    /// 0 from the client, 1 from the server.
+    pub side: usize,
+    /// What its payload is to a stream.
+    pub place: Place,
+    /// Both sides had agreed before it, or with it where there is no handshake.
+    pub was_established: bool,
+}
+
+/// All that is known of flows.
+pub struct Tracker {
+    /// Flows by key.
+    pub table: FlowTable,
+    /// Last bytes of streams.
+    pub windows: Windows,
+    /// Segments that came too early.
+    pub reorder: Reorder,
+    /// How often something happened.
+    pub turnover: Turnover,
+    pick_up: bool,
+    timeouts: [Nanos; 3],
+    has_begun: bool,
+}
+
+impl Tracker {
+    /// Takes memory; `None` when there is not as much. `window`: bytes that are kept of a stream.
+    pub fn new(settings: &Settings, window: usize) -> Option<Tracker> {
+        let held = settings.stream_memory / 4;
+        Some(Tracker {
+            table: FlowTable::new(settings.max_flows)?,
+            windows: Windows::new(window, settings.stream_memory - held),
+            reorder: Reorder::new(settings.reorder_limit, held),
+            turnover: Turnover::default(),
+            pick_up: settings.pick_up,
+            timeouts: [settings.opening_timeout, settings.established_timeout, settings.other_timeout],
+            has_begun: false,
+        })
+    }
+
+    /// The first time, makes the table's secret from the time: functions have no other source of chance.
+    #[inline]
+    pub fn begin(&mut self, now: Nanos) {
+        if !self.has_begun {
+            self.has_begun = true;
+            self.seed(now.0);
+            // Flows from elsewhere were taken over at a time that was not known.
+            self.table.for_each(|flow| flow.last = Nanos(now.0.saturating_sub(UNKNOWN.since(flow.last).0)));
+        }
+    }
+
+    /// Chooses the table's secret; without effect when there are flows.
+    fn seed(&mut self, chance: u64) {
+        self.table.set_seed(chance.wrapping_mul(0xa076_1d64_78bd_642f).rotate_left(29));
+    }
+
+    /// The time, as far as it is known.
+    pub fn time(&self, now: Nanos) -> Nanos {
+        if self.has_begun { now } else { UNKNOWN }
+    }
+
+    /// How long a flow may be idle.
+    fn timeout(timeouts: &[Nanos; 3], flow: &Flow) -> Nanos {
+        match (flow.protocol() == protocol::TCP, flow.stage) {
+            (true, Stage::Established) => timeouts[1],
+            (true, Stage::Closed) => CLOSED_TIMEOUT,
+            (true, _) => timeouts[0],
+            _ => timeouts[2],
+        }
+    }
+
+    /// Finds a packet's flow, or makes it, and takes the packet's segment.
+    pub fn packet(&mut self, view: &View<'_>, now: Nanos) -> Seen {
+        let (key, is_second) = key(view);
+        let hash = self.table.hash(&key);
+        let number = match self.table.find(&key, hash) {
+            Some(number) => {
+                let flow = *self.table.get(number);
+                if FlowTable::is_over(&flow, now, Tracker::timeout(&self.timeouts, &flow)) {
+                    self.release(&flow);
+                    self.turnover.expired += 1;
+                    self.turnover.opened += 1;
+                    *self.table.get_mut(number) = Tracker::fresh(flow.key, is_second, hash, now);
+                }
+                number
+            }
+            None => {
+                let (number, evicted) = self.table.insert(Tracker::fresh(key, is_second, hash, now), hash);
+                self.turnover.opened += 1;
+                if let Some(flow) = evicted {
+                    self.release(&flow);
+                    self.turnover.evicted += 1;
+                }
+                number
+            }
+        };
+        let flow = self.table.get_mut(number);
+        flow.last = now;
+        if view.protocol != protocol::TCP {
+            let side = usize::from(flow.client_is_second != is_second);
+            flow.sides[side].is_seen = true;
+            let was_established = flow.is_established();
+            return Seen { flow: number, side, place: Place::None, was_established };
+        }
+        let was_established = flow.is_established();
+        let step = tcp::step(flow, is_second, view.tcp, view.payload.len(), self.pick_up);
+        flow.sides[step.side].is_seen = true;
+        if step.has_begun {
+            let flow = *flow;
+            self.release(&flow);
+            for side in &mut self.table.get_mut(number).sides {
+                (side.window, side.held) = (0, 0);
+            }
+        }
+        if step.place == Place::Old {
+            self.turnover.repeated += 1;
+        }
+        Seen { flow: number, side: step.side, place: step.place, was_established }
+    }
+
+    fn fresh(key: super::Key, is_second: bool, hash: u64, now: Nanos) -> Flow {
+        // What JSON's readers take for a whole number without loss, and never the same for a flow that comes again.
+        let id = (hash ^ now.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 12 | 1;
+        Flow { key, id, client_is_second: is_second, last: now, ..Flow::default() }
+    }
+
+    /// Gives back what a flow holds.
+    fn release(&mut self, flow: &Flow) {
+        for side in &flow.sides {
+            self.windows.give_back(side.window);
+            let mut held = side.held;
+            self.turnover.held_lost += self.reorder.give_back(&mut held) as u64;
+        }
+    }
+
+    /// The stream's window, taken if it has none; 0 when there can be none.
+    pub fn window(&mut self, flow: u32, side: usize, now: Nanos) -> u32 {
+        let number = self.table.get(flow).sides[side].window;
+        if number != 0 {
+            self.windows.touch(number, now);
+            return number;
+        }
+        let Some((number, robbed)) = self.windows.take((flow, side), now) else { return 0 };
+        if let Some((other, side)) = robbed {
+            self.table.get_mut(other).sides[side].window = 0;
+            self.turnover.windows_evicted += 1;
+        }
+        self.table.get_mut(flow).sides[side].window = number;
+        number
+    }
+
+    /// Keeps a segment that came too early; false when there is no room.
+    pub fn hold(&mut self, seen: Seen, view: &View<'_>) -> bool {
+        let side = &mut self.table.get_mut(seen.flow).sides[seen.side];
+        let is_held = self.reorder.hold(&mut side.held, side.next, view.tcp.seq, view.payload).is_ok();
+        if is_held {
+            self.turnover.held += 1
+        } else {
+            self.turnover.held_lost += 1
+        }
+        is_held
+    }
+
+    /// Moves a stream on over so many bytes.
+    pub fn advance(&mut self, flow: u32, side: usize, bytes: usize) {
+        let side = &mut self.table.get_mut(flow).sides[side];
+        side.next = side.next.wrapping_add(bytes as u32);
+        side.position += bytes as u64;
+    }
+
+    /// The next held segment of a stream that goes on where the stream is; only what is new of it.
+    pub fn due(&mut self, flow: u32, side: usize) -> Option<Vec<u8>> {
+        let side = &mut self.table.get_mut(flow).sides[side];
+        while let Some((seq, mut data)) = self.reorder.due(side.held, side.next) {
+            match tcp::place(side, seq, data.len()) {
+                Place::Next { skip } => {
+                    data.drain(..skip);
+                    return Some(data);
+                }
+                _ => self.turnover.repeated += 1,
+            }
+        }
+        self.reorder.tidy(&mut side.held);
+        None
+    }
+
+    /// What the other side acknowledges has arrived, whether it came by here or not: a stream that waits for it goes on
+    /// behind the gap. True when there is something to go on with.
+    pub fn acknowledged(&mut self, seen: Seen, view: &View<'_>) -> bool {
+        let flow = self.table.get_mut(seen.flow);
+        let side = &mut flow.sides[1 - seen.side];
+        if side.held == 0 || flow.stage != Stage::Established || view.tcp.flags & ACK == 0 {
+            return false;
+        }
+        let Some(first) = self.reorder.first(side.held) else { return false };
+        let gap = first.wrapping_sub(side.next);
+        // Behind what is held, an acknowledgement tells nothing.
+        if (gap as i32) <= 0 || (view.tcp.ack.wrapping_sub(first) as i32) < 0 {
+            return false;
+        }
+        (side.next, side.position) = (first, side.position + u64::from(gap));
+        self.turnover.gaps += 1;
+        if let Some(window) = self.windows.get_mut(side.window) {
+            window.clear();
+        }
+        true
+    }
+
+    /// Takes out flows whose time is over, of a part of the table.
+    pub fn sweep(&mut self, now: Nanos) {
+        let sets = self.table.sets().div_ceil(SWEEPS);
+        let timeouts = self.timeouts;
+        let mut ended = Vec::new();
+        let is_over = |flow: &Flow| FlowTable::is_over(flow, now, Tracker::timeout(&timeouts, flow));
+        self.table.sweep(sets, is_over, |flow| ended.push(flow));
+        self.turnover.expired += ended.len() as u64;
+        for flow in &ended {
+            self.release(flow);
+        }
+    }
+
+    /// Takes out every flow.
+    pub fn clear(&mut self) {
+        let mut all = Vec::new();
+        self.table.sweep(self.table.sets(), |_| true, |flow| all.push(flow));
+        for flow in &all {
+            self.release(flow);
+        }
+    }
+
+    /// Puts in a flow from elsewhere; false when it is there.
+    pub fn put(&mut self, flow: Flow) -> bool {
+        if !self.has_begun {
+            // There was no batch whose time could be the secret: another instance's numbers take its place.
+            self.seed(flow.id);
+        }
+        let hash = self.table.hash(&flow.key);
+        if self.table.find(&flow.key, hash).is_some() {
+            return false;
+        }
+        if let (_, Some(evicted)) = self.table.insert(flow, hash) {
+            self.release(&evicted);
+            self.turnover.evicted += 1;
+        }
+        true
+    }
+}

@@ -1,0 +1,175 @@
+//! The last bytes of streams, in memory that is bounded: rings of one size, taken when a stream needs one, and taken from the
+//! stream that was idle the longest among a few when there is no more.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use nf_sdk::Nanos;
+
+/// Most rules of a stream that wait for more of it.
+pub const MAX_PENDING: usize = 32;
+/// How many streams are looked at for one that makes room.
+const CANDIDATES: usize = 8;
+
+/// A rule whose literal was found, but not yet all that it needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// Number of the rule.
+    pub rule: u32,
+    /// Number of the byte in the stream up to which the literal may lie.
+    pub end: u64,
+}
+
+/// The last bytes of a stream.
+#[derive(Debug)]
+pub struct Window {
+    ring: Box<[u8]>,
+    /// Bytes that are there, and where the next one goes.
+    length: usize,
+    next: usize,
+    /// Rules that wait, at most [`MAX_PENDING`].
+    pub pending: Vec<Pending>,
+    /// Number of the flow and of its side.
+    pub owner: (u32, usize),
+    last: Nanos,
+}
+
+impl Window {
+    /// Bytes that are there.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        (self.length, self.next) = (0, 0);
+        self.pending.clear();
+    }
+
+    /// Takes in what the stream goes on with.
+    #[inline]
+    pub fn append(&mut self, data: &[u8]) {
+        let size = self.ring.len();
+        if let Some(start) = data.len().checked_sub(size) {
+            self.ring.copy_from_slice(&data[start..]);
+            (self.length, self.next) = (size, 0);
+            return;
+        }
+        let first = data.len().min(size - self.next);
+        self.ring[self.next..self.next + first].copy_from_slice(&data[..first]);
+        self.ring[..data.len() - first].copy_from_slice(&data[first..]);
+        self.next = (self.next + data.len()) % size;
+        self.length = (self.length + data.len()).min(size);
+    }
+
+    /// Appends the last `count` bytes, or all there are, to `out`.
+    pub fn copy_last(&self, count: usize, out: &mut Vec<u8>) {
+        let count = count.min(self.length);
+        if count <= self.next {
+            out.extend_from_slice(&self.ring[self.next - count..self.next]);
+        } else {
+            let before = count - self.next;
+            out.extend_from_slice(&self.ring[self.ring.len() - before..]);
+            out.extend_from_slice(&self.ring[..self.next]);
+        }
+    }
+
+    /// Remembers a rule; false when another one had to be forgotten for it.
+    pub fn remember(&mut self, pending: Pending) -> bool {
+        if let Some(known) = self.pending.iter_mut().find(|known| known.rule == pending.rule) {
+            known.end = known.end.max(pending.end);
+            return true;
+        }
+        if self.pending.len() < MAX_PENDING {
+            self.pending.push(pending);
+            return true;
+        }
+        // The one that will be of no use first.
+        if let Some(oldest) = self.pending.iter_mut().min_by_key(|pending| pending.end) {
+            *oldest = pending;
+        }
+        false
+    }
+}
+
+/// All windows.
+#[derive(Debug)]
+pub struct Windows {
+    size: usize,
+    limit: usize,
+    list: Vec<Window>,
+    free: Vec<u32>,
+    hand: usize,
+}
+
+impl Windows {
+    /// Windows of `size` bytes each, in `memory` bytes.
+    pub fn new(size: usize, memory: usize) -> Windows {
+        let limit = if size == 0 { 0 } else { memory / (size + size_of::<Window>()) };
+        Windows { size, limit, list: Vec::new(), free: Vec::new(), hand: 0 }
+    }
+
+    /// Windows in use.
+    pub fn in_use(&self) -> usize {
+        self.list.len() - self.free.len()
+    }
+
+    /// Most windows.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// A window.
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut Window> {
+        self.list.get_mut((number as usize).checked_sub(1)?)
+    }
+
+    /// Marks a window as just used.
+    pub fn touch(&mut self, number: u32, now: Nanos) {
+        if let Some(window) = self.get_mut(number) {
+            window.last = now;
+        }
+    }
+
+    /// Takes a window for a stream: its number, and the owner that it was taken from; `None` when there can be none.
+    pub fn take(&mut self, owner: (u32, usize), now: Nanos) -> Option<(u32, Option<(u32, usize)>)> {
+        if let Some(number) = self.free.pop() {
+            let window = &mut self.list[number as usize];
+            window.clear();
+            (window.owner, window.last) = (owner, now);
+            return Some((number + 1, None));
+        }
+        if self.list.len() < self.limit {
+            self.list.push(Window {
+                ring: vec![0; self.size].into_boxed_slice(),
+                length: 0,
+                next: 0,
+                pending: Vec::new(),
+                owner,
+                last: now,
+            });
+            return Some((self.list.len() as u32, None));
+        }
+        let count = self.list.len();
+        let candidates = (0..CANDIDATES.min(count)).map(|step| (self.hand + step) % count);
+        let oldest = candidates.min_by_key(|number| self.list[*number].last)?;
+        self.hand = (self.hand + CANDIDATES) % count;
+        let window = &mut self.list[oldest];
+        let robbed = window.owner;
+        window.clear();
+        (window.owner, window.last) = (owner, now);
+        Some((oldest as u32 + 1, Some(robbed)))
+    }
+
+    /// Gives a window back.
+    pub fn give_back(&mut self, number: u32) {
+        if let Some(number) = number.checked_sub(1) {
+            self.free.push(number);
+        }
+    }
+}

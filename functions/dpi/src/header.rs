@@ -1,0 +1,138 @@
+//! What rules and flows look at in a packet's headers.
+
+use core::net::IpAddr;
+use packet::{Fragment, ParseError, Transport, dissect, protocol};
+
+/// TCP flags, RFC 9293 section 3.1.
+pub mod flag {
+    /// No more data follows.
+    pub const FIN: u8 = 0x01;
+    /// Sequence numbers begin.
+    pub const SYN: u8 = 0x02;
+    /// The connection is over.
+    pub const RST: u8 = 0x04;
+    /// The acknowledgement number counts.
+    pub const ACK: u8 = 0x10;
+}
+
+/// What a TCP header says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tcp {
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgement number.
+    pub ack: u32,
+    /// Flags.
+    pub flags: u8,
+}
+
+/// An IP packet.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Source port; 0 without ports.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// Protocol, behind IPv6 extension headers.
+    pub protocol: u8,
+    /// Time to live or hop limit.
+    pub ttl: u8,
+    /// VLAN identifiers, outer and inner, as far as there are any.
+    pub vlans: [Option<u16>; 2],
+    /// TCP alone.
+    pub tcp: Tcp,
+    /// ICMP alone: type and code.
+    pub icmp: Option<(u8, u8)>,
+    /// A fragment: it has no payload here, and later ones no ports.
+    pub is_fragment: bool,
+    /// Behind the transport header. ICMP's is eight bytes long, that of messages with times or masks (RFC 792, RFC 950)
+    /// longer.
+    pub payload: &'a [u8],
+}
+
+/// What a frame is.
+#[derive(Debug)]
+pub enum Frame<'a> {
+    /// IP.
+    Ip(View<'a>),
+    /// Something else.
+    Other,
+    /// A header is cut short or contradicts itself.
+    Malformed,
+}
+
+/// Reads a frame's headers.
+#[inline]
+pub fn read(frame: &[u8]) -> Frame<'_> {
+    match view(frame) {
+        Ok(Some(view)) => Frame::Ip(view),
+        Ok(None) => Frame::Other,
+        Err(_) => Frame::Malformed,
+    }
+}
+
+struct Cut;
+
+impl From<ParseError> for Cut {
+    fn from(_: ParseError) -> Cut {
+        Cut
+    }
+}
+
+#[inline]
+fn view(frame: &[u8]) -> Result<Option<View<'_>>, Cut> {
+    let dissection = dissect(frame)?;
+    let Some(network) = dissection.network else { return Ok(None) };
+    let ttl_at = dissection.l3_offset + if network.source.is_ipv4() { 8 } else { 7 };
+    let mut tags = dissection.tags.as_slice().iter().map(|tag| tag.tci & 0xfff);
+    let mut view = View {
+        source: network.source,
+        destination: network.destination,
+        source_port: 0,
+        destination_port: 0,
+        protocol: network.protocol,
+        ttl: frame.get(ttl_at).copied().ok_or(Cut)?,
+        vlans: [tags.next(), tags.next()],
+        tcp: Tcp::default(),
+        icmp: None,
+        is_fragment: network.fragment != Fragment::Whole,
+        payload: &[],
+    };
+    match network.transport {
+        Transport::Ports { source, destination } => {
+            (view.source_port, view.destination_port) = (source, destination);
+        }
+        Transport::Icmp { kind, code, .. } => view.icmp = Some((kind, code)),
+        Transport::Opaque => {}
+    }
+    if view.is_fragment {
+        return Ok(Some(view));
+    }
+    let end = network.end.min(frame.len());
+    let segment = frame.get(network.l4_offset..end).ok_or(Cut)?;
+    let header = match network.protocol {
+        protocol::TCP => {
+            let fixed: &[u8; 20] = segment.first_chunk().ok_or(Cut)?;
+            let word =
+                |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
+            view.tcp = Tcp { seq: word(4), ack: word(8), flags: fixed[13] };
+            let length = usize::from(fixed[12] >> 4) * 4;
+            if length < 20 {
+                return Err(Cut);
+            }
+            length
+        }
+        protocol::UDP => 8,
+        // The message may be shorter than its kind's header.
+        protocol::ICMPV4 if segment.len() >= 20 && matches!(view.icmp, Some((13 | 14, _))) => 20,
+        protocol::ICMPV4 if segment.len() >= 12 && matches!(view.icmp, Some((17 | 18, _))) => 12,
+        _ if view.icmp.is_some() => segment.len().min(8),
+        _ => 0,
+    };
+    view.payload = segment.get(header..).ok_or(Cut)?;
+    Ok(Some(view))
+}

@@ -1,0 +1,109 @@
+//! The configuration, checked beyond what the schema can say, and the rules that it names.
+
+use crate::rules::Rules;
+use crate::rules::network::Variables;
+use crate::rules::text::{Faults, say};
+use alloc::string::String;
+use nf_sdk::{Config, Error, Nanos};
+
+/// Longest line that the host logs whole.
+const LONGEST_LINE: usize = 1024;
+/// Longest name of a file in a fault.
+const LONGEST_NAME: usize = 256;
+
+/// The configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Drop rules drop.
+    pub drops: bool,
+    /// With a packet, its flow is dropped.
+    pub drops_flows: bool,
+    /// A packet that costs too much is dropped.
+    pub drops_overload: bool,
+    /// Malformed packets are dropped.
+    pub drops_malformed: bool,
+    /// Fragments are dropped.
+    pub drops_fragments: bool,
+    /// Most flows.
+    pub max_flows: usize,
+    /// TCP may be picked up in the middle.
+    pub pick_up: bool,
+    /// How far back rules look in a stream, in bytes.
+    pub stream_window: usize,
+    /// Bytes for windows and held segments.
+    pub stream_memory: usize,
+    /// Bytes ahead of a stream that a segment may be held.
+    pub reorder_limit: usize,
+    /// Most counts of thresholds.
+    pub max_thresholds: usize,
+    /// Idle time of TCP, handshake incomplete.
+    pub opening_timeout: Nanos,
+    /// Idle time of established TCP.
+    pub established_timeout: Nanos,
+    /// Idle time of other flows.
+    pub other_timeout: Nanos,
+}
+
+impl Settings {
+    /// Reads the configuration and the rules.
+    ///
+    /// # Errors
+    /// What the host's check should have refused, and all faults of the rules, a line each.
+    pub fn read(config: &Config) -> Result<(Settings, Rules), Error> {
+        let number = |key: &str, least: u64, most: u64| {
+            let number = config.size(key)?;
+            if (least..=most).contains(&number) {
+                Ok(number as usize)
+            } else {
+                Err(Error::Refused(say(&[key, ": out of range"])))
+            }
+        };
+        let settings = Settings {
+            drops: config.text("inline")? == "drop",
+            drops_flows: config.text("drop_scope")? == "flow",
+            drops_overload: config.text("overload")? == "drop",
+            drops_malformed: config.text("malformed")? == "drop",
+            drops_fragments: config.text("fragments")? == "drop",
+            max_flows: number("max_flows", 1, 1_000_000)?,
+            pick_up: config.boolean("pick_up")?,
+            stream_window: number("stream_window", 64, 16_384)?,
+            stream_memory: number("stream_memory", 64 << 10, 512 << 20)?,
+            reorder_limit: number("reorder_limit", 0, 1 << 20)?,
+            max_thresholds: number("max_thresholds", 8, 1_000_000)?,
+            opening_timeout: config.duration("opening_timeout")?,
+            established_timeout: config.duration("established_timeout")?,
+            other_timeout: config.duration("other_timeout")?,
+        };
+        let variables = variables(config)?;
+        let file = config.file("rules")?;
+        let rules = Rules::parse(file.contents, &variables).map_err(|faults| refusal(file.path, &faults))?;
+        Ok((settings, rules))
+    }
+}
+
+/// All faults in one error, a line each.
+fn refusal(path: &str, faults: &Faults) -> Error {
+    let mut name = String::from(path);
+    crate::rules::text::clip(&mut name, LONGEST_NAME);
+    Error::Refused(faults.lines(&name, LONGEST_LINE).join("\n"))
+}
+
+fn variables(config: &Config) -> Result<Variables, Error> {
+    let mut variables = Variables::new();
+    let Some(list) = config.optional("variables")? else { return Ok(variables) };
+    let list = list.list().ok_or_else(|| Error::WrongType(String::from("variables")))?;
+    for item in list {
+        let map = item.map().ok_or_else(|| Error::WrongType(String::from("variables")))?;
+        let name = map.text("name")?.trim_start_matches('$');
+        let is_word =
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !is_word {
+            let allowed = "` as a name; allowed: letters, digits and `_`";
+            return Err(Error::Refused(say(&["variables: `", name, allowed])));
+        }
+        if variables.insert(String::from(name), String::from(map.text("value")?)).is_some() {
+            return Err(Error::Refused(say(&["variables: `", name, "` twice; allowed: each name once"])));
+        }
+    }
+    Ok(variables)
+}

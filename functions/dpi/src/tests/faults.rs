@@ -1,0 +1,128 @@
+//! Mistakes in rule files: each with its place, and none applied.
+
+use super::frames::config;
+use crate::Dpi;
+use nf_sdk::native::Runner;
+
+fn lines(rules: &str) -> Vec<String> {
+    match Runner::<Dpi>::new(&config(rules, &[])) {
+        Ok(_) => vec![],
+        Err(error) => error.message().lines().map(str::to_owned).collect(),
+    }
+}
+
+/// The one fault of a rule file.
+fn fault(rules: &str) -> String {
+    let lines = lines(rules);
+    assert_eq!(lines.len(), 1, "{rules}: {lines:#?}");
+    lines[0].clone()
+}
+
+/// A rule with these options is refused at this column with these words.
+#[track_caller]
+fn refused(options: &str, column: usize, words: &str) {
+    let rule = format!("alert tcp any any -> any any ({options} sid:1;)\n");
+    let line = fault(&rule);
+    let wanted = format!("test.rules:1:{column}: ");
+    assert!(line.starts_with(&wanted) && line.contains(words), "{rule}{line}");
+    assert!(line.contains("; allowed: "), "{line}");
+}
+
+/// Where options begin.
+const FIRST: usize = 31;
+
+#[test]
+fn options() {
+    refused("content:\"\";", FIRST + 9, "empty content");
+    refused("content:\"a|zz|\";", FIRST + 11, "`z` between bars");
+    refused("content:\"a|4|\";", FIRST + 12, "`|` between bars");
+    refused("content:\"a|41\";", FIRST + 10, "`|` without a second one");
+    refused("content:\"a\\n\";", FIRST + 10, "`\\n` is no escape");
+    refused("content:abc;", FIRST + 8, "`abc`");
+    refused(&format!("content:\"{}\";", "a".repeat(256)), FIRST + 9 + 256, "more than 255");
+    refused("nocase;", FIRST, "no content before it");
+    refused("content:\"a\"; depth:0;", FIRST + 19, "`0`");
+    refused("content:\"abc\"; depth:2;", FIRST, "shorter than the content");
+    refused("content:\"abc\"; content:\"def\"; within:2;", FIRST + 37, "shorter than the content");
+    refused("content:\"a\"; offset:1; distance:1;", FIRST + 23, "beside distance");
+    refused("content:!\"a\"; fast_pattern;", FIRST + 14, "negated");
+    refused("content:\"a\"; isdataat:1,beyond;", FIRST + 22, "`beyond`");
+    refused("dsize:1<>2;", FIRST + 6, "`1<>2`");
+    refused("flags:SX;", FIRST + 6, "`SX`");
+    refused("flow:to_server,from_server;", FIRST + 15, "`from_server` contradicts");
+    refused("flow:to_sever;", FIRST + 5, "`to_sever`");
+    refused("classtype:trojan-activty;", FIRST + 10, "did you mean `trojan-activity`?");
+    refused("threshold:type limit, track by_rule, count 1, seconds 1;", FIRST + 21, "`track by_rule`");
+    refused("threshold:type limit, count 1;", FIRST + 10, "all four");
+    refused("contnet:\"a\";", FIRST, "did you mean `content`?");
+    refused("http.uri; content:\"a\";", FIRST, "sticky buffer");
+    refused("flowbits:set,x;", FIRST, "`flowbits` is not supported");
+    refused("itype:8;", FIRST - 1, "not for icmp");
+    refused("msg:\"a\"; msg:\"b\";", FIRST + 9, "a second time");
+    refused("priority:0;", FIRST + 9, "1 to 255");
+    refused("pcre:\"/(?=a)b/\";", FIRST + 7, "look-around");
+    refused("pcre:\"/(a)\\1/\";", FIRST + 10, "back-reference");
+    refused("pcre:\"/a/U\";", FIRST + 9, "field of HTTP");
+    refused("pcre:\"/a/q\";", FIRST + 9, "no flag of pcre");
+    refused("pcre:\"/(a{1000}){1000}/\";", FIRST + 7, "automaton is larger");
+    refused("pcre:\"a\";", FIRST + 6, "/EXPRESSION/FLAGS");
+}
+
+#[test]
+fn headers() {
+    let cases = [
+        ("alrt tcp any any -> any any (sid:1;)", 1, "did you mean `alert`?"),
+        ("reject tcp any any -> any any (sid:1;)", 1, "`reject`"),
+        ("alert http any any -> any any (sid:1;)", 7, "`http`"),
+        ("alert tcp any any => any any (sid:1;)", 19, "`=>`"),
+        ("alert tcp any any -> any (sid:1;)", 26, "seven words"),
+        ("alert tcp $HOME any -> any any (sid:1;)", 11, "unknown variable `$HOME`"),
+        ("alert tcp [10.0.0.1,10.0.0.256] any -> any any (sid:1;)", 21, "`10.0.0.256`"),
+        ("alert tcp any [80,81 -> any any (sid:1;)", 33, "seven words"),
+        ("alert tcp any 81:80 -> any any (sid:1;)", 15, "`81:80`"),
+        ("alert tcp !any any -> any any (sid:1;)", 11, "matches nothing"),
+        ("alert icmp any 80 -> any any (sid:1;)", 16, "ports in a rule for icmp"),
+        ("alert tcp any any -> any any", 29, "no options"),
+        ("alert tcp any any -> any any (sid:1;", 37, "options that do not end"),
+        ("alert tcp any any -> any any (sid:1)", 36, "no `;` behind `sid`"),
+        ("alert tcp any any -> any any (msg:\"a\";)", 1, "without sid"),
+    ];
+    for (rule, column, words) in cases {
+        let line = fault(&format!("# a comment\n\n{rule}\n"));
+        assert!(
+            line.starts_with(&format!("test.rules:3:{column}: ")) && line.contains(words),
+            "{rule}\n{line}"
+        );
+    }
+}
+
+#[test]
+fn all_faults_are_told_with_their_places() {
+    let rules = "alert tcp any any -> any any (msg:\"fine\"; sid:1;)\n\
+                 alert tcp any 99999 -> any any (dsize:x; \\\n  ttl:300; sid:2;)\n\
+                 alert udp any any -> any any (content:\"\u{e9}\u{e9}|0\"; sid:1;)\n";
+    let places: Vec<String> =
+        lines(rules).iter().map(|line| line.split(": ").next().expect("a place").to_owned()).collect();
+    assert_eq!(
+        places,
+        ["test.rules:2:15", "test.rules:2:39", "test.rules:3:7", "test.rules:4:42", "test.rules:4:47"]
+    );
+}
+
+#[test]
+fn many_faults_are_counted() {
+    let rules: String = (0..1000).map(|_| "alert tcp any any -> any any (foo;)\n").collect();
+    let lines = lines(&rules);
+    assert_eq!(lines.len(), 61);
+    assert!(lines.iter().all(|line| line.len() <= 1024));
+    assert_eq!(lines[60], "test.rules: 1940 more faults");
+}
+
+#[test]
+fn a_sid_is_there_once_in_a_generator() {
+    assert!(
+        lines("alert ip any any -> any any (sid:7;)\nalert ip any any -> any any (gid:2; sid:7;)").is_empty()
+    );
+    let line = fault("alert ip any any -> any any (sid:7;)\nalert ip any any -> any any (sid:7; rev:2;)");
+    assert!(line.starts_with("test.rules:2:30: sid 7 is that of the rule in line 1"), "{line}");
+}

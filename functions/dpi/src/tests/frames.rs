@@ -1,0 +1,191 @@
+//! Frames for tests, and a function to show them to.
+
+use crate::Dpi;
+use nf_sdk::native::{ConfigValue, Outcome, Runner, TestPacket};
+use nf_sdk::{Nanos, PacketRecord, Verdict};
+use std::net::IpAddr;
+
+/// TCP flags.
+pub mod flags {
+    pub const FIN: u8 = 1;
+    pub const SYN: u8 = 2;
+    pub const RST: u8 = 4;
+    pub const PSH: u8 = 8;
+    pub const ACK: u8 = 16;
+}
+
+/// No alert.
+pub const NONE: [u64; 0] = [];
+pub const CLIENT: (&str, u16) = ("10.0.0.1", 40_000);
+pub const SERVER: (&str, u16) = ("192.0.2.1", 80);
+
+/// An IP packet of this protocol behind an Ethernet header.
+pub fn packet(source: &str, destination: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    match (ip(source), ip(destination)) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            frame.extend([0x08, 0x00, 0x45, 0]);
+            frame.extend(((20 + payload.len()) as u16).to_be_bytes());
+            frame.extend([0, 7, 0, 0, 64, protocol, 0, 0]);
+            frame.extend(source.octets());
+            frame.extend(destination.octets());
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            frame.extend((payload.len() as u16).to_be_bytes());
+            frame.extend([protocol, 64]);
+            frame.extend(source.octets());
+            frame.extend(destination.octets());
+        }
+        _ => panic!("addresses of one family"),
+    }
+    frame.extend(payload);
+    frame
+}
+
+/// A datagram.
+pub fn udp(from: (&str, u16), to: (&str, u16), data: &[u8]) -> Vec<u8> {
+    let mut payload = vec![];
+    payload.extend(from.1.to_be_bytes());
+    payload.extend(to.1.to_be_bytes());
+    payload.extend(((8 + data.len()) as u16).to_be_bytes());
+    payload.extend([0, 0]);
+    payload.extend(data);
+    packet(from.0, to.0, 17, &payload)
+}
+
+/// A segment.
+pub fn tcp(from: (&str, u16), to: (&str, u16), flags: u8, seq: u32, ack: u32, data: &[u8]) -> Vec<u8> {
+    let mut payload = vec![];
+    payload.extend(from.1.to_be_bytes());
+    payload.extend(to.1.to_be_bytes());
+    payload.extend(seq.to_be_bytes());
+    payload.extend(ack.to_be_bytes());
+    payload.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    payload.extend(data);
+    packet(from.0, to.0, 6, &payload)
+}
+
+/// An ICMP or ICMPv6 message.
+pub fn icmp(from: &str, to: &str, kind: u8, code: u8, data: &[u8]) -> Vec<u8> {
+    let mut payload = vec![kind, code, 0, 0, 0, 1, 0, 1];
+    payload.extend(data);
+    packet(from, to, if from.contains(':') { 58 } else { 1 }, &payload)
+}
+
+/// Puts VLAN tags behind the addresses.
+pub fn tagged(frame: &[u8], vlans: &[u16]) -> Vec<u8> {
+    let mut out = frame[..12].to_vec();
+    for vlan in vlans {
+        out.extend([0x81, 0x00]);
+        out.extend(vlan.to_be_bytes());
+    }
+    out.extend(&frame[12..]);
+    out
+}
+
+/// A configuration in CBOR: the manifest's defaults with small tables, then `changes`.
+pub fn config(rules: &str, changes: &[(&str, ConfigValue)]) -> Vec<u8> {
+    let seconds = |s: i64| ConfigValue::Integer(s * 1_000_000_000);
+    let variables = [("HOME_NET", "10.0.0.0/8"), ("EXTERNAL_NET", "!$HOME_NET"), ("HTTP_PORTS", "[80,8080]")];
+    let variables = variables.map(|(name, value)| {
+        ConfigValue::map([("name", ConfigValue::text(name)), ("value", ConfigValue::text(value))])
+    });
+    let mut all = vec![
+        ("rules", ConfigValue::File("test.rules".into(), rules.as_bytes().to_vec())),
+        ("variables", ConfigValue::List(variables.into())),
+        ("inline", ConfigValue::text("drop")),
+        ("drop_scope", ConfigValue::text("flow")),
+        ("overload", ConfigValue::text("accept")),
+        ("malformed", ConfigValue::text("accept")),
+        ("fragments", ConfigValue::text("accept")),
+        ("max_flows", ConfigValue::Integer(1000)),
+        ("pick_up", ConfigValue::Boolean(false)),
+        ("stream_window", ConfigValue::Integer(2048)),
+        ("stream_memory", ConfigValue::Integer(4 << 20)),
+        ("reorder_limit", ConfigValue::Integer(65_536)),
+        ("max_thresholds", ConfigValue::Integer(1024)),
+        ("opening_timeout", seconds(60)),
+        ("established_timeout", seconds(7440)),
+        ("other_timeout", seconds(300)),
+    ];
+    for (key, value) in changes {
+        let place = all.iter_mut().find(|(name, _)| name == key).expect("a key of the manifest");
+        place.1 = value.clone();
+    }
+    ConfigValue::map(all).to_cbor()
+}
+
+/// A point in time, from the tests' beginning.
+pub fn at(seconds: f64) -> Nanos {
+    Nanos(1_700_000_000_000_000_000 + (seconds * 1e9) as u64)
+}
+
+/// A function under test.
+pub struct Bench {
+    pub runner: Runner<Dpi>,
+    pub now: f64,
+    told: usize,
+}
+
+impl Bench {
+    pub fn new(rules: &str, changes: &[(&str, ConfigValue)]) -> Bench {
+        let runner = Runner::new(&config(rules, changes)).unwrap_or_else(|error| panic!("{error}"));
+        Bench { runner, now: 0.0, told: 0 }
+    }
+
+    /// Shows it one frame: the verdict, and the sids of the alerts.
+    pub fn show(&mut self, ingress: u16, frame: Vec<u8>) -> (Verdict, Vec<u64>) {
+        let record = PacketRecord { timestamp: at(self.now).0, ingress, ..PacketRecord::default() };
+        let out = self.runner.run(&[TestPacket { bytes: frame, record }], at(self.now));
+        let [Outcome { verdict: Some(verdict), .. }] = out.as_slice() else { panic!("{out:?}") };
+        (
+            *verdict,
+            self.told().iter().map(|event| event["alert"]["signature_id"].as_u64().expect("a sid")).collect(),
+        )
+    }
+
+    /// The alerts since it was asked last.
+    pub fn told(&mut self) -> Vec<serde_json::Value> {
+        let events = self.runner.host().events();
+        let new = events[self.told..].iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        self.told = events.len();
+        new
+    }
+
+    /// The sids of a frame's alerts.
+    pub fn sids(&mut self, frame: Vec<u8>) -> Vec<u64> {
+        self.show(0, frame).1
+    }
+
+    pub fn report(&self) -> serde_json::Value {
+        serde_json::from_str(&self.runner.report(at(self.now)).expect("a report")).expect("JSON")
+    }
+
+    pub fn count(&self, name: &str) -> u64 {
+        self.report()["counters"][name].as_u64().unwrap_or_else(|| panic!("no counter {name}"))
+    }
+
+    /// The handshake of [`CLIENT`] and [`SERVER`]: the client begins with 100, the server with 500.
+    pub fn handshake(&mut self) {
+        for frame in [
+            tcp(CLIENT, SERVER, flags::SYN, 99, 0, &[]),
+            tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 499, 100, &[]),
+            tcp(CLIENT, SERVER, flags::ACK, 100, 500, &[]),
+        ] {
+            assert_eq!(self.sids(frame), NONE);
+        }
+    }
+
+    /// Data of the client, `at` bytes into its stream: the sids of the alerts.
+    pub fn client(&mut self, at: u32, data: &[u8]) -> Vec<u64> {
+        self.sids(tcp(CLIENT, SERVER, flags::ACK | flags::PSH, 100u32.wrapping_add(at), 500, data))
+    }
+
+    /// Data of the server.
+    pub fn server(&mut self, at: u32, data: &[u8]) -> Vec<u64> {
+        let frame = tcp(SERVER, CLIENT, flags::ACK | flags::PSH, 500u32.wrapping_add(at), 100, data);
+        self.show(1, frame).1
+    }
+}

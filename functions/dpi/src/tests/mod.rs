@@ -1,0 +1,10 @@
+//! Tests: cases for each option, streams, properties against plain models, and hostile input.
+
+mod any_input;
+mod faults;
+mod frames;
+mod model;
+mod options;
+mod ranges;
+mod streams;
+mod verdicts;

@@ -1,0 +1,216 @@
+//! Each option, matching and not matching.
+
+use super::frames::{Bench, CLIENT, NONE, SERVER, flags, icmp, tagged, tcp, udp};
+use nf_sdk::native::ConfigValue;
+
+/// Whether a rule with these options matches a datagram with this payload.
+fn matches(options: &str, data: &[u8]) -> bool {
+    let mut bench = Bench::new(&format!("alert udp any any -> any any ({options} sid:1;)"), &[]);
+    !bench.sids(udp(CLIENT, ("192.0.2.1", 53), data)).is_empty()
+}
+
+#[track_caller]
+fn only(options: &str, matching: &[&str], others: &[&str]) {
+    for data in matching {
+        assert!(matches(options, data.as_bytes()), "{options} matches {data}");
+    }
+    for data in others {
+        assert!(!matches(options, data.as_bytes()), "{options} does not match {data}");
+    }
+}
+
+#[test]
+fn contents() {
+    only("content:\"abcdefgh\";", &["abcdefgh", "xxabcdefghxx"], &["", "abcdefg", "abcdefGh", "abcdefg h"]);
+    only("content:\"aBc\"; nocase;", &["abc", "xABC"], &["ab c"]);
+    only("content:\"a|00 0D0a|b\";", &["a\0\r\nb"], &["a\r\nb"]);
+    only("content:\"a\\;b\\\"c\\\\d\\:e\";", &["a;b\"c\\d:e"], &["a;b"]);
+    only("content:!\"evil\";", &["good"], &["evil"]);
+    only("content:\"a\"; content:!\"evil\";", &["good a"], &["good", "evil a"]);
+    only("content:\"x\";", &["x", "abcx"], &["abc"]);
+}
+
+#[test]
+fn places() {
+    only("content:\"abc\"; offset:2;", &["xxabc", "abcabc"], &["abc", "xabc"]);
+    only("content:\"abc\"; depth:4;", &["abc", "xabc"], &["xxabc"]);
+    only("content:\"abc\"; offset:1; depth:4;", &["xabc", "xxabc"], &["abc", "xxxabc"]);
+    only("content:\"abc\"; startswith;", &["abcx"], &["xabc"]);
+    only("content:\"abc\"; endswith;", &["xabc", "abcabc"], &["abcx"]);
+    only("content:\"a\"; content:\"b\"; distance:2;", &["axxb", "abxb"], &["ab", "axb", "bxxa"]);
+    only("content:\"a\"; content:\"b\"; distance:-2;", &["ba", "ab"], &["b xxa"]);
+    only("content:\"a\"; content:\"b\"; within:2;", &["ab", "axb"], &["axxb"]);
+    only("content:\"a\"; content:\"b\"; distance:1; within:2;", &["axb", "axxb"], &["ab", "axxxb"]);
+    only("content:\"a\"; content:!\"b\"; within:2;", &["axxb", "ab axxb"], &["ab", "axb"]);
+}
+
+#[test]
+fn every_place_of_a_chain_is_tried() {
+    only(
+        "content:\"a\"; content:\"b\"; distance:0; within:1; content:\"c\"; distance:0; within:1;",
+        &["ab abc"],
+        &["ab c"],
+    );
+    only("content:\"aa\"; content:\"b\"; distance:0; within:1;", &["aaab"], &["aa b"]);
+    only(
+        "content:\"foo\"; pcre:\"/^[0-9]+x/R\"; content:\"y\"; distance:0; within:1;",
+        &["foo1z foo22xy"],
+        &["foo1z foo22x y"],
+    );
+}
+
+#[test]
+fn data_at() {
+    only("content:\"a\"; isdataat:3;", &["abcd"], &["abc"]);
+    only("content:\"a\"; isdataat:3,relative;", &["abcd"], &["abc"]);
+    only("content:\"a\"; isdataat:!3,relative;", &["abc"], &["abcd"]);
+    only("content:\"a\"; isdataat:!3;", &["abc"], &["abcd"]);
+}
+
+#[test]
+fn sizes() {
+    only("dsize:3;", &["abc"], &["ab", "abcd"]);
+    only("dsize:!3;", &["ab"], &["abc"]);
+    only("dsize:>3;", &["abcd"], &["abc"]);
+    only("dsize:<3;", &["ab", ""], &["abc"]);
+    only("dsize:>=3;", &["abc"], &["ab"]);
+    only("dsize:<=3;", &["abc"], &["abcd"]);
+    only("dsize:2<>4;", &["abc"], &["ab", "abcd"]);
+}
+
+#[test]
+fn expressions() {
+    only("pcre:\"/ab+c/\";", &["abbbc"], &["ac", "ABC"]);
+    only("pcre:\"/ab+c/i\";", &["ABBC"], &["ac"]);
+    only("pcre:\"/a.c/\";", &["abc"], &["a\nc"]);
+    only("pcre:\"/a.c/s\";", &["a\nc"], &["ac"]);
+    only("pcre:\"/^b/\";", &["b"], &["a\nb"]);
+    only("pcre:\"/^b/m\";", &["a\nb"], &["ab"]);
+    only("pcre:\"/a b/x\";", &["ab"], &["a b"]);
+    only("pcre:\"/b/A\";", &["ba"], &["ab"]);
+    only("content:\"abc\"; pcre:!\"/x[0-9]/\";", &["abc x"], &["abc x1", "x1"]);
+    only("content:\"abc\"; pcre:\"/^d/R\";", &["abcd", "abc abcd"], &["dabc", "abc d"]);
+    only("pcre:\"/\\xff\\x00/\";", &[], &["abc"]);
+    assert!(matches("pcre:\"/\\xff\\x00/\";", &[0xff, 0]));
+}
+
+#[test]
+fn headers() {
+    let mut bench = Bench::new(
+        "alert tcp $HOME_NET any -> $EXTERNAL_NET $HTTP_PORTS (flags:S; sid:1;)\n\
+         alert tcp any 80 -> any any (flags:+SA; sid:2;)\n\
+         alert udp 10.0.0.1 any <> any 53 (content:\"q\"; sid:3;)\n\
+         alert icmp any any -> any any (itype:8; icode:0; sid:4;)\n\
+         alert ip any any -> any any (ttl:64; ip_proto:47; sid:5;)\n\
+         alert icmp any any -> 2001:db8::/32 any (itype:128; sid:6;)\n",
+        &[],
+    );
+    assert_eq!(bench.sids(tcp(CLIENT, SERVER, flags::SYN, 1, 0, &[])), [1]);
+    assert_eq!(bench.sids(tcp(CLIENT, ("192.0.2.1", 81), flags::SYN, 1, 0, &[])), NONE);
+    assert_eq!(bench.sids(tcp(CLIENT, ("10.0.0.2", 80), flags::SYN, 1, 0, &[])), NONE);
+    assert_eq!(bench.sids(tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 1, 2, &[])), [2]);
+    assert_eq!(bench.sids(udp(("10.0.0.1", 9), ("192.0.2.7", 53), b"q")), [3]);
+    assert_eq!(bench.sids(udp(("192.0.2.7", 53), ("10.0.0.1", 9), b"q")), [3]);
+    assert_eq!(bench.sids(udp(("192.0.2.7", 9), ("10.0.0.1", 53), b"q")), NONE);
+    assert_eq!(bench.sids(icmp("10.0.0.1", "10.0.0.2", 8, 0, b"")), [4]);
+    assert_eq!(bench.sids(icmp("10.0.0.1", "10.0.0.2", 8, 1, b"")), NONE);
+    assert_eq!(bench.sids(super::frames::packet("10.0.0.1", "10.0.0.2", 47, b"gre")), [5]);
+    assert_eq!(bench.sids(icmp("2001:db8::1", "2001:db8::2", 128, 0, b"")), [6]);
+    assert_eq!(bench.sids(tagged(&icmp("2001:db8::1", "2001:db8::2", 128, 0, b""), &[5])), [6]);
+}
+
+#[test]
+fn flows() {
+    let mut bench = Bench::new(
+        "alert udp any any -> any any (content:\"a\"; flow:to_server; sid:1;)\n\
+         alert udp any any -> any any (content:\"a\"; flow:to_client; sid:2;)\n\
+         alert udp any any -> any any (content:\"a\"; flow:established; sid:3;)\n\
+         alert udp any any -> any any (content:\"a\"; flow:not_established,from_client; sid:4;)\n\
+         alert udp any any -> any any (content:\"a\"; flow:stateless; sid:5;)\n",
+        &[],
+    );
+    assert_eq!(bench.sids(udp(CLIENT, SERVER, b"a")), [1, 4, 5]);
+    assert_eq!(bench.sids(udp(SERVER, CLIENT, b"a")), [2, 3, 5]);
+    assert_eq!(bench.sids(udp(CLIENT, SERVER, b"a")), [1, 3, 5]);
+}
+
+#[test]
+fn rules_about_addresses_match_once_for_each_direction() {
+    let mut bench = Bench::new("alert ip any any -> any any (sid:1;)", &[]);
+    let seen: Vec<usize> = [(CLIENT, SERVER), (CLIENT, SERVER), (SERVER, CLIENT), (SERVER, CLIENT)]
+        .map(|(from, to)| bench.sids(udp(from, to, b"x")).len())
+        .into();
+    assert_eq!(seen, [1, 0, 1, 0]);
+}
+
+#[test]
+fn thresholds() {
+    let rule = |form: &str| {
+        format!(
+            "alert udp any any -> any any (content:\"a\"; threshold:type {form}, track by_src, count 2, seconds 10; sid:1;)"
+        )
+    };
+    let told = |form: &str| -> Vec<usize> {
+        let mut bench = Bench::new(&rule(form), &[]);
+        [0.0, 1.0, 2.0, 3.0, 4.0, 20.0, 21.0]
+            .map(|time| {
+                bench.now = time;
+                bench.sids(udp(CLIENT, SERVER, b"a")).len()
+            })
+            .into()
+    };
+    assert_eq!(told("limit"), [1, 1, 0, 0, 0, 1, 1]);
+    assert_eq!(told("threshold"), [0, 1, 0, 1, 0, 0, 1]);
+    assert_eq!(told("both"), [0, 1, 0, 0, 0, 0, 1]);
+    // By address, and in a table that does not grow.
+    let mut bench = Bench::new(&rule("limit"), &[("max_thresholds", ConfigValue::Integer(8))]);
+    for host in 0..100 {
+        assert_eq!(bench.sids(udp((&format!("10.0.1.{host}"), 5), SERVER, b"a")), [1]);
+    }
+    assert_eq!(bench.report()["thresholds_evicted"], 92);
+}
+
+#[test]
+fn an_alert_says_everything() {
+    let mut bench = Bench::new(
+        "alert tcp any any -> any any (msg:\"a \\\"quoted\\\" name\"; content:\"abc\"; classtype:trojan-activity; gid:3; sid:9; rev:4;)",
+        &[],
+    );
+    bench.now = 3661.5;
+    bench.show(0, tagged(&tcp(CLIENT, SERVER, flags::ACK, 1, 1, b"abc"), &[7, 8]));
+    let record =
+        nf_sdk::PacketRecord { timestamp: 1_709_164_800_000_001_000, ingress: 1, ..Default::default() };
+    let packet = nf_sdk::native::TestPacket { bytes: udp(CLIENT, SERVER, b"abc"), record };
+    bench.runner.run(&[packet], super::frames::at(0.0));
+    let host = bench.runner.host();
+    assert_eq!(host.events().len(), 1);
+    let event: serde_json::Value = serde_json::from_str(&host.events()[0]).expect("JSON");
+    let flow = event["flow_id"].as_u64().expect("a number");
+    assert!(flow > 0 && flow < 1 << 53);
+    assert_eq!(
+        event,
+        serde_json::json!({
+            "timestamp": "2023-11-14T23:14:21.500000+0000", "flow_id": flow, "in_iface": "inside", "event_type": "alert",
+            "vlan": [7, 8], "src_ip": "10.0.0.1", "src_port": 40_000, "dest_ip": "192.0.2.1", "dest_port": 80, "proto": "TCP",
+            "pkt_src": "wire/pcap",
+            "alert": {"action": "allowed", "gid": 3, "signature_id": 9, "rev": 4, "signature": "a \"quoted\" name",
+                      "category": "A Network Trojan was detected", "severity": 1},
+            "direction": "to_server",
+        })
+    );
+}
+
+#[test]
+fn times_are_those_of_the_calendar() {
+    for (seconds, text) in [
+        (0, "1970-01-01T00:00:00.000000+0000"),
+        (951_782_400, "2000-02-29T00:00:00.000000+0000"),
+        (1_709_164_800, "2024-02-29T00:00:00.000000+0000"),
+        (1_709_251_199, "2024-02-29T23:59:59.000000+0000"),
+        (4_107_542_400, "2100-03-01T00:00:00.000000+0000"),
+    ] {
+        let mut out = String::new();
+        crate::event::write_time(&mut out, nf_sdk::Nanos(seconds * 1_000_000_000));
+        assert_eq!(out, text);
+    }
+}

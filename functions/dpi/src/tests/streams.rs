@@ -1,0 +1,242 @@
+//! Patterns in streams, however their segments come.
+
+use super::frames::{Bench, CLIENT, NONE, SERVER, flags, tcp};
+use nf_sdk::native::ConfigValue;
+
+const SPLIT: &str = "alert tcp any any -> any any (content:\"malicious\"; sid:1;)";
+
+fn open(rules: &str, changes: &[(&str, ConfigValue)]) -> Bench {
+    let mut bench = Bench::new(rules, changes);
+    bench.handshake();
+    bench
+}
+
+#[test]
+fn split_anywhere() {
+    let text = b"xxmaliciousxx";
+    for cut in 1..text.len() {
+        let mut bench = open(SPLIT, &[]);
+        let first = bench.client(0, &text[..cut]);
+        let second = bench.client(cut as u32, &text[cut..]);
+        assert_eq!([first, second].concat(), [1], "cut at {cut}");
+    }
+    let mut bench = open(SPLIT, &[]);
+    let found: Vec<u64> = text.iter().zip(0..).flat_map(|(byte, at)| bench.client(at, &[*byte])).collect();
+    assert_eq!(found, [1]);
+}
+
+#[test]
+fn each_direction_for_itself() {
+    let mut bench = open(SPLIT, &[]);
+    assert_eq!(bench.client(0, b"mali"), NONE);
+    assert_eq!(bench.server(0, b"cious"), NONE);
+    assert_eq!(bench.client(4, b"cious"), [1]);
+    assert_eq!(bench.server(5, b"malicious"), [1]);
+}
+
+#[test]
+fn repeated_segments_match_once() {
+    let mut bench = open(SPLIT, &[]);
+    assert_eq!(bench.client(0, b"malicious"), [1]);
+    assert_eq!(bench.client(0, b"malicious"), NONE);
+    assert_eq!(bench.client(5, b"cious and"), NONE);
+    assert_eq!(bench.client(14, b" malicious"), [1]);
+    assert_eq!(bench.count("repeated"), 1);
+}
+
+#[test]
+fn overlapping_segments() {
+    let mut bench = open(SPLIT, &[]);
+    assert_eq!(bench.client(0, b"malic"), NONE);
+    // What was there first counts: the second text for it is not looked at.
+    assert_eq!(bench.client(2, b"XXXious"), [1]);
+}
+
+#[test]
+fn in_any_order() {
+    let mut bench = open(SPLIT, &[]);
+    assert_eq!(bench.client(6, b"ous"), NONE);
+    assert_eq!(bench.client(3, b"ici"), NONE);
+    assert_eq!(bench.client(3, b"ici"), NONE);
+    assert_eq!(bench.report()["streams"]["held_bytes"], 6);
+    assert_eq!(bench.client(0, b"mal"), [1]);
+    assert_eq!(bench.report()["streams"]["held_bytes"], 0);
+    assert_eq!((bench.count("segments-held"), bench.count("segments-lost")), (3, 0));
+}
+
+#[test]
+fn too_far_ahead_is_not_held() {
+    let mut bench = open(SPLIT, &[("reorder_limit", ConfigValue::Integer(100))]);
+    // It will never be seen in its stream: it is looked at alone.
+    assert_eq!(bench.client(200, b"malicious"), [1]);
+    assert_eq!(bench.count("segments-lost"), 1);
+    // One that is held is looked at by rules about packets at once, and by those about streams when its turn comes.
+    let rules = "alert tcp any any -> any any (content:\"malicious\"; dsize:9; sid:2;)\n".to_owned() + SPLIT;
+    let mut bench = open(&rules, &[]);
+    assert_eq!(bench.client(4, b"malicious"), [2]);
+    assert_eq!(bench.client(0, b"...."), [1]);
+}
+
+#[test]
+fn a_gap_that_is_acknowledged_is_passed_over() {
+    let mut bench = open(SPLIT, &[]);
+    assert_eq!(bench.client(0, b"mali"), NONE);
+    assert_eq!(bench.client(10, b"malicious"), NONE);
+    let ack = |ack| tcp(SERVER, CLIENT, flags::ACK, 500, ack, &[]);
+    assert_eq!(bench.show(1, ack(104)).1, NONE);
+    // The alert is about the client's data.
+    bench.show(1, ack(119));
+    assert_eq!(bench.count("alerts"), 1);
+    let told: serde_json::Value = serde_json::from_str(&bench.runner.host().events()[0]).expect("JSON");
+    assert_eq!((&told["src_ip"], &told["direction"]), (&"10.0.0.1".into(), &"to_server".into()));
+    assert_eq!(bench.count("gaps"), 1);
+    assert_eq!(bench.client(19, b"malicious"), [1]);
+}
+
+#[test]
+fn contents_that_come_one_after_the_other() {
+    let rules = "alert tcp any any -> any any (content:\"first-long-one\"; content:\"b\"; distance:0; content:\"third\"; distance:1; sid:1;)";
+    let mut bench = open(rules, &[]);
+    assert_eq!(bench.client(0, b"a first-lo"), NONE);
+    assert_eq!(bench.client(10, b"ng-one and then "), NONE);
+    assert_eq!(bench.client(26, b"b "), NONE);
+    assert_eq!(bench.client(28, b"third"), [1]);
+    // Once it has matched, it begins anew.
+    assert_eq!(bench.client(33, b" third"), NONE);
+    assert_eq!(bench.client(39, b"first-long-one b third"), [1]);
+}
+
+#[test]
+fn beyond_the_window_is_forgotten() {
+    let rules = "alert tcp any any -> any any (content:\"first-long\"; content:\"second\"; sid:1;)";
+    let mut bench = open(rules, &[("stream_window", ConfigValue::Integer(64))]);
+    assert_eq!(bench.client(0, b"first-long"), NONE);
+    assert_eq!(bench.client(10, &[b'.'; 40]), NONE);
+    assert_eq!(bench.client(50, b"second"), [1]);
+    assert_eq!(bench.client(56, &[b'.'; 80]), NONE);
+    assert_eq!(bench.client(136, b"second"), NONE);
+}
+
+#[test]
+fn places_in_a_stream_count_from_its_beginning() {
+    let rules = "alert tcp any any -> any any (content:\"GET /\"; depth:5; sid:1;)\n\
+                 alert tcp any any -> any any (content:\"abc\"; offset:10; depth:6; sid:2;)";
+    let mut bench = open(rules, &[]);
+    assert_eq!(bench.client(0, b"GE"), NONE);
+    assert_eq!(bench.client(2, b"T / HT"), [1]);
+    assert_eq!(bench.client(8, b"....abc"), [2]);
+    assert_eq!(bench.client(15, b"abc"), NONE);
+}
+
+#[test]
+fn without_a_handshake_packets_are_looked_at_alone() {
+    let mut bench = Bench::new(SPLIT, &[]);
+    assert_eq!(bench.client(0, b"mali"), NONE);
+    assert_eq!(bench.client(4, b"cious"), NONE);
+    assert_eq!(bench.client(9, b"malicious"), [1]);
+    let mut bench = Bench::new(SPLIT, &[("pick_up", ConfigValue::Boolean(true))]);
+    assert_eq!(bench.client(0, b"mali"), NONE);
+    assert_eq!(bench.client(4, b"cious"), [1]);
+}
+
+#[test]
+fn only_established_and_only_streams() {
+    let rules = "alert tcp any any -> any any (content:\"malicious\"; flow:established,to_server; sid:1;)\n\
+                 alert tcp any any -> any any (content:\"malicious\"; flow:only_stream; sid:2;)\n\
+                 alert tcp any any -> any any (content:\"malicious\"; flow:no_stream; sid:3;)";
+    let mut bench = Bench::new(rules, &[]);
+    assert_eq!(bench.client(0, b"malicious"), [3]);
+    let mut bench = open(rules, &[]);
+    assert_eq!(bench.client(0, b"malicious"), [1, 2, 3]);
+    assert_eq!(bench.server(0, b"malicious"), [2, 3]);
+    assert_eq!(bench.client(9, b"mali"), NONE);
+    assert_eq!(bench.client(13, b"cious"), [1, 2]);
+}
+
+#[test]
+fn a_reset_counts_only_with_the_expected_number() {
+    let mut bench = open(SPLIT, &[]);
+    assert_eq!(bench.client(0, b"mali"), NONE);
+    // Not where the stream is: its receiver would go on.
+    bench.show(0, tcp(CLIENT, SERVER, flags::RST, 90_000, 0, &[]));
+    assert_eq!(bench.client(4, b"ci"), NONE);
+    bench.show(0, tcp(CLIENT, SERVER, flags::RST, 106, 0, &[]));
+    assert_eq!(bench.client(6, b"ous"), NONE);
+}
+
+#[test]
+fn the_same_ends_may_begin_again() {
+    let mut bench = open(SPLIT, &[]);
+    assert_eq!(bench.client(0, b"mali"), NONE);
+    // A SYN that nobody answers changes nothing.
+    bench.show(0, tcp(CLIENT, SERVER, flags::SYN, 7000, 0, &[]));
+    assert_eq!(bench.client(4, b"cious"), [1]);
+    bench.show(0, tcp(CLIENT, SERVER, flags::SYN, 8000, 0, &[]));
+    bench.show(1, tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 10, 8001, &[]));
+    bench.show(0, tcp(CLIENT, SERVER, flags::ACK, 8001, 11, b"mali"));
+    assert_eq!(bench.show(0, tcp(CLIENT, SERVER, flags::ACK, 8005, 11, b"cious")).1, [1]);
+    assert_eq!(bench.client(9, b"malicious"), NONE);
+}
+
+#[test]
+fn both_sides_end_and_begin_again() {
+    let mut bench = open(SPLIT, &[]);
+    assert_eq!(bench.client(0, b"mali"), NONE);
+    bench.show(0, tcp(CLIENT, SERVER, flags::FIN | flags::ACK, 104, 500, b"ci"));
+    bench.show(1, tcp(SERVER, CLIENT, flags::FIN | flags::ACK, 500, 107, &[]));
+    // The end takes a number of its own, and nothing comes behind it; with a SYN, another connection does.
+    bench.show(0, tcp(CLIENT, SERVER, flags::SYN, 105, 0, &[]));
+    bench.show(1, tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 9, 106, &[]));
+    assert_eq!(bench.show(0, tcp(CLIENT, SERVER, flags::ACK, 106, 10, b"ous")).1, NONE);
+    assert_eq!(bench.show(0, tcp(CLIENT, SERVER, flags::ACK, 109, 10, b" malicious")).1, [1]);
+}
+
+#[test]
+fn sequence_numbers_wrap() {
+    let mut bench = Bench::new(SPLIT, &[]);
+    let begin = u32::MAX - 3;
+    bench.show(0, tcp(CLIENT, SERVER, flags::SYN, begin.wrapping_sub(1), 0, &[]));
+    bench.show(1, tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 499, begin, &[]));
+    bench.show(0, tcp(CLIENT, SERVER, flags::ACK, begin, 500, b"mal"));
+    assert_eq!(bench.show(0, tcp(CLIENT, SERVER, flags::ACK, begin.wrapping_add(6), 500, b"ous")).1, NONE);
+    assert_eq!(bench.show(0, tcp(CLIENT, SERVER, flags::ACK, begin.wrapping_add(3), 500, b"ici")).1, [1]);
+}
+
+#[test]
+fn segments_as_long_as_a_packet_can_be() {
+    let mut bench = open(SPLIT, &[]);
+    let mut data = vec![b'.'; 65_400];
+    data[65_391..].copy_from_slice(b"malicious");
+    assert_eq!(bench.client(0, &data), [1]);
+    data[65_391..].fill(b'.');
+    data[..5].copy_from_slice(b"cious");
+    assert_eq!(bench.client(65_400, &[b"mali".as_slice(), &data[..65_396]].concat()), [1]);
+    data[65_396..].copy_from_slice(b"mali");
+    assert_eq!(bench.client(130_800, &data), NONE);
+    assert_eq!(bench.client(196_200, &data), [1]);
+}
+
+#[test]
+fn windows_are_shared_out() {
+    let rules = "alert tcp any any -> any any (content:\"first\"; content:\"second\"; sid:1;)";
+    let memory =
+        [("stream_memory", ConfigValue::Integer(64 << 10)), ("stream_window", ConfigValue::Integer(16_384))];
+    let mut bench = Bench::new(rules, &memory);
+    let open_and_say = |bench: &mut Bench, port: u16, data: &[u8]| {
+        let client = ("10.0.0.1", port);
+        bench.now += 1.0;
+        bench.show(0, tcp(client, SERVER, flags::SYN, 99, 0, &[]));
+        bench.show(1, tcp(SERVER, client, flags::SYN | flags::ACK, 499, 100, &[]));
+        bench.show(0, tcp(client, SERVER, flags::ACK, 100, 500, data)).1
+    };
+    for port in 1..=5 {
+        assert_eq!(open_and_say(&mut bench, port, b"first"), NONE);
+    }
+    // Of three windows, the two that were idle the longest are gone.
+    assert_eq!(bench.report()["streams"]["max_windows"], 2);
+    assert_eq!(bench.count("streams-evicted"), 3);
+    let second = |port| tcp(("10.0.0.1", port), SERVER, flags::ACK, 105, 500, b"second");
+    assert_eq!(bench.sids(second(5)), [1]);
+    assert_eq!(bench.sids(second(4)), [1]);
+    assert_eq!(bench.sids(second(1)), NONE);
+}

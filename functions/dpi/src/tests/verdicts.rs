@@ -1,0 +1,177 @@
+//! What becomes of packets, and of flows.
+
+use super::frames::{Bench, CLIENT, NONE, SERVER, at, flags, packet, tcp, udp};
+use nf_sdk::Verdict;
+use nf_sdk::native::ConfigValue;
+
+const RULE: u16 = 0;
+const FLOW: u16 = 1;
+const MALFORMED: u16 = 2;
+const FRAGMENT: u16 = 3;
+const OVERLOAD: u16 = 4;
+const ON: Verdict = Verdict::Interface(1);
+
+const DROPS: &str = "drop tcp any any -> any any (content:\"malicious\"; sid:1;)";
+
+fn data(bench: &mut Bench, at: u32, data: &[u8]) -> (Verdict, Vec<u64>) {
+    bench.show(0, tcp(CLIENT, SERVER, flags::ACK, 100 + at, 500, data))
+}
+
+#[test]
+fn the_packet_that_completes_a_match_is_dropped_and_then_its_flow() {
+    let mut bench = Bench::new(DROPS, &[]);
+    bench.handshake();
+    assert_eq!(data(&mut bench, 0, b"mali"), (ON, vec![]));
+    assert_eq!(data(&mut bench, 4, b"cious"), (Verdict::Drop(RULE), vec![1]));
+    assert_eq!(data(&mut bench, 4, b"cious"), (Verdict::Drop(FLOW), vec![]));
+    assert_eq!(bench.show(1, tcp(SERVER, CLIENT, flags::ACK, 500, 104, b"x")).0, Verdict::Drop(FLOW));
+    // Other flows go on.
+    assert_eq!(bench.show(1, udp(SERVER, CLIENT, b"x")).0, Verdict::Interface(0));
+    let event: serde_json::Value = serde_json::from_str(&bench.runner.host().events()[0]).expect("JSON");
+    assert_eq!(event["alert"]["action"], "blocked");
+    assert_eq!((bench.count("rule"), bench.count("flow")), (1, 2));
+}
+
+#[test]
+fn the_packet_alone() {
+    let mut bench = Bench::new(DROPS, &[("drop_scope", ConfigValue::text("packet"))]);
+    bench.handshake();
+    assert_eq!(data(&mut bench, 0, b"malicious").0, Verdict::Drop(RULE));
+    assert_eq!(data(&mut bench, 9, b"harmless").0, ON);
+}
+
+#[test]
+fn alerts_alone() {
+    let mut bench = Bench::new(DROPS, &[("inline", ConfigValue::text("alert"))]);
+    bench.handshake();
+    assert_eq!(data(&mut bench, 0, b"malicious"), (ON, vec![1]));
+    let event: serde_json::Value = serde_json::from_str(&bench.runner.host().events()[0]).expect("JSON");
+    assert_eq!(event["alert"]["action"], "allowed");
+}
+
+#[test]
+fn what_passes_is_not_looked_at() {
+    let rules = "alert tcp any any -> any any (content:\"malicious\"; sid:1;)\n\
+                 drop tcp any any -> any any (content:\"malicious\"; sid:2;)\n\
+                 pass tcp any any -> any any (content:\"friend\"; sid:3;)";
+    let mut bench = Bench::new(rules, &[]);
+    bench.handshake();
+    assert_eq!(data(&mut bench, 0, b"malicious friend"), (ON, vec![]));
+    assert_eq!(data(&mut bench, 16, b"malicious"), (ON, vec![]));
+    // A rule about packets lets its packet pass.
+    let rules = rules.replace("\"friend\"", "\"friend\"; dsize:16");
+    let mut bench = Bench::new(&rules, &[]);
+    bench.handshake();
+    assert_eq!(data(&mut bench, 0, b"malicious friend"), (ON, vec![]));
+    assert_eq!(data(&mut bench, 16, b"malicious"), (Verdict::Drop(RULE), vec![2, 1]));
+}
+
+#[test]
+fn a_threshold_holds_back_alerts_and_not_drops() {
+    let rules = "drop udp any any -> any any (content:\"abc\"; threshold:type limit, track by_dst, count 1, seconds 60; sid:1;)";
+    let mut bench = Bench::new(rules, &[("drop_scope", ConfigValue::text("packet"))]);
+    assert_eq!(bench.show(0, udp(CLIENT, SERVER, b"abc")), (Verdict::Drop(RULE), vec![1]));
+    assert_eq!(bench.show(0, udp(CLIENT, SERVER, b"abc")), (Verdict::Drop(RULE), vec![]));
+    let mut bench = Bench::new(&rules.replace("limit", "threshold").replace("count 1", "count 2"), &[]);
+    assert_eq!(bench.show(0, udp(CLIENT, SERVER, b"abc")), (ON, vec![]));
+    assert_eq!(bench.show(0, udp(CLIENT, SERVER, b"abc")), (Verdict::Drop(RULE), vec![1]));
+    assert_eq!((bench.count("alerts"), bench.count("alerts-suppressed")), (1, 1));
+}
+
+#[test]
+fn what_is_not_ip_passes() {
+    let mut bench = Bench::new(DROPS, &[]);
+    let mut arp = vec![255; 12];
+    arp.extend([8, 6]);
+    arp.extend([0; 46]);
+    assert_eq!(bench.show(1, arp).0, Verdict::Interface(0));
+}
+
+#[test]
+fn malformed_packets_and_fragments() {
+    let cut = || tcp(CLIENT, SERVER, flags::ACK, 1, 1, &[])[..40].to_vec();
+    let fragment = || {
+        let mut frame = udp(CLIENT, SERVER, b"abc");
+        frame[20] |= 0x20;
+        frame
+    };
+    let rules =
+        "drop udp any any -> any any (content:\"abc\"; sid:1;)\ndrop ip 10.0.0.9 any -> any any (sid:2;)";
+    let mut bench = Bench::new(rules, &[]);
+    assert_eq!(bench.show(0, cut()).0, ON);
+    assert_eq!(bench.show(0, fragment()), (ON, vec![]));
+    // Rules about addresses are applied to fragments.
+    let mut other = packet("10.0.0.9", "192.0.2.1", 17, &[0; 16]);
+    other[21] = 5;
+    assert_eq!(bench.show(0, other), (Verdict::Drop(RULE), vec![2]));
+    assert_eq!((bench.count("malformed-seen"), bench.count("fragments-seen")), (1, 2));
+    let strict = [("malformed", ConfigValue::text("drop")), ("fragments", ConfigValue::text("drop"))];
+    let mut bench = Bench::new(rules, &strict);
+    assert_eq!(bench.show(0, cut()).0, Verdict::Drop(MALFORMED));
+    assert_eq!(bench.show(0, fragment()).0, Verdict::Drop(FRAGMENT));
+}
+
+/// A rule and a payload that together ask for more than is allowed.
+fn too_much() -> (&'static str, Vec<u8>) {
+    let rule = "alert udp any any -> any any (content:\"aa\"; content:\"a\"; distance:0; content:\"a\"; distance:0; \
+                content:\"a\"; distance:0; content:\"a\"; distance:0; content:\"zz\"; distance:0; content:\"y\"; distance:0; sid:1;)";
+    let mut data = vec![b'a'; 1400];
+    data[1390..].copy_from_slice(b"zzzzzzzzzz");
+    (rule, data)
+}
+
+#[test]
+fn too_much_work_is_counted_and_may_be_dropped() {
+    let (rule, data) = too_much();
+    let mut bench = Bench::new(rule, &[]);
+    assert_eq!(bench.show(0, udp(CLIENT, SERVER, &data)), (ON, vec![]));
+    assert_eq!(bench.count("overloads"), 1);
+    let mut bench = Bench::new(rule, &[("overload", ConfigValue::text("drop"))]);
+    assert_eq!(bench.show(0, udp(CLIENT, SERVER, &data)).0, Verdict::Drop(OVERLOAD));
+    assert_eq!(bench.show(0, udp(CLIENT, SERVER, b"harmless")).0, ON);
+}
+
+#[test]
+fn flows_end_and_make_room() {
+    let few = [("max_flows", ConfigValue::Integer(10))];
+    let mut bench =
+        Bench::new("alert udp any any -> any any (content:\"abc\"; flow:to_client; sid:1;)", &few);
+    for port in 1..=30 {
+        bench.now += 1.0;
+        bench.show(0, udp(("10.0.0.1", port), SERVER, b"x"));
+    }
+    assert_eq!(bench.report()["flows"]["now"], 10);
+    assert_eq!((bench.count("flows-opened"), bench.count("flows-evicted")), (30, 20));
+    // A flow whose time is over begins again with whoever speaks first.
+    assert_eq!(bench.show(1, udp(SERVER, ("10.0.0.1", 30), b"abc")).1, [1]);
+    bench.now += 1000.0;
+    assert_eq!(bench.show(1, udp(SERVER, ("10.0.0.1", 30), b"abc")).1, NONE);
+    for _ in 0..64 {
+        bench.runner.timer(at(bench.now));
+    }
+    assert_eq!(bench.report()["flows"]["now"], 1);
+    bench.runner.timer(at(bench.now + 1000.0));
+    for _ in 0..64 {
+        bench.runner.timer(at(bench.now + 1000.0));
+    }
+    assert_eq!(bench.report()["flows"]["now"], 0);
+    assert_eq!(bench.runner.host().deadline(), None);
+}
+
+#[test]
+fn flows_move_to_another_instance() {
+    let mut from = Bench::new(DROPS, &[]);
+    from.handshake();
+    assert_eq!(data(&mut from, 0, b"harmless"), (ON, vec![]));
+    let state = from.runner.export_state().expect("offered");
+    let mut to = Bench::new(DROPS, &[]);
+    assert!(to.runner.import_state(&state));
+    assert_eq!(data(&mut to, 8, b"mali"), (ON, vec![]));
+    assert_eq!(data(&mut to, 12, b"cious"), (Verdict::Drop(RULE), vec![1]));
+    // Dropped flows stay dropped.
+    let state = to.runner.export_state().expect("offered");
+    let mut last = Bench::new(DROPS, &[]);
+    assert!(last.runner.import_state(&state));
+    assert_eq!(data(&mut last, 17, b"x").0, Verdict::Drop(FLOW));
+    assert_eq!(to.runner.export_state().expect("offered").len(), state.len());
+}

@@ -1,0 +1,105 @@
+//! The option `threshold`: how often a rule matched, by address, in a table that does not grow.
+
+use crate::rules::{Threshold, ThresholdKind};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use nf_sdk::Nanos;
+
+/// Places that a key may be in.
+const WAYS: usize = 8;
+
+/// What becomes of a match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is told, and the rule's action is taken.
+    Tell,
+    /// The action is taken in silence.
+    Silent,
+    /// As if the rule had not matched.
+    Nothing,
+}
+
+/// Matches of a rule by an address.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    /// Number of the rule, from 1; 0 for a free place.
+    rule: u32,
+    count: u32,
+    address: u128,
+    /// When the interval began, in microseconds: what captures tell.
+    began: u64,
+}
+
+/// All counts.
+#[derive(Debug)]
+pub struct Thresholds {
+    entries: Vec<Entry>,
+    limit: usize,
+    seed: u64,
+    /// Counts that made room for others.
+    pub evicted: u64,
+}
+
+impl Thresholds {
+    /// Room for `limit` counts, taken when the first is needed.
+    pub fn new(limit: usize) -> Thresholds {
+        Thresholds { entries: Vec::new(), limit, seed: 0, evicted: 0 }
+    }
+
+    /// A match of the rule at a time.
+    pub fn count(&mut self, rule: u32, threshold: &Threshold, address: IpAddr, now: Nanos) -> Outcome {
+        let address = match address {
+            IpAddr::V4(address) => 0xffff_0000_0000 | u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        let now = now.0 / 1000;
+        let span = u64::from(threshold.seconds) * 1_000_000;
+        let (entry, is_known) = self.entry(rule + 1, address, now);
+        let is_running = is_known && now <= entry.began.saturating_add(span);
+        if is_running {
+            entry.count = entry.count.saturating_add(1);
+        } else {
+            (entry.count, entry.began) = (1, now);
+        }
+        let count = entry.count;
+        match threshold.kind {
+            ThresholdKind::Limit if count <= threshold.count => Outcome::Tell,
+            ThresholdKind::Limit => Outcome::Silent,
+            ThresholdKind::Threshold if count >= threshold.count => {
+                entry.count = 0;
+                Outcome::Tell
+            }
+            ThresholdKind::Both if count == threshold.count => Outcome::Tell,
+            ThresholdKind::Both if count > threshold.count => Outcome::Silent,
+            ThresholdKind::Threshold | ThresholdKind::Both => Outcome::Nothing,
+        }
+    }
+
+    /// The key's entry, and whether it was there.
+    fn entry(&mut self, rule: u32, address: u128, now: u64) -> (&mut Entry, bool) {
+        if self.entries.is_empty() {
+            self.entries = vec![Entry::default(); self.limit.max(WAYS).next_power_of_two()];
+            // The time of the first match is the secret: functions have no other source of chance.
+            self.seed = now.wrapping_mul(0xe703_7ed1_a0b4_28db).rotate_left(31);
+        }
+        let mut hash = self.seed ^ u64::from(rule);
+        for part in [address as u64, (address >> 64) as u64] {
+            hash = (hash ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            hash ^= hash >> 32;
+        }
+        let start = hash as usize & (self.entries.len() - 1) & !(WAYS - 1);
+        let ways = &mut self.entries[start..start + WAYS];
+        let known = ways.iter().position(|entry| entry.rule == rule && entry.address == address);
+        let place = known.or_else(|| ways.iter().position(|entry| entry.rule == 0)).unwrap_or_else(|| {
+            self.evicted += 1;
+            let oldest = ways.iter().enumerate().min_by_key(|(_, entry)| entry.began);
+            oldest.map_or(0, |(place, _)| place)
+        });
+        let entry = &mut ways[place];
+        if known.is_none() {
+            *entry = Entry { rule, count: 0, address, began: now };
+        }
+        (entry, known.is_some())
+    }
+}

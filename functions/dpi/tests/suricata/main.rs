@@ -1,0 +1,149 @@
+//! The same rules and captures, made by chance from a seed, for this function and for Suricata: the same alerts.
+//!
+//! Rules about packets have to alert as often, with the same ends. Rules about streams have to alert for the same flows
+//! and directions; how often is a matter of definition (see README.md): Suricata looks at a stream in chunks when they are
+//! acknowledged, this function whenever bytes are added.
+
+mod capture;
+mod chance;
+mod peers;
+mod rules;
+
+use capture::{Capture, Conversation};
+use chance::Chance;
+use peers::{Alert, compare};
+use rules::{Kind, TCP_WORDS, WORDS, generate};
+
+/// Datagrams made of words and noise.
+fn payload(chance: &mut Chance, words: &[&str], most: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..chance.below(most) {
+        match chance.below(4) {
+            0 => bytes.extend((0..chance.below(12)).map(|_| chance.next() as u8)),
+            1 => bytes.extend((0..chance.below(6)).map(|_| b'a' + chance.below(4) as u8)),
+            _ => {
+                let word = words[chance.below(words.len() as u64) as usize];
+                // In other cases too.
+                bytes.extend(
+                    word.bytes().map(|byte| if chance.one_in(12) { byte.to_ascii_uppercase() } else { byte }),
+                );
+                if chance.one_in(2) {
+                    bytes.push(b" /:\n\0"[chance.below(5) as usize]);
+                }
+            }
+        }
+    }
+    bytes
+}
+
+fn hosts(chance: &mut Chance) -> ([u8; 4], [u8; 4]) {
+    ([10, 0, 0, 1 + chance.below(4) as u8], [192, 0, 2, 1 + chance.below(4) as u8])
+}
+
+/// Sorted, and with the number of each.
+fn exactly(mut alerts: Vec<Alert>) -> Vec<Alert> {
+    alerts.sort();
+    alerts
+}
+
+/// Each once.
+fn once(mut alerts: Vec<Alert>) -> Vec<Alert> {
+    alerts.sort();
+    alerts.dedup();
+    alerts
+}
+
+#[test]
+fn datagrams() {
+    for seed in 0..12 {
+        let mut chance = Chance(seed);
+        let rules = generate(&mut chance, Kind::Datagram, 150);
+        let mut capture = Capture::default();
+        for n in 0..400u64 {
+            let (a, b) = hosts(&mut chance);
+            let ports = (1000 + chance.below(3) as u16, [53, 80, 5000][chance.below(3) as usize]);
+            let bytes = payload(&mut chance, &WORDS, 9);
+            let (from, to) = ((a, ports.0), (b, ports.1));
+            let (from, to) = if chance.one_in(3) { (to, from) } else { (from, to) };
+            capture.udp(n * 1000, from, to, 20 + chance.below(100) as u8, &bytes);
+        }
+        compare(&format!("datagrams {seed}"), &rules, &capture, exactly);
+    }
+}
+
+#[test]
+fn segments() {
+    for seed in 100..106 {
+        let mut chance = Chance(seed);
+        let rules = generate(&mut chance, Kind::Segment, 120);
+        let mut capture = Capture::default();
+        for n in 0..40 {
+            let (a, b) = hosts(&mut chance);
+            let mut conversation = Conversation::new((a, 2000 + n), (b, 80), &mut chance);
+            conversation.open(&mut capture);
+            for _ in 0..chance.below(8) {
+                let side = chance.below(2) as usize;
+                conversation.say(&mut capture, side, &payload(&mut chance, &TCP_WORDS, 8));
+            }
+            conversation.close(&mut capture);
+        }
+        compare(&format!("segments {seed}"), &rules, &capture, exactly);
+    }
+}
+
+#[test]
+fn streams() {
+    for seed in 200..212 {
+        let mut chance = Chance(seed);
+        let rules = generate(&mut chance, Kind::Stream, 150);
+        let mut capture = Capture::default();
+        for n in 0..60 {
+            let (a, b) = hosts(&mut chance);
+            let port = [80, 443, 25][chance.below(3) as usize];
+            let mut conversation = Conversation::new((a, 3000 + n), (b, port), &mut chance);
+            conversation.open(&mut capture);
+            for _ in 0..chance.below(4) {
+                let side = chance.below(2) as usize;
+                let bytes = payload(&mut chance, &TCP_WORDS, 30);
+                conversation.say_in_pieces(&mut capture, side, &bytes, &mut chance);
+            }
+            conversation.close(&mut capture);
+        }
+        compare(&format!("streams {seed}"), &rules, &capture, once);
+    }
+}
+
+#[test]
+fn thresholds() {
+    for seed in 300..306 {
+        let mut chance = Chance(seed);
+        let rules = generate(&mut chance, Kind::Threshold, 100);
+        let mut capture = Capture::default();
+        let mut time = 0;
+        for _ in 0..600 {
+            // Never a whole number of seconds apart: what lies on an interval's very end is nobody's promise.
+            time += chance.below(900_000) * 2 + 1;
+            let (a, b) = hosts(&mut chance);
+            let bytes = payload(&mut chance, &WORDS[..6], 5);
+            capture.udp(time, (a, 1000 + chance.below(3) as u16), (b, 53), 64, &bytes);
+        }
+        compare(&format!("thresholds {seed}"), &rules, &capture, exactly);
+    }
+}
+
+#[test]
+fn messages() {
+    for seed in 400..404 {
+        let mut chance = Chance(seed);
+        let rules = generate(&mut chance, Kind::Message, 80);
+        let mut capture = Capture::default();
+        for n in 0..300u64 {
+            let (a, b) = hosts(&mut chance);
+            let bytes = payload(&mut chance, &WORDS, 5);
+            let (from, to) = if chance.one_in(2) { (a, b) } else { (b, a) };
+            let kind = [0, 3, 8, 11, 13][chance.below(5) as usize];
+            capture.icmp(n * 1000, from, to, [kind, chance.below(4) as u8], n as u16, &bytes);
+        }
+        compare(&format!("messages {seed}"), &rules, &capture, exactly);
+    }
+}

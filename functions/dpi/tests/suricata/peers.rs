@@ -1,0 +1,205 @@
+//! Both sides, and their alerts.
+
+use crate::capture::{BEGINNING, Capture};
+use dpi::Dpi;
+use nf_sdk::native::{ConfigValue, Runner, TestPacket};
+use nf_sdk::{Nanos, PacketRecord};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Rule, and the packet's ends and protocol.
+pub type Alert = (u64, String, u64, String, u64, String);
+
+fn alert(line: &str) -> Option<Alert> {
+    let event: Value = serde_json::from_str(line).expect("a line of JSON");
+    let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+    let number = |key: &str| event[key].as_u64().unwrap_or_default();
+    (event["event_type"] == "alert").then(|| {
+        let sid = event["alert"]["signature_id"].as_u64().expect("a sid");
+        (sid, text("src_ip"), number("src_port"), text("dest_ip"), number("dest_port"), text("proto"))
+    })
+}
+
+/// A folder that is gone at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder =
+            std::env::temp_dir().join(format!("dpi-{}-{}", std::process::id(), name.replace(' ', "-")));
+        std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+        Folder(folder)
+    }
+
+    fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, contents).expect("a file in the temporary folder");
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn settings(folder: &Path) -> String {
+    let folder = folder.display();
+    let protocols = [
+        "http",
+        "http2",
+        "tls",
+        "dns",
+        "smtp",
+        "ftp",
+        "ssh",
+        "smb",
+        "nfs",
+        "tftp",
+        "ike",
+        "krb5",
+        "snmp",
+        "ntp",
+        "dhcp",
+        "sip",
+        "rdp",
+        "rfb",
+        "mqtt",
+        "pgsql",
+        "telnet",
+        "quic",
+        "modbus",
+        "dnp3",
+        "enip",
+        "imap",
+        "bittorrent-dht",
+        "dcerpc",
+    ];
+    let mut text = format!(
+        "%YAML 1.1\n---\nvars:\n  address-groups:\n    HOME_NET: \"[10.0.0.0/8]\"\n    EXTERNAL_NET: \"!$HOME_NET\"\n  port-groups:\n    \
+         HTTP_PORTS: \"[80,8000:8080]\"\ndefault-log-dir: {folder}\noutputs:\n  - eve-log:\n      enabled: yes\n      filetype: regular\n      \
+         filename: eve.json\n      types:\n        - alert\nstream:\n  memcap: 256mb\n  checksum-validation: no\n  midstream: false\n  \
+         reassembly:\n    memcap: 256mb\n    depth: 0\n    toserver-chunk-size: 65000\n    toclient-chunk-size: 65000\n    \
+         randomize-chunk-size: no\nclassification-file: {folder}/classification.config\n\
+         reference-config-file: {folder}/reference.config\nthreshold-file: {folder}/threshold.config\npacket-alert-max: 255\napp-layer:\n  protocols:\n"
+    );
+    for protocol in protocols {
+        text += &format!("    {protocol}:\n      enabled: no\n");
+    }
+    text
+}
+
+fn suricata(name: &str, rules: &str, capture: &Capture) -> Vec<Alert> {
+    let folder = Folder::new(name);
+    for empty in ["classification.config", "reference.config", "threshold.config"] {
+        folder.write(empty, "");
+    }
+    let config = folder.write("suricata.yaml", settings(&folder.0));
+    let rules = folder.write("test.rules", rules);
+    let pcap = folder.write("test.pcap", capture.pcap());
+    let output = Command::new("suricata")
+        .args(["--runmode", "single", "-k", "none", "--init-errors-fatal"])
+        .arg("-c")
+        .arg(config)
+        .arg("-S")
+        .arg(rules)
+        .arg("-r")
+        .arg(pcap)
+        .arg("-l")
+        .arg(&folder.0)
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => panic!(
+            "suricata cannot be run ({error}); install the package `suricata` (7.0, in bookworm-backports), or run \
+             scripts/setup test"
+        ),
+    };
+    assert!(
+        output.status.success(),
+        "suricata refuses:\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let log = std::fs::read_to_string(folder.0.join("eve.json")).expect("Suricata's log");
+    log.lines().filter_map(alert).collect()
+}
+
+/// A configuration with the manifest's defaults, but for the rules and what the captures need.
+fn configuration(rules: &str) -> Vec<u8> {
+    let seconds = |s: i64| ConfigValue::Integer(s * 1_000_000_000);
+    let variable = |name: &str, value: &str| {
+        ConfigValue::map([("name", ConfigValue::text(name)), ("value", ConfigValue::text(value))])
+    };
+    ConfigValue::map([
+        ("rules", ConfigValue::File("test.rules".into(), rules.as_bytes().to_vec())),
+        (
+            "variables",
+            ConfigValue::List(vec![
+                variable("HOME_NET", "[10.0.0.0/8]"),
+                variable("EXTERNAL_NET", "!$HOME_NET"),
+                variable("HTTP_PORTS", "[80,8000:8080]"),
+            ]),
+        ),
+        ("inline", ConfigValue::text("alert")),
+        ("drop_scope", ConfigValue::text("flow")),
+        ("overload", ConfigValue::text("accept")),
+        ("malformed", ConfigValue::text("accept")),
+        ("fragments", ConfigValue::text("accept")),
+        ("max_flows", ConfigValue::Integer(65_536)),
+        ("pick_up", ConfigValue::Boolean(false)),
+        ("stream_window", ConfigValue::Integer(16_384)),
+        ("stream_memory", ConfigValue::Integer(64 << 20)),
+        ("reorder_limit", ConfigValue::Integer(262_144)),
+        ("max_thresholds", ConfigValue::Integer(65_536)),
+        ("opening_timeout", seconds(60)),
+        ("established_timeout", seconds(7440)),
+        ("other_timeout", seconds(300)),
+    ])
+    .to_cbor()
+}
+
+fn ours(rules: &str, capture: &Capture) -> Vec<Alert> {
+    let mut runner =
+        Runner::<Dpi>::new(&configuration(rules)).unwrap_or_else(|error| panic!("refused:\n{error}"));
+    for (time, frame) in &capture.frames {
+        let now = Nanos(BEGINNING * 1_000_000_000 + time * 1000);
+        let record = PacketRecord { timestamp: now.0, ..PacketRecord::default() };
+        runner.run(&[TestPacket { bytes: frame.clone(), record }], now);
+    }
+    runner.host().events().iter().filter_map(|line| alert(line)).collect()
+}
+
+/// Shows both sides the same, and compares what `view` makes of their alerts.
+pub fn compare(name: &str, rules: &str, capture: &Capture, view: fn(Vec<Alert>) -> Vec<Alert>) {
+    let (theirs, ours) = (view(suricata(name, rules, capture)), view(ours(rules, capture)));
+    let mut difference: BTreeMap<Alert, i64> = BTreeMap::new();
+    for alert in &theirs {
+        *difference.entry(alert.clone()).or_default() -= 1;
+    }
+    for alert in &ours {
+        *difference.entry(alert.clone()).or_default() += 1;
+    }
+    difference.retain(|_, count| *count != 0);
+    let rule =
+        |sid: u64| rules.lines().find(|line| line.contains(&format!("sid:{sid};"))).unwrap_or_default();
+    let lines: Vec<String> = difference
+        .iter()
+        .take(12)
+        .map(|(alert, count)| {
+            format!("{count:+} (ours more than Suricata's): {alert:?}\n    {}", rule(alert.0))
+        })
+        .collect();
+    assert!(
+        difference.is_empty(),
+        "{name}: {} of {} alerts differ\n{}",
+        difference.len(),
+        theirs.len(),
+        lines.join("\n")
+    );
+    // Nothing on both sides would be agreement too.
+    assert!(theirs.len() > 20, "{name}: only {} alerts", theirs.len());
+}
