@@ -138,7 +138,22 @@ impl Namespace {
         let path = other.path()?;
         self.ip(&format!("link add {name} {queues} type veth peer name {other_name} {queues} netns {path}"))?;
         self.ip(&format!("link set {name} up"))?;
-        other.ip(&format!("link set {other_name} up"))
+        other.ip(&format!("link set {other_name} up"))?;
+        self.await_carrier(name)?;
+        other.await_carrier(other_name)
+    }
+
+    /// Waits, not for long, until the kernel says that an interface which was switched on has a carrier: it looks at that
+    /// a moment later.
+    fn await_carrier(&self, name: &str) -> Result<(), TestbedError> {
+        for _ in 0..100 {
+            let shown = self.run(&format!("ip -oneline link show {name}"), SETUP_LIMIT)?;
+            if shown.stdout.contains(" state UP ") {
+                break;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     /// Moves an interface to another host, under another name there. It is switched off by that.

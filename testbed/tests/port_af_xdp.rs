@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
-use testbed::{Account, CLIENT, Line, Relay, RunningRelay, SERVER, isolated};
+use testbed::{Account, Background, CLIENT, Line, Relay, RunningRelay, SERVER, isolated};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -137,6 +137,22 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// Looks after the port until it is up; what happened meanwhile. The kernel says a moment late that a new interface has
+/// a carrier.
+fn come_up(port: &mut AfXdpPort) -> Vec<PortEvent> {
+    let mut events = Vec::new();
+    wait_for(|| {
+        events.extend(port.maintain(Nanos(0)));
+        port.status() == PortStatus::Up
+    });
+    events
+}
+
+/// Events that change a port's state.
+fn changes(events: &[PortEvent]) -> Vec<PortEvent> {
+    events.iter().filter(|event| !matches!(event, PortEvent::Notice(_))).cloned().collect()
+}
+
 fn send(
     port: &mut AfXdpPort,
     pool: &Pool,
@@ -174,13 +190,18 @@ fn ping_passes_both_ways() {
     isolated("ping_passes_both_ways", || {
         let line = Line::new().expect("a line");
         let relay = start(&small());
+        let mut outputs = Vec::new();
         for (host, to) in [(&line.client, SERVER), (&line.server, CLIENT)] {
-            let output = host.run(&format!("ping -c 10 -i 0.05 -W 2 {to}"), SECOND * 10).expect("ping");
-            assert!(output.stdout.contains(" 0% packet loss"), "{}", output.stdout);
+            // With a deadline, ping waits for its last answer longer than for twice a round trip.
+            let output = host.run(&format!("ping -c 10 -i 0.05 -w 5 {to}"), SECOND * 10).expect("ping");
             println!("{}", output.stdout.lines().last().unwrap_or_default());
+            outputs.push(output.stdout);
         }
         let account = relay.stop();
         audit(&account);
+        for output in outputs {
+            assert!(output.contains(" 0% packet loss"), "{output}{account:?}");
+        }
         // Ten requests, ten answers, twice; and the address resolution before them.
         for port in &account.ports {
             assert!(port.ledger.delivered >= 20, "{account:?}");
@@ -218,6 +239,27 @@ fn tcp_passes_though_its_checksums_come_unfinished() {
         let account = tcp_passes(|_| {}, &small(), 16 << 20);
         assert_eq!(account.segmented, 0);
         assert!(account.longest <= 1514, "{account:?}");
+    });
+}
+
+#[test]
+fn iperf3_runs_both_ways() {
+    isolated("iperf3_runs_both_ways", || {
+        let line = Line::new().expect("a line");
+        let relay = start(&small());
+        let mut server = line.server.command("iperf3");
+        let server = Background::start(server.args(["--server", "--forceflush"])).expect("iperf3");
+        wait_for(|| line.client.enter(|| TcpStream::connect((SERVER, 5201))).is_ok());
+        for direction in ["", "--reverse"] {
+            let command = format!("iperf3 --client {SERVER} --time 1 --format m {direction}");
+            let output = line.client.run(&command, SECOND * 10).expect("iperf3");
+            let summary = output.stdout.lines().find(|row| row.contains("receiver")).expect("a summary");
+            println!("{summary}");
+        }
+        drop(server);
+        let account = relay.stop();
+        audit(&account);
+        assert!(account.ports.iter().all(|port| port.delivered_bytes > 10 << 20), "{account:?}");
     });
 }
 
@@ -329,15 +371,115 @@ fn traffic_of_many_flows_comes_by_several_queues() {
 }
 
 #[test]
+fn queues_take_turns() {
+    isolated("queues_take_turns", || {
+        let line = Line::new().expect("a line");
+        line.middle.ip("link del sf-lan").expect("it goes");
+        line.middle.join_wide("sf-lan", &line.client, "eth0", 4).expect("a wide line");
+        let pool = small();
+        let (mut near, mut far) = (open("sf-lan", &pool), line.client.enter(|| open("eth0", &pool)));
+        // 100 packets wait in the first queue, 10 in the second and none in the others. The length tells the queue.
+        for (queue, count) in [(0u32, 100), (1, 10)] {
+            let frames = vec![frame(60 + queue as usize); count];
+            send(&mut near, &pool, &frames, |_, record| record.flow_hash = queue << 30 | 1);
+        }
+        wait_for(|| {
+            near.maintain(Nanos(0));
+            near.in_flight() == 0
+        });
+        let mut packets = Vec::new();
+        far.receive(&pool, Nanos(0), 64, &mut packets);
+        let of =
+            |packets: &[Packet], length| packets.iter().filter(|packet| packet.length() == length).count();
+        assert_eq!(of(&packets, 61), 10, "those of the quiet queue do not wait");
+        assert!(of(&packets, 60) >= 16);
+        let mut rounds = 0;
+        while of(&packets, 60) < 100 {
+            rounds += 1;
+            assert!(rounds < 10, "what others leave of their part of the budget is used");
+            far.receive(&pool, Nanos(0), 64, &mut packets);
+        }
+        pool.free_batch(packets);
+    });
+}
+
+#[test]
+fn a_flood_is_accounted_for() {
+    isolated("a_flood_is_accounted_for", || {
+        let line = Line::new().expect("a line");
+        for umem in [UmemChoice::Pool, UmemChoice::Own] {
+            let relay = start_with(&pool(256, BufferSize::DEFAULT), |settings| {
+                (settings.umem, settings.receive_ring, settings.transmit_ring) = (umem, 64, 64);
+            });
+            let command = format!("iperf3 --client {SERVER} --udp --bitrate 0 --length 64 --time 1");
+            let server = line.server.command("iperf3").args(["--server", "--one-off"]).spawn();
+            let mut server = server.expect("iperf3");
+            wait_for(|| {
+                let table = line.server.enter(|| std::fs::read_to_string("/proc/thread-self/net/tcp6"));
+                // Listening on port 5201.
+                table.is_ok_and(|table| table.contains(":1451 "))
+            });
+            // Whether iperf3 finds its way through such losses is not the question.
+            let _ = line.client.run(&command, SECOND * 10);
+            let _ = server.kill();
+            server.wait().expect("it ends");
+            let account = relay.stop();
+            audit(&account);
+            let [lan, _] = &account.ports;
+            assert!(lan.ledger.received > 1000, "{account:?}");
+        }
+    });
+}
+
+/// Names the interface that [`holds_a_port_until_it_is_killed`] is to hold, in the environment of that process.
+const HELD: &str = "SUPERFLUID_TESTBED_HELD";
+
+/// Not a test of its own: the process that the next one kills.
+#[test]
+fn holds_a_port_until_it_is_killed() {
+    if let Ok(interface) = std::env::var(HELD) {
+        let _port = open(&interface, &small());
+        thread::sleep(SECOND * 20);
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_nothing_attached() {
+    isolated("a_killed_process_leaves_nothing_attached", || {
+        let line = Line::new().expect("a line");
+        let own = std::env::current_exe().expect("the test's own path");
+        let mut holder = line.middle.command(&own.to_string_lossy());
+        holder.args(["--exact", "holds_a_port_until_it_is_killed"]).env(HELD, "sf-lan");
+        let holder = Background::start(&mut holder).expect("a process");
+        wait_for(|| is_attached(&line, "sf-lan"));
+        drop(holder);
+        wait_for(|| !is_attached(&line, "sf-lan"));
+        // The queue is free again as well, which takes the kernel a moment.
+        open("sf-lan", &small());
+    });
+}
+
+#[test]
 fn a_pool_is_never_lent_away() {
     isolated("a_pool_is_never_lent_away", || {
-        let _line = Line::new().expect("a line");
+        let line = Line::new().expect("a line");
         let pool = pool(256, BufferSize::DEFAULT);
         let lan = open("sf-lan", &pool);
         assert_eq!(pool.available(), 192, "a quarter, though the ring could hold more");
         let wan = open_with(Settings { receive_ring: 32, ..Settings::new("sf-wan") }, &pool);
         assert_eq!(pool.available(), 160, "what the setting says");
-        drop((lan, wan));
+        drop(wan);
+        // Half of it to send: a burst that is longer goes out in parts.
+        let mut lan = lan;
+        let mut far = line.client.enter(|| open("eth0", &small()));
+        send(&mut lan, &pool, &vec![frame(60); 190], |_, _| {});
+        far.maintain(Nanos(0));
+        lan.maintain(Nanos(0));
+        let ledger = &lan.counters().ledger;
+        assert_eq!((ledger.delivered + lan.in_flight(), ledger.dropped.total()), (190, 0));
+        lan.close(&pool).expect("nothing to write");
+        assert_eq!(lan.counters().ledger.delivered, 190);
+        drop(lan);
         assert_eq!(pool.available(), 256);
     });
 }
@@ -594,8 +736,8 @@ fn an_interface_that_goes_is_taken_up_when_it_returns() {
         assert!(wan.maintain(Nanos(0)).is_empty(), "it is told once");
 
         line.join_server().expect("it returns");
-        let events = wan.maintain(Nanos(0));
-        assert!(matches!(&events[..], [PortEvent::CameUp(_), ..]), "{events:?}");
+        let told = changes(&come_up(&mut wan));
+        assert!(matches!(&told[..], [PortEvent::CameUp(_)]), "{told:?}");
         let mut far = line.server.enter(|| open("eth0", &pool));
         send(&mut wan, &pool, &[frame(77)], |_, _| {});
         let packets = receive(&mut far, &pool, 1);
@@ -605,8 +747,8 @@ fn an_interface_that_goes_is_taken_up_when_it_returns() {
         drop(far);
         line.middle.ip("link del sf-wan").expect("it goes");
         line.join_server().expect("it returns");
-        let events = wan.maintain(Nanos(0));
-        assert!(matches!(&events[..], [PortEvent::WentDown(_), PortEvent::CameUp(_), ..]), "{events:?}");
+        let told = changes(&come_up(&mut wan));
+        assert!(matches!(&told[..], [PortEvent::WentDown(_), PortEvent::CameUp(_)]), "{told:?}");
 
         // Switched off, which a packet finds out first, and on again.
         line.middle.ip("link set sf-wan down").expect("switched off");
@@ -622,8 +764,7 @@ fn an_interface_that_goes_is_taken_up_when_it_returns() {
             matches!(wan.status(), PortStatus::Down(reason) if reason.contains("carrier"))
         });
         line.server.ip("link set eth0 up").expect("the other end on");
-        wan.maintain(Nanos(0));
-        assert_eq!(wan.status(), PortStatus::Up);
+        come_up(&mut wan);
         let mut far = line.server.enter(|| open("eth0", &pool));
         send(&mut wan, &pool, &[frame(78)], |_, _| {});
         pool.free_batch(receive(&mut far, &pool, 1));
@@ -648,9 +789,6 @@ fn traffic_goes_on_through_an_interface_that_returned() {
         let account = relay.stop();
         audit(&account);
         assert!(account.ports[1].ledger.dropped[DropReason::PortDown] > 0);
-        let changes = |events: &[PortEvent]| {
-            events.iter().filter(|event| !matches!(event, PortEvent::Notice(_))).cloned().collect::<Vec<_>>()
-        };
         let [lan, wan] = &account.events;
         assert!(changes(lan).is_empty(), "{lan:?}");
         assert!(matches!(&changes(wan)[..], [PortEvent::WentDown(_), PortEvent::CameUp(_)]), "{wan:?}");
@@ -664,7 +802,8 @@ fn a_port_may_wait_for_its_interface() {
         let mut port = AfXdpPort::waiting(Settings::new("sf-lan"), Arc::clone(&pool)).expect("it may wait");
         assert!(matches!(port.status(), PortStatus::Down(_)));
         let line = Line::new().expect("a line");
-        assert!(matches!(&port.maintain(Nanos(0))[..], [PortEvent::CameUp(_), ..]));
+        let changes = changes(&come_up(&mut port));
+        assert!(matches!(&changes[..], [PortEvent::CameUp(_)]), "{changes:?}");
         let mut far = line.client.enter(|| open("eth0", &pool));
         send(&mut far, &pool, &[frame(60)], |_, _| {});
         pool.free_batch(receive(&mut port, &pool, 1));
@@ -754,7 +893,7 @@ fn a_limit_of_locked_memory_leads_to_memory_of_its_own() {
             assert!(message.contains("ulimit -l unlimited") && message.contains("CAP_IPC_LOCK"), "{message}");
             open_with(Settings { receive_ring: 64, transmit_ring: 64, ..Settings::new("sf-lan") }, &pool)
         });
-        let events = port.maintain(Nanos(0));
+        let events = come_up(&mut port);
         let told = notices(&events).join("\n");
         assert!(told.contains("registering the pool as UMEM") && told.contains("port's own"), "{told}");
         let far_pool = small();

@@ -153,6 +153,20 @@ fn nothing_is_written_beyond_a_buffer() {
 }
 
 #[test]
+fn the_first_bytes_are_the_packets_wherever_it_lies() {
+    let pool = pool(1);
+    let mut packet = pool.allocate().expect("a buffer");
+    for (offset, length) in [(0, 2048), (128, 60), (2000, 48), (2040, 8), (2048, 0), (1984, 64)] {
+        assert!(packet.set_extent(offset, 0, 2048));
+        let bytes: Vec<u8> = (1..=length).map(|n| n as u8).collect();
+        pool.write(&mut packet, &bytes).expect("it fits");
+        let (head, count) = pool.head::<64>(&packet);
+        assert_eq!((count, &head[..count]), (length.min(64), &bytes[..length.min(64)]));
+    }
+    pool.free(packet);
+}
+
+#[test]
 fn impossible_pools_are_refused() {
     for (buffers, headroom) in [(0, 128), (1 << 20, 128), (16, 1025)] {
         let config = PoolConfig { buffers, headroom, ..PoolConfig::default() };

@@ -78,8 +78,7 @@ pub fn find_unfinished(head: &[u8], length: u32) -> Option<Unfinished> {
 /// Notes in a received packet's record that its checksum is unfinished, if it is; returns that.
 #[inline]
 pub(crate) fn note_unfinished(pool: &Pool, packet: &mut Packet) -> bool {
-    let mut head = [0; LOOKED_AT];
-    let count = pool.read(packet, 0, &mut head);
+    let (head, count) = pool.head::<LOOKED_AT>(packet);
     let found = find_unfinished(&head[..count], packet.length());
     if let Some(Unfinished { start, offset }) = found {
         packet.edit(|record| {

@@ -9,7 +9,7 @@
 //! 3. The program hands each frame to the socket of its queue; the kernel writes it into a lent buffer (in zero-copy mode
 //!    the device does) and names that in the receive ring. `receive` makes a packet of it, where it is.
 //! 4. `transmit` lends packets to the kernel in the transmit rings, by the hash of their flow, and wakes it once for the
-//!    whole burst; what comes back in the completion rings counts as delivered.
+//!    whole burst, never more than half of the pool; what comes back in the completion rings counts as delivered.
 //! 5. When the interface goes away the port is down, says so, and takes it up again by its name in `maintain`.
 //! 6. `close` detaches the program and counts what the rings still hold. Should the process end without, the program goes
 //!    with its link.

@@ -119,6 +119,14 @@ impl Link {
         self.queues[queue].has_room()
     }
 
+    /// Has the kernel send what a full queue holds; whether it takes one more packet then.
+    #[cold]
+    pub fn make_room(&mut self, queue: usize, counters: &mut PortCounters) -> bool {
+        let queue = &mut self.queues[queue];
+        // Sockets that have lost their interface make no room, which shows again when all is sent.
+        queue.send(&mut self.umem, counters).is_ok() && queue.has_room()
+    }
+
     /// Puts a packet into a transmit ring that was just seen to have room.
     #[inline]
     pub fn push(&mut self, queue: usize, packet: Packet) {

@@ -18,8 +18,11 @@ use std::time::{Duration, Instant};
 /// The kernel's own limit on a ring is far above; this one bounds the memory that a setting can ask for.
 const LARGEST_RING: u32 = 1 << 15;
 
-/// All ports' fill rings together must leave a pool usable: one port never lends more than this part of it.
-const LARGEST_SHARE: u32 = 4;
+/// A pool must stay usable: one port never lends more than one part in so many of it to receive into.
+const RECEIVE_SHARE: u32 = 4;
+
+/// Nor more than one part in so many to send.
+const TRANSMIT_SHARE: u32 = 2;
 
 /// Drivers of interfaces whose other end may be a kernel, which leaves checksums to "hardware".
 const SOFTWARE_DRIVERS: [&str; 3] = ["veth", "tun", "virtio_net"];
@@ -223,10 +226,11 @@ fn attempt(subject: &Subject<'_>, modes: &[Mode], failures: &mut Vec<Failure>) -
     };
     let first = Socket::new().map_err(Failure::at(mode, "opening an AF_XDP socket"))?;
     let (mut umem, notice) = register(&first, subject, mode, sizes)?;
-    let target = match umem.is_tenants {
-        true => sizes.receive.min(pool.config().buffers / LARGEST_SHARE / queues.len() as u32).max(1),
-        false => sizes.receive,
+    let share = |part: u32| match umem.is_tenants {
+        true => (pool.config().buffers / part / queues.len() as u32).max(1),
+        false => u32::MAX,
     };
+    let (target, most_in_flight) = (sizes.receive.min(share(RECEIVE_SHARE)), share(TRANSMIT_SHARE));
     let mut opened: Vec<Queue> = Vec::with_capacity(queues.len());
     let mut next = Some(first);
     for &number in queues {
@@ -244,7 +248,7 @@ fn attempt(subject: &Subject<'_>, modes: &[Mode], failures: &mut Vec<Failure>) -
                 .bind(*index, number, Binding::Sharing(first.socket()))
                 .map_err(Failure::at(mode, binding_to(number)))?,
         }
-        opened.push(Queue::new(socket, rings, mode, target));
+        opened.push(Queue::new(socket, rings, mode, target, most_in_flight));
     }
     for queue in &mut opened {
         queue.refill(&mut umem);

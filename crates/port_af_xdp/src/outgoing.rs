@@ -63,19 +63,18 @@ impl Outgoing {
         packets: &mut Vec<Packet>,
         counters: &mut PortCounters,
     ) {
-        for mut packet in packets.drain(..) {
+        // The kernel is not asked again within a burst once it had no room.
+        let mut full = false;
+        for packet in packets.drain(..) {
             let queue = link.queue_of(&packet);
-            let checked = match self.check(link, pool, &mut packet) {
-                Ok(()) if !link.has_room(queue) => Err(DropReason::PortFull),
-                checked => checked,
-            };
-            let placed = match checked {
-                Ok(()) if link.umem.is_tenants && link.umem.can_send(&packet) => Ok(packet),
-                Ok(()) => self.copy(link, pool, packet),
-                Err(reason) => {
-                    self.spent.push(packet);
-                    Err(reason)
-                }
+            let placed = if !link.has_room(queue) && (full || !link.make_room(queue, counters)) {
+                full = true;
+                self.spent.push(packet);
+                Err(DropReason::PortFull)
+            } else if is_plain(link, &packet) {
+                Ok(packet)
+            } else {
+                self.prepare(link, pool, packet)
             };
             match placed {
                 Ok(packet) => link.push(queue, packet),
@@ -87,29 +86,37 @@ impl Outgoing {
         }
     }
 
-    /// Whether the kernel would take the packet; its checksum is finished on the way.
-    #[inline]
-    fn check(&mut self, link: &Link, pool: &Pool, packet: &mut Packet) -> Result<(), DropReason> {
-        let length = packet.length();
-        let longest = link.mtu.saturating_add(HEADER);
-        if length < HEADER
-            || (length > longest && !(length <= longest.saturating_add(TAG) && is_tagged(pool, packet)))
-        {
-            if length > longest {
-                self.tell(Trouble::TooLong { length, mtu: link.mtu });
-            }
-            return Err(DropReason::PortRefused);
-        }
-        let record = packet.record();
-        if record.gso_type & !offload::GSO_ECN != offload::GSO_NONE {
-            self.tell(Trouble::Segments);
+    /// Makes of a packet one that the kernel takes; one of which that cannot be made ends here.
+    fn prepare(&mut self, link: &Link, pool: &Pool, mut packet: Packet) -> Result<Packet, DropReason> {
+        if !self.is_allowed(link, pool, &packet) {
+            self.spent.push(packet);
             return Err(DropReason::PortRefused);
         }
         // One whose fields name no place goes out as it is and fails at its receiver, as it would have done anyway.
-        if record.offload_flags & offload::NEEDS_CHECKSUM != 0 && complete_checksum(pool, packet) {
+        if packet.record().offload_flags & offload::NEEDS_CHECKSUM != 0
+            && complete_checksum(pool, &mut packet)
+        {
             packet.edit(|record| record.offload_flags &= !offload::NEEDS_CHECKSUM);
         }
-        Ok(())
+        if link.umem.is_tenants && link.umem.can_send(&packet) {
+            return Ok(packet);
+        }
+        self.copy(link, pool, packet)
+    }
+
+    /// Whether the interface would carry a packet of this length, in one piece.
+    fn is_allowed(&mut self, link: &Link, pool: &Pool, packet: &Packet) -> bool {
+        let length = packet.length();
+        let longest = link.mtu.saturating_add(HEADER);
+        if length > longest && !(length <= longest.saturating_add(TAG) && is_tagged(pool, packet)) {
+            self.tell(Trouble::TooLong { length, mtu: link.mtu });
+            return false;
+        }
+        if packet.record().gso_type & !offload::GSO_ECN != offload::GSO_NONE {
+            self.tell(Trouble::Segments);
+            return false;
+        }
+        length >= HEADER
     }
 
     /// A copy of the packet that lies in one chunk of the memory that the kernel knows; the packet itself ends here.
@@ -139,6 +146,19 @@ impl Outgoing {
             self.troubles.push(trouble);
         }
     }
+}
+
+/// Whether the kernel takes the packet as it is and where it is, which is what nearly all packets are.
+#[inline]
+fn is_plain(link: &Link, packet: &Packet) -> bool {
+    let record = packet.record();
+    let state = (record.offload_flags & offload::NEEDS_CHECKSUM) | (record.gso_type & !offload::GSO_ECN);
+    let length = packet.length();
+    state == 0
+        && length >= HEADER
+        && length <= link.mtu.saturating_add(HEADER)
+        && link.umem.is_tenants
+        && link.umem.can_send(packet)
 }
 
 /// Whether a VLAN tag stands behind the addresses.

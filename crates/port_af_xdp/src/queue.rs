@@ -40,8 +40,9 @@ pub(crate) struct Queue {
     /// Buffers lent to receive into, and how many these may be.
     filled: u32,
     target: u32,
-    /// Packets lent to send.
+    /// Packets lent to send, and how many these may be.
     in_flight: u32,
+    most_in_flight: u32,
     /// The kernel left packets in the transmit ring, and looks at it only when called.
     unsent: bool,
     /// Packets of those in flight that the kernel said it dropped.
@@ -52,9 +53,20 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub fn new(socket: Socket, rings: Rings, mode: Mode, target: u32) -> Queue {
-        let (tally, spare) = (Tally::default(), Vec::new());
-        Queue { socket, rings, mode, filled: 0, target, in_flight: 0, unsent: false, failed: 0, tally, spare }
+    pub fn new(socket: Socket, rings: Rings, mode: Mode, target: u32, most_in_flight: u32) -> Queue {
+        Queue {
+            socket,
+            rings,
+            mode,
+            filled: 0,
+            target,
+            in_flight: 0,
+            most_in_flight,
+            unsent: false,
+            failed: 0,
+            tally: Tally::default(),
+            spare: Vec::new(),
+        }
     }
 
     pub fn socket(&self) -> &Socket {
@@ -129,7 +141,8 @@ impl Queue {
     /// Whether one more packet can be put into the transmit ring.
     #[inline]
     pub fn has_room(&mut self) -> bool {
-        self.rings.transmit.as_mut().is_some_and(|transmit| transmit.room(1) > 0)
+        self.in_flight < self.most_in_flight
+            && self.rings.transmit.as_mut().is_some_and(|transmit| transmit.room(1) > 0)
     }
 
     /// Puts a packet into the transmit ring, which was just seen to have room.
