@@ -1,9 +1,11 @@
 //! From an interface to sockets on its queues: which modes are tried in which order, and what is told of it.
 
 use crate::config::{Mode, UmemChoice, UnfinishedChecksums};
+use crate::failure::{Failure, Step};
 use crate::interface::{self, Inquiry, Presence, QueueCounts};
 use crate::link::{Link, Parts};
-use crate::program::{Program, Refused};
+use crate::notices::{self, Refused};
+use crate::program::Program;
 use crate::queue::Queue;
 use crate::socket::{Binding, RingSizes, Socket, any_readable};
 use crate::umem::Umem;
@@ -39,49 +41,6 @@ struct Subject<'a> {
     counts: Option<QueueCounts>,
 }
 
-/// Why one mode did not work.
-struct Failure {
-    mode: Mode,
-    step: String,
-    source: io::Error,
-}
-
-impl Failure {
-    fn at(mode: Mode, step: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
-        let step = step.into();
-        move |source| Failure { mode, step, source }
-    }
-
-    fn of(mode: Mode) -> impl FnOnce(Refused) -> Failure {
-        move |Refused { step, source }| Failure { mode, step: step.to_owned(), source }
-    }
-
-    fn errno(&self) -> i32 {
-        self.source.raw_os_error().unwrap_or(0)
-    }
-
-    fn attaching(&self) -> bool {
-        self.step.starts_with("attaching")
-    }
-
-    /// In words, with what can be done about it where that is known.
-    fn explain(&self, name: &str) -> String {
-        let advice = match self.errno() {
-            libc::ERANGE if self.attaching() => {
-                format!("; frames must fit into a page: `ip link set dev {name} mtu 1500`, and the same on its other end")
-            }
-            libc::ENOSPC if self.attaching() => {
-                "; it has fewer queues to receive by than its other end has to send by".to_owned()
-            }
-            libc::ENOBUFS if self.step.contains("UMEM") => {
-                "; the limit of locked memory is too low: `ulimit -l unlimited`, or the capability CAP_IPC_LOCK".to_owned()
-            }
-            _ => String::new(),
-        };
-        format!("{} was refused ({}: {}{advice})", self.mode.name(), self.step, self.source)
-    }
-}
-
 /// Modes that share a program and memory: the second is what is left when the device refuses the first.
 const ATTEMPTS: [&[Mode]; 2] = [&[Mode::ZeroCopy, Mode::Native], &[Mode::Generic]];
 
@@ -108,14 +67,14 @@ pub(crate) fn open(
 fn open_once(inquiry: &Inquiry, settings: &Settings, pool: &Arc<Pool>) -> Result<Link, OpenError> {
     let subject = examine(inquiry, settings, pool)?;
     let name = settings.interface.as_str();
-    let mut failures: Vec<Failure> = Vec::new();
+    let mut refused = Vec::new();
     for modes in ATTEMPTS {
         let wanted = |mode: &Mode| settings.mode.is_none_or(|only| only == *mode);
         let modes: Vec<Mode> = modes.iter().copied().filter(wanted).collect();
         if modes.is_empty() {
             continue;
         }
-        match attempt(&subject, &modes, &mut failures) {
+        match attempt(&subject, &modes, &mut refused) {
             Ok(mut link) => {
                 link.mtu = mtu(inquiry, name);
                 let driver = inquiry.driver(name);
@@ -125,20 +84,16 @@ fn open_once(inquiry: &Inquiry, settings: &Settings, pool: &Arc<Pool>) -> Result
                     UnfinishedChecksums::Find => true,
                     UnfinishedChecksums::Ignore => false,
                 };
-                let mode = link.mode;
-                link.notices.extend(tell_mode(name, mode, &explain(name, &failures)));
-                link.notices.extend(tell_offloads(name, mode, software, inquiry.strips_tags(name)));
-                link.notices.extend(tell_room(name, &link));
+                link.notices.extend(notices::mode(name, link.mode, &refused));
+                link.notices.extend(notices::segments(name, link.mode, software));
+                link.notices.extend(notices::tags(name, inquiry.strips_tags(name)));
+                link.notices.extend(notices::room(name, &link));
                 return Ok(link);
             }
-            Err(failure) => failures.push(judge(name, failure)?),
+            Err(failure) => refused.push((modes, failure.judge(name)?)),
         }
     }
-    Err(OpenError::NoMode { interface: name.to_owned(), tried: explain(name, &failures) })
-}
-
-fn explain(name: &str, failures: &[Failure]) -> String {
-    failures.iter().map(|failure| failure.explain(name)).collect::<Vec<_>>().join("; ")
+    Err(OpenError::NoMode { interface: name.to_owned(), tried: notices::tried(name, &refused) })
 }
 
 pub(crate) fn mtu(inquiry: &Inquiry, name: &str) -> u32 {
@@ -192,40 +147,19 @@ pub(crate) fn choose_queues(wanted: Option<&[u32]>, counts: Option<QueueCounts>)
     Ok(queues)
 }
 
-/// Failures after which no other mode would do better end the search.
-fn judge(name: &str, failure: Failure) -> Result<Failure, OpenError> {
-    let interface = name.to_owned();
-    match failure.errno() {
-        libc::EPERM | libc::EACCES => Err(OpenError::NoPermission {
-            interface,
-            missing: missing_capabilities(),
-            step: failure.step,
-            source: failure.source,
-        }),
-        libc::EBUSY | libc::EEXIST if failure.attaching() => {
-            Err(OpenError::ProgramAttached { interface, source: failure.source })
-        }
-        libc::EBUSY => match failure.step.rsplit(' ').next().and_then(|word| word.parse().ok()) {
-            Some(queue) => Err(OpenError::QueueTaken { interface, queue, source: failure.source }),
-            None => Ok(failure),
-        },
-        _ => Ok(failure),
-    }
-}
-
-/// Opens the interface in the first of `modes` that the device takes; those that it refused are added to `failures`.
-fn attempt(subject: &Subject<'_>, modes: &[Mode], failures: &mut Vec<Failure>) -> Result<Link, Failure> {
+/// Opens the interface in the first of `modes` that the device takes; those that it refused are added to `refused`.
+fn attempt(subject: &Subject<'_>, modes: &[Mode], refused: &mut Vec<Refused>) -> Result<Link, Failure> {
     let Subject { settings, pool, index, queues, counts } = subject;
     let mut mode = modes[0];
     let last = queues.last().copied().unwrap_or(0);
-    let program = Program::attach(*index, mode, last + 1).map_err(Failure::of(mode))?;
+    let program = Program::attach(*index, mode, last + 1)?;
     let sizes = RingSizes {
         receive: ring_size(settings.receive_ring),
         transmit: None,
         completion: ring_size(settings.transmit_ring),
     };
-    let first = Socket::new().map_err(Failure::at(mode, "opening an AF_XDP socket"))?;
-    let (mut umem, notice) = register(&first, subject, mode, sizes)?;
+    let first = Socket::new().map_err(Failure::at(Step::Other("opening an AF_XDP socket")))?;
+    let (mut umem, notice) = register(&first, subject, sizes)?;
     let share = |part: u32| match umem.is_tenants {
         true => (pool.config().buffers / part / queues.len() as u32).max(1),
         false => u32::MAX,
@@ -236,17 +170,17 @@ fn attempt(subject: &Subject<'_>, modes: &[Mode], failures: &mut Vec<Failure>) -
     for &number in queues {
         let socket = match next.take() {
             Some(first) => first,
-            None => Socket::new().map_err(Failure::at(mode, "opening an AF_XDP socket"))?,
+            None => Socket::new().map_err(Failure::at(Step::Other("opening an AF_XDP socket")))?,
         };
         let transmit = counts.is_none_or(|counts| number < counts.transmit).then_some(sizes.completion);
         let rings = socket
             .make_rings(RingSizes { transmit, ..sizes })
-            .map_err(Failure::at(mode, "making the rings of an AF_XDP socket"))?;
+            .map_err(Failure::at(Step::Other("making the rings of an AF_XDP socket")))?;
         match opened.first() {
-            None => mode = bind_first(&socket, *index, number, modes, failures)?,
+            None => mode = bind_first(&socket, *index, number, modes, refused)?,
             Some(first) => socket
                 .bind(*index, number, Binding::Sharing(first.socket()))
-                .map_err(Failure::at(mode, binding_to(number)))?,
+                .map_err(Failure::at(Step::Bind(number)))?,
         }
         opened.push(Queue::new(socket, rings, mode, target, most_in_flight));
     }
@@ -254,18 +188,19 @@ fn attempt(subject: &Subject<'_>, modes: &[Mode], failures: &mut Vec<Failure>) -
         queue.refill(&mut umem);
     }
     for (queue, &number) in opened.iter().zip(queues) {
-        program.enter(number, queue.socket().as_fd()).map_err(Failure::of(mode))?;
+        program.enter(number, queue.socket().as_fd())?;
     }
     let several = match opened.len() {
         1 => None,
         _ => Some(
             any_readable(opened.iter().map(Queue::socket))
-                .map_err(Failure::at(mode, "making one descriptor of several"))?,
+                .map_err(Failure::at(Step::Other("making one descriptor of several")))?,
         ),
     };
     let promiscuous = match settings.promiscuous {
         true => Some(
-            interface::promiscuous(*index).map_err(Failure::at(mode, "making the interface promiscuous"))?,
+            interface::promiscuous(*index)
+                .map_err(Failure::at(Step::Other("making the interface promiscuous")))?,
         ),
         false => None,
     };
@@ -279,29 +214,27 @@ fn bind_first(
     index: i32,
     queue: u32,
     modes: &[Mode],
-    failures: &mut Vec<Failure>,
+    refused: &mut Vec<Refused>,
 ) -> Result<Mode, Failure> {
-    let mut refused = None;
-    for &mode in modes {
-        failures.extend(refused.take());
-        match socket.bind(index, queue, Binding::First { zero_copy: mode == Mode::ZeroCopy }) {
+    let (last, better) = modes.split_last().unwrap_or((&Mode::Generic, &[]));
+    let bind = |mode: Mode| {
+        socket
+            .bind(index, queue, Binding::First { zero_copy: mode == Mode::ZeroCopy })
+            .map_err(Failure::at(Step::Bind(queue)))
+    };
+    for &mode in better {
+        match bind(mode) {
             Ok(()) => return Ok(mode),
-            Err(source) => refused = Some(Failure { mode, step: binding_to(queue), source }),
+            Err(failure) => refused.push((vec![mode], failure)),
         }
     }
-    Err(refused
-        .unwrap_or_else(|| Failure::at(Mode::Generic, "choosing a mode")(io::ErrorKind::InvalidInput.into())))
-}
-
-fn binding_to(queue: u32) -> String {
-    format!("binding an AF_XDP socket to queue {queue}")
+    bind(*last).map(|()| *last)
 }
 
 /// Registers the pool as the socket's UMEM, or memory of the port's own where that is wanted or the kernel insists.
 fn register(
     socket: &Socket,
     subject: &Subject<'_>,
-    mode: Mode,
     sizes: RingSizes,
 ) -> Result<(Umem, Option<String>), Failure> {
     let Subject { settings, pool, queues, .. } = subject;
@@ -311,12 +244,12 @@ fn register(
         let umem = Umem::new(Arc::clone(pool), true);
         let failure = match socket.register(pool.memory(), umem.chunk(), umem.headroom()) {
             Ok(()) => return Ok((umem, None)),
-            Err(source) => Failure { mode, step: "registering the pool as UMEM".to_owned(), source },
+            Err(source) => Failure { step: Step::Register("the pool"), source },
         };
         notice = Some(format!(
             "interface `{name}`: {}; memory of the port's own is used instead, with one copy of each packet in and one \
              out",
-            failure.explain(name)
+            failure.reason(name)
         ));
     }
     // Enough for everything that can be in the rings, so that this pool is never empty.
@@ -330,83 +263,16 @@ fn register(
         // Where it is a small part of one, a huge page is a waste, of locked memory also.
         pages: if huge { None } else { Some(PageKind::Ordinary) },
     };
-    let own = Pool::new(&format!("port {name}"), config)
-        .map_err(|error| Failure::at(mode, "making memory of the port's own")(io::Error::other(error)))?;
+    let own = Pool::new(&format!("port {name}"), config).map_err(|error| {
+        Failure::at(Step::Other("making memory of the port's own"))(io::Error::other(error))
+    })?;
     let umem = Umem::new(Arc::new(own), false);
     socket
         .register(umem.pool().memory(), umem.chunk(), umem.headroom())
-        .map_err(Failure::at(mode, "registering memory of the port's own as UMEM"))?;
+        .map_err(Failure::at(Step::Register("memory of the port's own")))?;
     Ok((umem, notice))
 }
 
 fn ring_size(wanted: u32) -> u32 {
     wanted.clamp(1, LARGEST_RING).next_power_of_two()
-}
-
-/// What is told of the mode; nothing when there is no better one.
-fn tell_mode(name: &str, mode: Mode, tried: &str) -> Option<String> {
-    let what = match mode {
-        Mode::ZeroCopy => return None,
-        Mode::Native => {
-            "the kernel copies each packet once; an interface whose driver has AF_XDP zero-copy saves that"
-        }
-        Mode::Generic => {
-            "the kernel makes a socket buffer of each packet first and then copies it; an interface whose driver runs \
-             XDP programs saves that"
-        }
-    };
-    (!tried.is_empty())
-        .then(|| format!("interface `{name}`: {tried}; {} is used instead: {what}", mode.name()))
-}
-
-/// Whether frames can come that do not fit into a buffer.
-fn tell_room(name: &str, link: &Link) -> Option<String> {
-    let (longest, room) = (link.mtu.saturating_add(18), link.umem.room());
-    let advice = match link.umem.chunk() {
-        0..4096 => "; `buffer_size: 4KiB` takes frames of up to 3,840 bytes",
-        _ => "",
-    };
-    (longest > room).then(|| {
-        format!(
-            "interface `{name}`: with its MTU of {} frames of up to {longest} bytes can come, of which a buffer takes {room}; \
-             longer ones are lost in the kernel{advice}",
-            link.mtu
-        )
-    })
-}
-
-/// What the interface does to frames that XDP cannot be told of.
-fn tell_offloads(name: &str, mode: Mode, software: bool, strips_tags: bool) -> Vec<String> {
-    let mut told = Vec::new();
-    if mode == Mode::Generic && software {
-        told.push(format!(
-            "interface `{name}`: in mode generic, segments that its other end has not cut are lost in the kernel; run \
-             `ethtool -K IF tso off gso off` there"
-        ));
-    }
-    if strips_tags {
-        told.push(format!(
-            "interface `{name}`: a VLAN tag that is not in the frame's bytes is lost to XDP; `ethtool -K {name} rxvlan off` \
-             keeps it there (of a veth pair: `ethtool -K IF txvlan off` on the other end)"
-        ));
-    }
-    told
-}
-
-/// Which of the capabilities the thread does not have, by name.
-fn missing_capabilities() -> String {
-    // CAP_SYS_ADMIN stands in for these two where bpf(2) asks for them.
-    const SYS_ADMIN: u64 = 1 << 21;
-    const NEEDED: [(&str, u64); 3] =
-        [("CAP_NET_ADMIN", 1 << 12 | SYS_ADMIN), ("CAP_NET_RAW", 1 << 13), ("CAP_BPF", 1 << 39 | SYS_ADMIN)];
-    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let Some(mask) = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()) else {
-        return "which are missing is not known".to_owned();
-    };
-    let missing: Vec<_> = NEEDED.iter().filter(|(_, bits)| mask & bits == 0).map(|(name, _)| *name).collect();
-    match missing.is_empty() {
-        true => "it has them, of a user namespace".to_owned(),
-        false => format!("missing: {}", missing.join(", ")),
-    }
 }

@@ -8,9 +8,10 @@
 
 use crate::call::checked;
 use crate::config::Mode;
+use crate::failure::{Failure, Step};
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Commands of bpf(2) and numbers that go with them, `linux/bpf.h`.
 mod bpf {
@@ -121,17 +122,6 @@ fn redirect_by_queue(map: BorrowedFd<'_>) -> [u64; 6] {
     ]
 }
 
-/// What went wrong, and at which step.
-#[derive(Debug)]
-pub(crate) struct Refused {
-    pub step: &'static str,
-    pub source: io::Error,
-}
-
-fn at(step: &'static str) -> impl FnOnce(io::Error) -> Refused {
-    move |source| Refused { step, source }
-}
-
 /// An attached program with its map.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -145,8 +135,7 @@ impl Program {
     ///
     /// # Errors
     /// Which step the kernel refused.
-    pub fn attach(index: i32, mode: Mode, queues: u32) -> Result<Program, Refused> {
-        use std::os::fd::AsFd;
+    pub fn attach(index: i32, mode: Mode, queues: u32) -> Result<Program, Failure> {
         let map = MapCreate {
             map_type: bpf::MAP_TYPE_XSKMAP,
             key_size: 4,
@@ -155,7 +144,8 @@ impl Program {
             map_flags: 0,
         };
         // SAFETY: each attribute is laid out as its command takes it, and what it points to outlives the call.
-        let map = unsafe { descriptor(bpf::MAP_CREATE, &map) }.map_err(at("making a map of sockets"))?;
+        let map = unsafe { descriptor(bpf::MAP_CREATE, &map) }
+            .map_err(Failure::at(Step::Other("making a map of sockets")))?;
         let instructions = redirect_by_queue(map.as_fd());
         let load = ProgramLoad {
             program_type: bpf::PROG_TYPE_XDP,
@@ -167,7 +157,8 @@ impl Program {
             log: 0,
         };
         // SAFETY: as above.
-        let program = unsafe { descriptor(bpf::PROG_LOAD, &load) }.map_err(at("loading the XDP program"))?;
+        let program = unsafe { descriptor(bpf::PROG_LOAD, &load) }
+            .map_err(Failure::at(Step::Other("loading the XDP program")))?;
         let flags = match mode {
             Mode::ZeroCopy | Mode::Native => bpf::XDP_FLAGS_DRV_MODE,
             Mode::Generic => bpf::XDP_FLAGS_SKB_MODE,
@@ -179,13 +170,12 @@ impl Program {
             flags,
         };
         // SAFETY: as above. The link keeps the program, whose descriptor may close.
-        let link =
-            unsafe { descriptor(bpf::LINK_CREATE, &create) }.map_err(at("attaching the XDP program"))?;
+        let link = unsafe { descriptor(bpf::LINK_CREATE, &create) }.map_err(Failure::at(Step::Attach))?;
         Ok(Program { map, link })
     }
 
     /// Has the frames of a queue handed to a socket.
-    pub fn enter(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Refused> {
+    pub fn enter(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Failure> {
         let value = socket.as_raw_fd() as u32;
         let update = MapUpdate {
             map: self.map.as_raw_fd() as u32,
@@ -197,7 +187,7 @@ impl Program {
         // SAFETY: key and value outlive the call and are of the map's sizes.
         unsafe { call(bpf::MAP_UPDATE_ELEM, &update) }
             .map(|_| ())
-            .map_err(at("entering a socket into the map"))
+            .map_err(Failure::at(Step::Other("entering a socket into the map")))
     }
 
     /// The number of the interface that the program hangs on; `None` when that is gone.
