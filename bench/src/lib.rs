@@ -24,6 +24,7 @@ mod report;
 mod rss;
 mod statistics;
 mod stop;
+mod tap;
 
 pub use report::{Bound, Measurement, Report};
 
@@ -54,7 +55,7 @@ impl BenchError {
 }
 
 /// The benches by name.
-pub const NAMES: &[&str] = &["call", "functions", "chain", "instantiate", "stop", "rss"];
+pub const NAMES: &[&str] = &["call", "functions", "chain", "instantiate", "stop", "rss", "tap"];
 
 /// One bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub enum Bench {
     Stop,
     /// Memory of a process with a chain of fifty.
     Rss,
+    /// TCP between two TAP devices, beside the kernel's bridge.
+    Tap,
 }
 
 impl Bench {
@@ -86,6 +89,7 @@ impl Bench {
             "instantiate" => Bench::Instantiate,
             "stop" => Bench::Stop,
             "rss" => Bench::Rss,
+            "tap" => Bench::Tap,
             _ => return Err(BenchError::Unknown { found: name.to_owned() }),
         })
     }
@@ -99,6 +103,7 @@ impl Bench {
             Bench::Instantiate => "instantiate",
             Bench::Stop => "stop",
             Bench::Rss => "rss",
+            Bench::Tap => "tap",
         }
     }
 
@@ -114,6 +119,7 @@ impl Bench {
             Bench::Instantiate => instantiate::run(progress),
             Bench::Stop => stop::run(progress),
             Bench::Rss => rss::run(progress),
+            Bench::Tap => tap::run(progress),
         }?;
         progress(1.0, "done");
         Ok(Report { bench: self.name(), machine: machine::describe(), results })
