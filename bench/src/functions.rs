@@ -199,6 +199,51 @@ fn firewall_pair(
     Pair::new(sandbox, image, config, native)
 }
 
+/// A policer on both sides, with a bucket for each source; so much may pass that all does.
+fn policer_pair(
+    sandbox: &Sandbox,
+    image: &Image,
+    buckets: usize,
+) -> Result<Pair<Runner<policer::Policers>>, BenchError> {
+    let config = format!(
+        "{{max_buckets: {buckets}, policers: [{{key: [source], rate: 1000Gbps, burst: 512MiB, packet_rate: 1Gpps, \
+         packet_burst: 1000000000}}]}}"
+    );
+    let native = Runner::new(&configuration(image, &config)?)
+        .map_err(|error| BenchError::Setup(format!("policer: {error:?}")))?;
+    Pair::new(sandbox, image, &config, native)
+}
+
+/// Packets of each of `count` sources, in random order.
+fn sources(count: u32, numbers: &mut Numbers) -> Load {
+    let mut order: Vec<u32> = (0..count.max(DISTINCT as u32)).map(|n| n % count).collect();
+    numbers.shuffle(&mut order);
+    let flow = |n: u32| Flow {
+        source: 0x0a00_0000 | n,
+        destination: 0xc612_0000 | n & 0xffff,
+        source_port: 1024 + (n % 60_000) as u16,
+        destination_port: 443,
+        protocol: 17,
+    };
+    one_way(order.into_iter().map(flow))
+}
+
+/// Every packet must have been policed, by a bucket of its source's own.
+fn check_buckets(
+    pair: &mut Pair<Runner<policer::Policers>>,
+    buckets: u64,
+    least: u64,
+) -> Result<(), BenchError> {
+    let report = pair.sandboxed.report(watchdog::clock().moment()).map_err(BenchError::setup)?;
+    let invalid = || BenchError::Invalid(format!("not every source had a bucket: {report:?}"));
+    let report: serde_json::Value =
+        serde_json::from_str(report.as_deref().unwrap_or_default()).map_err(|_| invalid())?;
+    let conform = report["policers"][0]["conform"]["packets"].as_u64();
+    let made = report["buckets"]["made"].as_u64();
+    let alone = made >= Some(buckets) && report["buckets"]["shared"] == 0 && conform >= Some(least);
+    if alone { Ok(()) } else { Err(invalid()) }
+}
+
 /// The verdict of a packet that passes.
 fn passed(ingress: u16) -> u32 {
     Verdict::Interface(1 - ingress).encode()
@@ -300,5 +345,15 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         times.report(&format!("firewall-state-{flows}"), ratio, Some(ns), &mut results);
         pair.end();
     }
+
+    progress(0.85, "policer, 100,000 buckets");
+    let buckets = 100_000;
+    let mut pair = policer_pair(&sandbox, &stock("policer")?, buckets)?;
+    let load = sources(buckets as u32, &mut numbers);
+    pair.prepare(&load)?;
+    let times = pair.measure(&load, Some(passed))?;
+    check_buckets(&mut pair, buckets as u64, load.frames.len() as u64)?;
+    times.report("policer", Some(1.4), None, &mut results);
+    pair.end();
     Ok(results)
 }
