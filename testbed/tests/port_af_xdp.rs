@@ -5,11 +5,14 @@ use nf_abi::offload;
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortEvent, PortStatus};
 use port_af_xdp::{AfXdpPort, Mode, OpenError, Settings, UmemChoice};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use rustix::time::{ClockId, clock_gettime};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
@@ -444,6 +447,62 @@ fn a_flood_is_accounted_for() {
             let [lan, _] = &account.ports;
             assert!(lan.ledger.received > 1000, "{account:?}");
         }
+    });
+}
+
+#[test]
+fn a_burst_is_one_system_call() {
+    privileged("a_burst_is_one_system_call", || {
+        let line = Line::new().expect("a line");
+        let (pool, sender_pool) = (pool(8192, BufferSize::DEFAULT), small());
+        let (mut lan, mut wan) = (open("sf-lan", &pool), open("sf-wan", &pool));
+        let mut sender = line.client.enter(|| open("eth0", &sender_pool));
+        let mut unicast = frame(60);
+        unicast[..6].copy_from_slice(&[2, 0, 0, 0, 0, 77]);
+        let stop = AtomicBool::new(false);
+        let (mut bursts, mut packets) = (0, Vec::with_capacity(64));
+        let begin = Instant::now();
+        let (time, received) = thread::scope(|scope| {
+            scope.spawn(|| {
+                let burst = vec![unicast.clone(); 64];
+                while !stop.load(Ordering::Relaxed) {
+                    send(&mut sender, &sender_pool, &burst, |_, _| {});
+                }
+            });
+            let before = clock_gettime(ClockId::ThreadCPUTime);
+            while begin.elapsed() < SECOND {
+                lan.receive(&pool, Nanos(0), 64, &mut packets);
+                if packets.is_empty() {
+                    let wake = lan.wake().readable.expect("a descriptor");
+                    let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+                    poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], Some(&limit))
+                        .expect("a sleep");
+                } else {
+                    bursts += 1;
+                    wan.transmit(&pool, Nanos(0), &mut packets);
+                }
+            }
+            let after = clock_gettime(ClockId::ThreadCPUTime);
+            stop.store(true, Ordering::Relaxed);
+            let nanos = |time: Timespec| time.tv_sec * 1_000_000_000 + time.tv_nsec;
+            (nanos(after) - nanos(before), lan.counters().ledger.received)
+        });
+        println!(
+            "{received} packets in {bursts} bursts, {} ns of processor time each, sleep and wake included",
+            time / received.max(1) as i64
+        );
+        wan.maintain(Nanos(0));
+        let kicks = detail(&wan.details(), "kicks");
+        // Before Linux 6.17 a call takes 32 packets.
+        assert!(kicks >= bursts && kicks <= 3 * bursts + 10, "{kicks} calls for {bursts} bursts");
+        for port in [&mut lan, &mut wan] {
+            port.close(&pool).expect("nothing to write");
+        }
+        let mut ledger = lan.counters().ledger.clone();
+        ledger.merge(&wan.counters().ledger);
+        ledger.balance(0).expect("every packet is accounted for");
+        assert!(wan.counters().ledger.delivered > 1000);
+        assert_eq!(pool.available(), 8192);
     });
 }
 
