@@ -1,5 +1,6 @@
 //! Where packets go: to the next instance's queue, to a port, across to another tenant's pool, or back to the pool.
 
+use crate::tap::Passage;
 use crate::worker::{InstanceId, PoolId, PortId, Target, Worker};
 use packet_memory::Packet;
 use std::sync::Arc;
@@ -43,6 +44,10 @@ impl Worker {
         if node.pool != pool {
             return false;
         }
+        if !node.taps.is_empty() {
+            self.show_port(usize::from(port.0), batch, Passage::Transmitted);
+        }
+        let node = &mut self.ports[usize::from(port.0)];
         node.port.transmit(&self.pools[usize::from(pool.0)], self.now.nanos, batch);
         debug_assert!(batch.is_empty(), "a port takes all of a batch");
         true
@@ -154,6 +159,9 @@ impl Worker {
             }
             *batch = copies;
         }
+        if !self.ports[usize::from(to.0)].taps.is_empty() {
+            self.show_port(usize::from(to.0), batch, Passage::Transmitted);
+        }
         self.ports[usize::from(to.0)].port.transmit(&there, self.now.nanos, batch);
     }
 
@@ -179,10 +187,15 @@ impl Worker {
     /// Transmits what single packets have gathered at ports.
     pub(crate) fn flush_ports(&mut self) {
         while let Some(port) = self.touched_ports.pop() {
-            let node = &mut self.ports[port];
-            if !node.outgoing.is_empty() {
-                node.port.transmit(&self.pools[node.pool.0 as usize], self.now.nanos, &mut node.outgoing);
+            let mut outgoing = std::mem::take(&mut self.ports[port].outgoing);
+            if !outgoing.is_empty() {
+                if !self.ports[port].taps.is_empty() {
+                    self.show_port(port, &outgoing, Passage::Transmitted);
+                }
+                let node = &mut self.ports[port];
+                node.port.transmit(&self.pools[node.pool.0 as usize], self.now.nanos, &mut outgoing);
             }
+            self.ports[port].outgoing = outgoing;
         }
     }
 

@@ -1,6 +1,7 @@
 //! One hop: an instance is shown its next batch, and its verdicts are carried out, all in that instance's account.
 
 use crate::fault::Life;
+use crate::tap::Passage;
 use crate::worker::{PoolId, Target, Worker};
 use guest::BAD_VERDICT;
 use nf_abi::Verdict;
@@ -18,6 +19,9 @@ impl Worker {
         let now = self.now;
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else {
+            if !instance.taps.is_empty() {
+                self.show_instance(index, &batch, Passage::Down);
+            }
             self.pass_by(index, batch);
             return None;
         };
@@ -36,7 +40,12 @@ impl Worker {
             }
             return None;
         }
-        match guest.process(&mut batch, now) {
+        let processed = guest.process(&mut batch, now);
+        if !instance.taps.is_empty() {
+            let passage = if processed.is_ok() { Passage::Decided } else { Passage::Trapped };
+            self.show_instance(index, &batch, passage);
+        }
+        match processed {
             Ok(()) => {
                 let next = self.carry_out(index, batch);
                 self.after_call(index);
@@ -143,6 +152,9 @@ impl Worker {
         }
         instance.counters.ledger.generated += guest.take_generated();
         let emitted = std::mem::take(guest.take_emitted());
+        if !instance.taps.is_empty() {
+            self.show_instance(index, &emitted, Passage::Emitted);
+        }
         for packet in emitted {
             self.route(index, packet);
         }

@@ -2,6 +2,7 @@
 
 use crate::fault::{FailPolicy, Life, RestartPolicy};
 use crate::queue::Queue;
+use crate::tap::Tap;
 use crate::worker::{InstanceId, PoolId, Target};
 use clock::Moment;
 use cpu_share::EntityId;
@@ -88,6 +89,8 @@ pub(crate) struct Instance {
     pub(crate) drop_reasons: Vec<String>,
     pub(crate) counter_names: Vec<String>,
     pub(crate) counters: InstanceCounters,
+    /// Who looks at its packets and decisions.
+    pub(crate) taps: Vec<Box<dyn Tap>>,
 }
 
 impl Instance {
@@ -117,6 +120,7 @@ impl Instance {
             drop_reasons: setup.drop_reasons,
             counter_names: setup.counters,
             counters,
+            taps: Vec::new(),
         }
     }
 

@@ -6,7 +6,8 @@
 //! 2. [`Worker::turn`] goes once around: poll the ports, run whoever has work, in the order of the scheduler.
 //! 3. [`Worker::run`] does so until told to stop, and sleeps in the kernel when there is nothing to do.
 //! 4. Control comes as messages by a [`Remote`] and is carried out between turns.
-//! 5. [`Worker::stop`] drains, drops what is still held as `held-at-stop`, closes the ports and gives the account.
+//! 5. A [`Tap`] is shown the packets of a port or an instance on their way ([`Worker::tap_port`]): captures.
+//! 6. [`Worker::stop`] drains, drops what is still held as `held-at-stop`, closes the ports and gives the account.
 //!
 //! What happens to one packet, file by file, is told in `docs/packet-walk.md`; the per-packet code is `hop.rs`,
 //! `forward.rs`, `queue.rs` and `classify.rs`.
@@ -22,6 +23,7 @@ mod hop;
 mod idle;
 mod instance;
 mod queue;
+mod tap;
 mod worker;
 
 #[cfg(test)]
@@ -32,4 +34,5 @@ pub use classify::classify;
 pub use control::{Event, Remote, Stopped};
 pub use fault::{FailPolicy, RestartPolicy};
 pub use instance::{GuestFactory, InstanceSetup};
+pub use tap::{Passage, Tap};
 pub use worker::{InstanceId, PoolId, PortId, Target, WireError, Worker, WorkerSettings};

@@ -463,3 +463,38 @@ proptest! {
         bench.finish();
     }
 }
+
+/// Counts the packets of each passage.
+struct Counting(Arc<Mutex<Vec<(Passage, usize)>>>);
+
+impl Tap for Counting {
+    fn see(&mut self, _pool: &Pool, packets: &[Packet], passage: Passage, _now: Nanos) {
+        let mut seen = self.0.lock().expect("not poisoned");
+        match seen.iter_mut().find(|(known, _)| *known == passage) {
+            Some((_, count)) => *count += packets.len(),
+            None => seen.push((passage, packets.len())),
+        }
+    }
+    fn settle(&mut self) {}
+}
+
+#[test]
+fn taps_see_every_packet_and_what_becomes_of_it() {
+    let mut bench = Bench::new(&[64]);
+    let (left, _) = bench.port(0, (0..20).collect());
+    let (right, _) = bench.port(0, vec![]);
+    let (f, _) = bench
+        .function(0, |byte, _| Action::Give(if byte < 5 { Verdict::Drop(0) } else { Verdict::Interface(1) }));
+    chain(&mut bench, (left, right), &[f]);
+    let seen: Vec<_> = (0..3).map(|_| Arc::new(Mutex::new(Vec::new()))).collect();
+    for (port, seen) in [left, right].into_iter().zip(&seen) {
+        let Target::Port(port) = port else { unreachable!("a port") };
+        bench.worker.tap_port(port, Box::new(Counting(seen.clone())));
+    }
+    bench.worker.tap_instance(f, Box::new(Counting(seen[2].clone())));
+    bench.finish();
+    let seen: Vec<_> = seen.iter().map(|seen| seen.lock().expect("not poisoned").clone()).collect();
+    assert_eq!(seen[0], [(Passage::Received, 20)]);
+    assert_eq!(seen[1], [(Passage::Transmitted, 15)]);
+    assert_eq!(seen[2], [(Passage::Decided, 20)]);
+}

@@ -6,6 +6,7 @@ use crate::control::{Command, Event, Mailbox, Remote};
 use crate::fault::Life;
 use crate::idle::Spin;
 use crate::instance::{Instance, InstanceSetup, Observer};
+use crate::tap::{Passage, Tap};
 use clock::{Clock, Cycles, Moment, Nanos};
 use cpu_share::{EntityId, Scheduler, Weight};
 use guest::{Events, Guest, LogLine};
@@ -94,6 +95,8 @@ pub(crate) struct PortNode {
     pub(crate) outgoing: Vec<Packet>,
     /// What the engine counts on the port's behalf.
     pub(crate) ledger: Ledger,
+    /// Who looks at what comes and goes.
+    pub(crate) taps: Vec<Box<dyn Tap>>,
 }
 
 /// One thread's engine.
@@ -180,7 +183,8 @@ impl Worker {
     /// [`WireError::TooMany`].
     pub fn add_port(&mut self, name: &str, pool: PoolId, port: Box<dyn Port>) -> Result<PortId, WireError> {
         let (name, outgoing) = (name.to_owned(), Vec::with_capacity(MAX_BATCH));
-        self.ports.push(PortNode { name, pool, port, target: None, outgoing, ledger: Ledger::default() });
+        let (ledger, taps) = (Ledger::default(), Vec::new());
+        self.ports.push(PortNode { name, pool, port, target: None, outgoing, ledger, taps });
         numbered(self.ports.len()).map(PortId)
     }
 
@@ -298,6 +302,10 @@ impl Worker {
             return false;
         }
         classify(pool, &mut batch);
+        if !node.taps.is_empty() {
+            self.show_port(index, &batch, Passage::Received);
+        }
+        let node = &self.ports[index];
         match target {
             Target::Instance(to, interface) => {
                 let same_pool = self.instances[usize::from(to.0)].pool == node.pool;
@@ -397,6 +405,7 @@ impl Worker {
                 self.tell(Event::Port { port, event });
             }
         }
+        self.settle_taps();
         for index in 0..self.instances.len() {
             if let Life::Up { guest, .. } = &mut self.instances[index].life {
                 let (lines, events) = (guest.take_log(), guest.take_events());

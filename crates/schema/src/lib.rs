@@ -77,6 +77,11 @@ pub const WHOLE: u64 = 1_000_000_000;
 /// Largest file, unless the schema says otherwise, in bytes.
 pub const MAX_FILE: u64 = 16 << 20;
 
+/// Reads a size as configurations spell it (`64KiB`, `2GiB`); bytes.
+pub fn size(text: &str) -> Option<u64> {
+    literal::number_with_unit(text, literal::SIZE).ok()
+}
+
 /// Reads a duration as configurations spell it (`250ms`, `10s`); nanoseconds.
 pub fn duration(text: &str) -> Option<u64> {
     literal::number_with_unit(text, literal::DURATION).ok()

@@ -1,6 +1,8 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand};
+use crate::hop_capture::HopFile;
+use capture::Filter;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,11 +23,17 @@ pub(crate) enum Command {
     Run(RunOptions),
     /// Say everything that is wrong with a file, and start nothing.
     Check(CheckOptions),
+    /// Make the folder of a new function: it builds, runs in a chain and has a test.
+    New(NewOptions),
     /// Build images and look into them.
     #[command(subcommand)]
     Image(ImageCommand),
     /// Measure what is promised, and say whether it holds.
     Bench(BenchOptions),
+    /// Print what completes this program's commands in a shell.
+    Completions(CompletionsOptions),
+    /// Print the manual page, or write those of all commands into a folder.
+    Man(ManOptions),
     /// Compile the module on standard input; started by this program itself.
     #[command(hide = true)]
     CompileModule,
@@ -34,7 +42,8 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  superfluid run examples/edge.yaml\n  superfluid run examples/generator.yaml --for \
-                        10s --json\n\nWith --json each line is one object: an account each second, events as they \
+                        10s --json\n  superfluid run examples/edge.yaml --capture edge_firewall=dropped.pcapng \
+                        --capture-filter 'dropped and tcp'\n\nWith --json each line is one object: an account each second, events as they \
                         happen, at the end the final account."
 )]
 pub(crate) struct RunOptions {
@@ -46,6 +55,18 @@ pub(crate) struct RunOptions {
     /// Write JSON lines instead of tables.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Capture the packets at a function or a port into a pcapng file, with the verdict of each as a comment.
+    #[arg(long, value_name = "HOP=FILE")]
+    pub(crate) capture: Vec<HopFile>,
+    /// Capture these packets only, in the language of pcap-filter(7); also `dropped` and `passed`.
+    #[arg(long, value_name = "FILTER", value_parser = filter, requires = "capture")]
+    pub(crate) capture_filter: Option<Filter>,
+    /// Capture at most so many bytes of each packet.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(14..), requires = "capture")]
+    pub(crate) capture_snap: Option<u32>,
+    /// End a capture when its file would become larger than this (100MiB, 2GiB).
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "capture")]
+    pub(crate) capture_limit: Option<u64>,
     /// Time between two views.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     pub(crate) every: Duration,
@@ -56,6 +77,58 @@ pub(crate) struct RunOptions {
 pub(crate) struct CheckOptions {
     /// The file.
     pub(crate) file: PathBuf,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid new hello\n  superfluid new counter --lang c --path functions/counter"
+)]
+pub(crate) struct NewOptions {
+    /// The function's name.
+    pub(crate) name: String,
+    /// What it is written in.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) lang: SourceLanguage,
+    /// The folder to make; NAME by default.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// What functions are written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SourceLanguage {
+    #[default]
+    Rust,
+    C,
+}
+
+impl SourceLanguage {
+    /// As manifests name it.
+    pub(crate) fn shown(self) -> &'static str {
+        match self {
+            SourceLanguage::Rust => "rust",
+            SourceLanguage::C => "c",
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example:\n  superfluid completions bash > ~/.local/share/bash-completion/completions/superfluid"
+)]
+pub(crate) struct CompletionsOptions {
+    /// The shell.
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid man | man -l -\n  superfluid man --output ~/.local/share/man/man1"
+)]
+pub(crate) struct ManOptions {
+    /// Write a page for each command into this folder.
+    #[arg(long, short, value_name = "FOLDER")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -98,6 +171,18 @@ pub(crate) struct BenchOptions {
     pub(crate) measured: bool,
 }
 
+/// An expression of pcap-filter(7).
+fn filter(text: &str) -> Result<Filter, String> {
+    Filter::parse(text).map_err(|error| error.to_string())
+}
+
+/// A size with its unit.
+fn size(text: &str) -> Result<u64, String> {
+    schema::size(text)
+        .filter(|bytes| *bytes >= 4096)
+        .ok_or_else(|| format!("`{text}` is no size; allowed: 4KiB or more, units B, KiB, MiB, GiB"))
+}
+
 /// A time with its unit.
 fn time(text: &str) -> Result<Duration, String> {
     schema::duration(text).map(Duration::from_nanos).ok_or_else(|| {
@@ -115,7 +200,8 @@ mod tests {
         let mut command = CommandLine::command();
         command.build();
         command.clone().debug_assert();
-        let leaves = ["run", "check", "bench"].map(|name| command.find_subcommand(name).cloned());
+        let leaves = ["run", "check", "new", "bench", "completions", "man"]
+            .map(|name| command.find_subcommand(name).cloned());
         let images = command.find_subcommand("image").cloned().expect("image");
         let images = ["build", "inspect"].map(|name| images.find_subcommand(name).cloned());
         for leaf in leaves.into_iter().chain(images) {

@@ -1,6 +1,7 @@
 //! Accounts and events as JSON, one object a line. The names are part of the interface; `docs/configuration.md` lists them.
 
 use crate::event_log::Written;
+use capture::Summary;
 use engine::{Account, Event};
 use port::{PortEvent, PortStatus};
 use serde_json::{Map, Value, json};
@@ -90,6 +91,14 @@ pub(crate) fn events_written(function: &str, path: &Path, written: &Written) -> 
     json!({
         "event": "events-written", "function": function, "file": path.display().to_string(),
         "written": written.events, "lost": written.lost, "error": written.error,
+    })
+}
+
+/// What became of a capture.
+pub(crate) fn captured(hop: &str, summary: &Summary) -> Value {
+    json!({
+        "event": "captured", "hop": hop, "file": summary.path.display().to_string(),
+        "written": summary.written, "lost": summary.lost, "ended": summary.ended,
     })
 }
 

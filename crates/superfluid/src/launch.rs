@@ -2,8 +2,9 @@
 
 use crate::catalog::Catalog;
 use crate::compile_process;
+use crate::hop_capture::Hop;
 use engine::{
-    Event, FailPolicy, GuestFactory, InstanceId, InstanceSetup, PoolId, PortId, RestartPolicy, Target,
+    Event, FailPolicy, GuestFactory, InstanceId, InstanceSetup, PoolId, PortId, RestartPolicy, Tap, Target,
     Worker, WorkerSettings,
 };
 use guest::{Guest, SlotConfig};
@@ -80,13 +81,14 @@ struct Launch<'a> {
     instances: HashMap<String, InstanceId>,
 }
 
-/// Makes a worker of a wiring. `tell` gets the worker's events.
+/// Makes a worker of a wiring, its packets shown to taps. `tell` gets the worker's events.
 ///
 /// # Errors
 /// [`LaunchError`]; whatever was opened is closed again.
 pub(crate) fn launch(
     wiring: &Wiring,
     catalog: &Catalog,
+    taps: Vec<(Hop, Box<dyn Tap>)>,
     tell: impl FnMut(Event) + Send + 'static,
 ) -> Result<Launched, LaunchError> {
     let mut launch = prepare(wiring, catalog, tell)?;
@@ -94,6 +96,7 @@ pub(crate) fn launch(
     launch.instances()?;
     launch.ports()?;
     launch.wires()?;
+    launch.taps(taps);
     Ok(Launched { worker: launch.worker, notices: launch.notices })
 }
 
@@ -318,6 +321,23 @@ impl Launch<'_> {
             self.worker.serve(*service, target);
         }
         Ok(())
+    }
+
+    fn taps(&mut self, taps: Vec<(Hop, Box<dyn Tap>)>) {
+        for (hop, tap) in taps {
+            match hop {
+                Hop::Port(name) => {
+                    if let Some(port) = self.ports.get(&name) {
+                        self.worker.tap_port(*port, tap);
+                    }
+                }
+                Hop::Function(name) => {
+                    if let Some(instance) = self.instances.get(&name) {
+                        self.worker.tap_instance(*instance, tap);
+                    }
+                }
+            }
+        }
     }
 
     fn target(&self, endpoint: &Endpoint) -> Result<Target, LaunchError> {

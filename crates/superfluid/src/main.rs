@@ -3,7 +3,7 @@
 //! 1. [`cli`] reads the command line.
 //! 2. `run`: [`catalog`] knows images and port drivers, `config` makes a wiring of the file, [`launch`] makes a worker
 //!    of the wiring, [`run`] lets it work and shows it, [`view`] and [`json`] are how.
-//! 3. `check`, `image` and `bench` are the other commands.
+//! 3. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
 //!
 //! Exit status: 0 done, 1 something did not hold or broke on the way, 2 the input is wrong and nothing was started,
 //! 3 something that is needed is missing.
@@ -14,9 +14,12 @@ mod check;
 mod cli;
 mod compile_process;
 mod event_log;
+mod hop_capture;
 mod image_command;
 mod json;
 mod launch;
+mod manual;
+mod new_command;
 mod run;
 mod view;
 
@@ -54,6 +57,9 @@ fn main() -> ExitCode {
     match command {
         cli::Command::Run(options) => run::run(&options),
         cli::Command::Check(options) => check::check(&options),
+        cli::Command::New(options) => new_command::new(&options),
+        cli::Command::Completions(options) => manual::completions(&options),
+        cli::Command::Man(options) => manual::man(&options),
         cli::Command::Image(command) => image_command::image(&command),
         cli::Command::Bench(options) => bench_command::bench(&options),
         cli::Command::CompileModule => compile_process::serve(),

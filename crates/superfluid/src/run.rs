@@ -4,9 +4,11 @@ use crate::Outcome;
 use crate::check;
 use crate::cli::RunOptions;
 use crate::event_log::{EventLog, Written};
+use crate::hop_capture::{self, Running, Wanted};
 use crate::json;
 use crate::launch::launch;
 use crate::view::{self, View};
+use capture::Summary;
 use engine::{Account, Event, Remote};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -21,10 +23,25 @@ enum Message {
 
 pub(crate) fn run(options: &RunOptions) -> Outcome {
     let Some((wiring, catalog)) = check::load(&options.file) else { return Outcome::BadInput };
+    let wanted = Wanted {
+        hops: options.capture.clone(),
+        filter: options.capture_filter.clone(),
+        snap_length: options.capture_snap.unwrap_or(0),
+        limit: options.capture_limit.unwrap_or(0),
+    };
+    let (taps, captures) = match hop_capture::begin(&wanted, &wiring, &catalog) {
+        Ok(begun) => begun,
+        Err(faults) => {
+            for fault in &faults {
+                eprintln!("{}: {fault}", options.file.display());
+            }
+            return Outcome::BadInput;
+        }
+    };
     let (sender, messages) = channel();
     let events = sender.clone();
     // Whoever receives has gone only when the program ends.
-    let launched = launch(&wiring, &catalog, move |event| drop(events.send(Message::Event(event))));
+    let launched = launch(&wiring, &catalog, taps, move |event| drop(events.send(Message::Event(event))));
     let launched = match launched {
         Ok(launched) => launched,
         Err(error) => {
@@ -60,7 +77,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         eprintln!("starting the worker: {error}");
         return Outcome::Failed;
     }
-    let (account, written) = watch(options, &remote, &messages, event_log);
+    let (account, written, captured) = watch(options, &remote, &messages, event_log, captures);
     let Some(account) = account else {
         eprintln!("the worker ended without an account");
         return Outcome::Failed;
@@ -69,9 +86,13 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         for (function, path, written) in &written {
             println!("{}", json::events_written(function, path, written));
         }
+        for (hop, summary) in &captured {
+            println!("{}", json::captured(hop, summary));
+        }
         println!("{}", json::account("final", &account));
     } else {
-        print!("{}{}", view::final_account(&account), view::events_written(&written));
+        let (events, captures) = (view::events_written(&written), view::captured(&captured));
+        print!("{}{events}{captures}", view::final_account(&account));
     }
     match account.balance() {
         Ok(()) => Outcome::Done,
@@ -82,13 +103,17 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     }
 }
 
-/// Shows the worker until it has ended; its account, and what became of events.
+/// What is left when the worker has ended: its account, and what became of events and captures.
+type Ended = (Option<Account>, Vec<(String, PathBuf, Written)>, Vec<(String, Summary)>);
+
+/// Shows the worker until it has ended.
 fn watch(
     options: &RunOptions,
     remote: &Remote,
     messages: &Receiver<Message>,
     mut event_log: EventLog,
-) -> (Option<Account>, Vec<(String, PathBuf, Written)>) {
+    mut captures: Vec<Running>,
+) -> Ended {
     let mut view = View::new(options.json);
     view.started(&options.file);
     if let Ok(account) = remote.account(false) {
@@ -106,7 +131,7 @@ fn watch(
                 while let Ok(Message::Event(event)) = messages.try_recv() {
                     tell(event, &mut view, &mut event_log);
                 }
-                return (Some(*account), event_log.finish());
+                return (Some(*account), event_log.finish(), finish(captures));
             }
             Ok(Message::Event(event)) => {
                 let finished = event == Event::Finished;
@@ -125,6 +150,12 @@ fn watch(
                 if until.is_some_and(|until| Instant::now() >= until) && !stopping {
                     stopping = remote.stop().is_ok();
                 }
+                for running in captures.iter_mut().filter(|running| !running.told) {
+                    if let Some(why) = running.capture.ended() {
+                        running.told = true;
+                        view.say(&format!("the capture at {} has ended: {why}", running.hop));
+                    }
+                }
                 if Instant::now() >= next {
                     next += options.every.max(Duration::from_millis(10));
                     if let (false, Ok(account)) = (stopping, remote.account(false)) {
@@ -132,7 +163,7 @@ fn watch(
                     }
                 }
             }
-            Err(RecvTimeoutError::Disconnected) => return (None, event_log.finish()),
+            Err(RecvTimeoutError::Disconnected) => return (None, event_log.finish(), finish(captures)),
         }
     }
 }
@@ -147,4 +178,9 @@ fn tell(event: Event, view: &mut View, event_log: &mut EventLog) {
         }
         event => view.event(&event),
     }
+}
+
+/// The worker has ended, and with it whoever recorded.
+fn finish(captures: Vec<Running>) -> Vec<(String, Summary)> {
+    captures.into_iter().map(|running| (running.hop, running.capture.finish())).collect()
 }

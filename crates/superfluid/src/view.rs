@@ -2,6 +2,7 @@
 
 use crate::event_log::Written;
 use crate::json;
+use capture::Summary;
 use engine::{Account, Event, InstanceAccount, PortAccount};
 use guest::Events;
 use port::{PortEvent, PortStatus};
@@ -119,6 +120,24 @@ pub(crate) fn events_written(written: &[(String, PathBuf, Written)]) -> String {
         }
         match &written.error {
             Some(error) => text.push_str(&format!(": {error}\n")),
+            None => text.push('\n'),
+        }
+    }
+    text
+}
+
+/// What became of captures.
+pub(crate) fn captured(captures: &[(String, Summary)]) -> String {
+    let mut text = String::new();
+    for (hop, summary) in captures {
+        let _ = write!(text, "{hop}: {} packets captured in {}", summary.written, summary.path.display());
+        if summary.lost > 0 {
+            let _ = write!(text, ", {} not captured", summary.lost);
+        }
+        match &summary.ended {
+            Some(why) => {
+                let _ = writeln!(text, "; it ended: {why}");
+            }
             None => text.push('\n'),
         }
     }

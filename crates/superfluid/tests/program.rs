@@ -343,9 +343,152 @@ chains:
 
 #[test]
 fn help_has_an_example_for_every_command() {
-    for arguments in [&["run"][..], &["check"], &["bench"], &["image", "build"], &["image", "inspect"], &[]] {
+    for arguments in [
+        &["run"][..],
+        &["check"],
+        &["new"],
+        &["bench"],
+        &["completions"],
+        &["man"],
+        &["image", "build"],
+        &["image", "inspect"],
+        &[],
+    ] {
         let output = run(&[arguments, &["--help"]].concat());
         assert!(output.status.success());
         assert!(text(&output.stdout).contains("Example"), "{arguments:?}");
     }
+}
+
+/// Runs a command in a folder; its standard output.
+fn command_in(folder: &Path, program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("CARGO_TARGET_DIR")
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    assert!(output.status.success(), "{program} {arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn a_new_function_builds_runs_in_a_chain_and_has_a_test() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (language, name, tests) in
+        [("rust", "length-limit", ["cargo", "test", "--quiet"].as_slice()), ("c", "gate", &["make", "test"])]
+    {
+        let place = folder.path().join(name);
+        let made = run(&["new", name, "--lang", language, "--path", &place.display().to_string()]);
+        assert!(made.status.success(), "{}", text(&made.stderr));
+        command_in(&place, tests[0], &tests[1..]);
+        let image = place.join(format!("{name}.wasm"));
+        let built =
+            run(&["image", "build", &place.display().to_string(), "--output", &image.display().to_string()]);
+        assert!(built.status.success(), "{}", text(&built.stderr));
+        let captured = place.join("dropped.pcapng").display().to_string();
+        let output = run(&[
+            "run",
+            &place.join("example.yaml").display().to_string(),
+            "--json",
+            "--capture",
+            &format!("{name}={captured}"),
+            "--capture-filter",
+            "dropped",
+        ]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let lines: Vec<Value> = text(&output.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
+            .collect();
+        let function = &last(&lines)["functions"][name];
+        let (passed, dropped) = (&function["counters"]["passed"], &function["drops"]["too-long"]);
+        assert_eq!(passed.as_u64().unwrap_or(0) + dropped.as_u64().unwrap_or(0), 100_000);
+        assert!(dropped.as_u64() > Some(10_000), "{function}");
+        let capture = lines.iter().find(|line| line["event"] == "captured").expect("told");
+        assert_eq!(&capture["written"], dropped, "{capture}");
+        let comment = format!("{name}: from left: drop too-long");
+        let bytes = fs::read(&captured).expect("a capture");
+        assert!(bytes.windows(comment.len()).any(|window| window == comment.as_bytes()));
+
+        let again = run(&["new", name, "--lang", language, "--path", &place.display().to_string()]);
+        assert_eq!(again.status.code(), Some(2));
+        assert!(text(&again.stderr).contains("is there already"), "{}", text(&again.stderr));
+    }
+    for bad in ["Hello", "fn", "9lives", "", "null", "../x"] {
+        let refused = run(&["new", bad, "--path", &folder.path().join("bad").display().to_string()]);
+        assert_eq!(refused.status.code(), Some(2), "{bad}");
+        assert!(text(&refused.stderr).contains("no name for a function"), "{}", text(&refused.stderr));
+    }
+    assert!(!folder.path().join("bad").exists());
+}
+
+#[test]
+fn captures_of_hops_that_are_not_there_are_refused_before_anything_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("test.yaml");
+    fs::write(&file, CHAIN).expect("written");
+    let file = file.display().to_string();
+    let capture = |what: &str| format!("{what}={}", folder.path().join("x.pcapng").display());
+    for (arguments, message) in [
+        (vec!["--capture".to_owned(), capture("gaet")], "there is no such hop"),
+        (vec!["--capture".to_owned(), capture("flows")], "it is an observer"),
+        (vec!["--capture".to_owned(), "gate=/no/such/folder/x.pcapng".to_owned()], "No such file"),
+        (
+            vec!["--capture".to_owned(), capture("gate"), "--capture".to_owned(), capture("end")],
+            "two captures into one file",
+        ),
+        (
+            vec![
+                "--capture".to_owned(),
+                capture("gate"),
+                "--capture-filter".to_owned(),
+                "tcp prot 1".to_owned(),
+            ],
+            "column 5: found `prot`",
+        ),
+        (vec!["--capture-filter".to_owned(), "tcp".to_owned()], "--capture"),
+    ] {
+        let mut all = vec!["run".to_owned(), file.clone()];
+        all.extend(arguments);
+        let output = superfluid().args(&all).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{all:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_capture_whose_disk_is_full_ends_and_the_traffic_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("small.pcapng").display().to_string();
+    let capture = format!("gate={path}");
+    let (lines, output) = run_in(folder.path(), CHAIN, &["--capture", &capture, "--capture-limit", "1MiB"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(last(&lines)["functions"]["gate"]["packets"], 20_000);
+    let captured = lines.iter().find(|line| line["event"] == "captured").expect("told");
+    let count = |key: &str| captured[key].as_u64().expect("a number");
+    assert_eq!(count("written") + count("lost"), 20_000, "{captured}");
+    assert!(count("lost") > 0 && captured["ended"].as_str().expect("why").contains("limit"), "{captured}");
+    assert!(fs::metadata(path).expect("there").len() <= 1 << 20);
+}
+
+#[test]
+fn completions_and_manual_pages_are_of_all_commands() {
+    for (shell, sign) in
+        [("bash", "complete -F _superfluid"), ("zsh", "#compdef superfluid"), ("fish", "complete -c")]
+    {
+        let script = run(&["completions", shell]);
+        assert!(script.status.success());
+        assert!(text(&script.stdout).contains(sign), "{shell}");
+        assert!(text(&script.stdout).contains("capture-filter"), "{shell}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = run(&["man", "--output", &folder.path().display().to_string()]);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    for page in ["superfluid.1", "superfluid-run.1", "superfluid-image-build.1", "superfluid-new.1"] {
+        let page = fs::read_to_string(folder.path().join(page)).expect(page);
+        assert!(page.contains(".TH") && page.contains(".SH"), "{page}");
+    }
+    assert!(!folder.path().join("superfluid-compile-module.1").exists(), "hidden commands have no page");
 }

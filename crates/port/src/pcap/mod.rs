@@ -30,7 +30,7 @@ mod source;
 mod tests;
 mod writer;
 
-pub use capture::{Capture, LINK_TYPE_ETHERNET, MAX_PACKET, Next, Record};
+pub use self::capture::{Capture, LINK_TYPE_ETHERNET, MAX_PACKET, Next, Record};
 pub use config::{Config, Pace, SCHEMA};
 pub use error::{Cause, Fault, Foreign, OpenError};
 

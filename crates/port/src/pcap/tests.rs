@@ -1,9 +1,9 @@
 //! Captures are built byte by byte here; what the port writes is read back by this reader and by `pcap-parser`.
 
-use super::writer::Target;
 use super::*;
 use crate::taking::checked;
 use crate::testing::{NOW, assert_conserved, packets, pool, receive_all};
+use ::capture::Target;
 use packet_memory::{BufferSize, PageKind, PoolConfig};
 use pcap_parser::traits::PcapReaderIterator;
 use proptest::prelude::*;
