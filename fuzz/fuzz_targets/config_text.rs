@@ -34,6 +34,10 @@ impl Catalog for Shelf<'_> {
         (name == "null").then_some(&self.driver)
     }
 
+    fn faults(&self) -> &Schema {
+        &self.driver
+    }
+
     fn driver_names(&self) -> Vec<&str> {
         vec!["null"]
     }

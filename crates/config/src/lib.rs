@@ -68,6 +68,9 @@ pub trait Catalog {
     /// The schema of a port driver's settings.
     fn driver(&self, name: &str) -> Option<&Schema>;
 
+    /// The schema of faults that any port may be given.
+    fn faults(&self) -> &Schema;
+
     /// Names of the port drivers.
     fn driver_names(&self) -> Vec<&str>;
 }

@@ -236,9 +236,17 @@ impl<'a> Reader<'a> {
             });
             return;
         };
-        let settings = schema.check_at(place, Some(node), &["type", "tenant"], &mut self.faults);
-        if let (Some(tenant), Some(settings)) = (tenant, settings) {
-            self.wiring.ports.insert(key.text.clone(), Port { tenant, driver: name.to_owned(), settings });
+        let settings = schema.check_at(place, Some(node), &["type", "tenant", "fault"], &mut self.faults);
+        let fault = match node.entry("fault") {
+            Some((_, node)) => {
+                let place = place.key("fault", node.position);
+                self.catalog.faults().check_at(&place, Some(node), &[], &mut self.faults).map(Some)
+            }
+            None => Some(None),
+        };
+        if let (Some(tenant), Some(settings), Some(fault)) = (tenant, settings, fault) {
+            let port = Port { tenant, driver: name.to_owned(), settings, fault };
+            self.wiring.ports.insert(key.text.clone(), port);
         }
     }
 

@@ -7,12 +7,21 @@ use wiring::{Endpoint, FailMode, InstancePool, PoolOwner};
 struct Shelf {
     af_packet: Schema,
     null: Schema,
+    faults: Schema,
 }
 
 fn shelf() -> Shelf {
     let af_packet = "interface: {type: string, min_length: 1, max_length: 15, required: true, help: Its name.}\n\
                      frames: {type: integer, min: 64, max: 65536, default: 2048}\n";
-    Shelf { af_packet: Schema::from_text("af_packet", af_packet).unwrap(), null: Schema::default() }
+    Shelf {
+        af_packet: Schema::from_text("af_packet", af_packet).unwrap(),
+        null: Schema::default(),
+        faults: Schema::from_text(
+            "fault",
+            "seed: {type: integer, default: 0}\nloss: {type: fraction, default: 0%}",
+        )
+        .unwrap(),
+    }
 }
 
 fn manifest(name: &str, access: &str, interfaces: &str, config: &str) -> Manifest {
@@ -65,6 +74,10 @@ impl Catalog for Shelf {
             "null" => Some(&self.null),
             _ => None,
         }
+    }
+
+    fn faults(&self) -> &Schema {
+        &self.faults
     }
 
     fn driver_names(&self) -> Vec<&str> {

@@ -23,25 +23,29 @@ pub(crate) struct Catalog {
     directory: PathBuf,
     images: RefCell<BTreeMap<String, Result<Image, String>>>,
     drivers: Vec<Driver>,
+    faults: Schema,
 }
 
 impl Catalog {
     /// A catalog for a file in this folder.
     pub(crate) fn new(directory: &Path) -> Catalog {
-        let driver = |name, text| Driver {
-            name,
-            schema: Schema::from_text(name, text).unwrap_or_else(|faults| {
+        let schema = |name, text| {
+            Schema::from_text(name, text).unwrap_or_else(|faults| {
                 unreachable!("the settings of port `{name}` are this program's own and tested: {faults:?}")
-            }),
+            })
         };
+        let driver = |name, text| Driver { name, schema: schema(name, text) };
         let drivers = vec![
             driver("af_packet", port_af_packet::SCHEMA),
+            driver("af_xdp", port_af_xdp::SCHEMA),
             driver("generator", port::generator::SCHEMA),
             driver("null", port::null::SCHEMA),
             driver("pcap", port::pcap::SCHEMA),
             driver("sink", port::sink::SCHEMA),
+            driver("tap", port_tap::SCHEMA),
         ];
-        Catalog { directory: directory.to_owned(), images: RefCell::default(), drivers }
+        let faults = schema("fault", port::fault::SCHEMA);
+        Catalog { directory: directory.to_owned(), images: RefCell::default(), drivers, faults }
     }
 
     /// The image that a reference names.
@@ -93,6 +97,10 @@ impl config::Catalog for Catalog {
 
     fn driver(&self, name: &str) -> Option<&Schema> {
         self.drivers.iter().find(|driver| driver.name == name).map(|driver| &driver.schema)
+    }
+
+    fn faults(&self) -> &Schema {
+        &self.faults
     }
 
     fn driver_names(&self) -> Vec<&str> {

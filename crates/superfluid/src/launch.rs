@@ -15,6 +15,7 @@ use guest_wasm::{
 use image::Image;
 use packet_memory::{PageKind, Pool, PoolConfig};
 use port::Port;
+use port::fault::{self, FaultPort};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -261,9 +262,15 @@ impl Launch<'_> {
 
     fn ports(&mut self) -> Result<(), LaunchError> {
         for (name, port) in &self.wiring.ports {
-            let (_, pool) = self.pool(&port.tenant)?;
-            let opened =
-                self.open(name, &port.driver, &port.settings).map_err(|e| failed("port", name)(&e))?;
+            let (memory, pool) = self.pool(&port.tenant)?;
+            let opened = self.open(name, &port.driver, &port.settings, &memory);
+            let mut opened = opened.map_err(|error| failed("port", name)(&error))?;
+            if let Some(fault) = &port.fault {
+                let config =
+                    fault::Config::from_value(fault).map_err(|error| failed("port", name)(&error))?;
+                opened = Box::new(FaultPort::new(opened, config));
+            }
+            opened.maintain(watchdog::clock().now());
             let id =
                 self.worker.add_port(name, pool, opened).map_err(|error| failed("port", name)(&error))?;
             self.ports.insert(name.clone(), id);
@@ -271,20 +278,32 @@ impl Launch<'_> {
         Ok(())
     }
 
-    fn open(&mut self, name: &str, driver: &str, settings: &schema::Value) -> Result<Box<dyn Port>, String> {
+    fn open(
+        &mut self,
+        name: &str,
+        driver: &str,
+        settings: &schema::Value,
+        pool: &Arc<Pool>,
+    ) -> Result<Box<dyn Port>, String> {
         use port::{generator, null, pcap, sink};
-        let mut opened: Box<dyn Port> = match driver {
+        Ok(match driver {
             "af_packet" => {
-                let settings = port_af_packet::Settings::from_value(settings);
-                match port_af_packet::AfPacketPort::open(settings.clone()) {
-                    Ok(port) => Box::new(port),
-                    // The rest can work without it, and it is taken up when it can be.
-                    Err(error) => {
-                        self.notices.push(format!("port `{name}`: {error}"));
-                        let waiting = port_af_packet::AfPacketPort::waiting(settings);
-                        Box::new(waiting.map_err(|error| error.to_string())?)
-                    }
-                }
+                use port_af_packet::{AfPacketPort, Settings};
+                let settings = Settings::from_value(settings);
+                let opened = AfPacketPort::open(settings.clone());
+                Box::new(self.open_or_wait(name, opened, || AfPacketPort::waiting(settings))?)
+            }
+            "af_xdp" => {
+                use port_af_xdp::{AfXdpPort, Settings};
+                let settings = Settings::from_value(settings);
+                let opened = AfXdpPort::open(settings.clone(), pool.clone());
+                Box::new(self.open_or_wait(name, opened, || AfXdpPort::waiting(settings, pool.clone()))?)
+            }
+            "tap" => {
+                use port_tap::{Settings, TapPort};
+                let settings = Settings::from_value(settings);
+                let opened = TapPort::open(settings.clone());
+                Box::new(self.open_or_wait(name, opened, || TapPort::waiting(settings))?)
             }
             "generator" => Box::new(generator::GeneratorPort::new(generator::Config::from_value(settings)?)?),
             "null" => Box::new(null::NullPort::new(null::Config::from_value(settings)?)),
@@ -298,9 +317,23 @@ impl Launch<'_> {
             }
             "sink" => Box::new(sink::SinkPort::new(sink::Config::from_value(settings)?)),
             other => return Err(format!("there is no driver `{other}`")),
-        };
-        opened.maintain(watchdog::clock().now());
-        Ok(opened)
+        })
+    }
+
+    /// A port that was opened, or one that waits: the rest can work without it, and it is taken up when it can be.
+    fn open_or_wait<P, E: std::fmt::Display>(
+        &mut self,
+        name: &str,
+        opened: Result<P, E>,
+        wait: impl FnOnce() -> Result<P, E>,
+    ) -> Result<P, String> {
+        match opened {
+            Ok(port) => Ok(port),
+            Err(error) => {
+                self.notices.push(format!("port `{name}`: {error}"));
+                wait().map_err(|error| error.to_string())
+            }
+        }
     }
 
     fn wires(&mut self) -> Result<(), LaunchError> {

@@ -65,6 +65,8 @@ pub struct Port {
     pub driver: String,
     /// The driver's settings, checked against its schema: a [`Value::Map`].
     pub settings: Value,
+    /// Faults between the port and the functions, checked: a [`Value::Map`].
+    pub fault: Option<Value>,
 }
 
 /// A network function that runs.

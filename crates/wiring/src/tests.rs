@@ -21,7 +21,7 @@ fn instance(tenant: &str) -> Instance {
 }
 
 fn port(tenant: &str) -> Port {
-    Port { tenant: tenant.to_owned(), driver: "null".to_owned(), settings: Value::empty() }
+    Port { tenant: tenant.to_owned(), driver: "null".to_owned(), settings: Value::empty(), fault: None }
 }
 
 fn at(text: &str) -> Endpoint {
