@@ -285,7 +285,7 @@ services:
 f.yaml:2:1: tenant: unknown key `tenant`; allowed: superfluid, tenants, ports, functions, chains, wires, observers, services; did you mean `tenants`?
 f.yaml:5:15: ports.lan.type: found `af_packt`; allowed: af_packet, null; did you mean `af_packet`?
 f.yaml:6:8: ports.wan.interface: the required key `interface` is missing; allowed: text of 1 to 15 characters
-f.yaml:6:26: ports.wan.intreface: unknown key `intreface`; allowed: type, tenant, interface, frames; did you mean `interface`?
+f.yaml:6:26: ports.wan.intreface: unknown key `intreface`; allowed: type, tenant, fault, interface, frames; did you mean `interface`?
 f.yaml:8:26: functions.edge_firewall.image: no stock image is named `firewal`; allowed: forwarder, firewall, monitor, policer, or a file's path such as `./x.wasm`; did you mean `firewall`?
 f.yaml:9:54: functions.strict.config.default_action: found `acept`; allowed: one of accept, drop; did you mean `accept`?
 f.yaml:9:72: functions.strict.config.max_flows: found `many`; allowed: an integer from 1 to 4000000 (unit: flows)
@@ -627,5 +627,24 @@ fn a_file_that_a_function_names_is_read_through_the_catalog() {
         faults[0].to_string(),
         "f.yaml:3:75: functions.ids.config.rules: `wbe.rules`: No such file or directory; allowed: the path of a file \
          of at most 1KiB"
+    );
+}
+
+#[test]
+fn faults_are_given_to_any_port_and_checked() {
+    let text = |loss: &str| {
+        format!(
+            "superfluid: 1\nports: {{a: {{type: \"null\", fault: {{loss: {loss}}}}}, b: {{type: \"null\"}}}}\nwires: [[a, b]]\n"
+        )
+    };
+    let configuration = check("f.yaml", &text("0.5%"), &shelf()).unwrap();
+    let [a, b] = ["a", "b"].map(|name| &configuration.wiring.ports[name]);
+    let loss = a.fault.as_ref().and_then(|fault| fault.get("loss")).and_then(|value| value.as_integer());
+    assert_eq!((loss, b.fault.is_none()), (Some(5_000_000), true));
+    let faults = check("f.yaml", &text("101%"), &shelf()).unwrap_err();
+    assert_eq!(
+        faults[0].to_string(),
+        "f.yaml:2:41: ports.a.fault.loss: found `101%`; allowed: a fraction of at most 100%, such as `0.5%` (units: %, \
+         ppm, ppb)"
     );
 }

@@ -1,6 +1,6 @@
 //! What a schema is made of, and its words for what is allowed.
 
-use crate::{Value, WHOLE, literal};
+use crate::{Value, literal};
 use yaml_document::spelling;
 
 /// The keys that a map may have.
@@ -187,7 +187,8 @@ impl Kind {
                 format!("a rate{bounds}, such as `{example}` (units: {units})")
             }
             Kind::Fraction { min, max } => {
-                let bounds = range((*min, 0), (*max, WHOLE), |n| literal::with_unit(*n, literal::FRACTION));
+                let bounds =
+                    range((*min, 0), (*max, u64::MAX), |n| literal::with_unit(*n, literal::FRACTION));
                 format!("a fraction{bounds}, such as `0.5%` (units: %, ppm, ppb)")
             }
             Kind::File { max } => {
