@@ -498,3 +498,17 @@ fn taps_see_every_packet_and_what_becomes_of_it() {
     assert_eq!(seen[1], [(Passage::Transmitted, 15)]);
     assert_eq!(seen[2], [(Passage::Decided, 20)]);
 }
+
+#[test]
+fn a_wire_that_leads_one_way_brings_nothing_back() {
+    let mut bench = Bench::new(&[32]);
+    let (source, _) = bench.port(0, (0..5).collect());
+    let (collector, collected) = bench.port(0, (100..110).collect());
+    let (f, _) = bench.function(0, |_, _| Action::Give(Verdict::Interface(1)));
+    bench.link(source, Target::Instance(f, 0));
+    bench.worker.lead(Target::Instance(f, 1), collector).expect("a free wire");
+    assert_eq!(bench.worker.lead(Target::Instance(f, 1), source), Err(WireError::Taken));
+    let (account, _) = bench.finish();
+    assert_eq!(*collected.lock().expect("not poisoned"), [0, 1, 2, 3, 4]);
+    assert_eq!(account.instances[0].packets, 5, "the collector is not heard");
+}

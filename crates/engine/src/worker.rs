@@ -220,6 +220,21 @@ impl Worker {
         Ok(())
     }
 
+    /// Lays a wire one way: packets that leave by `from` go to `to`, and nothing comes back. A port that only sends is
+    /// not polled.
+    ///
+    /// # Errors
+    /// [`WireError`], and nothing is laid.
+    pub fn lead(&mut self, from: Target, to: Target) -> Result<(), WireError> {
+        if from == to {
+            return Err(WireError::Taken);
+        }
+        self.check_free(from)?;
+        self.check_free(to)?;
+        *self.end(from)? = Some(to);
+        Ok(())
+    }
+
     /// Shows the packets of an instance (those that come in by one interface, or all) to another first.
     pub fn observe(&mut self, observer: InstanceId, at: InstanceId, interface: Option<u16>) {
         self.instances[usize::from(observer.0)].is_observer = true;

@@ -340,7 +340,15 @@ impl Launch<'_> {
         for edge in &self.wiring.edges {
             let [a, b] = edge.ends();
             let (from, to) = (self.target(a)?, self.target(b)?);
-            self.worker.link(from, to).map_err(|error| failed("wire", a.name())(&error))?;
+            let observes =
+                |end: &Endpoint| self.wiring.observations.iter().any(|seen| seen.observer == end.name());
+            // What an observer makes goes out, and nothing comes to it but what it observes.
+            let laid = match (observes(a), observes(b)) {
+                (true, false) => self.worker.lead(from, to),
+                (false, true) => self.worker.lead(to, from),
+                _ => self.worker.link(from, to),
+            };
+            laid.map_err(|error| failed("wire", a.name())(&error))?;
         }
         for observation in &self.wiring.observations {
             let find = |name: &String| {
