@@ -71,7 +71,7 @@ impl Relay {
                 }
             }
             if self.forward(now, &mut packets, &mut account) == 0 {
-                self.sleep();
+                self.sleep(clock.now());
             }
         }
         for (n, port) in self.ports.iter_mut().enumerate() {
@@ -100,13 +100,15 @@ impl Relay {
         moved
     }
 
-    fn sleep(&self) {
+    fn sleep(&self, now: Nanos) {
         let wakes = [self.ports[0].wake(), self.ports[1].wake()];
         let mut waits: Vec<PollFd<'_>> = wakes
             .iter()
             .filter_map(|wake| Some(PollFd::from_borrowed_fd(wake.readable?, PollFlags::IN)))
             .collect();
-        let limit = Timespec { tv_sec: 0, tv_nsec: MAINTENANCE.0 as i64 };
+        let due = wakes.iter().filter_map(|wake| wake.at).map(|at| at.since(now));
+        let limit = due.min().unwrap_or(MAINTENANCE).min(MAINTENANCE);
+        let limit = Timespec { tv_sec: 0, tv_nsec: limit.0 as i64 };
         // An interrupted sleep is a short one.
         let _ = poll(&mut waits, Some(&limit));
     }
