@@ -99,6 +99,18 @@ fn pattern(length: usize) -> Vec<u8> {
     words.flatten().take(length).collect()
 }
 
+/// An iperf3 that listens already. It was not connected to, which it would have to get over first.
+fn iperf3_server(line: &Line) -> Background {
+    let mut server = line.server.command("iperf3");
+    let server = Background::start(server.args(["--server", "--forceflush"])).expect("iperf3");
+    wait_for(|| {
+        let table = line.server.enter(|| std::fs::read_to_string("/proc/thread-self/net/tcp6"));
+        // Port 5201.
+        table.is_ok_and(|table| table.contains(":1451 "))
+    });
+    server
+}
+
 /// Sends `length` bytes from the client to the server, back again, and compares.
 fn echo(line: &Line, length: usize) {
     let sent = pattern(length);
@@ -266,9 +278,7 @@ fn iperf3_runs_both_ways() {
     privileged("iperf3_runs_both_ways", || {
         let line = Line::new().expect("a line");
         let relay = start(&small());
-        let mut server = line.server.command("iperf3");
-        let server = Background::start(server.args(["--server", "--forceflush"])).expect("iperf3");
-        wait_for(|| line.client.enter(|| TcpStream::connect((SERVER, 5201))).is_ok());
+        let server = iperf3_server(&line);
         for direction in ["", "--reverse"] {
             let command = format!("iperf3 --client {SERVER} --time 1 --format m {direction}");
             let output = line.client.run(&command, SECOND * 10).expect("iperf3");
@@ -431,17 +441,10 @@ fn a_flood_is_accounted_for() {
                 (settings.umem, settings.receive_ring, settings.transmit_ring) = (umem, 64, 64);
             });
             let command = format!("iperf3 --client {SERVER} --udp --bitrate 0 --length 64 --time 1");
-            let server = line.server.command("iperf3").args(["--server", "--one-off"]).spawn();
-            let mut server = server.expect("iperf3");
-            wait_for(|| {
-                let table = line.server.enter(|| std::fs::read_to_string("/proc/thread-self/net/tcp6"));
-                // Listening on port 5201.
-                table.is_ok_and(|table| table.contains(":1451 "))
-            });
+            let server = iperf3_server(&line);
             // Whether iperf3 finds its way through such losses is not the question.
             let _ = line.client.run(&command, SECOND * 10);
-            let _ = server.kill();
-            server.wait().expect("it ends");
+            drop(server);
             let account = relay.stop();
             audit(&account);
             let [lan, _] = &account.ports;

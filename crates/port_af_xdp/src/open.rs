@@ -90,7 +90,11 @@ fn open_once(inquiry: &Inquiry, settings: &Settings, pool: &Arc<Pool>) -> Result
                 link.notices.extend(notices::room(name, &link));
                 return Ok(link);
             }
-            Err(failure) => refused.push((modes, failure.judge(name)?)),
+            Err(failure) => {
+                let told = |mode: &Mode| refused.iter().any(|(modes, _): &Refused| modes.contains(mode));
+                let modes = modes.into_iter().filter(|mode| !told(mode)).collect();
+                refused.push((modes, failure.judge(name)?));
+            }
         }
     }
     Err(OpenError::NoMode { interface: name.to_owned(), tried: notices::tried(name, &refused) })
