@@ -1,7 +1,6 @@
 //! iperf3, as far as it is needed.
 
 use crate::{Background, Namespace, SERVER, TestbedError};
-use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,7 +23,8 @@ impl Iperf {
         let mut command = host.command("iperf3");
         let server = Background::start(command.args(["--server", "--forceflush"]))?;
         let begin = Instant::now();
-        while host.enter(|| TcpStream::connect((SERVER, PORT))).is_err() {
+        // It is not asked by a connection: it would take that for a client, and refuse the next one until that has gone.
+        while !host.enter(is_listening) {
             if begin.elapsed() > LIMIT {
                 let (stdout, stderr) = server.finish();
                 let command = "iperf3 --server".to_owned();
@@ -48,6 +48,16 @@ impl Iperf {
         let output = client.run(&command, Duration::from_secs(seconds.into()) + LIMIT)?;
         rate(&output.stdout).ok_or(TestbedError::Answer { command, output: output.stdout })
     }
+}
+
+/// Whether somebody in this network namespace listens on the port, see proc_pid_net(5).
+fn is_listening() -> bool {
+    let tables = ["tcp", "tcp6"].map(|name| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")));
+    let wanted = format!(":{PORT:04X}");
+    tables.iter().flatten().flat_map(|table| table.lines()).any(|row| {
+        let mut words = row.split_whitespace();
+        words.nth(1).is_some_and(|address| address.ends_with(&wanted)) && words.nth(1) == Some("0A")
+    })
 }
 
 /// The last line for the receiver: of several connections it is their sum.
