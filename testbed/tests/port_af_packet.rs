@@ -6,11 +6,11 @@ use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortEvent, PortStatus};
 use port_af_packet::{AfPacketPort, OpenError, Settings};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-use std::net::{TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
-use testbed::{Background, CLIENT, Line, Relay, RunningRelay, SERVER, audit, echo, isolated, pattern};
+use testbed::{CLIENT, Iperf, Line, Relay, RunningRelay, SERVER, audit, echo, isolated, pattern};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -105,14 +105,10 @@ fn iperf3_runs_both_ways() {
     isolated("iperf3_runs_both_ways", || {
         let line = Line::new().expect("a line");
         let relay = start(large());
-        let mut server = line.server.command("iperf3");
-        let server = Background::start(server.args(["--server", "--forceflush"])).expect("iperf3");
-        wait_for(|| line.client.enter(|| TcpStream::connect((SERVER, 5201))).is_ok());
+        let mut server = Iperf::serve(&line.server).expect("iperf3");
         for direction in ["", "--reverse"] {
-            let command = format!("iperf3 --client {SERVER} --time 1 --format m {direction}");
-            let output = line.client.run(&command, SECOND * 10).expect("iperf3");
-            let summary = output.stdout.lines().find(|row| row.contains("receiver")).expect("a summary");
-            println!("{summary}");
+            let rate = server.measure(&line.client, 1, direction).expect("iperf3");
+            println!("{:.2} Gbit/s {direction}", rate / 1e9);
         }
         drop(server);
         let account = relay.stop();
@@ -336,6 +332,227 @@ fn what_the_kernel_refuses_is_counted_alone() {
         assert_eq!((ledger.delivered, ledger.dropped[DropReason::PortRefused]), (3, 2));
         assert_eq!(port.status(), PortStatus::Up);
         assert_eq!(pool.available(), 512);
+    });
+}
+
+#[test]
+fn a_checksum_outside_of_its_packet_is_refused_alone() {
+    isolated("a_checksum_outside_of_its_packet_is_refused_alone", || {
+        let line = Line::new().expect("a line");
+        let pool = small();
+        let mut sender = AfPacketPort::open(Settings::new("sf-lan")).expect("it is there");
+        let mut receiver =
+            line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
+        // More rounds than the ring has slots: whoever lost count of them would stop here.
+        for round in 0..300 {
+            let mut packets: Vec<Packet> = [60, 61, 62, 63, 64, 65]
+                .iter()
+                .map(|&length| {
+                    let mut packet = pool.allocate().expect("a buffer");
+                    pool.write(&mut packet, &frame(length)).expect("it fits");
+                    packet
+                })
+                .collect();
+            for n in [0, 3, 5].into_iter().skip(round % 3) {
+                packets[n].edit(|record| {
+                    record.offload_flags = offload::NEEDS_CHECKSUM;
+                    (record.csum_start, record.csum_offset) = (5_000, 6);
+                });
+            }
+            let good: Vec<u32> = packets
+                .iter()
+                .filter(|packet| packet.record().offload_flags == 0)
+                .map(Packet::length)
+                .collect();
+            sender.transmit(&pool, Nanos(0), &mut packets);
+            let packets = receive(&mut receiver, &pool, good.len());
+            assert_eq!(packets.iter().map(Packet::length).collect::<Vec<_>>(), good, "round {round}");
+            pool.free_batch(packets);
+        }
+        let ledger = &sender.counters().ledger;
+        assert_eq!((ledger.delivered, ledger.dropped[DropReason::PortRefused]), (1_200, 600));
+        assert_eq!((sender.in_flight(), pool.available()), (0, 512));
+    });
+}
+
+#[test]
+fn long_and_short_frames_keep_their_order() {
+    isolated("long_and_short_frames_keep_their_order", || {
+        let line = Line::new().expect("a line");
+        for (host, name) in [(&line.middle, "sf-lan"), (&line.client, "eth0")] {
+            host.ip(&format!("link set {name} mtu 9000")).expect("a large frame");
+            host.run(&format!("ethtool -K {name} gro off lro off gso off tso off tx off"), SECOND * 5)
+                .expect("switches of a veth end");
+        }
+        let pool = large();
+        for offload in [true, false] {
+            let settings = |name| Settings { offload, ..Settings::new(name) };
+            let mut sender = line.client.enter(|| AfPacketPort::open(settings("eth0"))).expect("a sender");
+            let mut receiver = AfPacketPort::open(settings("sf-lan")).expect("a receiver");
+            // Around the lengths that fit into slots of either ring, and far away from them; each third one tagged.
+            let lengths = [60, 1514, 1780, 1781, 100, 9010, 1814, 1815, 14, 4000, 64, 65, 3000, 3001, 1779];
+            let frames: Vec<Vec<u8>> = (0..lengths.len() * 3)
+                .map(|n| {
+                    let mut bytes = frame(lengths[n % lengths.len()].max(20));
+                    bytes[14..18].copy_from_slice(&(n as u32).to_be_bytes());
+                    if n % 3 == 0 {
+                        bytes.splice(12..12, [0x81, 0, 0, n as u8]);
+                    }
+                    bytes
+                })
+                .collect();
+            for frames in frames.chunks(7) {
+                send(&mut sender, &pool, frames, |_| {});
+            }
+            let packets = receive(&mut receiver, &pool, frames.len());
+            for (n, (packet, sent)) in packets.iter().zip(&frames).enumerate() {
+                assert!(pool.to_vec(packet) == *sent, "frame {n} of {} bytes: {packet:?}", sent.len());
+            }
+            assert_eq!(packets.len(), frames.len());
+            pool.free_batch(packets);
+            for port in [&sender, &receiver] {
+                assert_eq!((port.counters().ledger.dropped.total(), port.counters().kernel_lost), (0, 0));
+            }
+        }
+        assert_eq!(pool.available(), 512);
+    });
+}
+
+#[test]
+fn long_frames_that_find_no_room_are_counted() {
+    isolated("long_frames_that_find_no_room_are_counted", || {
+        let line = Line::new().expect("a line");
+        for (host, name) in [(&line.middle, "sf-lan"), (&line.client, "eth0")] {
+            host.ip(&format!("link set {name} mtu 9000")).expect("a large frame");
+        }
+        let pool = large();
+        let settings = Settings { ring: 512 << 10, ..Settings::new("sf-lan") };
+        let mut receiver = AfPacketPort::open(settings).expect("a receiver");
+        let mut sender = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("a sender");
+        // Fewer than slots, and more bytes than the queue may hold.
+        for _ in 0..27 {
+            send(&mut sender, &pool, &vec![frame(9000); 10], |_| {});
+        }
+        assert_eq!(sender.counters().ledger.delivered, 270);
+        let mut packets = Vec::new();
+        receiver.receive(&pool, Nanos(0), 300, &mut packets);
+        let counters = receiver.counters();
+        assert!(counters.kernel_lost > 20 && packets.len() > 20, "{counters:?}");
+        assert_eq!(packets.len() as u64 + counters.kernel_lost, 270);
+        assert!(packets.iter().all(|packet| pool.to_vec(packet) == frame(9000)));
+        pool.free_batch(packets.drain(..));
+        let told =
+            |event: &PortEvent| matches!(event, PortEvent::Notice(words) if words.contains("rmem_max"));
+        assert_eq!(receiver.maintain(Nanos(0)).into_iter().filter(told).count(), 1);
+        // The two have not lost step.
+        send(&mut sender, &pool, &[frame(60), frame(8_000), frame(61)], |_| {});
+        let packets = receive(&mut receiver, &pool, 3);
+        assert_eq!(packets.iter().map(Packet::length).collect::<Vec<_>>(), [60, 8_000, 61]);
+        pool.free_batch(packets);
+    });
+}
+
+/// Lets about one frame through, and keeps the others.
+const SLOW: &str = "tc qdisc add dev sf-lan root tbf rate 8kbit burst 1600 limit 100000";
+
+/// What was sent is delivered, dropped or in flight.
+fn assert_accounted(port: &AfPacketPort, sent: u64) {
+    let ledger = &port.counters().ledger;
+    assert_eq!(ledger.delivered + ledger.dropped.total() + port.in_flight(), sent, "{ledger:?}");
+}
+
+#[test]
+fn packets_are_in_flight_until_the_kernel_completes_them() {
+    isolated("packets_are_in_flight_until_the_kernel_completes_them", || {
+        let line = Line::new().expect("a line");
+        let pool = small();
+        let mut port = AfPacketPort::open(Settings::new("sf-lan")).expect("it is there");
+        line.middle.run(SLOW, SECOND * 5).expect("a queue");
+        send(&mut port, &pool, &vec![frame(1000); 40], |_| {});
+        assert!((30..40).contains(&port.in_flight()), "{}", port.in_flight());
+        assert_accounted(&port, 40);
+        assert_eq!(pool.available(), 512, "the slots have copies");
+
+        // More than there are slots: the rest goes by message, as far as the queue has room.
+        for _ in 0..20 {
+            send(&mut port, &pool, &vec![frame(60); 50], |_| {});
+        }
+        assert_accounted(&port, 1040);
+        let ledger = port.counters().ledger.clone();
+        assert!(port.in_flight() > 500 && ledger.delivered > 300, "{} {ledger:?}", port.in_flight());
+
+        // Without the queue everything is completed, and the ring is of use again.
+        line.middle.run("tc qdisc del dev sf-lan root", SECOND * 5).expect("no queue");
+        port.maintain(Nanos(0));
+        assert_eq!(port.in_flight(), 0);
+        assert_accounted(&port, 1040);
+        let mut far = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
+        for length in 100..800 {
+            send(&mut port, &pool, &[frame(length)], |_| {});
+        }
+        let packets = receive(&mut far, &pool, 500);
+        assert!(packets.iter().zip(100..).all(|(packet, length)| packet.length() == length));
+        pool.free_batch(packets);
+        assert_eq!(port.in_flight(), 0);
+        assert_accounted(&port, 1740);
+    });
+}
+
+#[test]
+fn an_interface_may_go_while_packets_are_in_flight() {
+    isolated("an_interface_may_go_while_packets_are_in_flight", || {
+        let line = Line::new().expect("a line");
+        let pool = small();
+        let mut port = AfPacketPort::open(Settings::new("sf-lan")).expect("it is there");
+        line.middle.run(SLOW, SECOND * 5).expect("a queue");
+        send(&mut port, &pool, &vec![frame(1000); 40], |_| {});
+        assert!(port.in_flight() > 30);
+        line.middle.ip("link del sf-lan").expect("it goes");
+        send(&mut port, &pool, &[frame(60)], |_| {});
+        port.maintain(Nanos(0));
+        assert!(matches!(port.status(), PortStatus::Down(_)));
+        assert_eq!(port.in_flight(), 0, "the kernel gave up what it had");
+        assert_accounted(&port, 41);
+
+        line.join_client().expect("it returns");
+        port.maintain(Nanos(0));
+        assert_eq!(port.status(), PortStatus::Up);
+        let mut far = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
+        send(&mut port, &pool, &[frame(77)], |_| {});
+        pool.free_batch(receive(&mut far, &pool, 1));
+
+        // Closed over a queue that does not move.
+        line.middle.run(SLOW, SECOND * 5).expect("a queue");
+        send(&mut port, &pool, &vec![frame(1000); 40], |_| {});
+        let begin = Instant::now();
+        port.close(&pool).expect("nothing to be written");
+        assert!(begin.elapsed() < SECOND);
+        assert_eq!(port.in_flight(), 0);
+        assert!(port.counters().ledger.dropped[DropReason::HeldAtStop] > 30);
+        assert_accounted(&port, 82);
+        assert_eq!(pool.available(), 512);
+    });
+}
+
+#[test]
+fn a_queue_is_passed_by_when_asked_for() {
+    isolated("a_queue_is_passed_by_when_asked_for", || {
+        let line = Line::new().expect("a line");
+        let pool = small();
+        let settings = Settings { qdisc_bypass: true, ..Settings::new("sf-lan") };
+        let mut port = AfPacketPort::open(settings).expect("it is there");
+        let mut far = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
+        line.middle.run(SLOW, SECOND * 5).expect("a queue");
+        // Both ways of sending: longer than the MTU allows without a tag, a packet goes by message.
+        let mut tagged = frame(1514);
+        tagged.splice(12..12, [0x81, 0, 0, 7]);
+        send(&mut port, &pool, &vec![frame(1000); 40], |_| {});
+        send(&mut port, &pool, &[tagged.clone()], |_| {});
+        let packets = receive(&mut far, &pool, 41);
+        assert_eq!(pool.to_vec(&packets[40]), tagged);
+        pool.free_batch(packets);
+        assert_eq!(port.in_flight(), 0);
+        assert_accounted(&port, 41);
     });
 }
 

@@ -1,6 +1,5 @@
 //! Settings of a port, and their schema.
 
-use clock::Nanos;
 use schema::Value;
 
 /// The schema of the settings, in the language of configuration schemas.
@@ -11,12 +10,13 @@ pub const SCHEMA: &str = include_str!("settings.yaml");
 pub struct Settings {
     /// Name of the interface, in the network namespace of the process.
     pub interface: String,
-    /// Longest time that a frame waits in a block that is not full; whole milliseconds, rounded up.
-    pub retire: Nanos,
-    /// Bytes of the receive ring, rounded down to whole blocks, at least two.
+    /// Bytes of the receive ring, rounded down to whole blocks of 256 KiB, at least two. As much may wait in the queue of
+    /// frames that are longer than a slot.
     pub ring: u64,
     /// Bytes that may wait for transmission inside the kernel; `None`: 4 MiB, or what the kernel allows.
     pub transmit_buffer: Option<u64>,
+    /// Whether packets are sent past the interface's queueing discipline.
+    pub qdisc_bypass: bool,
     /// Whether frames for other hosts are received.
     pub promiscuous: bool,
     /// Whether checksum and segmentation state are carried; without it the interface must not merge frames or leave
@@ -29,9 +29,9 @@ impl Settings {
     pub fn new(interface: &str) -> Settings {
         Settings {
             interface: interface.to_owned(),
-            retire: Nanos::from_millis(1),
             ring: 8 << 20,
             transmit_buffer: None,
+            qdisc_bypass: false,
             promiscuous: true,
             offload: true,
         }
@@ -43,11 +43,12 @@ impl Settings {
         let interface = value.get("interface").and_then(Value::as_text).unwrap_or_default();
         let default = Settings::new(interface);
         let size = |key: &str| value.get(key).and_then(Value::as_size);
+        let truth = |key: &str| value.get(key).and_then(Value::as_bool);
         Settings {
-            retire: value.get("retire").and_then(Value::as_duration).map_or(default.retire, Nanos),
             ring: size("ring").unwrap_or(default.ring),
             transmit_buffer: size("transmit_buffer"),
-            promiscuous: value.get("promiscuous").and_then(Value::as_bool).unwrap_or(default.promiscuous),
+            qdisc_bypass: truth("qdisc_bypass").unwrap_or(default.qdisc_bypass),
+            promiscuous: truth("promiscuous").unwrap_or(default.promiscuous),
             offload: value
                 .get("offload")
                 .and_then(Value::as_text)

@@ -1,33 +1,25 @@
 //! The port itself: receive, transmit, and the life of the socket behind them.
 
-use crate::block::Reader;
+use crate::inquiry::Inquiry;
 use crate::intake::{Intake, Target};
-use crate::ring::Ring;
-use crate::socket::{Inquiry, SEND_BATCH, Socket};
+use crate::link::{Left, Link};
 use crate::state::{Action, decide};
 use crate::{OpenError, Settings};
 use clock::Nanos;
-use nf_abi::offload;
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::io;
 use std::os::fd::AsFd;
+use std::time::Duration;
 use telemetry::DropReason;
-use virtio_net::complete_checksum;
 
 /// How often an idle port asks for errors of its socket. A socket with an error is always readable, so a worker would
 /// not sleep before somebody asked.
 const ERROR_CHECK: Nanos = Nanos::from_millis(1);
 
-/// After so many packets in a row that the kernel had no room for, the rest is dropped untried.
-const FULL_LIMIT: u32 = 3;
-
-/// A socket with its ring, as far as that was read.
-struct Link {
-    socket: Socket,
-    ring: Ring,
-    reader: Option<Reader>,
-}
+/// How long closing waits for the kernel to complete what it was given, and how often it looks.
+const LAST_WAIT: u32 = 100;
+const LAST_LOOK: Duration = Duration::from_micros(100);
 
 /// A port on an interface of the kernel. See the crate's documentation.
 pub struct AfPacketPort {
@@ -50,7 +42,7 @@ impl AfPacketPort {
     /// [`OpenError`], with what the operator can do about it.
     pub fn open(settings: Settings) -> Result<AfPacketPort, OpenError> {
         let mut port = AfPacketPort::new(settings)?;
-        let link = port.open_link()?;
+        let link = Link::open(&port.inquiry, &port.settings)?;
         port.begin(Some(link));
         Ok(port)
     }
@@ -109,11 +101,6 @@ impl AfPacketPort {
         }
     }
 
-    fn open_link(&self) -> Result<Link, OpenError> {
-        let (socket, ring) = Socket::open(&self.inquiry, &self.settings)?;
-        Ok(Link { socket, ring, reader: None })
-    }
-
     /// Compares the interface with what the socket is bound to.
     fn assess(&self) -> Action {
         let name = &self.settings.interface;
@@ -131,7 +118,7 @@ impl AfPacketPort {
         if action == Action::Open {
             // The port was cut off, however short: what was sent meanwhile is lost.
             self.state.down(format!("interface `{name}` was replaced"));
-            action = match self.open_link() {
+            action = match Link::open(&self.inquiry, &self.settings) {
                 Ok(link) => {
                     self.leave_link();
                     self.link = Some(link);
@@ -139,6 +126,9 @@ impl AfPacketPort {
                 }
                 Err(error) => Action::Down(error.to_string()),
             };
+        }
+        if let Some(link) = &mut self.link {
+            link.set_longest(self.inquiry.longest_frame(&name));
         }
         match action {
             Action::Up => self.state.up(&format!("interface `{name}` is there")),
@@ -148,19 +138,10 @@ impl AfPacketPort {
         }
     }
 
-    /// Counts what the socket lost and what its ring still holds, and closes it.
     fn leave_link(&mut self) {
-        let Some(mut link) = self.link.take() else { return };
-        self.intake.counters.kernel_lost += link.socket.lost();
-        let mut held = 0;
-        // Once round at most: the kernel may be filling blocks as quickly as we count them.
-        for _ in 0..link.ring.blocks() {
-            let Some(block) = link.ring.current() else { break };
-            held += u64::from(link.reader.take().unwrap_or_else(|| Reader::new(block)).remaining());
-            link.ring.release();
+        if let Some(link) = self.link.take() {
+            link.leave(&mut self.intake.counters);
         }
-        self.intake.counters.ledger.received += held;
-        self.intake.counters.ledger.dropped[DropReason::HeldAtStop] += held;
     }
 
     fn check_error(&mut self, now: Nanos) {
@@ -179,66 +160,38 @@ impl AfPacketPort {
 impl Port for AfPacketPort {
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
         let Some(link) = &mut self.link else { return };
-        let vnet = self.settings.offload;
-        let mut target = Target { pool, now, out };
-        let mut left = budget;
-        while left > 0
-            && let Some(block) = link.ring.current()
-        {
-            let mut reader = link.reader.take().unwrap_or_else(|| Reader::new(block));
-            left -= self.intake.take_block(block, &mut reader, vnet, left, &mut target);
-            if reader.remaining() > 0 {
-                link.reader = Some(reader);
-            } else {
-                link.ring.release();
+        link.complete(&mut self.intake.counters);
+        let ready = link.ring.ready(budget);
+        if ready == 0 {
+            if now.since(self.error_checked) >= ERROR_CHECK {
+                self.check_error(now);
             }
+            return;
         }
-        if left == budget && now.since(self.error_checked) >= ERROR_CHECK {
-            self.check_error(now);
+        let mut target = Target { pool, now, out };
+        self.intake.reserve(pool, ready);
+        for _ in 0..ready {
+            let Some(slot) = link.ring.current() else { break };
+            self.intake.take(slot, self.settings.offload, &mut link.socket, &mut target);
+            link.ring.release();
         }
+        self.intake.give_back(pool);
     }
 
     fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
-        let mut next = 0;
-        let mut full = 0;
-        while next < packets.len() {
-            let Some(link) = self.link.as_mut().filter(|_| self.state.is_up() && full < FULL_LIMIT) else {
-                break;
-            };
-            if !self.settings.offload {
-                complete_checksums(pool, &mut packets[next..]);
-            }
-            let counters = &mut self.intake.counters;
-            match link.socket.send(pool, &packets[next..]) {
-                Ok(sent) => {
-                    let sent = sent.max(1);
-                    counters.ledger.delivered += sent as u64;
-                    counters.delivered_bytes += packets[next..next + sent]
-                        .iter()
-                        .map(|packet| u64::from(packet.length()))
-                        .sum::<u64>();
-                    next += sent;
-                    full = 0;
-                }
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EINTR) => {}
-                    // The kernel took this one and had no room for it further down; the next may find some.
-                    Some(libc::ENOBUFS | libc::ENOMEM) => {
-                        counters.ledger.dropped[DropReason::PortFull] += 1;
-                        next += 1;
-                        full += 1;
-                    }
-                    Some(libc::EAGAIN) => full = FULL_LIMIT,
-                    Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => self.lost_interface(&error),
-                    _ => {
-                        counters.ledger.dropped[DropReason::PortRefused] += 1;
-                        next += 1;
-                    }
-                },
-            }
+        let (mut done, mut left) = (0, None);
+        if let Some(link) = self.link.as_mut().filter(|_| self.state.is_up()) {
+            (done, left) = link.transmit(pool, packets, &mut self.intake.counters);
         }
-        let reason = if full == FULL_LIMIT { DropReason::PortFull } else { DropReason::PortDown };
-        self.intake.counters.ledger.dropped[reason] += (packets.len() - next) as u64;
+        let reason = match left {
+            Some(Left::Full) => DropReason::PortFull,
+            Some(Left::Down(error)) => {
+                self.lost_interface(&error);
+                DropReason::PortDown
+            }
+            None => DropReason::PortDown,
+        };
+        self.intake.counters.ledger.dropped[reason] += (packets.len() - done) as u64;
         pool.free_batch(packets.drain(..));
     }
 
@@ -251,8 +204,9 @@ impl Port for AfPacketPort {
     }
 
     fn maintain(&mut self, now: Nanos) -> Vec<PortEvent> {
-        if let Some(link) = &self.link {
+        if let Some(link) = &mut self.link {
             self.intake.counters.kernel_lost += link.socket.lost();
+            link.complete(&mut self.intake.counters);
         }
         if !self.closed {
             self.check_error(now);
@@ -269,21 +223,20 @@ impl Port for AfPacketPort {
         &self.intake.counters
     }
 
+    fn in_flight(&self) -> u64 {
+        self.link.as_ref().map_or(0, Link::held)
+    }
+
     fn close(&mut self, _pool: &Pool) -> Result<(), String> {
         self.closed = true;
+        for _ in 0..LAST_WAIT {
+            let Some(link) = self.link.as_mut().filter(|link| link.held() > 0) else { break };
+            link.complete(&mut self.intake.counters);
+            std::thread::sleep(LAST_LOOK);
+        }
         self.leave_link();
         self.state.down(format!("interface `{}` was closed", self.settings.interface));
         self.state.take_events();
         Ok(())
-    }
-}
-
-/// Computes the checksums that nobody behind this port will; a packet whose fields name no place for it goes out as it
-/// is and fails at its receiver, as it would have done anyway.
-fn complete_checksums(pool: &Pool, packets: &mut [Packet]) {
-    for packet in packets.iter_mut().take(SEND_BATCH) {
-        if packet.record().offload_flags & offload::NEEDS_CHECKSUM != 0 && complete_checksum(pool, packet) {
-            packet.edit(|record| record.offload_flags &= !offload::NEEDS_CHECKSUM);
-        }
     }
 }

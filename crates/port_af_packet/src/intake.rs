@@ -1,16 +1,18 @@
 //! From a frame in the ring to a packet in the pool.
 
-use crate::block::{Frame, Reader, VlanTag};
+use crate::slot::{self, Frame, VlanTag};
 use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use port::PortCounters;
+use std::io;
 use telemetry::DropReason;
+use virtio_net::VnetHeader;
 
 /// Bytes of the two addresses at the beginning of an Ethernet frame; a VLAN tag stands behind them.
-const ADDRESSES: usize = 12;
+pub(crate) const ADDRESSES: usize = 12;
 
 /// Bytes of an Ethernet header.
-const HEADER: usize = 14;
+pub(crate) const HEADER: usize = 14;
 
 /// Times of arrival further away than this from the worker's clock are replaced by that clock.
 const PLAUSIBLE: Nanos = Nanos::from_millis(1_000);
@@ -22,6 +24,8 @@ pub(crate) enum Trouble {
     TooLong { length: u32, room: u32 },
     /// A frame's checksum is not computed, and the port does not carry that.
     ChecksumMissing,
+    /// A frame was longer than a slot, and the socket's queue had no room for it.
+    Crowded,
     /// The ring does not make sense.
     Malformed,
 }
@@ -39,13 +43,35 @@ impl Trouble {
                  dropped. Set `offload: on`, or run `ethtool -K IF tx off` on the interface that sends them (of a \
                  veth pair, the other end)"
             ),
+            Trouble::Crowded => format!(
+                "interface `{interface}`: frames that are longer than a slot of the ring found their queue full and were lost \
+                 in the kernel; a larger `ring` gives it room, as far as the process may (CAP_NET_ADMIN, or \
+                 `sysctl -w net.core.rmem_max=`)"
+            ),
             Trouble::Malformed => {
-                format!(
-                    "interface `{interface}`: the kernel's receive ring held headers that point out of it"
-                )
+                format!("interface `{interface}`: the kernel's receive ring held what makes no sense")
             }
         }
     }
+}
+
+/// A frame that was read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LongFrame {
+    /// Its bytes.
+    pub length: usize,
+    /// Checksum and segmentation state, when the socket carries it.
+    pub vnet: Option<VnetHeader>,
+}
+
+/// Where frames wait whole that are longer than a slot, in the order of their slots.
+pub(crate) trait LongFrames {
+    /// Reads the oldest into the packet, as far as that has a length. When it is to be tagged, it leaves room for a tag
+    /// behind the addresses.
+    fn take(&mut self, pool: &Pool, packet: &mut Packet, tagged: bool) -> io::Result<LongFrame>;
+
+    /// Gives the oldest up.
+    fn discard(&mut self) -> io::Result<()>;
 }
 
 /// What receiving keeps besides the ring; apart from it, so that a frame can borrow the ring meanwhile.
@@ -64,55 +90,110 @@ pub(crate) struct Target<'a> {
 }
 
 impl Intake {
-    /// Takes up to `budget` frames of a block; returns how many were walked.
+    /// Takes buffers for so many frames, as far as there are any.
     #[inline]
-    pub fn take_block(
-        &mut self,
-        block: &[u8],
-        reader: &mut Reader,
-        vnet: bool,
-        budget: usize,
-        target: &mut Target<'_>,
-    ) -> usize {
-        let wanted = budget.min(reader.remaining() as usize);
-        target.pool.allocate_batch(wanted, &mut self.spare);
-        for _ in 0..wanted {
-            match reader.next(block, vnet) {
-                Ok(Some(frame)) => self.take(&frame, target),
-                Ok(None) => break,
-                Err(_) => {
-                    let lost = reader.abandon();
-                    self.counters.ledger.received += u64::from(lost);
-                    self.counters.ledger.dropped[DropReason::Malformed] += u64::from(lost);
-                    self.tell(Trouble::Malformed);
-                    break;
-                }
-            }
-        }
-        if !self.spare.is_empty() {
-            target.pool.free_batch(self.spare.drain(..));
-        }
-        wanted
+    pub fn reserve(&mut self, pool: &Pool, frames: usize) {
+        pool.allocate_batch(frames, &mut self.spare);
     }
 
+    /// Gives back the buffers that found no frame.
     #[inline]
-    fn take(&mut self, frame: &Frame<'_>, target: &mut Target<'_>) {
-        if frame.outgoing {
-            return;
+    pub fn give_back(&mut self, pool: &Pool) {
+        if !self.spare.is_empty() {
+            pool.free_batch(self.spare.drain(..));
         }
-        let tag = if frame.vlan.is_some() { VlanTag::LENGTH as u32 } else { 0 };
-        let length = frame.length.saturating_add(tag);
-        self.counters.ledger.received += 1;
-        self.counters.received_bytes += u64::from(length);
-        if let Err(reason) = self.store(frame, length, target) {
-            self.counters.ledger.dropped[reason] += 1;
+    }
+
+    /// Takes the frame of a slot, into a buffer that was reserved; `vnet` says whether frames have virtio-net headers.
+    #[inline]
+    pub fn take(&mut self, slot: &[u8], vnet: bool, queue: &mut dyn LongFrames, target: &mut Target<'_>) {
+        let ledger = &mut self.counters.ledger;
+        match slot::parse(slot, vnet) {
+            Ok(frame) if frame.outgoing => {
+                if frame.queued {
+                    self.pass_over(queue);
+                }
+            }
+            Ok(frame) if !frame.queued && frame.bytes.len() < frame.length as usize => {
+                self.counters.kernel_lost += 1;
+                self.tell(Trouble::Crowded);
+            }
+            Ok(frame) => {
+                let tag = if frame.vlan.is_some() { VlanTag::LENGTH as u32 } else { 0 };
+                let length = frame.length.saturating_add(tag);
+                ledger.received += 1;
+                self.counters.received_bytes += u64::from(length);
+                let stored = match frame.queued {
+                    false => self.store(&frame, length, target),
+                    true => self.store_long(&frame, length, queue, target),
+                };
+                if let Err(reason) = stored {
+                    self.counters.ledger.dropped[reason] += 1;
+                }
+            }
+            Err(_) => {
+                ledger.received += 1;
+                ledger.dropped[DropReason::Malformed] += 1;
+                self.tell(Trouble::Malformed);
+            }
         }
     }
 
     #[inline]
     fn store(&mut self, frame: &Frame<'_>, length: u32, target: &mut Target<'_>) -> Result<(), DropReason> {
+        let mut packet = self.buffer(frame, length, target)?;
+        let stored = match frame.vlan {
+            None => target.pool.write(&mut packet, frame.bytes).is_ok(),
+            Some(tag) => write_tagged(target.pool, &mut packet, frame.bytes, tag),
+        };
+        if !stored {
+            self.spare.push(packet);
+            return Err(DropReason::TooLong);
+        }
+        hand_over(packet, frame, frame.vnet, target);
+        Ok(())
+    }
+
+    /// As `store`, for a frame that waits in the queue and has to leave it in any case.
+    #[cold]
+    fn store_long(
+        &mut self,
+        frame: &Frame<'_>,
+        length: u32,
+        queue: &mut dyn LongFrames,
+        target: &mut Target<'_>,
+    ) -> Result<(), DropReason> {
+        let mut packet = match self.buffer(frame, length, target) {
+            Ok(packet) => packet,
+            Err(reason) => {
+                self.pass_over(queue);
+                return Err(reason);
+            }
+        };
+        let tagged = frame.vlan.is_some();
+        let read = match target.pool.set_length(&mut packet, length as usize) {
+            Ok(()) => queue.take(target.pool, &mut packet, tagged).ok(),
+            Err(_) => None,
+        };
+        let whole = read.filter(|long| long.length == frame.length as usize);
+        let complete = match (whole, frame.vlan) {
+            (Some(_), Some(tag)) => target.pool.patch(&mut packet, ADDRESSES, &tag.to_bytes()).is_ok(),
+            (whole, _) => whole.is_some(),
+        };
+        let Some(long) = whole.filter(|_| complete) else {
+            self.spare.push(packet);
+            self.tell(Trouble::Malformed);
+            return Err(DropReason::Malformed);
+        };
+        hand_over(packet, frame, long.vnet, target);
+        Ok(())
+    }
+
+    /// A buffer for a frame that can be taken.
+    #[inline]
+    fn buffer(&mut self, frame: &Frame<'_>, length: u32, target: &Target<'_>) -> Result<Packet, DropReason> {
         let room = target.pool.room();
-        if length > room || frame.bytes.len() < frame.length as usize {
+        if length > room {
             self.tell(Trouble::TooLong { length, room });
             return Err(DropReason::TooLong);
         }
@@ -123,24 +204,13 @@ impl Intake {
         if frame.bytes.len() < HEADER {
             return Err(DropReason::Malformed);
         }
-        let mut packet = self.spare.pop().ok_or(DropReason::NoBuffer)?;
-        let stored = match frame.vlan {
-            None => target.pool.write(&mut packet, frame.bytes).is_ok(),
-            Some(tag) => write_tagged(target.pool, &mut packet, frame.bytes, tag),
-        };
-        if !stored {
-            self.spare.push(packet);
-            return Err(DropReason::TooLong);
+        self.spare.pop().ok_or(DropReason::NoBuffer)
+    }
+
+    fn pass_over(&mut self, queue: &mut dyn LongFrames) {
+        if queue.discard().is_err() {
+            self.tell(Trouble::Malformed);
         }
-        let shift = if frame.vlan.is_some() { VlanTag::LENGTH as u16 } else { 0 };
-        packet.edit(|record| {
-            record.timestamp = arrival(frame.timestamp, target.now).0;
-            if let Some(vnet) = &frame.vnet {
-                vnet.note(record, shift);
-            }
-        });
-        target.out.push(packet);
-        Ok(())
     }
 
     /// Tells a trouble once.
@@ -150,6 +220,19 @@ impl Intake {
             self.troubles.push(trouble);
         }
     }
+}
+
+/// Notes what is known of a frame in its packet, and passes it on.
+#[inline]
+fn hand_over(mut packet: Packet, frame: &Frame<'_>, vnet: Option<VnetHeader>, target: &mut Target<'_>) {
+    let shift = if frame.vlan.is_some() { VlanTag::LENGTH as u16 } else { 0 };
+    packet.edit(|record| {
+        record.timestamp = arrival(frame.timestamp, target.now).0;
+        if let Some(vnet) = &vnet {
+            vnet.note(record, shift);
+        }
+    });
+    target.out.push(packet);
 }
 
 /// Stores a frame with its tag between the addresses and the rest.

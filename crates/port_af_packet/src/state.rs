@@ -1,6 +1,6 @@
 //! What a port thinks of its interface, decided without a system call.
 
-use crate::socket::Presence;
+use crate::inquiry::Presence;
 
 /// What is to be done after looking at the interface.
 #[derive(Debug, PartialEq, Eq)]
