@@ -43,10 +43,11 @@ impl Worker {
     pub(crate) fn sleep(&mut self) {
         let mut wake_at = self.next_timer.min(self.next_maintenance);
         let mut waiting = vec![PollFd::from_borrowed_fd(self.mailbox.bell(), PollFlags::IN)];
-        for node in self.ports.iter().filter(|node| node.target.is_some()) {
+        for node in &self.ports {
             let wake = node.port.wake();
             wake_at = wake.at.map_or(wake_at, |at| wake_at.min(at));
-            if let Some(fd) = wake.readable {
+            // What comes to a port that nothing is to be received from is no reason to wake.
+            if let Some(fd) = wake.readable.filter(|_| node.target.is_some()) {
                 waiting.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
             }
         }

@@ -308,7 +308,12 @@ impl Worker {
     /// Receives a batch from a port and queues it, in the account of the instance that it is for.
     fn poll_port(&mut self, index: usize) -> bool {
         let node = &mut self.ports[index];
-        let Some(target) = node.target else { return false };
+        let Some(target) = node.target else {
+            // It only sends; what it delays or has to complete goes on all the same.
+            let pool = &self.pools[usize::from(node.pool.0)];
+            node.port.receive(pool, self.now.nanos, 0, &mut Vec::new());
+            return false;
+        };
         let mut batch = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(MAX_BATCH));
         let pool = &self.pools[usize::from(node.pool.0)];
         node.port.receive(pool, self.now.nanos, MAX_BATCH, &mut batch);

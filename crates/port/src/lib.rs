@@ -43,7 +43,8 @@ use packet_memory::{Packet, Pool};
 /// [`Port::in_flight`] until its completion.
 pub trait Port: Send {
     /// Moves up to `budget` packets from outside into buffers of `pool`, appended to `out` in order of arrival, with
-    /// timestamp, VLAN tag in place, and offload state. Never waits.
+    /// timestamp, VLAN tag in place, and offload state. Never waits. With a budget of 0 nothing is received, and what the
+    /// port has to do for packets on their way out is done.
     ///
     /// A packet that cannot be taken (no free buffer, longer than a buffer) is counted as received and dropped.
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>);

@@ -492,3 +492,79 @@ fn completions_and_manual_pages_are_of_all_commands() {
     }
     assert!(!folder.path().join("superfluid-compile-module.1").exists(), "hidden commands have no page");
 }
+
+#[test]
+fn a_capture_file_goes_in_and_alerts_and_what_passed_come_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["pcap.yaml", "pcap.rules", "pcap-input.pcapng"] {
+        fs::copy(root().join("examples").join(name), folder.path().join(name)).expect(name);
+    }
+    let output = run(&["run", &folder.path().join("pcap.yaml").display().to_string(), "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
+        .collect();
+    let alerts = fs::read_to_string(folder.path().join("pcap-alerts.json")).expect("alerts");
+    let found: Vec<Value> =
+        alerts.lines().map(|line| serde_json::from_str(line).expect("an alert is JSON")).collect();
+    let mut told: Vec<_> = found
+        .iter()
+        .map(|alert| {
+            assert_eq!(alert["event_type"], "alert", "{alert}");
+            (
+                alert["alert"]["signature_id"].as_u64(),
+                alert["alert"]["action"].as_str(),
+                alert["dest_port"].as_u64(),
+            )
+        })
+        .collect();
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            (Some(1_000_001), Some("allowed"), Some(53)),
+            (Some(1_000_002), Some("blocked"), Some(8080)),
+            (Some(1_000_003), Some("allowed"), Some(80)),
+        ]
+    );
+    let account = last(&lines);
+    let (received, passed) = (
+        &account["ports"]["input"]["packets"]["received"],
+        &account["ports"]["output"]["packets"]["delivered"],
+    );
+    assert_eq!(
+        (received.as_u64(), account["functions"]["detection"]["drops"]["rule"].as_u64()),
+        (Some(26), Some(1))
+    );
+    assert!(passed.as_u64() < Some(26) && passed.as_u64() > Some(20), "{passed}");
+    let written = lines.iter().find(|line| line["event"] == "events-written").expect("told");
+    assert_eq!((&written["written"], &written["lost"]), (&Value::from(3), &Value::from(0)));
+    let kept = fs::read(folder.path().join("pcap-passed.pcapng")).expect("what passed");
+    assert!(!kept.windows(8).any(|window| window == b"calc.exe"), "what was dropped is not in it");
+}
+
+#[test]
+fn a_rule_file_with_mistakes_is_told_line_by_line_and_nothing_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(
+        folder.path().join("bad.rules"),
+        "alert tcp any any -> any any (msg:\"good\"; content:\"x\"; sid:1;)\n\
+         alert tpc any any -> any any (msg:\"bad\"; content:\"x\"; sid:2;)\n\
+         alert tcp any any -> any any (msg:\"bad\"; contnet:\"x\"; sid:3;)\n",
+    )
+    .expect("written");
+    let file = folder.path().join("test.yaml");
+    let yaml = "superfluid: 1\nports: {a: {type: \"null\"}, b: {type: \"null\"}}\n\
+                functions: {ids: {image: dpi, config: {rules: bad.rules}}}\nchains: {main: [a, ids, b]}\n";
+    fs::write(&file, yaml).expect("written");
+    for command in ["check", "run"] {
+        let output = run(&[command, &file.display().to_string()]);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        let errors = text(&output.stderr);
+        for place in ["bad.rules:2:7: ", "bad.rules:3:"] {
+            assert!(errors.contains(place), "{command}: {errors}");
+        }
+        assert!(errors.lines().count() >= 3 && !errors.contains("bad.rules:1:"), "{errors}");
+    }
+}
