@@ -45,8 +45,10 @@ impl Worker {
         let mut waiting = vec![PollFd::from_borrowed_fd(self.mailbox.bell(), PollFlags::IN)];
         for node in &self.ports {
             let wake = node.port.wake();
-            wake_at = wake.at.map_or(wake_at, |at| wake_at.min(at));
-            // What comes to a port that nothing is to be received from is no reason to wake.
+            // Of a port that only sends, what is on its way out counts, and what comes in does not.
+            if let Some(at) = wake.at.filter(|_| node.target.is_some() || node.port.in_flight() > 0) {
+                wake_at = wake_at.min(at);
+            }
             if let Some(fd) = wake.readable.filter(|_| node.target.is_some()) {
                 waiting.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
             }
