@@ -176,6 +176,10 @@ impl Port for AfPacketPort {
             link.ring.release();
         }
         self.intake.give_back(pool);
+        // There may be more; it comes while these are worked on.
+        if ready == budget {
+            link.ring.fetch_ahead(budget);
+        }
     }
 
     fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
