@@ -372,6 +372,22 @@ fn a_checksum_outside_of_its_packet_is_refused_alone() {
         let ledger = &sender.counters().ledger;
         assert_eq!((ledger.delivered, ledger.dropped[DropReason::PortRefused]), (1_200, 600));
         assert_eq!((sender.in_flight(), pool.available()), (0, 512));
+
+        // A port that tells the kernel nothing of checksums sends it as it is.
+        line.middle.run("ethtool -K sf-lan gro off tx off", SECOND * 5).expect("switches");
+        let settings = Settings { offload: false, ..Settings::new("sf-lan") };
+        let mut sender = AfPacketPort::open(settings).expect("it is there");
+        send(&mut sender, &pool, &[frame(60), frame(61)], |record| {
+            record.offload_flags = offload::NEEDS_CHECKSUM;
+            (record.csum_start, record.csum_offset) = (5_000, 6);
+        });
+        assert_eq!(sender.counters().ledger.delivered, 2);
+        let packets = receive(&mut receiver, &pool, 2);
+        assert_eq!(
+            packets.iter().map(|packet| pool.to_vec(packet)).collect::<Vec<_>>(),
+            [frame(60), frame(61)]
+        );
+        pool.free_batch(packets);
     });
 }
 

@@ -5,7 +5,7 @@ use crate::intake::HEADER;
 use crate::receive_ring::ReceiveRing;
 use crate::send_ring::{Completed, ROOM, SendRing};
 use crate::slots::{BLOCK, Slots};
-use crate::socket::{SEND_BATCH, Socket};
+use crate::socket::Socket;
 use crate::system::{bind, open_socket, set, set_buffer};
 use crate::{OpenError, Settings, slots};
 use nf_abi::offload;
@@ -29,8 +29,10 @@ pub(crate) struct Link {
     pub socket: Socket,
     /// Where the socket receives.
     pub ring: ReceiveRing,
-    /// Sends what fits into its slots. None without virtio-net headers, where it would gain nothing.
+    /// Sends what fits into its slots. None if the kernel gives no virtio-net headers, without which it would gain nothing.
     sender: Option<SendRing>,
+    /// Whether the kernel is told of unfinished checksums. Otherwise they are finished here.
+    offload: bool,
     /// Longest packet that may go by the ring, in which the kernel does not look at the interface's MTU.
     longest: usize,
 }
@@ -59,11 +61,11 @@ impl Link {
         else {
             return Err(OpenError::NoInterface { interface: name.to_owned(), present: present() });
         };
-        let fd = packet_socket(settings)?;
+        let fd = packet_socket(settings, settings.offload)?;
         check_kind(inquiry, settings)?;
-        let sender = match settings.offload {
-            true => Some(open_sender(settings, index)?),
-            false => None,
+        let sender = match open_sender(settings, index) {
+            Err(OpenError::NoVnetHeader { .. }) if !settings.offload => None,
+            sender => Some(sender?),
         };
         // Kernels before 4.20 do not know it; then the frames' own packet type tells.
         let _ = set(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32);
@@ -86,8 +88,9 @@ impl Link {
             set(&fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
                 .map_err(system(name, "making it promiscuous"))?;
         }
-        let socket = Socket::new(fd, settings.offload);
-        Ok(Link { socket, ring: ReceiveRing::new(slots), sender, longest: inquiry.longest_frame(name) })
+        let (ring, longest) = (ReceiveRing::new(slots), inquiry.longest_frame(name));
+        let offload = settings.offload;
+        Ok(Link { socket: Socket::new(fd, offload), ring, sender, offload, longest })
     }
 
     /// Notes what may be sent now; an MTU can change.
@@ -103,9 +106,12 @@ impl Link {
         packets: &mut [Packet],
         counters: &mut PortCounters,
     ) -> (usize, Option<Left>) {
+        if !self.offload {
+            complete_checksums(pool, packets);
+        }
         let (mut next, mut full) = (0, 0);
         while next < packets.len() {
-            let attempt = self.attempt(pool, &mut packets[next..], counters);
+            let attempt = self.attempt(pool, &packets[next..], counters);
             next += attempt.taken;
             full = if attempt.taken > 0 { 0 } else { full };
             let Some(error) = attempt.error else { continue };
@@ -132,7 +138,7 @@ impl Link {
     }
 
     /// Sends the first packets by the ring, up to one that does not fit, or else by message.
-    fn attempt(&mut self, pool: &Pool, packets: &mut [Packet], counters: &mut PortCounters) -> Attempt {
+    fn attempt(&mut self, pool: &Pool, packets: &[Packet], counters: &mut PortCounters) -> Attempt {
         if let Some(sender) = &mut self.sender {
             let limit = self.longest.min(ROOM);
             let put =
@@ -149,8 +155,6 @@ impl Link {
                 };
                 return Attempt { taken, error };
             }
-        } else {
-            complete_checksums(pool, packets);
         }
         match self.socket.send(pool, packets) {
             Ok(sent) => {
@@ -212,15 +216,15 @@ fn count(completed: Completed, counters: &mut PortCounters) {
 /// Computes the checksums that nobody behind this port will; a packet whose fields name no place for it goes out as it
 /// is and fails at its receiver, as it would have done anyway.
 fn complete_checksums(pool: &Pool, packets: &mut [Packet]) {
-    for packet in packets.iter_mut().take(SEND_BATCH) {
+    for packet in packets {
         if packet.record().offload_flags & offload::NEEDS_CHECKSUM != 0 && complete_checksum(pool, packet) {
             packet.edit(|record| record.offload_flags &= !offload::NEEDS_CHECKSUM);
         }
     }
 }
 
-/// A packet socket that is not bound yet, with what sending depends on.
-fn packet_socket(settings: &Settings) -> Result<OwnedFd, OpenError> {
+/// A packet socket that is not bound yet, with what sending depends on; `vnet`: with virtio-net headers.
+fn packet_socket(settings: &Settings, vnet: bool) -> Result<OwnedFd, OpenError> {
     let name = settings.interface.as_str();
     let fd = open_socket(libc::AF_PACKET, libc::SOCK_RAW).map_err(|source| match source.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => OpenError::NoPermission { interface: name.to_owned() },
@@ -229,7 +233,7 @@ fn packet_socket(settings: &Settings) -> Result<OwnedFd, OpenError> {
     let version = libc::tpacket_versions::TPACKET_V2 as c_int;
     set(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)
         .map_err(system(name, "asking for rings of version 2"))?;
-    if settings.offload {
+    if vnet {
         set(&fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)
             .map_err(|source| OpenError::NoVnetHeader { interface: name.to_owned(), source })?;
     }
@@ -246,9 +250,9 @@ fn packet_socket(settings: &Settings) -> Result<OwnedFd, OpenError> {
 /// A socket that only sends, by a ring.
 fn open_sender(settings: &Settings, index: i32) -> Result<SendRing, OpenError> {
     let name = settings.interface.as_str();
-    let fd = packet_socket(settings)?;
+    let fd = packet_socket(settings, true)?;
     bind(&fd, index, 0).map_err(system(name, "binding a socket that sends to it"))?;
-    SendRing::new(fd).map_err(no_ring(name, crate::send_ring::BLOCKS))
+    SendRing::new(fd, settings.offload).map_err(no_ring(name, crate::send_ring::BLOCKS))
 }
 
 fn no_ring(name: &str, blocks: usize) -> impl FnOnce(io::Error) -> OpenError {

@@ -71,7 +71,7 @@ impl ReceiveRing {
     }
 }
 
-/// Asks for the first three cache lines of a slot, in which a frame of up to 112 bytes lies.
+/// Asks for the first three cache lines of a slot, in which a frame of up to 116 bytes lies.
 #[inline]
 fn fetch(slot: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -51,6 +51,8 @@ pub(crate) struct Completed {
 pub(crate) struct SendRing {
     fd: OwnedFd,
     slots: Slots,
+    /// Whether the kernel is told of unfinished checksums.
+    offload: bool,
     /// Bytes of the packet in each slot.
     lengths: Box<[u32]>,
     /// The next slot, ours and the kernel's.
@@ -66,11 +68,11 @@ impl SendRing {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn new(fd: OwnedFd) -> io::Result<SendRing> {
+    pub fn new(fd: OwnedFd, offload: bool) -> io::Result<SendRing> {
         system::set(&fd, libc::SOL_PACKET, libc::PACKET_TX_RING, &slots::request(BLOCKS))?;
         let slots = Slots::map(fd.as_fd(), BLOCKS)?;
         let lengths = vec![0; slots.count()].into();
-        Ok(SendRing { fd, slots, lengths, head: 0, held: 0, put: 0 })
+        Ok(SendRing { fd, slots, offload, lengths, head: 0, held: 0, put: 0 })
     }
 
     /// Packets that the kernel took and has not completed, as far as is known.
@@ -96,7 +98,8 @@ impl SendRing {
         let bytes = unsafe { std::slice::from_raw_parts_mut(start.add(LENGTH_OFFSET), SLOT - LENGTH_OFFSET) };
         let in_all = (length + VnetHeader::LENGTH) as u32;
         bytes[..4].copy_from_slice(&in_all.to_ne_bytes());
-        let header = VnetHeader { header_length: length as u16, ..VnetHeader::of(packet.record()) };
+        let state = if self.offload { VnetHeader::of(packet.record()) } else { VnetHeader::default() };
+        let header = VnetHeader { header_length: length as u16, ..state };
         bytes[DATA - LENGTH_OFFSET..PACKET - LENGTH_OFFSET].copy_from_slice(&header.to_bytes());
         pool.read(packet, 0, &mut bytes[PACKET - LENGTH_OFFSET..][..length]);
         self.lengths[slot] = length as u32;

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use virtio_net::VnetHeader;
 
 /// Most packets in one system call.
-pub(crate) const SEND_BATCH: usize = 64;
+const SEND_BATCH: usize = 64;
 
 /// Pointers for one `sendmmsg`, kept so that they need no clearing.
 struct Batch {
