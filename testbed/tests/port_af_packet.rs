@@ -243,6 +243,14 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// The kernel takes its time, a second at most, to tell of a carrier that has returned.
+fn wait_until_up(port: &mut AfPacketPort) {
+    wait_for(|| {
+        port.maintain(Nanos(0));
+        port.status() == PortStatus::Up
+    });
+}
+
 fn send(
     port: &mut AfPacketPort,
     pool: &Pool,
@@ -531,8 +539,7 @@ fn an_interface_may_go_while_packets_are_in_flight() {
         assert_accounted(&port, 41);
 
         line.join_client().expect("it returns");
-        port.maintain(Nanos(0));
-        assert_eq!(port.status(), PortStatus::Up);
+        wait_until_up(&mut port);
         let mut far = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
         send(&mut port, &pool, &[frame(77)], |_| {});
         pool.free_batch(receive(&mut far, &pool, 1));
@@ -610,11 +617,12 @@ fn an_interface_that_goes_is_taken_up_when_it_returns() {
         assert!(matches!(wan.status(), PortStatus::Down(reason) if reason.contains("ip link set sf-wan up")));
         line.middle.ip("link set sf-wan up").expect("switched on");
         line.server.ip("link set eth0 down").expect("the other end off");
-        wan.maintain(Nanos(0));
-        assert!(matches!(wan.status(), PortStatus::Down(reason) if reason.contains("carrier")));
+        wait_for(|| {
+            wan.maintain(Nanos(0));
+            matches!(wan.status(), PortStatus::Down(reason) if reason.contains("carrier"))
+        });
         line.server.ip("link set eth0 up").expect("the other end on");
-        wan.maintain(Nanos(0));
-        assert_eq!(wan.status(), PortStatus::Up);
+        wait_until_up(&mut wan);
         assert_eq!(pool.available(), 512);
     });
 }
