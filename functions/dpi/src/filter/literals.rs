@@ -1,5 +1,6 @@
 //! The bytes of each rule that packets are filtered by.
 
+use super::Findings;
 use crate::rules::content::Content;
 use crate::rules::{Element, Rule};
 use alloc::collections::BTreeMap;
@@ -128,6 +129,17 @@ fn contents(rule: &Rule) -> impl Iterator<Item = ((usize, usize), &Content)> {
 }
 
 impl Literals {
+    /// Notes a literal if it is at a place in the data, and behind `seam` or across it, as [`super::Filter::scan`] says.
+    #[inline]
+    pub(super) fn meet(&self, number: u32, data: &[u8], start: usize, seam: usize, findings: &mut Findings) {
+        let literal = &self.list[number as usize];
+        let end = start + literal.bytes.len();
+        let is_new = seam == 0 || start < seam && end > seam;
+        if is_new && data.get(start..end).is_some_and(|bytes| literal.is(bytes)) {
+            findings.add(number);
+        }
+    }
+
     /// Chooses the literals of all rules.
     pub fn new(rules: &[Rule]) -> Literals {
         let census = Census::new(rules);

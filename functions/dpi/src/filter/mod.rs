@@ -3,16 +3,19 @@
 //! 1. [`literals`] takes from each rule the bytes that are rarest, at most [`literals::LONGEST`] of them, and from these the fragment
 //!    that the scan looks for.
 //! 2. [`tier`] finds fragments: a sample of the payload every few bytes, a hash of it, a bit in a table that stays in the
-//!    first cache, and only then a comparison. Upper and lower case are one to it.
+//!    first cache, and only then a comparison. Upper and lower case are one to it. Short literals, when they are few, [`few`]
+//!    finds sixteen places at a time.
 //! 3. [`groups`] keeps a [`Filter`] for each protocol and kind of port, so that rules for other ports cost nothing.
 //!
 //! Work is bounded: comparisons are paid for from a [`Budget`], and each literal is looked for once in a payload.
 
+pub mod few;
 pub mod groups;
 pub mod literals;
 pub mod tier;
 
 use alloc::vec::Vec;
+use few::Few;
 use literals::Literals;
 use tier::Tier;
 
@@ -102,13 +105,48 @@ impl Findings {
     }
 }
 
+/// Short literals, by samples or, when they are few, all places at a time.
+#[derive(Debug, Default)]
+enum Either<const STRIDE: usize, const SAMPLE: usize, const WIDTH: usize> {
+    #[default]
+    None,
+    Few(Few<WIDTH>),
+    Many(Tier<STRIDE, SAMPLE>),
+}
+
+impl<const STRIDE: usize, const SAMPLE: usize, const WIDTH: usize> Either<STRIDE, SAMPLE, WIDTH> {
+    fn new(numbers: &[u32], literals: &Literals) -> Self {
+        match numbers.len() {
+            0 => Either::None,
+            1..=few::MAX_LITERALS => Either::Few(Few::new(numbers, literals)),
+            _ => Either::Many(Tier::new(numbers, literals)),
+        }
+    }
+
+    #[inline(always)]
+    fn scan(
+        &self,
+        data: &[u8],
+        seam: usize,
+        literals: &Literals,
+        budget: &mut Budget,
+        findings: &mut Findings,
+    ) {
+        match self {
+            Either::None => {}
+            Either::Few(few) => few.scan(data, seam, literals, budget, findings),
+            Either::Many(tier) => tier.scan(data, seam, literals, budget, findings),
+        }
+    }
+}
+
 /// What is looked for in the packets of a group.
 #[derive(Debug, Default)]
 pub struct Filter {
     /// For literals of seven bytes and more, of four to six, and of two and three.
     long: Option<Tier<4, 4>>,
-    middle: Option<Tier<2, 3>>,
-    short: Option<Tier<1, 2>>,
+    middle: Either<2, 3, 4>,
+    short: Either<1, 2, 2>,
     /// Rules without a literal: always looked at.
     pub always: Vec<u32>,
     /// Bytes of the longest literal.
@@ -138,8 +176,8 @@ impl Filter {
             }
         }
         filter.long = (!long.is_empty()).then(|| Tier::new(&long, literals));
-        filter.middle = (!middle.is_empty()).then(|| Tier::new(&middle, literals));
-        filter.short = (!short.is_empty()).then(|| Tier::new(&short, literals));
+        filter.middle = Either::new(&middle, literals);
+        filter.short = Either::new(&short, literals);
         filter
     }
 
@@ -161,11 +199,7 @@ impl Filter {
         if let Some(tier) = &self.long {
             tier.scan(data, seam, literals, budget, findings);
         }
-        if let Some(tier) = &self.middle {
-            tier.scan(data, seam, literals, budget, findings);
-        }
-        if let Some(tier) = &self.short {
-            tier.scan(data, seam, literals, budget, findings);
-        }
+        self.middle.scan(data, seam, literals, budget, findings);
+        self.short.scan(data, seam, literals, budget, findings);
     }
 }

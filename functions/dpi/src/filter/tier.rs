@@ -160,11 +160,7 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
                     return false;
                 }
                 let Some(start) = at.checked_sub(entry.offset as usize) else { continue };
-                let end = start + literal.bytes.len();
-                let is_new = seam == 0 || start < seam && end > seam;
-                if is_new && data.get(start..end).is_some_and(|bytes| literal.is(bytes)) {
-                    findings.add(entry.literal);
-                }
+                literals.meet(entry.literal, data, start, seam, findings);
             }
             if entries.len() > 16 && !budget.pay(entries.len() as u32 / 16) {
                 return false;
