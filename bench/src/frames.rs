@@ -89,9 +89,14 @@ fn ones_complement(bytes: &[u8]) -> u16 {
 
 /// Writes frames into packets and classifies them, as a port and the engine do; the metadata is what the engine
 /// gives. What this costs is not measured.
-pub(crate) fn fill(pool: &Pool, packets: &mut [Packet], frames: &[Frame], ingress: impl Fn(usize) -> u16) {
+pub(crate) fn fill(
+    pool: &Pool,
+    packets: &mut [Packet],
+    frames: &[impl AsRef<[u8]>],
+    ingress: impl Fn(usize) -> u16,
+) {
     for (n, (packet, frame)) in packets.iter_mut().zip(frames).enumerate() {
-        let written = pool.write(packet, frame);
+        let written = pool.write(packet, frame.as_ref());
         debug_assert!(written.is_ok(), "a frame fits into a buffer");
         packet.edit(|record| (record.ingress, record.verdict) = (ingress(n), 0));
     }

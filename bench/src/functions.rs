@@ -1,8 +1,9 @@
 //! Functions sandboxed and native, on the same packets, in turns.
 
 use crate::chain::last_rule_flow;
+use crate::dpi_load::{self, Streams};
 use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers, fill};
-use crate::guests::{LONG, configuration, instance, pool, program, stock};
+use crate::guests::{LONG, configuration, configuration_with, instance_with, pool, program, stock};
 use crate::native_guest::{NativeFunction, NativeGuest};
 use crate::{BenchError, Bound, Measurement, RUNS};
 use clock::{Cycles, Moment};
@@ -86,8 +87,8 @@ fn classbench_rules(count: usize, numbers: &mut Numbers) -> (String, Vec<Flow>) 
 }
 
 /// Packets to measure with, and by which interface each comes in.
-struct Load {
-    frames: Vec<Frame>,
+struct Load<B = Frame> {
+    frames: Vec<B>,
     ingress: Vec<u16>,
 }
 
@@ -101,15 +102,20 @@ struct Pair<F> {
 
 impl<F: NativeFunction> Pair<F> {
     fn new(sandbox: &Sandbox, image: &Image, config: &str, native: F) -> Result<Pair<F>, BenchError> {
+        Pair::with(sandbox, image, configuration(image, config)?, native)
+    }
+
+    /// The same with a configuration as functions get it.
+    fn with(sandbox: &Sandbox, image: &Image, config: Vec<u8>, native: F) -> Result<Pair<F>, BenchError> {
         let pool = pool(64, None)?;
-        let sandboxed = instance(&program(sandbox, image)?, image, &pool, config, LONG)?;
+        let sandboxed = instance_with(&program(sandbox, image)?, &pool, config, LONG)?;
         let mut buffers = Vec::new();
         pool.allocate_batch(BATCH, &mut buffers);
         Ok(Pair { sandboxed, native: NativeGuest::new(native, pool.clone()), pool, buffers })
     }
 
     /// Shows one side all packets; nanoseconds a packet inside the function, and a digest of what it decided.
-    fn pass(&mut self, load: &Load, sandboxed: bool) -> Result<(f64, u64), BenchError> {
+    fn pass<B: AsRef<[u8]>>(&mut self, load: &Load<B>, sandboxed: bool) -> Result<(f64, u64), BenchError> {
         let clock = watchdog::clock();
         let (mut spent, mut digest) = (Cycles(0), 0u64);
         for (frames, ingress) in load.frames.chunks(BATCH).zip(load.ingress.chunks(BATCH)) {
@@ -132,7 +138,7 @@ impl<F: NativeFunction> Pair<F> {
     }
 
     /// Shows both sides packets that are not measured.
-    fn prepare(&mut self, load: &Load) -> Result<(), BenchError> {
+    fn prepare<B: AsRef<[u8]>>(&mut self, load: &Load<B>) -> Result<(), BenchError> {
         let (ours, theirs) = (self.pass(load, true)?.1, self.pass(load, false)?.1);
         if ours != theirs {
             return Err(BenchError::Invalid("sandboxed and native decided differently".into()));
@@ -153,6 +159,28 @@ impl<F: NativeFunction> Pair<F> {
         }
         let mut times = Times::default();
         for run in 0..=RUNS {
+            let (ours, theirs) = (self.pass(load, true)?, self.pass(load, false)?);
+            if ours.1 != theirs.1 {
+                return Err(BenchError::Invalid("sandboxed and native decided differently".into()));
+            }
+            if run > 0 {
+                times.sandboxed.push(ours.0);
+                times.native.push(theirs.0);
+                times.ratio.push(ours.0 / theirs.0);
+            }
+        }
+        Ok(times)
+    }
+
+    /// Measures both sides in turns with packets that are brought up to date before each turn.
+    fn measure_each<B: AsRef<[u8]>>(
+        &mut self,
+        load: &mut Load<B>,
+        mut update: impl FnMut(&mut Load<B>),
+    ) -> Result<Times, BenchError> {
+        let mut times = Times::default();
+        for run in 0..=RUNS {
+            update(load);
             let (ours, theirs) = (self.pass(load, true)?, self.pass(load, false)?);
             if ours.1 != theirs.1 {
                 return Err(BenchError::Invalid("sandboxed and native decided differently".into()));
@@ -301,6 +329,49 @@ fn established(count: usize, numbers: &mut Numbers) -> (Load, Load) {
     (opening, load)
 }
 
+/// Detection on streams of segments as long as packets are, whose payload seldom meets a rule.
+fn detection(
+    sandbox: &Sandbox,
+    count: usize,
+    numbers: &mut Numbers,
+    into: &mut Vec<Measurement>,
+) -> Result<(), BenchError> {
+    let image = stock("dpi")?;
+    let rules = dpi_load::rules(count, numbers);
+    let config = configuration_with(&image, "rules: generated.rules", &dpi_load::OneFile(rules))?;
+    let native =
+        Runner::<dpi::Dpi>::new(&config).map_err(|error| BenchError::Setup(format!("dpi: {error}")))?;
+    let mut pair = Pair::with(sandbox, &image, config, native)?;
+    let mut streams = Streams::new(numbers);
+    let (frames, ingress) = streams.opening();
+    pair.prepare(&Load { frames, ingress })?;
+    let (frames, ingress) = streams.segments(numbers);
+    let mut load = Load { frames, ingress };
+    let times = pair.measure_each(&mut load, |load| streams.advance(&mut load.frames))?;
+    let report = pair.sandboxed.report(watchdog::clock().moment()).map_err(BenchError::setup)?;
+    // All of it was matched, as parts of streams, and most of it met no rule.
+    let seen: serde_json::Value =
+        serde_json::from_str(report.as_deref().unwrap_or_default()).map_err(BenchError::setup)?;
+    let counter = |name: &str| seen["counters"][name].as_u64().unwrap_or(u64::MAX);
+    let shown = ((RUNS + 1) * load.frames.len() * dpi_load::PAYLOAD) as u64;
+    let few = counter("alerts").saturating_add(counter("alerts-lost")) * 1000 < shown / 1000;
+    if counter("bytes") != shown
+        || counter("repeated") + counter("segments-held") + counter("overloads") != 0
+        || !few
+    {
+        return Err(BenchError::Invalid(format!("the streams were not matched as meant: {report:?}")));
+    }
+    let name = format!("dpi-{count}");
+    into.push(Measurement::new(&format!("{name}-ratio"), "x", &times.ratio, Some(Bound::AtMost(1.4))));
+    let per_byte =
+        |packets: &[f64]| packets.iter().map(|ns| ns / dpi_load::PACKET as f64).collect::<Vec<_>>();
+    let bound = (count == 1000).then_some(Bound::AtMost(2.5));
+    into.push(Measurement::new(&format!("{name}-ns-per-byte"), "ns", &per_byte(&times.sandboxed), bound));
+    into.push(Measurement::new(&format!("{name}-native-ns-per-byte"), "ns", &per_byte(&times.native), None));
+    pair.end();
+    Ok(())
+}
+
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
     let (forwarder_image, firewall_image) = (stock("forwarder")?, stock("firewall")?);
@@ -346,7 +417,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         pair.end();
     }
 
-    progress(0.85, "policer, 100,000 buckets");
+    progress(0.8, "policer, 100,000 buckets");
     let buckets = 100_000;
     let mut pair = policer_pair(&sandbox, &stock("policer")?, buckets)?;
     let load = sources(buckets as u32, &mut numbers);
@@ -355,5 +426,10 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     check_buckets(&mut pair, buckets as u64, load.frames.len() as u64)?;
     times.report("policer", Some(1.4), None, &mut results);
     pair.end();
+
+    for (rules, fraction) in [(100, 0.9), (1000, 0.95)] {
+        progress(fraction, &format!("dpi, {rules} rules"));
+        detection(&sandbox, rules, &mut numbers, &mut results)?;
+    }
     Ok(results)
 }

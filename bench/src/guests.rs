@@ -6,7 +6,9 @@ use guest::SlotConfig;
 use guest_wasm::{Access, InstanceSettings, Program, ProgramFacts, Sandbox, WasmGuest};
 use image::{Image, Names};
 use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
+use schema::{Files, NoFiles};
 use std::sync::Arc;
+use yaml_document::{Document, Place, Position};
 
 /// A module of this crate.
 pub(crate) fn module(name: &str) -> Result<Image, BenchError> {
@@ -58,8 +60,18 @@ pub(crate) fn instance(
     config: &str,
     max_call: Nanos,
 ) -> Result<WasmGuest, BenchError> {
+    instance_with(program, pool, configuration(image, config)?, max_call)
+}
+
+/// The same with a configuration as the guest gets it.
+pub(crate) fn instance_with(
+    program: &Arc<Program>,
+    pool: &Arc<Pool>,
+    config: Vec<u8>,
+    max_call: Nanos,
+) -> Result<WasmGuest, BenchError> {
     let settings = InstanceSettings {
-        config: configuration(image, config)?,
+        config,
         slots: SlotConfig { quota: 16, longest_hold: Nanos::from_millis(1000) },
         max_call,
         ..InstanceSettings::default()
@@ -69,10 +81,20 @@ pub(crate) fn instance(
 
 /// A configuration as the guest gets it: checked against the image's schema, in CBOR.
 pub(crate) fn configuration(image: &Image, config: &str) -> Result<Vec<u8>, BenchError> {
-    let document = yaml_document::Document::parse("bench", if config.is_empty() { "{}" } else { config })
-        .map_err(BenchError::setup)?;
+    configuration_with(image, config, &NoFiles)
+}
+
+/// The same where the configuration names files.
+pub(crate) fn configuration_with(
+    image: &Image,
+    config: &str,
+    files: &dyn Files,
+) -> Result<Vec<u8>, BenchError> {
+    let document =
+        Document::parse("bench", if config.is_empty() { "{}" } else { config }).map_err(BenchError::setup)?;
     let mut faults = Vec::new();
-    let value = image.manifest().schema.check("bench", "config", Some(document.root()), &mut faults);
+    let place = Place::new("bench", "config", Position::START);
+    let value = image.manifest().schema.check_with(&place, Some(document.root()), &[], files, &mut faults);
     match (value, faults.first()) {
         (Some(value), None) => Ok(value.to_cbor()),
         (_, Some(fault)) => Err(BenchError::setup(fault)),

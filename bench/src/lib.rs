@@ -14,6 +14,7 @@
 
 mod call;
 mod chain;
+mod dpi_load;
 mod frames;
 mod functions;
 mod guests;

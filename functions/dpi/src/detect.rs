@@ -230,6 +230,7 @@ impl Detector {
         let mut consider = |number: u32, is_in_payload: bool, has_literal: bool| {
             let rule = &rules.list[number as usize];
             if stamps[number as usize] == *stamp
+                || payload.is_empty() && rule.has_content()
                 || !budget.pay(1)
                 || !matches_header(rules, rule, context, portion.is_packet())
             {
@@ -366,8 +367,7 @@ fn matches_header(rules: &Rules, rule: &Rule, context: &Context<'_>, as_packet: 
     {
         return false;
     }
-    let has_content = !rule.chains.is_empty() || !rule.conditions.is_empty();
-    if view.is_fragment && (has_content || rule.size.is_some() || rule.flags.is_some()) {
+    if view.is_fragment && (rule.has_content() || rule.size.is_some() || rule.flags.is_some()) {
         return false;
     }
     if rule.size.is_some_and(|size| !size.holds(view.payload.len() as u32))

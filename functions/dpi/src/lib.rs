@@ -294,17 +294,24 @@ impl Dpi {
         }
         self.matched.clear();
         self.matched.extend_from_slice(matched);
-        self.rule(passage, &context, host)
+        self.rule(passage, &context, portion, host)
     }
 
     /// Does what the rules say that matched.
     #[inline(never)]
-    fn rule(&mut self, passage: &Passage<'_>, context: &Context<'_>, host: &mut Host) -> Ruling {
+    fn rule(
+        &mut self,
+        passage: &Passage<'_>,
+        context: &Context<'_>,
+        portion: Portion,
+        host: &mut Host,
+    ) -> Ruling {
         let (mut ruling, mut ends_flow) = (Ruling::Go, false);
         for number in &self.matched {
             let rule = &self.detector.rules()[*number as usize];
             if rule.action == Action::Pass {
-                if rule.scope != Scope::Packet {
+                let in_stream = rule.scope != Scope::Packet && portion.skip().is_some();
+                if in_stream || rule.is_address_only {
                     self.set_fate(passage, Fate::Passed);
                 }
                 return Ruling::Pass;

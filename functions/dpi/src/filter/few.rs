@@ -51,7 +51,8 @@ impl<const WIDTH: usize> Few<WIDTH> {
             let (bytes, offset) = (&literal(number).bytes, fragment::<WIDTH>(literal(number)));
             buckets[bucket].push(Entry { literal: *number, offset: offset as u32 });
             for (byte, [lower, upper]) in bytes[offset..].iter().zip(&mut tables) {
-                let cases = if literal(number).nocase { [*byte, byte.to_ascii_uppercase()] } else { [*byte; 2] };
+                let cases =
+                    if literal(number).nocase { [*byte, byte.to_ascii_uppercase()] } else { [*byte; 2] };
                 for case in cases {
                     lower[usize::from(case & 15)] |= 1 << bucket;
                     upper[usize::from(case >> 4)] |= 1 << bucket;

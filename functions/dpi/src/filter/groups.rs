@@ -36,10 +36,10 @@ impl Classes {
                 corners.extend([u32::from(first), u32::from(last) + 1]);
             }
         }
-        let mut classes = Classes { of_port: vec![0; 1 << 16], rules: Vec::new() };
         if by_set.is_empty() || corners.len() > MAX_CORNERS {
             return Classes::default();
         }
+        let mut classes = Classes { of_port: vec![0; 1 << 16], rules: Vec::new() };
         // Intervals by the sets that they are in.
         let mut alike: BTreeMap<Vec<u32>, Vec<(u32, u32)>> = BTreeMap::new();
         let ends = corners.iter().skip(1).copied().chain([1 << 16]);

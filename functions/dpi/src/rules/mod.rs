@@ -199,6 +199,13 @@ pub struct Rule {
     pub line: u32,
 }
 
+impl Rule {
+    /// It looks for something in the payload, and hence at no packet without one.
+    pub fn has_content(&self) -> bool {
+        !self.chains.is_empty() || !self.conditions.is_empty()
+    }
+}
+
 /// All rules of a file.
 #[derive(Debug, Default)]
 pub struct Rules {

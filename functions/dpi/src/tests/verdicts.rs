@@ -67,6 +67,32 @@ fn what_passes_is_not_looked_at() {
 }
 
 #[test]
+fn a_datagram_passes_alone_and_an_address_with_its_flow() {
+    let rules = "alert udp any any -> any any (content:\"malicious\"; sid:1;)\n\
+                 pass udp any any -> any any (content:\"friend\"; sid:2;)";
+    let mut bench = Bench::new(rules, &[]);
+    assert_eq!(bench.sids(udp(CLIENT, SERVER, b"malicious friend")), NONE);
+    assert_eq!(bench.sids(udp(CLIENT, SERVER, b"malicious")), [1]);
+    let mut bench = Bench::new(
+        &rules
+            .replace("udp any any -> any any (content:\"friend\"", "ip 10.0.0.1 any -> any any (metadata:x"),
+        &[],
+    );
+    assert_eq!(bench.sids(udp(CLIENT, SERVER, b"malicious")), NONE);
+    assert_eq!(bench.sids(udp(SERVER, CLIENT, b"malicious")), NONE);
+    assert_eq!(bench.sids(udp(SERVER, ("10.0.0.2", 7), b"malicious")), [1]);
+}
+
+#[test]
+fn packets_without_payload_match_no_content() {
+    let mut bench = Bench::new("alert tcp any any -> any any (content:!\"x\"; sid:1;)", &[]);
+    bench.handshake();
+    assert_eq!(data(&mut bench, 0, b"").1, NONE);
+    assert_eq!(data(&mut bench, 0, b"y").1, [1]);
+    assert_eq!(data(&mut bench, 1, b"x").1, NONE);
+}
+
+#[test]
 fn a_threshold_holds_back_alerts_and_not_drops() {
     let rules = "drop udp any any -> any any (content:\"abc\"; threshold:type limit, track by_dst, count 1, seconds 60; sid:1;)";
     let mut bench = Bench::new(rules, &[("drop_scope", ConfigValue::text("packet"))]);
