@@ -116,15 +116,17 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         }
     }
 
-    /// Bits of all samples that begin in the first [`BLOCK`] bytes.
+    /// Bits of all samples that begin in the first [`BLOCK`] bytes, the first one's the highest.
     #[inline(always)]
     fn probe_block(&self, block: &[u8; BLOCK + 4]) -> u32 {
         let mut hits = 0;
         let mut sample = 0;
         while sample < BLOCK / STRIDE {
             let at = sample * STRIDE;
-            let word = u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
-            hits |= self.probe(word) << sample;
+            let mut word = [0; 4];
+            word.copy_from_slice(&block[at..at + 4]);
+            // One behind the other: placed each by itself, they would be put together in vectors, at a loss.
+            hits = hits << 1 | self.probe(u32::from_le_bytes(word));
             sample += 1;
         }
         hits
@@ -144,8 +146,9 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         findings: &mut Findings,
     ) -> bool {
         while hits != 0 {
-            let at = block + hits.trailing_zeros() as usize * STRIDE;
-            hits &= hits - 1;
+            let bit = 31 - hits.leading_zeros();
+            let at = block + (BLOCK / STRIDE - 1 - bit as usize) * STRIDE;
+            hits ^= 1 << bit;
             let Some(window) = data.get(at..at + WIDTH) else { continue };
             let word = window.iter().rev().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
             let word = (word | FOLD) & Self::MASK;
