@@ -120,14 +120,23 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
     #[inline(always)]
     fn probe_block(&self, block: &[u8; BLOCK + 4]) -> u32 {
         let mut hits = 0;
-        let mut sample = 0;
-        while sample < BLOCK / STRIDE {
-            let at = sample * STRIDE;
-            let mut word = [0; 4];
-            word.copy_from_slice(&block[at..at + 4]);
-            // One behind the other: placed each by itself, they would be put together in vectors, at a loss.
-            hits = hits << 1 | self.probe(u32::from_le_bytes(word));
-            sample += 1;
+        let mut at = 0;
+        while at < BLOCK {
+            // One bit behind the other, and two samples from one word: placed each by itself, they would be put together
+            // in vectors and taken out again, at a loss.
+            if STRIDE == 4 {
+                let mut pair = [0; 8];
+                pair.copy_from_slice(&block[at..at + 8]);
+                let pair = u64::from_le_bytes(pair);
+                hits = hits << 1 | self.probe(pair as u32);
+                hits = hits << 1 | self.probe((pair >> 32) as u32);
+                at += 8;
+            } else {
+                let mut word = [0; 4];
+                word.copy_from_slice(&block[at..at + 4]);
+                hits = hits << 1 | self.probe(u32::from_le_bytes(word));
+                at += STRIDE;
+            }
         }
         hits
     }
