@@ -60,6 +60,11 @@ impl Budget {
         }
     }
 
+    /// What is left to be spent.
+    pub fn left(&self) -> u32 {
+        self.left
+    }
+
     /// More would have been needed.
     pub fn is_spent(&self) -> bool {
         self.is_spent

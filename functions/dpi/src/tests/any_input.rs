@@ -2,10 +2,14 @@
 
 use super::frames::{Bench, CLIENT, SERVER, at, config, icmp, tagged, tcp, udp};
 use crate::Dpi;
+use crate::detect::{Context, Detector, Portion};
+use crate::filter::Budget;
+use crate::header::Frame;
+use crate::rules::Rules;
+use crate::rules::network::Variables;
 use nf_sdk::Verdict;
 use nf_sdk::native::{ConfigValue, Runner, TestPacket};
 use proptest::prelude::*;
-use std::time::Instant;
 
 const RULES: &str = "alert tcp any any -> any any (content:\"ab\"; content:\"ba\"; distance:0; sid:1;)\n\
     drop udp any any -> any 1:3 (content:\"a\"; dsize:>3; sid:2;)\n\
@@ -92,7 +96,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = crate::rules::Rules::parse(&bytes, &crate::rules::network::Variables::new());
+        let _ = Rules::parse(&bytes, &Variables::new());
     }
 
     #[test]
@@ -112,62 +116,54 @@ proptest! {
     }
 }
 
-/// Nanoseconds for a byte of a payload that is shown some times.
-fn cost(bench: &mut Bench, data: &[u8]) -> f64 {
+/// What matching a datagram's payload cost, in units, and whether it would have cost more than is allowed.
+fn cost(rules: &str, data: &[u8]) -> (u32, bool) {
+    let rules = Rules::parse(rules.as_bytes(), &Variables::new()).expect("well-formed");
+    let mut detector = Detector::new(rules, 2048);
     let frame = udp(CLIENT, SERVER, data);
-    let times = 20;
-    let began = Instant::now();
-    for _ in 0..times {
-        bench.show(0, frame.clone());
-    }
-    began.elapsed().as_nanos() as f64 / (times * data.len()) as f64
+    let Frame::Ip(view) = crate::header::read(&frame) else { panic!("a datagram") };
+    let context = Context { view: &view, direction: None, is_established: false, judges_addresses: true };
+    let mut budget = Budget::new(data.len());
+    let before = budget.left();
+    detector.begin();
+    detector.detect(&context, view.payload, Portion::Alone, None, &mut budget);
+    (before - budget.left(), budget.is_spent())
 }
 
-/// Rules that are as alike as can be, and payloads made to meet them as often as can be: the work is what is allowed, in
-/// numbers, and nothing is left out of account.
+/// Rules that are as alike as can be, and payloads made to meet them as often as can be. Every comparison is paid for, so
+/// that what is spent is what it takes.
 #[test]
 fn hostile_rules_and_payloads_cost_no_more_than_allowed() {
-    let alike: String = (0..2000)
-        .map(|n| {
-            format!("alert udp any any -> any any (content:\"{}{n:04}\"; sid:{};)\n", "a".repeat(60), n + 1)
-        })
-        .collect();
-    let nested: String = (7..255)
-        .map(|n| {
-            format!("alert udp any any -> any any (content:\"{}\"; content:\"z\"; sid:{n};)\n", "a".repeat(n))
-        })
-        .collect();
-    let short: String = (0..400)
-        .map(|n| {
-            format!(
-                "alert udp any any -> any any (content:\"|{:02x} {:02x}|\"; content:!\"a\"; sid:{};)\n",
-                n % 256,
-                n / 2 % 256,
-                n + 1
-            )
-        })
-        .collect();
-    let deep = (1..=50)
-        .map(|n| {
-            format!(
-                "alert udp any any -> any any ({}content:\"|00|z\"; distance:0; sid:{n};)\n",
-                "content:\"aa\"; distance:0; ".repeat(30)
-            )
-        })
-        .collect::<String>();
-    let payloads: [Vec<u8>; 4] = [
-        vec![b'a'; 60_000],
-        (0..60_000u32).map(|n| if n % 61 == 0 { b'0' } else { b'a' }).collect(),
-        (0..60_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect(),
-        (0..60_000u32).map(|n| b"aaz"[n as usize % 3]).collect(),
-    ];
-    for rules in [&alike, &nested, &short, &deep] {
-        let mut bench = Bench::new(rules, &[]);
-        for data in &payloads {
-            let nanos = cost(&mut bench, data);
-            // A hundred times what the lightest payload takes, in a build that is not optimised: far from what a search without
-            // bounds would take, which is hours for some of these.
-            assert!(nanos < 2000.0, "{nanos} ns a byte, {}", &rules[..80]);
+    let rules = |count: usize, contents: &dyn Fn(usize) -> String| -> String {
+        let rule = |n: usize| format!("alert udp any any -> any any ({} sid:{};)\n", contents(n), n + 1);
+        (0..count).map(rule).collect()
+    };
+    let alike = rules(2000, &|n| format!("content:\"{}{n:04}\";", "a".repeat(60)));
+    let nested = rules(248, &|n| format!("content:\"{}\";", "a".repeat(n + 7)));
+    let short =
+        rules(400, &|n| format!("content:\"|{:02x} {:02x}|\"; content:!\"a\";", n % 256, n / 2 % 256));
+    let deep = rules(50, &|n| {
+        format!("{}content:\"|00|z{n}\"; distance:0;", "content:\"aa\"; distance:0; ".repeat(30))
+    });
+    let length = 60_000;
+    let same = vec![b'a'; length];
+    let nearly: Vec<u8> = (0..length).map(|n| if n % 61 == 0 { b'0' } else { b'a' }).collect();
+    let noise: Vec<u8> = (0..length as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+
+    // What tells the rules apart is looked for, not what they have in common.
+    assert!(cost(&alike, &same).0 < 100);
+    // Each literal is looked for once, although it is everywhere.
+    let (units, too_much) = cost(&nested, &same);
+    assert!(units < 100_000 && !too_much, "{units}");
+    for data in [&same, &nearly, &noise] {
+        for rules in [&alike, &nested, &short, &deep] {
+            let (units, too_much) = cost(rules, data);
+            let allowed = 20_000 + 8 * length as u32;
+            assert!(units <= allowed && (!too_much || units == allowed), "{units}");
         }
     }
+    // What has no match behind thirty others is not tried to the end.
+    let behind = deep.replace("|00|z", "aa|00|");
+    let met = [b"aa\x000aa\x001".as_slice(), &same].concat();
+    assert!(cost(&behind, &met).1);
 }
