@@ -64,10 +64,11 @@ impl Port for Feed {
     }
 }
 
-struct Factory {
-    program: Arc<Program>,
-    pool: Arc<Pool>,
-    settings: InstanceSettings,
+/// Starts sandboxes of one program.
+pub(crate) struct Factory {
+    pub(crate) program: Arc<Program>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) settings: InstanceSettings,
 }
 
 impl GuestFactory for Factory {

@@ -21,6 +21,7 @@ mod guests;
 mod instantiate;
 mod machine;
 mod native_guest;
+mod peers;
 mod report;
 mod rss;
 mod statistics;
@@ -56,7 +57,7 @@ impl BenchError {
 }
 
 /// The benches by name.
-pub const NAMES: &[&str] = &["call", "functions", "chain", "instantiate", "stop", "rss", "tap"];
+pub const NAMES: &[&str] = &["call", "functions", "chain", "instantiate", "stop", "rss", "tap", "peers"];
 
 /// One bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +76,8 @@ pub enum Bench {
     Rss,
     /// TCP between two TAP devices, beside the kernel's bridge.
     Tap,
+    /// Beside DPDK, Open vSwitch and Suricata.
+    Peers,
 }
 
 impl Bench {
@@ -91,6 +94,7 @@ impl Bench {
             "stop" => Bench::Stop,
             "rss" => Bench::Rss,
             "tap" => Bench::Tap,
+            "peers" => Bench::Peers,
             _ => return Err(BenchError::Unknown { found: name.to_owned() }),
         })
     }
@@ -105,6 +109,7 @@ impl Bench {
             Bench::Stop => "stop",
             Bench::Rss => "rss",
             Bench::Tap => "tap",
+            Bench::Peers => "peers",
         }
     }
 
@@ -113,6 +118,7 @@ impl Bench {
     /// # Errors
     /// [`BenchError`].
     pub fn run(self, progress: &mut dyn FnMut(f64, &str)) -> Result<Report, BenchError> {
+        let mut notes = Vec::new();
         let results = match self {
             Bench::Call => call::run(progress),
             Bench::Functions => functions::run(progress),
@@ -121,9 +127,14 @@ impl Bench {
             Bench::Stop => stop::run(progress),
             Bench::Rss => rss::run(progress),
             Bench::Tap => tap::run(progress),
+            Bench::Peers => {
+                let (results, told) = peers::run(progress)?;
+                notes = told;
+                Ok(results)
+            }
         }?;
         progress(1.0, "done");
-        Ok(Report { bench: self.name(), machine: machine::describe(), results })
+        Ok(Report { bench: self.name(), machine: machine::describe(), results, notes })
     }
 }
 

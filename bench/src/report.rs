@@ -29,6 +29,9 @@ pub struct Measurement {
     pub runs: usize,
     /// What was promised, if anything.
     pub bound: Option<Bound>,
+    /// Why there is no figure, if there is none: `sender-limited`, the sender alone is hardly faster than the sides that are
+    /// compared; `not-measured`, a note says why.
+    pub missing: Option<&'static str>,
 }
 
 impl Measurement {
@@ -42,12 +45,29 @@ impl Measurement {
             high: runs.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             runs: runs.len(),
             bound,
+            missing: None,
+        }
+    }
+
+    /// A figure that could not be taken. What was promised of it does not hold.
+    pub(crate) fn missing(
+        name: &str,
+        unit: &'static str,
+        bound: Option<Bound>,
+        why: &'static str,
+    ) -> Measurement {
+        Measurement {
+            missing: Some(why),
+            low: f64::NAN,
+            high: f64::NAN,
+            ..Measurement::new(name, unit, &[], bound)
         }
     }
 
     /// Whether the promise is kept. A figure without one keeps it.
     pub fn holds(&self) -> bool {
         match self.bound {
+            _ if self.missing.is_some() => false,
             None => true,
             Some(Bound::AtMost(most)) => self.value <= most,
             Some(Bound::AtLeast(least)) => self.value >= least,
@@ -64,6 +84,8 @@ pub struct Report {
     pub machine: String,
     /// The figures.
     pub results: Vec<Measurement>,
+    /// What was compared, as far as the names do not say it.
+    pub notes: Vec<String>,
 }
 
 impl Report {
@@ -88,15 +110,25 @@ impl Report {
                     Some(Bound::AtLeast(least)) => object["bound"] = json!({ "at_least": least }),
                     None => {}
                 }
+                if let Some(why) = result.missing {
+                    object["missing"] = json!(why);
+                }
                 object
             })
             .collect();
-        json!({ "bench": self.bench, "machine": self.machine, "results": results }).to_string()
+        let mut report = json!({ "bench": self.bench, "machine": self.machine, "results": results });
+        if !self.notes.is_empty() {
+            report["notes"] = json!(self.notes);
+        }
+        report.to_string()
     }
 
     /// A table to read.
     pub fn to_table(&self) -> String {
         let mut table = format!("{}\n\n", self.machine);
+        for note in &self.notes {
+            table += &format!("{}\n\n", note.replace('\n', "\n    "));
+        }
         table += &format!(
             "{:<44} {:>10} {:>8} {:>10} {:>10} {:>5}  {:<16}\n",
             "result", "median", "unit", "low", "high", "runs", "promised"
@@ -107,10 +139,11 @@ impl Report {
                 Some(Bound::AtLeast(least)) => format!("at least {least}"),
                 None => String::new(),
             };
-            let verdict = match (result.bound, result.holds()) {
-                (None, _) => "",
-                (_, true) => "holds",
-                (_, false) => "DOES NOT HOLD",
+            let verdict = match (result.missing, result.bound, result.holds()) {
+                (Some(why), ..) => why,
+                (_, None, _) => "",
+                (.., true) => "holds",
+                (.., false) => "DOES NOT HOLD",
             };
             table += &format!(
                 "{:<44} {:>10.2} {:>8} {:>10.2} {:>10.2} {:>5}  {:<16} {}\n",
@@ -142,12 +175,19 @@ mod tests {
         let kept = Measurement::new("kept", "ns", &[3.0, 1.0, 2.0], Some(Bound::AtMost(2.0)));
         let broken = Measurement::new("broken", "x", &[3.0, 1.0, 2.0], Some(Bound::AtLeast(2.5)));
         assert_eq!((kept.value, kept.low, kept.high, kept.holds()), (2.0, 1.0, 3.0, true));
-        let report = Report { bench: "b", machine: "m".into(), results: vec![kept, broken] };
+        let limited = Measurement::missing("limited", "x", None, "sender-limited");
+        assert!(!limited.holds());
+        let results = vec![kept, broken, limited];
+        let report = Report { bench: "b", machine: "m".into(), results, notes: vec!["how".into()] };
         assert!(!report.holds());
         assert!(report.to_table().contains("b/broken"));
         assert!(report.to_table().contains("DOES NOT HOLD"));
         let json: Value = serde_json::from_str(&report.to_json()).expect("JSON");
         assert_eq!(json["results"][0]["bound"]["at_most"], 2.0);
         assert_eq!(json["results"][1]["holds"], false);
+        assert_eq!(json["results"][2]["value"], Value::Null);
+        assert_eq!(json["results"][2]["missing"], "sender-limited");
+        assert_eq!(json["notes"][0], "how");
+        assert!(report.to_table().contains("how") && report.to_table().contains("sender-limited"));
     }
 }

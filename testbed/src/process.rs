@@ -51,6 +51,11 @@ impl Background {
         Ok(Background { child, words, outputs: Some(outputs) })
     }
 
+    /// Its number.
+    pub fn id(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     /// Waits for its end; `None` when it had to be killed.
     pub(crate) fn wait(&mut self, limit: Duration) -> Result<Option<std::process::ExitStatus>, TestbedError> {
         let begin = Instant::now();

@@ -1,0 +1,128 @@
+//! Superfluid's side: a function in the engine, between two ports.
+
+use super::Side;
+use crate::BenchError;
+use crate::chain::Factory;
+use crate::guests::{LONG, facts, program};
+use clock::Clock;
+use engine::{
+    Account, FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings,
+};
+use guest_wasm::{InstanceSettings, Sandbox};
+use image::Image;
+use packet_memory::Pool;
+use peers::{Cores, SoftirqThread, Window, thread_time};
+use port::Port;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A worker with one function between two ports.
+pub(super) struct Device {
+    worker: Worker,
+    softirq: SoftirqThread,
+    core: usize,
+}
+
+impl Device {
+    /// Puts a function between the ports, the first of which is at its first interface.
+    pub(super) fn new(
+        sandbox: &Sandbox,
+        image: &Image,
+        config: Vec<u8>,
+        pool: Arc<Pool>,
+        ports: [Box<dyn Port>; 2],
+        cores: Cores,
+    ) -> Result<Device, BenchError> {
+        let clock = Clock::calibrate();
+        let mut worker = Worker::new(WorkerSettings::default(), clock, |_| {}).map_err(BenchError::setup)?;
+        let pool_id = worker.add_pool(pool.clone()).map_err(BenchError::setup)?;
+        let settings = InstanceSettings { config, max_call: LONG, ..InstanceSettings::default() };
+        let mut factory = Factory { program: program(sandbox, image)?, pool, settings };
+        let guest = factory.start().map_err(BenchError::Setup)?;
+        let setup = InstanceSetup {
+            name: image.manifest().name.as_str().to_owned(),
+            pool: pool_id,
+            interfaces: facts(image).interfaces,
+            drop_reasons: image.manifest().drop_reasons.clone(),
+            counters: image.manifest().counters.clone(),
+            factory: Box::new(factory),
+            fail: FailPolicy::Closed,
+            restart: RestartPolicy::default(),
+            queue: 1024,
+        };
+        let function = worker.add_instance(setup, guest).map_err(BenchError::setup)?;
+        for (interface, mut port) in (0..).zip(ports) {
+            port.maintain(clock.now());
+            let name = format!("port-{interface}");
+            let port = worker.add_port(&name, pool_id, port).map_err(BenchError::setup)?;
+            worker
+                .link(Target::Port(port), Target::Instance(function, interface))
+                .map_err(BenchError::setup)?;
+        }
+        Ok(Device { worker, softirq: SoftirqThread::of(cores.device), core: cores.device })
+    }
+
+    /// Works for this long, on the processor of whoever is measured.
+    pub(super) fn work(&mut self, time: Duration) -> Result<(), BenchError> {
+        let _claim = Cores::claim(self.core).map_err(BenchError::setup)?;
+        let began = Instant::now();
+        while began.elapsed() < time {
+            for _ in 0..16 {
+                self.worker.turn();
+            }
+        }
+        Ok(())
+    }
+
+    /// Works until nothing comes any more; the processor time that took.
+    pub(super) fn work_to_the_end(&mut self, limit: Duration) -> Result<Duration, BenchError> {
+        let _claim = Cores::claim(self.core).map_err(BenchError::setup)?;
+        let (began, before) = (Instant::now(), self.time()?);
+        while self.worker.turn() {
+            if began.elapsed() > limit {
+                return Err(BenchError::Invalid(format!("not done within {limit:?}")));
+            }
+        }
+        Ok(self.time()?.saturating_sub(before))
+    }
+
+    /// What it does in this time.
+    pub(super) fn measure(&mut self, window: Duration) -> Result<Window, BenchError> {
+        let before = self.account();
+        let began = self.time()?;
+        self.work(window)?;
+        let time = self.time()?.saturating_sub(began);
+        let after = self.account();
+        let ports = |count: fn(&port::PortCounters) -> u64| -> u64 {
+            let sum = |account: &Account| account.ports.iter().map(|port| count(&port.counters)).sum::<u64>();
+            sum(&after) - sum(&before)
+        };
+        Ok(Window {
+            packets: ports(|counters| counters.ledger.delivered),
+            received: ports(|counters| counters.ledger.received + counters.ledger.generated),
+            time,
+        })
+    }
+
+    /// The account of now.
+    pub(super) fn account(&mut self) -> Account {
+        self.worker.account(true)
+    }
+
+    /// Ends it, and checks that every packet is accounted for.
+    pub(super) fn end(mut self) -> Result<Account, BenchError> {
+        let account = self.account();
+        account.balance().map_err(BenchError::setup)?;
+        Ok(account)
+    }
+}
+
+impl Side for Device {
+    fn time(&mut self) -> Result<Duration, BenchError> {
+        Ok(thread_time().map_err(BenchError::setup)? + self.softirq.time())
+    }
+
+    fn pass(&mut self, time: Duration) -> Result<(), BenchError> {
+        self.work(time)
+    }
+}
