@@ -1,8 +1,8 @@
-//! Finds literals that are few, sixteen places at a time: each belongs to one of eight buckets, and two tables for each of its
-//! first `WIDTH` bytes say which buckets a byte may belong to, by its lower and its upper half. What all tables
+//! Finds literals that are few, sixteen places at a time: each belongs to one of eight buckets, and two tables for each of
+//! two to four of its bytes say which buckets a byte may belong to, by its lower and its upper half. What all tables
 //! agree on is compared (as the Teddy algorithm of Hyperscan does, Wang et al., NSDI 2019, section 4.2).
 
-use super::literals::{Literal, Literals};
+use super::literals::{Literal, Literals, commonness};
 use super::{Budget, Findings};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,6 +15,10 @@ pub const MAX_LITERALS: usize = 64;
 const BUCKETS: usize = 8;
 /// Places that are looked at together.
 const BLOCK: usize = 16;
+/// Most bytes of a literal that are looked at before it is compared.
+const WIDEST: usize = 4;
+/// Bytes that a block is taken from: a window may begin at each of its places.
+const ROOM: usize = BLOCK + WIDEST;
 
 /// Where a literal is looked for.
 #[derive(Clone, Copy, Debug)]
@@ -26,39 +30,58 @@ struct Entry {
 
 /// Few literals.
 #[derive(Debug)]
-pub struct Few<const WIDTH: usize> {
+pub struct Few {
     /// For each byte of a fragment, buckets by its lower half and by its upper one.
-    tables: [[u8x16; 2]; WIDTH],
+    tables: [[u8x16; 2]; WIDEST],
+    /// Bytes of a fragment.
+    width: usize,
     buckets: [Vec<Entry>; BUCKETS],
 }
 
-/// The fragment of a literal that is looked for.
-fn fragment<const WIDTH: usize>(literal: &Literal) -> usize {
-    literal.fragment.min(literal.bytes.len() - WIDTH)
+/// Where the fragment of a literal begins that is looked for: its rarest bytes.
+fn fragment(literal: &Literal, width: usize) -> usize {
+    let common = |window: &[u8]| window.iter().map(|byte| commonness(*byte)).sum::<u32>();
+    let windows = literal.bytes.windows(width).map(common).enumerate();
+    windows.min_by_key(|(_, common)| *common).map_or(0, |(start, _)| start)
 }
 
 /// Sixteen bytes as a whole: one load, while byte by byte it would be sixteen in the sandbox.
 #[inline(always)]
-fn load<const AT: usize>(block: &[u8; BLOCK + 4]) -> u8x16 {
+fn load<const AT: usize>(block: &[u8; ROOM]) -> u8x16 {
     let mut bytes = [0; BLOCK];
     bytes.copy_from_slice(&block[AT..AT + BLOCK]);
     u8x16::new(bytes)
 }
 
-impl<const WIDTH: usize> Few<WIDTH> {
-    /// For these literals, of at least `WIDTH` bytes each.
+/// Whether a bucket is left at any place.
+#[inline(always)]
+fn any(agreed: u8x16) -> bool {
+    let [first, second]: [u64; 2] = cast(agreed);
+    first | second != 0
+}
+
+impl Few {
+    /// For these literals, [`MAX_LITERALS`] at most.
     pub fn new(numbers: &[u32], literals: &Literals) -> Self {
         let literal = |number: &u32| &literals.list[*number as usize];
+        // The more share a bucket, the more bytes it takes to tell them from others.
+        let wanted = match numbers.len() {
+            0..=12 => 2,
+            13..=32 => 3,
+            _ => WIDEST,
+        };
+        let width = numbers.iter().map(|number| literal(number).bytes.len()).fold(wanted, usize::min);
+        let of = |number: &u32| fragment(literal(number), width);
         let mut order = numbers.to_vec();
         // What begins alike shares a bucket, and lets fewer others through.
-        order.sort_by_key(|number| literal(number).bytes[fragment::<WIDTH>(literal(number))..].to_vec());
-        let mut tables = [[[0u8; 16]; 2]; WIDTH];
+        order.sort_by_key(|number| literal(number).bytes[of(number)..].to_vec());
+        let mut tables = [[[0u8; 16]; 2]; WIDEST];
         let mut buckets = [(); BUCKETS].map(|()| vec![]);
         for (place, number) in order.iter().enumerate() {
             let bucket = place * BUCKETS / order.len();
-            let (bytes, offset) = (&literal(number).bytes, fragment::<WIDTH>(literal(number)));
+            let (bytes, offset) = (&literal(number).bytes, of(number));
             buckets[bucket].push(Entry { literal: *number, offset: offset as u32 });
-            for (byte, [lower, upper]) in bytes[offset..].iter().zip(&mut tables) {
+            for (byte, [lower, upper]) in bytes[offset..offset + width].iter().zip(&mut tables) {
                 let cases =
                     if literal(number).nocase { [*byte, byte.to_ascii_uppercase()] } else { [*byte; 2] };
                 for case in cases {
@@ -67,16 +90,16 @@ impl<const WIDTH: usize> Few<WIDTH> {
                 }
             }
         }
-        Few { tables: tables.map(|halves| halves.map(u8x16::new)), buckets }
+        Few { tables: tables.map(|halves| halves.map(u8x16::new)), width, buckets }
     }
 
     /// Buckets that each of sixteen places may belong to.
     #[inline(always)]
-    fn buckets_at(&self, block: &[u8; BLOCK + 4]) -> u8x16 {
+    fn buckets_at<const WIDTH: usize>(tables: &[[u8x16; 2]; WIDEST], block: &[u8; ROOM]) -> u8x16 {
         const LOWER: u8x16 = u8x16::new([15; 16]);
         let mut agreed = u8x16::new([255; 16]);
         let windows = [load::<0>(block), load::<1>(block), load::<2>(block), load::<3>(block)];
-        for ([lower, upper], bytes) in self.tables.iter().zip(windows) {
+        for ([lower, upper], bytes) in tables.iter().zip(windows).take(WIDTH) {
             let high: u8x16 = cast(cast::<u8x16, u16x8>(bytes) >> 4u32);
             agreed &= lower.shuffle_zeroing(bytes & LOWER) & upper.shuffle_zeroing(high & LOWER);
         }
@@ -93,28 +116,70 @@ impl<const WIDTH: usize> Few<WIDTH> {
         budget: &mut Budget,
         findings: &mut Findings,
     ) {
-        const ROOM: usize = BLOCK + 4;
+        match self.width {
+            2 => self.scan_width::<2>(data, seam, literals, budget, findings),
+            3 => self.scan_width::<3>(data, seam, literals, budget, findings),
+            _ => self.scan_width::<WIDEST>(data, seam, literals, budget, findings),
+        }
+    }
+
+    #[inline(always)]
+    fn scan_width<const WIDTH: usize>(
+        &self,
+        data: &[u8],
+        seam: usize,
+        literals: &Literals,
+        budget: &mut Budget,
+        findings: &mut Findings,
+    ) {
         let mut at = 0;
-        while let Some(block) = data.get(at..).and_then(<[u8]>::first_chunk::<ROOM>) {
-            let agreed = self.buckets_at(block);
-            if agreed.simd_eq(u8x16::ZERO).to_bitmask() != 0xffff
-                && !self.meet(data, at, agreed, seam, literals, budget, findings)
-            {
+        loop {
+            at = Self::next::<WIDTH>(&self.tables, data, at);
+            let Some(block) = data.get(at..).and_then(<[u8]>::first_chunk) else { break };
+            let agreed = Self::buckets_at::<WIDTH>(&self.tables, block);
+            if !self.meet(data, at, agreed, seam, literals, budget, findings) {
                 return;
             }
             at += BLOCK;
         }
         // The rest, with zeros behind it: what they make match ends behind the data and is none.
-        for at in [at, at + BLOCK] {
-            let Some(some) = data.get(at..).filter(|some| !some.is_empty()) else { return };
-            let mut block = [0u8; ROOM];
-            let length = some.len().min(ROOM);
-            block[..length].copy_from_slice(&some[..length]);
-            let agreed = self.buckets_at(&block);
-            if !self.meet(data, at, agreed, seam, literals, budget, findings) {
+        let rest = &data[at..];
+        let mut padded = [0u8; BLOCK + ROOM];
+        padded[..rest.len()].copy_from_slice(rest);
+        for first in [0, BLOCK] {
+            let Some(block) = padded[first..].first_chunk().filter(|_| first < rest.len()) else { return };
+            let agreed = Self::buckets_at::<WIDTH>(&self.tables, block);
+            if any(agreed) && !self.meet(data, at + first, agreed, seam, literals, budget, findings) {
                 return;
             }
         }
+    }
+
+    /// The first block from `at` on that tables agree on, or that has no [`ROOM`]. By itself, so that the sandbox's
+    /// compiler has registers for all of it.
+    #[inline(never)]
+    fn next<const WIDTH: usize>(tables: &[[u8x16; 2]; WIDEST], data: &[u8], at: usize) -> usize {
+        let tables = *tables;
+        let mut rest = data.get(at..).unwrap_or_default();
+        while let Some(blocks) = rest.first_chunk::<{ 4 * BLOCK + WIDEST }>() {
+            let at = |place: usize| match blocks[place..].first_chunk() {
+                Some(block) => Self::buckets_at::<WIDTH>(&tables, block),
+                None => u8x16::ZERO,
+            };
+            let (first, second, third, fourth) = (at(0), at(BLOCK), at(2 * BLOCK), at(3 * BLOCK));
+            if any((first | second) | (third | fourth)) {
+                let before = [first, second, third].iter().position(|agreed| any(*agreed)).unwrap_or(3);
+                return data.len() - rest.len() + before * BLOCK;
+            }
+            rest = &rest[4 * BLOCK..];
+        }
+        while let Some(block) = rest.first_chunk() {
+            if any(Self::buckets_at::<WIDTH>(&tables, block)) {
+                break;
+            }
+            rest = &rest[BLOCK..];
+        }
+        data.len() - rest.len()
     }
 
     /// Compares what the tables let through; false when the budget is spent.

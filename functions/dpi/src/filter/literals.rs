@@ -49,7 +49,7 @@ pub struct Literals {
 }
 
 /// How often bytes are met in traffic, roughly: the higher, the more often.
-fn commonness(byte: u8) -> u32 {
+pub(super) fn commonness(byte: u8) -> u32 {
     match byte.to_ascii_lowercase() {
         b' ' | b'e' | b't' | b'a' | b'o' | b'i' | b'n' | b's' | b'r' => 14,
         b'a'..=b'z' => 10,

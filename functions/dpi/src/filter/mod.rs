@@ -2,8 +2,8 @@
 //!
 //! 1. [`literals`] takes from each rule the bytes that are rarest, at most [`literals::LONGEST`] of them, and from these the fragment
 //!    that the scan looks for.
-//! 2. [`tier`] finds fragments: a sample of the payload every few bytes, a hash of it, a bit in a table that stays in the
-//!    first cache, and only then a comparison. Upper and lower case are one to it. Short literals, when they are few, [`few`]
+//! 2. [`tier`] finds fragments: a sample of the payload every few bytes, a hash of it, a bit in a table, and only then a
+//!    comparison. Upper and lower case are one to it. Short literals, when they are few, [`few`]
 //!    finds sixteen places at a time.
 //! 3. [`groups`] keeps a [`Filter`] for each protocol and kind of port, so that rules for other ports cost nothing.
 //!
@@ -14,6 +14,7 @@ pub mod groups;
 pub mod literals;
 pub mod tier;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use few::Few;
 use literals::Literals;
@@ -110,20 +111,23 @@ impl Findings {
     }
 }
 
+/// Most windows of literals of five and six bytes that reach beyond them: with more, too many bits of the table would be set.
+const MAX_WINDOWS_BEYOND: usize = 48;
+
 /// Short literals, by samples or, when they are few, all places at a time.
 #[derive(Debug, Default)]
-enum Either<const STRIDE: usize, const SAMPLE: usize, const WIDTH: usize> {
+enum Either<const STRIDE: usize, const SAMPLE: usize> {
     #[default]
     None,
-    Few(Few<WIDTH>),
+    Few(Box<Few>),
     Many(Tier<STRIDE, SAMPLE>),
 }
 
-impl<const STRIDE: usize, const SAMPLE: usize, const WIDTH: usize> Either<STRIDE, SAMPLE, WIDTH> {
+impl<const STRIDE: usize, const SAMPLE: usize> Either<STRIDE, SAMPLE> {
     fn new(numbers: &[u32], literals: &Literals) -> Self {
         match numbers.len() {
             0 => Either::None,
-            1..=few::MAX_LITERALS => Either::Few(Few::new(numbers, literals)),
+            1..=few::MAX_LITERALS => Either::Few(Box::new(Few::new(numbers, literals))),
             _ => Either::Many(Tier::new(numbers, literals)),
         }
     }
@@ -148,10 +152,10 @@ impl<const STRIDE: usize, const SAMPLE: usize, const WIDTH: usize> Either<STRIDE
 /// What is looked for in the packets of a group.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// For literals of seven bytes and more, of four to six, and of two and three.
+    /// For literals of seven bytes and more, or five if these are few; of four to six; and of two and three.
     long: Option<Tier<4, 4>>,
-    middle: Either<2, 3, 4>,
-    short: Either<1, 2, 2>,
+    middle: Either<2, 3>,
+    short: Either<1, 2>,
     /// Rules without a literal: always looked at.
     pub always: Vec<u32>,
     /// Bytes of the longest literal.
@@ -179,6 +183,11 @@ impl Filter {
                 4.. => middle.push(number),
                 _ => short.push(number),
             }
+        }
+        // Those that lack a byte or two to be long are taken along, while they are few.
+        let beyond = |number: &u32| Tier::<4, 4>::windows_beyond(literals.list[*number as usize].bytes.len());
+        if middle.iter().filter_map(beyond).sum::<usize>() <= MAX_WINDOWS_BEYOND {
+            long.extend(middle.extract_if(.., |number| beyond(number).is_some()));
         }
         filter.long = (!long.is_empty()).then(|| Tier::new(&long, literals));
         filter.middle = Either::new(&middle, literals);

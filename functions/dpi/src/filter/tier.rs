@@ -1,5 +1,8 @@
 //! Finds literals of a minimal length: a sample of `WIDTH` bytes is taken every `STRIDE` bytes, and every literal has
 //! `STRIDE` windows of that width side by side in the table, so that one of them meets a sample wherever the literal is.
+//!
+//! A literal that is shorter by a byte or two has windows that reach one byte beyond it, with whatever byte is there:
+//! [`BYTES`] entries each. A few of them are cheaper in the table than another scan.
 
 use super::literals::Literals;
 use super::{Budget, Findings};
@@ -7,14 +10,20 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bits of the table, as a power of two.
+/// Places in the table, as a power of two: at each byte begins a word of 32 bits.
 const MAP_BITS: u32 = 17;
 /// Bytes of the table.
-const MAP_BYTES: usize = 1 << (MAP_BITS - 3);
-/// Payload bytes between two branches.
-const BLOCK: usize = 32;
+const MAP_BYTES: usize = (1 << MAP_BITS) + 3;
+/// Payload bytes between two branches: with more, the sandbox's compiler has more at hand than there are registers.
+const GROUP: usize = 16;
+/// Payload bytes of one turn.
+const BLOCK: usize = 4 * GROUP;
+/// What a group is taken from: a sample may begin with its last byte.
+const ROOM: usize = GROUP + 4;
 /// Makes lower case of upper, and something of everything else that the table has been made with too.
 const FOLD: u32 = 0x2020_2020;
+/// How many bytes there are when upper and lower case are one.
+pub const BYTES: usize = 128;
 
 /// A window of a literal.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +32,8 @@ struct Entry {
     word: u32,
     /// Number of the literal.
     literal: u32,
-    /// Where in the literal it is.
-    offset: u32,
+    /// Where in the literal it is; -1 when it begins before it.
+    offset: i32,
 }
 
 /// Literals, found by samples.
@@ -45,17 +54,43 @@ fn hash(word: u32) -> u32 {
 impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
     const MASK: u32 = u32::MAX >> (32 - 8 * WIDTH);
 
-    /// A tier for these literals, of at least `STRIDE + WIDTH - 1` bytes each.
+    /// How many windows of a literal of so many bytes reach beyond it; `None` when there is one that would have to reach
+    /// further than a byte.
+    pub fn windows_beyond(length: usize) -> Option<usize> {
+        let beyond = (STRIDE + WIDTH - 1).saturating_sub(length);
+        (beyond == 0 || beyond <= 2 && length >= WIDTH).then_some(beyond)
+    }
+
+    /// The window of a literal that begins at `offset`, and those with any byte in place of the one that it lacks.
+    fn windows(bytes: &[u8], offset: i32) -> impl Iterator<Item = u32> {
+        let byte =
+            |place: i32| usize::try_from(offset + place).ok().and_then(|place| bytes.get(place)).copied();
+        let (mut word, mut missing) = (0, None);
+        for place in 0..WIDTH as i32 {
+            match byte(place) {
+                Some(byte) => word |= u32::from(byte) << (8 * place),
+                None => missing = Some(8 * place),
+            }
+        }
+        let word = (word | FOLD) & Self::MASK;
+        let count = if missing.is_some() { BYTES as u32 } else { 1 };
+        let any = (0..u32::from(u8::MAX) + 1).filter(|byte| byte & (FOLD & 0xff) == 0).take(count as usize);
+        any.map(move |byte| word | missing.map_or(0, |place| byte << place))
+    }
+
+    /// A tier for these literals, all of a length that [`Tier::windows_beyond`] allows.
     pub fn new(numbers: &[u32], literals: &Literals) -> Self {
         let mut entries = Vec::with_capacity(numbers.len() * STRIDE);
         for number in numbers {
             let literal = &literals.list[*number as usize];
-            for offset in literal.fragment..literal.fragment + STRIDE {
-                let window = &literal.bytes[offset..offset + WIDTH];
-                let word = window.iter().rev().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
-                let entry =
-                    Entry { word: (word | FOLD) & Self::MASK, literal: *number, offset: offset as u32 };
-                entries.push(entry);
+            let first = match Self::windows_beyond(literal.bytes.len()) {
+                Some(0) => literal.fragment.min(literal.bytes.len() + 1 - STRIDE - WIDTH) as i32,
+                Some(1) | None => 0,
+                Some(_) => -1,
+            };
+            for offset in first..first + STRIDE as i32 {
+                let words = Self::windows(&literal.bytes, offset);
+                entries.extend(words.map(|word| Entry { word, literal: *number, offset }));
             }
         }
         let bits = (entries.len() * 2).next_power_of_two().trailing_zeros().clamp(4, 20);
@@ -67,8 +102,8 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         let Ok(mut map) = <Box<[u8; MAP_BYTES]>>::try_from(map) else { unreachable!("of this length") };
         for entry in &entries {
             heads[(hash(entry.word) >> shift) as usize + 1] += 1;
-            let bit = hash(entry.word) >> (32 - MAP_BITS);
-            map[(bit >> 3) as usize] |= 1 << (bit & 7);
+            let (place, bit) = ((hash(entry.word) >> (32 - MAP_BITS)) as usize, entry.word & 31);
+            map[place + (bit >> 3) as usize] |= 1 << (bit & 7);
         }
         for at in 1..heads.len() {
             heads[at] += heads[at - 1];
@@ -76,11 +111,14 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         Tier { map, heads, entries, shift }
     }
 
-    /// One sample's bit, as it is in the table.
+    /// A sample's bit in the table, the lowest; the others are of other samples. The sample's first byte says which bit of
+    /// the word it is, without a further operation.
     #[inline(always)]
-    fn probe(&self, word: u32) -> u32 {
-        let bit = hash((word | FOLD) & Self::MASK) >> (32 - MAP_BITS);
-        u32::from(self.map[(bit >> 3) as usize]) >> (bit & 7) & 1
+    fn probe(map: &[u8; MAP_BYTES], word: u32) -> u32 {
+        let place = (hash(word) >> (32 - MAP_BITS)) as usize;
+        let mut bits = [0; 4];
+        bits.copy_from_slice(&map[place..place + 4]);
+        u32::from_le_bytes(bits).wrapping_shr(word)
     }
 
     /// See [`super::Filter::scan`].
@@ -93,74 +131,105 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         budget: &mut Budget,
         findings: &mut Findings,
     ) {
-        const ROOM: usize = BLOCK + 4;
         let mut at = 0;
-        while let Some(block) = data.get(at..).and_then(<[u8]>::first_chunk::<ROOM>) {
-            let hits = self.probe_block(block);
-            if hits != 0 && !self.meet(data, at, hits, seam, literals, budget, findings) {
+        loop {
+            at = Self::next(&self.map, data, at);
+            if data.len() - at < ROOM {
+                break;
+            }
+            if !self.meet(data, at, seam, literals, budget, findings) {
                 return;
             }
-            at += BLOCK;
+            at += GROUP;
         }
         // The rest, with zeros behind it: what they make match ends behind the data and is none.
         let rest = &data[at..];
-        for first in [0, BLOCK] {
-            let Some(some) = rest.get(first..).filter(|some| !some.is_empty()) else { return };
-            let mut block = [0u8; ROOM];
-            let length = some.len().min(ROOM);
-            block[..length].copy_from_slice(&some[..length]);
-            let hits = self.probe_block(&block);
-            if hits != 0 && !self.meet(data, at + first, hits, seam, literals, budget, findings) {
+        let mut block = [0u8; GROUP + ROOM];
+        block[..rest.len()].copy_from_slice(rest);
+        for first in [0, GROUP] {
+            let Some(some) = block[first..].first_chunk().filter(|_| first < rest.len()) else { return };
+            if Self::is_hit(&self.map, some) && !self.meet(data, at + first, seam, literals, budget, findings)
+            {
                 return;
             }
         }
     }
 
-    /// Bits of all samples that begin in the first [`BLOCK`] bytes, the first one's the highest.
+    /// The first group from `at` on that there is a bit for, or that has no [`ROOM`]. By itself, so that the sandbox's
+    /// compiler has registers for all of it.
+    #[inline(never)]
+    fn next(map: &[u8; MAP_BYTES], data: &[u8], at: usize) -> usize {
+        let mut rest = data.get(at..).unwrap_or_default();
+        while let Some(block) = rest.first_chunk::<{ BLOCK + 4 }>() {
+            let mut group = 0;
+            while group < BLOCK {
+                let Some(some) = block[group..].first_chunk() else { break };
+                if Self::is_hit(map, some) {
+                    return data.len() - rest.len() + group;
+                }
+                group += GROUP;
+            }
+            rest = &rest[BLOCK..];
+        }
+        while let Some(some) = rest.first_chunk::<ROOM>() {
+            if Self::is_hit(map, some) {
+                break;
+            }
+            rest = &rest[GROUP..];
+        }
+        data.len() - rest.len()
+    }
+
+    /// Whether there is a bit for one of the samples that begin in the first [`GROUP`] bytes. Which one is asked later, and
+    /// seldom.
     #[inline(always)]
-    fn probe_block(&self, block: &[u8; BLOCK + 4]) -> u32 {
+    fn is_hit(map: &[u8; MAP_BYTES], group: &[u8; ROOM]) -> bool {
+        const FOLD_PAIR: u64 = (FOLD as u64) << 32 | FOLD as u64;
         let mut hits = 0;
         let mut at = 0;
-        while at < BLOCK {
-            // One bit behind the other, and two samples from one word: placed each by itself, they would be put together
-            // in vectors and taken out again, at a loss.
+        while at < GROUP {
+            // Two samples from one word.
             if STRIDE == 4 {
                 let mut pair = [0; 8];
-                pair.copy_from_slice(&block[at..at + 8]);
-                let pair = u64::from_le_bytes(pair);
-                hits = hits << 1 | self.probe(pair as u32);
-                hits = hits << 1 | self.probe((pair >> 32) as u32);
+                pair.copy_from_slice(&group[at..at + 8]);
+                let pair = u64::from_le_bytes(pair) | FOLD_PAIR;
+                hits |= Self::probe(map, pair as u32) | Self::probe(map, (pair >> 32) as u32);
                 at += 8;
             } else {
                 let mut word = [0; 4];
-                word.copy_from_slice(&block[at..at + 4]);
-                hits = hits << 1 | self.probe(u32::from_le_bytes(word));
+                word.copy_from_slice(&group[at..at + 4]);
+                hits |= Self::probe(map, (u32::from_le_bytes(word) | FOLD) & Self::MASK);
                 at += STRIDE;
             }
         }
-        hits
+        hits & 1 != 0
     }
 
-    /// Compares what samples of a block point at; false when the budget is spent.
+    /// Compares what samples of a group point at; false when the budget is spent.
     #[allow(clippy::too_many_arguments)]
     #[inline(never)]
     fn meet(
         &self,
         data: &[u8],
-        block: usize,
-        mut hits: u32,
+        group: usize,
         seam: usize,
         literals: &Literals,
         budget: &mut Budget,
         findings: &mut Findings,
     ) -> bool {
-        while hits != 0 {
-            let bit = 31 - hits.leading_zeros();
-            let at = block + (BLOCK / STRIDE - 1 - bit as usize) * STRIDE;
-            hits ^= 1 << bit;
-            let Some(window) = data.get(at..at + WIDTH) else { continue };
-            let word = window.iter().rev().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
+        for at in (group..group + GROUP).step_by(STRIDE) {
+            // As in the scan, with zeros behind the data.
+            let word = match data.get(at..).and_then(<[u8]>::first_chunk) {
+                Some(word) => u32::from_le_bytes(*word),
+                None => {
+                    let rest = data.get(at..).unwrap_or_default();
+                    rest.iter().rev().fold(0u32, |word, byte| word << 8 | u32::from(*byte))
+                }
+            };
             let word = (word | FOLD) & Self::MASK;
+            if Self::probe(&self.map, word) & 1 == 0 {
+                continue;
+            }
             let head = (hash(word) >> self.shift) as usize;
             let entries = &self.entries[self.heads[head] as usize..self.heads[head + 1] as usize];
             for entry in entries {
@@ -171,7 +240,7 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
                 if !budget.pay(1 + literal.bytes.len() as u32 / 16) {
                     return false;
                 }
-                let Some(start) = at.checked_sub(entry.offset as usize) else { continue };
+                let Some(start) = at.checked_add_signed(-entry.offset as isize) else { continue };
                 literals.meet(entry.literal, data, start, seam, findings);
             }
             if entries.len() > 16 && !budget.pay(entries.len() as u32 / 16) {
