@@ -385,8 +385,8 @@ fn matches_header(rules: &Rules, rule: &Rule, context: &Context<'_>, as_packet: 
             return false;
         }
     }
-    let from = (view.source, view.source_port);
-    let to = (view.destination, view.destination_port);
+    let from = (view.source.ip(), view.source_port);
+    let to = (view.destination.ip(), view.destination_port);
     let has_ports = protocol::has_ports(view.protocol) && !(view.is_fragment && from.1 == 0 && to.1 == 0);
     let is_end = |(addresses, ports): (u32, u32), (address, port): (core::net::IpAddr, u16)| {
         let (addresses, ports) = (rules.addresses(addresses), rules.ports(ports));

@@ -100,8 +100,8 @@ pub fn write(alert: &Alert<'_>, out: &mut String) {
             json.member(names[1], u64::from(port));
         }
     };
-    end(&mut json, ["src_ip", "src_port"], view.source, view.source_port);
-    end(&mut json, ["dest_ip", "dest_port"], view.destination, view.destination_port);
+    end(&mut json, ["src_ip", "src_port"], view.source.ip(), view.source_port);
+    end(&mut json, ["dest_ip", "dest_port"], view.destination.ip(), view.destination_port);
     text.clear();
     protocol(view.protocol, &mut text);
     json.key("proto").text(&text);

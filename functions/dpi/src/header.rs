@@ -1,6 +1,6 @@
 //! What rules and flows look at in a packet's headers.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use packet::{Fragment, ParseError, Transport, dissect, protocol};
 
 /// TCP flags, RFC 9293 section 3.1.
@@ -26,13 +26,49 @@ pub struct Tcp {
     pub flags: u8,
 }
 
+/// An address in words: as an [`IpAddr`] of seventeen bytes it would be copied piecemeal with every packet, each piece
+/// waiting for two others to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The more significant first; IPv4 as RFC 4291 section 2.5.5.2 maps it.
+    pub words: [u32; 4],
+    /// IPv4.
+    pub is_ipv4: bool,
+}
+
+impl Address {
+    /// As the rest of the world has it.
+    pub fn ip(self) -> IpAddr {
+        let [a, b, c, d] = self.words.map(u128::from);
+        if self.is_ipv4 {
+            IpAddr::V4(Ipv4Addr::from_bits(self.words[3]))
+        } else {
+            IpAddr::V6(Ipv6Addr::from_bits(a << 96 | b << 64 | c << 32 | d))
+        }
+    }
+}
+
+impl From<IpAddr> for Address {
+    #[inline(always)]
+    fn from(address: IpAddr) -> Address {
+        let words = match address {
+            IpAddr::V4(address) => [0, 0, 0xffff, address.to_bits()],
+            IpAddr::V6(address) => {
+                let bits = address.to_bits();
+                [(bits >> 96) as u32, (bits >> 64) as u32, (bits >> 32) as u32, bits as u32]
+            }
+        };
+        Address { words, is_ipv4: address.is_ipv4() }
+    }
+}
+
 /// An IP packet.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// Source address.
-    pub source: IpAddr,
+    pub source: Address,
     /// Destination address.
-    pub destination: IpAddr,
+    pub destination: Address,
     /// Source port; 0 without ports.
     pub source_port: u16,
     /// Destination port.
@@ -90,8 +126,8 @@ fn view(frame: &[u8]) -> Result<Option<View<'_>>, Cut> {
     let ttl_at = dissection.l3_offset + if network.source.is_ipv4() { 8 } else { 7 };
     let mut tags = dissection.tags.as_slice().iter().map(|tag| tag.tci & 0xfff);
     let mut view = View {
-        source: network.source,
-        destination: network.destination,
+        source: network.source.into(),
+        destination: network.destination.into(),
         source_port: 0,
         destination_port: 0,
         protocol: network.protocol,

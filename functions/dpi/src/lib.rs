@@ -319,7 +319,7 @@ impl Dpi {
             let view = passage.view;
             let outcome = rule.threshold.as_ref().map_or(Outcome::Tell, |threshold| {
                 let address = if threshold.by_source { view.source } else { view.destination };
-                self.thresholds.count(*number, threshold, address, passage.time)
+                self.thresholds.count(*number, threshold, address.ip(), passage.time)
             });
             let is_blocked = rule.action == Action::Drop && self.settings.drops;
             if outcome != Outcome::Nothing && is_blocked {

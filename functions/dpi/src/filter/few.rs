@@ -142,16 +142,23 @@ impl Few {
             }
             at += BLOCK;
         }
-        // The rest, with zeros behind it: what they make match ends behind the data and is none.
-        let rest = &data[at..];
-        let mut padded = [0u8; BLOCK + ROOM];
-        padded[..rest.len()].copy_from_slice(rest);
-        for first in [0, BLOCK] {
-            let Some(block) = padded[first..].first_chunk().filter(|_| first < rest.len()) else { return };
-            let agreed = Self::buckets_at::<WIDTH>(&self.tables, block);
-            if any(agreed) && !self.meet(data, at + first, agreed, seam, literals, budget, findings) {
+        // The rest, and what is before it as far as a block needs it; or all there is, with zeros behind it: what they make
+        // match ends behind the data and is none.
+        let room = BLOCK - 1 + WIDTH;
+        let last = data.len().saturating_sub(room);
+        let mut at = at.min(last);
+        loop {
+            let mut block = [0u8; ROOM];
+            match data.get(at..at + room) {
+                Some(some) => block[..room].copy_from_slice(some),
+                None => block[..data.len()].copy_from_slice(data),
+            }
+            let agreed = Self::buckets_at::<WIDTH>(&self.tables, &block);
+            let goes_on = !any(agreed) || self.meet(data, at, agreed, seam, literals, budget, findings);
+            if !goes_on || at == last {
                 return;
             }
+            at = last;
         }
     }
 

@@ -134,29 +134,26 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         let mut at = 0;
         loop {
             at = Self::next(&self.map, data, at);
-            if data.len() - at < ROOM {
-                break;
-            }
-            if !self.meet(data, at, seam, literals, budget, findings) {
+            if at >= data.len() || !self.meet(data, at, seam, literals, budget, findings) {
                 return;
             }
             at += GROUP;
         }
-        // The rest, with zeros behind it: what they make match ends behind the data and is none.
-        let rest = &data[at..];
-        let mut block = [0u8; GROUP + ROOM];
-        block[..rest.len()].copy_from_slice(rest);
-        for first in [0, GROUP] {
-            let Some(some) = block[first..].first_chunk().filter(|_| first < rest.len()) else { return };
-            if Self::is_hit(&self.map, some) && !self.meet(data, at + first, seam, literals, budget, findings)
-            {
-                return;
-            }
-        }
     }
 
-    /// The first group from `at` on that there is a bit for, or that has no [`ROOM`]. By itself, so that the sandbox's
-    /// compiler has registers for all of it.
+    /// A sample as it is in the table, with zeros behind the data: what they make match ends behind the data and is none.
+    #[inline(always)]
+    fn sample(data: &[u8], at: usize) -> u32 {
+        let rest = data.get(at..).unwrap_or_default();
+        let word = match rest.first_chunk() {
+            Some(word) => u32::from_le_bytes(*word),
+            None => rest.iter().rev().fold(0u32, |word, byte| word << 8 | u32::from(*byte)),
+        };
+        (word | FOLD) & Self::MASK
+    }
+
+    /// Where the first group begins, from `at` on, that there is a bit for; the data's end, or behind it, when there is
+    /// none. By itself, so that the sandbox's compiler has registers for all of it.
     #[inline(never)]
     fn next(map: &[u8; MAP_BYTES], data: &[u8], at: usize) -> usize {
         let mut rest = data.get(at..).unwrap_or_default();
@@ -173,11 +170,15 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         }
         while let Some(some) = rest.first_chunk::<ROOM>() {
             if Self::is_hit(map, some) {
-                break;
+                return data.len() - rest.len();
             }
             rest = &rest[GROUP..];
         }
-        data.len() - rest.len()
+        let mut at = data.len() - rest.len();
+        while at < data.len() && Self::probe(map, Self::sample(data, at)) & 1 == 0 {
+            at += STRIDE;
+        }
+        at
     }
 
     /// Whether there is a bit for one of the samples that begin in the first [`GROUP`] bytes. Which one is asked later, and
@@ -218,15 +219,7 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         findings: &mut Findings,
     ) -> bool {
         for at in (group..group + GROUP).step_by(STRIDE) {
-            // As in the scan, with zeros behind the data.
-            let word = match data.get(at..).and_then(<[u8]>::first_chunk) {
-                Some(word) => u32::from_le_bytes(*word),
-                None => {
-                    let rest = data.get(at..).unwrap_or_default();
-                    rest.iter().rev().fold(0u32, |word, byte| word << 8 | u32::from(*byte))
-                }
-            };
-            let word = (word | FOLD) & Self::MASK;
+            let word = Self::sample(data, at);
             if Self::probe(&self.map, word) & 1 == 0 {
                 continue;
             }

@@ -14,7 +14,6 @@ pub mod tracker;
 pub mod windows;
 
 use crate::header::View;
-use core::net::IpAddr;
 use nf_sdk::Nanos;
 
 /// Both ends (addresses of four words, the smaller end first), ports, and protocol with VLANs.
@@ -105,16 +104,6 @@ impl Flow {
     }
 }
 
-fn words(address: IpAddr) -> [u32; 4] {
-    match address {
-        IpAddr::V4(address) => [0, 0, 0xffff, address.to_bits()],
-        IpAddr::V6(address) => {
-            let bits = address.to_bits();
-            [(bits >> 96) as u32, (bits >> 64) as u32, (bits >> 32) as u32, bits as u32]
-        }
-    }
-}
-
 /// What stands for ports in an ICMP message: its type, and the type of what answers it or is answered by it, so that both
 /// are one flow. Messages without such a counterpart are a flow in each direction.
 fn icmp_ports(is_ipv4: bool, kind: u8) -> (u16, u16) {
@@ -131,10 +120,10 @@ fn icmp_ports(is_ipv4: bool, kind: u8) -> (u16, u16) {
 /// The packet's key, and whether its source is the second end.
 pub fn key(view: &View<'_>) -> (Key, bool) {
     let (source_port, destination_port) = match view.icmp {
-        Some((kind, _)) => icmp_ports(view.source.is_ipv4(), kind),
+        Some((kind, _)) => icmp_ports(view.source.is_ipv4, kind),
         None => (view.source_port, view.destination_port),
     };
-    let (a, b) = (words(view.source), words(view.destination));
+    let (a, b) = (view.source.words, view.destination.words);
     let second = (a, source_port) > (b, destination_port);
     let (first, other) = if second { (b, a) } else { (a, b) };
     let ports = if second { (destination_port, source_port) } else { (source_port, destination_port) };

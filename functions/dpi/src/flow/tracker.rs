@@ -120,8 +120,9 @@ impl Tracker {
         let hash = self.table.hash(&key);
         let number = match self.table.find(&key, hash) {
             Some(number) => {
-                let flow = *self.table.get(number);
-                if FlowTable::is_over(&flow, now, Tracker::timeout(&self.timeouts, &flow)) {
+                let flow = self.table.get(number);
+                if FlowTable::is_over(flow, now, Tracker::timeout(&self.timeouts, flow)) {
+                    let flow = *flow;
                     self.release(&flow);
                     self.turnover.expired += 1;
                     self.turnover.opened += 1;
