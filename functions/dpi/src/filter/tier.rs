@@ -11,7 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Places in the table, as a power of two: at each byte begins a word of 32 bits.
-const MAP_BITS: u32 = 17;
+const MAP_BITS: u32 = 18;
 /// Bytes of the table.
 const MAP_BYTES: usize = (1 << MAP_BITS) + 3;
 /// Payload bytes between two branches: with more, the sandbox's compiler has more at hand than there are registers.
