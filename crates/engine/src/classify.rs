@@ -5,18 +5,24 @@ use packet_memory::{Packet, Pool};
 /// Bytes of a packet that classification looks at.
 const LOOKED_AT: usize = 96;
 
-/// Sets hop budget, VLAN and flow hash of freshly received packets. The headers are copied before they are looked
-/// at: a guest that owns a neighbouring buffer cannot change them meanwhile.
+/// Sets hop budget, VLAN and flow hash of freshly received packets.
 #[inline]
 pub fn classify(pool: &Pool, packets: &mut [Packet]) {
-    let mut header = [0; LOOKED_AT];
+    classify_for(pool, packets, 0, nf_abi::HOP_BUDGET);
+}
+
+/// The same, with the packets addressed to an interface and so many hops left. The headers are copied before they are
+/// looked at: a guest that owns a neighbouring buffer cannot change them meanwhile.
+#[inline]
+pub(crate) fn classify_for(pool: &Pool, packets: &mut [Packet], interface: u16, hop_budget: u8) {
     for packet in packets {
-        let length = pool.read(packet, 0, &mut header);
+        let (header, length) = pool.head::<LOOKED_AT>(packet);
         let (flow_hash, vlan) = packet::symmetric_flow_hash(&header[..length]);
         packet.edit(|record| {
             record.flow_hash = flow_hash;
             record.vlan = vlan;
-            record.hop_budget = nf_abi::HOP_BUDGET;
+            record.ingress = interface;
+            record.hop_budget = hop_budget;
         });
     }
 }

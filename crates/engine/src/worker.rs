@@ -1,7 +1,7 @@
 //! The worker itself: what it owns, and its way around.
 
 use crate::account::Account;
-use crate::classify::classify;
+use crate::classify::{classify, classify_for};
 use crate::control::{Command, Event, Mailbox, Remote};
 use crate::fault::Life;
 use crate::idle::Spin;
@@ -321,28 +321,54 @@ impl Worker {
             self.spare.push(batch);
             return false;
         }
-        classify(pool, &mut batch);
-        if !node.taps.is_empty() {
-            self.show_port(index, &batch, Passage::Received);
-        }
-        let node = &self.ports[index];
         match target {
             Target::Instance(to, interface) => {
-                let same_pool = self.instances[usize::from(to.0)].pool == node.pool;
-                self.running = self.instances[usize::from(to.0)].entity;
-                for packet in batch.drain(..) {
-                    if same_pool {
-                        self.enqueue(usize::from(to.0), interface, packet);
-                    } else {
-                        self.enter_pool(index, usize::from(to.0), interface, packet);
-                    }
+                let to = usize::from(to.0);
+                let receiver = &self.instances[to];
+                self.running = receiver.entity;
+                // Mostly all of a batch can be queued, and then it moves as a whole.
+                let whole = receiver.pool == node.pool && receiver.queue.room() >= batch.len();
+                if whole {
+                    classify_for(pool, &mut batch, interface, nf_abi::HOP_BUDGET - 1);
+                } else {
+                    classify(pool, &mut batch);
+                }
+                if !node.taps.is_empty() {
+                    self.show_port(index, &batch, Passage::Received);
+                }
+                if whole {
+                    let receiver = &mut self.instances[to];
+                    receiver.queue.push_batch(batch, &mut self.spare);
+                    self.scheduler.activate(receiver.entity);
+                } else {
+                    self.enqueue_received(index, to, interface, batch);
                 }
                 self.switch_account(self.overhead);
             }
-            Target::Port(out) => self.pass_through(index, out, &mut batch),
+            Target::Port(out) => {
+                classify(pool, &mut batch);
+                if !node.taps.is_empty() {
+                    self.show_port(index, &batch, Passage::Received);
+                }
+                self.pass_through(index, out, &mut batch);
+                self.spare.push(batch);
+            }
+        }
+        true
+    }
+
+    /// Queues what a port received one by one: into another pool, or as far as there is room.
+    #[cold]
+    fn enqueue_received(&mut self, port: usize, to: usize, interface: u16, mut batch: Vec<Packet>) {
+        let same_pool = self.instances[to].pool == self.ports[port].pool;
+        for packet in batch.drain(..) {
+            if same_pool {
+                self.enqueue(to, interface, packet);
+            } else {
+                self.enter_pool(port, to, interface, packet);
+            }
         }
         self.spare.push(batch);
-        true
     }
 
     /// Runs instances until none has work, or the ports have waited long enough.
