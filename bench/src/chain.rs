@@ -181,6 +181,7 @@ impl EngineChain {
                 name: format!("hop-{hop}"),
                 pool: pool_id,
                 interfaces: facts(image).interfaces,
+                flow_hash: false,
                 drop_reasons: image.manifest().drop_reasons.clone(),
                 counters: image.manifest().counters.clone(),
                 factory,

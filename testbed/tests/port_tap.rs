@@ -390,8 +390,8 @@ fn packets_longer_than_a_buffer_are_dropped_and_counted() {
         let server = hosts.server.enter(|| UdpSocket::bind((SERVER, 9))).expect("a socket");
         let client = hosts.client.enter(|| UdpSocket::bind((CLIENT, 0))).expect("a socket");
         server.set_read_timeout(Some(SECOND * 5)).expect("a valid limit");
-        // 42 bytes of headers; a buffer has room for 2048 - 128.
-        for (length, passes) in [(1878, true), (1879, false), (4000, false), (8900, false), (100, true)] {
+        // 42 bytes of headers; a buffer has room for 1728.
+        for (length, passes) in [(1686, true), (1687, false), (4000, false), (8900, false), (100, true)] {
             client.send_to(&vec![7; length], (SERVER, 9)).expect("a datagram");
             if passes {
                 let mut received = vec![0; 10_000];

@@ -43,6 +43,7 @@ impl Device {
             name: image.manifest().name.as_str().to_owned(),
             pool: pool_id,
             interfaces: facts(image).interfaces,
+            flow_hash: false,
             drop_reasons: image.manifest().drop_reasons.clone(),
             counters: image.manifest().counters.clone(),
             factory: Box::new(factory),

@@ -2,22 +2,36 @@
 
 use packet_memory::{Packet, Pool};
 
-/// Bytes of a packet that classification looks at.
-const LOOKED_AT: usize = 96;
+/// Bytes of a packet that the flow hash looks at.
+const HASHED: usize = 96;
+/// Bytes up to the first VLAN tag's end, and to the EtherType of an untagged frame.
+const TAGGED: usize = 16;
 
 /// Sets hop budget, VLAN and flow hash of freshly received packets.
 #[inline]
 pub fn classify(pool: &Pool, packets: &mut [Packet]) {
-    classify_for(pool, packets, 0, nf_abi::HOP_BUDGET);
+    classify_for(pool, packets, 0, nf_abi::HOP_BUDGET, true);
 }
 
-/// The same, with the packets addressed to an interface and so many hops left. The headers are copied before they are
-/// looked at: a guest that owns a neighbouring buffer cannot change them meanwhile.
+/// The same, with the packets addressed to an interface and so many hops left, and the flow hash only where somebody reads
+/// it. The headers are copied before they are looked at: a guest that owns a neighbouring buffer cannot change them
+/// meanwhile.
 #[inline]
-pub(crate) fn classify_for(pool: &Pool, packets: &mut [Packet], interface: u16, hop_budget: u8) {
+pub(crate) fn classify_for(
+    pool: &Pool,
+    packets: &mut [Packet],
+    interface: u16,
+    hop_budget: u8,
+    with_flow_hash: bool,
+) {
     for packet in packets {
-        let (header, length) = pool.head::<LOOKED_AT>(packet);
-        let (flow_hash, vlan) = packet::symmetric_flow_hash(&header[..length]);
+        let (flow_hash, vlan) = if with_flow_hash {
+            let (header, length) = pool.head::<HASHED>(packet);
+            packet::symmetric_flow_hash(&header[..length])
+        } else {
+            let (header, length) = pool.head::<TAGGED>(packet);
+            (0, if length == TAGGED { packet::outer_vlan(&header) } else { 0 })
+        };
         packet.edit(|record| {
             record.flow_hash = flow_hash;
             record.vlan = vlan;

@@ -27,6 +27,8 @@ pub struct InstanceSetup {
     pub pool: PoolId,
     /// Number of its interfaces.
     pub interfaces: u16,
+    /// Whether it reads the flow hash of packets.
+    pub flow_hash: bool,
     /// Names of the function's own drop reasons.
     pub drop_reasons: Vec<String>,
     /// Names of the function's counters.

@@ -213,6 +213,7 @@ impl Bench {
             name: "function".into(),
             pool: id,
             interfaces: 2,
+            flow_hash: false,
             drop_reasons: vec!["own".into()],
             counters: vec![],
             factory: Box::new(factory),

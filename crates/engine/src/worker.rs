@@ -1,7 +1,7 @@
 //! The worker itself: what it owns, and its way around.
 
 use crate::account::Account;
-use crate::classify::{classify, classify_for};
+use crate::classify::classify_for;
 use crate::control::{Command, Event, Mailbox, Remote};
 use crate::fault::Life;
 use crate::idle::Spin;
@@ -116,6 +116,8 @@ pub struct Worker {
     /// Who is charged while nobody's packets are worked on.
     pub(crate) overhead: EntityId,
     pub(crate) touched_ports: Vec<usize>,
+    /// Whether anybody here reads the flow hash of packets.
+    flow_hash: bool,
     /// Emptied vectors, to be used again.
     pub(crate) spare: Vec<Vec<Packet>>,
     pub(crate) next_timer: Nanos,
@@ -153,6 +155,7 @@ impl Worker {
             running: overhead,
             overhead,
             touched_ports: Vec::new(),
+            flow_hash: false,
             spare: Vec::new(),
             next_timer: Nanos::MAX,
             next_maintenance: now.nanos,
@@ -183,6 +186,7 @@ impl Worker {
     /// [`WireError::TooMany`].
     pub fn add_port(&mut self, name: &str, pool: PoolId, port: Box<dyn Port>) -> Result<PortId, WireError> {
         let (name, outgoing) = (name.to_owned(), Vec::with_capacity(MAX_BATCH));
+        self.flow_hash |= port.reads_flow_hash();
         let (ledger, taps) = (Ledger::default(), Vec::new());
         self.ports.push(PortNode { name, pool, port, target: None, outgoing, ledger, taps });
         numbered(self.ports.len()).map(PortId)
@@ -199,6 +203,7 @@ impl Worker {
     ) -> Result<InstanceId, WireError> {
         let id = numbered(self.instances.len() + 1).map(InstanceId)?;
         let entity = self.scheduler.add(Weight::DEFAULT);
+        self.flow_hash |= setup.flow_hash;
         self.by_entity.push(Some(self.instances.len()));
         self.instances.push(Instance::new(setup, entity, guest, self.clock.moment()));
         self.after_call(usize::from(id.0));
@@ -329,9 +334,9 @@ impl Worker {
                 // Mostly all of a batch can be queued, and then it moves as a whole.
                 let whole = receiver.pool == node.pool && receiver.queue.room() >= batch.len();
                 if whole {
-                    classify_for(pool, &mut batch, interface, nf_abi::HOP_BUDGET - 1);
+                    classify_for(pool, &mut batch, interface, nf_abi::HOP_BUDGET - 1, self.flow_hash);
                 } else {
-                    classify(pool, &mut batch);
+                    classify_for(pool, &mut batch, 0, nf_abi::HOP_BUDGET, self.flow_hash);
                 }
                 if !node.taps.is_empty() {
                     self.show_port(index, &batch, Passage::Received);
@@ -346,7 +351,7 @@ impl Worker {
                 self.switch_account(self.overhead);
             }
             Target::Port(out) => {
-                classify(pool, &mut batch);
+                classify_for(pool, &mut batch, 0, nf_abi::HOP_BUDGET, self.flow_hash);
                 if !node.taps.is_empty() {
                     self.show_port(index, &batch, Passage::Received);
                 }

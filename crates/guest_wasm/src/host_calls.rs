@@ -144,7 +144,8 @@ fn packet_new(mut caller: Caller<'_, GuestState>, slot: u32, address: u32, lengt
     let (memory, state) = parts(&mut caller);
     let Some(slot) = checked_slot(slot) else { return 0 };
     let Some(bytes) = range(memory, address, length).filter(|bytes| !bytes.is_empty()) else { return 0 };
-    if state.kept() >= state.quota || state.slots.check(slot).is_err() {
+    let fits = bytes.len() <= state.pool.room() as usize;
+    if !fits || state.kept() >= state.quota || state.slots.check(slot).is_err() {
         return 0;
     }
     let Some(mut packet) = state.pool.allocate() else { return 0 };

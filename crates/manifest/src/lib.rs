@@ -58,6 +58,8 @@ pub struct Manifest {
     pub drop_reasons: Vec<String>,
     /// Names of its counters in the order of their numbers.
     pub counters: Vec<String>,
+    /// Whether it reads the flow hash of packets.
+    pub flow_hash: bool,
     /// What configuration it takes.
     pub schema: Schema,
     /// The text that all this was read from.

@@ -71,6 +71,7 @@ fn manifest(values: &Value, name: FunctionName, schema: Schema, source: &str) ->
         memory_limit: values.get("memory_limit").and_then(Value::as_size).unwrap_or_default(),
         drop_reasons: texts("drop_reasons"),
         counters: texts("counters"),
+        flow_hash: values.get("flow_hash").and_then(Value::as_bool).unwrap_or_default(),
         schema,
         source: source.to_owned(),
     }

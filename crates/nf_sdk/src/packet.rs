@@ -122,7 +122,8 @@ impl<'a> Packet<'a> {
         self.record.vlan
     }
 
-    /// Hash over addresses, protocol and ports, equal for both directions; 0 when not computed.
+    /// Hash over addresses, protocol and ports, equal for both directions; 0 when not computed. It is computed for functions
+    /// whose manifest says `flow_hash: true`.
     #[inline(always)]
     pub fn flow_hash(&self) -> u32 {
         self.record.flow_hash

@@ -40,6 +40,14 @@ pub fn symmetric_flow_hash(prefix: &[u8]) -> (u32, u16) {
     (hash.unwrap_or_else(|| of_dissection(prefix)), vlan)
 }
 
+/// Control information of the outermost VLAN tag, 0 when there is none, from a frame's first 16 bytes: what
+/// [`symmetric_flow_hash`] says of it.
+#[inline]
+pub fn outer_vlan(prefix: &[u8; 16]) -> u16 {
+    let [.., t0, t1, c0, c1] = *prefix;
+    if is_tag(u16::from_be_bytes([t0, t1])) { u16::from_be_bytes([c0, c1]) } else { 0 }
+}
+
 /// IPv4 without options, in one piece, with ports.
 #[inline(always)]
 fn plain_v4(l3: &[u8; 24]) -> Option<u32> {

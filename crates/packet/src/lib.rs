@@ -40,4 +40,4 @@ mod tests;
 
 pub use dissection::{Dissection, FlowKey, Fragment, Network, Transport, dissect};
 pub use error::{EmitError, Layer, ParseError};
-pub use flow_hash::symmetric_flow_hash;
+pub use flow_hash::{outer_vlan, symmetric_flow_hash};

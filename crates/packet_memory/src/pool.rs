@@ -39,7 +39,7 @@ pub struct PoolConfig {
     pub buffers: u32,
     /// Size of each.
     pub buffer_size: BufferSize,
-    /// Bytes left free before a received packet, for functions that put a header in front.
+    /// Bytes left free at least before a received packet, for functions that put a header in front.
     pub headroom: u32,
     /// The pages to use; `None` takes huge pages when the host has enough free, else ordinary ones.
     pub pages: Option<PageKind>,
@@ -80,6 +80,18 @@ pub enum PoolError {
     },
 }
 
+/// Bytes in a cache line.
+const LINE: u32 = 64;
+
+/// As many as cost no more than a tenth of a buffer. The largest buffers are for segments that fill them, and have one.
+fn colours(config: PoolConfig) -> u32 {
+    match config.buffer_size.bytes() - config.headroom {
+        room if config.buffer_size == BufferSize::LARGEST || room < 1920 => 1,
+        room if room < 4800 => 4,
+        _ => 8,
+    }
+}
+
 /// The bytes do not fit into a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{length} bytes do not fit into the {room} bytes of a buffer")]
@@ -96,6 +108,8 @@ pub struct Pool {
     name: String,
     memory: MemoryFile,
     config: PoolConfig,
+    /// In how many different lines of their buffers packets begin: a power of two.
+    colours: u32,
     /// Guest addresses of free buffers, the most recently freed last.
     free: Mutex<Vec<u32>>,
 }
@@ -127,7 +141,7 @@ impl Pool {
         };
         // The lowest buffer on top: fresh pools are used from their beginning.
         let free = (0..config.buffers).rev().map(|n| nf_abi::WINDOW_BASE + n * size).collect();
-        Ok(Pool { name: name.to_owned(), memory, config, free: Mutex::new(free) })
+        Ok(Pool { name: name.to_owned(), memory, config, colours: colours(config), free: Mutex::new(free) })
     }
 
     /// The tenant's name.
@@ -149,7 +163,16 @@ impl Pool {
     /// Most bytes that a received packet may have.
     #[inline]
     pub fn room(&self) -> u32 {
-        self.buffer_size() - self.config.headroom
+        self.buffer_size() - self.config.headroom - (self.colours - 1) * LINE
+    }
+
+    /// A fresh packet in a buffer. Packets of neighbouring buffers begin in different cache lines of their buffers:
+    /// buffers are a power of two apart, and their first lines would all compete for the same few sets of the cache.
+    #[inline]
+    fn fresh(&self, buffer: u32) -> Packet {
+        let number = (buffer.wrapping_sub(nf_abi::WINDOW_BASE)) >> self.buffer_size().trailing_zeros();
+        let colour = number & (self.colours - 1);
+        Packet::new(buffer, self.config.headroom + colour * LINE)
     }
 
     /// The memory behind the pool, to map it into a guest.
@@ -164,16 +187,15 @@ impl Pool {
 
     /// Takes a buffer.
     pub fn allocate(&self) -> Option<Packet> {
-        self.free_list().pop().map(|buffer| Packet::new(buffer, self.config.headroom))
+        self.free_list().pop().map(|buffer| self.fresh(buffer))
     }
 
     /// Takes up to `wanted` buffers and appends them to `out`; returns how many there were.
     pub fn allocate_batch(&self, wanted: usize, out: &mut Vec<Packet>) -> usize {
         let mut free = self.free_list();
         let first = free.len() - wanted.min(free.len());
-        let headroom = self.config.headroom;
         let taken = free.len() - first;
-        out.extend(free.drain(first..).rev().map(|buffer| Packet::new(buffer, headroom)));
+        out.extend(free.drain(first..).rev().map(|buffer| self.fresh(buffer)));
         taken
     }
 

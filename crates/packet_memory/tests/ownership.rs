@@ -79,8 +79,8 @@ proptest! {
                         Ok(None) => prop_assert_eq!(copies.len(), 4),
                         Err(too_long) => {
                             // A device, or a function, may have used the headroom as well.
-                            prop_assert_eq!((too_long.length, too_long.room), (bytes.len(), 1920));
-                            prop_assert!(bytes.len() > 1920);
+                            prop_assert_eq!((too_long.length, too_long.room), (bytes.len(), 1728));
+                            prop_assert!(bytes.len() > 1728);
                         }
                     }
                 },
@@ -146,11 +146,11 @@ proptest! {
 fn nothing_is_written_beyond_a_buffer() {
     let pool = pool(2);
     let (mut a, mut b) = (pool.allocate().expect("a"), pool.allocate().expect("b"));
-    pool.write(&mut b, &[0xbb; 1920]).expect("b fits");
+    pool.write(&mut b, &[0xbb; 1728]).expect("b fits");
     let error = pool.write(&mut a, &[0xaa; 1921]).expect_err("one byte too many");
     assert_eq!((error.length, error.room), (1921, 1920));
     pool.write(&mut a, &[0xaa; 1920]).expect("exactly a buffer");
-    assert_eq!(pool.to_vec(&b), [0xbb; 1920]);
+    assert_eq!(pool.to_vec(&b), [0xbb; 1728]);
     assert!(pool.patch(&mut a, 1919, &[1, 2]).is_err());
     assert!(pool.patch(&mut a, usize::MAX, &[1, 2]).is_err());
     pool.patch(&mut a, 1918, &[1, 2]).expect("the last two bytes");
@@ -204,4 +204,28 @@ fn a_pending_checksum_moves_with_the_first_byte() {
     assert!(!packet.set_extent(128 + 35, 65, 2048), "the checksum would start before the packet");
     assert_eq!((packet.offset(), packet.length()), (162, 66));
     pool.free(packet);
+}
+
+#[test]
+fn packets_of_neighbouring_buffers_begin_in_different_lines_and_what_fits_one_fits_all() {
+    for (kib, headroom, colours) in
+        [(2, 128, 4), (2, 0, 4), (2, 1024, 1), (4, 128, 4), (16, 128, 8), (64, 128, 1)]
+    {
+        let buffer_size = BufferSize::new(kib << 10).expect("a size");
+        let config = PoolConfig { buffers: 16, buffer_size, headroom, pages: Some(PageKind::Ordinary) };
+        let pool = Pool::new("test", config).expect("a small pool");
+        let mut packets = Vec::new();
+        assert_eq!(pool.allocate_batch(16, &mut packets), 16);
+        let mut offsets: Vec<_> = packets.iter().map(Packet::offset).collect();
+        assert!(offsets.iter().all(|offset| *offset >= headroom));
+        let room = pool.room() as usize;
+        for packet in &mut packets {
+            pool.write(packet, &vec![1; room]).expect("the room is every buffer's");
+        }
+        offsets.sort_unstable();
+        offsets.dedup();
+        assert_eq!(offsets.len(), colours, "{kib} KiB, {headroom}");
+        assert!(room >= (kib << 10) as usize * 9 / 10 - headroom as usize, "{room}");
+        pool.free_batch(packets);
+    }
 }

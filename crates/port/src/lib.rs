@@ -71,6 +71,11 @@ pub trait Port: Send {
         Vec::new()
     }
 
+    /// Whether `transmit` reads the packets' flow hash. What nobody reads is not computed.
+    fn reads_flow_hash(&self) -> bool {
+        false
+    }
+
     /// Packets in the port's own rings: handed in, not completed.
     fn in_flight(&self) -> u64 {
         0

@@ -238,6 +238,11 @@ impl Port for AfXdpPort {
         }
     }
 
+    fn reads_flow_hash(&self) -> bool {
+        // How many queues the interface has may change while it is away.
+        true
+    }
+
     fn wake(&self) -> Wake<'_> {
         let Some(link) = &self.link else { return Wake::default() };
         let at = link.unsent().then(|| self.now.saturating_add(RETRY));

@@ -278,6 +278,10 @@ impl Port for TapPort {
         pool.free_batch(packets.drain(..));
     }
 
+    fn reads_flow_hash(&self) -> bool {
+        self.settings.queues > 1
+    }
+
     fn wake(&self) -> Wake<'_> {
         Wake { readable: self.device.as_ref().map(Device::ready), at: None }
     }

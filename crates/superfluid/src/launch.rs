@@ -221,6 +221,7 @@ impl Launch<'_> {
                 name: name.clone(),
                 pool: pool_id,
                 interfaces: instance.interfaces,
+                flow_hash: image.manifest().flow_hash,
                 drop_reasons: image.manifest().drop_reasons.clone(),
                 counters: image.manifest().counters.clone(),
                 factory: Box::new(factory),

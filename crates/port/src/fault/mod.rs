@@ -91,6 +91,10 @@ impl Port for FaultPort {
         self.count();
     }
 
+    fn reads_flow_hash(&self) -> bool {
+        self.inner.reads_flow_hash()
+    }
+
     fn wake(&self) -> Wake<'_> {
         let inner = self.inner.wake();
         let at = [inner.at, self.receive.next(), self.transmit.next()].into_iter().flatten().min();

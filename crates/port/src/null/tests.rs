@@ -46,7 +46,7 @@ fn packets_longer_than_a_buffer_are_dropped_and_told_once() {
     assert!(out.is_empty());
     assert_eq!(port.counters().ledger.dropped[DropReason::TooLong], 20);
     let [PortEvent::Notice(text)] = &port.maintain(NOW)[..] else { panic!("one notice") };
-    assert!(text.contains("9000") && text.contains("1920"), "{text}");
+    assert!(text.contains("9000") && text.contains("1728"), "{text}");
     assert!(port.maintain(NOW).is_empty() && port.status() == PortStatus::Up);
     assert_conserved(&port, &pool, 0, 0);
 }

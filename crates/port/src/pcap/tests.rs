@@ -489,14 +489,14 @@ fn packets_that_cannot_be_taken_are_counted_and_told() {
     builder.enhanced(0, 0, &frame(1)[..50], 61);
     builder.enhanced(1, 0, &frame(1), 61);
     builder.enhanced(0, 0, &[0; 1921], 1921);
-    builder.enhanced(0, 0, &[0; 1920], 1920);
+    builder.enhanced(0, 0, &[0; 1728], 1728);
     builder.enhanced(0, 0, &[], 0);
     let folder = Folder::new();
     let pool = pool(8);
     let read = Some(folder.file("in", &builder.bytes));
     let mut port = PcapPort::open(Config { read, pace: Pace::FlatOut, ..Config::default() }).unwrap();
     let mut all = receive_all(&mut port, &pool, NOW);
-    assert_eq!(all.iter().map(Packet::length).collect::<Vec<_>>(), [50, 1920, 0]);
+    assert_eq!(all.iter().map(Packet::length).collect::<Vec<_>>(), [50, 1728, 0]);
     let dropped = &port.counters().ledger.dropped;
     assert_eq!((dropped[DropReason::Malformed], dropped[DropReason::TooLong]), (1, 1));
     assert_conserved(&port, &pool, 0, 3);

@@ -118,7 +118,7 @@ impl Model {
                 let possible = slot < 1 << 16
                     && !self.slots.contains_key(&slot)
                     && in_memory(address, length)
-                    && (1..=2048 - 128).contains(&length)
+                    && (1..=2048 - 320).contains(&length)
                     && self.slots.len() + self.emitted < QUOTA
                     && self.free > 0;
                 if possible {
@@ -202,7 +202,7 @@ fn toward_an_edge(value: &mut u32) {
         0 => (MEMORY as u32).wrapping_add(near),
         1 => nf_abi::WINDOW_BASE.wrapping_add(near),
         2 => near,
-        3 => 1920u32.wrapping_add(near),
+        3 => 1728u32.wrapping_add(near),
         4 => 2048u32.wrapping_add(near),
         5 => u32::MAX,
         6..=11 => *value & 0x7ff,
@@ -229,7 +229,7 @@ pub fn check(calls: &[Call], write: bool, buffers: u32, collect_every: usize) {
             let first = answer as u32;
             assert_eq!(answer != 0, expected == 1, "{call:?}");
             assert!(
-                first == 0 || first.wrapping_sub(nf_abi::WINDOW_BASE) % 2048 == 128,
+                first == 0 || first.wrapping_sub(nf_abi::WINDOW_BASE) % 2048 % 64 == 0,
                 "{call:?}: {first:#x}"
             );
             let end = WINDOW + pool.memory().len() as u64;
