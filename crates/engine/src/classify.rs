@@ -4,8 +4,8 @@ use packet_memory::{Packet, Pool};
 
 /// Bytes of a packet that the flow hash looks at.
 const HASHED: usize = 96;
-/// Bytes up to the first VLAN tag's end, and to the EtherType of an untagged frame.
-const TAGGED: usize = 16;
+/// Where the first VLAN tag or the EtherType is.
+const TAG: usize = 12;
 
 /// Sets hop budget, VLAN and flow hash of freshly received packets.
 #[inline]
@@ -29,8 +29,7 @@ pub(crate) fn classify_for(
             let (header, length) = pool.head::<HASHED>(packet);
             packet::symmetric_flow_hash(&header[..length])
         } else {
-            let (header, length) = pool.head::<TAGGED>(packet);
-            (0, if length == TAGGED { packet::outer_vlan(&header) } else { 0 })
+            (0, pool.word(packet, TAG).map_or(0, packet::outer_vlan))
         };
         packet.edit(|record| {
             record.flow_hash = flow_hash;

@@ -278,6 +278,7 @@ impl Worker {
                         let _ = answer.send(account);
                     }
                 }
+                self.switch_account(self.overhead);
             }
             if self.turn() {
                 self.spin.found_work();
@@ -294,7 +295,6 @@ impl Worker {
     /// Goes around once: ports, then whoever has work, then what is due. Returns whether there was anything to do.
     pub fn turn(&mut self) -> bool {
         let mut worked = false;
-        self.switch_account(self.overhead);
         for index in 0..self.ports.len() {
             worked |= self.poll_port(index);
         }

@@ -40,11 +40,10 @@ pub fn symmetric_flow_hash(prefix: &[u8]) -> (u32, u16) {
     (hash.unwrap_or_else(|| of_dissection(prefix)), vlan)
 }
 
-/// Control information of the outermost VLAN tag, 0 when there is none, from a frame's first 16 bytes: what
-/// [`symmetric_flow_hash`] says of it.
+/// Control information of the outermost VLAN tag, 0 when there is none, from the four bytes behind a frame's addresses:
+/// what [`symmetric_flow_hash`] says of it.
 #[inline]
-pub fn outer_vlan(prefix: &[u8; 16]) -> u16 {
-    let [.., t0, t1, c0, c1] = *prefix;
+pub fn outer_vlan([t0, t1, c0, c1]: [u8; 4]) -> u16 {
     if is_tag(u16::from_be_bytes([t0, t1])) { u16::from_be_bytes([c0, c1]) } else { 0 }
 }
 

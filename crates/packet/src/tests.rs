@@ -194,6 +194,7 @@ proptest! {
     fn the_hash_is_symmetric_and_one_way_of_computing_it(plan in plans()) {
         let frame = plan.build();
         let (hash, vlan) = symmetric_flow_hash(&frame);
+        prop_assert_eq!(vlan, outer_vlan([frame[12], frame[13], frame[14], frame[15]]));
         prop_assert_ne!(hash, 0);
         prop_assert_eq!(vlan, plan.tags.outer_tci());
         prop_assert_eq!(hash, slow_flow_hash(&frame));

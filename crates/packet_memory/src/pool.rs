@@ -213,11 +213,11 @@ impl Pool {
     /// # Panics
     /// When a packet is of another pool.
     pub fn free_batch(&self, packets: impl IntoIterator<Item = Packet>) {
-        let mut free = self.free_list();
-        for packet in packets {
+        let buffer = |packet: Packet| {
             self.locate(&packet);
-            free.push(packet.buffer());
-        }
+            packet.buffer()
+        };
+        self.free_list().extend(packets.into_iter().map(buffer));
     }
 
     /// Takes up to `wanted` buffers without making packets of them, and appends them to `out`; returns how many there
@@ -307,6 +307,16 @@ impl Pool {
             self.read(packet, 0, &mut head);
         }
         (head, (packet.length() as usize).min(N))
+    }
+
+    /// Four bytes of the packet, from its byte `at` on, copied; `None` when it ends before.
+    #[inline]
+    pub fn word(&self, packet: &Packet, at: usize) -> Option<[u8; 4]> {
+        if at.checked_add(4).is_none_or(|end| end > packet.length() as usize) {
+            return None;
+        }
+        // SAFETY: the four bytes lie in the packet, which lies in its buffer.
+        Some(unsafe { self.data(packet).add(at).cast::<[u8; 4]>().read_unaligned() })
     }
 
     /// The packet's bytes, copied.
