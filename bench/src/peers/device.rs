@@ -69,7 +69,7 @@ impl Device {
         let began = Instant::now();
         while began.elapsed() < time {
             for _ in 0..16 {
-                self.worker.turn();
+                self.worker.step();
             }
         }
         Ok(())

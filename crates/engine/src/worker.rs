@@ -268,28 +268,34 @@ impl Worker {
 
     /// Works until told to stop, then drains and ends.
     pub fn run(mut self) -> Account {
-        loop {
-            while let Some(command) = self.mailbox.next() {
-                match command {
-                    Command::Stop => return self.stop(),
-                    Command::Account { with_reports, answer } => {
-                        let account = self.account(with_reports);
-                        // Whoever asked may have gone.
-                        let _ = answer.send(account);
-                    }
+        while !self.step() {}
+        self.stop()
+    }
+
+    /// One step of [`Worker::run`]: messages, one turn, and rest when there was nothing to do. Returns whether it was told to
+    /// stop.
+    pub fn step(&mut self) -> bool {
+        while let Some(command) = self.mailbox.next() {
+            match command {
+                Command::Stop => return true,
+                Command::Account { with_reports, answer } => {
+                    let account = self.account(with_reports);
+                    // Whoever asked may have gone.
+                    let _ = answer.send(account);
                 }
+            }
+            self.switch_account(self.overhead);
+        }
+        if self.turn() {
+            self.spin.found_work();
+        } else {
+            self.look_finished();
+            if self.spin.found_nothing(self.now.cycles) {
+                self.sleep();
                 self.switch_account(self.overhead);
             }
-            if self.turn() {
-                self.spin.found_work();
-            } else {
-                self.look_finished();
-                if self.spin.found_nothing(self.now.cycles) {
-                    self.sleep();
-                    self.switch_account(self.overhead);
-                }
-            }
         }
+        false
     }
 
     /// Goes around once: ports, then whoever has work, then what is due. Returns whether there was anything to do.
@@ -381,9 +387,15 @@ impl Worker {
         let Some(first) = self.scheduler.pick() else { return false };
         let until = self.now.cycles + self.clock.cycles(self.settings.turn);
         let mut next = self.by_entity[first.0 as usize];
+        // The clock was read just now, when the last port was done with.
+        let mut just_read = true;
         while let Some(index) = next {
             let entity = self.instances[index].entity;
-            self.switch_account(entity);
+            if std::mem::take(&mut just_read) {
+                self.running = entity;
+            } else {
+                self.switch_account(entity);
+            }
             let handed_to = self.hop(index);
             if !self.instances[index].queue.is_empty() {
                 self.scheduler.activate(entity);

@@ -108,8 +108,9 @@ pub struct Pool {
     name: String,
     memory: MemoryFile,
     config: PoolConfig,
-    /// In how many different lines of their buffers packets begin: a power of two.
-    colours: u32,
+    /// What makes the place of a packet's first line of the buffer's number, in bytes.
+    line_shift: u32,
+    line_mask: u32,
     /// Guest addresses of free buffers, the most recently freed last.
     free: Mutex<Vec<u32>>,
 }
@@ -141,7 +142,10 @@ impl Pool {
         };
         // The lowest buffer on top: fresh pools are used from their beginning.
         let free = (0..config.buffers).rev().map(|n| nf_abi::WINDOW_BASE + n * size).collect();
-        Ok(Pool { name: name.to_owned(), memory, config, colours: colours(config), free: Mutex::new(free) })
+        let line_shift = config.buffer_size.bytes().trailing_zeros() - LINE.trailing_zeros();
+        let line_mask = (colours(config) - 1) * LINE;
+        let name = name.to_owned();
+        Ok(Pool { name, memory, config, line_shift, line_mask, free: Mutex::new(free) })
     }
 
     /// The tenant's name.
@@ -163,16 +167,15 @@ impl Pool {
     /// Most bytes that a received packet may have.
     #[inline]
     pub fn room(&self) -> u32 {
-        self.buffer_size() - self.config.headroom - (self.colours - 1) * LINE
+        self.buffer_size() - self.config.headroom - self.line_mask
     }
 
     /// A fresh packet in a buffer. Packets of neighbouring buffers begin in different cache lines of their buffers:
     /// buffers are a power of two apart, and their first lines would all compete for the same few sets of the cache.
     #[inline]
     fn fresh(&self, buffer: u32) -> Packet {
-        let number = (buffer.wrapping_sub(nf_abi::WINDOW_BASE)) >> self.buffer_size().trailing_zeros();
-        let colour = number & (self.colours - 1);
-        Packet::new(buffer, self.config.headroom + colour * LINE)
+        let colour = (buffer >> self.line_shift) & self.line_mask;
+        Packet::new(buffer, self.config.headroom + colour)
     }
 
     /// The memory behind the pool, to map it into a guest.

@@ -158,7 +158,7 @@ pub(crate) enum ImageCommand {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n\nBenches: call, \
-                        functions, chain, instantiate, stop, rss. Ends with 0 when every bound holds, else with 1."
+                        functions, chain, instantiate, stop, rss, tap, peers. Ends with 0 when every bound holds, else with 1."
 )]
 pub(crate) struct BenchOptions {
     /// Which bench.
