@@ -304,7 +304,7 @@ impl Worker {
         for index in 0..self.ports.len() {
             worked |= self.poll_port(index);
         }
-        worked |= self.run_ready();
+        worked |= self.run_ready(worked);
         self.switch_account(self.overhead);
         if self.now.nanos >= self.next_timer {
             self.run_timers();
@@ -382,13 +382,11 @@ impl Worker {
         self.spare.push(batch);
     }
 
-    /// Runs instances until none has work, or the ports have waited long enough.
-    fn run_ready(&mut self) -> bool {
+    /// Runs instances until none has work, or the ports have waited long enough. `just_read`: so was the clock.
+    fn run_ready(&mut self, mut just_read: bool) -> bool {
         let Some(first) = self.scheduler.pick() else { return false };
         let until = self.now.cycles + self.clock.cycles(self.settings.turn);
         let mut next = self.by_entity[first.0 as usize];
-        // The clock was read just now, when the last port was done with.
-        let mut just_read = true;
         while let Some(index) = next {
             let entity = self.instances[index].entity;
             if std::mem::take(&mut just_read) {
