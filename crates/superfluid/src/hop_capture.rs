@@ -51,6 +51,9 @@ pub(crate) enum Hop {
     Function(String),
 }
 
+/// A hop, and who is to see its packets.
+pub(crate) type HopTaps = Vec<(Hop, Box<dyn Tap>)>;
+
 /// One capture that is running.
 pub(crate) struct Running {
     pub(crate) hop: String,
@@ -66,7 +69,7 @@ pub(crate) fn begin(
     wanted: &Wanted,
     wiring: &Wiring,
     catalog: &Catalog,
-) -> Result<(Vec<(Hop, Box<dyn Tap>)>, Vec<Running>), Vec<String>> {
+) -> Result<(HopTaps, Vec<Running>), Vec<String>> {
     let mut faults = Vec::new();
     let mut hops = Vec::new();
     for (n, HopFile { hop, file }) in wanted.hops.iter().enumerate() {
@@ -81,7 +84,7 @@ pub(crate) fn begin(
     if !faults.is_empty() {
         return Err(faults);
     }
-    let (mut taps, mut running): (Vec<(Hop, Box<dyn Tap>)>, Vec<Running>) = (Vec::new(), Vec::new());
+    let (mut taps, mut running) = (HopTaps::new(), Vec::new());
     for ((place, names), hop, file) in hops {
         let settings = Settings {
             place: hop.clone(),

@@ -2,9 +2,9 @@
 
 use crate::catalog::Catalog;
 use crate::compile_process;
-use crate::hop_capture::Hop;
+use crate::hop_capture::{Hop, HopTaps};
 use engine::{
-    Event, FailPolicy, GuestFactory, InstanceId, InstanceSetup, PoolId, PortId, RestartPolicy, Tap, Target,
+    Event, FailPolicy, GuestFactory, InstanceId, InstanceSetup, PoolId, PortId, RestartPolicy, Target,
     Worker, WorkerSettings,
 };
 use guest::{Guest, SlotConfig};
@@ -89,7 +89,7 @@ struct Launch<'a> {
 pub(crate) fn launch(
     wiring: &Wiring,
     catalog: &Catalog,
-    taps: Vec<(Hop, Box<dyn Tap>)>,
+    taps: HopTaps,
     tell: impl FnMut(Event) + Send + 'static,
 ) -> Result<Launched, LaunchError> {
     let mut launch = prepare(wiring, catalog, tell)?;
@@ -365,7 +365,7 @@ impl Launch<'_> {
         Ok(())
     }
 
-    fn taps(&mut self, taps: Vec<(Hop, Box<dyn Tap>)>) {
+    fn taps(&mut self, taps: HopTaps) {
         for (hop, tap) in taps {
             match hop {
                 Hop::Port(name) => {
