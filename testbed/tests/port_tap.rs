@@ -402,7 +402,7 @@ fn packets_longer_than_a_buffer_are_dropped_and_counted() {
         audit(&account);
         assert_eq!(account.ports[0].ledger.dropped[DropReason::TooLong], 3, "{account:?}");
         let told =
-            |event: &&PortEvent| matches!(event, PortEvent::Notice(words) if words.contains("1921 bytes"));
+            |event: &&PortEvent| matches!(event, PortEvent::Notice(words) if words.contains("1729 bytes"));
         assert_eq!(account.events[0].iter().filter(told).count(), 1, "{account:?}");
     });
 }

@@ -97,7 +97,7 @@ impl LongFrames for Queue {
 fn pool(buffers: u32) -> Pool {
     let config = PoolConfig {
         buffers,
-        buffer_size: BufferSize::DEFAULT,
+        buffer_size: BufferSize::new(4096).expect("a size"),
         headroom: 128,
         pages: Some(PageKind::Ordinary),
     };

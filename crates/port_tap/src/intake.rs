@@ -111,7 +111,8 @@ impl Intake {
         if length < HEADER {
             self.counters.ledger.dropped[DropReason::Malformed] += 1;
             self.spare.push(packet);
-        } else if target.pool.set_length(&mut packet, length).is_err() {
+        } else if length > target.pool.room() as usize || target.pool.set_length(&mut packet, length).is_err()
+        {
             self.counters.ledger.dropped[DropReason::TooLong] += 1;
             self.too_long.get_or_insert(TooLong { length, room: target.pool.room() });
             self.spare.push(packet);

@@ -99,7 +99,7 @@ impl Queue {
         packet: &mut Packet,
         overflow: &mut [u8],
     ) -> io::Result<usize> {
-        let room = (pool.buffer_size() - packet.offset()) as usize;
+        let room = pool.room() as usize;
         let parts =
             [part(header), libc::iovec { iov_base: pool.data(packet).cast(), iov_len: room }, part(overflow)];
         self.read_parts(&parts)

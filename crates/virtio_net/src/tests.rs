@@ -54,16 +54,16 @@ proptest! {
     }
 
     #[test]
-    fn hostile_places_change_nothing_outside_of_the_packet(start: u16, offset: u16, length in 0usize..1900) {
+    fn hostile_places_change_nothing_outside_of_the_packet(start: u16, offset: u16, length in 0usize..1700) {
         let pool = pool(2);
         let [mut packet, mut other] = [(), ()].map(|()| pool.allocate().expect("a buffer"));
         pool.write(&mut packet, &vec![7; length]).expect("it fits");
-        pool.write(&mut other, &[9; 1900]).expect("it fits");
+        pool.write(&mut other, &[9; 1700]).expect("it fits");
         packet.edit(|record| (record.csum_start, record.csum_offset) = (start, offset));
         let inside = usize::from(start) + usize::from(offset) + 2 <= length;
         prop_assert_eq!(complete_checksum(&pool, &mut packet), inside);
         prop_assert_eq!(packet.length() as usize, length);
-        prop_assert_eq!(pool.to_vec(&other), vec![9; 1900]);
+        prop_assert_eq!(pool.to_vec(&other), vec![9; 1700]);
         pool.free_batch([packet, other]);
     }
 
