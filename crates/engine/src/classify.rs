@@ -10,7 +10,10 @@ const TAG: usize = 12;
 /// Sets hop budget, VLAN and flow hash of freshly received packets.
 #[inline]
 pub fn classify(pool: &Pool, packets: &mut [Packet]) {
-    classify_for(pool, packets, 0, nf_abi::HOP_BUDGET, true);
+    for packet in packets {
+        let interface = packet.record().ingress;
+        classify_for(pool, std::slice::from_mut(packet), interface, nf_abi::HOP_BUDGET, true);
+    }
 }
 
 /// The same, with the packets addressed to an interface and so many hops left, and the flow hash only where somebody reads
