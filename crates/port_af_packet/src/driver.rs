@@ -1,11 +1,12 @@
 //! The port itself: receive, transmit, and the life of the socket behind them.
 
-use crate::inquiry::Inquiry;
+use crate::inquiry::longest_frame;
 use crate::intake::{Intake, Target};
 use crate::link::{Left, Link};
 use crate::state::{Action, decide};
 use crate::{OpenError, Settings};
 use clock::Nanos;
+use kernel_interface::Inquiry;
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::io;
@@ -128,7 +129,7 @@ impl AfPacketPort {
             };
         }
         if let Some(link) = &mut self.link {
-            link.set_longest(self.inquiry.longest_frame(&name));
+            link.set_longest(longest_frame(&self.inquiry, &name));
         }
         match action {
             Action::Up => self.state.up(&format!("interface `{name}` is there")),

@@ -1,13 +1,15 @@
 //! A link to an interface: its sockets with their rings, and the way of packets into the kernel.
 
-use crate::inquiry::{Inquiry, Presence, check_kind, present, system};
+use crate::inquiry::{check_kind, longest_frame, system};
 use crate::intake::HEADER;
 use crate::receive_ring::ReceiveRing;
 use crate::send_ring::{Completed, ROOM, SendRing};
 use crate::slots::{BLOCK, Slots};
 use crate::socket::Socket;
-use crate::system::{bind, open_socket, set, set_buffer};
+use crate::system::{bind, set_buffer};
 use crate::{OpenError, Settings, slots};
+use kernel_interface::socket::{open_socket, set};
+use kernel_interface::{Inquiry, Presence, present};
 use nf_abi::offload;
 use packet_memory::{Packet, Pool};
 use port::PortCounters;
@@ -88,7 +90,7 @@ impl Link {
             set(&fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
                 .map_err(system(name, "making it promiscuous"))?;
         }
-        let (ring, longest) = (ReceiveRing::new(slots), inquiry.longest_frame(name));
+        let (ring, longest) = (ReceiveRing::new(slots), longest_frame(inquiry, name));
         let offload = settings.offload;
         Ok(Link { socket: Socket::new(fd, offload), ring, sender, offload, longest })
     }

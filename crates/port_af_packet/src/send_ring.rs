@@ -8,7 +8,6 @@
 //! One system call hands any number of slots over. A socket with such a ring sends nothing else, so it is one of its own.
 
 use crate::slots::{self, SLOT, Slots};
-use crate::system;
 use packet_memory::{Packet, Pool};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -69,7 +68,7 @@ impl SendRing {
     /// # Errors
     /// The kernel's refusal.
     pub fn new(fd: OwnedFd, offload: bool) -> io::Result<SendRing> {
-        system::set(&fd, libc::SOL_PACKET, libc::PACKET_TX_RING, &slots::request(BLOCKS))?;
+        kernel_interface::socket::set(&fd, libc::SOL_PACKET, libc::PACKET_TX_RING, &slots::request(BLOCKS))?;
         let slots = Slots::map(fd.as_fd(), BLOCKS)?;
         let lengths = vec![0; slots.count()].into();
         Ok(SendRing { fd, slots, offload, lengths, head: 0, held: 0, put: 0 })

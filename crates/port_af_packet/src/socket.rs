@@ -4,7 +4,7 @@
 
 use crate::intake::{ADDRESSES, LongFrame, LongFrames};
 use crate::slot::VlanTag;
-use crate::system::{checked, get};
+use kernel_interface::socket::{checked, get};
 use packet_memory::{Packet, Pool};
 use std::ffi::{c_int, c_uint};
 use std::io;
@@ -52,7 +52,8 @@ impl Socket {
 
     /// What happened to the interface since the last call, if something did.
     pub fn pending_error(&self) -> Option<io::Error> {
-        match get::<c_int>(&self.fd, libc::SOL_SOCKET, libc::SO_ERROR) {
+        // SAFETY: an integer.
+        match unsafe { get::<c_int>(&self.fd, libc::SOL_SOCKET, libc::SO_ERROR) } {
             Ok(0) => None,
             Ok(number) => Some(io::Error::from_raw_os_error(number)),
             Err(error) => Some(error),
@@ -61,13 +62,16 @@ impl Socket {
 
     /// Frames lost because the ring was full, since the last call.
     pub fn lost(&self) -> u64 {
-        get::<libc::tpacket_stats>(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)
+        // SAFETY: a structure of integers.
+        unsafe { get::<libc::tpacket_stats>(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS) }
             .map_or(0, |statistics| u64::from(statistics.tp_drops))
     }
 
     /// Bytes that may wait for transmission.
     pub fn transmit_buffer(&self) -> u64 {
-        get::<c_int>(&self.fd, libc::SOL_SOCKET, libc::SO_SNDBUF).map_or(0, |bytes| bytes.max(0) as u64)
+        // SAFETY: an integer.
+        unsafe { get::<c_int>(&self.fd, libc::SOL_SOCKET, libc::SO_SNDBUF) }
+            .map_or(0, |bytes| bytes.max(0) as u64)
     }
 
     /// Sends the first of `packets`, at most [`SEND_BATCH`], as far as the kernel takes them; returns how many, one

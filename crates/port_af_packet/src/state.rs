@@ -1,6 +1,6 @@
 //! What a port thinks of its interface, decided without a system call.
 
-use crate::inquiry::Presence;
+use kernel_interface::Presence;
 
 /// What is to be done after looking at the interface.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! What can be tested without a socket: slots, the way into the pool, settings, the decisions.
 
-use crate::inquiry::Presence;
 use crate::intake::{ADDRESSES, Intake, LongFrame, LongFrames, Target, Trouble};
 use crate::slot::{MalformedSlot, VlanTag, parse};
 use crate::state::{Action, decide};
 use crate::{AfPacketPort, OpenError, SCHEMA, Settings};
 use clock::Nanos;
+use kernel_interface::Presence;
 use nf_abi::offload;
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortStatus};

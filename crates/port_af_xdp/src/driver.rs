@@ -1,6 +1,5 @@
 //! The port itself: receive, transmit, and the life of its hold on the interface.
 
-use crate::interface::Inquiry;
 use crate::link::Link;
 use crate::open::{mtu, open};
 use crate::outgoing::{Outgoing, Trouble};
@@ -8,6 +7,7 @@ use crate::queue::{Losses, Tally};
 use crate::state::{Action, decide};
 use crate::{OpenError, Settings, checksum};
 use clock::Nanos;
+use kernel_interface::Inquiry;
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::io;

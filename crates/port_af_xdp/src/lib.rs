@@ -21,7 +21,6 @@
 //! bytes in buffers of 2 KiB, 3,840 in larger ones; longer ones are lost in the kernel and counted there. VLAN tags that
 //! the interface takes out of the bytes are lost. One thread works all queues of a port.
 
-mod call;
 pub mod checksum;
 mod config;
 mod driver;

@@ -2,7 +2,7 @@
 
 use crate::config::{Mode, UmemChoice, UnfinishedChecksums};
 use crate::failure::{Failure, Step};
-use crate::interface::{self, Inquiry, Presence, QueueCounts};
+use crate::interface;
 use crate::link::{Link, Parts};
 use crate::notices::{self, Refused};
 use crate::program::Program;
@@ -10,6 +10,7 @@ use crate::queue::Queue;
 use crate::socket::{Binding, RingSizes, Socket, any_readable};
 use crate::umem::Umem;
 use crate::{OpenError, Settings};
+use kernel_interface::{Inquiry, Presence, QueueCounts, features};
 use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
 use std::io;
 use std::os::fd::AsFd;
@@ -86,7 +87,7 @@ fn open_once(inquiry: &Inquiry, settings: &Settings, pool: &Arc<Pool>) -> Result
                 };
                 link.notices.extend(notices::mode(name, link.mode, &refused));
                 link.notices.extend(notices::segments(name, link.mode, software));
-                link.notices.extend(notices::tags(name, inquiry.strips_tags(name)));
+                link.notices.extend(notices::tags(name, inquiry.features(name) & features::RX_VLAN != 0));
                 link.notices.extend(notices::room(name, &link));
                 return Ok(link);
             }
@@ -115,7 +116,7 @@ fn examine<'a>(
     let system = |operation| move |source| OpenError::System { interface: interface(), operation, source };
     let Presence::Present { index, .. } = inquiry.presence(name).map_err(system("asking for its number"))?
     else {
-        return Err(OpenError::NoInterface { interface: interface(), present: interface::present() });
+        return Err(OpenError::NoInterface { interface: interface(), present: kernel_interface::present() });
     };
     let hardware_type = inquiry.hardware_type(name).map_err(system("asking for its kind"))?;
     if hardware_type != libc::ARPHRD_ETHER {

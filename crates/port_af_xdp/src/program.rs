@@ -6,9 +6,9 @@
 //! none. It is five instructions, written here as the machine reads them. The link goes with its descriptor, so that
 //! nothing stays attached, however the process ends.
 
-use crate::call::checked;
 use crate::config::Mode;
 use crate::failure::{Failure, Step};
+use kernel_interface::socket::checked;
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -4,8 +4,8 @@
 //! An AF_XDP socket: its memory, its four rings, where it is bound, and the calls that wake the kernel
 //! (`linux/if_xdp.h`, `Documentation/networking/af_xdp.rst`).
 
-use crate::call::{checked, get, open_socket, set};
 use crate::ring::{Consumer, Layout, Mapping, Producer};
+use kernel_interface::socket::{checked, get, open_socket, set};
 use packet_memory::MemoryFile;
 use std::ffi::c_int;
 use std::io;

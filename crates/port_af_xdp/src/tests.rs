@@ -1,13 +1,13 @@
 //! What needs no interface. Traffic is in `testbed/tests/port_af_xdp.rs`.
 
 use crate::checksum::{self, Unfinished, find_unfinished};
-use crate::interface::{Presence, QueueCounts};
 use crate::open::choose_queues;
 use crate::socket::Descriptor;
 use crate::state::{Action, decide};
 use crate::umem::{NotLent, Umem};
 use crate::{AfXdpPort, Mode, OpenError, SCHEMA, Settings, UmemChoice, UnfinishedChecksums};
 use clock::Nanos;
+use kernel_interface::{Presence, QueueCounts};
 use nf_abi::offload;
 use packet::checksum::Sum;
 use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};

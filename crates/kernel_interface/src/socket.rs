@@ -1,18 +1,25 @@
-// UNSAFETY: system calls that take pointers to plain structures. The kernel is the other side, so Miri cannot run it.
+// UNSAFETY: system calls that take pointers to plain structures. The kernel is the other side, so Miri cannot run it; the
+// end-to-end tests of the ports do.
 #![allow(unsafe_code)]
-//! What all system calls here share.
+//! Sockets and their options.
 
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// A negative result is an error, told by `errno`.
-pub(crate) fn checked(result: c_int) -> io::Result<c_int> {
+/// What a system call returned; a negative result is an error, told by `errno`.
+///
+/// # Errors
+/// The one in `errno`.
+pub fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// Opens a socket that never waits and that no child inherits.
-pub(crate) fn open_socket(family: c_int, kind: c_int) -> io::Result<OwnedFd> {
+///
+/// # Errors
+/// The kernel's.
+pub fn open_socket(family: c_int, kind: c_int) -> io::Result<OwnedFd> {
     // SAFETY: no pointers; the result is checked before it is taken as a descriptor that nobody else has.
     unsafe {
         let fd = checked(libc::socket(family, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0))?;
@@ -21,7 +28,10 @@ pub(crate) fn open_socket(family: c_int, kind: c_int) -> io::Result<OwnedFd> {
 }
 
 /// Sets an option of a socket. Only for options whose values are structures of integers.
-pub(crate) fn set<T>(fd: &OwnedFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+///
+/// # Errors
+/// The kernel's.
+pub fn set<T>(fd: &OwnedFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
     let value: *const T = value;
     // SAFETY: the kernel reads `size_of::<T>()` bytes at a value that is borrowed for the call.
     unsafe {
@@ -38,9 +48,12 @@ pub(crate) fn set<T>(fd: &OwnedFd, level: c_int, option: c_int, value: &T) -> io
 
 /// Reads an option of a socket; what the kernel does not fill stays zero.
 ///
+/// # Errors
+/// The kernel's.
+///
 /// # Safety
 /// All-zero and all else is a value of `T`: a structure of integers.
-pub(crate) unsafe fn get<T>(fd: &OwnedFd, level: c_int, option: c_int) -> io::Result<T> {
+pub unsafe fn get<T>(fd: &OwnedFd, level: c_int, option: c_int) -> io::Result<T> {
     // SAFETY: the caller vouches for `T`; the kernel writes at most the length that it is told.
     unsafe {
         let mut value: T = std::mem::zeroed();

@@ -1,0 +1,12 @@
+//! Network interfaces of the kernel, as the ports on them see them: what there is to ask about one, and sockets.
+//!
+//! 1. [`Inquiry`] is opened once by a port and lasts as long as it; it stays in the network namespace in which it was made.
+//! 2. [`Inquiry::presence`] says whether an interface is there and can pass packets; the rest says what it is like.
+//! 3. [`socket`] opens sockets and sets their options.
+//!
+//! Limits: requests by name (`ioctl`), so that names are at most 15 bytes, which ports check before.
+
+mod inquiry;
+pub mod socket;
+
+pub use inquiry::{Inquiry, Presence, QueueCounts, features, present};
