@@ -459,7 +459,7 @@ fn captures_of_hops_that_are_not_there_are_refused_before_anything_starts() {
 }
 
 #[test]
-fn a_capture_whose_disk_is_full_ends_and_the_traffic_goes_on() {
+fn a_capture_that_reaches_its_limit_ends_and_the_traffic_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("small.pcapng").display().to_string();
     let capture = format!("gate={path}");
