@@ -4,7 +4,7 @@
 //! checked.
 
 use clock::{Moment, Nanos};
-use guest::{Events, Guest, GuestFault, LogLine, SlotConfig, SlotTable};
+use guest::{Events, Guest, GuestFault, LogLine, Progress, SlotConfig, SlotTable};
 use nf_abi::{MAX_BATCH, PacketRecord, Verdict};
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
@@ -82,9 +82,9 @@ impl<F: NativeFunction> NativeGuest<F> {
 }
 
 impl<F: NativeFunction + Send> Guest for NativeGuest<F> {
-    fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<(), GuestFault> {
+    fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
         self.call(packets, now);
-        Ok(())
+        Ok(Progress::Done)
     }
     fn observe(&mut self, _packets: &[Packet], _now: Moment) -> Result<(), GuestFault> {
         Err(GuestFault::Contract("a native function observes nothing".to_owned()))

@@ -3,7 +3,7 @@
 use crate::fault::Life;
 use crate::tap::Passage;
 use crate::worker::{PoolId, Target, Worker};
-use guest::BAD_VERDICT;
+use guest::{BAD_VERDICT, GuestFault, Progress};
 use nf_abi::Verdict;
 use packet_memory::Packet;
 use telemetry::DropReason;
@@ -46,10 +46,16 @@ impl Worker {
             self.show_instance(index, &batch, passage);
         }
         match processed {
-            Ok(()) => {
+            Ok(Progress::Done) => {
                 let next = self.carry_out(index, batch);
                 self.after_call(index);
                 next
+            }
+            Ok(Progress::Suspended) => {
+                let fault =
+                    GuestFault::Contract("suspended a call, which this engine never resumes".to_owned());
+                self.bury(index, &fault, Some(batch));
+                None
             }
             Err(fault) => {
                 self.bury(index, &fault, Some(batch));

@@ -2,7 +2,7 @@
 
 use crate::*;
 use clock::{Clock, Cycles, Moment, Nanos};
-use guest::{Events, Guest, GuestFault, LogLine, SlotConfig, SlotTable};
+use guest::{Events, Guest, GuestFault, LogLine, Progress, SlotConfig, SlotTable};
 use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortCounters, PortEvent, PortStatus, Wake};
@@ -30,7 +30,7 @@ struct Scripted {
 }
 
 impl Guest for Scripted {
-    fn process(&mut self, packets: &mut [Packet], _now: Moment) -> Result<(), GuestFault> {
+    fn process(&mut self, packets: &mut [Packet], _now: Moment) -> Result<Progress, GuestFault> {
         if let Some(mut packet) = self.emit.take().and_then(|slot| self.slots.take(slot)) {
             packet.edit(|record| record.verdict = Verdict::Interface(1).encode());
             self.emitted.push(packet);
@@ -47,7 +47,7 @@ impl Guest for Scripted {
                 Action::Fault => return Err(GuestFault::Trap("scripted".into())),
             }
         }
-        Ok(())
+        Ok(Progress::Done)
     }
     fn observe(&mut self, packets: &[Packet], _now: Moment) -> Result<(), GuestFault> {
         let mut seen = self.seen.lock().expect("not poisoned");

@@ -2,7 +2,9 @@
 //!
 //! The life of a guest:
 //! 1. It is made by its kind's own constructor (`guest_wasm`), with its configuration, and has answered `sf_init`.
-//! 2. [`Guest::process`] shows it a batch; its verdicts come back in the packets' records, already clamped.
+//! 2. [`Guest::process`] shows it a batch; its verdicts come back in the packets' records, already clamped. A guest that
+//!    was made preemptible may be switched out in the middle ([`Progress::Suspended`]): the batch then waits, untouched,
+//!    until [`Guest::resume`] has come to the end of the call.
 //! 3. The engine carries the verdicts out. A packet to be held goes into the guest's [`SlotTable`]; packets that the
 //!    function gave up or made come out by [`Guest::take_emitted`].
 //! 4. [`Guest::timer`] runs when its one deadline has passed.
@@ -44,15 +46,43 @@ impl Events {
     }
 }
 
+/// How far a call with packets has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The call is over; the verdicts are in the records.
+    Done,
+    /// The call was switched out and goes on with [`Guest::resume`]. Until then the function has the batch: nobody may
+    /// read or change its packets, or free their buffers, and the records say nothing yet.
+    Suspended,
+}
+
 /// A running function, whatever it runs in.
 pub trait Guest: Send {
     /// Shows up to `nf_abi::MAX_BATCH` packets to the function. Verdict, extent and mark come back in the records.
     /// An extent outside the buffer, or one changed by a function that may only read, turns the verdict into
-    /// [`BAD_VERDICT`].
+    /// [`BAD_VERDICT`]. All of that holds when the call is [done](Progress::Done).
     ///
     /// # Errors
     /// [`GuestFault`]; the packets' contents are then unknown and the guest is finished.
-    fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<(), GuestFault>;
+    fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault>;
+
+    /// Goes on with a suspended call, with the batch that it was made with. Only guests that were made preemptible are
+    /// ever suspended.
+    ///
+    /// # Errors
+    /// [`GuestFault`], as for [`Guest::process`]; [`GuestFault::Contract`] when no call is suspended.
+    fn resume(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
+        let _ = (packets, now);
+        Err(GuestFault::Contract("no call of it is suspended, so none can go on".to_owned()))
+    }
+
+    /// Whether a call is suspended. Until it is done, calling anything but [`Guest::resume`] into the function
+    /// (`process`, `observe`, `timer`, `report`, `export_state`, `import_state`) is a [`GuestFault::Contract`]; what the
+    /// host keeps for it can be looked at and collected as ever. Dropping the guest ends the call, and only after that
+    /// the batch is the caller's again.
+    fn suspended(&self) -> bool {
+        false
+    }
 
     /// Shows packets that stay their owner's, with the owner's metadata: `ingress` is the interface of the observed
     /// instance. Whatever the function decides is ignored.

@@ -7,7 +7,7 @@ use crate::guest_memory::{MemoryRequest, with_request};
 use crate::program::{Program, ProgramFacts};
 use crate::watchdog;
 use clock::{Cycles, Moment, Nanos};
-use guest::{BAD_VERDICT, Events, Guest, GuestFault, LogLine, SlotConfig, SlotTable};
+use guest::{BAD_VERDICT, Events, Guest, GuestFault, LogLine, Progress, SlotConfig, SlotTable};
 use nf_abi::{MAX_BATCH, PacketRecord, exports};
 use packet_memory::{Packet, Pool};
 use std::ptr::NonNull;
@@ -304,7 +304,7 @@ fn fault(error: &wasmtime::Error, limit: Nanos) -> GuestFault {
 
 impl Guest for WasmGuest {
     #[inline]
-    fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<(), GuestFault> {
+    fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
         let count = packets.len();
         assert!(count <= MAX_BATCH, "a batch has at most {MAX_BATCH} packets");
         let batch = self.batch.0;
@@ -341,7 +341,7 @@ impl Guest for WasmGuest {
             }
             packet.edit(|record| (record.verdict, record.mark) = (verdict, answer.mark));
         }
-        Ok(())
+        Ok(Progress::Done)
     }
 
     fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault> {

@@ -5,7 +5,7 @@ pub mod smith;
 pub mod trial;
 
 use clock::{Moment, Nanos};
-use guest::{Guest, GuestFault, SlotConfig};
+use guest::{Guest, GuestFault, Progress, SlotConfig};
 use guest_wasm::{
     Access, InstanceError, InstanceSettings, Program, ProgramFacts, Sandbox, WasmGuest, watchdog,
 };
@@ -183,7 +183,8 @@ impl Room {
     /// Shows the first packet, with this mark, to the guest.
     pub fn show(&mut self, guest: &mut WasmGuest, mark: u64) -> Result<(), GuestFault> {
         self.packets[0].edit(|record| record.mark = mark);
-        guest.process(&mut self.packets[..1], now())
+        assert_eq!(guest.process(&mut self.packets[..1], now())?, Progress::Done);
+        Ok(())
     }
 
     /// The same to a new instance.
@@ -224,7 +225,7 @@ pub fn in_time<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T
     }
 }
 
-pub fn assert_trap(result: Result<(), GuestFault>, what: &str) {
+pub fn assert_trap<T: std::fmt::Debug>(result: Result<T, GuestFault>, what: &str) {
     assert!(matches!(result, Err(GuestFault::Trap(_))), "{what}: {result:?}");
 }
 
