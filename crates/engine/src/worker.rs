@@ -8,13 +8,14 @@ use crate::idle::Spin;
 use crate::instance::{Instance, InstanceSetup, Observer};
 use crate::tap::{Passage, Tap};
 use clock::{Clock, Cycles, Moment, Nanos};
-use cpu_share::{EntityId, Scheduler, Weight};
+use cpu_share::{Claim, EntityId, Scheduler, SchedulerSettings, TenantId};
 use guest::{Events, Guest, LogLine};
 use nf_abi::MAX_BATCH;
 use packet_memory::{Packet, Pool};
 use port::{Port, PortStatus};
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use telemetry::{DropReason, Ledger};
 
@@ -85,6 +86,37 @@ impl Default for WorkerSettings {
 /// How often ports are looked after.
 const MAINTENANCE: Nanos = Nanos::from_millis(100);
 
+/// Over how long caps hold.
+const PERIOD: Nanos = Nanos::from_millis(10);
+
+/// The scheduler, and the time at which the worker last looked at the clock.
+pub(crate) struct Shares {
+    scheduler: Scheduler,
+    now: Cycles,
+}
+
+impl Shares {
+    /// [`Scheduler::hand_off`] at the time of the last look.
+    #[inline]
+    pub(crate) fn hand_off(&mut self, id: EntityId) -> bool {
+        self.scheduler.hand_off(id, self.now)
+    }
+}
+
+impl Deref for Shares {
+    type Target = Scheduler;
+
+    fn deref(&self) -> &Scheduler {
+        &self.scheduler
+    }
+}
+
+impl DerefMut for Shares {
+    fn deref_mut(&mut self) -> &mut Scheduler {
+        &mut self.scheduler
+    }
+}
+
 pub(crate) struct PortNode {
     pub(crate) name: String,
     pub(crate) pool: PoolId,
@@ -110,7 +142,9 @@ pub struct Worker {
     /// Instance of each scheduler entity; the worker's own has none.
     by_entity: Vec<Option<usize>>,
     pub(crate) services: BTreeMap<u16, Target>,
-    pub(crate) scheduler: Scheduler,
+    pub(crate) scheduler: Shares,
+    /// Whose all instances are.
+    tenant: TenantId,
     /// Whom cycles are charged to at present.
     pub(crate) running: EntityId,
     /// Who is charged while nobody's packets are worked on.
@@ -139,9 +173,11 @@ impl Worker {
         clock: Clock,
         tell: impl FnMut(Event) + Send + 'static,
     ) -> io::Result<Worker> {
-        let mut scheduler = Scheduler::new(clock.cycles(settings.slack));
-        let overhead = scheduler.add(Weight::DEFAULT);
         let now = clock.moment();
+        let shares = SchedulerSettings { slack: clock.cycles(settings.slack), period: clock.cycles(PERIOD) };
+        let mut scheduler = Scheduler::new(shares, now.cycles);
+        let overhead = scheduler.add_overhead();
+        let tenant = scheduler.add_tenant(Claim::default());
         Ok(Worker {
             settings,
             clock,
@@ -151,7 +187,8 @@ impl Worker {
             instances: Vec::new(),
             by_entity: vec![None],
             services: BTreeMap::new(),
-            scheduler,
+            scheduler: Shares { scheduler, now: now.cycles },
+            tenant,
             running: overhead,
             overhead,
             touched_ports: Vec::new(),
@@ -202,7 +239,7 @@ impl Worker {
         guest: Box<dyn Guest>,
     ) -> Result<InstanceId, WireError> {
         let id = numbered(self.instances.len() + 1).map(InstanceId)?;
-        let entity = self.scheduler.add(Weight::DEFAULT);
+        let entity = self.scheduler.add(self.tenant, Claim::default());
         self.flow_hash |= setup.flow_hash;
         self.by_entity.push(Some(self.instances.len()));
         self.instances.push(Instance::new(setup, entity, guest, self.clock.moment()));
@@ -384,7 +421,7 @@ impl Worker {
 
     /// Runs instances until none has work, or the ports have waited long enough. `just_read`: so was the clock.
     fn run_ready(&mut self, mut just_read: bool) -> bool {
-        let Some(first) = self.scheduler.pick() else { return false };
+        let Some(first) = self.scheduler.pick(self.now.cycles) else { return false };
         let until = self.now.cycles + self.clock.cycles(self.settings.turn);
         let mut next = self.by_entity[first.0 as usize];
         while let Some(index) = next {
@@ -405,7 +442,7 @@ impl Worker {
                 break;
             }
             next = handed_to.or_else(|| {
-                let picked = self.scheduler.pick()?;
+                let picked = self.scheduler.pick(self.now.cycles)?;
                 self.by_entity[picked.0 as usize]
             });
         }
@@ -418,6 +455,7 @@ impl Worker {
         let cycles = Cycles::now();
         self.scheduler.charge(self.running, cycles.since(self.now.cycles));
         self.now = Moment { cycles, nanos: self.clock.nanos(cycles) };
+        self.scheduler.now = cycles;
         std::mem::replace(&mut self.running, to)
     }
 

@@ -1,0 +1,95 @@
+//! What there is to ask about somebody's share: promised, got, held back.
+
+use crate::claim::{Cap, Claim};
+use crate::scheduler::{EntityId, Scheduler, State, Tenant, TenantId};
+use clock::Cycles;
+
+impl Scheduler {
+    /// All that was ever charged to an entity and not refunded, here and where it was before.
+    pub fn used(&self, id: EntityId) -> Cycles {
+        self.entities[id.0 as usize].share.used
+    }
+
+    /// All that was ever charged to a tenant here and not refunded, also by entities that have gone.
+    pub fn tenant_used(&self, id: TenantId) -> Cycles {
+        self.tenants[id.0 as usize].share.used
+    }
+
+    /// How long a cap, its own or its tenant's, held an entity back while it had work and it would have been its turn.
+    pub fn throttled(&self, id: EntityId) -> Cycles {
+        let entity = &self.entities[id.0 as usize];
+        let more = match entity.state {
+            State::Out => Cycles(0),
+            State::Ready => self.tenants[entity.tenant as usize].held(self.now).since(entity.since),
+            State::Held => self.now.min(entity.share.release()).since(entity.since),
+        };
+        entity.throttled + more
+    }
+
+    /// How long its cap held a tenant back while it had work and it would have been its turn.
+    pub fn tenant_throttled(&self, id: TenantId) -> Cycles {
+        self.tenants[id.0 as usize].held(self.now)
+    }
+
+    /// The part of the core that an entity gets if everybody wants all that they may have: its weight's part of what
+    /// its tenant gets, caps applied, and what some may not have shared by the others. 0 for one that claims nothing.
+    ///
+    /// Takes time in proportion to the tenants, and to all entities where entities of its tenant have caps.
+    pub fn promised(&self, id: EntityId) -> f64 {
+        let entity = &self.entities[id.0 as usize];
+        let Some(tenant) = self.tenants.get(entity.tenant as usize) else { return 0.0 };
+        let claim = entity.share.claim;
+        let part = self.promised_tenant(tenant);
+        if tenant.capped == 0 {
+            return part * f64::from(claim.weight.get()) / tenant.weights as f64;
+        }
+        let siblings = self.entities.iter().filter(|other| other.tenant == entity.tenant);
+        let mut wants: Vec<_> = siblings.map(|other| Want::of(other.share.claim, 1.0)).collect();
+        Want::of(claim, 1.0).at(level(part, &mut wants))
+    }
+
+    fn promised_tenant(&self, tenant: &Tenant) -> f64 {
+        let wants = |tenant: &Tenant| Want::of(tenant.share.claim, tenant.attainable());
+        let others = self.tenants.iter().filter(|other| other.entities > 0);
+        wants(tenant).at(level(1.0, &mut others.map(wants).collect::<Vec<_>>()))
+    }
+}
+
+impl Tenant {
+    /// The most that its entities may use together.
+    fn attainable(&self) -> f64 {
+        if self.capped < self.entities { 1.0 } else { (self.caps as f64 / f64::from(Cap::WHOLE)).min(1.0) }
+    }
+}
+
+/// What somebody would have: as much as its weight gives, up to a limit.
+struct Want {
+    weight: f64,
+    limit: f64,
+}
+
+impl Want {
+    fn of(claim: Claim, attainable: f64) -> Want {
+        let cap = claim.cap.map_or(1.0, Cap::as_share);
+        Want { weight: f64::from(claim.weight.get()), limit: cap.min(attainable) }
+    }
+
+    fn at(&self, level: f64) -> f64 {
+        (self.weight * level).min(self.limit)
+    }
+}
+
+/// How much there is for each unit of weight, when `whole` is shared by weight and nobody takes more than its limit.
+fn level(whole: f64, wants: &mut [Want]) -> f64 {
+    // Whoever reaches its limit at the lowest level takes it and leaves the rest to the others.
+    wants.sort_by(|a, b| (a.limit / a.weight).total_cmp(&(b.limit / b.weight)));
+    let (mut whole, mut weights) = (whole, wants.iter().map(|want| want.weight).sum::<f64>());
+    for want in wants.iter() {
+        if want.limit / want.weight >= whole / weights {
+            return whole / weights;
+        }
+        whole -= want.limit;
+        weights -= want.weight;
+    }
+    f64::INFINITY
+}

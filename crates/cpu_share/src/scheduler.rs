@@ -1,0 +1,409 @@
+//! The scheduler at work: what happens between packets.
+
+use crate::queue::{Places, Queue};
+use crate::share::{PARTS, Share};
+use clock::Cycles;
+
+/// Number of an entity, given by [`Scheduler::add`]. Numbers are small, and those of removed entities are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntityId(pub u32);
+
+/// Number of a tenant, given by [`Scheduler::add_tenant`]. Numbers are small, and those of removed tenants are used
+/// again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantId(pub u32);
+
+/// How a scheduler works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchedulerSettings {
+    /// How far, in cycles at default weight, one that is running or is handed packets may get ahead of the youngest who
+    /// waits. Larger: fewer changes from one to the next; smaller: less lag.
+    pub slack: Cycles,
+    /// Over how long caps hold: one that did not use its cap may use for once, on top of it, what the cap gives in this
+    /// time.
+    pub period: Cycles,
+}
+
+/// Where somebody is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Has no work, or is running.
+    Out,
+    /// Waits for its turn.
+    Ready,
+    /// Has work and is held back by its own cap.
+    Held,
+}
+
+/// No tenant: that of removed entities and of such that only count.
+pub(crate) const NOBODY: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entity {
+    pub(crate) share: Share,
+    pub(crate) tenant: u32,
+    pub(crate) state: State,
+    /// While held: since when. While ready: its tenant's [`Tenant::held`] when it began to wait.
+    pub(crate) since: Cycles,
+    /// How long caps held it back, up to `since`.
+    pub(crate) throttled: Cycles,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant {
+    pub(crate) share: Share,
+    /// `Out` if and only if nobody is in `ready`.
+    pub(crate) state: State,
+    /// While held: since when.
+    pub(crate) since: Cycles,
+    /// How long its cap held it back, up to `since`.
+    pub(crate) throttled: Cycles,
+    /// Its entities that wait for their turn, by age. Who is charged while waiting is put right when it comes first.
+    pub(crate) ready: Queue,
+    /// Age of whichever of its entities ran last.
+    pub(crate) present: i128,
+    /// How many entities it has, and the sum of their weights.
+    pub(crate) entities: u32,
+    pub(crate) weights: u64,
+    /// How many of them have caps, and the sum of these in millionths.
+    pub(crate) capped: u32,
+    pub(crate) caps: u64,
+    /// It was not removed.
+    pub(crate) exists: bool,
+}
+
+impl Tenant {
+    /// How long its cap has held it back.
+    pub(crate) fn held(&self, now: Cycles) -> Cycles {
+        match self.state {
+            State::Held => self.throttled + now.min(self.share.release()).since(self.since),
+            State::Ready | State::Out => self.throttled,
+        }
+    }
+}
+
+/// The scheduler of one worker. See the crate's page.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    pub(crate) entities: Vec<Entity>,
+    pub(crate) entity_places: Places,
+    pub(crate) free_entities: Vec<u32>,
+    pub(crate) tenants: Vec<Tenant>,
+    pub(crate) tenant_places: Places,
+    pub(crate) free_tenants: Vec<u32>,
+    /// Tenants with entities that wait for their turn, by age.
+    pub(crate) ready: Queue,
+    /// Those held back by their caps, by when they may run again.
+    pub(crate) held_entities: Queue,
+    pub(crate) held_tenants: Queue,
+    /// Nobody is released before; later than this only by who was charged meanwhile.
+    pub(crate) release_at: Cycles,
+    /// Age of the tenant that ran last.
+    pub(crate) present: i128,
+    /// The latest time that anybody told.
+    pub(crate) now: Cycles,
+    slack: i128,
+    period: Cycles,
+}
+
+impl Scheduler {
+    /// A scheduler without tenants.
+    pub fn new(settings: SchedulerSettings, now: Cycles) -> Scheduler {
+        Scheduler {
+            entities: Vec::new(),
+            entity_places: Places::default(),
+            free_entities: Vec::new(),
+            tenants: Vec::new(),
+            tenant_places: Places::default(),
+            free_tenants: Vec::new(),
+            ready: Queue::default(),
+            held_entities: Queue::default(),
+            held_tenants: Queue::default(),
+            release_at: Cycles(u64::MAX),
+            present: 0,
+            now,
+            slack: i128::from(settings.slack.0) << PARTS,
+            period: settings.period,
+        }
+    }
+
+    /// The entity has work. Without effect when it had.
+    #[inline]
+    pub fn activate(&mut self, id: EntityId) {
+        let index = id.0 as usize;
+        let entity = &mut self.entities[index];
+        if entity.state != State::Out || entity.tenant == NOBODY {
+            return;
+        }
+        let owner = entity.tenant as usize;
+        let tenant = &mut self.tenants[owner];
+        entity.share.join(tenant.present);
+        entity.state = State::Ready;
+        entity.since = tenant.held(self.now);
+        tenant.ready.push(&mut self.entity_places, index, entity.share.age);
+        if tenant.state == State::Out {
+            self.enter(owner);
+        }
+    }
+
+    /// The entity has no work any more, or is paused. Without effect when it had none.
+    pub fn deactivate(&mut self, id: EntityId) {
+        let index = id.0 as usize;
+        match self.entities[index].state {
+            State::Out => {}
+            State::Ready => self.leave(index),
+            State::Held => self.unhold(index),
+        }
+    }
+
+    /// Takes out the youngest entity of the youngest tenant, of those that have work and that no cap holds back. It has
+    /// no work any more until it is activated again.
+    #[inline]
+    pub fn pick(&mut self, now: Cycles) -> Option<EntityId> {
+        let (owner, index) = self.settle(now)?;
+        self.leave(index);
+        let tenant = &mut self.tenants[owner];
+        tenant.present = tenant.present.max(self.entities[index].share.age);
+        self.present = self.present.max(tenant.share.age);
+        if tenant.state == State::Ready {
+            // Behind tenants of the same age, or one whose turns cost nothing would keep them waiting.
+            self.ready.rekey(&mut self.tenant_places, owner, tenant.share.age);
+        }
+        Some(EntityId(index as u32))
+    }
+
+    /// Whether an entity may run before those that wait: one that packets were just handed to, or the running one that
+    /// would go on. It may if it is not older than the youngest who waits in its tenant, nor its tenant than the
+    /// youngest that waits, by more than the slack, and no cap holds either back. When it may not, it has to be
+    /// activated and wait like everybody else. One that waits already goes on waiting in either case.
+    #[inline]
+    pub fn hand_off(&mut self, id: EntityId, now: Cycles) -> bool {
+        let index = id.0 as usize;
+        let owner = self.entities[index].tenant as usize;
+        if owner == NOBODY as usize {
+            return false;
+        }
+        self.look_at(now);
+        let (entity, tenant) = (&mut self.entities[index], &mut self.tenants[owner]);
+        if !entity.share.may_run(self.now, self.period) || !tenant.share.may_run(self.now, self.period) {
+            return false;
+        }
+        if entity.state == State::Out {
+            entity.share.join(tenant.present);
+        }
+        if tenant.state == State::Out {
+            tenant.share.join(self.present);
+        }
+        let (age, tenant_age) = (entity.share.age, tenant.share.age);
+
+        let youngest = self.first_entity(owner).map_or(age, |first| self.entities[first].share.age);
+        if age > youngest + self.slack {
+            return false;
+        }
+        let youngest_tenant = match self.first() {
+            Some((first, _)) if first != owner => self.tenants[first].share.age,
+            _ => tenant_age,
+        };
+        if tenant_age > youngest_tenant + self.slack {
+            return false;
+        }
+        // Time goes on for whoever joins later, but never beyond somebody who waits.
+        let tenant = &mut self.tenants[owner];
+        tenant.present = tenant.present.max(age.min(youngest));
+        self.present = self.present.max(tenant_age.min(youngest_tenant));
+        true
+    }
+
+    /// Adds what was used on an entity's behalf.
+    #[inline]
+    pub fn charge(&mut self, id: EntityId, cycles: Cycles) {
+        let entity = &mut self.entities[id.0 as usize];
+        entity.share.charge(cycles);
+        if let Some(tenant) = self.tenants.get_mut(entity.tenant as usize) {
+            tenant.share.charge(cycles);
+        }
+    }
+
+    /// Takes back what was charged while the worker itself did not have the processor: at most all that was charged,
+    /// and nothing makes anybody younger than it was when it last came back from sleep.
+    pub fn refund(&mut self, id: EntityId, cycles: Cycles) {
+        let index = id.0 as usize;
+        let entity = &mut self.entities[index];
+        let owner = entity.tenant as usize;
+        let cycles = cycles.min(entity.share.used);
+        entity.share.refund(cycles);
+        let Some(tenant) = self.tenants.get_mut(owner) else { return };
+        tenant.share.refund(cycles);
+        // Who waits got younger, which the queues only find out by themselves when somebody gets older.
+        let release = |share: &Share| i128::from(share.release().0);
+        match entity.state {
+            State::Out => {}
+            State::Ready => tenant.ready.rekey(&mut self.entity_places, index, entity.share.age),
+            State::Held => {
+                self.held_entities.rekey(&mut self.entity_places, index, release(&entity.share));
+            }
+        }
+        match tenant.state {
+            State::Out => {}
+            State::Ready => self.ready.rekey(&mut self.tenant_places, owner, tenant.share.age),
+            State::Held => self.held_tenants.rekey(&mut self.tenant_places, owner, release(&tenant.share)),
+        }
+        self.release_at = self.next_release().unwrap_or(Cycles(u64::MAX));
+    }
+
+    /// Nobody has work and may run: [`Scheduler::pick`] would find nobody.
+    #[inline]
+    pub fn is_idle(&mut self, now: Cycles) -> bool {
+        self.settle(now).is_none()
+    }
+
+    /// When the first of those whom a cap holds back may run again. It may turn out then that it has been charged
+    /// meanwhile, and has to wait longer. Tells of all when [`Scheduler::is_idle`].
+    pub fn next_release(&self) -> Option<Cycles> {
+        let first =
+            |queue: &Queue| queue.first().map(|(at, _)| Cycles(u64::try_from(at).unwrap_or(u64::MAX)));
+        [first(&self.held_entities), first(&self.held_tenants)].into_iter().flatten().min()
+    }
+
+    /// Takes notice of the time, and finds whose turn it is: a tenant, and an entity of it.
+    #[inline]
+    fn settle(&mut self, now: Cycles) -> Option<(usize, usize)> {
+        self.look_at(now);
+        self.first()
+    }
+
+    /// Takes notice of the time.
+    #[inline]
+    fn look_at(&mut self, now: Cycles) {
+        self.now = self.now.max(now);
+        if self.now >= self.release_at {
+            self.release_due();
+        }
+    }
+
+    /// The youngest tenant that may run and has an entity that may, and its youngest such. Who turns out to be held
+    /// back by a cap is set aside.
+    #[inline]
+    fn first(&mut self) -> Option<(usize, usize)> {
+        while let Some((key, owner)) = self.ready.first() {
+            let tenant = &mut self.tenants[owner];
+            if tenant.share.age != key {
+                self.ready.rekey(&mut self.tenant_places, owner, tenant.share.age);
+            } else if !tenant.share.may_run(self.now, self.period) {
+                self.hold_tenant(owner);
+            } else if let Some(index) = self.first_entity(owner) {
+                return Some((owner, index));
+            }
+        }
+        None
+    }
+
+    /// The youngest entity of a tenant that waits and may run. Without one, the tenant waits no more.
+    #[inline]
+    fn first_entity(&mut self, owner: usize) -> Option<usize> {
+        while let Some((key, index)) = self.tenants[owner].ready.first() {
+            let share = &mut self.entities[index].share;
+            if share.age != key {
+                self.tenants[owner].ready.rekey(&mut self.entity_places, index, share.age);
+            } else if share.may_run(self.now, self.period) {
+                return Some(index);
+            } else {
+                self.hold(index);
+            }
+        }
+        None
+    }
+
+    /// Sets aside an entity that waits for its turn, until its cap lets it run.
+    #[cold]
+    fn hold(&mut self, index: usize) {
+        self.leave(index);
+        let entity = &mut self.entities[index];
+        let release = entity.share.release();
+        (entity.state, entity.since) = (State::Held, self.now);
+        self.held_entities.push(&mut self.entity_places, index, i128::from(release.0));
+        self.release_at = self.release_at.min(release);
+    }
+
+    /// An entity is held back no more.
+    pub(crate) fn unhold(&mut self, index: usize) {
+        self.held_entities.remove(&mut self.entity_places, index);
+        let entity = &mut self.entities[index];
+        entity.throttled += self.now.min(entity.share.release()).since(entity.since);
+        entity.state = State::Out;
+    }
+
+    /// Sets aside a tenant that waits for its turn, until its cap lets it run.
+    #[cold]
+    fn hold_tenant(&mut self, owner: usize) {
+        self.ready.remove(&mut self.tenant_places, owner);
+        let tenant = &mut self.tenants[owner];
+        let release = tenant.share.release();
+        (tenant.state, tenant.since) = (State::Held, self.now);
+        self.held_tenants.push(&mut self.tenant_places, owner, i128::from(release.0));
+        self.release_at = self.release_at.min(release);
+    }
+
+    /// A tenant waits no more, be it for its turn or for its cap.
+    pub(crate) fn leave_tenant(&mut self, owner: usize) {
+        let tenant = &mut self.tenants[owner];
+        match tenant.state {
+            State::Out => {}
+            State::Ready => self.ready.remove(&mut self.tenant_places, owner),
+            State::Held => {
+                tenant.throttled = tenant.held(self.now);
+                self.held_tenants.remove(&mut self.tenant_places, owner);
+            }
+        }
+        tenant.state = State::Out;
+    }
+
+    /// A tenant that did not wait waits for its turn.
+    pub(crate) fn enter(&mut self, owner: usize) {
+        let tenant = &mut self.tenants[owner];
+        tenant.share.join(self.present);
+        tenant.state = State::Ready;
+        self.ready.push(&mut self.tenant_places, owner, tenant.share.age);
+    }
+
+    /// An entity waits for its turn no more, and its tenant neither if it was the last.
+    #[inline]
+    fn leave(&mut self, index: usize) {
+        let entity = &mut self.entities[index];
+        let owner = entity.tenant as usize;
+        let tenant = &mut self.tenants[owner];
+        tenant.ready.remove(&mut self.entity_places, index);
+        entity.throttled += tenant.held(self.now).since(entity.since);
+        entity.state = State::Out;
+        if tenant.ready.is_empty() {
+            self.leave_tenant(owner);
+        }
+    }
+
+    /// Lets those wait for their turn whose caps let them run.
+    #[cold]
+    fn release_due(&mut self) {
+        let now = i128::from(self.now.0);
+        while let Some((_, owner)) = self.held_tenants.first().filter(|(at, _)| *at <= now) {
+            let share = &mut self.tenants[owner].share;
+            if share.may_run(self.now, self.period) {
+                self.leave_tenant(owner);
+                self.enter(owner);
+            } else {
+                let release = i128::from(share.release().0);
+                self.held_tenants.rekey(&mut self.tenant_places, owner, release);
+            }
+        }
+        while let Some((_, index)) = self.held_entities.first().filter(|(at, _)| *at <= now) {
+            let share = &mut self.entities[index].share;
+            if share.may_run(self.now, self.period) {
+                self.unhold(index);
+                self.activate(EntityId(index as u32));
+            } else {
+                let release = i128::from(share.release().0);
+                self.held_entities.rekey(&mut self.entity_places, index, release);
+            }
+        }
+        self.release_at = self.next_release().unwrap_or(Cycles(u64::MAX));
+    }
+}

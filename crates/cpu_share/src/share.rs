@@ -1,0 +1,108 @@
+//! What both levels have in common: an age that grows by what is used, slower for the heavier, and a cap beside it.
+
+use crate::bucket::Bucket;
+use crate::claim::{Claim, Weight};
+use clock::Cycles;
+
+/// Ages count 2^-32 of a cycle at the default weight.
+pub(crate) const PARTS: u32 = 32;
+
+/// How much older a cycle makes somebody of a weight. Rounded once here, by at most 2 in 10^8; from here on all is
+/// exact.
+pub(crate) const fn pace(weight: Weight) -> u64 {
+    let weight = weight.get() as u64;
+    (((Weight::DEFAULT.get() as u64) << PARTS) + weight / 2) / weight
+}
+
+/// How much older cycles make somebody who ages at a pace.
+#[inline]
+pub(crate) fn aged(cycles: Cycles, pace: u64) -> i128 {
+    // Of unsigned halves: one multiplication of 64 by 64 bits. Both are too small to reach the sign.
+    (u128::from(cycles.0) * u128::from(pace)) as i128
+}
+
+/// One entity's or tenant's part in things.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    /// What was used, divided by weight.
+    pub(crate) age: i128,
+    /// How much older a cycle makes it.
+    pace: u64,
+    /// All that was ever charged and not refunded.
+    pub(crate) used: Cycles,
+    /// `used` when its age was last set to the present: no refund makes it younger than it was then.
+    settled: Cycles,
+    pub(crate) claim: Claim,
+    pub(crate) bucket: Option<Bucket>,
+}
+
+impl Share {
+    /// Somebody of an age who used so much before, and overdrew its cap by so many parts of a cycle.
+    pub(crate) fn new(claim: Claim, age: i128, used: Cycles, overdrawn: i128, now: Cycles) -> Share {
+        let bucket = claim.cap.map(|cap| Bucket::new(cap, overdrawn, now));
+        Share { age, pace: pace(claim.weight), used, settled: used, claim, bucket }
+    }
+
+    #[inline]
+    pub(crate) fn charge(&mut self, cycles: Cycles) {
+        self.used += cycles;
+        self.age += aged(cycles, self.pace);
+        if let Some(bucket) = &mut self.bucket {
+            bucket.charge(cycles);
+        }
+    }
+
+    /// Takes back what was charged, at most all of it.
+    pub(crate) fn refund(&mut self, cycles: Cycles) {
+        let cycles = cycles.min(self.used);
+        self.age -= aged(cycles.min(self.used.since(self.settled)), self.pace);
+        self.used = self.used.since(cycles);
+        self.settled = self.settled.min(self.used);
+        if let Some(bucket) = &mut self.bucket {
+            bucket.refund(cycles);
+        }
+    }
+
+    /// Whoever comes back from sleep is not younger than the present.
+    #[inline]
+    pub(crate) fn join(&mut self, present: i128) {
+        if self.age < present {
+            self.age = present;
+            self.settled = self.used;
+        }
+    }
+
+    /// Whether its cap lets it run.
+    #[inline]
+    pub(crate) fn may_run(&mut self, now: Cycles, period: Cycles) -> bool {
+        match &mut self.bucket {
+            None => true,
+            Some(bucket) => bucket.allows(now, period),
+        }
+    }
+
+    /// When its cap lets it run.
+    pub(crate) fn release(&self) -> Cycles {
+        self.bucket.as_ref().map_or(Cycles(0), Bucket::release)
+    }
+
+    /// By how many parts of a cycle its cap is overdrawn.
+    pub(crate) fn overdrawn(&self, now: Cycles) -> i128 {
+        self.bucket.as_ref().map_or(0, |bucket| bucket.overdrawn(now))
+    }
+
+    /// Gives it another claim. It goes on owing as many cycles as it owes now.
+    pub(crate) fn set_claim(&mut self, claim: Claim, present: i128, now: Cycles) {
+        let debt = in_weight(self.age - present, self.claim.weight, claim.weight);
+        *self = Share::new(claim, present + debt, self.used, self.overdrawn(now), now);
+    }
+}
+
+/// The same number of cycles as an age of somebody of another weight.
+pub(crate) fn in_weight(age: i128, from: Weight, to: Weight) -> i128 {
+    if from == to {
+        return age;
+    }
+    let (from, to) = (i128::from(from.get()), i128::from(to.get()));
+    age / to * from + age % to * from / to
+}
