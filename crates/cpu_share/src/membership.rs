@@ -39,6 +39,7 @@ impl Scheduler {
             state: State::Out,
             since: Cycles(0),
             throttled: Cycles(0),
+            had_turn: false,
             ready: Queue::default(),
             present: 0,
             entities: 0,

@@ -46,39 +46,63 @@ impl Queue {
         self.heap.first().map(|waiting| (waiting.key, waiting.id as usize))
     }
 
+    /// The smallest key but that of one number.
+    #[inline]
+    pub(crate) fn first_key_beside(&self, id: usize) -> Option<i128> {
+        match self.heap.as_slice() {
+            [] => None,
+            [first, ..] if first.id as usize != id => Some(first.key),
+            [_] => None,
+            [_, second] => Some(second.key),
+            [_, left, right, ..] => Some(left.key.min(right.key)),
+        }
+    }
+
     /// Takes in a number that is in no queue.
+    #[inline]
     pub(crate) fn push(&mut self, places: &mut Places, id: usize, key: i128) {
-        let waiting = self.arrive(id as u32, key);
-        self.heap.push(waiting);
-        self.rise(places, self.heap.len() - 1);
+        let moving = self.arrive(id as u32, key);
+        self.heap.push(moving);
+        self.rise(places, self.heap.len() - 1, moving);
     }
 
     /// Takes out a number that is in this queue.
+    #[inline]
     pub(crate) fn remove(&mut self, places: &mut Places, id: usize) {
         let place = places.0[id] as usize;
-        self.heap.swap_remove(place);
-        if place < self.heap.len() {
-            let place = self.rise(places, place);
-            self.sink(places, place);
+        if let Some(last) = self.heap.pop()
+            && place < self.heap.len()
+        {
+            self.replace(places, place, last);
         }
     }
 
     /// Puts a number that is in this queue where another key belongs, behind its equals.
+    #[inline]
     pub(crate) fn rekey(&mut self, places: &mut Places, id: usize, key: i128) {
-        let place = places.0[id] as usize;
-        self.heap[place] = self.arrive(id as u32, key);
-        let place = self.rise(places, place);
-        self.sink(places, place);
+        let moving = self.arrive(id as u32, key);
+        self.replace(places, places.0[id] as usize, moving);
     }
 
+    #[inline]
     fn arrive(&mut self, id: u32, key: i128) -> Waiting {
         self.arrivals += 1;
         Waiting { key, arrival: self.arrivals, id }
     }
 
-    /// Moves the one at `place` up as far as it belongs. Returns where it ends.
-    fn rise(&mut self, places: &mut Places, mut place: usize) -> usize {
-        let moving = self.heap[place];
+    /// Puts one where it belongs, instead of the one at `place`.
+    #[inline]
+    fn replace(&mut self, places: &mut Places, place: usize, moving: Waiting) {
+        if place > 0 && moving.before(&self.heap[(place - 1) / 2]) {
+            self.rise(places, place, moving);
+        } else {
+            self.sink(places, place, moving);
+        }
+    }
+
+    /// Puts one at `place`, or up from there as far as it belongs.
+    #[inline]
+    fn rise(&mut self, places: &mut Places, mut place: usize, moving: Waiting) {
         while place > 0 {
             let parent = (place - 1) / 2;
             if !moving.before(&self.heap[parent]) {
@@ -88,21 +112,18 @@ impl Queue {
             place = parent;
         }
         self.put(places, place, moving);
-        place
     }
 
-    /// Moves the one at `place` down as far as it belongs.
-    fn sink(&mut self, places: &mut Places, mut place: usize) {
-        let moving = self.heap[place];
+    /// Puts one at `place`, or down from there as far as it belongs.
+    #[inline]
+    fn sink(&mut self, places: &mut Places, mut place: usize, moving: Waiting) {
         loop {
-            let left = 2 * place + 1;
-            let Some(mut child) = self.heap.get(left).copied() else { break };
-            let mut below = left;
-            if let Some(right) = self.heap.get(left + 1)
-                && right.before(&child)
-            {
-                (child, below) = (*right, left + 1);
+            let mut below = 2 * place + 1;
+            let Some(left) = self.heap.get(below) else { break };
+            if self.heap.get(below + 1).is_some_and(|right| right.before(left)) {
+                below += 1;
             }
+            let child = self.heap[below];
             if !child.before(&moving) {
                 break;
             }

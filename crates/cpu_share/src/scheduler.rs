@@ -58,6 +58,9 @@ pub(crate) struct Tenant {
     pub(crate) since: Cycles,
     /// How long its cap held it back, up to `since`.
     pub(crate) throttled: Cycles,
+    /// One of its entities was picked since it took its place: it goes behind tenants of the same age, or one whose
+    /// turns cost nothing would keep them waiting.
+    pub(crate) had_turn: bool,
     /// Its entities that wait for their turn, by age. Who is charged while waiting is put right when it comes first.
     pub(crate) ready: Queue,
     /// Age of whichever of its entities ran last.
@@ -165,10 +168,7 @@ impl Scheduler {
         let tenant = &mut self.tenants[owner];
         tenant.present = tenant.present.max(self.entities[index].share.age);
         self.present = self.present.max(tenant.share.age);
-        if tenant.state == State::Ready {
-            // Behind tenants of the same age, or one whose turns cost nothing would keep them waiting.
-            self.ready.rekey(&mut self.tenant_places, owner, tenant.share.age);
-        }
+        tenant.had_turn = true;
         Some(EntityId(index as u32))
     }
 
@@ -196,16 +196,18 @@ impl Scheduler {
         }
         let (age, tenant_age) = (entity.share.age, tenant.share.age);
 
-        let youngest = self.first_entity(owner).map_or(age, |first| self.entities[first].share.age);
-        if age > youngest + self.slack {
-            return false;
-        }
-        let youngest_tenant = match self.first() {
-            Some((first, _)) if first != owner => self.tenants[first].share.age,
-            _ => tenant_age,
-        };
-        if tenant_age > youngest_tenant + self.slack {
-            return false;
+        // Whoever waits is at least as old as its key. Mostly that decides, and nobody has to be put right.
+        let mut youngest = tenant.ready.first().map_or(age, |(key, _)| key);
+        let mut youngest_tenant = self.ready.first_key_beside(owner).unwrap_or(tenant_age);
+        if age > youngest + self.slack || tenant_age > youngest_tenant + self.slack {
+            youngest = self.first_entity(owner).map_or(age, |first| self.entities[first].share.age);
+            youngest_tenant = match self.first() {
+                Some((first, _)) if first != owner => self.tenants[first].share.age,
+                _ => tenant_age,
+            };
+            if age > youngest + self.slack || tenant_age > youngest_tenant + self.slack {
+                return false;
+            }
         }
         // Time goes on for whoever joins later, but never beyond somebody who waits.
         let tenant = &mut self.tenants[owner];
@@ -287,7 +289,8 @@ impl Scheduler {
     fn first(&mut self) -> Option<(usize, usize)> {
         while let Some((key, owner)) = self.ready.first() {
             let tenant = &mut self.tenants[owner];
-            if tenant.share.age != key {
+            if tenant.share.age != key || tenant.had_turn {
+                tenant.had_turn = false;
                 self.ready.rekey(&mut self.tenant_places, owner, tenant.share.age);
             } else if !tenant.share.may_run(self.now, self.period) {
                 self.hold_tenant(owner);
@@ -363,6 +366,7 @@ impl Scheduler {
         let tenant = &mut self.tenants[owner];
         tenant.share.join(self.present);
         tenant.state = State::Ready;
+        tenant.had_turn = false;
         self.ready.push(&mut self.tenant_places, owner, tenant.share.age);
     }
 
