@@ -1,0 +1,218 @@
+//! The learning switch (VALE; HyperNF, sections 3.2 and 3.3; IEEE 802.1D and 802.1Q): to which port a frame goes, by the
+//! addresses in it.
+//!
+//! It moves no packet. Whoever has a batch to send asks where it goes, in the context of the sender and at its expense; workers
+//! share a switch behind an `Arc` and never wait for each other.
+//!
+//! 1. [`Switch::new`] allocates the table, 16 bytes and a bit for each entry, once and for all.
+//! 2. [`Switch::attach`] gives the lowest free port number, to any number of ports up to 65,536.
+//! 3. [`Switch::decide`], or [`Switch::decide_batch`] for a batch, learns at which port the frame's source is and says where
+//!    its destination is: at a port ([`Route::To`]), not known, so at all of [`Switch::ports`] but the sender's
+//!    ([`Route::Flood`]), or nowhere ([`Route::Filter`]). It reads the frame's first 16 bytes, see [`head`].
+//! 4. A station that is heard at another port has moved, at once. One that was not heard for [`SwitchSettings::age`] is not
+//!    known any more; [`Switch::sweep`], called now and then, takes such entries out, which matters for display and counters
+//!    alone.
+//! 5. [`Switch::detach`] takes a port's number back and forgets what was learned there. Frames from a port that is not
+//!    attached are forwarded, and teach nothing.
+//!
+//! | frame | route | learned |
+//! |---|---|---|
+//! | shorter than an Ethernet header (14 bytes) | filtered (`no_source`) | no |
+//! | source is a group's address or zero | filtered (`no_source`) | no |
+//! | destination 01-80-C2-00-00-00 to 0F | filtered (`reserved`) | yes |
+//! | destination is a group's address, broadcast among them | flooded | yes |
+//! | destination is not known in the frame's VLAN | flooded | yes |
+//! | destination is at the port that the frame comes from | filtered (`returned`) | yes |
+//! | destination is at another port | that port | yes |
+//!
+//! Addresses are learned by VLAN, that of the outermost tag; frames without a tag are of VLAN 0, as those with a mere priority
+//! are. Tags stay as they are. Which ports are members of a VLAN is not the switch's business: flooding reaches them all.
+//!
+//! # Hostile sources
+//! The table does not grow. An address has its place in one of eight entries, by a hash with a secret that is drawn when the
+//! switch is made. When all eight are taken by others, an entry that has aged gives way, else the oldest one, but a port that has
+//! four of the eight replaces its own: whoever makes up addresses drives out his own first, and each costs him as much as any
+//! other. Several ports together can drive out others; then frames are flooded as before they were known. As with every
+//! learning switch, a station can claim another's address. Who must not be able to, belongs on a switch of his own.
+//!
+//! # Limits
+//! A source beside which another worker is just writing is not learned from that frame but from its next one (`deferred`). A
+//! reader under whose hands entries of a set are replaced eight times in a row floods. No spanning tree: who connects switches
+//! in a ring has a ring.
+//!
+//! Both addresses known, a decision costs 5 to 9 ns, see `cargo test --release -p virtual_switch -- --ignored --nocapture cost`.
+
+mod counters;
+mod frame;
+mod place;
+mod ports;
+mod set;
+mod settings;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use counters::SwitchCounters;
+pub use frame::{HEAD, head};
+pub use place::SwitchPort;
+pub use settings::{MAX_AGE, MAX_ENTRIES, MIN_AGE, SettingsError, SwitchSettings};
+pub use table::Entry;
+
+use clock::Nanos;
+use counters::{Count, Counters};
+use frame::Key;
+use place::Tick;
+use ports::Ports;
+use table::{Learning, Table};
+
+/// Where a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// To one port, which is not the sender's.
+    To(SwitchPort),
+    /// To all ports but the sender's.
+    Flood,
+    /// Nowhere. [`SwitchCounters`] say how often and why.
+    Filter,
+}
+
+/// All port numbers are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the switch has 65536 ports; allowed: no more")]
+pub struct NoPortLeft;
+
+/// A learning switch. See the crate's documentation.
+#[derive(Debug)]
+pub struct Switch {
+    table: Table,
+    ports: Ports,
+    counters: Counters,
+}
+
+impl Switch {
+    /// A switch without ports.
+    ///
+    /// # Errors
+    /// As [`SwitchSettings::check`].
+    pub fn new(settings: SwitchSettings) -> Result<Switch, SettingsError> {
+        settings.check()?;
+        Ok(Switch { table: Table::new(&settings), ports: Ports::new(), counters: Counters::default() })
+    }
+
+    /// A new port: the lowest number that is free.
+    ///
+    /// # Errors
+    /// When there are 65,536 ports.
+    pub fn attach(&self) -> Result<SwitchPort, NoPortLeft> {
+        self.ports.attach().ok_or(NoPortLeft)
+    }
+
+    /// Ends a port and forgets what was learned there; a decision that begins after this does not name it. Without effect on
+    /// a port that is not attached. Goes through the whole table.
+    ///
+    /// The number is given out again: frames that were sent by the old port must have been decided by then.
+    pub fn detach(&self, port: SwitchPort) {
+        if self.ports.detach(port) {
+            self.table.flush(port, &self.counters);
+        }
+    }
+
+    /// The ports that are attached, in ascending order.
+    pub fn ports(&self) -> impl Iterator<Item = SwitchPort> {
+        self.ports.iter()
+    }
+
+    /// Learns where a frame's source is, and says where the frame goes. `head` is the frame's beginning, see [`head`].
+    #[inline]
+    pub fn decide(&self, from: SwitchPort, head: &[u8; HEAD], now: Nanos) -> Route {
+        let now = Tick::of(now);
+        let (source, destination) = frame::keys(head);
+        let decision = self.learn(from, source, now).and_then(|_| self.find(from, destination, now));
+        self.count(from, decision)
+    }
+
+    /// The same for a batch from one port; appends a route for each frame, in order. What was found out for a frame is not
+    /// found out again for the next one.
+    pub fn decide_batch(
+        &self,
+        from: SwitchPort,
+        heads: impl IntoIterator<Item = [u8; HEAD]>,
+        now: Nanos,
+        routes: &mut Vec<Route>,
+    ) {
+        let now = Tick::of(now);
+        let mut learned: Option<(Key, Result<Learning, Count>)> = None;
+        let mut found: Option<(Key, Decision)> = None;
+        routes.extend(heads.into_iter().map(|head| {
+            let (source, destination) = frame::keys(&head);
+            let learning = match learned {
+                Some((key, learning)) if key == source => learning,
+                _ => {
+                    let learning = self.learn(from, source, now);
+                    learned = Some((source, learning));
+                    if learning == Ok(Learning::News) {
+                        found = None;
+                    }
+                    learning
+                }
+            };
+            let decision = learning.and_then(|_| match found {
+                Some((key, decision)) if key == destination => decision,
+                _ => {
+                    let decision = self.find(from, destination, now);
+                    found = Some((destination, decision));
+                    decision
+                }
+            });
+            self.count(from, decision)
+        }));
+    }
+
+    /// Takes entries out that are too old. Goes through the whole table.
+    pub fn sweep(&self, now: Nanos) {
+        self.table.sweep(Tick::of(now), &self.counters);
+    }
+
+    /// The stations that are known, in no order.
+    pub fn table(&self, now: Nanos) -> impl Iterator<Item = Entry> {
+        self.table.entries(Tick::of(now))
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> SwitchCounters {
+        self.counters.sum()
+    }
+
+    #[inline]
+    fn learn(&self, from: SwitchPort, source: Key, now: Tick) -> Result<Learning, Count> {
+        if !source.is_station() {
+            return Err(Count::NoSource);
+        }
+        Ok(self.table.learn(source, from, now, &self.ports, &self.counters))
+    }
+
+    #[inline]
+    fn find(&self, from: SwitchPort, destination: Key, now: Tick) -> Decision {
+        if destination.is_group() {
+            return Err(if destination.is_reserved() { Count::Reserved } else { Count::Flooded });
+        }
+        match self.table.find(destination, now) {
+            Some(port) if port != from => Ok(port),
+            Some(_) => Err(Count::Returned),
+            None => Err(Count::Flooded),
+        }
+    }
+
+    #[inline]
+    fn count(&self, from: SwitchPort, decision: Decision) -> Route {
+        let count = match decision {
+            Ok(port) => return Route::To(port),
+            Err(count) => count,
+        };
+        self.counters.add(from, count, 1);
+        if matches!(count, Count::Flooded) { Route::Flood } else { Route::Filter }
+    }
+}
+
+/// A port, or as what a frame that goes to none is counted.
+type Decision = Result<SwitchPort, Count>;
