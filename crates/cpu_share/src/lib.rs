@@ -33,6 +33,7 @@
 
 mod bucket;
 mod claim;
+mod holding;
 mod membership;
 mod queue;
 mod report;

@@ -106,7 +106,7 @@ pub struct Scheduler {
     /// The latest time that anybody told.
     pub(crate) now: Cycles,
     slack: i128,
-    period: Cycles,
+    pub(crate) period: Cycles,
 }
 
 impl Scheduler {
@@ -259,14 +259,6 @@ impl Scheduler {
         self.settle(now).is_none()
     }
 
-    /// When the first of those whom a cap holds back may run again. It may turn out then that it has been charged
-    /// meanwhile, and has to wait longer. Tells of all when [`Scheduler::is_idle`].
-    pub fn next_release(&self) -> Option<Cycles> {
-        let first =
-            |queue: &Queue| queue.first().map(|(at, _)| Cycles(u64::try_from(at).unwrap_or(u64::MAX)));
-        [first(&self.held_entities), first(&self.held_tenants)].into_iter().flatten().min()
-    }
-
     /// Takes notice of the time, and finds whose turn it is: a tenant, and an entity of it.
     #[inline]
     fn settle(&mut self, now: Cycles) -> Option<(usize, usize)> {
@@ -317,36 +309,6 @@ impl Scheduler {
         None
     }
 
-    /// Sets aside an entity that waits for its turn, until its cap lets it run.
-    #[cold]
-    fn hold(&mut self, index: usize) {
-        self.leave(index);
-        let entity = &mut self.entities[index];
-        let release = entity.share.release();
-        (entity.state, entity.since) = (State::Held, self.now);
-        self.held_entities.push(&mut self.entity_places, index, i128::from(release.0));
-        self.release_at = self.release_at.min(release);
-    }
-
-    /// An entity is held back no more.
-    pub(crate) fn unhold(&mut self, index: usize) {
-        self.held_entities.remove(&mut self.entity_places, index);
-        let entity = &mut self.entities[index];
-        entity.throttled += self.now.min(entity.share.release()).since(entity.since);
-        entity.state = State::Out;
-    }
-
-    /// Sets aside a tenant that waits for its turn, until its cap lets it run.
-    #[cold]
-    fn hold_tenant(&mut self, owner: usize) {
-        self.ready.remove(&mut self.tenant_places, owner);
-        let tenant = &mut self.tenants[owner];
-        let release = tenant.share.release();
-        (tenant.state, tenant.since) = (State::Held, self.now);
-        self.held_tenants.push(&mut self.tenant_places, owner, i128::from(release.0));
-        self.release_at = self.release_at.min(release);
-    }
-
     /// A tenant waits no more, be it for its turn or for its cap.
     pub(crate) fn leave_tenant(&mut self, owner: usize) {
         let tenant = &mut self.tenants[owner];
@@ -372,7 +334,7 @@ impl Scheduler {
 
     /// An entity waits for its turn no more, and its tenant neither if it was the last.
     #[inline]
-    fn leave(&mut self, index: usize) {
+    pub(crate) fn leave(&mut self, index: usize) {
         let entity = &mut self.entities[index];
         let owner = entity.tenant as usize;
         let tenant = &mut self.tenants[owner];
@@ -382,32 +344,5 @@ impl Scheduler {
         if tenant.ready.is_empty() {
             self.leave_tenant(owner);
         }
-    }
-
-    /// Lets those wait for their turn whose caps let them run.
-    #[cold]
-    fn release_due(&mut self) {
-        let now = i128::from(self.now.0);
-        while let Some((_, owner)) = self.held_tenants.first().filter(|(at, _)| *at <= now) {
-            let share = &mut self.tenants[owner].share;
-            if share.may_run(self.now, self.period) {
-                self.leave_tenant(owner);
-                self.enter(owner);
-            } else {
-                let release = i128::from(share.release().0);
-                self.held_tenants.rekey(&mut self.tenant_places, owner, release);
-            }
-        }
-        while let Some((_, index)) = self.held_entities.first().filter(|(at, _)| *at <= now) {
-            let share = &mut self.entities[index].share;
-            if share.may_run(self.now, self.period) {
-                self.unhold(index);
-                self.activate(EntityId(index as u32));
-            } else {
-                let release = i128::from(share.release().0);
-                self.held_entities.rekey(&mut self.entity_places, index, release);
-            }
-        }
-        self.release_at = self.next_release().unwrap_or(Cycles(u64::MAX));
     }
 }

@@ -119,6 +119,19 @@ fn what_is_overdrawn_is_paid_back_before_the_next_turn() {
 }
 
 #[test]
+fn what_is_charged_after_a_long_sleep_counts_though_the_bucket_is_full() {
+    let mut worker = Worker::new(0, 10_000);
+    let (_, ids) = worker.tenant(Claim::default(), &[capped(100_000)]);
+    worker.now += Cycles(1 << 40);
+    let begin = worker.now;
+    // Received for it before anybody looked: all that it had saved up, but for what the time itself gives.
+    worker.work(ids[0], 1_000);
+    assert_eq!(worker.turn(|_| 1_000), Some(ids[0]));
+    assert_eq!(worker.scheduler.pick(worker.now), None);
+    assert_eq!(worker.scheduler.next_release(), Some(begin + Cycles(10_000)));
+}
+
+#[test]
 fn a_capped_sibling_that_waits_does_not_stand_in_the_way() {
     let mut worker = Worker::new(0, 10_000);
     let (_, ids) = worker.tenant(Claim::default(), &[capped(100_000), Claim::default()]);
@@ -165,4 +178,11 @@ fn what_is_promised_sums_up() {
     assert!(near(promised(a[0]), 0.1));
     assert!(near(promised(a[1]), 0.7 * 0.75));
     assert!(near(promised(a[2]), 0.7 * 0.25));
+
+    // With other claims: two of equal weight, and a cap of less than a tenant gets.
+    worker.scheduler.set_claim(a[0], weight(300));
+    worker.scheduler.set_claim(a[1], weight(400));
+    let promised = |id| worker.scheduler.promised(id);
+    assert!(near(promised(a[0]), 0.8 * 0.375));
+    assert!(near(promised(a[1]), 0.8 * 0.5));
 }

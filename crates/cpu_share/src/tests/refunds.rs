@@ -81,6 +81,33 @@ fn a_refund_does_not_reach_behind_a_sleep() {
     assert_eq!(worker.used(ids[1]), 0);
     assert_eq!(worker.turn(|_| 1_000), Some(ids[1]));
     assert_eq!(worker.turn(|_| 1_000), Some(ids[0]), "ahead of it by the one turn, not by five more");
+    // From here on a refund is worth what it was.
+    let age = worker.scheduler.entities[1].share.age;
+    worker.work(ids[1], 3_000);
+    worker.scheduler.refund(ids[1], Cycles(3_000));
+    assert_eq!(worker.scheduler.entities[1].share.age, age);
+}
+
+#[test]
+fn a_tenant_is_refunded_only_what_was_charged_to_it() {
+    let mut here = Worker::new(0, 100_000);
+    let (_, ids) = here.tenant(Claim::default(), &[Claim::default()]);
+    here.work(ids[0], 100_000);
+    let standing = here.scheduler.remove(ids[0]);
+
+    let mut there = Worker::new(0, 100_000);
+    let (tenant, _) = there.tenant(capped(100_000), &[]);
+    let moved = there.scheduler.add_with(tenant, Claim::default(), standing);
+    there.scheduler.activate(moved);
+    let begin = there.now;
+    assert_eq!(there.turn(|_| 1_000), Some(moved));
+    there.scheduler.refund(moved, Cycles(90_000));
+    assert_eq!(there.used(moved), 11_000);
+    assert_eq!(there.scheduler.tenant_used(tenant), Cycles(0));
+    // So the tenant's cap is where it was at the beginning, and not far in credit.
+    assert_eq!(there.turn(|_| 1_000), Some(moved));
+    assert_eq!(there.scheduler.pick(there.now), None);
+    assert_eq!(there.scheduler.next_release(), Some(begin + Cycles(10_000)));
 }
 
 #[test]

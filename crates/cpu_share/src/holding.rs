@@ -1,0 +1,72 @@
+//! Those whom a cap holds back: set aside when their turn comes, and let go when the cap has allowed for what they used.
+
+use crate::queue::Queue;
+use crate::scheduler::{EntityId, Scheduler, State};
+use clock::Cycles;
+
+impl Scheduler {
+    /// When the first of those whom a cap holds back may run again. It may turn out then that it has been charged
+    /// meanwhile, and has to wait longer. Tells of all when [`Scheduler::is_idle`].
+    pub fn next_release(&self) -> Option<Cycles> {
+        let first =
+            |queue: &Queue| queue.first().map(|(at, _)| Cycles(u64::try_from(at).unwrap_or(u64::MAX)));
+        [first(&self.held_entities), first(&self.held_tenants)].into_iter().flatten().min()
+    }
+
+    /// Sets aside an entity that waits for its turn, until its cap lets it run.
+    #[cold]
+    pub(crate) fn hold(&mut self, index: usize) {
+        self.leave(index);
+        let entity = &mut self.entities[index];
+        let release = entity.share.release();
+        (entity.state, entity.since) = (State::Held, self.now);
+        self.held_entities.push(&mut self.entity_places, index, i128::from(release.0));
+        self.release_at = self.release_at.min(release);
+    }
+
+    /// An entity is held back no more.
+    pub(crate) fn unhold(&mut self, index: usize) {
+        self.held_entities.remove(&mut self.entity_places, index);
+        let entity = &mut self.entities[index];
+        entity.throttled += self.now.min(entity.share.release()).since(entity.since);
+        entity.state = State::Out;
+    }
+
+    /// Sets aside a tenant that waits for its turn, until its cap lets it run.
+    #[cold]
+    pub(crate) fn hold_tenant(&mut self, owner: usize) {
+        self.ready.remove(&mut self.tenant_places, owner);
+        let tenant = &mut self.tenants[owner];
+        let release = tenant.share.release();
+        (tenant.state, tenant.since) = (State::Held, self.now);
+        self.held_tenants.push(&mut self.tenant_places, owner, i128::from(release.0));
+        self.release_at = self.release_at.min(release);
+    }
+
+    /// Lets those wait for their turn whose caps let them run.
+    #[cold]
+    pub(crate) fn release_due(&mut self) {
+        let now = i128::from(self.now.0);
+        while let Some((_, owner)) = self.held_tenants.first().filter(|(at, _)| *at <= now) {
+            let share = &mut self.tenants[owner].share;
+            if share.may_run(self.now, self.period) {
+                self.leave_tenant(owner);
+                self.enter(owner);
+            } else {
+                let release = i128::from(share.release().0);
+                self.held_tenants.rekey(&mut self.tenant_places, owner, release);
+            }
+        }
+        while let Some((_, index)) = self.held_entities.first().filter(|(at, _)| *at <= now) {
+            let share = &mut self.entities[index].share;
+            if share.may_run(self.now, self.period) {
+                self.unhold(index);
+                self.activate(EntityId(index as u32));
+            } else {
+                let release = i128::from(share.release().0);
+                self.held_entities.rekey(&mut self.entity_places, index, release);
+            }
+        }
+        self.release_at = self.next_release().unwrap_or(Cycles(u64::MAX));
+    }
+}
