@@ -48,8 +48,9 @@ impl Scheduler {
     pub(crate) fn release_due(&mut self) {
         let now = i128::from(self.now.0);
         while let Some((_, owner)) = self.held_tenants.first().filter(|(at, _)| *at <= now) {
-            let share = &mut self.tenants[owner].share;
-            if share.may_run(self.now, self.period) {
+            let share = &self.tenants[owner].share;
+            // Not `may_run`: that forgets by how much the worker is late, which is not the cap's doing.
+            if share.release() <= self.now {
                 self.leave_tenant(owner);
                 self.enter(owner);
             } else {
@@ -58,8 +59,8 @@ impl Scheduler {
             }
         }
         while let Some((_, index)) = self.held_entities.first().filter(|(at, _)| *at <= now) {
-            let share = &mut self.entities[index].share;
-            if share.may_run(self.now, self.period) {
+            let share = &self.entities[index].share;
+            if share.release() <= self.now {
                 self.unhold(index);
                 self.activate(EntityId(index as u32));
             } else {

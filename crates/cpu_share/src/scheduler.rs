@@ -106,7 +106,7 @@ pub struct Scheduler {
     /// The latest time that anybody told.
     pub(crate) now: Cycles,
     slack: i128,
-    pub(crate) period: Cycles,
+    period: Cycles,
 }
 
 impl Scheduler {

@@ -115,7 +115,13 @@ fn what_is_overdrawn_is_paid_back_before_the_next_turn() {
     assert!(!worker.scheduler.is_idle(begin + Cycles(500_000)));
     assert_eq!(worker.scheduler.throttled(ids[0]), Cycles(400_000));
     assert_eq!(worker.scheduler.pick(begin + Cycles(600_000)), Some(ids[0]));
-    assert_eq!(worker.scheduler.throttled(ids[0]), Cycles(400_000), "being late is not its cap's doing");
+    // The period gave it 2,000 in advance; 8,000 more take 40,000.
+    worker.now = begin + Cycles(600_000);
+    worker.work(ids[0], 10_000);
+    worker.scheduler.activate(ids[0]);
+    assert_eq!(worker.scheduler.pick(worker.now), None);
+    assert_eq!(worker.scheduler.pick(begin + Cycles(700_000)), Some(ids[0]));
+    assert_eq!(worker.scheduler.throttled(ids[0]), Cycles(430_000), "being late is not its cap's doing");
 }
 
 #[test]
@@ -142,6 +148,16 @@ fn a_capped_sibling_that_waits_does_not_stand_in_the_way() {
     worker.work(ids[1], 6_000);
     worker.scheduler.deactivate(ids[1]);
     assert!(worker.scheduler.hand_off(ids[1], worker.now));
+}
+
+#[test]
+fn a_tenants_cap_holds_for_hand_offs_to_any_of_its_entities() {
+    let mut worker = Worker::new(1_000_000, 10_000);
+    let (_, ids) = worker.tenant(capped(100_000), &[Claim::default(); 2]);
+    worker.scheduler.deactivate(ids[1]);
+    assert_eq!(worker.turn(|_| 1_000), Some(ids[0]));
+    assert!(!worker.scheduler.hand_off(ids[1], worker.now));
+    assert!(worker.scheduler.hand_off(ids[1], worker.now + Cycles(9_000)));
 }
 
 #[test]
@@ -179,7 +195,7 @@ fn what_is_promised_sums_up() {
     assert!(near(promised(a[1]), 0.7 * 0.75));
     assert!(near(promised(a[2]), 0.7 * 0.25));
 
-    // With other claims: two of equal weight, and a cap of less than a tenant gets.
+    // With other claims, and no cap in the first tenant.
     worker.scheduler.set_claim(a[0], weight(300));
     worker.scheduler.set_claim(a[1], weight(400));
     let promised = |id| worker.scheduler.promised(id);
