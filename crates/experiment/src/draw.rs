@@ -67,7 +67,7 @@ fn frame(
         .margin_top(12)
         .margin_right(70)
         .margin_bottom(6)
-        .x_label_area_size(66 + 40 * x_labels)
+        .x_label_area_size(if x_labels > 0 { 70 + 36 * x_labels } else { 96 })
         .y_label_area_size(widest as u32 + 80)
         .build_cartesian_2d(x.clone(), y.clone())?;
     chart

@@ -124,7 +124,8 @@ pub struct Series {
 pub enum Shape {
     /// Straight lines with a marker at each point.
     Line,
-    /// Stairs: a value holds until the next one (seconds of a schedule, a number of functions, a distribution).
+    /// Stairs: a value holds until the next one (seconds of a schedule, a number of functions, a distribution). The last one
+    /// holds for no time: repeat it where it ends.
     Steps,
     /// Markers alone.
     Points,

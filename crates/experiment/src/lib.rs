@@ -68,7 +68,7 @@
 //!
 //! # Limits
 //!
-//! A file of at most [`LONGEST_FILE`] bytes is read. Lines of text in a plot end after 160 characters. Widths of text are
+//! A file of at most [`LONGEST_FILE`] bytes is read. A plot shows at most 26 marks. Lines of text in a plot end after 160 characters. Widths of text are
 //! estimated, because whoever shows the page has the font.
 
 #![forbid(unsafe_code)]

@@ -86,7 +86,7 @@ impl Reader {
 
     fn take(&mut self, line: Line, before: usize) -> Result<(), String> {
         if !matches!(line, Line::Bar(_)) {
-            self.end_of_group();
+            self.end_of_group()?;
         }
         match line {
             Line::Experiment(_) => return Err("a second line of kind \"experiment\"".to_owned()),
@@ -190,33 +190,37 @@ impl Reader {
 
     fn bar(&mut self, line: BarLine) -> Result<(), String> {
         let y = reading((line.y, line.low, line.high, line.missing))?;
-        let figure = self.last_figure(&line.experiment, line.figure)?;
-        let Plot::Bars(plot) = &figure.plot else {
+        self.last_figure(&line.experiment, line.figure)?;
+        let Some(Figure { plot: Plot::Bars(plot), .. }) = self.experiment.figures.last() else {
             return Err("a bar in a plot of lines".to_owned());
         };
-        let categories = plot.categories().to_vec();
         let (_, _, readings) = (self.bars.as_mut())
             .filter(|(name, ..)| *name == line.series)
             .ok_or_else(|| format!("no series {:?} stands above", shown(&line.series)))?;
-        match categories.get(readings.len()) {
+        match plot.categories().get(readings.len()) {
             Some(category) if *category == line.category => readings.push(y),
             Some(category) => {
-                return Err(format!(
-                    "category is {:?}, expected {:?}",
-                    shown(&line.category),
-                    shown(category)
-                ));
+                let (found, expected) = (shown(&line.category), shown(category));
+                return Err(format!("category is {found:?}, expected {expected:?}"));
             }
-            None => return Err(format!("bar {} of {} categories", readings.len() + 1, categories.len())),
+            None => {
+                return Err(format!("bar {} of {} categories", readings.len() + 1, plot.categories().len()));
+            }
         }
         Ok(())
     }
 
-    fn end_of_group(&mut self) {
-        let Some((name, role, readings)) = self.bars.take() else { return };
+    /// A group has a bar for each category: lines that do not stand there take no memory.
+    fn end_of_group(&mut self) -> Result<(), String> {
+        let Some((name, role, readings)) = self.bars.take() else { return Ok(()) };
         if let Some(Figure { plot: Plot::Bars(plot), .. }) = self.experiment.figures.last_mut() {
+            let (found, expected) = (readings.len(), plot.categories().len());
+            if found != expected {
+                return Err(format!("{:?} has {found} bars above, expected {expected}", shown(&name)));
+            }
             plot.push(name, role, readings);
         }
+        Ok(())
     }
 
     fn mark(&mut self, line: MarkLine) -> Result<(), String> {

@@ -7,6 +7,8 @@ use std::ops::Range;
 
 /// Most labels on an axis that nobody gave labels to.
 const LABELS: f64 = 7.0;
+/// So many different places to the right, or fewer, are the labels themselves.
+const FEW: usize = 10;
 /// How much of an axis may be spent on marks that lie outside of the data.
 const BESIDE: f64 = 2.0;
 
@@ -26,7 +28,7 @@ pub(crate) struct Ruler {
 pub(crate) enum Use {
     /// Its ends are those of the data.
     Across,
-    /// Its ends are round numbers, and zero is there unless all data are far from it.
+    /// There is room beyond the data, and zero is there unless all data are far from it.
     Upwards,
     /// Zero is there always.
     Bars,
@@ -38,10 +40,7 @@ impl Ruler {
         let place = |value: &f64| place(axis.scale, *value);
         let places: Vec<f64> = data.iter().filter_map(place).collect();
         let beside: Vec<f64> = beside.iter().filter_map(place).collect();
-        let (mut from, mut to) = span(&places).or_else(|| span(&beside)).unwrap_or(match axis.scale {
-            Scale::Linear => (0.0, 1.0),
-            Scale::Log => (0.0, 1.0),
-        });
+        let (mut from, mut to) = span(&places).or_else(|| span(&beside)).unwrap_or((0.0, 1.0));
         let linear = axis.scale == Scale::Linear;
         if linear
             && (purpose == Use::Bars
@@ -65,9 +64,13 @@ impl Ruler {
                 let margin = (to - from) * 0.02;
                 (ruler.from, ruler.to) = (from - margin, to + margin);
             }
-            Use::Upwards | Use::Bars => ruler.round_ends(),
+            Use::Upwards | Use::Bars => ruler.widen(),
         }
-        ruler.ticks = ruler.find_ticks(&axis.ticks);
+        let mut values = data.to_vec();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let few = purpose == Use::Across && axis.ticks.is_empty() && values.len() <= FEW;
+        ruler.ticks = ruler.find_ticks(if few { &values } else { &axis.ticks });
         ruler
     }
 
@@ -90,15 +93,13 @@ impl Ruler {
             .map_or(String::new(), |(_, label)| label.clone())
     }
 
-    fn round_ends(&mut self) {
+    fn widen(&mut self) {
         match self.scale {
+            // Something beyond the last whisker, unless the axis ends at zero.
             Scale::Linear => {
-                let step = round_step((self.to - self.from) / LABELS);
-                // Something above the highest whisker, unless the axis ends at zero.
-                let above = if self.to == 0.0 { 0.0 } else { (self.to - self.from) * 0.03 };
-                let below = if self.from == 0.0 { 0.0 } else { (self.to - self.from) * 0.03 };
-                self.to = ((self.to + above) / step).ceil() * step;
-                self.from = ((self.from - below) / step).floor() * step;
+                let margin = (self.to - self.from) * 0.04;
+                self.from -= if self.from == 0.0 { 0.0 } else { margin };
+                self.to += if self.to == 0.0 { 0.0 } else { margin };
             }
             Scale::Log => {
                 (self.from, self.to) = (self.from - 0.1, self.to + 0.1);

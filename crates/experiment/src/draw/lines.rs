@@ -116,11 +116,14 @@ fn curve(
     }
     let many = series.points().len() > MANY;
     for run in runs.iter().filter(|run| !run.is_empty()) {
-        spread(pen, run, &look, many, y, at)?;
+        spread(pen, run, series.shape, (many, &look), y, at)?;
         let path: Vec<Spot> = match series.shape {
             Shape::Points => Vec::new(),
             Shape::Line => run.iter().map(|dot| at(dot.x, dot.y)).collect(),
-            Shape::Steps => stairs(run).into_iter().map(|(x, y)| at(x, y)).collect(),
+            Shape::Steps => {
+                let dots: Vec<(f64, f64)> = run.iter().map(|dot| (dot.x, dot.y)).collect();
+                stairs(&dots).into_iter().map(|(x, y)| at(x, y)).collect()
+            }
         };
         if path.len() > 1 {
             pen.line(&path, look.colour, 4, look.dashes)?;
@@ -136,13 +139,14 @@ fn curve(
     Ok(())
 }
 
-fn stairs(run: &[Dot]) -> Vec<(f64, f64)> {
-    let mut path: Vec<(f64, f64)> = Vec::with_capacity(2 * run.len());
-    for dot in run {
+/// A way on which each height holds until the next place.
+fn stairs(dots: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut path: Vec<(f64, f64)> = Vec::with_capacity(2 * dots.len());
+    for (x, y) in dots {
         if let Some((_, before)) = path.last().copied() {
-            path.push((dot.x, before));
+            path.push((*x, before));
         }
-        path.push((dot.x, dot.y));
+        path.push((*x, *y));
     }
     path
 }
@@ -150,8 +154,8 @@ fn stairs(run: &[Dot]) -> Vec<(f64, f64)> {
 fn spread(
     pen: &Pen<'_, '_>,
     run: &[Dot],
-    look: &Look,
-    many: bool,
+    shape: Shape,
+    (many, look): (bool, &Look),
     y: &Ruler,
     at: &dyn Fn(f64, f64) -> Spot,
 ) -> Result<(), Failure> {
@@ -160,9 +164,14 @@ fn spread(
         if run.iter().all(|dot| dot.high - low(dot) < (y.to - y.from) * 1e-3) {
             return Ok(());
         }
-        let above = run.iter().map(|dot| at(dot.x, dot.high));
-        let below = run.iter().rev().map(|dot| at(dot.x, low(dot)));
-        return pen.polygon(above.chain(below).collect(), look.colour.mix(0.18).filled());
+        let edge = |height: &dyn Fn(&Dot) -> f64| -> Vec<Spot> {
+            let edge: Vec<(f64, f64)> = run.iter().map(|dot| (dot.x, height(dot))).collect();
+            let edge = if shape == Shape::Steps { stairs(&edge) } else { edge };
+            edge.into_iter().map(|(x, y)| at(x, y)).collect()
+        };
+        let mut outline = edge(&|dot| dot.high);
+        outline.extend(edge(&low).into_iter().rev());
+        return pen.polygon(outline, look.colour.mix(0.18).filled());
     }
     for dot in run {
         let (spot, ends) = (at(dot.x, dot.y), (at(dot.x, low(dot)).1, at(dot.x, dot.high).1));

@@ -10,6 +10,9 @@ use plotters::prelude::*;
 /// Dashes of lines that are not data.
 const DASHES: &[i32] = &[16, 7];
 
+/// Most marks in a plot: there are as many letters.
+const MOST: usize = 26;
+
 pub(super) struct Marks(Vec<Placed>);
 
 struct Placed {
@@ -63,7 +66,10 @@ impl Marks {
             };
             Placed { letter: letter(number), label, colour, drawn }
         };
-        Marks(marks.iter().enumerate().map(|(number, mark)| place(number, mark)).collect())
+        let placed = marks.iter().enumerate().take(MOST).map(|(number, mark)| place(number, mark)).collect();
+        left_out
+            .extend(marks.iter().skip(MOST).map(|mark| format!("{}: more than {MOST} marks", mark.label)));
+        Marks(placed)
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -145,15 +151,17 @@ impl Marks {
                 Drawn::Point(right, up) => {
                     let spot = at(right, up);
                     pen.star(spot, mark.colour)?;
-                    let (side, aside) =
-                        if right > (x.from + x.to) / 2.0 { (Side::Left, -24) } else { (Side::Right, 24) };
-                    pen.text((spot.0 + aside, spot.1 - 16), &mark.letter, side, TEXT, mark.colour)?;
+                    let (side, way) = toward_middle(right, x);
+                    pen.text((spot.0 + 24 * way, spot.1 - 16), &mark.letter, side, TEXT, mark.colour)?;
                 }
                 Drawn::Beyond { up, x: Some(right) } => {
                     let (edge, into) = if up { (y.to, 20) } else { (y.from, -20) };
                     let spot = at(right, edge);
-                    arrow(pen, (spot.0, spot.1 + into), up, mark.colour)?;
-                    pen.text((spot.0 + 18, spot.1 + into), &mark.letter, Side::Right, TEXT, mark.colour)?;
+                    // Aside of what is at the same place, towards the middle.
+                    let (side, way) = toward_middle(right, x);
+                    let arrow_at = (spot.0 + 30 * way, spot.1 + into);
+                    arrow(pen, arrow_at, up, mark.colour)?;
+                    pen.text((arrow_at.0 + 16 * way, arrow_at.1), &mark.letter, side, TEXT, mark.colour)?;
                 }
                 Drawn::Beyond { up, x: None } => {
                     let (edge, into) = if up { (y.to, 18) } else { (y.from, -18) };
@@ -193,16 +201,18 @@ fn drawn(place: Place, x: &Ruler, y: &Ruler, aside: f64) -> Drawn {
     }
 }
 
+/// On which side of a place there is more room.
+fn toward_middle(place: f64, x: &Ruler) -> (Side, i32) {
+    if place > f64::midpoint(x.from, x.to) { (Side::Left, -1) } else { (Side::Right, 1) }
+}
+
 fn arrow(pen: &Pen<'_, '_>, (x, y): Spot, up: bool, colour: RGBColor) -> Result<(), Failure> {
     let tip = if up { -16 } else { 16 };
     pen.line(&[(x, y - tip), (x, y + tip)], colour, 4, &[])?;
     pen.line(&[(x - 10, y + tip / 3), (x, y + tip), (x + 10, y + tip / 3)], colour, 4, &[])
 }
 
-/// a to z, then numbers.
+/// a to z.
 fn letter(number: usize) -> String {
-    match u8::try_from(number) {
-        Ok(small @ 0..26) => char::from(b'a' + small).to_string(),
-        _ => (number + 1).to_string(),
-    }
+    ('a'..='z').nth(number).map_or(String::new(), String::from)
 }

@@ -179,6 +179,19 @@ fn each_line_stands_where_it_may() {
 }
 
 #[test]
+fn a_group_has_a_bar_for_each_category() {
+    let whole = text(&page().experiments.remove(2));
+    let (bar, _) = whole.match_indices("{\"kind\":\"bar\"").nth(5).unwrap();
+    let (before, rest) = whole.split_at(bar);
+    let (_, after) = rest.split_once('\n').unwrap();
+    let error = read(&format!("{before}{after}")).unwrap_err().to_string();
+    assert!(error.ends_with("\"hyper\" has 5 bars above, expected 6"), "{error}");
+    let error =
+        read(&whole.replace("\"category\":\"A 70/30\"", "\"category\":\"C\"")).unwrap_err().to_string();
+    assert!(error.ends_with("category is \"C\", expected \"A 70/30\""), "{error}");
+}
+
+#[test]
 fn lines_say_alone_what_they_are() {
     for line in text(&page().experiments.remove(1)).lines() {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
