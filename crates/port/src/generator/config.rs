@@ -1,6 +1,7 @@
 //! Settings of the port.
 
 use super::flows::FlowSpace;
+use super::schedule::{SECOND, Schedule};
 use super::template::Shape;
 use crate::taking::Taking;
 use schema::Value;
@@ -11,6 +12,20 @@ pub const SCHEMA: &str = include_str!("settings.yaml");
 
 /// Most flows.
 pub const MAX_FLOWS: u32 = 1 << 22;
+
+/// Most loads of a schedule.
+pub const MAX_LOADS: usize = 4096;
+
+/// Most loads of a schedule at one time.
+pub const MAX_LOADS_AT_ONCE: usize = 64;
+
+/// Latest second of a schedule.
+pub const MAX_SCHEDULE: u32 = 1_000_000;
+
+/// Most packets that become due together.
+pub const MAX_BATCH: u32 = 1024;
+
+const MAX_RATE: u64 = 1_000_000_000;
 
 /// Lengths of the simple Internet mix, without frame check sequence, and how often each occurs in twelve packets.
 pub const IMIX: [Size; 3] =
@@ -45,6 +60,19 @@ pub struct Size {
     pub weight: u32,
 }
 
+/// A part of a schedule: so many packets in each second of a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// First second, counted from the start.
+    pub from: u32,
+    /// The second at which it is over, up to [`MAX_SCHEDULE`].
+    pub to: u32,
+    /// Packets per second, 0 among them.
+    pub rate: u64,
+    /// The first of the flows that share the rate, and how many. `None`: all.
+    pub flows: Option<(u32, u32)>,
+}
+
 /// What a port is opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -64,6 +92,12 @@ pub struct Config {
     pub sizes: Vec<Size>,
     /// Packets per second; `None`: as fast as they are taken.
     pub rate: Option<u64>,
+    /// Rates over time, instead of `rate`. Loads that overlap add up; empty: there is no schedule.
+    pub schedule: Vec<Load>,
+    /// Whether the schedule begins again at its end.
+    pub repeat: bool,
+    /// Packets that become due together, at the time of the first of them, 1 to [`MAX_BATCH`].
+    pub batch: u32,
     /// Packets in all; `None`: without end.
     pub count: Option<u64>,
     /// The order of flows.
@@ -89,6 +123,9 @@ impl Default for Config {
             destination_ports: (9, 9),
             sizes: vec![Size { bytes: 64, weight: 1 }],
             rate: None,
+            schedule: Vec::new(),
+            repeat: false,
+            batch: 1,
             count: None,
             order: Order::RoundRobin,
             seed: 1,
@@ -123,6 +160,9 @@ impl Config {
             destination_ports: taking.required("destination_ports", Value::as_port_range)?,
             sizes: sizes(taking)?,
             rate: taking.count("rate")?,
+            schedule: schedule(taking)?,
+            repeat: taking.required("repeat", Value::as_bool)?,
+            batch: taking.required("batch", u32_of)?,
             count: taking.count("count")?,
             order: match taking.required("order", Value::as_text)? {
                 "random" => Order::Random,
@@ -172,8 +212,89 @@ impl Config {
         if self.rate == Some(0) || self.count == Some(0) {
             return Err("rate, count: found 0; allowed: at least 1, or absent".to_owned());
         }
+        if !(1..=MAX_BATCH).contains(&self.batch) {
+            return Err(format!("batch: found {}; allowed: 1 to {MAX_BATCH} packets", self.batch));
+        }
+        if self.batch > 1 && self.rate.is_none() && self.schedule.is_empty() {
+            return Err("batch: found neither rate nor schedule; allowed: with one of them".to_owned());
+        }
+        self.check_schedule()
+    }
+
+    fn check_schedule(&self) -> Result<(), String> {
+        if self.schedule.is_empty() {
+            return match self.repeat {
+                true => Err("repeat: found no schedule; allowed: with one".to_owned()),
+                false => Ok(()),
+            };
+        }
+        if self.rate.is_some() {
+            return Err("rate, schedule: found both; allowed: one of them".to_owned());
+        }
+        if self.schedule.len() > MAX_LOADS {
+            let found = self.schedule.len();
+            return Err(format!("schedule: found {found} loads; allowed: at most {MAX_LOADS}"));
+        }
+        for (n, load) in self.schedule.iter().enumerate() {
+            let Load { from, to, rate, flows } = *load;
+            if from >= to || to > MAX_SCHEDULE {
+                return Err(format!(
+                    "schedule[{n}]: found from {from}s to {to}s; allowed: from before to, to at most {MAX_SCHEDULE}s"
+                ));
+            }
+            if rate > MAX_RATE {
+                return Err(format!("schedule[{n}].rate: found {rate}pps; allowed: at most 1Gpps"));
+            }
+            let (first, count) = flows.unwrap_or((0, self.flows));
+            if count == 0 || u64::from(first) + u64::from(count) > u64::from(self.flows) {
+                return Err(format!(
+                    "schedule[{n}]: found {count} flows from {first} on; allowed: at least one, of flows 0 to {}",
+                    self.flows - 1
+                ));
+            }
+        }
+        let (loads, rate) = Schedule::new(&self.schedule, false, 1).peaks();
+        if loads > MAX_LOADS_AT_ONCE || rate > MAX_RATE {
+            return Err(format!(
+                "schedule: found up to {loads} loads and {rate}pps at a time; allowed: {MAX_LOADS_AT_ONCE} loads, 1Gpps"
+            ));
+        }
         Ok(())
     }
+
+    /// How many packets the schedule has in a second, the first of which is 0. Without a schedule, what `rate` says.
+    pub fn scheduled(&self, second: u64) -> u64 {
+        if self.schedule.is_empty() {
+            return self.rate.unwrap_or(0);
+        }
+        let length = self.schedule.iter().map(|load| u64::from(load.to)).max().unwrap_or(1);
+        let second = if self.repeat { second % length.max(1) } else { second };
+        let active = |load: &&Load| (u64::from(load.from)..u64::from(load.to)).contains(&second);
+        self.schedule.iter().filter(active).map(|load| load.rate).sum()
+    }
+}
+
+fn schedule(taking: Taking<'_>) -> Result<Vec<Load>, String> {
+    let u32_of = |value: &Value| value.as_integer().and_then(|n| u32::try_from(n).ok());
+    let Some(list) = taking.optional("schedule", Value::as_list)? else { return Ok(Vec::new()) };
+    let load = |(n, item): (usize, &Value)| {
+        let item = Taking(item);
+        let seconds = |key: &str| {
+            let span = item.span(key)?.map_or(0, |span| span.0);
+            let whole = u32::try_from(span / SECOND).ok().filter(|_| span % SECOND == 0);
+            whole.ok_or_else(|| {
+                format!("schedule[{n}].{key}: found {span}ns; allowed: whole seconds, such as `5s`")
+            })
+        };
+        let (first, count) = (item.optional("flow", u32_of)?, item.optional("flows", u32_of)?);
+        let flows = match (first, count) {
+            (None, None) => None,
+            (first, count) => Some((first.unwrap_or(0), count.unwrap_or(1))),
+        };
+        let rate = item.count("rate")?.ok_or_else(|| format!("schedule[{n}].rate: missing"))?;
+        Ok(Load { from: seconds("from")?, to: seconds("to")?, rate, flows })
+    };
+    list.iter().enumerate().map(load).collect()
 }
 
 fn sizes(taking: Taking<'_>) -> Result<Vec<Size>, String> {

@@ -6,7 +6,8 @@
 //! 3. With a rate, packets are due at fixed times: one that finds no buffer is lost and counted, and a worker that was away
 //!    for longer than 10 ms does not make up for all of it (detail `skipped`). Without, there are as many packets as are
 //!    asked for and have buffers.
-//! 4. After [`Config::count`] packets the port is finished.
+//!    A [`Config::schedule`] says the rate of each second and of which flows its packets are.
+//! 4. After [`Config::count`] packets, or at its schedule's end, the port is finished.
 //! 5. `transmit` takes what comes back, and with [`Config::check_order`] looks whether it comes in order.
 //!
 //! Limits: packets are counted as generated, not as received. Without a rate the port always has something to give, so its
@@ -14,13 +15,21 @@
 
 mod config;
 mod flows;
+mod offered;
 mod order;
 mod pacing;
+mod schedule;
+#[cfg(test)]
+mod schedule_tests;
 mod template;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, IMIX, MAX_FLOWS, Order, Protocol, SCHEMA, Size};
+pub use config::{
+    Config, IMIX, Load, MAX_BATCH, MAX_FLOWS, MAX_LOADS, MAX_LOADS_AT_ONCE, MAX_SCHEDULE, Order, Protocol,
+    SCHEMA, Size,
+};
+pub use offered::{MAX_SECONDS, Offered};
 
 use crate::random::{Random, below};
 use crate::unfit::Unfit;
@@ -30,6 +39,7 @@ use flows::FlowSpace;
 use order::Numbers;
 use pacing::Pacing;
 use packet_memory::{Packet, Pool};
+use std::sync::Arc;
 use telemetry::DropReason;
 use template::{Shape, Template};
 
@@ -38,15 +48,17 @@ use template::{Shape, Template};
 pub struct GeneratorPort {
     shape: Shape,
     order: Order,
-    flows: u32,
     space: FlowSpace,
     templates: Vec<Template>,
     /// Index of a template, as often as its weight.
     choices: Vec<u8>,
     longest: u32,
     random: Random,
-    next_flow: u32,
-    pacing: Option<Pacing>,
+    /// Flows of a port without a schedule.
+    all: Turn,
+    /// Flows of each load of the schedule.
+    loads: Vec<Turn>,
+    pacing: Pacing,
     /// Packets still to come, when that is limited.
     remaining: Option<u64>,
     numbers: Option<Numbers>,
@@ -67,17 +79,21 @@ impl GeneratorPort {
             templates.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
         let choices =
             (0..).zip(&config.sizes).flat_map(|(n, size)| std::iter::repeat_n(n, size.weight as usize));
+        let load = |load: &Load| {
+            let (first, count) = load.flows.unwrap_or((0, config.flows));
+            Turn::new(first, count)
+        };
         Ok(GeneratorPort {
             shape: Shape::of(&config),
             order: config.order,
-            flows: config.flows,
             space: FlowSpace::new(&config),
             choices: choices.collect(),
             longest: templates.iter().map(Template::size).max().unwrap_or(0),
             templates,
             random: Random::new(config.seed),
-            next_flow: 0,
-            pacing: config.rate.map(Pacing::new),
+            all: Turn::new(0, config.flows),
+            loads: config.schedule.iter().map(load).collect(),
+            pacing: Pacing::new(&config),
             remaining: config.count,
             numbers: config.check_order.then(|| Numbers::new(config.flows)),
             told_out_of_order: false,
@@ -103,22 +119,26 @@ impl GeneratorPort {
     /// The next packet's flow, and which of the templates it is made from.
     #[inline]
     fn choose(&mut self) -> (u32, usize) {
+        let load = self.pacing.next_load().and_then(|load| self.loads.get_mut(load));
+        let turn = load.unwrap_or(&mut self.all);
         let in_turn = self.order == Order::RoundRobin;
         if in_turn && self.templates.len() == 1 {
-            return (self.in_turn(), 0);
+            return (turn.next(), 0);
         }
         let bits = self.random.next();
-        let drawn = below((bits >> 32) as u32, self.flows);
+        let drawn = turn.drawn((bits >> 32) as u32);
         let choice = below(bits as u32, self.choices.len() as u32) as usize;
-        let flow = if in_turn { self.in_turn() } else { drawn };
+        let flow = if in_turn { turn.next() } else { drawn };
         (flow, self.choices.get(choice).copied().unwrap_or(0).into())
     }
 
-    #[inline]
-    fn in_turn(&mut self) -> u32 {
-        let flow = self.next_flow;
-        self.next_flow = if flow + 1 == self.flows { 0 } else { flow + 1 };
-        flow
+    /// What was offered in each second so far; it can be read while the port is in use.
+    pub fn offered(&self) -> Arc<Offered> {
+        Arc::clone(&self.pacing.offered)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.remaining == Some(0) || self.pacing.has_ended()
     }
 
     fn lose(&mut self, reason: DropReason, packets: u64) {
@@ -127,12 +147,36 @@ impl GeneratorPort {
     }
 }
 
+/// Flows that have packets one after another.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    first: u32,
+    count: u32,
+    next: u32,
+}
+
+impl Turn {
+    fn new(first: u32, count: u32) -> Turn {
+        Turn { first, count, next: 0 }
+    }
+
+    #[inline]
+    fn next(&mut self) -> u32 {
+        let flow = self.first + self.next;
+        self.next = if self.next + 1 == self.count { 0 } else { self.next + 1 };
+        flow
+    }
+
+    #[inline]
+    fn drawn(self, bits: u32) -> u32 {
+        self.first + below(bits, self.count)
+    }
+}
+
 impl Port for GeneratorPort {
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
-        let mut wanted = self.remaining.unwrap_or(u64::MAX).min(budget as u64);
-        if let Some(pacing) = &mut self.pacing {
-            wanted = wanted.min(pacing.due(now));
-        }
+        let most = self.remaining.unwrap_or(u64::MAX).min(budget as u64);
+        let wanted = self.pacing.due(now).min(most);
         if wanted == 0 {
             return;
         }
@@ -145,15 +189,13 @@ impl Port for GeneratorPort {
             let bytes = self.fill(pool, now, &mut out[first..]);
             self.counters.ledger.generated += taken;
             self.counters.received_bytes += bytes;
-            if self.pacing.is_some() {
+            if self.pacing.is_paced() {
                 self.lose(DropReason::NoBuffer, wanted - taken);
             } else {
                 done = taken;
             }
         }
-        if let Some(pacing) = &mut self.pacing {
-            pacing.sent(done);
-        }
+        self.pacing.sent(done);
         if let Some(remaining) = &mut self.remaining {
             *remaining -= done;
         }
@@ -169,15 +211,16 @@ impl Port for GeneratorPort {
     }
 
     fn wake(&self) -> Wake<'_> {
-        match &self.pacing {
-            _ if self.remaining == Some(0) => Wake::default(),
-            Some(pacing) => Wake::at(pacing.next()),
-            None => Wake::NOW,
+        match self.pacing.next() {
+            _ if self.is_finished() => Wake::default(),
+            Some(_) if !self.pacing.is_paced() => Wake::NOW,
+            Some(at) => Wake::at(at),
+            None => Wake::default(),
         }
     }
 
     fn status(&self) -> PortStatus {
-        if self.remaining == Some(0) { PortStatus::Finished } else { PortStatus::Up }
+        if self.is_finished() { PortStatus::Finished } else { PortStatus::Up }
     }
 
     fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
@@ -197,8 +240,8 @@ impl Port for GeneratorPort {
 
     fn details(&self) -> Vec<(&'static str, u64)> {
         let mut details = Vec::new();
-        if let Some(pacing) = &self.pacing {
-            details.push(("skipped", pacing.skipped));
+        if self.pacing.is_paced() {
+            details.push(("skipped", self.pacing.skipped));
         }
         if let Some(numbers) = &self.numbers {
             details.push(("in_order", numbers.in_order));

@@ -61,6 +61,9 @@ fn settings_come_from_the_schema() {
         destination_ports: (80, 80),
         sizes: vec![Size { bytes: 80, weight: 3 }, Size { bytes: 1500, weight: 1 }],
         rate: Some(1_500_000),
+        schedule: Vec::new(),
+        repeat: false,
+        batch: 1,
         count: Some(10),
         order: Order::Random,
         seed: 7,
@@ -96,7 +99,7 @@ fn makes_as_many_distinct_flows_as_asked_for() {
         "{flows: 1024, count: 2048, source: 10.0.0.0/24, destination: 10.1.0.0/31, source_ports: 5-6, seed: 99}",
     ] {
         let mut port = open(text);
-        let flows = port.flows as usize;
+        let flows = port.all.count as usize;
         let (keys, lengths) = drain(&mut port, NOW);
         assert_eq!(keys.len(), 2 * flows, "{text}");
         assert_eq!(keys[..flows].iter().collect::<HashSet<_>>().len(), flows, "{text}");
