@@ -64,7 +64,7 @@ impl Ruler {
                 let margin = (to - from) * 0.02;
                 (ruler.from, ruler.to) = (from - margin, to + margin);
             }
-            Use::Upwards | Use::Bars => ruler.widen(),
+            Use::Upwards | Use::Bars => ruler.widen(purpose),
         }
         let mut values = data.to_vec();
         values.sort_by(f64::total_cmp);
@@ -93,13 +93,17 @@ impl Ruler {
             .map_or(String::new(), |(_, label)| label.clone())
     }
 
-    fn widen(&mut self) {
+    fn widen(&mut self, purpose: Use) {
         match self.scale {
-            // Something beyond the last whisker, unless the axis ends at zero.
+            // Something beyond the last whisker, unless bars stand on that end. Markers at zero have room.
             Scale::Linear => {
                 let margin = (self.to - self.from) * 0.04;
-                self.from -= if self.from == 0.0 { 0.0 } else { margin };
-                self.to += if self.to == 0.0 { 0.0 } else { margin };
+                let beyond = |end: f64| match purpose {
+                    Use::Bars if end == 0.0 => 0.0,
+                    _ if end == 0.0 => margin / 2.0,
+                    _ => margin,
+                };
+                (self.from, self.to) = (self.from - beyond(self.from), self.to + beyond(self.to));
             }
             Scale::Log => {
                 (self.from, self.to) = (self.from - 0.1, self.to + 0.1);
