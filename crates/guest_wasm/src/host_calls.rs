@@ -4,7 +4,7 @@
 //! alone, and answers with a number; none can block or take time beyond what it copies. Those that copy end a call
 //! that is overdue: a guest without loops would look at its deadline nowhere else.
 
-use crate::instance::GuestState;
+use crate::state::{GuestState, HostState};
 use crate::watchdog;
 use guest::LogLine;
 use nf_abi::{IMPORT_MODULE, MAX_EVENT, MAX_SLOTS, Verdict, error, imports, stream};
@@ -21,31 +21,31 @@ const MOST_EVENT_BYTES: usize = 4 << 20;
 const LONGEST_OUTPUT: usize = 256 << 20;
 const LONGEST_REPORT: usize = 4 << 20;
 
-pub(crate) fn define(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+pub(crate) fn define<T: HostState>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     linker.func_wrap(
         IMPORT_MODULE,
         imports::READ,
-        |caller: Caller<'_, GuestState>, which: u32, offset: u32, address: u32, capacity: u32| {
+        |caller: Caller<'_, T>, which: u32, offset: u32, address: u32, capacity: u32| {
             in_time(|| read(caller, which, offset, address, capacity))
         },
     )?;
     linker.func_wrap(
         IMPORT_MODULE,
         imports::WRITE,
-        |caller: Caller<'_, GuestState>, which: u32, address: u32, length: u32| {
+        |caller: Caller<'_, T>, which: u32, address: u32, length: u32| {
             in_time(|| write(caller, which, address, length))
         },
     )?;
-    linker.func_wrap(IMPORT_MODULE, imports::COUNTER_ADD, counter_add)?;
+    linker.func_wrap(IMPORT_MODULE, imports::COUNTER_ADD, counter_add::<T>)?;
     linker.func_wrap(
         IMPORT_MODULE,
         imports::PACKET_NEW,
-        |caller: Caller<'_, GuestState>, slot: u32, address: u32, length: u32| {
+        |caller: Caller<'_, T>, slot: u32, address: u32, length: u32| {
             in_time(|| packet_new(caller, slot, address, length))
         },
     )?;
-    linker.func_wrap(IMPORT_MODULE, imports::PACKET_EMIT, packet_emit)?;
-    linker.func_wrap(IMPORT_MODULE, imports::TIMER_SET, timer_set)?;
+    linker.func_wrap(IMPORT_MODULE, imports::PACKET_EMIT, packet_emit::<T>)?;
+    linker.func_wrap(IMPORT_MODULE, imports::TIMER_SET, timer_set::<T>)?;
     Ok(())
 }
 
@@ -54,10 +54,13 @@ fn in_time<R>(call: impl FnOnce() -> R) -> wasmtime::Result<R> {
 }
 
 /// The guest's private memory and the host's state, side by side. No memory while the module is being instantiated.
-fn parts<'a>(caller: &'a mut Caller<'_, GuestState>) -> (&'a mut [u8], &'a mut GuestState) {
-    match caller.data().memory {
-        Some(memory) => memory.data_and_store_mut(caller),
-        None => (&mut [], caller.data_mut()),
+fn parts<'a, T: HostState>(caller: &'a mut Caller<'_, T>) -> (&'a mut [u8], &'a mut GuestState) {
+    match caller.data().state().memory {
+        Some(memory) => {
+            let (memory, host) = memory.data_and_store_mut(caller);
+            (memory, host.state_mut())
+        }
+        None => (&mut [], caller.data_mut().state_mut()),
     }
 }
 
@@ -66,7 +69,13 @@ fn range(memory: &mut [u8], address: u32, length: u32) -> Option<&mut [u8]> {
     memory.get_mut(start..start.checked_add(length as usize)?)
 }
 
-fn read(mut caller: Caller<'_, GuestState>, which: u32, offset: u32, address: u32, capacity: u32) -> i32 {
+fn read<T: HostState>(
+    mut caller: Caller<'_, T>,
+    which: u32,
+    offset: u32,
+    address: u32,
+    capacity: u32,
+) -> i32 {
     let (memory, state) = parts(&mut caller);
     let source: &[u8] = match which {
         stream::CONFIG => &state.config,
@@ -83,7 +92,7 @@ fn read(mut caller: Caller<'_, GuestState>, which: u32, offset: u32, address: u3
     i32::try_from(source.len()).unwrap_or(error::LIMIT)
 }
 
-fn write(mut caller: Caller<'_, GuestState>, which: u32, address: u32, length: u32) -> i32 {
+fn write<T: HostState>(mut caller: Caller<'_, T>, which: u32, address: u32, length: u32) -> i32 {
     let (memory, state) = parts(&mut caller);
     let Some(bytes) = range(memory, address, length) else { return error::RANGE };
     match which {
@@ -130,8 +139,8 @@ fn append(output: &mut Option<Vec<u8>>, bytes: &[u8], longest: usize) -> i32 {
     }
 }
 
-fn counter_add(mut caller: Caller<'_, GuestState>, index: u32, amount: u64) -> i32 {
-    match caller.data_mut().counters.get_mut(index as usize) {
+fn counter_add<T: HostState>(mut caller: Caller<'_, T>, index: u32, amount: u64) -> i32 {
+    match caller.data_mut().state_mut().counters.get_mut(index as usize) {
         Some(counter) => {
             *counter = counter.wrapping_add(amount);
             0
@@ -140,7 +149,7 @@ fn counter_add(mut caller: Caller<'_, GuestState>, index: u32, amount: u64) -> i
     }
 }
 
-fn packet_new(mut caller: Caller<'_, GuestState>, slot: u32, address: u32, length: u32) -> u32 {
+fn packet_new<T: HostState>(mut caller: Caller<'_, T>, slot: u32, address: u32, length: u32) -> u32 {
     let (memory, state) = parts(&mut caller);
     let Some(slot) = checked_slot(slot) else { return 0 };
     let Some(bytes) = range(memory, address, length).filter(|bytes| !bytes.is_empty()) else { return 0 };
@@ -168,15 +177,15 @@ fn packet_new(mut caller: Caller<'_, GuestState>, slot: u32, address: u32, lengt
     }
 }
 
-fn packet_emit(
-    mut caller: Caller<'_, GuestState>,
+fn packet_emit<T: HostState>(
+    mut caller: Caller<'_, T>,
     slot: u32,
     verdict: u32,
     offset: u32,
     length: u32,
     mark: u64,
 ) -> i32 {
-    let state = caller.data_mut();
+    let state = caller.data_mut().state_mut();
     let Some(slot) = checked_slot(slot) else { return error::SLOT };
     if !state.facts.allows(verdict)
         || matches!(Verdict::decode(verdict), Some(Verdict::Hold(_) | Verdict::None))
@@ -197,8 +206,8 @@ fn packet_emit(
     0
 }
 
-fn timer_set(mut caller: Caller<'_, GuestState>, deadline: u64) -> i32 {
-    caller.data_mut().deadline = (deadline != 0).then_some(clock::Nanos(deadline));
+fn timer_set<T: HostState>(mut caller: Caller<'_, T>, deadline: u64) -> i32 {
+    caller.data_mut().state_mut().deadline = (deadline != 0).then_some(clock::Nanos(deadline));
     0
 }
 

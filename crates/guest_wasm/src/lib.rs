@@ -7,7 +7,8 @@
 //! 3. [`WasmGuest::new`] takes a shell (reserved address space with the tenant's packet window mapped), puts the
 //!    program into it, and calls `sf_init`.
 //! 4. [`guest::Guest::process`] writes records into private memory, calls, and reads four fields of each back.
-//! 5. A call that takes longer than it may is stopped by the worker's [watchdog](crate::watchdog).
+//! 5. A call that takes longer than it may is stopped by the worker's [watchdog](crate::watchdog). One of a
+//!    [`PreemptibleGuest`] is switched out when its slice is over, and goes on later.
 //! 6. Dropping the instance clears its shell and puts it back for the next one of the same key.
 //!
 //! Memory of a guest, 4 GiB and a guard behind it reserved, so that no access needs a bounds check:
@@ -18,21 +19,30 @@
 //! ```
 //!
 //! Limits: x86-64 Linux. The 47-bit address space ends at about 32,000 instances, `vm.max_map_count` at a third of
-//! its value.
+//! its value, at a fifth when they are preemptible: each of those has a stack of its own ([`FIBRE_STACK`]).
 
+mod body;
 mod compile_cache;
 mod crash_report;
+mod error;
 mod guest_memory;
 mod host_calls;
 mod instance;
+mod lent_state;
+mod preemptible;
 mod program;
 mod sandbox;
+mod settings;
 mod shell;
+mod state;
 pub mod watchdog;
 
 pub use compile_cache::{CacheError, CompileCache};
 pub use crash_report::install_crash_report;
-pub use instance::{InstanceError, InstanceSettings, WasmGuest};
+pub use error::InstanceError;
+pub use instance::{WasmGuest, start};
+pub use preemptible::PreemptibleGuest;
 pub use program::{CompileError, Program, ProgramFacts};
-pub use sandbox::{Artifact, Sandbox, SandboxError};
+pub use sandbox::{Artifact, FIBRE_STACK, Sandbox, SandboxError};
+pub use settings::{InstanceSettings, Slice};
 pub use shell::{Access, ShellCounts};

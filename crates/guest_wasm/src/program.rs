@@ -3,9 +3,10 @@
 #![allow(unsafe_code)]
 //! A compiled image, ready to be instantiated.
 
-use crate::instance::GuestState;
+use crate::lent_state::LentState;
 use crate::sandbox::{Artifact, Sandbox};
 use crate::shell::Access;
+use crate::state::GuestState;
 use nf_abi::Verdict;
 use std::sync::Arc;
 use wasmtime::{InstancePre, Module};
@@ -68,6 +69,8 @@ pub enum CompileError {
 pub struct Program {
     pub(crate) sandbox: Sandbox,
     pub(crate) instance_pre: InstancePre<GuestState>,
+    /// The same code for stores whose calls can be switched out.
+    pub(crate) preemptible_pre: InstancePre<LentState>,
     facts: ProgramFacts,
 }
 
@@ -82,11 +85,10 @@ impl Program {
         // that its version, settings and processor features are the same.
         let module = unsafe { Module::deserialize(&sandbox.engine, &artifact.0) }
             .map_err(|error| CompileError::Load(format!("{error:#}")))?;
-        let instance_pre = sandbox
-            .linker
-            .instantiate_pre(&module)
-            .map_err(|error| CompileError::Link(format!("{error:#}")))?;
-        Ok(Arc::new(Program { sandbox: sandbox.clone(), instance_pre, facts }))
+        let link = |error: wasmtime::Error| CompileError::Link(format!("{error:#}"));
+        let instance_pre = sandbox.linker.instantiate_pre(&module).map_err(link)?;
+        let preemptible_pre = sandbox.preemptible_linker.instantiate_pre(&module).map_err(link)?;
+        Ok(Arc::new(Program { sandbox: sandbox.clone(), instance_pre, preemptible_pre, facts }))
     }
 
     /// What the manifest says.

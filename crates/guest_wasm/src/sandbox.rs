@@ -3,15 +3,22 @@
 use crate::compile_cache::CompileCache;
 use crate::guest_memory::ShellMemoryCreator;
 use crate::host_calls;
-use crate::instance::GuestState;
+use crate::lent_state::LentState;
 use crate::program::{CompileError, Program, ProgramFacts};
 use crate::shell::{Access, GUARD, RESERVATION, ShellCounts, Shells};
+use crate::state::GuestState;
 use packet_memory::Pool;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use wasmtime::{Config, Engine, Linker, OptLevel, WasmFeatures};
 
 /// Most bytes of the native stack that a guest's calls may take.
 const GUEST_STACK: usize = 256 << 10;
+
+/// Bytes of the stack that each preemptible instance has of its own, as long as it lives: the guest's part, and as much
+/// for host calls, signal handlers and the engine. Only pages that were touched take memory: 8 KiB for a function that
+/// calls little. Behind it lies a guard page, and both are mappings beside the three of the shell.
+pub const FIBRE_STACK: usize = 2 * GUEST_STACK;
 
 /// What a guest may use, the same as `image::limits::FEATURES`; every other proposal is off, known ones and those to
 /// come. Bulk memory is off although toolchains emit it: inside the engine it is a call into host code, where a fault
@@ -33,7 +40,10 @@ pub struct SandboxError(String);
 pub struct Sandbox {
     pub(crate) engine: Engine,
     pub(crate) linker: Arc<Linker<GuestState>>,
+    pub(crate) preemptible_linker: Arc<Linker<LentState>>,
     pub(crate) shells: Arc<Shells>,
+    /// Stacks of preemptible instances now.
+    pub(crate) fibres: Arc<AtomicUsize>,
 }
 
 impl Sandbox {
@@ -48,7 +58,15 @@ impl Sandbox {
         let engine = Engine::new(&configuration(shells.clone())).map_err(failed)?;
         let mut linker = Linker::new(&engine);
         host_calls::define(&mut linker).map_err(failed)?;
-        Ok(Sandbox { engine, linker: Arc::new(linker), shells })
+        let mut preemptible_linker = Linker::new(&engine);
+        host_calls::define(&mut preemptible_linker).map_err(failed)?;
+        Ok(Sandbox {
+            engine,
+            linker: Arc::new(linker),
+            preemptible_linker: Arc::new(preemptible_linker),
+            shells,
+            fibres: Arc::default(),
+        })
     }
 
     /// Compiles a module here and now. The module must have been checked by the image loader: this takes time and
@@ -120,6 +138,11 @@ impl Sandbox {
     pub fn shell_counts(&self) -> ShellCounts {
         self.shells.counts()
     }
+
+    /// How many preemptible instances there are; each has [`FIBRE_STACK`] bytes of address space for its stack.
+    pub fn fibres(&self) -> usize {
+        self.fibres.load(Relaxed)
+    }
 }
 
 impl std::fmt::Debug for Sandbox {
@@ -161,7 +184,7 @@ fn configuration(shells: Arc<Shells>) -> Config {
         .memory_init_cow(false)
         .signals_based_traps(true);
     // How it is stopped.
-    config.epoch_interruption(true).max_wasm_stack(GUEST_STACK);
+    config.epoch_interruption(true).max_wasm_stack(GUEST_STACK).async_stack_size(FIBRE_STACK);
     // How it is compiled. Address maps and unwind tables would serve backtraces, which nobody asks for.
     config.cranelift_opt_level(OptLevel::Speed).wasm_backtrace_max_frames(None).native_unwind_info(false);
     config

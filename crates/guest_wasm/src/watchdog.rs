@@ -12,6 +12,10 @@
 //! 3. The guest's store then asks [`overdue`] and stops it, or lets it go on when the epoch was meant for another
 //!    worker. Host calls that may take long ask as well: code without loops and calls looks at no epoch.
 //!
+//! A call that can be switched out runs in stretches, begun by [`begin_stretch`]. A stretch has two ends: when its slice
+//! is over ([`slice_over`]) the guest is switched out, when the call's whole time is used up it is overdue like any
+//! other. Both advance the epoch; the store tells them apart.
+//!
 //! So the cost of a call is a few stores, and the cost of a busy worker one signal for each longest call time.
 //!
 //! Limits: time is the processor's counter, less what the thread demonstrably did not have the processor for when that
@@ -38,6 +42,10 @@ struct Watch {
     limit: AtomicU64,
     /// The call in progress is to end.
     overdue: AtomicBool,
+    /// Cycles after which the stretch in progress is to be switched out; [`NEVER`] for a call that is not a stretch.
+    slice: AtomicU64,
+    /// The stretch in progress is to be switched out.
+    slice_over: AtomicBool,
     /// About when the timer will expire; [`NEVER`] when it rests.
     due: AtomicU64,
     /// When the timer was last set, and the processor time that the thread had had by then, in nanoseconds.
@@ -45,7 +53,7 @@ struct Watch {
     had: AtomicU64,
 }
 
-/// The timer rests.
+/// The timer rests, or nothing is switched out.
 const NEVER: u64 = u64::MAX;
 
 thread_local! {
@@ -77,10 +85,13 @@ pub(crate) struct Call(*const Watch);
 /// Begins a call that may take `limit` from `at` on. The engine must live until the call's end.
 #[inline]
 pub(crate) fn begin(engine: &Engine, at: Cycles, limit: Cycles) -> Call {
-    let mut watch = CURRENT.get();
-    if watch.is_null() {
-        watch = install();
-    }
+    enter(engine, at, limit, limit)
+}
+
+/// Notes a call that may take `limit`, and sees to it that the timer expires after `first`.
+#[inline(always)]
+fn enter(engine: &Engine, at: Cycles, limit: Cycles, first: Cycles) -> Call {
+    let watch = watch();
     // SAFETY: `CURRENT` points to this thread's watch, which lives as long as the thread.
     let current = unsafe { &*watch };
     current.engine.store(std::ptr::from_ref(engine).cast_mut(), Relaxed);
@@ -90,22 +101,64 @@ pub(crate) fn begin(engine: &Engine, at: Cycles, limit: Cycles) -> Call {
     current.began.store(at.0.max(1), Relaxed);
     // The handler lets the timer rest when it finds no call: it must find this one before `due` is looked at.
     compiler_fence(SeqCst);
-    let end = at.0.saturating_add(limit.0).min(NEVER - 1);
+    let end = at.0.saturating_add(first.0).min(NEVER - 1);
     if end < current.due.load(Relaxed) {
-        current.arm(limit);
+        current.arm(first);
         current.due.store(end, Relaxed);
     }
     compiler_fence(SeqCst);
     Call(watch)
 }
 
+#[inline(always)]
+fn watch() -> *const Watch {
+    let watch = CURRENT.get();
+    if watch.is_null() { install() } else { watch }
+}
+
 impl Drop for Call {
     #[inline]
     fn drop(&mut self) {
         compiler_fence(SeqCst);
-        // SAFETY: as in `begin`; a call ends on the thread that it began on.
+        // SAFETY: as in `enter`; a call ends on the thread that it began on.
         unsafe { &*self.0 }.began.store(0, Relaxed);
     }
+}
+
+/// A stretch of a call in progress.
+pub(crate) struct Stretch(Call);
+
+/// Begins a stretch that is to be switched out when it has lasted for `slice`, of a call that has `left` of its time.
+/// The engine must live until the stretch's end.
+pub(crate) fn begin_stretch(engine: &Engine, at: Cycles, slice: Cycles, left: Cycles) -> Stretch {
+    // SAFETY: as in `enter`. The handler looks at the slice only when it finds a call.
+    unsafe { &*watch() }.slice.store(slice.0, Relaxed);
+    compiler_fence(SeqCst);
+    Stretch(enter(engine, at, left, slice.min(left)))
+}
+
+impl Stretch {
+    /// Ends the stretch; what it has had of the call's time.
+    pub(crate) fn end(self) -> Cycles {
+        // SAFETY: as in `enter`; a stretch ends on the thread that it began on.
+        Cycles::now().since(Cycles(unsafe { &*self.0.0 }.began.load(Relaxed)))
+    }
+}
+
+impl Drop for Stretch {
+    fn drop(&mut self) {
+        // SAFETY: as in `enter`.
+        let current = unsafe { &*self.0.0 };
+        current.slice.store(NEVER, Relaxed);
+        compiler_fence(SeqCst);
+        current.slice_over.store(false, Relaxed);
+    }
+}
+
+/// Whether the stretch in progress on this thread is to be switched out.
+pub(crate) fn slice_over() -> bool {
+    // SAFETY: null or this thread's watch.
+    unsafe { CURRENT.get().as_ref() }.is_some_and(|watch| watch.slice_over.load(Relaxed))
 }
 
 /// Whether the call in progress on this thread has used up its time.
@@ -127,21 +180,22 @@ impl Watch {
             // The caller's clock is ahead: the call has its time from here on, not from some day on.
             self.began.store(now.0, Relaxed);
         }
-        let limit = self.limit.load(Relaxed);
+        let (limit, slice) = (self.limit.load(Relaxed), self.slice.load(Relaxed));
         let mut used = now.since(Cycles(began)).0;
         let withheld = self.withheld(now).0.min(used);
         if withheld > used / 2 && !self.overdue.load(Relaxed) {
             self.began.store(began + withheld, Relaxed);
             used -= withheld;
         }
-        if used < limit {
-            self.arm(Cycles(limit - used));
-        } else {
-            self.overdue.store(true, Relaxed);
-            // SAFETY: a call is in progress, and its engine lives until its end.
-            unsafe { &*self.engine.load(Relaxed) }.increment_epoch();
-            self.arm(clock().cycles(LOOK_AGAIN));
+        if used < limit.min(slice) {
+            self.arm(Cycles(limit.min(slice) - used));
+            return;
         }
+        let end = if used < limit { &self.slice_over } else { &self.overdue };
+        end.store(true, Relaxed);
+        // SAFETY: a call is in progress, and its engine lives until its end.
+        unsafe { &*self.engine.load(Relaxed) }.increment_epoch();
+        self.arm(clock().cycles(LOOK_AGAIN));
     }
 
     /// The time since the timer was set that the thread did not have the processor for.
@@ -227,6 +281,8 @@ fn install() -> *const Watch {
                 began: AtomicU64::new(0),
                 limit: AtomicU64::new(0),
                 overdue: AtomicBool::new(false),
+                slice: AtomicU64::new(NEVER),
+                slice_over: AtomicBool::new(false),
                 due: AtomicU64::new(NEVER),
                 armed: AtomicU64::new(0),
                 had: AtomicU64::new(0),

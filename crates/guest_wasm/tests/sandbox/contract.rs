@@ -1,8 +1,9 @@
 //! Modules that do not keep the contract: nothing of them is left behind.
 
 use crate::support::*;
+use clock::Nanos;
 use guest::{Guest, GuestFault};
-use guest_wasm::{Access, CompileError, InstanceError, InstanceSettings};
+use guest_wasm::{Access, CompileError, InstanceError, InstanceSettings, Slice, start};
 
 const GOOD: [(&str, &str); 4] = [
     ("memory", "(memory (export \"memory\") 2)"),
@@ -176,8 +177,10 @@ fn a_failed_start_leaves_nothing() {
         END)";
     for end in ["(i32.const 1)", "(unreachable)", "(loop (br 0)) (unreachable)"] {
         let program = program(&with("sf_init", &field.replace("END", end)), Access::Read);
-        let outcome = guest_wasm::WasmGuest::new(&program, &pool, InstanceSettings { ..impatient() });
-        assert!(outcome.is_err());
-        assert_eq!(pool.available(), 4, "{end}");
+        for preemptible in [None, Some(Slice(Nanos(100_000)))] {
+            let outcome = start(&program, &pool, InstanceSettings { preemptible, ..impatient() });
+            assert!(outcome.is_err());
+            assert_eq!(pool.available(), 4, "{end}");
+        }
     }
 }

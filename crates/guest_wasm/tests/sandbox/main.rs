@@ -10,6 +10,7 @@ mod deadlines;
 mod growth;
 mod host_calls;
 mod host_faults;
+mod preemption;
 mod proposals;
 mod release;
 mod shells;

@@ -123,9 +123,21 @@ fn pattern(at: usize) -> u8 {
     (at * 7 % 251) as u8 // Never 0xff, which is what the guests store.
 }
 
+/// Buffers whose bytes are known.
+const WATCHED: usize = 16;
+
 impl Room {
     pub fn new() -> Room {
-        let pool = pool_of(16);
+        Room::with_spare(0)
+    }
+
+    /// With eight buffers more in the pool, of which nothing is known.
+    pub fn roomy() -> Room {
+        Room::with_spare(8)
+    }
+
+    fn with_spare(spare: u32) -> Room {
+        let pool = pool_of(WATCHED as u32 + spare);
         let count = program(
             &process(
                 "(i64.store (i32.const 512) (i64.add (i64.load (i32.const 512)) (i64.const 1)))
@@ -138,9 +150,15 @@ impl Room {
         let mut packets = Vec::new();
         pool.allocate_batch(usize::MAX, &mut packets);
         packets.sort_by_key(Packet::buffer);
+        pool.free_batch(packets.split_off(WATCHED));
         let mut room = Room { pool, packets, bystander, calls: 0 };
         room.restore();
         room
+    }
+
+    /// A packet that is none of the room's own.
+    pub fn spare_packet(&self) -> Packet {
+        self.pool.allocate().expect("a roomy one has eight")
     }
 
     /// Bytes of the window.

@@ -1,8 +1,8 @@
 //! One hostile module, run through everything that the engine does with a guest.
 
 use clock::Nanos;
-use guest::{Guest, GuestFault, SlotConfig};
-use guest_wasm::{Access, InstanceSettings, ProgramFacts, Sandbox, WasmGuest, watchdog};
+use guest::{Guest, GuestFault, Progress, SlotConfig};
+use guest_wasm::{Access, InstanceSettings, ProgramFacts, Sandbox, Slice, start, watchdog};
 use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use std::sync::Arc;
@@ -50,10 +50,16 @@ pub fn trial(sandbox: &Sandbox, wasm: &[u8], access: Access, bytes: &[u8]) -> Re
         slots: SlotConfig { quota: 4, longest_hold: Nanos(1) },
         max_call: Nanos::from_millis(2),
         max_control_call: Nanos::from_millis(2),
+        preemptible: (bytes.len() % 2 == 1).then_some(Slice(Nanos(50_000))),
     };
-    let reached = match WasmGuest::new(&program, &pool, settings) {
+    let reached = match start(&program, &pool, settings) {
         Err(_) => Reached::Refused,
-        Ok(mut guest) => exercise(&mut guest, &pool, &mut packets),
+        Ok(mut guest) => {
+            let reached = exercise(&mut *guest, &pool, &mut packets);
+            // One that can be switched out may go in the middle of this call.
+            let _ = guest.process(&mut packets, watchdog::clock().moment());
+            reached
+        }
     };
     if access == Access::Read {
         let after: Vec<Vec<u8>> = packets.iter().map(|packet| pool.to_vec(packet)).collect();
@@ -68,11 +74,15 @@ pub fn trial(sandbox: &Sandbox, wasm: &[u8], access: Access, bytes: &[u8]) -> Re
 
 /// Calls everything that there is, several times. Unlike the engine it goes on after a fault, because the first one
 /// would mostly be the last that is seen of a random module.
-fn exercise(guest: &mut WasmGuest, pool: &Pool, packets: &mut Vec<Packet>) -> Reached {
+fn exercise(guest: &mut dyn Guest, pool: &Pool, packets: &mut Vec<Packet>) -> Reached {
     let now = || watchdog::clock().moment();
     let mut faults: Vec<Option<GuestFault>> = Vec::new();
     for _ in 0..3 {
-        let outcome = guest.process(packets, now());
+        let mut outcome = guest.process(packets, now());
+        while outcome == Ok(Progress::Suspended) {
+            settle(guest, pool, packets.len());
+            outcome = guest.resume(packets, now());
+        }
         let mut left = Vec::new();
         for packet in packets.drain(..) {
             let _ = pool.to_vec(&packet); // It lies in its buffer, whatever was answered.
@@ -107,7 +117,7 @@ fn exercise(guest: &mut WasmGuest, pool: &Pool, packets: &mut Vec<Packet>) -> Re
 }
 
 /// Takes what was given up, and counts every packet.
-fn settle(guest: &mut WasmGuest, pool: &Pool, shown: usize) {
+fn settle(guest: &mut dyn Guest, pool: &Pool, shown: usize) {
     let emitted = std::mem::take(guest.take_emitted());
     assert!(emitted.len() + guest.slots().len() <= 8, "beyond the quota");
     for packet in &emitted {

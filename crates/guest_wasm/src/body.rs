@@ -1,0 +1,263 @@
+// UNSAFETY: the batch of records lies in the guest's private memory and is written and read through a raw pointer.
+// Miri runs no compiled code; `tests/sandbox` does.
+#![allow(unsafe_code)]
+//! A program in a shell: what both kinds of instances are made of.
+
+use crate::error::{InstanceError, fault};
+use crate::guest_memory::{MemoryRequest, with_request};
+use crate::program::Program;
+use crate::settings::InstanceSettings;
+use crate::state::HostState;
+use crate::watchdog;
+use clock::{Cycles, Moment, Nanos};
+use guest::{BAD_VERDICT, GuestFault};
+use nf_abi::{MAX_BATCH, PacketRecord, exports};
+use packet_memory::{Packet, Pool};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use wasmtime::{Instance, Memory, Store, Trap, TypedFunc, UpdateDeadline, WasmParams, WasmResults};
+
+/// The records in the guest's memory.
+struct BatchArea(NonNull<PacketRecord>);
+
+// SAFETY: it points into the memory of the store beside it, is used only by methods that borrow that store
+// exclusively, and moves together with it.
+unsafe impl Send for BatchArea {}
+
+/// What a store asks when the epoch was advanced: whether that was for its own call only the worker's clock can tell.
+pub(crate) type OnEpoch = fn() -> UpdateDeadline;
+
+/// A running program, its functions and their limits.
+pub(crate) struct Body<T: HostState> {
+    pub(crate) store: Store<T>,
+    batch: BatchArea,
+    pub(crate) process: TypedFunc<(u32, u64), ()>,
+    instance: Instance,
+    max_call: Cycles,
+    max_control_call: Cycles,
+    limits: (Nanos, Nanos),
+    pub(crate) program: Arc<Program>,
+}
+
+impl<T: HostState> Body<T> {
+    /// Makes an instance and starts it. `host` is its state, made of the same settings.
+    pub(crate) fn start(
+        program: &Arc<Program>,
+        pool: &Arc<Pool>,
+        host: T,
+        limits: (Nanos, Nanos),
+        on_epoch: OnEpoch,
+    ) -> Result<Body<T>, InstanceError> {
+        let facts = program.facts();
+        let engine = &program.sandbox.engine;
+        let clock = watchdog::clock();
+        let max_control_call = clock.cycles(limits.1);
+        let mut store = Store::new(engine, host);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(move |_| Ok(on_epoch()));
+
+        let contract = |reason: String| InstanceError::Contract { name: facts.name.clone(), reason };
+        let request = MemoryRequest { pool: pool.clone(), access: facts.access, limit: facts.memory_limit };
+        // A start function runs here, so this is a call like any other.
+        let instance = {
+            let _call = watchdog::begin(engine, Cycles::now(), max_control_call);
+            with_request(request, || T::linked(program).instantiate(&mut store))
+        };
+        let instance = instance.map_err(|error| match error.downcast_ref::<Trap>() {
+            Some(_) => InstanceError::Fault {
+                name: facts.name.clone(),
+                fault: fault(&error, limits.1),
+                log: std::mem::take(&mut store.data_mut().state_mut().log),
+            },
+            None => InstanceError::Memory { name: facts.name.clone(), reason: format!("{error:#}") },
+        })?;
+        let memory = instance
+            .get_memory(&mut store, exports::MEMORY)
+            .ok_or_else(|| contract(format!("the image exports no `{}`", exports::MEMORY)))?;
+        store.data_mut().state_mut().memory = Some(memory);
+
+        let missing = |name: &str, error: wasmtime::Error| contract(format!("export `{name}`: {error:#}"));
+        let process = instance
+            .get_typed_func::<(u32, u64), ()>(&mut store, exports::PROCESS)
+            .map_err(|error| missing(exports::PROCESS, error))?;
+        let init = instance
+            .get_typed_func::<(), i32>(&mut store, exports::INIT)
+            .map_err(|error| missing(exports::INIT, error))?;
+        let batch = instance
+            .get_typed_func::<(), u32>(&mut store, exports::BATCH)
+            .map_err(|error| missing(exports::BATCH, error))?;
+
+        let mut body = Body {
+            batch: BatchArea(NonNull::dangling()),
+            process,
+            instance,
+            max_call: clock.cycles(limits.0),
+            max_control_call,
+            limits,
+            program: program.clone(),
+            store,
+        };
+        let fault = |body: &mut Body<T>, fault| InstanceError::Fault {
+            name: facts.name.clone(),
+            fault,
+            log: std::mem::take(&mut body.store.data_mut().state_mut().log),
+        };
+        let now = clock.moment();
+        let address = body.control(&batch, (), now).map_err(|error| fault(&mut body, error))?;
+        body.batch = body.locate_batch(memory, address).map_err(contract)?;
+        match body.control(&init, (), now) {
+            Ok(0) => Ok(body),
+            Ok(code) => Err(InstanceError::Refused {
+                name: facts.name.clone(),
+                code,
+                log: std::mem::take(&mut body.store.data_mut().state_mut().log),
+            }),
+            Err(error) => Err(fault(&mut body, error)),
+        }
+    }
+
+    /// Bytes of private memory now.
+    pub(crate) fn private_bytes(&self) -> usize {
+        self.store.data().state().memory.map_or(0, |memory| memory.data_size(&self.store))
+    }
+
+    fn locate_batch(&self, memory: Memory, address: u32) -> Result<BatchArea, String> {
+        let bytes = MAX_BATCH * size_of::<PacketRecord>();
+        let end = (address as usize).saturating_add(bytes);
+        let size = memory.data_size(&self.store);
+        if !(address as usize).is_multiple_of(align_of::<PacketRecord>()) || end > size {
+            return Err(format!(
+                "`{}` answered {address:#x}; allowed: a multiple of 64 with {bytes} bytes inside the {size} bytes \
+                 of private memory",
+                exports::BATCH
+            ));
+        }
+        // SAFETY: inside the memory, which neither moves nor shrinks while the store lives.
+        let area = unsafe { memory.data_ptr(&self.store).add(address as usize) }.cast();
+        NonNull::new(area).map(BatchArea).ok_or_else(|| "the memory is at address zero".to_owned())
+    }
+
+    /// Writes the packets' records where the guest reads them.
+    #[inline(always)]
+    pub(crate) fn show(&mut self, packets: &[Packet]) {
+        assert!(packets.len() <= MAX_BATCH, "a batch has at most {MAX_BATCH} packets");
+        let batch = self.batch.0;
+        for (n, packet) in packets.iter().enumerate() {
+            // SAFETY: `n` is less than MAX_BATCH, and the area has that many records; no guest runs now.
+            unsafe {
+                // The whole line at once, then the one field that differs.
+                batch.add(n).write(*packet.record());
+                (&raw mut (*batch.add(n).as_ptr()).verdict).write(0);
+            }
+        }
+    }
+
+    /// Reads the guest's answers into the packets' records.
+    #[inline(always)]
+    pub(crate) fn take_over(&mut self, packets: &mut [Packet]) {
+        assert!(packets.len() <= MAX_BATCH, "a batch has at most {MAX_BATCH} packets");
+        let batch = self.batch.0;
+        let state = self.store.data().state();
+        let (facts, buffer_size) = (&state.facts, state.pool.buffer_size());
+        // Verdicts mostly repeat, so the last one that was checked is not checked again.
+        let mut allowed = nf_abi::Verdict::None.encode();
+        for (n, packet) in packets.iter_mut().enumerate() {
+            // SAFETY: as above. Each field is read once, here; what the guest does to it later has no effect.
+            let answer = unsafe { batch.add(n).read() };
+            let mut verdict = answer.verdict;
+            if verdict != allowed {
+                if facts.allows(verdict) {
+                    allowed = verdict;
+                } else {
+                    verdict = BAD_VERDICT;
+                }
+            }
+            if (answer.offset, answer.length) != (packet.offset(), packet.length())
+                && !(facts.allows_extent(answer.offset, answer.length, buffer_size)
+                    && packet.set_extent(answer.offset, answer.length, buffer_size))
+            {
+                verdict = BAD_VERDICT;
+            }
+            packet.edit(|record| (record.verdict, record.mark) = (verdict, answer.mark));
+        }
+    }
+
+    /// Calls with packets in the records: the time is the short one.
+    #[inline]
+    pub(crate) fn call_batch(&mut self, count: usize, now: Moment) -> Result<(), GuestFault> {
+        self.store.data_mut().state_mut().now = now.nanos;
+        let result = {
+            let _call = watchdog::begin(&self.program.sandbox.engine, now.cycles, self.max_call);
+            T::call(&mut self.store, &self.process, (count as u32, now.nanos.0))
+        };
+        result.map_err(|error| fault(&error, self.limits.0))
+    }
+
+    pub(crate) fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault> {
+        self.show(packets);
+        self.call_batch(packets.len(), now)
+    }
+
+    fn control<P: WasmParams + Sync, R: WasmResults + Sync>(
+        &mut self,
+        function: &TypedFunc<P, R>,
+        params: P,
+        now: Moment,
+    ) -> Result<R, GuestFault> {
+        self.store.data_mut().state_mut().now = now.nanos;
+        let result = {
+            let _call = watchdog::begin(&self.program.sandbox.engine, Cycles::now(), self.max_control_call);
+            T::call(&mut self.store, function, params)
+        };
+        result.map_err(|error| fault(&error, self.limits.1))
+    }
+
+    fn optional<P: WasmParams, R: WasmResults>(&mut self, name: &str) -> Option<TypedFunc<P, R>> {
+        self.instance.get_typed_func(&mut self.store, name).ok()
+    }
+
+    pub(crate) fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
+        self.store.data_mut().state_mut().deadline = None;
+        let Some(timer) = self.optional::<u64, ()>(exports::TIMER) else { return Ok(()) };
+        self.store.data_mut().state_mut().now = now.nanos;
+        let result = {
+            let _call = watchdog::begin(&self.program.sandbox.engine, now.cycles, self.max_call);
+            T::call(&mut self.store, &timer, now.nanos.0)
+        };
+        result.map_err(|error| fault(&error, self.limits.0))
+    }
+
+    pub(crate) fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault> {
+        let Some(report) = self.optional::<u64, ()>(exports::REPORT) else { return Ok(None) };
+        self.store.data_mut().state_mut().report = Some(Vec::new());
+        let called = self.control(&report, now.nanos.0, now);
+        let text = self.store.data_mut().state_mut().report.take().unwrap_or_default();
+        called?;
+        match String::from_utf8(text) {
+            Ok(text) if text.is_empty() => Ok(None),
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(GuestFault::Contract("the report is not UTF-8".to_owned())),
+        }
+    }
+
+    pub(crate) fn export_state(&mut self) -> Result<Option<Vec<u8>>, GuestFault> {
+        let Some(export) = self.optional::<(), i32>(exports::EXPORT_STATE) else { return Ok(None) };
+        self.store.data_mut().state_mut().export = Some(Vec::new());
+        let called = self.control(&export, (), watchdog::clock().moment());
+        let bytes = self.store.data_mut().state_mut().export.take().unwrap_or_default();
+        Ok((called? == 0).then_some(bytes))
+    }
+
+    pub(crate) fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault> {
+        let Some(import) = self.optional::<(), i32>(exports::IMPORT_STATE) else { return Ok(false) };
+        self.store.data_mut().state_mut().import = Some(state.to_vec());
+        let called = self.control(&import, (), watchdog::clock().moment());
+        self.store.data_mut().state_mut().import = None;
+        Ok(called? == 0)
+    }
+}
+
+/// What an instance is made of, with the limits of its calls.
+pub(crate) fn limits(settings: &InstanceSettings) -> (Nanos, Nanos) {
+    (settings.max_call, settings.max_control_call)
+}

@@ -1,0 +1,278 @@
+//! A running instance whose calls with packets can be switched out and go on later.
+//!
+//! Each has a stack of its own, a fibre, on which its functions run. The life of a call with packets:
+//! 1. [`Guest::process`] writes the records and begins the call. The call takes the instance's store with it.
+//! 2. When a stretch has lasted for the slice, the [watchdog](crate::watchdog) says so; guest code notices at its next
+//!    loop or call, and control comes back: [`Progress::Suspended`].
+//! 3. [`Guest::resume`] goes on exactly there, for another slice, as often as it takes. The time of the stretches, and
+//!    of nothing else, counts towards `max_call`; a call that has used it up is stopped as any other.
+//! 4. When the function returns, its answers are read into the packets' records, and the store is back.
+//!
+//! Whoever drops or empties a suspended instance ends its call: the guest's frames are left without running any more of
+//! its code, then the store goes, then the shell is cleared for the next one.
+//!
+//! A suspended call may go on on another thread: nothing on its stack belongs to a thread, the time of a stretch is
+//! watched by the thread that runs it, and only one thread at a time has the guest.
+//!
+//! Limits: only guest code notices the end of a slice. Straight code without loops and calls runs on, as it does past
+//! `max_call`; so does a host call, which copies for microseconds.
+
+use crate::body::{Body, limits};
+use crate::error::{InstanceError, fault};
+use crate::lent_state::LentState;
+use crate::program::Program;
+use crate::settings::{InstanceSettings, Slice};
+use crate::state::{GuestState, HostState};
+use crate::watchdog;
+use clock::{Cycles, Moment, Nanos};
+use guest::{Events, Guest, GuestFault, LogLine, Progress, SlotTable};
+use packet_memory::{Packet, Pool};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker};
+use wasmtime::UpdateDeadline;
+
+/// A call in progress: it has the store, and gives it back with its result.
+type Call = Pin<Box<dyn Future<Output = (Box<Body<LentState>>, wasmtime::Result<()>)> + Send>>;
+
+enum Stage {
+    Ready(Box<Body<LentState>>),
+    Suspended {
+        call: Call,
+        /// Packets in the batch.
+        count: usize,
+        /// Time that the call has had.
+        used: Cycles,
+    },
+    /// Its call was ended; nothing of it runs any more.
+    Ended,
+}
+
+/// A function running in a sandbox, on a stack of its own.
+pub struct PreemptibleGuest {
+    /// Before the state, so that a suspended call is gone when the state goes.
+    stage: Stage,
+    state: LentState,
+    slice: Cycles,
+    max_call: Cycles,
+    limit: Nanos,
+    program: Arc<Program>,
+    _fibre: Counted,
+}
+
+/// Counts as one stack while it lives.
+struct Counted(Arc<Program>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.sandbox.fibres.fetch_sub(1, Relaxed);
+    }
+}
+
+impl PreemptibleGuest {
+    /// Makes an instance and starts it.
+    ///
+    /// # Errors
+    /// [`InstanceError`]; everything taken is given back.
+    pub fn new(
+        program: &Arc<Program>,
+        pool: &Arc<Pool>,
+        settings: InstanceSettings,
+        slice: Slice,
+    ) -> Result<PreemptibleGuest, InstanceError> {
+        let limits = limits(&settings);
+        program.sandbox.fibres.fetch_add(1, Relaxed);
+        let fibre = Counted(program.clone());
+        let (state, lent) = LentState::pair(GuestState::new(program.facts(), pool, settings));
+        let body = Body::start(program, pool, lent, limits, on_epoch)?;
+        let clock = watchdog::clock();
+        Ok(PreemptibleGuest {
+            stage: Stage::Ready(Box::new(body)),
+            state,
+            slice: clock.cycles(slice.0),
+            max_call: clock.cycles(limits.0),
+            limit: limits.0,
+            program: program.clone(),
+            _fibre: fibre,
+        })
+    }
+
+    /// Bytes of private memory now; `None` while a call is suspended, whose they are.
+    pub fn private_bytes(&self) -> Option<usize> {
+        match &self.stage {
+            Stage::Ready(body) => Some(body.private_bytes()),
+            Stage::Suspended { .. } | Stage::Ended => None,
+        }
+    }
+
+    /// Log lines that found no room.
+    pub fn log_lines_lost(&self) -> u64 {
+        self.state.state().lines_lost
+    }
+
+    fn ready(&mut self) -> Result<&mut Body<LentState>, GuestFault> {
+        match &mut self.stage {
+            Stage::Ready(body) => Ok(body),
+            other => Err(misuse(other)),
+        }
+    }
+
+    /// Lets the call run for a slice, or until it has ended.
+    fn stretch(
+        &mut self,
+        mut call: Call,
+        used: Cycles,
+        packets: &mut [Packet],
+        now: Moment,
+    ) -> Result<Progress, GuestFault> {
+        self.state.state_mut().now = now.nanos;
+        let stretch = watchdog::begin_stretch(
+            &self.program.sandbox.engine,
+            now.cycles,
+            self.slice,
+            self.max_call.since(used),
+        );
+        let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let spent = stretch.end();
+        match polled {
+            Poll::Pending => {
+                self.stage = Stage::Suspended { call, count: packets.len(), used: used + spent };
+                Ok(Progress::Suspended)
+            }
+            Poll::Ready((mut body, result)) => {
+                if result.is_ok() {
+                    body.take_over(packets);
+                }
+                self.stage = Stage::Ready(body);
+                result.map(|()| Progress::Done).map_err(|error| fault(&error, self.limit))
+            }
+        }
+    }
+
+    /// Ends a suspended call.
+    fn end_call(&mut self) {
+        if let Stage::Suspended { .. } = self.stage {
+            self.stage = Stage::Ended;
+        }
+    }
+}
+
+fn misuse(stage: &Stage) -> GuestFault {
+    GuestFault::Contract(
+        match stage {
+            Stage::Ready(_) => "no call of it is suspended, so none can go on",
+            Stage::Suspended { .. } => "a call of it is suspended and must go on first",
+            Stage::Ended => "its suspended call was ended, and it with it",
+        }
+        .to_owned(),
+    )
+}
+
+fn on_epoch() -> UpdateDeadline {
+    if watchdog::overdue() {
+        UpdateDeadline::Interrupt
+    } else if watchdog::slice_over() {
+        UpdateDeadline::Yield(1)
+    } else {
+        UpdateDeadline::Continue(1)
+    }
+}
+
+impl Guest for PreemptibleGuest {
+    fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
+        self.ready()?.show(packets);
+        let Stage::Ready(mut body) = std::mem::replace(&mut self.stage, Stage::Ended) else {
+            return Err(misuse(&Stage::Ended));
+        };
+        let count = packets.len() as u32;
+        let call = Box::pin(async move {
+            let result = body.process.call_async(&mut body.store, (count, now.nanos.0)).await;
+            (body, result)
+        });
+        self.stretch(call, Cycles(0), packets, now)
+    }
+
+    fn resume(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
+        match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::Suspended { call, count, used } if count == packets.len() => {
+                self.stretch(call, used, packets, now)
+            }
+            Stage::Suspended { count, .. } => Err(GuestFault::Contract(format!(
+                "resumed with {} packets; allowed: the {count} of its suspended call",
+                packets.len()
+            ))),
+            other => {
+                let fault = misuse(&other);
+                self.stage = other;
+                Err(fault)
+            }
+        }
+    }
+
+    fn suspended(&self) -> bool {
+        matches!(self.stage, Stage::Suspended { .. })
+    }
+
+    fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault> {
+        self.ready()?.observe(packets, now)
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.state.state().deadline
+    }
+
+    fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
+        self.ready()?.timer(now)
+    }
+
+    fn take_emitted(&mut self) -> &mut Vec<Packet> {
+        &mut self.state.state_mut().emitted
+    }
+
+    fn slots(&mut self) -> &mut SlotTable {
+        &mut self.state.state_mut().slots
+    }
+
+    fn take_generated(&mut self) -> u64 {
+        std::mem::take(&mut self.state.state_mut().generated)
+    }
+
+    fn surrender(&mut self, out: &mut Vec<Packet>) {
+        self.end_call();
+        self.state.state_mut().surrender(out);
+    }
+
+    fn counters(&self) -> &[u64] {
+        &self.state.state().counters
+    }
+
+    fn take_log(&mut self) -> Vec<LogLine> {
+        std::mem::take(&mut self.state.state_mut().log)
+    }
+
+    fn take_events(&mut self) -> Events {
+        self.state.state_mut().take_events()
+    }
+
+    fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault> {
+        self.ready()?.report(now)
+    }
+
+    fn export_state(&mut self) -> Result<Option<Vec<u8>>, GuestFault> {
+        self.ready()?.export_state()
+    }
+
+    fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault> {
+        self.ready()?.import_state(state)
+    }
+}
+
+impl std::fmt::Debug for PreemptibleGuest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PreemptibleGuest")
+            .field("facts", &self.state.state().facts)
+            .field("suspended", &self.suspended())
+            .finish_non_exhaustive()
+    }
+}

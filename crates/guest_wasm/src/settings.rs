@@ -1,0 +1,36 @@
+//! What an instance is given.
+
+use clock::Nanos;
+use guest::SlotConfig;
+
+/// What an instance is given beside its program.
+#[derive(Clone, Debug)]
+pub struct InstanceSettings {
+    /// The checked configuration in CBOR.
+    pub config: Vec<u8>,
+    /// Bounds on packets it keeps.
+    pub slots: SlotConfig,
+    /// Longest time of one call with packets; of a preemptible one over all of its stretches, without the time for
+    /// which it was switched out.
+    pub max_call: Nanos,
+    /// Longest time of `sf_init` and of handing state over.
+    pub max_control_call: Nanos,
+    /// Switches calls with packets out when a stretch has lasted this long; `None` lets each run to its end.
+    pub preemptible: Option<Slice>,
+}
+
+/// How long a call runs before it is switched out. Shorter ones than 1 us are as long as that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice(pub Nanos);
+
+impl Default for InstanceSettings {
+    fn default() -> InstanceSettings {
+        InstanceSettings {
+            config: vec![0xa0], // An empty map.
+            slots: SlotConfig { quota: 64, longest_hold: Nanos::from_millis(1000) },
+            max_call: Nanos::from_millis(10),
+            max_control_call: Nanos::from_millis(5000),
+            preemptible: None,
+        }
+    }
+}
