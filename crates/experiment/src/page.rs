@@ -179,7 +179,7 @@ fn figure_part(html: &mut Html, name: &str, figure: &Figure) {
     html.raw(&format!("<figure><div role=\"img\" aria-label=\"{label}\">")).raw(&drawing.svg).raw("</div>");
     html.raw("<figcaption><b>").text(name).raw(".</b> ").text(&figure.title).raw("</figcaption>");
     if !drawing.left_out.is_empty() {
-        html.raw("<div class=\"missing\">Not in the plot:");
+        html.raw("<div class=\"missing\">Not in the plot (values have a cross on the axis):");
         list(html, &drawing.left_out);
         html.raw("</div>");
     }

@@ -208,3 +208,45 @@ fn numbers_are_short() {
         assert_eq!(number(value), expected);
     }
 }
+
+#[test]
+fn no_line_leads_across_what_is_missing() {
+    let drawn = |middle: Reading| {
+        let series = Series::new("curve", Role::Hyper).point(1.0, 1.0).point(2.0, 2.0).point(3.0, middle);
+        let series = series.point(4.0, 4.0).point(5.0, 5.0);
+        let svg = draw(&Figure::lines("t", Axis::linear("x", ""), Axis::linear("y", ""), [series])).svg;
+        let lines = svg.matches("<polyline fill=\"none\" opacity=\"1\" stroke=\"#0072B2\"").count();
+        (lines, svg.matches("<circle").count() / 2)
+    };
+    // The legend has one of each; a cross is two lines.
+    assert_eq!(drawn(Reading::exact(3.0)), (1 + 1, 1 + 5));
+    assert_eq!(drawn(Reading::missing("no run")), (1 + 2 + 2, 1 + 4));
+}
+
+#[test]
+fn each_mark_has_its_letter_in_the_legend_and_in_the_plot() {
+    let places = [
+        Place::Level(1.0),
+        Place::Band(1.0, 2.0),
+        Place::Point(1.5, 1.5),
+        Place::Level(1e6),
+        Place::Point(1.5, -1e6),
+    ];
+    let series = Series::new("curve", Role::Hyper).point(1.0, 1.0).point(2.0, 2.0);
+    let plot = Figure::lines("t", Axis::linear("x", ""), Axis::linear("y", ""), [series]);
+    let bars =
+        Figure::bars("t", "x", ["one", "two"], Axis::linear("y", "")).group("bar", Role::Mix, [1.0, 2.0]);
+    for figure in [plot, bars] {
+        let figure = places.iter().fold(figure, |figure, place| figure.mark(Mark::paper("mark", *place)));
+        let svg = draw(&figure).svg;
+        for letter in ["a", "b", "c", "d", "e"] {
+            assert_eq!(svg.matches(&format!(">\n{letter}\n</text>")).count(), 2, "{letter}");
+        }
+        let beyond = |way: &str| svg.matches(&format!("mark ({way} the plot)")).count();
+        assert_eq!((beyond("above"), beyond("below")), (1, 1));
+    }
+    let many = (0..30).fold(Figure::bars("t", "x", ["one"], Axis::linear("y", "")), |figure, level| {
+        figure.mark(Mark::promise(format!("mark {level}"), Place::Level(f64::from(level))))
+    });
+    assert_eq!(draw(&many).left_out, [26, 27, 28, 29].map(|mark| format!("mark {mark}: more than 26 marks")));
+}
