@@ -73,9 +73,10 @@ impl Key {
 /// mere priority, are of VLAN 0.
 #[inline]
 pub(crate) fn keys(head: &[u8; HEAD]) -> (Key, Key) {
+    // From whole words: single loads.
     let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, tag @ ..] = *head;
     let vlan = u64::from(packet::outer_vlan(tag) & 0xfff);
-    let source = u64::from_be_bytes([0, 0, s0, s1, s2, s3, s4, s5]);
-    let destination = u64::from_be_bytes([0, 0, d0, d1, d2, d3, d4, d5]);
+    let destination = u64::from_be_bytes([d0, d1, d2, d3, d4, d5, s0, s1]) >> 16;
+    let source = u64::from_be_bytes([d4, d5, s0, s1, s2, s3, s4, s5]) & ADDRESS;
     (Key::new(source, vlan), Key::new(destination, vlan))
 }

@@ -40,7 +40,8 @@
 //! reader under whose hands entries of a set are replaced eight times in a row floods. No spanning tree: who connects switches
 //! in a ring has a ring.
 //!
-//! Both addresses known, a decision costs 5 to 9 ns, see `cargo test --release -p virtual_switch -- --ignored --nocapture cost`.
+//! Both addresses known, a decision of its own costs 12 to 18 ns, and one in a batch of 32 of one flow 3 to 4 ns (a busy machine,
+//! 2.6 GHz): `cargo test --release -p virtual_switch -- --ignored --nocapture cost` measures it.
 
 mod counters;
 mod frame;

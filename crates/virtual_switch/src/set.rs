@@ -86,7 +86,10 @@ impl<'a, W: Word, const N: usize> Set<'a, W, N> {
     pub fn find(&self, key: Key, first: usize) -> Option<Place> {
         for _ in 0..W::ATTEMPTS {
             let before = self.generation.load() | LOCKED;
-            let way = order::<N>(first).find(|way| self.ways.keys[*way].load() == key.0)?;
+            let at = |way: &usize| self.ways.keys[*way].load() == key.0;
+            // Most are where they are looked for first.
+            let likely = first & (N - 1);
+            let way = if at(&likely) { likely } else { order::<N>(first).skip(1).find(at)? };
             let place = Place::from_word(self.ways.places[way].load());
             let same = self.ways.keys[way].load() == key.0;
             if same && self.generation.load() | LOCKED == before {
