@@ -10,7 +10,8 @@
 //! 4. [`Guest::timer`] runs when its one deadline has passed.
 //! 5. After a [`GuestFault`] the guest is finished: [`Guest::surrender`] gives back every buffer, and it is dropped.
 //!
-//! Limits: a guest is used by the one worker that owns it.
+//! Limits: a guest is used by the one worker that owns it. A suspended one may be handed to another worker with its
+//! batch: its call goes on there.
 
 mod fault;
 mod slots;
@@ -78,8 +79,8 @@ pub trait Guest: Send {
 
     /// Whether a call is suspended. Until it is done, calling anything but [`Guest::resume`] into the function
     /// (`process`, `observe`, `timer`, `report`, `export_state`, `import_state`) is a [`GuestFault::Contract`]; what the
-    /// host keeps for it can be looked at and collected as ever. Dropping the guest ends the call, and only after that
-    /// the batch is the caller's again.
+    /// host keeps for it can be looked at and collected as ever. [`Guest::surrender`] and dropping the guest end the
+    /// call, and only after that the batch is the caller's again.
     fn suspended(&self) -> bool {
         false
     }
@@ -110,7 +111,7 @@ pub trait Guest: Send {
     /// Packets that the function made since the last call of this method.
     fn take_generated(&mut self) -> u64;
 
-    /// Gives back every packet that the guest has, whatever its state.
+    /// Gives back every packet that the guest has, whatever its state. A suspended call is ended, and the guest with it.
     fn surrender(&mut self, out: &mut Vec<Packet>);
 
     /// The counters named in the manifest, in its order.

@@ -257,7 +257,7 @@ impl<T: HostState> Body<T> {
     }
 }
 
-/// What an instance is made of, with the limits of its calls.
+/// The longest time of a call with packets, and of any other.
 pub(crate) fn limits(settings: &InstanceSettings) -> (Nanos, Nanos) {
     (settings.max_call, settings.max_control_call)
 }
