@@ -56,8 +56,7 @@ fn load<const AT: usize>(block: &[u8; ROOM]) -> u8x16 {
 /// Whether a bucket is left at any place.
 #[inline(always)]
 fn any(agreed: u8x16) -> bool {
-    let [first, second]: [u64; 2] = cast(agreed);
-    first | second != 0
+    !agreed.simd_eq(u8x16::ZERO).all()
 }
 
 impl Few {

@@ -10,10 +10,10 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Places in the table, as a power of two: at each byte begins a word of 32 bits.
+/// Places in the table, as a power of two: at each byte begins a word of 64 bits.
 const MAP_BITS: u32 = 18;
 /// Bytes of the table.
-const MAP_BYTES: usize = (1 << MAP_BITS) + 3;
+const MAP_BYTES: usize = (1 << MAP_BITS) + 7;
 /// Payload bytes between two branches: with more, the sandbox's compiler has more at hand than there are registers.
 const GROUP: usize = 16;
 /// Payload bytes of one turn.
@@ -102,7 +102,7 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         let Ok(mut map) = <Box<[u8; MAP_BYTES]>>::try_from(map) else { unreachable!("of this length") };
         for entry in &entries {
             heads[(hash(entry.word) >> shift) as usize + 1] += 1;
-            let (place, bit) = ((hash(entry.word) >> (32 - MAP_BITS)) as usize, entry.word & 31);
+            let (place, bit) = ((hash(entry.word) >> (32 - MAP_BITS)) as usize, entry.word & 63);
             map[place + (bit >> 3) as usize] |= 1 << (bit & 7);
         }
         for at in 1..heads.len() {
@@ -112,13 +112,14 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
     }
 
     /// A sample's bit in the table, the lowest; the others are of other samples. The sample's first byte says which bit of
-    /// the word it is, without a further operation.
+    /// the word it is, without a further operation: by six bits, of which [`FOLD`] sets one, so that nothing needs the
+    /// sample as it was before.
     #[inline(always)]
     fn probe(map: &[u8; MAP_BYTES], word: u32) -> u32 {
         let place = (hash(word) >> (32 - MAP_BITS)) as usize;
-        let mut bits = [0; 4];
-        bits.copy_from_slice(&map[place..place + 4]);
-        u32::from_le_bytes(bits).wrapping_shr(word)
+        let mut bits = [0; 8];
+        bits.copy_from_slice(&map[place..place + 8]);
+        u64::from_le_bytes(bits).wrapping_shr(word) as u32
     }
 
     /// See [`super::Filter::scan`].
@@ -158,13 +159,12 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
     fn next(map: &[u8; MAP_BYTES], data: &[u8], at: usize) -> usize {
         let mut rest = data.get(at..).unwrap_or_default();
         while let Some(block) = rest.first_chunk::<{ BLOCK + 4 }>() {
-            let mut group = 0;
-            while group < BLOCK {
-                let Some(some) = block[group..].first_chunk() else { break };
-                if Self::is_hit(map, some) {
+            let is_hit =
+                |group: usize| block[group..].first_chunk().is_some_and(|some| Self::is_hit(map, some));
+            for group in [0, GROUP, 2 * GROUP, 3 * GROUP] {
+                if is_hit(group) {
                     return data.len() - rest.len() + group;
                 }
-                group += GROUP;
             }
             rest = &rest[BLOCK..];
         }
@@ -174,34 +174,28 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
             }
             rest = &rest[GROUP..];
         }
-        let mut at = data.len() - rest.len();
-        while at < data.len() && Self::probe(map, Self::sample(data, at)) & 1 == 0 {
-            at += STRIDE;
+        let at = data.len() - rest.len();
+        let Some(last) = data.last_chunk::<ROOM>().filter(|_| !rest.is_empty()) else { return at };
+        // What is left is covered from behind, by samples of which some come again.
+        if rest.len() > GROUP && Self::is_hit(map, last) {
+            return data.len() - ROOM;
         }
-        at
+        let mut padded = [0; ROOM];
+        padded[..GROUP].copy_from_slice(&last[ROOM - GROUP..]);
+        if Self::is_hit(map, &padded) { data.len() - GROUP } else { data.len() }
     }
 
     /// Whether there is a bit for one of the samples that begin in the first [`GROUP`] bytes. Which one is asked later, and
-    /// seldom.
+    /// seldom. Compilers make the hashes of four samples together.
     #[inline(always)]
     fn is_hit(map: &[u8; MAP_BYTES], group: &[u8; ROOM]) -> bool {
-        const FOLD_PAIR: u64 = (FOLD as u64) << 32 | FOLD as u64;
         let mut hits = 0;
         let mut at = 0;
         while at < GROUP {
-            // Two samples from one word.
-            if STRIDE == 4 {
-                let mut pair = [0; 8];
-                pair.copy_from_slice(&group[at..at + 8]);
-                let pair = u64::from_le_bytes(pair) | FOLD_PAIR;
-                hits |= Self::probe(map, pair as u32) | Self::probe(map, (pair >> 32) as u32);
-                at += 8;
-            } else {
-                let mut word = [0; 4];
-                word.copy_from_slice(&group[at..at + 4]);
-                hits |= Self::probe(map, (u32::from_le_bytes(word) | FOLD) & Self::MASK);
-                at += STRIDE;
-            }
+            let mut word = [0; 4];
+            word.copy_from_slice(&group[at..at + 4]);
+            hits |= Self::probe(map, (u32::from_le_bytes(word) | FOLD) & Self::MASK);
+            at += STRIDE;
         }
         hits & 1 != 0
     }

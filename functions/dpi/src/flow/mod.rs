@@ -16,8 +16,9 @@ pub mod windows;
 use crate::header::View;
 use nf_sdk::Nanos;
 
-/// Both ends (addresses of four words, the smaller end first), ports, and protocol with VLANs.
-pub type Key = [u32; 10];
+/// Both ends (addresses of two words, the smaller end first), and in one word ports, and protocol with VLANs. Words as wide
+/// as they are compared and hashed: two halves written one by one would have to be waited for.
+pub type Key = [u64; 5];
 
 /// What became of the packets of a flow as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,7 +101,7 @@ impl Flow {
 
     /// The protocol.
     pub fn protocol(&self) -> u8 {
-        self.key[9] as u8
+        (self.key[4] >> 32) as u8
     }
 }
 
@@ -132,5 +133,6 @@ pub fn key(view: &View<'_>) -> (Key, bool) {
     let kind = u32::from(view.protocol) | vlan(0) << 8 | vlan(1) << 20;
     let [a0, a1, a2, a3] = first;
     let [b0, b1, b2, b3] = other;
-    ([a0, a1, a2, a3, b0, b1, b2, b3, ports, kind], second)
+    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    ([pair(a0, a1), pair(a2, a3), pair(b0, b1), pair(b2, b3), pair(ports, kind)], second)
 }

@@ -29,8 +29,8 @@ pub struct FlowTable {
     sweep: usize,
 }
 
-fn mix(hash: u64, low: u32, high: u32) -> u64 {
-    let mixed = (hash ^ (u64::from(low) | u64::from(high) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+fn mix(hash: u64, word: u64) -> u64 {
+    let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 29
 }
 
@@ -77,7 +77,7 @@ impl FlowTable {
     /// The key's hash.
     #[inline]
     pub fn hash(&self, key: &Key) -> u64 {
-        let hash = key.chunks_exact(2).fold(self.seed, |hash, pair| mix(hash, pair[0], pair[1]));
+        let hash = key.iter().fold(self.seed, |hash, word| mix(hash, *word));
         hash ^ hash >> 32
     }
 

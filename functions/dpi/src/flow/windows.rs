@@ -63,7 +63,8 @@ impl Window {
         let first = data.len().min(size - self.next);
         self.ring[self.next..self.next + first].copy_from_slice(&data[..first]);
         self.ring[..data.len() - first].copy_from_slice(&data[first..]);
-        self.next = (self.next + data.len()) % size;
+        let next = self.next + data.len();
+        self.next = if next < size { next } else { next - size };
         self.length = (self.length + data.len()).min(size);
     }
 

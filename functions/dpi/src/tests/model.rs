@@ -48,6 +48,33 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(b"aabbAB\0\xff".to_vec()), 0..300)
 }
 
+/// A payload's beginning, middle and end are scanned by different loops, which a chance place seldom meets.
+#[test]
+fn a_literal_is_found_at_every_place() {
+    // With more than a few of a length, samples find what is looked for at all places otherwise.
+    for (length, others) in
+        [(2, 0), (2, 70), (3, 70), (4, 0), (4, 70), (5, 70), (6, 70), (5, 0), (7, 0), (10, 0), (33, 0)]
+    {
+        let bytes: Vec<u8> = (0..length).map(|at| b'a' + at as u8 % 26).collect();
+        let other = |number: u8| (vec![number | 0x80; length], false);
+        let contents = std::iter::once((bytes.clone(), false)).chain((0..others).map(other));
+        let text: String = contents.enumerate().map(|(sid, content)| rule(sid, &[content], "tcp")).collect();
+        let rules = Rules::parse(text.as_bytes(), &Variables::new()).expect("well-formed");
+        let literals = Literals::new(&rules.list);
+        let groups = Groups::new(&rules, &literals);
+        let mut findings = Findings::new(literals.list.len());
+        for size in length..170 {
+            for place in 0..=size - length {
+                let mut data = vec![b'.'; size];
+                data[place..place + length].copy_from_slice(&bytes);
+                findings.begin();
+                groups.filter(6, 1, 2).scan(&data, 0, &literals, &mut Budget::new(1 << 20), &mut findings);
+                assert_eq!(findings.found.len(), 1, "{length} bytes at {place} of {size}, {others} others");
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn streams_match_like_their_bytes(
