@@ -28,6 +28,7 @@ const FEATURES: WasmFeatures = WasmFeatures::MUTABLE_GLOBAL
     .union(WasmFeatures::SIGN_EXTENSION)
     .union(WasmFeatures::MULTI_VALUE)
     .union(WasmFeatures::SIMD)
+    .union(WasmFeatures::RELAXED_SIMD)
     .union(WasmFeatures::FLOATS);
 
 /// Why there is no sandbox.

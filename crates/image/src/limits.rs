@@ -50,6 +50,7 @@ pub const FEATURES: WasmFeatures = WasmFeatures::MUTABLE_GLOBAL
     .union(WasmFeatures::SIGN_EXTENSION)
     .union(WasmFeatures::MULTI_VALUE)
     .union(WasmFeatures::SIMD)
+    .union(WasmFeatures::RELAXED_SIMD)
     .union(WasmFeatures::FLOATS);
 
 /// What the rewriting pass reads: [`FEATURES`] and the two proposals whose traces it removes.

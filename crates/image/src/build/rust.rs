@@ -109,7 +109,8 @@ fn workspace_root(package: &Path) -> Result<PathBuf, BuildError> {
 /// Flags in cargo's own encoding. Paths of the machine that builds are kept out of the image, so that the same sources
 /// give the same digest wherever they lie.
 fn flags(root: &Path) -> OsString {
-    let mut flags = OsString::from("-Ctarget-feature=+simd128,+sign-ext,+nontrapping-fptoint,+bulk-memory");
+    let mut flags =
+        OsString::from("-Ctarget-feature=+simd128,+relaxed-simd,+sign-ext,+nontrapping-fptoint,+bulk-memory");
     let mut add = |flag: &str, path: Option<(&Path, &str)>| {
         flags.push("\u{1f}");
         flags.push(flag);

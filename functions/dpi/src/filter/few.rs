@@ -100,7 +100,8 @@ impl Few {
         let windows = [load::<0>(block), load::<1>(block), load::<2>(block), load::<3>(block)];
         for ([lower, upper], bytes) in tables.iter().zip(windows).take(WIDTH) {
             let high: u8x16 = cast(cast::<u8x16, u16x8>(bytes) >> 4u32);
-            agreed &= lower.shuffle_zeroing(bytes & LOWER) & upper.shuffle_zeroing(high & LOWER);
+            // All indices are below 16, where all kinds of shuffling agree.
+            agreed &= lower.shuffle(bytes & LOWER) & upper.shuffle(high & LOWER);
         }
         agreed
     }

@@ -43,7 +43,7 @@ pub fn module(bytes: &mut Unstructured<'_>, bulk: bool) -> Option<Vec<u8>> {
         gc_enabled: false,
         memory64_enabled: false,
         reference_types_enabled: false,
-        relaxed_simd_enabled: false,
+        relaxed_simd_enabled: true,
         tail_call_enabled: false,
         threads_enabled: false,
         ..Config::default()
