@@ -19,6 +19,7 @@
 //! and never forms a reference to them.
 
 mod buffer;
+mod free_list;
 mod memory_file;
 mod packet;
 mod pool;

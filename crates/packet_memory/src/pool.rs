@@ -3,9 +3,9 @@
 #![allow(unsafe_code)]
 //! A pool: one memory file cut into buffers of one size.
 
+use crate::free_list::FreeList;
 use crate::{Buffer, MemoryFile, Packet, PageKind};
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Size of a buffer: a power of two from 2 KiB to 64 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,8 +111,8 @@ pub struct Pool {
     /// What makes the place of a packet's first line of the buffer's number, in bytes.
     line_shift: u32,
     line_mask: u32,
-    /// Guest addresses of free buffers, the most recently freed last.
-    free: Mutex<Vec<u32>>,
+    /// Guest addresses of free buffers.
+    free: FreeList,
 }
 
 impl Pool {
@@ -145,7 +145,7 @@ impl Pool {
         let line_shift = config.buffer_size.bytes().trailing_zeros() - LINE.trailing_zeros();
         let line_mask = (colours(config) - 1) * LINE;
         let name = name.to_owned();
-        Ok(Pool { name, memory, config, line_shift, line_mask, free: Mutex::new(free) })
+        Ok(Pool { name, memory, config, line_shift, line_mask, free: FreeList::new(free) })
     }
 
     /// The tenant's name.
@@ -185,21 +185,20 @@ impl Pool {
 
     /// Buffers that nobody owns.
     pub fn available(&self) -> usize {
-        self.free_list().len()
+        self.free.len()
     }
 
     /// Takes a buffer.
     pub fn allocate(&self) -> Option<Packet> {
-        self.free_list().pop().map(|buffer| self.fresh(buffer))
+        let mut packet = None;
+        self.free.take(1, |buffer| packet = Some(self.fresh(buffer)));
+        packet
     }
 
     /// Takes up to `wanted` buffers and appends them to `out`; returns how many there were.
     pub fn allocate_batch(&self, wanted: usize, out: &mut Vec<Packet>) -> usize {
-        let mut free = self.free_list();
-        let first = free.len() - wanted.min(free.len());
-        let taken = free.len() - first;
-        out.extend(free.drain(first..).rev().map(|buffer| self.fresh(buffer)));
-        taken
+        out.reserve(wanted);
+        self.free.take(wanted, |buffer| out.push(self.fresh(buffer)))
     }
 
     /// Takes a buffer back.
@@ -208,7 +207,7 @@ impl Pool {
     /// When the packet is of another pool: a defect of the caller.
     pub fn free(&self, packet: Packet) {
         self.locate(&packet);
-        self.free_list().push(packet.buffer());
+        self.free.put([packet.buffer()]);
     }
 
     /// Takes many buffers back; cheaper than one by one.
@@ -220,17 +219,13 @@ impl Pool {
             self.locate(&packet);
             packet.buffer()
         };
-        self.free_list().extend(packets.into_iter().map(buffer));
+        self.free.put(packets.into_iter().map(buffer));
     }
 
     /// Takes up to `wanted` buffers without making packets of them, and appends them to `out`; returns how many there
     /// were.
     pub fn take_buffers(&self, wanted: usize, out: &mut Vec<Buffer>) -> usize {
-        let mut free = self.free_list();
-        let first = free.len() - wanted.min(free.len());
-        let taken = free.len() - first;
-        out.extend(free.drain(first..).rev().map(Buffer::new));
-        taken
+        self.free.take(wanted, |buffer| out.push(Buffer::new(buffer)))
     }
 
     /// Takes buffers back.
@@ -238,11 +233,10 @@ impl Pool {
     /// # Panics
     /// When a buffer is of another pool: a defect of the caller.
     pub fn return_buffers(&self, buffers: impl IntoIterator<Item = Buffer>) {
-        let mut free = self.free_list();
-        for buffer in buffers {
+        self.free.put(buffers.into_iter().map(|buffer| {
             assert!(self.start_of(&buffer) < self.memory.len(), "a buffer of another pool");
-            free.push(buffer.address());
-        }
+            buffer.address()
+        }));
     }
 
     /// Where the buffer begins in [`Pool::memory`], in bytes; for a buffer of another pool, anywhere.
@@ -369,6 +363,25 @@ impl Pool {
         Ok(())
     }
 
+    /// A second packet with the same bytes and metadata; `None` when no buffer is free.
+    ///
+    /// # Panics
+    /// When the packet is of another pool.
+    pub fn duplicate(&self, packet: &Packet) -> Option<Packet> {
+        let from = self.data(packet).cast_const();
+        let mut copy = self.allocate()?;
+        copy.edit(|record| *record = *packet.record());
+        let length = packet.length();
+        // Whoever put a header in front of the packet may have used headroom: the copy begins where it does.
+        if !copy.set_extent(packet.offset(), length, self.buffer_size()) {
+            self.free(copy);
+            return None;
+        }
+        // SAFETY: both extents lie in their buffers, and two packets own two buffers.
+        unsafe { std::ptr::copy_nonoverlapping(from, self.data(&copy), length as usize) };
+        Some(copy)
+    }
+
     /// Copies a packet of another pool (another tenant's) into one of this pool, marks cleared.
     ///
     /// Returns `None` when no buffer is free.
@@ -400,10 +413,5 @@ impl Pool {
             "a packet of another pool"
         );
         start
-    }
-
-    fn free_list(&self) -> MutexGuard<'_, Vec<u32>> {
-        // The list is valid between any two of its operations, so a panic elsewhere does not spoil it.
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,0 +1,172 @@
+//! The buffers of a pool that nobody owns, most recently freed first.
+//!
+//! Every thread has a part of its own, so that workers that share a pool do not wait for each other: it takes from its own
+//! part and gives back to it. A part that is empty is filled from the common one, or, when that is empty too, from the parts
+//! of others; one that has grown too long gives half of it to the common one. So no buffer is out of reach of a thread that
+//! needs it, and a buffer that is used again is mostly still in its thread's cache.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Parts; threads beyond that many share them.
+const PARTS: usize = 16;
+/// Buffers that are taken from the common part beyond those that are wanted.
+const AHEAD: usize = 64;
+/// Longest part.
+const LONGEST: usize = 1024;
+
+thread_local! {
+    /// Number of the thread's part.
+    static PART: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Parts that threads use at the same time lie in different cache lines.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Part(Mutex<Vec<u32>>);
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct FreeList {
+    common: Part,
+    parts: [Part; PARTS],
+}
+
+impl FreeList {
+    /// All free; the last one is taken first.
+    pub(crate) fn new(buffers: Vec<u32>) -> FreeList {
+        FreeList { common: Part(Mutex::new(buffers)), parts: Default::default() }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.parts.iter().chain([&self.common]).map(|part| lock(part).len()).sum()
+    }
+
+    /// Takes up to `wanted`, handed to `each` in turn; returns how many there were.
+    #[inline]
+    pub(crate) fn take(&self, wanted: usize, mut each: impl FnMut(u32)) -> usize {
+        let mut own = lock(self.own());
+        if own.len() < wanted {
+            self.fill(&mut own, wanted);
+        }
+        let first = own.len() - wanted.min(own.len());
+        let taken = own.len() - first;
+        own.drain(first..).rev().for_each(&mut each);
+        drop(own);
+        if taken < wanted { taken + self.take_from_others(wanted - taken, &mut each) } else { taken }
+    }
+
+    /// Takes buffers back.
+    #[inline]
+    pub(crate) fn put(&self, buffers: impl IntoIterator<Item = u32>) {
+        let mut own = lock(self.own());
+        own.extend(buffers);
+        if own.len() > LONGEST {
+            self.spill(&mut own);
+        }
+    }
+
+    /// Moves buffers from the common part to one's own.
+    #[cold]
+    fn fill(&self, own: &mut Vec<u32>, wanted: usize) {
+        let mut common = lock(&self.common);
+        let first = common.len().saturating_sub(wanted - own.len() + AHEAD);
+        // Those that were there before stay on top.
+        let below = own.len();
+        own.extend(common.drain(first..));
+        own.rotate_left(below);
+    }
+
+    /// What was freed least recently goes to the common part.
+    #[cold]
+    fn spill(&self, own: &mut Vec<u32>) {
+        lock(&self.common).extend(own.drain(..LONGEST / 2));
+    }
+
+    #[cold]
+    fn take_from_others(&self, wanted: usize, each: &mut impl FnMut(u32)) -> usize {
+        let mut taken = 0;
+        for part in &self.parts {
+            // One at a time, and never one's own with it: nobody waits in a circle.
+            let mut others = lock(part);
+            while taken < wanted
+                && let Some(buffer) = others.pop()
+            {
+                each(buffer);
+                taken += 1;
+            }
+        }
+        taken
+    }
+
+    #[inline]
+    fn own(&self) -> &Part {
+        let number = PART.get();
+        &self.parts[if number == usize::MAX { register() } else { number }]
+    }
+}
+
+/// Gives the present thread a part.
+#[cold]
+fn register() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Relaxed) % PARTS;
+    PART.set(number);
+    number
+}
+
+#[inline]
+fn lock(part: &Part) -> MutexGuard<'_, Vec<u32>> {
+    // The list is valid between any two of its operations, so a panic elsewhere does not spoil it.
+    part.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_freed_last_is_taken_first_and_fresh_lists_from_their_end() {
+        let list = FreeList::new((0..1000).rev().collect());
+        let take = |count| {
+            let mut out = Vec::new();
+            list.take(count, |buffer| out.push(buffer));
+            out
+        };
+        assert_eq!(take(3), [0, 1, 2]);
+        list.put([7000, 7001]);
+        assert_eq!(take(4), [7001, 7000, 3, 4]);
+        assert_eq!(take(100), (5..105).collect::<Vec<_>>());
+        assert_eq!(list.len(), 1000 - 105);
+    }
+
+    #[test]
+    fn no_buffer_is_out_of_reach_and_none_is_given_twice() {
+        let list = FreeList::new((0..10_000).collect());
+        let owned = std::thread::scope(|scope| {
+            let list = &list;
+            let threads: Vec<_> = (0..4)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        let mut mine = Vec::new();
+                        for round in 0..2000 {
+                            list.take(1 + (round * 7 + thread) % 40, |buffer| mine.push(buffer));
+                            let keep = mine.len().saturating_sub(1 + round % 60);
+                            list.put(mine.drain(keep..));
+                        }
+                        mine
+                    })
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
+        });
+        let mut all = owned;
+        // This thread reaches what lies in the others' parts.
+        list.take(20_000, |buffer| all.push(buffer));
+        assert_eq!(list.len(), 0);
+        all.sort_unstable();
+        assert_eq!(all, (0..10_000).collect::<Vec<_>>());
+    }
+}
