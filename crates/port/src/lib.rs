@@ -9,11 +9,13 @@
 //! 5. [`Port::close`] gives back what its rings still hold.
 //!
 //! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], and [`mod@fault`], which
-//! stands before any of them and spoils what passes; each in a folder with the same files. Those that need a driver are
+//! stands before any of them and spoils what passes; each in a folder with the same files. [`relay`] is the wire between
+//! two workers. Those that need a driver are
 //! crates of their own.
 //!
 //! Limits: a port is used by one worker at a time and belongs to one pool.
 
+mod bell;
 mod condition;
 mod counters;
 pub mod fault;
@@ -21,6 +23,7 @@ pub mod generator;
 pub mod null;
 pub mod pcap;
 mod random;
+pub mod relay;
 pub mod sink;
 mod status;
 mod taking;
@@ -29,6 +32,7 @@ mod unfit;
 #[cfg(test)]
 mod testing;
 
+pub use bell::Bell;
 pub use condition::Condition;
 pub use counters::PortCounters;
 pub use status::{PortEvent, PortStatus, Wake};
@@ -63,6 +67,11 @@ pub trait Port: Send {
     /// interface that came back). Returns what happened since the last call, oldest first.
     fn maintain(&mut self, now: Nanos) -> Vec<PortEvent>;
 
+    /// Whether there is anything for [`Port::maintain`] to look after. What there is not is not called.
+    fn needs_maintenance(&self) -> bool {
+        true
+    }
+
     /// What was counted so far.
     fn counters(&self) -> &PortCounters;
 
@@ -74,6 +83,28 @@ pub trait Port: Send {
     /// Whether `transmit` reads the packets' flow hash. What nobody reads is not computed.
     fn reads_flow_hash(&self) -> bool {
         false
+    }
+
+    /// Packets that wait outside, without one being lost, while nobody receives. A worker that gathers packets does not gather
+    /// more.
+    fn patience(&self) -> usize {
+        256
+    }
+
+    /// Packets that `transmit` takes now without dropping one for want of room, as far as the port can tell.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    /// The port as an end of a wire to another worker, if that is what it is: its packets have been classified and
+    /// counted before.
+    fn relay(&mut self) -> Option<&mut relay::RelayPort> {
+        None
+    }
+
+    /// The same to look at.
+    fn relay_ref(&self) -> Option<&relay::RelayPort> {
+        None
     }
 
     /// Packets in the port's own rings: handed in, not completed.

@@ -42,6 +42,8 @@ drop_reasons! {
     HopBudget = "hop-budget",
     /// The next function's queue is full.
     QueueFull = "queue-full",
+    /// A switch found that the packet is where it belongs already, or that it must not be forwarded.
+    SwitchFiltered = "switch-filtered",
     /// An observer was not entitled to run and its queue of copies is full.
     ObserverBehind = "observer-behind",
     /// The function holds and owns as many packets as it may.

@@ -234,6 +234,10 @@ impl Port for GeneratorPort {
         self.unfit.take().into_iter().chain(reordered).collect()
     }
 
+    fn patience(&self) -> usize {
+        usize::MAX
+    }
+
     fn counters(&self) -> &PortCounters {
         &self.counters
     }

@@ -71,6 +71,14 @@ impl Port for NullPort {
         self.unfit.take().into_iter().collect()
     }
 
+    fn needs_maintenance(&self) -> bool {
+        false
+    }
+
+    fn patience(&self) -> usize {
+        usize::MAX
+    }
+
     fn counters(&self) -> &PortCounters {
         &self.counters
     }

@@ -150,6 +150,10 @@ impl Port for PcapPort {
         events
     }
 
+    fn patience(&self) -> usize {
+        usize::MAX
+    }
+
     fn counters(&self) -> &PortCounters {
         &self.counters
     }

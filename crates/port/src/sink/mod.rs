@@ -96,6 +96,10 @@ impl Port for SinkPort {
         self.first_wrong.take().into_iter().chain(self.report(now)).collect()
     }
 
+    fn patience(&self) -> usize {
+        usize::MAX
+    }
+
     fn counters(&self) -> &PortCounters {
         &self.counters
     }
