@@ -41,6 +41,10 @@ impl Catalog for Shelf<'_> {
     fn driver_names(&self) -> Vec<&str> {
         vec!["null"]
     }
+
+    fn processors(&self) -> Vec<usize> {
+        vec![0, 1, 4]
+    }
 }
 
 fuzz_target!(|data: &[u8]| {

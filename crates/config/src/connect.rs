@@ -24,7 +24,7 @@ impl Reader<'_> {
                     Some(_) => "found a list of one item".to_owned(),
                     None => node.found(),
                 };
-                format!("{found}; allowed: a list of two or more ports and functions, such as `[lan, firewall, wan]`")
+                format!("{found}; allowed: a list of two or more ports, switches and functions, such as `[lan, firewall, wan]`")
             });
             return;
         };
@@ -62,9 +62,14 @@ impl Reader<'_> {
                 let port = Endpoint::Port(text.to_owned());
                 return Some((Some(port.clone()), Some(port)));
             }
-            Target::Port => {
+            Target::Switch if first || last => {
+                let switch = Endpoint::Switch(text.to_owned());
+                return Some((Some(switch.clone()), Some(switch)));
+            }
+            Target::Port | Target::Switch => {
+                let kind = if matches!(target, Target::Port) { "port" } else { "switch" };
                 place.report(&mut self.faults, || {
-                    format!("the port `{text}` stands inside a chain; allowed: ports at its two ends")
+                    format!("the {kind} `{text}` stands inside a chain; allowed: ports and switches at its two ends")
                 });
                 return None;
             }
@@ -93,13 +98,13 @@ impl Reader<'_> {
         }
     }
 
-    /// The text of a reference to a port or function.
+    /// The text of a reference to a port, switch or function.
     fn reference<'n>(&mut self, place: &Place<'_>, node: &'n Node) -> Option<&'n str> {
         let text = node.as_text();
         if text.is_none() {
             place.report(&mut self.faults, || {
                 format!(
-                    "{}; allowed: the name of a port, or a function's with an interface, such as `fw:0`",
+                    "{}; allowed: the name of a port or switch, or a function's with an interface, such as `fw:0`",
                     node.found()
                 )
             });
@@ -109,7 +114,17 @@ impl Reader<'_> {
 
     /// Adds an edge, unless an end of it has one already.
     fn wire(&mut self, ends: [(Place<'_>, &Endpoint); 2]) {
-        let [(_, a), (_, b)] = ends;
+        let [(_, a), (place, b)] = &ends;
+        let (a, b) = (*a, *b);
+        if let (Endpoint::Switch(first), Endpoint::Switch(second)) = (a, b) {
+            place.report(&mut self.faults, || {
+                format!(
+                    "a wire from the switch `{first}` to the switch `{second}`; allowed: from a switch to a port or a \
+                     function, because what a switch floods goes round for ever when there are two ways between switches"
+                )
+            });
+            return;
+        }
         let mut free = true;
         for (place, end) in &ends {
             if let Some((position, peer)) = self.wired.get(*end) {
@@ -126,6 +141,10 @@ impl Reader<'_> {
         }
         if free {
             for (end, peer) in [(a, b), (b, a)] {
+                // A switch takes any number of ends.
+                if matches!(end, Endpoint::Switch(_)) {
+                    continue;
+                }
                 self.wired.insert(end.clone(), (place.position(), peer.clone()));
                 if end.is_in_line() {
                     self.inline.entry(end.name().to_owned()).or_insert(place.position());
@@ -180,7 +199,7 @@ impl Reader<'_> {
         let observer = match self.names.get(&key.text).map(|named| &named.what) {
             Some(What::Function(function)) => Some(function),
             Some(What::Broken) => None,
-            Some(What::Port) | None => {
+            Some(What::Port | What::Switch) | None => {
                 let _ = self.names.resolve(&at_key, &key.text, false, &mut self.faults);
                 None
             }
@@ -220,6 +239,7 @@ impl Reader<'_> {
             }
             let observation = Observation { observer: key.text.clone(), at: name.to_owned(), interface };
             self.observed.entry(name.to_owned()).or_insert(item.position);
+            self.observations.entry(observation.clone()).or_insert((n, item.position));
             self.wiring.observations.insert(observation);
         }
     }

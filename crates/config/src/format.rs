@@ -6,8 +6,18 @@ use std::sync::LazyLock;
 use yaml_document::{Fault, Node, Place, spelling};
 
 /// The sections of a file.
-pub(crate) const SECTIONS: [&str; 8] =
-    ["superfluid", "tenants", "ports", "functions", "chains", "wires", "observers", "services"];
+pub(crate) const SECTIONS: [&str; 10] = [
+    "superfluid",
+    "workers",
+    "tenants",
+    "ports",
+    "switches",
+    "functions",
+    "chains",
+    "wires",
+    "observers",
+    "services",
+];
 
 // Tests prove that these texts are schemas.
 static POOL: LazyLock<Schema> =
@@ -16,13 +26,34 @@ static FUNCTION: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("function.yaml", include_str!("function.yaml")).unwrap_or_default());
 static OBSERVER: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("observer.yaml", include_str!("observer.yaml")).unwrap_or_default());
+static CPU: LazyLock<Schema> =
+    LazyLock::new(|| Schema::from_text("cpu.yaml", include_str!("cpu.yaml")).unwrap_or_default());
+static SWITCH: LazyLock<Schema> =
+    LazyLock::new(|| Schema::from_text("switch.yaml", include_str!("switch.yaml")).unwrap_or_default());
+static WORKERS: LazyLock<Schema> =
+    LazyLock::new(|| Schema::from_text("workers.yaml", include_str!("workers.yaml")).unwrap_or_default());
 
 /// What a tenant's `pool` takes.
 pub fn pool_schema() -> &'static Schema {
     &POOL
 }
 
-/// What a function takes, beside `pool` and `config`.
+/// What `cpu` of a function or tenant takes.
+pub fn cpu_schema() -> &'static Schema {
+    &CPU
+}
+
+/// What a switch takes.
+pub fn switch_schema() -> &'static Schema {
+    &SWITCH
+}
+
+/// What `workers` takes, beside `processors`.
+pub fn workers_schema() -> &'static Schema {
+    &WORKERS
+}
+
+/// What a function takes, beside `pool`, `cpu` and `config`.
 pub fn function_schema() -> &'static Schema {
     &FUNCTION
 }

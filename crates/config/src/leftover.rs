@@ -1,4 +1,5 @@
-//! What only shows when everything has been read: observers that serve as well, and parts that nothing is wired to.
+//! What only shows when everything has been read: observers that serve as well or run elsewhere, and parts that nothing
+//! is wired to.
 
 use crate::read::Reader;
 use std::collections::HashSet;
@@ -6,10 +7,12 @@ use wiring::Endpoint;
 use yaml_document::{Node, Place, spelling};
 
 impl Reader<'_> {
-    /// Observers that are observed or are a service; parts that get no packets.
+    /// Observers that are observed, are a service or run elsewhere; parts that get no packets.
     pub(crate) fn leftovers(&mut self, place: &Place<'_>, root: &Node) {
         self.observers_elsewhere(place, root);
+        self.distant_observers(place);
         self.unwired(place, root);
+        self.lonely_switches(place, root);
     }
 
     fn observers_elsewhere(&mut self, place: &Place<'_>, root: &Node) {

@@ -3,19 +3,24 @@
 //! The life of a configuration:
 //! 1. [`check`] parses the text; its keys and values are checked, each with its place in the file.
 //! 2. Ports are checked against their driver's schema and functions against their image's, which the [`Catalog`] knows.
-//! 3. Chains are resolved to wires; wires, observers and services to endpoints, by name.
-//! 4. When there is no fault, a [`Configuration`] comes out. When there is one, all faults come out and nothing else.
+//! 3. Who works, and who may have how much of a core, is checked against the processors that there are.
+//! 4. Chains are resolved to wires; wires, observers and services to endpoints, by name.
+//! 5. Whether weights and caps give what is reserved is asked of the scheduler: [`Wiring::broken_promises`].
+//! 6. When there is no fault, a [`Configuration`] comes out. When there is one, all faults come out and nothing else.
 //!
 //! ```yaml
 //! superfluid: 1                       # version of this format
+//! workers: {count: 2, processors: [0, 1]}   # optional; without it there is one worker, on any processor
 //! tenants:                            # optional; without it there is one tenant, `default`
-//!   default: {pool: {buffers: 1024, buffer_size: 64KiB, headroom: 128, pages: auto}}
+//!   default: {pool: {buffers: 1024, buffer_size: 64KiB, headroom: 128, pages: auto}, cpu: {cap: 80%}}
 //! ports:
 //!   lan: {type: af_packet, interface: sf-lan}
-//!   wan: {type: af_packet, interface: sf-wan}
+//!   wan: {type: af_packet, interface: sf-wan, io: thread}
+//! switches:
+//!   hall: {age: 300s, entries: 4096}  # stands wherever a port may stand
 //! functions:
-//!   edge_firewall: {image: firewall, config: {default_action: accept}}
-//!   flows: {image: monitor}
+//!   edge_firewall: {image: firewall, config: {default_action: accept}, cpu: {weight: 300, reserve: 20%}, worker: 1}
+//!   flows: {image: monitor, preemptible: true}
 //! chains:                             # lan - edge_firewall:0, edge_firewall:1 - wan
 //!   edge: [lan, edge_firewall, wan]
 //! wires: []                           # single edges: [[a:1, b:0]]
@@ -31,19 +36,22 @@
 #![forbid(unsafe_code)]
 
 mod connect;
+mod cpu;
 mod format;
 mod leftover;
 mod read;
 mod reference;
+mod switch;
 #[cfg(test)]
 mod tests;
+mod workers;
 
 use manifest::Manifest;
 use schema::Schema;
 use wiring::Wiring;
 use yaml_document::{Document, Fault, Place};
 
-pub use format::{function_schema, observer_schema, pool_schema};
+pub use format::{cpu_schema, function_schema, observer_schema, pool_schema, switch_schema, workers_schema};
 
 /// Version of the file's format.
 pub const FORMAT_VERSION: u32 = 1;
@@ -73,6 +81,9 @@ pub trait Catalog {
 
     /// Names of the port drivers.
     fn driver_names(&self) -> Vec<&str>;
+
+    /// Numbers of the processors that the program may run on.
+    fn processors(&self) -> Vec<usize>;
 }
 
 /// A checked file.

@@ -1,4 +1,4 @@
-//! Reading tenants, ports and functions.
+//! Reading a file, and in it tenants, ports and functions.
 
 use crate::Catalog;
 use crate::format::{SECTIONS, function_schema, pool_schema};
@@ -7,8 +7,11 @@ use clock::Nanos;
 use manifest::Manifest;
 use packet_memory::{BufferSize, PageKind, PoolConfig};
 use schema::{Files, Schema, Value};
-use std::collections::HashMap;
-use wiring::{Endpoint, FailMode, Fraction, Instance, InstancePool, Port, RestartDelays, Tenant, Wiring};
+use std::collections::{BTreeMap, HashMap};
+use wiring::{
+    Claimant, Cpu, Endpoint, FailMode, Fraction, Instance, InstancePool, Observation, Pause, Port, PortIo,
+    RestartDelays, Tenant, Wiring,
+};
 use yaml_document::{Fault, Key, Node, Place, Position, spelling};
 
 /// Most bytes in a pool: the packet window.
@@ -26,7 +29,7 @@ impl Files for Named<'_> {
 /// What has been read so far. What has a fault is not in the wiring, but its name is in `names`, so that a reference to
 /// it is not a second fault.
 pub(crate) struct Reader<'a> {
-    catalog: &'a dyn Catalog,
+    pub(crate) catalog: &'a dyn Catalog,
     images: HashMap<String, Result<Manifest, String>>,
     pub(crate) wiring: Wiring,
     pub(crate) faults: Vec<Fault>,
@@ -42,6 +45,12 @@ pub(crate) struct Reader<'a> {
     pub(crate) observed: HashMap<String, Position>,
     /// Ports and functions that a service leads to, and where that is said first.
     pub(crate) serving: HashMap<String, Position>,
+    /// Where each observation is said: its number in the observer's list, and the place.
+    pub(crate) observations: BTreeMap<Observation, (usize, Position)>,
+    /// Where a `reserve` is said.
+    pub(crate) reserves: BTreeMap<Claimant, Position>,
+    /// How many workers there are; `None` when their section has a fault.
+    pub(crate) worker_count: Option<usize>,
 }
 
 impl<'a> Reader<'a> {
@@ -58,6 +67,9 @@ impl<'a> Reader<'a> {
             inline: HashMap::new(),
             observed: HashMap::new(),
             serving: HashMap::new(),
+            observations: BTreeMap::new(),
+            reserves: BTreeMap::new(),
+            worker_count: None,
         }
     }
 
@@ -71,17 +83,20 @@ impl<'a> Reader<'a> {
                 });
             }
         }
+        self.workers(place, root);
         self.section(place, root, "tenants", Self::tenant);
         if self.tenants.is_empty() {
             self.default_tenant();
         }
         self.section(place, root, "ports", Self::port);
+        self.section(place, root, "switches", Self::switch);
         self.section(place, root, "functions", Self::function);
         self.section(place, root, "chains", Self::chain);
         self.wires(place, root);
         self.section(place, root, "observers", Self::observer);
         self.services(place, root);
         self.leftovers(place, root);
+        self.promises(place);
     }
 
     /// Reads each entry of a section that maps names to descriptions.
@@ -133,19 +148,22 @@ impl<'a> Reader<'a> {
 
     fn default_tenant(&mut self) {
         self.tenants.push("default".to_owned());
-        self.wiring.tenants.insert("default".to_owned(), Tenant { pool: PoolConfig::default() });
+        self.wiring
+            .tenants
+            .insert("default".to_owned(), Tenant { pool: PoolConfig::default(), cpu: Cpu::default() });
     }
 
     fn tenant(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
         self.tenants.push(key.text.clone());
         let empty = Schema::default();
-        let known = empty.check_at(place, Some(node), &["pool"], &mut self.faults);
+        let known = empty.check_at(place, Some(node), &["pool", "cpu"], &mut self.faults);
         let pool = match node.entry("pool") {
             Some((_, node)) => self.pool(&place.key("pool", node.position), node),
             None => Some(PoolConfig::default()),
         };
-        if let (Some(_), Some(pool)) = (known, pool) {
-            self.wiring.tenants.insert(key.text.clone(), Tenant { pool });
+        let cpu = self.cpu(place, node, Claimant::Tenant(key.text.clone()));
+        if let (Some(_), Some(pool), Some(cpu)) = (known, pool, cpu) {
+            self.wiring.tenants.insert(key.text.clone(), Tenant { pool, cpu });
         }
     }
 
@@ -236,7 +254,8 @@ impl<'a> Reader<'a> {
             });
             return;
         };
-        let settings = schema.check_at(place, Some(node), &["type", "tenant", "fault"], &mut self.faults);
+        let settings =
+            schema.check_at(place, Some(node), &["type", "tenant", "io", "fault"], &mut self.faults);
         let fault = match node.entry("fault") {
             Some((_, node)) => {
                 let place = place.key("fault", node.position);
@@ -244,18 +263,40 @@ impl<'a> Reader<'a> {
             }
             None => Some(None),
         };
-        if let (Some(tenant), Some(settings), Some(fault)) = (tenant, settings, fault) {
-            let port = Port { tenant, driver: name.to_owned(), settings, fault };
+        let io = self.port_io(place, node);
+        if let (Some(tenant), Some(settings), Some(fault), Some(io)) = (tenant, settings, fault, io) {
+            let port = Port { tenant, driver: name.to_owned(), settings, fault, io };
             self.wiring.ports.insert(key.text.clone(), port);
         }
     }
 
+    fn port_io(&mut self, place: &Place<'_>, node: &Node) -> Option<PortIo> {
+        let Some((_, node)) = node.entry("io") else { return Some(PortIo::default()) };
+        match node.as_text() {
+            Some("inline") => Some(PortIo::Inline),
+            Some("thread") => Some(PortIo::Thread),
+            text => {
+                place.key("io", node.position).report(&mut self.faults, || {
+                    let found = node.found();
+                    format!("{found}{}", spelling::choices(text.unwrap_or_default(), ["inline", "thread"]))
+                });
+                None
+            }
+        }
+    }
+
+    /// Whether the name is one of a part that was read before, which is a fault.
+    pub(crate) fn is_taken(&mut self, place: &Place<'_>, key: &Key) -> bool {
+        let Some(other) = self.names.get(&key.text) else { return false };
+        let (kind, line) = (other.what.kind(), other.position.line);
+        place.at(key.position).report(&mut self.faults, || {
+            format!("`{}` is the name of the {kind} in line {line}; allowed: a name of its own", key.text)
+        });
+        true
+    }
+
     fn function(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
-        if let Some(port) = self.names.get(&key.text) {
-            let line = port.position.line;
-            place.at(key.position).report(&mut self.faults, || {
-                format!("`{}` is the name of the port in line {line}; allowed: a name of its own", key.text)
-            });
+        if self.is_taken(place, key) {
             return;
         }
         self.names.add(&key.text, key.position, What::Broken);
@@ -266,10 +307,14 @@ impl<'a> Reader<'a> {
             return;
         }
         let tenant = self.owner(place, node);
-        let values = function_schema().check_at(place, Some(node), &["pool", "config"], &mut self.faults);
+        let values =
+            function_schema().check_at(place, Some(node), &["pool", "cpu", "config"], &mut self.faults);
         let pool = self.instance_pool(place, node, tenant.as_deref());
         let restart = values.as_ref().and_then(|values| self.restart(place, node, values));
         let quota = values.as_ref().and_then(|values| self.quota(place, node, values));
+        let pauses = values.as_ref().and_then(|values| self.pauses(place, node, values));
+        let cpu = self.cpu(place, node, Claimant::Instance(key.text.clone()));
+        let worker = values.as_ref().and_then(|values| self.stays_on(place, node, values));
         let manifest = node.get("image").and_then(Node::as_text).and_then(|reference| {
             let place = place.key("image", node.get("image").map_or(place.position(), |node| node.position));
             self.image(&place, reference)
@@ -308,6 +353,10 @@ impl<'a> Reader<'a> {
                 quota: quota?,
                 longest_hold: duration("longest_hold")?,
                 events: values.get("events").and_then(Value::as_text).map(str::to_owned),
+                cpu: cpu?,
+                worker: worker?,
+                preemptible: values.get("preemptible").and_then(Value::as_bool)?,
+                pauses: pauses?,
             })
         })();
         if let Some(instance) = instance {
@@ -378,6 +427,34 @@ impl<'a> Reader<'a> {
             return None;
         }
         Some(RestartDelays { first: Nanos(first), longest: Nanos(longest) })
+    }
+
+    /// When an instance stands still: spans that follow one another.
+    fn pauses(&mut self, place: &Place<'_>, node: &Node, values: &Value) -> Option<Vec<Pause>> {
+        let list = values.get("pauses").and_then(Value::as_list)?;
+        let at = |value: &Value, key| value.get(key).and_then(Value::as_duration).map(Nanos);
+        let spans = list.iter().map(|value| Some(Pause { from: at(value, "from")?, to: at(value, "to")? }));
+        let spans: Vec<Pause> = spans.collect::<Option<_>>()?;
+        let mut before = Nanos(0);
+        for (index, span) in spans.iter().enumerate() {
+            if span.from >= before && span.to > span.from {
+                before = span.to;
+                continue;
+            }
+            let nodes = node.get("pauses");
+            let list = place.key("pauses", nodes.map_or(place.position(), |node| node.position));
+            let position = nodes.and_then(Node::as_list).and_then(|items| items.get(index));
+            let position = position.map_or(list.position(), |node| node.position);
+            list.item(index, position).report(&mut self.faults, || {
+                format!(
+                    "found {} to {} s; allowed: spans that end after they begin, each after the one before",
+                    span.from.as_secs_f64(),
+                    span.to.as_secs_f64()
+                )
+            });
+            return None;
+        }
+        Some(spans)
     }
 
     fn quota(&mut self, place: &Place<'_>, node: &Node, values: &Value) -> Option<Fraction> {

@@ -1,11 +1,11 @@
-//! Names of ports and functions, and what refers to them.
+//! Names of ports, switches and functions, and what refers to them.
 
 use manifest::Access;
 use std::collections::HashMap;
 use wiring::Endpoint;
 use yaml_document::{Fault, Place, Position, spelling};
 
-/// The names of ports and functions, in the order of the file.
+/// The names of ports, switches and functions, in the order of the file.
 #[derive(Default)]
 pub(crate) struct Names {
     order: Vec<String>,
@@ -20,6 +20,7 @@ pub(crate) struct Named {
 
 pub(crate) enum What {
     Port,
+    Switch,
     /// A function whose interfaces are not known, because its image has a fault.
     Broken,
     Function(FunctionFacts),
@@ -35,7 +36,19 @@ pub(crate) struct FunctionFacts {
 /// What a reference leads to.
 pub(crate) enum Target<'a> {
     Port,
+    Switch,
     Function { name: &'a str, function: &'a FunctionFacts, interface: Option<u16> },
+}
+
+impl What {
+    /// What it is, in a word.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            What::Port => "port",
+            What::Switch => "switch",
+            What::Broken | What::Function(_) => "function",
+        }
+    }
 }
 
 impl Names {
@@ -62,10 +75,10 @@ impl Names {
         }
     }
 
-    /// The names of ports and functions, or of functions alone.
+    /// The names of ports, switches and functions, or of functions alone.
     pub(crate) fn iter(&self, ports: bool) -> impl Iterator<Item = &str> + Clone {
         let wanted = move |name: &&String| {
-            ports || self.named.get(*name).is_some_and(|named| !matches!(named.what, What::Port))
+            ports || self.named.get(*name).is_some_and(|named| named.what.kind() == "function")
         };
         self.order.iter().filter(wanted).map(String::as_str)
     }
@@ -84,7 +97,7 @@ impl Names {
         };
         let Some(named) = self.named.get(name) else {
             place.report(faults, || {
-                let what = if ports { "port or function" } else { "function" };
+                let what = if ports { "port, switch or function" } else { "function" };
                 format!(
                     "no {what} is named `{}`{}",
                     spelling::shown(name),
@@ -94,16 +107,19 @@ impl Names {
             return None;
         };
         match (&named.what, interface) {
-            (What::Port, _) if !ports => {
+            (what @ (What::Port | What::Switch), _) if !ports => {
                 place.report(faults, || {
-                    format!("`{name}` is a port; allowed: {}", spelling::listed(self.iter(false)))
+                    let kind = what.kind();
+                    format!("`{name}` is a {kind}; allowed: {}", spelling::listed(self.iter(false)))
                 });
                 None
             }
             (What::Port, None) => Some(Target::Port),
-            (What::Port, Some(_)) => {
+            (What::Switch, None) => Some(Target::Switch),
+            (what @ (What::Port | What::Switch), Some(_)) => {
                 place.report(faults, || {
-                    format!("`{name}` is a port and has no interfaces; did you mean `{name}`?")
+                    let kind = what.kind();
+                    format!("`{name}` is a {kind} and has no interfaces; did you mean `{name}`?")
                 });
                 None
             }
@@ -139,6 +155,7 @@ impl Names {
     ) -> Option<Endpoint> {
         match self.resolve(place, text, true, faults)? {
             Target::Port => Some(Endpoint::Port(text.to_owned())),
+            Target::Switch => Some(Endpoint::Switch(text.to_owned())),
             Target::Function { name, interface: Some(number), .. } => {
                 Some(Endpoint::Interface(name.to_owned(), number))
             }

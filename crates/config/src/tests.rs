@@ -3,6 +3,10 @@ use packet_memory::{PageKind, PoolConfig};
 use proptest::prelude::*;
 use wiring::{Endpoint, FailMode, InstancePool, PoolOwner};
 
+mod cpu;
+mod switches;
+mod workers;
+
 /// Three images and two drivers.
 struct Shelf {
     af_packet: Schema,
@@ -83,6 +87,10 @@ impl Catalog for Shelf {
     fn driver_names(&self) -> Vec<&str> {
         vec!["af_packet", "null"]
     }
+
+    fn processors(&self) -> Vec<usize> {
+        vec![0, 1, 2, 3, 6]
+    }
 }
 
 const EDGE: &str = "\
@@ -102,6 +110,30 @@ observers:
   flows: {at: [edge_firewall]}
 services:
   10: edge_firewall:0
+";
+
+/// Everything that [`EDGE`] has not.
+const OFFICE: &str = "\
+superfluid: 1
+workers: {count: 2, processors: [0, [1, 2]], slice: 50us, spin_share: 5%, balance: false}
+tenants:
+  default: {cpu: {weight: 300, cap: 80%, reserve: 10%}}
+ports:
+  lan: {type: 'null', io: thread}
+  wan: {type: 'null', io: inline}
+switches:
+  hall: {age: 60s, entries: 512}
+functions:
+  fw: {image: firewall, cpu: {weight: 300, cap: 50%, reserve: 20%}, worker: 1}
+  nat: {image: forwarder, preemptible: true}
+  flows: {image: monitor, worker: 1}
+chains:
+  out: [hall, fw, wan]
+wires: [[lan, hall], [hall, nat:0], [hall, 'nat:1']]
+observers:
+  flows: {at: [fw]}
+services:
+  7: hall
 ";
 
 fn good(text: &str) -> Configuration {
@@ -137,8 +169,11 @@ fn with(text: &str) -> String {
 #[test]
 fn the_formats_schemas_are_schemas() {
     assert_eq!(pool_schema().keys().len(), 4);
-    assert_eq!(function_schema().keys().len(), 8);
+    assert_eq!(function_schema().keys().len(), 11);
     assert_eq!(observer_schema().keys().len(), 1);
+    assert_eq!(cpu_schema().keys().len(), 3);
+    assert_eq!(switch_schema().keys().len(), 2);
+    assert_eq!(workers_schema().keys().len(), 7);
     let explicit = good("superfluid: 1\ntenants: {default: {pool: {}}}\n");
     let implicit = good("superfluid: 1\n");
     assert_eq!(explicit, implicit);
@@ -163,6 +198,13 @@ fn a_good_file_becomes_a_wiring() {
     let observations: Vec<String> = wiring.observations.iter().map(ToString::to_string).collect();
     assert_eq!(observations, ["flows at edge_firewall"]);
     assert_eq!(wiring.services[&10], Endpoint::Interface("edge_firewall".into(), 0));
+}
+
+#[test]
+fn what_is_said_of_cores_and_switches_is_read_as_well() {
+    let Configuration { wiring, warnings } = good(OFFICE);
+    assert_eq!(warnings, []);
+    assert_eq!((wiring.workers.list.len(), wiring.plugged_into("hall").count()), (2, 4));
 }
 
 #[test]
@@ -245,13 +287,13 @@ fn the_version_comes_first() {
     );
     bad(
         "superfuild: 1\n",
-        "f.yaml:1:1: superfuild: unknown key `superfuild`; allowed: superfluid, tenants, ports, functions, chains, wires, \
-         observers, services; did you mean `superfluid`?\n",
+        "f.yaml:1:1: superfuild: unknown key `superfuild`; allowed: superfluid, workers, tenants, ports, switches, \
+         functions, chains, wires, observers, services; did you mean `superfluid`?\n",
     );
     bad(
         "[1]",
-        "f.yaml:1:1: found a list; allowed: a map of these keys: superfluid, tenants, ports, functions, chains, wires, \
-         observers, services\n",
+        "f.yaml:1:1: found a list; allowed: a map of these keys: superfluid, workers, tenants, ports, switches, \
+         functions, chains, wires, observers, services\n",
     );
     bad(
         "superfluid: 1\nsuperfluid: 1\n",
@@ -282,15 +324,15 @@ services:
     bad(
         text,
         "\
-f.yaml:2:1: tenant: unknown key `tenant`; allowed: superfluid, tenants, ports, functions, chains, wires, observers, services; did you mean `tenants`?
+f.yaml:2:1: tenant: unknown key `tenant`; allowed: superfluid, workers, tenants, ports, switches, functions, chains, wires, observers, services; did you mean `tenants`?
 f.yaml:5:15: ports.lan.type: found `af_packt`; allowed: af_packet, null; did you mean `af_packet`?
 f.yaml:6:8: ports.wan.interface: the required key `interface` is missing; allowed: text of 1 to 15 characters
-f.yaml:6:26: ports.wan.intreface: unknown key `intreface`; allowed: type, tenant, fault, interface, frames; did you mean `interface`?
+f.yaml:6:26: ports.wan.intreface: unknown key `intreface`; allowed: type, tenant, io, fault, interface, frames; did you mean `interface`?
 f.yaml:8:26: functions.edge_firewall.image: no stock image is named `firewal`; allowed: forwarder, firewall, monitor, policer, or a file's path such as `./x.wasm`; did you mean `firewall`?
 f.yaml:9:54: functions.strict.config.default_action: found `acept`; allowed: one of accept, drop; did you mean `accept`?
 f.yaml:9:72: functions.strict.config.max_flows: found `many`; allowed: an integer from 1 to 4000000 (unit: flows)
 f.yaml:10:37: functions.flows.max_call: found `1`; allowed: a duration from 10us to 10s, such as `10s` (units: ns, us, ms, s, m, h, d)
-f.yaml:12:15: chains.edge[1]: no port or function is named `edge_firewal`; allowed: lan, wan, edge_firewall, strict, flows; did you mean `edge_firewall`?
+f.yaml:12:15: chains.edge[1]: no port, switch or function is named `edge_firewal`; allowed: lan, wan, edge_firewall, strict, flows; did you mean `edge_firewall`?
 f.yaml:14:31: observers.flows.at[1]: `wan` is a port; allowed: edge_firewall, strict, flows
 f.yaml:16:3: services.0: found the service ID `0`; allowed: an integer from 1 to 65535
 f.yaml:16:6: services.0: `strict` has no interface `left`; allowed: strict:inside, strict:outside (or strict:0 to strict:1)
@@ -323,8 +365,8 @@ f.yaml:5:27: tenants.tall.pool.headroom: found `1025`; allowed: at most 1024, ha
 f.yaml:6:26: tenants.none.pool.buffers: found `0`; allowed: an integer from 1 to 524288
 f.yaml:6:36: tenants.none.pool.pages: found `large`; allowed: one of auto, huge, ordinary
 f.yaml:7:3: tenants.1st: found the name `1st`; allowed: a letter, then letters, digits, `_` and `-`, 32 characters at most
-f.yaml:8:9: tenants.pol.pol: unknown key `pol`; allowed: pool; did you mean `pool`?
-f.yaml:9:9: tenants.list: found a list; allowed: a map of these keys: pool
+f.yaml:8:9: tenants.pol.pol: unknown key `pol`; allowed: pool, cpu; did you mean `pool`?
+f.yaml:9:9: tenants.list: found a list; allowed: a map of these keys: pool, cpu
 f.yaml:11:6: ports.a.tenant: the required key `tenant` is missing, as no tenant is named `default`; allowed: big, odd, tall, none, pol, list
 f.yaml:12:29: ports.b.tenant: found `bgi`; allowed: big, odd, tall, none, pol, list; did you mean `big`?
 f.yaml:13:29: ports.c.tenant: found a list; allowed: big, odd, tall, none, pol, list
@@ -366,7 +408,7 @@ f.yaml:11:6: functions.g.config.rate: the required key `rate` is missing; allowe
 f.yaml:12:31: functions.h.config: found a list; allowed: a map of these keys: rate
 f.yaml:13:70: functions.i.fail: found `opne`; allowed: one of closed, open; did you mean `open`?
 f.yaml:13:82: functions.i.pool: found `shared`; allowed: tenant, own, or a map of these keys: buffers, buffer_size, headroom, pages
-f.yaml:14:23: functions.j.configuration: unknown key `configuration`; allowed: pool, config, image, tenant, max_call, fail, restart, quota, events, longest_hold
+f.yaml:14:23: functions.j.configuration: unknown key `configuration`; allowed: pool, cpu, config, image, tenant, max_call, fail, restart, quota, events, longest_hold, worker, preemptible, pauses
 f.yaml:14:56: functions.j.longest_hold: found `2h`; allowed: a duration from 1ms to 1h, such as `10s` (units: ns, us, ms, s, m, h, d)
 f.yaml:15:32: functions.k.config.mode: unknown key `mode`; allowed: none
 f.yaml:15:64: functions.k.pool.bufer_size: unknown key `bufer_size`; allowed: buffers, buffer_size, headroom, pages; did you mean `buffer_size`?
@@ -387,11 +429,11 @@ fn bad_connections() {
     let cases = [
         (
             "chains: {c: [lan]}\n",
-            "f.yaml:12:13: chains.c: found a list of one item; allowed: a list of two or more ports and functions, such as `[lan, firewall, wan]`\n",
+            "f.yaml:12:13: chains.c: found a list of one item; allowed: a list of two or more ports, switches and functions, such as `[lan, firewall, wan]`\n",
         ),
         (
             "chains: {c: lan}\n",
-            "f.yaml:12:13: chains.c: found `lan`; allowed: a list of two or more ports and functions, such as `[lan, firewall, wan]`\n",
+            "f.yaml:12:13: chains.c: found `lan`; allowed: a list of two or more ports, switches and functions, such as `[lan, firewall, wan]`\n",
         ),
         (
             "chains: [[lan, wan]]\n",
@@ -399,11 +441,11 @@ fn bad_connections() {
         ),
         (
             "chains: {c: [lan, [fw], wan]}\n",
-            "f.yaml:12:19: chains.c[1]: found a list; allowed: the name of a port, or a function's with an interface, such as `fw:0`\n",
+            "f.yaml:12:19: chains.c[1]: found a list; allowed: the name of a port or switch, or a function's with an interface, such as `fw:0`\n",
         ),
         (
             "chains: {c: [fw, wan, nat]}\n",
-            "f.yaml:12:18: chains.c[1]: the port `wan` stands inside a chain; allowed: ports at its two ends\n",
+            "f.yaml:12:18: chains.c[1]: the port `wan` stands inside a chain; allowed: ports and switches at its two ends\n",
         ),
         (
             "chains: {c: [lan, fw:1, wan]}\n",
@@ -453,7 +495,7 @@ fn bad_connections() {
         ),
         (
             "wires: [[~, fw:+1]]\n",
-            "f.yaml:12:10: wires[0][0]: found nothing; allowed: the name of a port, or a function's with an interface, such as `fw:0`\n\
+            "f.yaml:12:10: wires[0][0]: found nothing; allowed: the name of a port or switch, or a function's with an interface, such as `fw:0`\n\
           f.yaml:12:13: wires[0][1]: `fw` has no interface `+1`; allowed: fw:inside, fw:outside (or fw:0 to fw:1)\n",
         ),
         (
@@ -492,7 +534,7 @@ fn bad_connections() {
           f.yaml:12:25: services.07: found the service ID `07`; allowed: an integer from 1 to 65535\n\
           f.yaml:12:35: services.a: found the service ID `a`; allowed: an integer from 1 to 65535\n\
           f.yaml:12:38: services.a: found `fw` without an interface; allowed: fw:inside, fw:outside (or fw:0 to fw:1)\n\
-          f.yaml:12:42: services.9: found nothing; allowed: the name of a port, or a function's with an interface, such as `fw:0`\n",
+          f.yaml:12:42: services.9: found nothing; allowed: the name of a port or switch, or a function's with an interface, such as `fw:0`\n",
         ),
     ];
     for (text, expected) in cases {
@@ -565,8 +607,8 @@ fn a_chain_of_many_functions_is_read_quickly() {
 
 proptest! {
     #[test]
-    fn a_damaged_file_does_not_make_it_panic(edits in proptest::collection::vec((0usize..600, 0usize..12, "[-\\[\\]{},:a-z0-9\n '\"]{0,6}"), 1..4)) {
-        let mut text = EDGE.to_owned();
+    fn a_damaged_file_does_not_make_it_panic(whole in proptest::sample::select(vec![EDGE, OFFICE]), edits in proptest::collection::vec((0usize..700, 0usize..12, "[-\\[\\]{},:a-z0-9\n '\"]{0,6}"), 1..4)) {
+        let mut text = whole.to_owned();
         for (at, cut, with) in edits {
             let at = at.min(text.len());
             let end = (at + cut).min(text.len());

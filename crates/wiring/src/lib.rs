@@ -5,23 +5,33 @@
 //! 2. [`Plan::between`] compares it with the one that runs: what goes, what comes, what stays untouched.
 //! 3. The engine carries the plan out in its order; [`Plan::apply`] does the same to data.
 //!
-//! An edge has no direction: what one end sends out enters at the other. Each endpoint has one edge at most. Observers
-//! have no edges: they are shown the packets of an instance before it is called. A service names an endpoint; packets
-//! for it go there as if they had come by that endpoint's edge.
+//! An edge has no direction: what one end sends out enters at the other. Each endpoint has one edge at most, but a
+//! switch any number of them: each plugs one port or interface into it. Observers have no edges: they are shown the
+//! packets of an instance before it is called. A service names an endpoint; packets for it go there as if they had come
+//! by that endpoint's edge.
+//!
+//! Who shares a processor core with whom is part of the wiring too: [`Workers`], the worker that an [`Instance`] is to
+//! stay on, and what each may have of it, [`Cpu`]. [`Wiring::broken_promises`] tells what cannot be kept of that.
 //!
 //! Limits: nothing here does I/O, reads a clock or knows what a driver or an image is.
 
 #![forbid(unsafe_code)]
 
+mod cpu;
 mod fraction;
 mod plan;
+mod promise;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod workers;
 
+pub use cpu::{Cpu, Percent};
 pub use fraction::Fraction;
-pub use plan::{Plan, PlanMismatch};
+pub use plan::{Adjustment, Plan, PlanMismatch};
+pub use promise::{BrokenPromise, Claimant, Obstacle, Remedy};
 pub use validate::WiringFault;
+pub use workers::{MAX_WORKERS, WorkerPlan, Workers};
 
 use clock::Nanos;
 use indexmap::IndexMap;
@@ -30,15 +40,20 @@ use packet_memory::PoolConfig;
 use schema::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use virtual_switch::SwitchSettings;
 
 /// Ports and instances, and what connects them. Maps keep the order in which the operator named things; two wirings
 /// that differ in that order alone are equal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wiring {
+    /// Who does the work.
+    pub workers: Workers,
     /// Trust domains by name.
     pub tenants: IndexMap<String, Tenant>,
-    /// Ports by name. No instance has the name of a port.
+    /// Ports by name. No two of ports, switches and instances have one name.
     pub ports: IndexMap<String, Port>,
+    /// Switches by name.
+    pub switches: IndexMap<String, Switch>,
     /// Instances by name.
     pub instances: IndexMap<String, Instance>,
     /// Connections.
@@ -54,6 +69,8 @@ pub struct Wiring {
 pub struct Tenant {
     /// Its packet memory.
     pub pool: PoolConfig,
+    /// What it may have of each worker's core, for all its instances there together.
+    pub cpu: Cpu,
 }
 
 /// A port.
@@ -67,6 +84,42 @@ pub struct Port {
     pub settings: Value,
     /// Faults between the port and the functions, checked: a [`Value::Map`].
     pub fault: Option<Value>,
+    /// Who does its work.
+    pub io: PortIo,
+}
+
+/// Who does the work of a port: takes packets from its driver, classifies them and hands those out that leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortIo {
+    /// The instance that the port feeds: in its context and in its account (HyperNF, section 3.5: hypervisor driver).
+    #[default]
+    Inline,
+    /// A worker of its own that does nothing else (HyperNF, section 3.5: driver domain).
+    Thread,
+}
+
+/// A learning switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// An address is forgotten this long after its last frame.
+    pub age: Nanos,
+    /// Addresses that it has room for.
+    pub entries: u32,
+}
+
+impl Switch {
+    /// What a switch is made with.
+    pub fn settings(&self) -> SwitchSettings {
+        SwitchSettings { age: self.age, entries: self.entries, ..SwitchSettings::default() }
+    }
+}
+
+/// As long a memory, and as much of it, as a switch has that nothing is said of.
+impl Default for Switch {
+    fn default() -> Switch {
+        let SwitchSettings { age, entries, .. } = SwitchSettings::default();
+        Switch { age, entries }
+    }
 }
 
 /// A network function that runs.
@@ -96,6 +149,23 @@ pub struct Instance {
     pub longest_hold: Nanos,
     /// File that its events are appended to, as the operator named it.
     pub events: Option<String>,
+    /// What it may have of its worker's core.
+    pub cpu: Cpu,
+    /// The worker that it stays on; `None`: wherever it is served best. See also [`Wiring::homes`].
+    pub worker: Option<usize>,
+    /// Whether it may be interrupted within a call, to go on later.
+    pub preemptible: bool,
+    /// When it stands still, in time since the start, one span after another.
+    pub pauses: Vec<Pause>,
+}
+
+/// A span in which an instance stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// When it is paused.
+    pub from: Nanos,
+    /// When it goes on.
+    pub to: Nanos,
 }
 
 /// Where an instance's packets are.
@@ -135,15 +205,17 @@ pub const SENDING_INTERFACES: u16 = 2;
 pub enum Endpoint {
     /// A port, by name.
     Port(String),
+    /// A switch, by name: whatever is wired to it is plugged into it.
+    Switch(String),
     /// An interface of an instance, by the instance's name and the interface's number.
     Interface(String, u16),
 }
 
 impl Endpoint {
-    /// Name of the port or instance.
+    /// Name of the port, switch or instance.
     pub fn name(&self) -> &str {
         match self {
-            Endpoint::Port(name) | Endpoint::Interface(name, _) => name,
+            Endpoint::Port(name) | Endpoint::Switch(name) | Endpoint::Interface(name, _) => name,
         }
     }
 
@@ -157,7 +229,7 @@ impl Endpoint {
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Endpoint::Port(name) => f.write_str(name),
+            Endpoint::Port(name) | Endpoint::Switch(name) => f.write_str(name),
             Endpoint::Interface(name, number) => write!(f, "{name}:{number}"),
         }
     }
@@ -213,8 +285,12 @@ pub enum PoolOwner<'a> {
 }
 
 impl Wiring {
-    /// Where packets go that leave by an endpoint.
+    /// Where packets go that leave by an endpoint. What leaves a switch goes to one or more of
+    /// [`Wiring::plugged_into`], as the switch decides.
     pub fn peer(&self, endpoint: &Endpoint) -> Option<&Endpoint> {
+        if matches!(endpoint, Endpoint::Switch(_)) {
+            return None;
+        }
         self.edges.iter().find_map(|edge| match edge.ends() {
             [a, b] if a == endpoint => Some(b),
             [a, b] if b == endpoint => Some(a),
@@ -222,10 +298,21 @@ impl Wiring {
         })
     }
 
-    /// The pool that packets at an endpoint are in.
+    /// The ports and interfaces that are plugged into a switch.
+    pub fn plugged_into<'a>(&'a self, switch: &'a str) -> impl Iterator<Item = &'a Endpoint> {
+        let is_it = move |end: &Endpoint| matches!(end, Endpoint::Switch(name) if name == switch);
+        self.edges.iter().filter_map(move |edge| match edge.ends() {
+            [a, b] if is_it(a) => Some(b),
+            [a, b] if is_it(b) => Some(a),
+            _ => None,
+        })
+    }
+
+    /// The pool that packets at an endpoint are in. A switch has none: packets pass it in the sender's.
     pub fn pool_of(&self, endpoint: &Endpoint) -> Option<PoolOwner<'_>> {
         match endpoint {
             Endpoint::Port(name) => Some(PoolOwner::Tenant(&self.ports.get(name)?.tenant)),
+            Endpoint::Switch(_) => None,
             Endpoint::Interface(name, _) => {
                 let (name, instance) = self.instances.get_key_value(name)?;
                 Some(match instance.pool {
@@ -236,8 +323,33 @@ impl Wiring {
         }
     }
 
-    /// Are packets copied that pass from one endpoint to the other?
+    /// Are packets copied that pass from one endpoint to the other, by a wire or through a switch? On the way into a
+    /// switch nothing is copied: where a packet goes has not been decided yet.
     pub fn copies(&self, from: &Endpoint, to: &Endpoint) -> bool {
-        self.pool_of(from) != self.pool_of(to)
+        let switch = [from, to].iter().any(|end| matches!(end, Endpoint::Switch(_)));
+        !switch && self.pool_of(from) != self.pool_of(to)
+    }
+
+    /// The worker that each instance has to run on, for those who have to: the one that it names itself, or that those
+    /// name whom it observes or who observe it, because an observer is shown packets where they are.
+    pub fn homes(&self) -> BTreeMap<&str, usize> {
+        let own =
+            self.instances.iter().filter_map(|(name, instance)| Some((name.as_str(), instance.worker?)));
+        let mut homes: BTreeMap<&str, usize> = own.collect();
+        let mut beside: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for Observation { observer, at, .. } in &self.observations {
+            beside.entry(observer).or_default().push(at);
+            beside.entry(at).or_default().push(observer);
+        }
+        let mut ways: Vec<(&str, usize)> = homes.iter().map(|(name, worker)| (*name, *worker)).collect();
+        while let Some((name, worker)) = ways.pop() {
+            for other in beside.remove(name).unwrap_or_default() {
+                if !homes.contains_key(other) {
+                    homes.insert(other, worker);
+                    ways.push((other, worker));
+                }
+            }
+        }
+        homes
     }
 }

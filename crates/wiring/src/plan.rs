@@ -1,6 +1,6 @@
 //! From one wiring to another.
 
-use crate::{Edge, Endpoint, Instance, Observation, Port, Tenant, Wiring};
+use crate::{Cpu, Edge, Endpoint, Instance, Observation, Port, Switch, Tenant, Wiring, Workers};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// untouched and keeps running.
 ///
 /// A port or instance that changes is removed and added. So is one whose tenant's pool changes, because its buffers are
-/// in that pool. Whatever is connected to something that is replaced is taken off and put back.
+/// in that pool. Whatever is connected to something that is replaced is taken off and put back. Who may have how much of
+/// a core, and who works where, is changed while everything runs: for that alone nothing is replaced.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Services to remove, by ID.
@@ -21,10 +22,20 @@ pub struct Plan {
     pub remove_instances: BTreeSet<String>,
     /// Ports to close.
     pub remove_ports: BTreeSet<String>,
+    /// Switches to end.
+    pub remove_switches: BTreeSet<String>,
     /// Tenants whose pool is to be given back.
     pub remove_tenants: BTreeSet<String>,
+    /// Workers to go on with, when they change; what stays and is on a worker that goes is moved.
+    pub workers: Option<Workers>,
+    /// Tenants that stay and may have more or less than before.
+    pub adjust_tenants: BTreeMap<String, Cpu>,
+    /// Instances that stay and may have more or less than before, or have to run elsewhere.
+    pub adjust_instances: BTreeMap<String, Adjustment>,
     /// Tenants to make a pool for.
     pub add_tenants: IndexMap<String, Tenant>,
+    /// Switches to make.
+    pub add_switches: IndexMap<String, Switch>,
     /// Ports to open.
     pub add_ports: IndexMap<String, Port>,
     /// Instances to start.
@@ -35,6 +46,25 @@ pub struct Plan {
     pub observe: BTreeSet<Observation>,
     /// Services to add.
     pub add_services: BTreeMap<u16, Endpoint>,
+}
+
+/// What changes about an instance while it runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adjustment {
+    /// See [`Instance::cpu`].
+    pub cpu: Cpu,
+    /// See [`Instance::worker`].
+    pub worker: Option<usize>,
+}
+
+impl Adjustment {
+    fn of(instance: &Instance) -> Adjustment {
+        Adjustment { cpu: instance.cpu, worker: instance.worker }
+    }
+
+    fn apply(self, instance: &mut Instance) {
+        (instance.cpu, instance.worker) = (self.cpu, self.worker);
+    }
 }
 
 /// The plan was made for another wiring.
@@ -52,17 +82,39 @@ pub struct PlanMismatch {
 impl Plan {
     /// The plan that leads from `old` to `new`.
     pub fn between(old: &Wiring, new: &Wiring) -> Plan {
-        let (remove_tenants, add_tenants) = replaced(&old.tenants, &new.tenants, |_| false);
+        let same_pool = |a: &Tenant, b: &Tenant| a.pool == b.pool;
+        let same_instance = |a: &Instance, b: &Instance| {
+            // Cheap for what is the same, which is most.
+            a == b || {
+                let mut adjusted = a.clone();
+                Adjustment::of(b).apply(&mut adjusted);
+                adjusted == *b
+            }
+        };
+        let (remove_tenants, add_tenants) = replaced(&old.tenants, &new.tenants, same_pool, |_| false);
         let moved = |tenant: &str| remove_tenants.contains(tenant) || add_tenants.contains_key(tenant);
-        let (remove_ports, add_ports) = replaced(&old.ports, &new.ports, |port| moved(&port.tenant));
+        let (remove_ports, add_ports) =
+            replaced(&old.ports, &new.ports, Port::eq, |port| moved(&port.tenant));
         let (remove_instances, add_instances) =
-            replaced(&old.instances, &new.instances, |instance| moved(&instance.tenant));
+            replaced(&old.instances, &new.instances, same_instance, |instance| moved(&instance.tenant));
+        let (remove_switches, add_switches) = replaced(&old.switches, &new.switches, Switch::eq, |_| false);
         let changed = |name: &str| {
             remove_ports.contains(name)
                 || add_ports.contains_key(name)
                 || remove_instances.contains(name)
                 || add_instances.contains_key(name)
+                || remove_switches.contains(name)
+                || add_switches.contains_key(name)
         };
+        let adjust_tenants = new.tenants.iter().filter_map(|(name, tenant)| {
+            let differs = old.tenants.get(name).is_some_and(|before| before.cpu != tenant.cpu);
+            (differs && !add_tenants.contains_key(name)).then(|| (name.clone(), tenant.cpu))
+        });
+        let adjust_instances = new.instances.iter().filter_map(|(name, instance)| {
+            let adjustment = Adjustment::of(instance);
+            let differs = old.instances.get(name).is_some_and(|before| Adjustment::of(before) != adjustment);
+            (differs && !add_instances.contains_key(name)).then(|| (name.clone(), adjustment))
+        });
         let edge_changed = |edge: &&Edge| edge.ends().iter().any(|end| changed(end.name()));
         let observation_changed = |o: &&Observation| changed(&o.observer) || changed(&o.at);
         let service_changed = |other: &BTreeMap<u16, Endpoint>, id: &u16, endpoint: &Endpoint| {
@@ -85,10 +137,15 @@ impl Plan {
                 .filter(|(id, endpoint)| service_changed(&old.services, id, endpoint))
                 .map(|(id, endpoint)| (*id, endpoint.clone()))
                 .collect(),
+            workers: (old.workers != new.workers).then(|| new.workers.clone()),
+            adjust_tenants: adjust_tenants.collect(),
+            adjust_instances: adjust_instances.collect(),
             remove_instances,
             remove_ports,
+            remove_switches,
             remove_tenants,
             add_tenants,
+            add_switches,
             add_ports,
             add_instances,
         }
@@ -120,11 +177,28 @@ impl Plan {
         for name in &self.remove_ports {
             gone("port", name, next.ports.shift_remove(name).is_some())?;
         }
+        for name in &self.remove_switches {
+            gone("switch", name, next.switches.shift_remove(name).is_some())?;
+        }
         for name in &self.remove_tenants {
             gone("tenant", name, next.tenants.shift_remove(name).is_some())?;
         }
+        if let Some(workers) = &self.workers {
+            next.workers = workers.clone();
+        }
+        for (name, cpu) in &self.adjust_tenants {
+            let tenant = next.tenants.get_mut(name);
+            gone("tenant", name, tenant.map(|tenant| tenant.cpu = *cpu).is_some())?;
+        }
+        for (name, adjustment) in &self.adjust_instances {
+            let instance = next.instances.get_mut(name);
+            gone("function", name, instance.map(|instance| adjustment.apply(instance)).is_some())?;
+        }
         for (name, tenant) in &self.add_tenants {
             new("tenant", name, next.tenants.insert(name.clone(), tenant.clone()).is_none())?;
+        }
+        for (name, switch) in &self.add_switches {
+            new("switch", name, next.switches.insert(name.clone(), *switch).is_none())?;
         }
         for (name, port) in &self.add_ports {
             new("port", name, next.ports.insert(name.clone(), port.clone()).is_none())?;
@@ -146,14 +220,16 @@ impl Plan {
     }
 }
 
-/// What is to be removed from `old` and added from `new`: what is in one alone, differs, or is `moved`.
-fn replaced<T: Clone + PartialEq>(
+/// What is to be removed from `old` and added from `new`: what is in one alone, is not the `same`, or is `moved`.
+fn replaced<T: Clone>(
     old: &IndexMap<String, T>,
     new: &IndexMap<String, T>,
+    same: impl Fn(&T, &T) -> bool,
     moved: impl Fn(&T) -> bool,
 ) -> (BTreeSet<String>, IndexMap<String, T>) {
     let stays = |name: &String, thing: &T| {
-        old.get(name) == Some(thing) && new.get(name) == Some(thing) && !moved(thing)
+        let both = old.get(name).zip(new.get(name));
+        both.is_some_and(|(old, new)| same(old, new)) && !moved(thing)
     };
     let remove =
         old.iter().filter(|(name, thing)| !stays(name, thing)).map(|(name, _)| name.clone()).collect();

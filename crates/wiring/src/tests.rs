@@ -1,7 +1,11 @@
 use crate::*;
+use cpu_share::{Cap, Weight};
 use packet_memory::{BufferSize, PageKind};
 use proptest::prelude::*;
 use proptest::sample::select;
+
+mod cores;
+mod switches;
 
 fn instance(tenant: &str) -> Instance {
     Instance {
@@ -17,11 +21,21 @@ fn instance(tenant: &str) -> Instance {
         quota: Fraction::new(1, 16).unwrap(),
         longest_hold: Nanos::from_millis(1000),
         events: None,
+        cpu: Cpu::default(),
+        worker: None,
+        preemptible: false,
+        pauses: Vec::new(),
     }
 }
 
 fn port(tenant: &str) -> Port {
-    Port { tenant: tenant.to_owned(), driver: "null".to_owned(), settings: Value::empty(), fault: None }
+    Port {
+        tenant: tenant.to_owned(),
+        driver: "null".to_owned(),
+        settings: Value::empty(),
+        fault: None,
+        io: PortIo::Inline,
+    }
 }
 
 fn at(text: &str) -> Endpoint {
@@ -34,12 +48,13 @@ fn at(text: &str) -> Endpoint {
 /// lan - fw - wan, watched by `flows`, with a service.
 fn edge() -> Wiring {
     Wiring {
-        tenants: [("default".to_owned(), Tenant { pool: PoolConfig::default() })].into(),
+        tenants: [("default".to_owned(), Tenant { pool: PoolConfig::default(), cpu: Cpu::default() })].into(),
         ports: [("lan".to_owned(), port("default")), ("wan".to_owned(), port("default"))].into(),
         instances: [("fw".to_owned(), instance("default")), ("flows".to_owned(), instance("default"))].into(),
         edges: [Edge::new(at("lan"), at("fw:0")), Edge::new(at("fw:1"), at("wan"))].into(),
         observations: [Observation { observer: "flows".into(), at: "fw".into(), interface: None }].into(),
         services: [(10, at("fw:0"))].into(),
+        ..Wiring::default()
     }
 }
 
@@ -121,7 +136,7 @@ fn each_invariant_is_checked() {
     );
     assert_eq!(
         with(&|w| {
-            w.tenants.insert("red".into(), Tenant { pool: PoolConfig::default() });
+            w.tenants.insert("red".into(), Tenant { pool: PoolConfig::default(), cpu: Cpu::default() });
             w.instances["flows"].tenant = "red".into();
         }),
         ["`flows` observes `fw`, which is another tenant's"]
@@ -185,14 +200,25 @@ fn a_plan_for_another_wiring_changes_nothing() {
 fn endpoint() -> impl Strategy<Value = Endpoint> {
     prop_oneof![
         select(vec!["p0", "p1", "p2"]).prop_map(|name| Endpoint::Port(name.into())),
+        select(vec!["s0", "s1"]).prop_map(|name| Endpoint::Switch(name.into())),
         (select(vec!["f0", "f1", "f2"]), 0u16..2).prop_map(|(name, n)| Endpoint::Interface(name.into(), n)),
     ]
+}
+
+fn cpu() -> impl Strategy<Value = Cpu> {
+    let share = || proptest::option::of((1u32..=10).prop_map(|n| Cap::from_millionths(n * 100_000).unwrap()));
+    (select(vec![1, 100, 10_000]), share(), share()).prop_map(|(weight, cap, reserve)| Cpu {
+        weight: Weight::new(weight).unwrap(),
+        cap,
+        reserve,
+    })
 }
 
 fn wiring() -> impl Strategy<Value = Wiring> {
     use proptest::collection::{btree_map, btree_set, vec};
     let tenant_name = || select(vec!["red", "blue"]);
-    let tenant = (1u32..3).prop_map(|buffers| Tenant {
+    let tenant = (1u32..3, cpu()).prop_map(|(buffers, cpu)| Tenant {
+        cpu,
         pool: PoolConfig {
             buffers,
             buffer_size: BufferSize::LARGEST,
@@ -200,8 +226,16 @@ fn wiring() -> impl Strategy<Value = Wiring> {
             pages: Some(PageKind::Huge),
         },
     });
-    let instance =
-        (tenant_name(), 0u64..2).prop_map(|(tenant, n)| Instance { max_call: Nanos(n), ..instance(tenant) });
+    let placed = (cpu(), proptest::option::of(0usize..3));
+    let instance = (tenant_name(), 0u64..2, placed).prop_map(|(tenant, n, (cpu, worker))| Instance {
+        max_call: Nanos(n),
+        cpu,
+        worker,
+        ..instance(tenant)
+    });
+    let switch = (1u32..3).prop_map(|n| Switch { entries: 8 * n, ..Switch::default() });
+    let workers = (0usize..3)
+        .prop_map(|count| Workers { list: vec![WorkerPlan::default(); count], ..Workers::default() });
     let observation =
         (select(vec!["f0", "f1"]), select(vec!["f1", "f2"]), proptest::option::of(0u16..2)).prop_map(
             |(observer, at, interface)| Observation { observer: observer.into(), at: at.into(), interface },
@@ -213,14 +247,20 @@ fn wiring() -> impl Strategy<Value = Wiring> {
         btree_set((endpoint(), endpoint()).prop_map(|(a, b)| Edge::new(a, b)), 0..5),
         btree_set(observation, 0..3),
         btree_map(0u16..4, endpoint(), 0..4),
+        vec((select(vec!["s0", "s1"]), switch), 0..3),
+        workers,
     )
-        .prop_map(|(tenants, ports, instances, edges, observations, services)| Wiring {
-            tenants: tenants.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
-            ports: ports.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
-            instances: instances.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
-            edges,
-            observations,
-            services,
+        .prop_map(|(tenants, ports, instances, edges, observations, services, switches, workers)| {
+            Wiring {
+                workers,
+                switches: switches.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+                tenants: tenants.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+                ports: ports.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+                instances: instances.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+                edges,
+                observations,
+                services,
+            }
         })
 }
 
@@ -240,19 +280,22 @@ proptest! {
     #[test]
     fn what_is_the_same_is_untouched(old in wiring(), new in wiring()) {
         let plan = Plan::between(&old, &new);
-        let same_tenant = |name: &String| old.tenants.get(name) == new.tenants.get(name);
+        let pool = |wiring: &Wiring, name: &String| wiring.tenants.get(name).map(|tenant| tenant.pool);
+        let same_pool = |name: &String| pool(&old, name) == pool(&new, name);
         for (name, port) in &old.ports {
-            if new.ports.get(name) == Some(port) && same_tenant(&port.tenant) {
+            if new.ports.get(name) == Some(port) && same_pool(&port.tenant) {
                 prop_assert!(!plan.remove_ports.contains(name) && !plan.add_ports.contains_key(name));
             }
         }
         for (name, instance) in &old.instances {
-            if new.instances.get(name) == Some(instance) && same_tenant(&instance.tenant) {
+            let adjusted = |other: &Instance| Instance { cpu: instance.cpu, worker: instance.worker, ..other.clone() };
+            if new.instances.get(name).map(adjusted).as_ref() == Some(instance) && same_pool(&instance.tenant) {
                 prop_assert!(!plan.remove_instances.contains(name) && !plan.add_instances.contains_key(name));
             }
         }
         let kept = |name: &str| {
-            ![&plan.remove_ports, &plan.remove_instances].iter().any(|set| set.contains(name))
+            ![&plan.remove_ports, &plan.remove_instances, &plan.remove_switches].iter().any(|set| set.contains(name))
+                && !plan.add_switches.contains_key(name)
                 && !plan.add_ports.contains_key(name)
                 && !plan.add_instances.contains_key(name)
         };
@@ -277,6 +320,7 @@ proptest! {
         for edge in &old.edges {
             let gone = |end: &&Endpoint| match end {
                 Endpoint::Port(name) => plan.remove_ports.contains(name),
+                Endpoint::Switch(name) => plan.remove_switches.contains(name),
                 Endpoint::Interface(name, _) => plan.remove_instances.contains(name),
             };
             if edge.ends().iter().any(gone) {

@@ -1,9 +1,10 @@
 //! What holds in every wiring that can be carried out.
 
-use crate::{Edge, Endpoint, InstancePool, Observation, Wiring};
+use crate::{BrokenPromise, Edge, Endpoint, InstancePool, MAX_WORKERS, Observation, Wiring};
 use manifest::Access;
 use packet_memory::PoolConfig;
 use std::collections::{BTreeMap, BTreeSet};
+use virtual_switch::SettingsError;
 
 /// Something in a wiring that cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,15 +17,52 @@ pub enum WiringFault {
         /// Its tenant.
         tenant: String,
     },
-    /// A port and an instance have one name.
-    #[error("`{0}` is the name of a port and of a function")]
-    SharedName(String),
+    /// Two of ports, switches and instances have one name.
+    #[error("`{name}` is the name of a {first} and of a {second}")]
+    SharedName {
+        /// The name.
+        name: String,
+        /// What one is.
+        first: &'static str,
+        /// What the other is.
+        second: &'static str,
+    },
+    /// None, or more than [`MAX_WORKERS`].
+    #[error("there are {0} workers; allowed: 1 to {MAX_WORKERS}")]
+    WorkerCount(usize),
+    /// A worker that may run on no processor.
+    #[error("worker {0} may run on no processor; allowed: one or more")]
+    NoProcessor(usize),
+    /// An instance that is to stay on a worker that does not exist.
+    #[error("`{instance}` is to stay on worker {worker}, which does not exist")]
+    UnknownWorker {
+        /// The instance.
+        instance: String,
+        /// Its worker.
+        worker: usize,
+    },
+    /// Settings that no switch can have.
+    #[error("the switch `{name}`: {error}")]
+    ImpossibleSwitch {
+        /// The switch.
+        name: String,
+        /// What it cannot have.
+        error: SettingsError,
+    },
+    /// An edge between two switches.
+    #[error(
+        "`{0}` connects two switches, whose frames would go round if there were another way between them"
+    )]
+    SwitchToSwitch(Edge),
+    /// A reserve that weights and caps do not give.
+    #[error("what is reserved for {}: {}", .0.whose, .0)]
+    Promise(BrokenPromise),
     /// A pool of no buffers, of more than [`nf_abi::WINDOW_MAX`] bytes, or with too much headroom.
     #[error(
         "the pool of `{0}` is not possible: allowed are 1 buffer to 1 GiB, headroom of up to half a buffer"
     )]
     ImpossiblePool(String),
-    /// No such port, instance or interface.
+    /// No such port, switch, instance or interface.
     #[error("`{0}` does not exist")]
     UnknownEndpoint(Endpoint),
     /// Two edges have one end.
@@ -49,6 +87,16 @@ pub enum WiringFault {
     /// An observer that is shown another tenant's packets.
     #[error("`{}` observes `{}`, which is another tenant's", .0.observer, .0.at)]
     ForeignObserver(Observation),
+    /// An observer that has to run elsewhere than whom it observes.
+    #[error("`{}` has to run on worker {observer} and observes `{}`, which has to run on worker {at}", .observation.observer, .observation.at)]
+    ObserverElsewhere {
+        /// Who observes whom.
+        observation: Observation,
+        /// The observer's worker.
+        observer: usize,
+        /// The worker of the observed.
+        at: usize,
+    },
 }
 
 impl Wiring {
@@ -59,8 +107,11 @@ impl Wiring {
     pub fn validate(&self) -> Result<(), Vec<WiringFault>> {
         let mut faults = Vec::new();
         self.owners(&mut faults);
+        self.names(&mut faults);
+        self.placement(&mut faults);
         self.connections(&mut faults);
         self.observers(&mut faults);
+        faults.extend(self.broken_promises().into_iter().map(WiringFault::Promise));
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 
@@ -72,8 +123,6 @@ impl Wiring {
                 faults.push(WiringFault::UnknownTenant { owner: owner.clone(), tenant: tenant.clone() });
             }
         }
-        let shared = self.ports.keys().filter(|name| self.instances.contains_key(*name));
-        faults.extend(shared.map(|name| WiringFault::SharedName(name.clone())));
         let tenants = self.tenants.iter().map(|(name, tenant)| (name, &tenant.pool));
         let own = self.instances.iter().filter_map(|(name, instance)| match &instance.pool {
             InstancePool::Own(pool) => Some((name, pool)),
@@ -83,12 +132,58 @@ impl Wiring {
         faults.extend(impossible.map(|(name, _)| WiringFault::ImpossiblePool(name.clone())));
     }
 
+    fn names(&self, faults: &mut Vec<WiringFault>) {
+        let mut shared = |name: &String, first, second| {
+            faults.push(WiringFault::SharedName { name: name.clone(), first, second });
+        };
+        for name in self.ports.keys().filter(|name| self.switches.contains_key(*name)) {
+            shared(name, "port", "switch");
+        }
+        for name in self.instances.keys() {
+            if self.ports.contains_key(name) {
+                shared(name, "port", "function");
+            }
+            if self.switches.contains_key(name) {
+                shared(name, "switch", "function");
+            }
+        }
+        for (name, switch) in &self.switches {
+            if let Err(error) = switch.settings().check() {
+                faults.push(WiringFault::ImpossibleSwitch { name: name.clone(), error });
+            }
+        }
+    }
+
+    fn placement(&self, faults: &mut Vec<WiringFault>) {
+        let workers = &self.workers.list;
+        if workers.is_empty() || workers.len() > MAX_WORKERS {
+            faults.push(WiringFault::WorkerCount(workers.len()));
+        }
+        for (number, worker) in workers.iter().enumerate() {
+            if worker.processors.as_ref().is_some_and(Vec::is_empty) {
+                faults.push(WiringFault::NoProcessor(number));
+            }
+        }
+        for (name, instance) in &self.instances {
+            if let Some(worker) = instance.worker.filter(|worker| *worker >= workers.len()) {
+                faults.push(WiringFault::UnknownWorker { instance: name.clone(), worker });
+            }
+        }
+    }
+
     fn connections(&self, faults: &mut Vec<WiringFault>) {
         let mut peers: BTreeMap<&Endpoint, &Endpoint> = BTreeMap::new();
-        for [a, b] in self.edges.iter().map(Edge::ends) {
+        for edge in &self.edges {
+            let [a, b] = edge.ends();
+            let is_switch = |end: &Endpoint| matches!(end, Endpoint::Switch(_));
+            if is_switch(a) && is_switch(b) {
+                faults.push(WiringFault::SwitchToSwitch(edge.clone()));
+            }
             for (endpoint, peer) in [(a, b), (b, a)] {
                 if !self.exists(endpoint) {
                     faults.push(WiringFault::UnknownEndpoint(endpoint.clone()));
+                } else if is_switch(endpoint) {
+                    // Takes any number.
                 } else if let Some(first) = peers.insert(endpoint, peer) {
                     faults.push(WiringFault::WiredTwice {
                         endpoint: endpoint.clone(),
@@ -105,6 +200,7 @@ impl Wiring {
     fn observers(&self, faults: &mut Vec<WiringFault>) {
         let in_line = self.edges.iter().flat_map(Edge::ends).filter(|end| end.is_in_line());
         let wired = in_line.chain(self.services.values()).map(Endpoint::name);
+        let homes = self.homes();
         let inline: BTreeSet<&str> = wired.chain(self.observations.iter().map(|o| o.at.as_str())).collect();
         for observation in &self.observations {
             let observer = self.instances.get(&observation.observer);
@@ -119,6 +215,13 @@ impl Wiring {
             if observer.tenant != at.tenant {
                 faults.push(WiringFault::ForeignObserver(observation.clone()));
             }
+            let home = |name: &str| homes.get(name).copied();
+            if let Some((observer, at)) = home(&observation.observer).zip(home(&observation.at))
+                && observer != at
+            {
+                let observation = observation.clone();
+                faults.push(WiringFault::ObserverElsewhere { observation, observer, at });
+            }
             if observer.access == Access::Write {
                 faults.push(WiringFault::ObserverWrites(observation.observer.clone()));
             }
@@ -128,10 +231,11 @@ impl Wiring {
         }
     }
 
-    /// Is there such a port or interface?
+    /// Is there such a port, switch or interface?
     pub fn exists(&self, endpoint: &Endpoint) -> bool {
         match endpoint {
             Endpoint::Port(name) => self.ports.contains_key(name),
+            Endpoint::Switch(name) => self.switches.contains_key(name),
             Endpoint::Interface(name, number) => {
                 self.instances.get(name).is_some_and(|instance| *number < instance.interfaces)
             }

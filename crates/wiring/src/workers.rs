@@ -1,0 +1,47 @@
+//! Who does the work.
+
+use clock::Nanos;
+
+/// Most workers of a wiring.
+pub const MAX_WORKERS: usize = 256;
+
+/// The threads that call functions, and how they go about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workers {
+    /// One or more; they are named by their place here, from 0 on.
+    pub list: Vec<WorkerPlan>,
+    /// Longest time that one call should take: a function whose calls take longer gets fewer packets at once.
+    pub slice: Nanos,
+    /// By how much CPU time whoever runs, or is handed packets, may get ahead of those that wait.
+    pub slack: Nanos,
+    /// Longest time to look for work before sleeping.
+    pub spin: Nanos,
+    /// Time spent looking for work, as part of the time spent working, in percent.
+    pub spin_percent: u32,
+    /// Longest time to sleep through what comes in, when sleeping and waking cost more than the work that wakes.
+    pub rest: Nanos,
+    /// Whether functions that need not stay on a worker are moved to keep all of them busy.
+    pub balance: bool,
+}
+
+/// One worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerPlan {
+    /// The processors that it may run on, one or more; `None`: those that the program may run on.
+    pub processors: Option<Vec<usize>>,
+}
+
+/// One worker that runs wherever the program may.
+impl Default for Workers {
+    fn default() -> Workers {
+        Workers {
+            list: vec![WorkerPlan::default()],
+            slice: Nanos(100_000),
+            slack: Nanos(200_000),
+            spin: Nanos(50_000),
+            spin_percent: 12,
+            rest: Nanos(2_000_000),
+            balance: true,
+        }
+    }
+}
