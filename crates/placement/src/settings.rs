@@ -1,0 +1,36 @@
+//! The figures of the policy. Loads are parts of one core, times are periods of observation.
+//!
+//! That moves come to an end with steady loads rests on `TOGETHER < SHORT`: let a worker's excess be what it has beyond
+//! any figure between the two. Relief and cuts make the sum of the squares of all excesses smaller by a fixed amount at
+//! least, joins never make it larger, and each join leaves a piece less.
+
+/// A worker is short of time from here on.
+pub(crate) const SHORT: f64 = 0.8;
+
+/// A torn component is joined where that leaves the worker with no more than this.
+pub(crate) const TOGETHER: f64 = 0.6;
+
+/// By how much a relief has to make the busier of two workers less busy.
+pub(crate) const GAIN: f64 = 0.1;
+
+/// The same for a cut. It is more, because packets then go from one core to another.
+pub(crate) const CUT_GAIN: f64 = 0.15;
+
+/// How much less of a gain is accepted for each piece that a component has less afterwards.
+pub(crate) const PIECE: f64 = 0.05;
+
+/// How much of a new load counts at once.
+pub(crate) const FRESH: f64 = 1.0 / 3.0;
+
+/// For how long after a move the loads of both workers say little: a median and the smoothing have to follow, and who
+/// was short of time uses more now.
+pub(crate) const SETTLE: u64 = 6;
+
+/// How long a component stays where it was moved to, at least.
+pub(crate) const PATIENCE: u64 = 10;
+
+/// The same for one that has moved again and again.
+pub(crate) const LONGEST_PATIENCE: u64 = 1_280;
+
+/// After so many times its patience a component that moves again does so for a new reason.
+pub(crate) const FORGIVE: u64 = 8;
