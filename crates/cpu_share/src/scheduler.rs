@@ -216,6 +216,17 @@ impl Scheduler {
         true
     }
 
+    /// Whether no cap holds an entity back, its own or its tenant's.
+    #[inline]
+    pub fn is_allowed(&mut self, id: EntityId, now: Cycles) -> bool {
+        let index = id.0 as usize;
+        let owner = self.entities[index].tenant as usize;
+        self.look_at(now);
+        let (now, period) = (self.now, self.period);
+        self.entities[index].share.may_run(now, period)
+            && self.tenants.get_mut(owner).is_some_and(|tenant| tenant.share.may_run(now, period))
+    }
+
     /// Adds what was used on an entity's behalf.
     #[inline]
     pub fn charge(&mut self, id: EntityId, cycles: Cycles) {

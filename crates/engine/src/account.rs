@@ -1,10 +1,17 @@
 //! The account of a worker at a quiet point: every packet, and where the cycles went.
 
 use crate::fault::Life;
-use crate::worker::Worker;
+use crate::time::WorkerTime;
+use crate::worker::{PortNode, Worker};
 use clock::{Cycles, Moment};
+use packet_memory::Pool;
 use port::{PortCounters, PortStatus};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use telemetry::{Imbalance, Ledger};
+
+/// What functions report of themselves, by the numbers of their instances.
+pub(crate) type Reports = BTreeMap<usize, String>;
 
 /// One port's part.
 #[derive(Clone, Debug)]
@@ -42,6 +49,20 @@ pub struct InstanceAccount {
     pub missed: u64,
     /// Cycles spent on it, I/O on its behalf included.
     pub cycles: Cycles,
+    /// Its share of a processor when everybody there wants all that he can get.
+    pub promised: f64,
+    /// Cycles during which it had work and a cap held it back.
+    pub throttled: Cycles,
+    /// Calls that took longer than a slice.
+    pub overruns: u64,
+    /// Times that a call was switched out.
+    pub suspensions: u64,
+    /// It is paused.
+    pub paused: bool,
+    /// Number of the worker that it is on.
+    pub worker: u16,
+    /// Packets in its queue.
+    pub queue: u64,
     /// Packets waiting, held or given up at this moment.
     pub in_flight: u64,
     /// Why it is down, if it is.
@@ -67,13 +88,26 @@ pub struct Account {
     pub ports: Vec<PortAccount>,
     /// The instances, in the order they were added.
     pub instances: Vec<InstanceAccount>,
-    /// Cycles that no instance was charged for: looking around with nothing to do.
-    pub overhead: Cycles,
+    /// The workers' own time, in the order of their numbers.
+    pub workers: Vec<WorkerTime>,
     /// Buffers free and in all, by pool.
     pub pools: Vec<(String, usize, usize)>,
 }
 
 impl Account {
+    /// Of nothing.
+    pub(crate) fn empty(at: Moment) -> Account {
+        Account {
+            at,
+            ledger: Ledger::default(),
+            in_flight: 0,
+            ports: Vec::new(),
+            instances: Vec::new(),
+            workers: Vec::new(),
+            pools: Vec::new(),
+        }
+    }
+
     /// Whether every packet is accounted for.
     ///
     /// # Errors
@@ -81,90 +115,136 @@ impl Account {
     pub fn balance(&self) -> Result<(), Imbalance> {
         self.ledger.balance(self.in_flight)
     }
+
+    /// Takes over the functions' reports from an account of the same instances.
+    pub(crate) fn take_reports(&mut self, from: Account) {
+        for (instance, earlier) in self.instances.iter_mut().zip(from.instances) {
+            instance.report = earlier.report;
+        }
+    }
 }
 
 impl Worker {
     /// Takes the account. Functions are asked for their reports when `with_reports`; one that faults over it is
     /// treated as at any fault.
     pub fn account(&mut self, with_reports: bool) -> Account {
-        let reports: Vec<_> = (0..self.instances.len())
-            .map(|index| if with_reports { self.report_of(index) } else { None })
-            .collect();
-        let mut ledger = Ledger::default();
-        let mut in_flight = 0;
-        let ports: Vec<_> = self
-            .ports
-            .iter()
-            .map(|node| {
-                let mut counters = node.port.counters().clone();
-                counters.ledger.merge(&node.ledger);
-                let own = node.port.in_flight() + node.outgoing.len() as u64;
-                ledger.merge(&counters.ledger);
-                in_flight += own;
-                PortAccount {
-                    name: node.name.clone(),
-                    status: node.port.status(),
-                    counters,
-                    in_flight: own,
-                    details: node.port.details(),
+        let mut reports = self.reports(with_reports);
+        let (ports, instances) = (self.account_of_ports(), self.account_of_instances(&mut reports));
+        let mut account = Account::empty(self.clock.moment());
+        account.instances = instances.into_iter().map(|(_, instance)| instance).collect();
+        account.workers.push(self.time);
+        for (index, port) in ports {
+            account.ledger.merge(&port.counters.ledger);
+            account.in_flight += port.in_flight;
+            if !self.ports[index].relay {
+                account.ports.push(port);
+            }
+        }
+        for instance in &account.instances {
+            account.ledger.merge(&instance.ledger);
+            account.in_flight += instance.in_flight;
+        }
+        account.pools = self.account_of_pools();
+        account
+    }
+
+    /// Buffers free and in all, by pool.
+    pub(crate) fn account_of_pools(&self) -> Vec<(String, usize, usize)> {
+        let of =
+            |pool: &Arc<Pool>| (pool.name().to_owned(), pool.available(), pool.config().buffers as usize);
+        self.pools.iter().map(of).collect()
+    }
+
+    /// The ports' parts by their numbers; wires to other workers are among them.
+    pub(crate) fn account_of_ports(&mut self) -> Vec<(usize, PortAccount)> {
+        let of = |(index, node): (usize, &PortNode)| {
+            let mut counters = node.port.counters().clone();
+            counters.ledger.merge(&node.ledger);
+            let account = PortAccount {
+                name: node.name.clone(),
+                status: node.port.status(),
+                counters,
+                in_flight: node.port.in_flight() + node.outgoing.len() as u64,
+                details: node.port.details(),
+            };
+            (index, account)
+        };
+        self.ports.iter().map(of).collect()
+    }
+
+    /// The instances' parts by their numbers.
+    pub(crate) fn account_of_instances(&mut self, reports: &mut Reports) -> Vec<(usize, InstanceAccount)> {
+        let numbers = self.numbers_of_instances();
+        let of = |index| (index, self.account_of(index, reports.remove(&index)));
+        numbers.into_iter().map(of).collect()
+    }
+
+    /// The functions' own reports, if they are wanted. They come before all counts: a function may send packets meanwhile.
+    pub(crate) fn reports(&mut self, wanted: bool) -> Reports {
+        if !wanted {
+            return Reports::new();
+        }
+        let numbers = self.numbers_of_instances();
+        let of = |index| Some((index, self.report_of(index)?));
+        numbers.into_iter().filter_map(of).collect()
+    }
+
+    fn numbers_of_instances(&self) -> Vec<usize> {
+        self.instances.iter().map(|(index, _)| index).collect()
+    }
+
+    fn account_of(&mut self, index: usize, report: Option<String>) -> InstanceAccount {
+        let instance = &mut self.instances[index];
+        let in_flight = instance.in_flight();
+        let counters = &mut instance.counters;
+        let mut totals = counters.former.clone();
+        let mut down = None;
+        match &mut instance.life {
+            Life::Up { guest, .. } => {
+                counters.ledger.generated += guest.take_generated();
+                for (sum, count) in totals.iter_mut().zip(guest.counters()) {
+                    *sum += count;
                 }
-            })
-            .collect();
-        let scheduler = &self.scheduler;
-        let instances = self
-            .instances
-            .iter_mut()
-            .zip(reports)
-            .map(|(instance, report)| {
-                let own = instance.in_flight();
-                in_flight += own;
-                let counters = &mut instance.counters;
-                let mut totals = counters.former.clone();
-                let mut down = None;
-                match &mut instance.life {
-                    Life::Up { guest, .. } => {
-                        counters.ledger.generated += guest.take_generated();
-                        for (sum, count) in totals.iter_mut().zip(guest.counters()) {
-                            *sum += count;
-                        }
-                    }
-                    Life::Down { reason, .. } => down = Some(reason.clone()),
-                }
-                ledger.merge(&counters.ledger);
-                let named = |names: &[String], counts: &[u64]| -> Vec<(String, u64)> {
-                    names.iter().cloned().zip(counts.iter().copied()).collect()
-                };
-                let mut own_drops = named(&instance.drop_reasons, &counters.own_drops);
-                own_drops.retain(|(_, count)| *count > 0);
-                InstanceAccount {
-                    name: instance.name.clone(),
-                    ledger: counters.ledger.clone(),
-                    packets: counters.packets,
-                    bytes: counters.bytes,
-                    calls: counters.calls,
-                    faults: counters.faults,
-                    restarts: counters.restarts,
-                    missed: counters.missed,
-                    cycles: scheduler.used(instance.entity),
-                    in_flight: own,
-                    down,
-                    own_drops,
-                    counters: named(&instance.counter_names, &totals),
-                    report,
-                }
-            })
-            .collect();
-        let pools = self
-            .pools
-            .iter()
-            .map(|pool| (pool.name().to_owned(), pool.available(), pool.config().buffers as usize))
-            .collect();
-        let overhead = scheduler.used(self.overhead);
-        Account { at: self.clock.moment(), ledger, in_flight, ports, instances, overhead, pools }
+            }
+            Life::Down { reason, .. } => down = Some(reason.clone()),
+        }
+        let named = |names: &[String], counts: &[u64]| -> Vec<(String, u64)> {
+            names.iter().cloned().zip(counts.iter().copied()).collect()
+        };
+        let mut own_drops = named(&instance.drop_reasons, &counters.own_drops);
+        own_drops.retain(|(_, count)| *count > 0);
+        InstanceAccount {
+            name: instance.name.clone(),
+            ledger: counters.ledger.clone(),
+            packets: counters.packets,
+            bytes: counters.bytes,
+            calls: counters.calls,
+            faults: counters.faults,
+            restarts: counters.restarts,
+            missed: counters.missed,
+            cycles: self.scheduler.used(instance.entity),
+            promised: self.scheduler.promised(instance.entity),
+            throttled: self.scheduler.throttled(instance.entity),
+            overruns: counters.overruns,
+            suspensions: counters.suspensions,
+            paused: instance.paused,
+            worker: self.number,
+            queue: instance.queue.len() as u64,
+            in_flight,
+            down,
+            own_drops,
+            counters: named(&instance.counter_names, &totals),
+            report,
+        }
     }
 
     fn report_of(&mut self, index: usize) -> Option<String> {
         let now = self.clock.moment();
+        if self.instances[index].suspended.is_some() {
+            // It would be a second call in the middle of the first.
+            return None;
+        }
+        self.note_call(index);
         let before = self.switch_account(self.instances[index].entity);
         let report = match &mut self.instances[index].life {
             Life::Up { guest, .. } => guest.report(now),

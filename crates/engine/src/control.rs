@@ -1,11 +1,11 @@
 //! Messages to a worker, and what it tells.
 
 use crate::account::Account;
+use crate::meeting::Meeting;
 use clock::Nanos;
 use guest::{Events, LogLine};
-use rustix::event::{EventfdFlags, eventfd};
+use port::Bell;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -59,13 +59,14 @@ pub struct Stopped;
 pub(crate) enum Command {
     Stop,
     Account { with_reports: bool, answer: Sender<Account> },
+    Meet(Arc<Meeting>),
 }
 
 /// Sends messages to a worker from anywhere. Each wakes it when it sleeps.
 #[derive(Clone, Debug)]
 pub struct Remote {
     commands: Sender<Command>,
-    bell: Arc<OwnedFd>,
+    bell: Arc<Bell>,
 }
 
 impl Remote {
@@ -87,10 +88,9 @@ impl Remote {
         received.recv().map_err(|_| Stopped)
     }
 
-    fn send(&self, command: Command) -> Result<(), Stopped> {
+    pub(crate) fn send(&self, command: Command) -> Result<(), Stopped> {
         self.commands.send(command).map_err(|_| Stopped)?;
-        // Fails only when the counter is full, and then the worker is being woken anyway.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        self.bell.ring();
         Ok(())
     }
 }
@@ -98,7 +98,7 @@ impl Remote {
 /// The worker's end.
 pub(crate) struct Mailbox {
     commands: Receiver<Command>,
-    bell: Arc<OwnedFd>,
+    bell: Arc<Bell>,
     remote: Remote,
 }
 
@@ -107,13 +107,14 @@ impl std::fmt::Debug for Command {
         f.write_str(match self {
             Command::Stop => "Stop",
             Command::Account { .. } => "Account",
+            Command::Meet(_) => "Meet",
         })
     }
 }
 
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Mailbox> {
-        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let bell = Arc::new(Bell::new()?);
         let (sender, commands) = channel();
         Ok(Mailbox { commands, bell: bell.clone(), remote: Remote { commands: sender, bell } })
     }
@@ -127,14 +128,8 @@ impl Mailbox {
         self.commands.try_recv().ok()
     }
 
-    /// Becomes readable when there is a message.
-    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
-    }
-
-    /// Forgets that it rang.
-    pub(crate) fn quiet(&self) {
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&self.bell, &mut count);
+    /// Rings when there is a message.
+    pub(crate) fn bell(&self) -> Arc<Bell> {
+        self.bell.clone()
     }
 }

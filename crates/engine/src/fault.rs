@@ -2,6 +2,7 @@
 
 use crate::control::Event;
 use crate::instance::Instance;
+use crate::switching::Source;
 use crate::worker::Worker;
 use clock::Nanos;
 use guest::{Guest, GuestFault};
@@ -62,7 +63,7 @@ impl Worker {
         let delay =
             if lived >= instance.restart.longest_delay { instance.restart.first_delay } else { *next_delay };
         let next_delay = Nanos(delay.0.saturating_mul(2)).min(instance.restart.longest_delay);
-        let mut lost = batch.unwrap_or_default();
+        let mut lost = batch.or(instance.suspended.take()).unwrap_or_default();
         guest.surrender(&mut lost);
         let (log, events) = (guest.take_log(), guest.take_events());
         let retry_at = now.nanos.saturating_add(delay);
@@ -71,37 +72,39 @@ impl Worker {
         for packet in lost {
             self.drop_packet(index, packet, DropReason::FunctionTrapped);
         }
-        self.next_timer = self.next_timer.min(retry_at);
+        self.schedule(index, retry_at);
         self.log(&name, log);
         self.found(&name, events);
         self.tell(Event::Fault { instance: name, reason: fault.to_string(), retry_after: delay });
     }
 
-    /// Starts again whoever is due.
-    pub(crate) fn restart_due(&mut self) {
+    /// Starts an instance again that is due.
+    pub(crate) fn restart_due(&mut self, index: usize) {
         let now = self.now;
-        for index in 0..self.instances.len() {
-            let instance = &mut self.instances[index];
-            let Life::Down { retry_at, next_delay, .. } = &mut instance.life else { continue };
-            if *retry_at > now.nanos {
-                continue;
+        let instance = &mut self.instances[index];
+        let Life::Down { retry_at, next_delay, .. } = &mut instance.life else { return };
+        if *retry_at > now.nanos {
+            let retry_at = *retry_at;
+            return self.schedule(index, retry_at);
+        }
+        let delay = *next_delay;
+        match instance.factory.start() {
+            Ok(guest) => {
+                instance.life = Life::up(guest, delay, now.nanos);
+                instance.counters.restarts += 1;
+                let name = instance.name.clone();
+                self.tell(Event::Restarted { instance: name });
+                // What it said while it was started.
+                self.note_call(index);
+                self.after_call(index);
             }
-            let delay = *next_delay;
-            match instance.factory.start() {
-                Ok(guest) => {
-                    instance.life = Life::up(guest, delay, now.nanos);
-                    instance.counters.restarts += 1;
-                    let name = instance.name.clone();
-                    self.tell(Event::Restarted { instance: name });
-                }
-                Err(reason) => {
-                    let longest = instance.restart.longest_delay;
-                    *retry_at = now.nanos.saturating_add(delay);
-                    *next_delay = Nanos(delay.0.saturating_mul(2)).min(longest);
-                    let (name, retry_at) = (instance.name.clone(), *retry_at);
-                    self.next_timer = self.next_timer.min(retry_at);
-                    self.tell(Event::Fault { instance: name, reason, retry_after: delay });
-                }
+            Err(reason) => {
+                let longest = instance.restart.longest_delay;
+                *retry_at = now.nanos.saturating_add(delay);
+                *next_delay = Nanos(delay.0.saturating_mul(2)).min(longest);
+                let (name, retry_at) = (instance.name.clone(), *retry_at);
+                self.schedule(index, retry_at);
+                self.tell(Event::Fault { instance: name, reason, retry_after: delay });
             }
         }
     }
@@ -113,10 +116,11 @@ impl Worker {
         for packet in batch {
             let other = other_interface(&self.instances[index], packet.record().ingress).filter(|_| open);
             match other {
-                Some(target) => self.forward(index, packet, target),
+                Some(target) => self.forward(Source::Instance(index), packet, target),
                 None => self.drop_packet(index, packet, DropReason::FunctionDown),
             }
         }
+        self.flush_ports();
     }
 }
 

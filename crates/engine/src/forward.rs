@@ -1,7 +1,10 @@
 //! Where packets go: to the next instance's queue, to a port, across to another tenant's pool, or back to the pool.
 
+use crate::ids::{InstanceId, PoolId, PortId, Target};
+use crate::switching::Source;
 use crate::tap::Passage;
-use crate::worker::{InstanceId, PoolId, PortId, Target, Worker};
+use crate::time::NOBODY;
+use crate::worker::Worker;
 use packet_memory::Packet;
 use std::sync::Arc;
 use telemetry::DropReason;
@@ -16,102 +19,144 @@ impl Worker {
     #[inline]
     pub(crate) fn enqueue_batch(
         &mut self,
-        from: usize,
+        pool: PoolId,
         to: InstanceId,
         batch: Vec<Packet>,
     ) -> Result<Option<usize>, Vec<Packet>> {
-        let to = usize::from(to.0);
-        let pool = self.instances[from].pool;
+        let (to, count) = (to.index(), batch.len());
+        self.note_congestion(to);
         let receiver = &mut self.instances[to];
-        if receiver.pool != pool || receiver.queue.room() < batch.len() {
+        if receiver.pool != pool || receiver.queue.room() < count {
             return Err(batch);
         }
-        let waited = !receiver.queue.is_empty();
+        let (waits, may_run) = (receiver.has_work(), !receiver.paused && to != self.current);
         receiver.queue.push_batch(batch, &mut self.spare);
         let entity = receiver.entity;
-        if !waited && self.scheduler.hand_off(entity) {
+        if self.current == usize::MAX {
+            // A port is being polled: whom it is for pays for that.
+            self.received_for.push((entity, count as u32));
+            self.wake_instance(to);
+            return Ok(None);
+        }
+        if may_run && self.scheduler.hand_off(entity, self.now.cycles) {
+            if waits {
+                // What waits goes first, and this batch behind it: whoever is in front does not run ahead of who is behind.
+                self.scheduler.deactivate(entity);
+            }
             return Ok(Some(to));
         }
-        self.scheduler.activate(entity);
+        self.wake_instance(to);
         Ok(None)
     }
 
     /// Hands a whole batch to a port of the same pool; false, and nothing is done, when the port is of another.
     #[inline]
-    pub(crate) fn transmit_batch(&mut self, from: usize, port: PortId, batch: &mut Vec<Packet>) -> bool {
-        let pool = self.instances[from].pool;
-        let node = &mut self.ports[usize::from(port.0)];
+    pub(crate) fn transmit_batch(&mut self, pool: PoolId, port: PortId, batch: &mut Vec<Packet>) -> bool {
+        let node = &mut self.ports[port.index()];
         if node.pool != pool {
             return false;
         }
         if !node.taps.is_empty() {
-            self.show_port(usize::from(port.0), batch, Passage::Transmitted);
+            self.show_port(port.index(), batch, Passage::Transmitted);
         }
-        let node = &mut self.ports[usize::from(port.0)];
+        let node = &mut self.ports[port.index()];
         node.port.transmit(&self.pools[usize::from(pool.0)], self.now.nanos, batch);
         debug_assert!(batch.is_empty(), "a port takes all of a batch");
         true
     }
 
     /// Hands one packet on.
-    pub(crate) fn forward(&mut self, from: usize, packet: Packet, target: Target) {
-        let pool = self.instances[from].pool;
-        let destination = self.pool_of(target);
+    pub(crate) fn forward(&mut self, from: Source, packet: Packet, target: Target) {
+        let pool = self.pool_of_source(from);
+        let Some(destination) = self.pool_of(target) else {
+            if let Target::Switch(id, port) = target {
+                self.switch_one(from, id, port, packet);
+            }
+            return;
+        };
         let Some(packet) =
             (if destination == pool { Some(packet) } else { self.carry_across(from, packet, target) })
         else {
             return;
         };
         match target {
-            Target::Instance(to, interface) => self.enqueue(to.0 as usize, interface, packet),
+            Target::Instance(to, interface) => self.enqueue(to.index(), interface, packet),
             Target::Port(port) => {
-                self.ports[port.0 as usize].outgoing.push(packet);
-                self.touched_ports.push(port.0 as usize);
+                self.ports[port.index()].outgoing.push(packet);
+                self.touched_ports.push(port.index());
             }
+            // It has no pool, and was dealt with above.
+            Target::Switch(..) => unreachable!("switches have no pool"),
         }
     }
 
     /// Puts a packet into an instance's queue. From here on it is the receiver's: what does not fit is the
     /// receiver's loss.
-    pub(crate) fn enqueue(&mut self, to: usize, interface: u16, mut packet: Packet) {
-        let receiver = &mut self.instances[to];
-        let budget = packet.record().hop_budget;
-        if budget == 0 {
+    pub(crate) fn enqueue(&mut self, to: usize, interface: u16, packet: Packet) {
+        let receiver = &self.instances[to];
+        if packet.record().hop_budget == 0 {
             return self.drop_packet(to, packet, DropReason::HopBudget);
         }
         if receiver.queue.room() == 0 {
             return self.drop_packet(to, packet, DropReason::QueueFull);
         }
+        self.enqueue_beyond(to, interface, packet);
+    }
+
+    /// The same, whether there is room or not.
+    pub(crate) fn enqueue_beyond(&mut self, to: usize, interface: u16, mut packet: Packet) {
+        let budget = packet.record().hop_budget;
+        if budget == 0 {
+            return self.drop_packet(to, packet, DropReason::HopBudget);
+        }
         packet.edit(|record| (record.ingress, record.hop_budget) = (interface, budget - 1));
-        receiver.queue.push(packet, &mut self.spare);
-        self.scheduler.activate(receiver.entity);
+        self.instances[to].queue.push(packet, &mut self.spare);
+        if self.current == usize::MAX {
+            self.count_received_for(to);
+        }
+        self.wake_instance(to);
+    }
+
+    /// Notes that a packet came for an instance while a port is polled.
+    fn count_received_for(&mut self, to: usize) {
+        let entity = self.instances[to].entity;
+        match self.received_for.iter_mut().find(|(known, _)| *known == entity) {
+            Some((_, count)) => *count += 1,
+            None => self.received_for.push((entity, 1)),
+        }
     }
 
     /// Copies a packet into the pool of its receiver, who pays, and ends the original as consumed at the boundary.
-    fn carry_across(&mut self, from: usize, packet: Packet, target: Target) -> Option<Packet> {
-        let (here, there) = (self.instances[from].pool, self.pool_of(target));
-        let payer = match target {
-            Target::Instance(to, _) => self.instances[to.0 as usize].entity,
-            Target::Port(_) => self.instances[from].entity,
+    pub(crate) fn carry_across(&mut self, from: Source, packet: Packet, target: Target) -> Option<Packet> {
+        let here = self.pool_of_source(from);
+        let there = self.pool_of(target).unwrap_or(here);
+        let payer = match (target, from) {
+            (Target::Instance(to, _), _) => self.instances[to.index()].entity,
+            (_, Source::Instance(from)) => self.instances[from].entity,
+            (_, Source::Port(_)) => NOBODY,
         };
         let before = self.switch_account(payer);
         let copied = self.pools[there.0 as usize].copy_from(&self.pools[here.0 as usize], &packet);
         let copy = match copied {
             Ok(Some(copy)) => {
                 match target {
-                    Target::Instance(to, _) => self.instances[to.0 as usize].counters.ledger.copied += 1,
-                    Target::Port(port) => self.ports[port.0 as usize].ledger.copied += 1,
+                    Target::Instance(to, _) => self.instances[to.index()].counters.ledger.copied += 1,
+                    Target::Port(port) => self.ports[port.index()].ledger.copied += 1,
+                    Target::Switch(..) => {}
                 }
-                self.instances[from].counters.ledger.consumed += 1;
-                self.free(from, [packet]);
+                match from {
+                    Source::Instance(from) => self.instances[from].counters.ledger.consumed += 1,
+                    Source::Port(from) => self.ports[from].ledger.consumed += 1,
+                }
+                self.pools[here.0 as usize].free(packet);
                 Some(copy)
             }
             Ok(None) => {
-                self.drop_packet(from, packet, DropReason::NoBuffer);
+                self.drop_from(from, packet, DropReason::NoBuffer);
                 None
             }
             Err(_) => {
-                self.drop_packet(from, packet, DropReason::TooLong);
+                self.drop_from(from, packet, DropReason::TooLong);
                 None
             }
         };
@@ -140,7 +185,7 @@ impl Worker {
 
     /// Hands what a port received to the port that it is wired to.
     pub(crate) fn pass_through(&mut self, from: usize, to: PortId, batch: &mut Vec<Packet>) {
-        let (here, there) = (self.ports[from].pool, self.ports[usize::from(to.0)].pool);
+        let (here, there) = (self.ports[from].pool, self.ports[to.index()].pool);
         let (here, there) =
             (self.pools[usize::from(here.0)].clone(), self.pools[usize::from(there.0)].clone());
         if !Arc::ptr_eq(&here, &there) {
@@ -148,7 +193,7 @@ impl Worker {
             for packet in batch.drain(..) {
                 match there.copy_from(&here, &packet) {
                     Ok(Some(copy)) => {
-                        self.ports[usize::from(to.0)].ledger.copied += 1;
+                        self.ports[to.index()].ledger.copied += 1;
                         self.ports[from].ledger.consumed += 1;
                         copies.push(copy);
                     }
@@ -159,10 +204,10 @@ impl Worker {
             }
             *batch = copies;
         }
-        if !self.ports[usize::from(to.0)].taps.is_empty() {
-            self.show_port(usize::from(to.0), batch, Passage::Transmitted);
+        if !self.ports[to.index()].taps.is_empty() {
+            self.show_port(to.index(), batch, Passage::Transmitted);
         }
-        self.ports[usize::from(to.0)].port.transmit(&there, self.now.nanos, batch);
+        self.ports[to.index()].port.transmit(&there, self.now.nanos, batch);
     }
 
     /// Makes copies for an observer that may not run now, or lives in another pool; what finds no room, it misses.
@@ -180,7 +225,7 @@ impl Worker {
             }
         }
         if !observer.queue.is_empty() {
-            self.scheduler.activate(observer.entity);
+            self.wake_instance(index);
         }
     }
 
@@ -210,10 +255,12 @@ impl Worker {
         self.pools[self.instances[index].pool.0 as usize].free_batch(packets);
     }
 
-    fn pool_of(&self, target: Target) -> PoolId {
+    /// The pool of an end; a switch has none, its ports' are whatever they lead to.
+    fn pool_of(&self, target: Target) -> Option<PoolId> {
         match target {
-            Target::Instance(to, _) => self.instances[to.0 as usize].pool,
-            Target::Port(port) => self.ports[port.0 as usize].pool,
+            Target::Instance(to, _) => Some(self.instances[to.index()].pool),
+            Target::Port(port) => Some(self.ports[port.index()].pool),
+            Target::Switch(..) => None,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! One hop: an instance is shown its next batch, and its verdicts are carried out, all in that instance's account.
 
 use crate::fault::Life;
+use crate::ids::{PoolId, Target};
+use crate::switching::Source;
 use crate::tap::Passage;
-use crate::worker::{PoolId, Target, Worker};
+use crate::worker::Worker;
 use guest::{BAD_VERDICT, GuestFault, Progress};
 use nf_abi::Verdict;
 use packet_memory::Packet;
@@ -12,7 +14,18 @@ impl Worker {
     /// Runs the oldest batch of an instance. Returns the instance that all of its packets went on to, if that is so
     /// and it may run at once.
     pub(crate) fn hop(&mut self, index: usize) -> Option<usize> {
-        let mut batch = self.instances[index].queue.pop()?;
+        let instance = &mut self.instances[index];
+        if instance.suspended.is_some() {
+            return self.resume(index);
+        }
+        if instance.queue.is_empty() && !self.poll_feeds(index) {
+            return None;
+        }
+        let instance = &mut self.instances[index];
+        let mut batch = instance.queue.pop(instance.batch, &mut self.spare)?;
+        if !instance.feeds.is_empty() {
+            self.remember_feeds(index);
+        }
         if !self.instances[index].observers.is_empty() {
             self.show_to_observers(index, &batch);
         }
@@ -27,6 +40,11 @@ impl Worker {
         };
         instance.counters.calls += 1;
         instance.counters.packets += batch.len() as u64;
+        instance.called_with = batch.len();
+        if !instance.called {
+            instance.called = true;
+            self.called.push(index);
+        }
 
         if instance.is_observer {
             // What an observer is sent is its own copy, and ends here.
@@ -41,21 +59,46 @@ impl Worker {
             return None;
         }
         let processed = guest.process(&mut batch, now);
+        self.conclude(index, batch, processed)
+    }
+
+    /// Goes on with a call that was switched out.
+    #[cold]
+    fn resume(&mut self, index: usize) -> Option<usize> {
+        let instance = &mut self.instances[index];
+        let mut batch = instance.suspended.take()?;
+        let Life::Up { guest, .. } = &mut instance.life else {
+            // Whoever buries a guest takes its batch along.
+            self.pass_by(index, batch);
+            return None;
+        };
+        let processed = guest.resume(&mut batch, self.now);
+        self.conclude(index, batch, processed)
+    }
+
+    /// A call has come to its end, or to a stop on the way.
+    #[inline]
+    fn conclude(
+        &mut self,
+        index: usize,
+        batch: Vec<Packet>,
+        processed: Result<Progress, GuestFault>,
+    ) -> Option<usize> {
+        let instance = &mut self.instances[index];
+        if matches!(processed, Ok(Progress::Suspended)) {
+            instance.counters.suspensions += 1;
+            instance.suspended = Some(batch);
+            return None;
+        }
         if !instance.taps.is_empty() {
             let passage = if processed.is_ok() { Passage::Decided } else { Passage::Trapped };
             self.show_instance(index, &batch, passage);
         }
         match processed {
-            Ok(Progress::Done) => {
+            Ok(_) => {
                 let next = self.carry_out(index, batch);
                 self.after_call(index);
                 next
-            }
-            Ok(Progress::Suspended) => {
-                let fault =
-                    GuestFault::Contract("suspended a call, which this engine never resumes".to_owned());
-                self.bury(index, &fault, Some(batch));
-                None
             }
             Err(fault) => {
                 self.bury(index, &fault, Some(batch));
@@ -75,24 +118,29 @@ impl Worker {
         };
         let (whole, bytes) = match target {
             Some(Target::Instance(_, interface)) => address_to(&mut batch, first, interface),
-            Some(Target::Port(_)) | None => survey(&batch, first),
+            Some(Target::Port(_) | Target::Switch(..)) | None => survey(&batch, first),
         };
         self.instances[index].counters.bytes += bytes;
         match target {
             Some(Target::Instance(to, interface)) => {
                 if whole {
-                    match self.enqueue_batch(index, to, batch) {
+                    match self.enqueue_batch(self.instances[index].pool, to, batch) {
                         Ok(next) => return next,
                         Err(refused) => batch = refused,
                     }
                 }
                 address_back(&mut batch, interface);
             }
-            Some(Target::Port(port)) if whole && self.transmit_batch(index, port, &mut batch) => {
+            Some(Target::Port(port))
+                if whole && self.transmit_batch(self.instances[index].pool, port, &mut batch) =>
+            {
                 self.spare.push(batch);
                 return None;
             }
-            Some(Target::Port(_)) | None => {}
+            Some(Target::Switch(id, from)) if whole => {
+                return self.switch_batch(Source::Instance(index), id, from, batch);
+            }
+            Some(Target::Port(_) | Target::Switch(..)) | None => {}
         }
         for packet in batch.drain(..) {
             self.route(index, packet);
@@ -108,13 +156,13 @@ impl Worker {
         let verdict = packet.record().verdict;
         match Verdict::decode(verdict) {
             Some(Verdict::Interface(k)) => match instance.links.get(usize::from(k)).copied().flatten() {
-                Some(target) => self.forward(index, packet, target),
+                Some(target) => self.forward(Source::Instance(index), packet, target),
                 None => self.drop_packet(index, packet, DropReason::NoRoute),
             },
             Some(Verdict::Service(id)) => match self.services.get(&id).copied() {
                 Some(target) => {
                     packet.edit(|record| record.service_id = id);
-                    self.forward(index, packet, target);
+                    self.forward(Source::Instance(index), packet, target);
                 }
                 None => self.drop_packet(index, packet, DropReason::UnknownService),
             },
@@ -150,9 +198,11 @@ impl Worker {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
         let due = [guest.deadline(), guest.slots().next_expiry()];
-        for deadline in due.into_iter().flatten() {
-            self.next_timer = self.next_timer.min(deadline);
+        if let Some(due) = due.into_iter().flatten().min() {
+            self.schedule(index, due);
         }
+        let instance = &mut self.instances[index];
+        let Life::Up { guest, .. } = &mut instance.life else { return };
         if guest.take_emitted().is_empty() {
             return;
         }
@@ -172,7 +222,7 @@ impl Worker {
         let owner = self.instances[index].pool;
         for n in 0..self.instances[index].observers.len() {
             let observer = self.instances[index].observers[n];
-            let seen = observer.instance.0 as usize;
+            let seen = observer.instance.index();
             match observer.interface {
                 None => self.show(seen, batch, owner),
                 Some(interface) => {
@@ -190,17 +240,23 @@ impl Worker {
 
     fn show(&mut self, index: usize, packets: &[Packet], owner: PoolId) {
         let instance = &mut self.instances[index];
-        if matches!(instance.life, Life::Down { .. }) {
+        if matches!(instance.life, Life::Down { .. }) || instance.suspended.is_some() {
             instance.counters.missed += packets.len() as u64;
             return;
         }
-        let (entity, pool) = (instance.entity, instance.pool);
+        let (entity, at_once) = (instance.entity, instance.pool == owner && !instance.paused);
+        // What it was sent before comes first.
+        let at_once = at_once && instance.queue.is_empty();
         let owner_account = self.switch_account(entity);
-        if pool == owner && self.scheduler.hand_off(entity) {
+        if at_once && self.scheduler.hand_off(entity, self.now.cycles) {
             let instance = &mut self.instances[index];
             instance.counters.calls += 1;
             instance.counters.packets += packets.len() as u64;
             instance.counters.count_bytes(packets);
+            if !instance.called {
+                instance.called = true;
+                self.called.push(index);
+            }
             if let Life::Up { guest, .. } = &mut instance.life {
                 match guest.observe(packets, self.now) {
                     Ok(()) => self.after_call(index),

@@ -1,11 +1,11 @@
 //! An instance as the worker keeps it: the guest, its queue, and what is counted for it.
 
 use crate::fault::{FailPolicy, Life, RestartPolicy};
+use crate::ids::{InstanceId, PoolId, Target};
 use crate::queue::Queue;
 use crate::tap::Tap;
-use crate::worker::{InstanceId, PoolId, Target};
-use clock::Moment;
-use cpu_share::EntityId;
+use clock::{Moment, Nanos};
+use cpu_share::{Claim, EntityId, TenantId};
 use guest::Guest;
 use packet_memory::Packet;
 use telemetry::Ledger;
@@ -25,6 +25,10 @@ pub struct InstanceSetup {
     pub name: String,
     /// The pool that its packets are in.
     pub pool: PoolId,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Its claim on the processor, beside its tenant's other instances.
+    pub claim: Claim,
     /// Number of its interfaces.
     pub interfaces: u16,
     /// Whether it reads the flow hash of packets.
@@ -60,6 +64,10 @@ pub(crate) struct InstanceCounters {
     pub(crate) calls: u64,
     pub(crate) faults: u64,
     pub(crate) restarts: u64,
+    /// Calls that took longer than a slice.
+    pub(crate) overruns: u64,
+    /// Times that a call was switched out.
+    pub(crate) suspensions: u64,
     /// Packets that an observer did not get to see.
     pub(crate) missed: u64,
     pub(crate) own_drops: Vec<u64>,
@@ -78,12 +86,35 @@ impl InstanceCounters {
 pub(crate) struct Instance {
     pub(crate) name: String,
     pub(crate) pool: PoolId,
+    pub(crate) tenant: TenantId,
+    pub(crate) claim: Claim,
     pub(crate) entity: EntityId,
+    pub(crate) flow_hash: bool,
     pub(crate) links: Vec<Option<Target>>,
     pub(crate) observers: Vec<Observer>,
     /// It sees packets that stay their owners', and what it is sent is copies.
     pub(crate) is_observer: bool,
     pub(crate) queue: Queue,
+    /// Most packets of one call: as many as take a slice.
+    pub(crate) batch: usize,
+    /// It was called since its log was last collected.
+    pub(crate) called: bool,
+    /// Packets of the last call.
+    pub(crate) called_with: usize,
+    /// The batch of a call that was switched out.
+    pub(crate) suspended: Option<Vec<Packet>>,
+    /// Numbers of the ports whose packets come to it.
+    pub(crate) feeds: Vec<usize>,
+    /// A feed had packets when it was last polled: there may be more.
+    pub(crate) hungry: bool,
+    /// Batches since its feeds were last polled.
+    pub(crate) unpolled: u32,
+    /// Whom it handed packets to that had much to do already.
+    pub(crate) held_up_by: Option<usize>,
+    /// It does not run until it is resumed.
+    pub(crate) paused: bool,
+    /// When the worker's timers have it due; [`Nanos::MAX`] when they do not.
+    pub(crate) timer_at: Nanos,
     pub(crate) life: Life,
     pub(crate) fail: FailPolicy,
     pub(crate) restart: RestartPolicy,
@@ -100,6 +131,7 @@ impl Instance {
         setup: InstanceSetup,
         entity: EntityId,
         guest: Box<dyn Guest>,
+        batch: usize,
         now: Moment,
     ) -> Instance {
         let counters = InstanceCounters {
@@ -110,11 +142,24 @@ impl Instance {
         Instance {
             name: setup.name,
             pool: setup.pool,
+            tenant: setup.tenant,
+            claim: setup.claim,
             entity,
+            flow_hash: setup.flow_hash,
             links: vec![None; usize::from(setup.interfaces)],
             observers: Vec::new(),
             is_observer: false,
             queue: Queue::new(setup.queue),
+            batch,
+            called: false,
+            called_with: 0,
+            suspended: None,
+            feeds: Vec::new(),
+            hungry: false,
+            unpolled: 0,
+            held_up_by: None,
+            paused: false,
+            timer_at: Nanos::MAX,
             life: Life::up(guest, setup.restart.first_delay, now.nanos),
             fail: setup.fail,
             restart: setup.restart,
@@ -132,6 +177,19 @@ impl Instance {
             Life::Up { guest, .. } => guest.slots().len() + guest.take_emitted().len(),
             Life::Down { .. } => 0,
         };
-        (self.queue.len() + kept) as u64
+        let suspended = self.suspended.as_ref().map_or(0, Vec::len);
+        (self.queue.len() + suspended + kept) as u64
+    }
+
+    /// There is something to call it for, or there may be.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        !self.queue.is_empty() || self.hungry || self.suspended.is_some()
+    }
+
+    /// The ports that feed it alone are not to be polled on its behalf.
+    #[inline]
+    pub(crate) fn polls_for_itself(&self) -> bool {
+        self.paused || self.has_work()
     }
 }

@@ -16,14 +16,27 @@
 
 mod account;
 mod classify;
+mod congestion;
 mod control;
 mod fault;
+mod fleet;
 mod forward;
 mod hop;
 mod idle;
+mod ids;
 mod instance;
+mod meeting;
+mod moves;
+mod poll;
 mod queue;
+mod rest;
+mod sparse;
+mod stop;
+mod switching;
 mod tap;
+mod time;
+mod timers;
+mod wires;
 mod worker;
 
 #[cfg(test)]
@@ -33,6 +46,9 @@ pub use account::{Account, InstanceAccount, PortAccount};
 pub use classify::classify;
 pub use control::{Event, Remote, Stopped};
 pub use fault::{FailPolicy, RestartPolicy};
+pub use fleet::{End, Fleet, FleetError, FleetInstance, FleetPort, Moved, ThreadPlan};
+pub use ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};
 pub use instance::{GuestFactory, InstanceSetup};
 pub use tap::{Passage, Tap};
-pub use worker::{InstanceId, PoolId, PortId, Target, WireError, Worker, WorkerSettings};
+pub use time::WorkerTime;
+pub use worker::{Worker, WorkerSettings};

@@ -7,6 +7,9 @@ use std::collections::VecDeque;
 /// A bounded queue of batches, first in, first out.
 #[derive(Debug)]
 pub(crate) struct Queue {
+    /// The oldest batch, if any: mostly there is no other one.
+    first: Option<Vec<Packet>>,
+    /// Those behind it.
     batches: VecDeque<Vec<Packet>>,
     packets: usize,
     longest: usize,
@@ -14,7 +17,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(longest: usize) -> Queue {
-        Queue { batches: VecDeque::new(), packets: 0, longest }
+        Queue { first: None, batches: VecDeque::new(), packets: 0, longest }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -25,22 +28,43 @@ impl Queue {
         self.packets == 0
     }
 
+    /// More than half of it is used.
+    #[inline]
+    pub(crate) fn is_congested(&self) -> bool {
+        self.packets * 2 > self.longest
+    }
+
     /// Packets that still fit.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        self.longest - self.packets
+        self.longest.saturating_sub(self.packets)
+    }
+
+    /// The youngest batch, to which packets may be added.
+    #[inline]
+    fn last(&mut self) -> Option<&mut Vec<Packet>> {
+        if self.batches.is_empty() { self.first.as_mut() } else { self.batches.back_mut() }
+    }
+
+    #[inline]
+    fn append(&mut self, batch: Vec<Packet>) {
+        if self.first.is_none() {
+            self.first = Some(batch);
+        } else {
+            self.batches.push_back(batch);
+        }
     }
 
     /// Appends a batch of at most [`MAX_BATCH`] packets, which must fit; an emptied vector comes back.
     #[inline]
     pub(crate) fn push_batch(&mut self, mut batch: Vec<Packet>, spare: &mut Vec<Vec<Packet>>) {
         self.packets += batch.len();
-        match self.batches.back_mut() {
+        match self.last() {
             Some(last) if last.len() + batch.len() <= MAX_BATCH => {
                 last.append(&mut batch);
                 spare.push(batch);
             }
-            _ => self.batches.push_back(batch),
+            _ => self.append(batch),
         }
     }
 
@@ -48,21 +72,37 @@ impl Queue {
     #[inline]
     pub(crate) fn push(&mut self, packet: Packet, spare: &mut Vec<Vec<Packet>>) {
         self.packets += 1;
-        match self.batches.back_mut() {
+        match self.last() {
             Some(last) if last.len() < MAX_BATCH => last.push(packet),
             _ => {
                 let mut batch = spare.pop().unwrap_or_else(|| Vec::with_capacity(MAX_BATCH));
                 batch.push(packet);
-                self.batches.push_back(batch);
+                self.append(batch);
             }
         }
     }
 
-    /// Takes the oldest batch.
+    /// Takes the oldest batch, or so many packets of it.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Vec<Packet>> {
-        let batch = self.batches.pop_front()?;
+    pub(crate) fn pop(&mut self, most: usize, spare: &mut Vec<Vec<Packet>>) -> Option<Vec<Packet>> {
+        let first = self.first.as_mut()?;
+        if first.len() > most {
+            let mut part = spare.pop().unwrap_or_else(|| Vec::with_capacity(MAX_BATCH));
+            part.extend(first.drain(..most));
+            self.packets -= most;
+            return Some(part);
+        }
+        let batch = self.first.take()?;
         self.packets -= batch.len();
+        if !self.batches.is_empty() {
+            self.first = self.batches.pop_front();
+        }
         Some(batch)
+    }
+
+    /// Takes everything.
+    pub(crate) fn drain(&mut self, out: &mut Vec<Packet>) {
+        self.packets = 0;
+        out.extend(self.first.take().into_iter().chain(self.batches.drain(..)).flatten());
     }
 }

@@ -1,6 +1,7 @@
 //! Who looks at packets without being part of their way: a capture, say.
 
-use crate::worker::{InstanceId, PortId, Worker};
+use crate::ids::{InstanceId, PortId};
+use crate::worker::Worker;
 use clock::Nanos;
 use packet_memory::{Packet, Pool};
 
@@ -34,12 +35,14 @@ pub trait Tap: Send {
 impl Worker {
     /// Shows the packets of a port to a tap, in both directions.
     pub fn tap_port(&mut self, port: PortId, tap: Box<dyn Tap>) {
-        self.ports[usize::from(port.0)].taps.push(tap);
+        self.ports[port.index()].taps.push(tap);
+        self.tapped = true;
     }
 
     /// Shows the packets of an instance to a tap, with what the instance decided.
     pub fn tap_instance(&mut self, instance: InstanceId, tap: Box<dyn Tap>) {
-        self.instances[usize::from(instance.0)].taps.push(tap);
+        self.instances[instance.index()].taps.push(tap);
+        self.tapped = true;
     }
 
     /// Shows packets of a port to its taps.
@@ -63,8 +66,8 @@ impl Worker {
     }
 
     pub(crate) fn settle_taps(&mut self) {
-        let of_ports = self.ports.iter_mut().flat_map(|node| &mut node.taps);
-        let of_instances = self.instances.iter_mut().flat_map(|instance| &mut instance.taps);
+        let of_ports = self.ports.iter_mut().flat_map(|(_, node)| &mut node.taps);
+        let of_instances = self.instances.iter_mut().flat_map(|(_, instance)| &mut instance.taps);
         of_ports.chain(of_instances).for_each(|tap| tap.settle());
     }
 }

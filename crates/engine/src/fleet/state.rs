@@ -1,0 +1,186 @@
+//! What a fleet knows of its parts: on which worker each is, and what is connected to what.
+
+use super::FleetError;
+use crate::account::Account;
+use crate::ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};
+use crate::worker::Worker;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use telemetry::Ledger;
+use virtual_switch::SwitchPort;
+
+/// Number of a port of a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FleetPort(pub(crate) u32);
+
+/// Number of an instance of a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FleetInstance(pub(crate) u32);
+
+/// An end of a wire, wherever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// An instance, by this interface of it.
+    Instance(FleetInstance, u16),
+    /// A port.
+    Port(FleetPort),
+    /// A switch, by this port of it.
+    Switch(SwitchId, SwitchPort),
+}
+
+/// Where a part is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home<Id> {
+    pub(crate) worker: usize,
+    pub(crate) id: Id,
+}
+
+/// A wire.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wire {
+    pub(super) from: End,
+    pub(super) to: End,
+    pub(super) both_ways: bool,
+}
+
+/// The ports at either end of a way from one worker to an end on another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Relay {
+    pub(super) sending: PortId,
+    /// Worker and port where packets arrive.
+    pub(super) arriving: Home<PortId>,
+}
+
+/// An observer, whom it observes, and by which interface alone.
+pub(super) type Observation = (FleetInstance, FleetInstance, Option<u16>);
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(super) ports: Vec<Home<PortId>>,
+    pub(super) instances: Vec<Home<InstanceId>>,
+    /// The worker of each switch that has one of its own.
+    pub(super) switches: Vec<Option<usize>>,
+    pub(super) wires: Vec<Wire>,
+    pub(super) observations: Vec<Observation>,
+    pub(super) services: BTreeMap<u16, End>,
+    /// Ends that have a wire.
+    pub(super) wired: HashSet<End>,
+    /// By the worker that they come from, the pool of their packets and the end that they lead to.
+    pub(super) relays: HashMap<(usize, PoolId, End), Relay>,
+    /// What relays counted that are no more.
+    pub(super) gone: Ledger,
+}
+
+impl State {
+    pub(super) fn add_port(&mut self, worker: usize, id: PortId) -> FleetPort {
+        self.ports.push(Home { worker, id });
+        FleetPort(self.ports.len() as u32 - 1)
+    }
+
+    pub(super) fn add_instance(&mut self, worker: usize, id: InstanceId) -> FleetInstance {
+        self.instances.push(Home { worker, id });
+        FleetInstance(self.instances.len() as u32 - 1)
+    }
+
+    pub(super) fn add_switch(&mut self, home: Option<usize>) {
+        self.switches.push(home);
+    }
+
+    pub(super) fn port(&self, port: FleetPort) -> Option<Home<PortId>> {
+        self.ports.get(port.0 as usize).copied()
+    }
+
+    pub(super) fn instance(&self, instance: FleetInstance) -> Option<Home<InstanceId>> {
+        self.instances.get(instance.0 as usize).copied()
+    }
+
+    /// On which worker an end is, and what that worker calls it; a switch without a worker of its own is on all.
+    pub(super) fn place(&self, end: End) -> Result<(Option<usize>, Target), WireError> {
+        match end {
+            End::Port(port) => {
+                let home = self.port(port).ok_or(WireError::Absent)?;
+                Ok((Some(home.worker), Target::Port(home.id)))
+            }
+            End::Instance(instance, interface) => {
+                let home = self.instance(instance).ok_or(WireError::Absent)?;
+                Ok((Some(home.worker), Target::Instance(home.id, interface)))
+            }
+            End::Switch(id, port) => {
+                let home = self.switches.get(id.index()).ok_or(WireError::Absent)?;
+                Ok((*home, Target::Switch(id, port)))
+            }
+        }
+    }
+
+    /// The account of all workers together, in the order of the fleet's numbers.
+    pub(super) fn account(&self, workers: &mut [Box<Worker>], with_reports: bool) -> Account {
+        let mut ports: HashMap<(usize, usize), _> = HashMap::new();
+        let mut instances: HashMap<(usize, usize), _> = HashMap::new();
+        let reports: Vec<_> = workers.iter_mut().map(|worker| worker.reports(with_reports)).collect();
+        let mut account = Account::empty(workers[0].clock.moment());
+        account.pools = workers[0].account_of_pools();
+        account.ledger.merge(&self.gone);
+        for ((number, worker), mut reports) in workers.iter_mut().enumerate().zip(reports) {
+            account.workers.push(worker.time);
+            for (index, port) in worker.account_of_ports() {
+                account.ledger.merge(&port.counters.ledger);
+                account.in_flight += port.in_flight;
+                ports.insert((number, index), port);
+            }
+            for (index, instance) in worker.account_of_instances(&mut reports) {
+                account.ledger.merge(&instance.ledger);
+                account.in_flight += instance.in_flight;
+                instances.insert((number, index), instance);
+            }
+        }
+        let port = |home: &Home<PortId>| ports.remove(&(home.worker, home.id.index()));
+        account.ports = self.ports.iter().filter_map(port).collect();
+        let instance = |home: &Home<InstanceId>| instances.remove(&(home.worker, home.id.index()));
+        account.instances = self.instances.iter().filter_map(instance).collect();
+        account
+    }
+
+    /// The end of all workers, after draining.
+    pub(super) fn finish(&mut self, workers: &mut [Box<Worker>]) -> Account {
+        let reports = self.account(workers, true);
+        for worker in workers.iter_mut() {
+            worker.put_down();
+        }
+        let mut account = self.account(workers, false);
+        account.take_reports(reports);
+        account
+    }
+
+    /// Everything that must be where one instance is: whoever observes it or is observed by it, and so on.
+    pub(super) fn together(&self, first: FleetInstance) -> Vec<FleetInstance> {
+        let mut all = vec![first];
+        let mut next = 0;
+        while let Some(&one) = all.get(next) {
+            next += 1;
+            for (observer, at, _) in &self.observations {
+                for (mine, other) in [(observer, at), (at, observer)] {
+                    if *mine == one && !all.contains(other) {
+                        all.push(*other);
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// Refuses to move what is in the middle of a call.
+    pub(super) fn check_moves(
+        &self,
+        workers: &[Box<Worker>],
+        instances: &[FleetInstance],
+    ) -> Result<(), FleetError> {
+        for instance in instances {
+            let home = self.instance(*instance).ok_or(WireError::Absent)?;
+            let instance = &workers[home.worker].instances[home.id.index()];
+            if instance.suspended.is_some() {
+                return Err(FleetError::Suspended { instance: instance.name.clone() });
+            }
+        }
+        Ok(())
+    }
+}

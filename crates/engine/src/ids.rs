@@ -1,0 +1,73 @@
+//! Numbers of what a worker has, and what a wire leads to.
+
+use virtual_switch::SwitchPort;
+
+/// Number of a pool. The same on all workers of a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolId(pub(crate) u16);
+
+/// Number of a port of one worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub(crate) u32);
+
+/// Number of an instance of one worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceId(pub(crate) u32);
+
+/// Number of a switch. The same on all workers of a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SwitchId(pub(crate) u16);
+
+impl PortId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl InstanceId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl SwitchId {
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// Where a packet can go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// To an instance, by this interface of it.
+    Instance(InstanceId, u16),
+    /// Out by a port.
+    Port(PortId),
+    /// Into a switch, by this port of it.
+    Switch(SwitchId, SwitchPort),
+}
+
+/// Why a wire was not laid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The instance has no such interface.
+    #[error("the instance has {interfaces} interfaces, there is no interface {interface}")]
+    NoInterface {
+        /// The number asked for.
+        interface: u16,
+        /// How many there are.
+        interfaces: u16,
+    },
+    /// Something is wired there already.
+    #[error("something is wired there already")]
+    Taken,
+    /// Two switches, which would have to agree on loops.
+    #[error("two switches cannot be wired to each other; allowed: a function between them")]
+    TwoSwitches,
+    /// There is no such port, instance or switch.
+    #[error("there is no such port, instance or switch")]
+    Absent,
+    /// The worker has no number left for another pool or switch.
+    #[error("a worker has at most 65,536 pools and switches")]
+    TooMany,
+}

@@ -1,0 +1,122 @@
+//! What is done to a worker's parts at a quiet point: pausing, other claims, moving away and in.
+
+use crate::fault::Life;
+use crate::ids::{InstanceId, PortId, Target};
+use crate::instance::Instance;
+use crate::switching::Source;
+use crate::worker::{PortNode, Worker};
+use clock::Nanos;
+use cpu_share::{Claim, Standing};
+
+/// An instance between two workers, with what the one it comes from owes it.
+pub(crate) struct Moving {
+    instance: Box<Instance>,
+    standing: Standing,
+}
+
+impl Worker {
+    /// Lets an instance stand still until it is resumed; packets wait in its queue.
+    pub fn pause(&mut self, id: InstanceId) {
+        if let Some(instance) = self.instances.get_mut(id.index()) {
+            instance.paused = true;
+            let entity = instance.entity;
+            self.scheduler.deactivate(entity);
+        }
+    }
+
+    /// Lets a paused instance go on.
+    pub fn resume_instance(&mut self, id: InstanceId) {
+        let Some(instance) = self.instances.get_mut(id.index()) else { return };
+        instance.paused = false;
+        if instance.has_work() {
+            self.wake_instance(id.index());
+        }
+        // A timer that fell due meanwhile is late, and not lost.
+        self.reschedule(id.index());
+    }
+
+    /// Changes an instance's claim.
+    pub fn set_claim(&mut self, id: InstanceId, claim: Claim) {
+        if let Some(instance) = self.instances.get_mut(id.index()) {
+            instance.claim = claim;
+            let entity = instance.entity;
+            self.scheduler.set_claim(entity, claim);
+        }
+    }
+
+    /// Takes an instance out, wires and observers cut, its queue with it.
+    pub(crate) fn take_instance(&mut self, id: InstanceId) -> Option<Moving> {
+        let mut instance = self.instances.remove(id.index())?;
+        self.called.retain(|number| *number != id.index());
+        instance.called = false;
+        let standing = self.scheduler.remove(instance.entity);
+        instance.links.iter_mut().for_each(|link| *link = None);
+        instance.observers.clear();
+        instance.feeds.clear();
+        instance.hungry = false;
+        instance.held_up_by = None;
+        Some(Moving { instance, standing })
+    }
+
+    /// Takes an instance in that comes from another worker.
+    pub(crate) fn put_instance(&mut self, moving: Moving) -> InstanceId {
+        let Moving { mut instance, standing } = moving;
+        instance.entity = self.scheduler.add_with(instance.tenant, instance.claim, standing);
+        instance.timer_at = Nanos::MAX;
+        instance.batch = instance.batch.min(self.settings.batch);
+        let id = self.insert_instance(instance);
+        self.reschedule(id.index());
+        if self.instances[id.index()].has_work() {
+            self.wake_instance(id.index());
+        }
+        id
+    }
+
+    /// Takes a port out, its wire cut.
+    pub(crate) fn take_port(&mut self, id: PortId) -> Option<Box<PortNode>> {
+        self.maintained.retain(|number| *number != id.index());
+        self.ports.remove(id.index())
+    }
+
+    pub(crate) fn forget_observers(&mut self, id: InstanceId) {
+        if let Some(instance) = self.instances.get_mut(id.index()) {
+            instance.observers.clear();
+        }
+    }
+
+    /// Enters an instance's deadlines again.
+    fn reschedule(&mut self, index: usize) {
+        match &self.instances[index].life {
+            Life::Up { .. } => self.after_call(index),
+            Life::Down { retry_at, .. } => {
+                let retry_at = *retry_at;
+                self.schedule(index, retry_at);
+            }
+        }
+    }
+
+    /// Hands everything in a relay on to where it leads. For once a queue may become longer than it should: nothing is lost
+    /// by a move.
+    pub(crate) fn absorb_relay(&mut self, id: PortId) {
+        let Some(node) = self.ports.get_mut(id.index()) else { return };
+        let Some(relay) = node.port.relay() else { return };
+        let mut waiting = Vec::new();
+        relay.drain(&mut waiting);
+        let Some(target) = node.target else { return };
+        let (source, pool) = (Source::Port(id.index()), node.pool);
+        for packet in waiting {
+            match target {
+                Target::Instance(to, interface) if self.instances[to.index()].pool == pool => {
+                    self.enqueue_beyond(to.index(), interface, packet);
+                }
+                Target::Instance(to, interface) => {
+                    if let Some(copy) = self.carry_across(source, packet, target) {
+                        self.enqueue_beyond(to.index(), interface, copy);
+                    }
+                }
+                Target::Port(_) | Target::Switch(..) => self.forward(source, packet, target),
+            }
+        }
+        self.flush_ports();
+    }
+}

@@ -1,0 +1,288 @@
+//! Where packets come in: ports are polled, in the account of whoever gets what they bring.
+
+use crate::classify::classify_for;
+use crate::ids::Target;
+use crate::switching::{Source, address, address_back};
+use crate::tap::Passage;
+use crate::time::NOBODY;
+use crate::worker::{PortNode, Worker};
+use clock::{Cycles, Nanos};
+use nf_abi::MAX_BATCH;
+use packet_memory::Packet;
+use telemetry::DropReason;
+
+/// A port that brought nothing so many times is looked at less often.
+const COLD_AFTER: u32 = 64;
+/// As often as this, when there are many ports.
+const COLD_EVERY: Nanos = Nanos(50_000);
+/// Ports that feed an instance alone wait for so many of its batches at most.
+const FEEDS_WAIT: u32 = 8;
+/// Most batches from one port in one turn.
+const SHARED_POLLS: u32 = 8;
+/// So many ports are all looked at every time.
+const FEW_PORTS: usize = 16;
+
+impl Worker {
+    /// Polls the ports whose takers do not poll them themselves. Returns whether anything came.
+    pub(crate) fn poll_ports(&mut self) -> bool {
+        if self.closing {
+            return self.poll_relays();
+        }
+        let mut worked = false;
+        let cold_too = self.ports.len() <= FEW_PORTS || self.now.cycles >= self.next_cold;
+        if cold_too {
+            self.next_cold = self.now.cycles + self.clock.cycles(COLD_EVERY);
+        }
+        for index in 0..self.ports.end() {
+            let Some(node) = self.ports.get(index) else { continue };
+            if node.idle_polls > COLD_AFTER && !cold_too {
+                continue;
+            }
+            if let Some(consumer) = node.consumer
+                && (self.instances[consumer].polls_for_itself() || self.is_held_up(consumer))
+            {
+                // It is paused, or will poll when it runs; what is on its way out by the port is seen to meanwhile.
+                if node.port.in_flight() > 0 && !node.relay {
+                    self.service_port(index);
+                }
+                continue;
+            }
+            // One that feeds several has nobody else to poll it before the next turn.
+            let shared = node.consumer.is_none();
+            let mut polls = if shared { SHARED_POLLS } else { 1 };
+            while polls > 0 && self.poll_port(index) {
+                worked = true;
+                polls -= 1;
+            }
+        }
+        worked
+    }
+
+    /// What has come in goes out: packets between workers still move.
+    #[cold]
+    fn poll_relays(&mut self) -> bool {
+        let mut worked = false;
+        for index in 0..self.ports.end() {
+            match self.ports.get(index) {
+                Some(node) if node.relay && self.has_room(node) => worked |= self.poll_port(index),
+                Some(node) if node.relay => {}
+                Some(_) => self.service_port(index),
+                None => {}
+            }
+        }
+        worked
+    }
+
+    /// Whether the instance that a port feeds alone, if there is one, can take a batch, or has nothing at all.
+    fn has_room(&self, node: &PortNode) -> bool {
+        node.consumer.is_none_or(|consumer| {
+            let queue = &self.instances[consumer].queue;
+            queue.is_empty() || queue.room() >= self.settings.batch
+        })
+    }
+
+    /// Lets a port do what it has to do for packets on their way out.
+    fn service_port(&mut self, index: usize) {
+        let node = &mut self.ports[index];
+        let pool = &self.pools[usize::from(node.pool.0)];
+        node.port.receive(pool, self.now.nanos, 0, &mut Vec::new());
+    }
+
+    /// Polls the ports that feed an instance, in its account, until it has packets. Returns whether it has.
+    pub(crate) fn poll_feeds(&mut self, index: usize) -> bool {
+        let instance = &mut self.instances[index];
+        let (feeds, entity) = (instance.feeds.len(), instance.entity);
+        (instance.hungry, instance.unpolled) = (false, 0);
+        if self.closing {
+            return false;
+        }
+        if self.look_whether_held_up(index) {
+            return !self.instances[index].queue.is_empty();
+        }
+        for n in 0..feeds {
+            let instance = &self.instances[index];
+            let port = instance.feeds[n];
+            // Beside what waits already no more is fetched than there is room for: the rest waits outside.
+            let most = if instance.queue.is_empty() { usize::MAX } else { instance.queue.room() };
+            if self.poll_port_for(port, most) {
+                self.running = entity;
+            }
+        }
+        !self.instances[index].queue.is_empty()
+    }
+
+    /// Whoever always has packets from elsewhere polls the ports that feed it all the same, now and then.
+    #[inline]
+    pub(crate) fn remember_feeds(&mut self, index: usize) {
+        let instance = &mut self.instances[index];
+        instance.unpolled = instance.unpolled.saturating_add(1);
+        if instance.unpolled > FEEDS_WAIT && !instance.queue.is_empty() {
+            self.poll_feeds(index);
+        }
+    }
+
+    /// Receives a batch from a port and queues it, in the account of the instance that it is for.
+    pub(crate) fn poll_port(&mut self, index: usize) -> bool {
+        self.poll_port_for(index, usize::MAX)
+    }
+
+    /// The same, for so many packets at most.
+    fn poll_port_for(&mut self, index: usize, most: usize) -> bool {
+        let node = &mut self.ports[index];
+        let Some(target) = node.target else {
+            // It only sends; what it delays or has to complete goes on all the same.
+            self.service_port(index);
+            return false;
+        };
+        if self.blocked_by(target).is_some() {
+            return false;
+        }
+        let node = &mut self.ports[index];
+        let mut batch = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(MAX_BATCH));
+        let pool = &self.pools[usize::from(node.pool.0)];
+        let budget = self.settings.batch.min(most);
+        node.port.receive(pool, self.now.nanos, budget, &mut batch);
+        if batch.is_empty() {
+            node.idle_polls = node.idle_polls.saturating_add(1);
+            self.spare.push(batch);
+            return false;
+        }
+        node.idle_polls = 0;
+        self.received += batch.len();
+        if let Some(consumer) = node.consumer
+            && batch.len() * 2 >= budget
+        {
+            // There is probably more: from here on it is for whoever takes it to fetch that, when it is his turn.
+            self.instances[consumer].hungry = true;
+            self.wake_instance(consumer);
+        }
+        match target {
+            Target::Instance(to, interface) => self.receive_for(index, to.index(), interface, batch),
+            Target::Port(out) => {
+                self.classify(index, &mut batch, 0, nf_abi::HOP_BUDGET);
+                self.show_received(index, &batch);
+                self.pass_through(index, out, &mut batch);
+                self.spare.push(batch);
+                self.switch_account(NOBODY);
+            }
+            Target::Switch(id, from) => {
+                self.classify(index, &mut batch, 0, nf_abi::HOP_BUDGET);
+                self.show_received(index, &batch);
+                self.received_for.clear();
+                if let Some(to) = self.switch_batch(Source::Port(index), id, from, batch) {
+                    self.wake_instance(to);
+                }
+                self.charge_receivers();
+            }
+        }
+        true
+    }
+
+    /// The wire to another worker, if any, that has no room for what the port would bring.
+    #[inline]
+    pub(crate) fn blocked_by(&self, target: Target) -> Option<usize> {
+        let out = match target {
+            Target::Instance(..) => return None,
+            Target::Port(out) => out.index(),
+            Target::Switch(id, from) => match self.switch(id).only_other(from) {
+                Some(Target::Port(only)) => only.index(),
+                _ => return None,
+            },
+        };
+        (self.ports[out].port.room() < self.settings.batch).then_some(out)
+    }
+
+    #[inline]
+    fn classify(&mut self, index: usize, batch: &mut [Packet], interface: u16, budget: u8) {
+        let node = &self.ports[index];
+        if !node.relay {
+            let pool = &self.pools[usize::from(node.pool.0)];
+            classify_for(pool, batch, interface, budget, self.flow_hash);
+        }
+    }
+
+    #[inline]
+    fn show_received(&mut self, index: usize, batch: &[Packet]) {
+        if !self.ports[index].taps.is_empty() {
+            self.show_port(index, batch, Passage::Received);
+        }
+    }
+
+    /// Queues what a port received for an instance.
+    fn receive_for(&mut self, index: usize, to: usize, interface: u16, mut batch: Vec<Packet>) {
+        let node = &self.ports[index];
+        let receiver = &self.instances[to];
+        self.running = receiver.entity;
+        // Mostly all of a batch can be queued, and then it moves as a whole.
+        let mut whole = receiver.pool == node.pool && receiver.queue.room() >= batch.len();
+        if node.relay {
+            if whole && !address(&mut batch, interface) {
+                address_back(&mut batch);
+                whole = false;
+            }
+        } else if whole {
+            self.classify(index, &mut batch, interface, nf_abi::HOP_BUDGET - 1);
+        } else {
+            self.classify(index, &mut batch, 0, nf_abi::HOP_BUDGET);
+        }
+        self.show_received(index, &batch);
+        if whole {
+            self.instances[to].queue.push_batch(batch, &mut self.spare);
+            self.wake_instance(to);
+        } else {
+            self.enqueue_received(index, to, interface, batch);
+        }
+        self.switch_account(NOBODY);
+    }
+
+    /// Queues what a port received one by one: into another pool, from another worker, or as far as there is room.
+    fn enqueue_received(&mut self, port: usize, to: usize, interface: u16, mut batch: Vec<Packet>) {
+        let same_pool = self.instances[to].pool == self.ports[port].pool;
+        for packet in batch.drain(..) {
+            if same_pool {
+                self.enqueue(to, interface, packet);
+            } else {
+                self.enter_pool(port, to, interface, packet);
+            }
+        }
+        self.spare.push(batch);
+    }
+
+    /// Charges what receiving through a switch has cost to those who got packets, by how many they got.
+    fn charge_receivers(&mut self) {
+        match self.received_for[..] {
+            [] => {}
+            [(only, _)] => self.running = only,
+            _ => {
+                let cycles = Cycles::now();
+                let spent = self.had(cycles.since(self.now.cycles)).0;
+                let all: u64 = self.received_for.iter().map(|(_, count)| u64::from(*count)).sum();
+                for n in 0..self.received_for.len() {
+                    let (entity, count) = self.received_for[n];
+                    self.charge(entity, Cycles(spent * u64::from(count) / all.max(1)));
+                }
+                self.now.cycles = cycles;
+                self.now.nanos = self.clock.nanos(cycles);
+            }
+        }
+        self.switch_account(NOBODY);
+        self.received_for.clear();
+    }
+
+    /// The instance has packets: it waits for its turn, unless it is paused. Whoever runs is asked afterwards whether there
+    /// is more.
+    #[inline]
+    pub(crate) fn wake_instance(&mut self, index: usize) {
+        let instance = &self.instances[index];
+        if !instance.paused && index != self.current {
+            self.scheduler.activate(instance.entity);
+        }
+    }
+
+    /// Ends a packet that a port brought, for a reason, in the port's account.
+    pub(crate) fn drop_at_port(&mut self, port: usize, packet: Packet, reason: DropReason) {
+        let node = &mut self.ports[port];
+        node.ledger.dropped[reason] += 1;
+        self.pools[usize::from(node.pool.0)].free(packet);
+    }
+}

@@ -1,0 +1,333 @@
+//! Whether a worker looks on, sleeps, or rests although packets come: so that the processor time that it uses follows its load.
+//!
+//! Looking costs time that nobody gets, sleeping costs a system call and time to wake. So:
+//! 1. A worker earns time to look by working, a fixed part of it, and sleeps when that is used up or has been in vain.
+//! 2. Turns that bring only a few packets cost nearly as much as turns that bring many. When much of the worker's time goes
+//!    into such turns, or into sleeping and waking, it rests: it sleeps for a while whatever comes, and finds more then. What
+//!    sleeping costs is measured: 3 us on a machine, 40 us in some virtual ones.
+//! 3. Who waits for an answer before he sends again sends less when the worker rests, and nothing is won. So each longer rest
+//!    is a trial: when fewer packets come than before, there is no rest, and no trial for a while, each time a longer one.
+//! 4. A worker that is hardly busy does not rest: what little comes is answered at once.
+//! 5. Nor does one that works for most of the time: there is little to be saved, and queues are long enough.
+//! 6. Nobody's packets are lost by resting: not more come together than wait outside of any port without loss.
+
+use crate::worker::WorkerSettings;
+use clock::{Clock, Cycles, Nanos};
+
+/// A turn that brings fewer packets is a poor one.
+const FEW: usize = 16;
+/// What sleeping and waking are taken to cost the worker's processor before it is known.
+const SLEEP_COST: Nanos = Nanos(5_000);
+/// How long is looked before something is changed, and for how many rests at least.
+const WINDOW: Nanos = Nanos(5_000_000);
+const RESTS: u64 = 16;
+/// A worker that works for so much of the time, in percent, does not rest.
+const MUCH: u64 = 65;
+/// The shortest rest that is worth anything, beside the time that waking takes.
+const SHORTEST: Nanos = Nanos(25_000);
+/// No trial for at least so long after one that failed, and at most so long.
+const PAUSES: (Nanos, Nanos) = (Nanos(250_000_000), Nanos(10_000_000_000));
+
+/// What happened in a window, in cycles and packets.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    began: Cycles,
+    packets: u64,
+    /// In turns that brought much.
+    good: Cycles,
+    /// In turns that brought little or nothing.
+    poor: Cycles,
+    asleep: Cycles,
+    sleeps: u64,
+}
+
+/// See the module's documentation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rest {
+    longest_spin: Cycles,
+    percent: u64,
+    /// Time to look that was earned and not used.
+    credit: Cycles,
+    /// Since when turns have been poor.
+    poor_since: Option<Cycles>,
+    window: Window,
+    /// How long it rests; zero when it does not.
+    rest: Nanos,
+    longest: Nanos,
+    /// Packets of the window before the last lengthening, for each cycle of it, while that is a trial.
+    trial: Option<f64>,
+    /// No trial before.
+    not_before: Cycles,
+    pause: Cycles,
+    /// What sleeping and waking cost, as measured.
+    sleep_cost: Cycles,
+    /// Packets that may come together.
+    patience: u64,
+    clock: Clock,
+    window_length: Cycles,
+    /// The length of [`RESTS`] rests.
+    rests: Cycles,
+    pauses: (Cycles, Cycles),
+}
+
+impl Rest {
+    pub(crate) fn new(settings: &WorkerSettings, clock: &Clock) -> Rest {
+        let pauses = (clock.cycles(PAUSES.0), clock.cycles(PAUSES.1));
+        Rest {
+            longest_spin: clock.cycles(settings.spin),
+            percent: u64::from(settings.spin_percent),
+            credit: Cycles(0),
+            poor_since: None,
+            window: Window::default(),
+            rest: Nanos(0),
+            longest: settings.rest,
+            trial: None,
+            not_before: Cycles(0),
+            pause: pauses.0,
+            sleep_cost: clock.cycles(SLEEP_COST),
+            patience: u64::MAX,
+            clock: *clock,
+            window_length: clock.cycles(WINDOW),
+            rests: Cycles(0),
+            pauses,
+        }
+    }
+
+    /// How long the worker sleeps at least, whatever comes.
+    pub(crate) fn length(&self) -> Nanos {
+        self.rest
+    }
+
+    /// A turn from `began` to `now` brought so many packets; `busy`: somebody has work still. True when it is time to sleep.
+    #[inline]
+    pub(crate) fn turned(
+        &mut self,
+        began: Cycles,
+        now: Cycles,
+        packets: usize,
+        busy: bool,
+        worked: bool,
+    ) -> bool {
+        if self.longest_spin == Cycles(u64::MAX) {
+            return false;
+        }
+        let spent = now.since(began);
+        self.window.packets += packets as u64;
+        if packets >= FEW || busy {
+            self.window.good += spent;
+            self.poor_since = None;
+            let earned = self.credit.0 + spent.0 * self.percent / 100;
+            // What was earned long ago is not saved up for looking on in vain for long.
+            self.credit = Cycles(earned.min(self.longest_spin.0.saturating_mul(4)));
+            self.look(now);
+            return false;
+        }
+        self.window.poor += spent;
+        let looked = now.since(*self.poor_since.get_or_insert(began));
+        self.look(now);
+        // As long as there is something to do and no rest, going on is all there is.
+        if worked && self.rest == Nanos(0) {
+            return false;
+        }
+        let enough = looked >= self.longest_spin || looked >= self.credit;
+        if enough {
+            self.credit = self.credit.since(looked);
+            self.poor_since = None;
+        }
+        enough
+    }
+
+    /// So many packets wait outside of every port without loss while it rests.
+    pub(crate) fn set_patience(&mut self, packets: usize) {
+        self.patience = packets as u64;
+    }
+
+    /// It slept so long, up to now, at such a cost.
+    pub(crate) fn slept(&mut self, cycles: Cycles, cost: Cycles, now: Cycles) {
+        self.window.asleep += cycles.since(cost);
+        self.window.sleeps += 1;
+        self.sleep_cost = Cycles((self.sleep_cost.0 * 15 + cost.0) / 16);
+        self.look(now);
+    }
+
+    #[inline]
+    fn look(&mut self, now: Cycles) {
+        if now.since(self.window.began) >= self.window_length.max(self.rests) {
+            self.change(now);
+        }
+    }
+
+    /// The end of a window.
+    #[cold]
+    fn change(&mut self, now: Cycles) {
+        let Window { began, packets, good, poor, asleep, sleeps } = self.window;
+        self.window = Window { began: now, ..Window::default() };
+        let length = now.since(began);
+        let rate = packets as f64 / length.0.max(1) as f64;
+        let failed = self.trial.take().is_some_and(|before| rate < before * 0.85);
+        let much = self.rest > Nanos(0) && good.0 > length.0 / 100 * MUCH;
+        if failed || much {
+            self.set(Nanos(0));
+            self.not_before = now + self.pause;
+            self.pause = Cycles(self.pause.0.saturating_mul(2).min(self.pauses.1.0));
+            return;
+        }
+        let awake = length.since(asleep);
+        let wasted = poor.0 + sleeps * self.sleep_cost.0;
+        let shorter = if self.rest > SHORTEST { Nanos(self.rest.0 / 2) } else { Nanos(0) };
+        // Packets of one rest, as long as it is now.
+        let together = packets / sleeps.max(1);
+        if packets == 0 || awake.0 < length.0 / 20 {
+            self.set(Nanos(0));
+        } else if self.rest > Nanos(0) && together > self.patience / 2 {
+            self.set(shorter);
+        } else if wasted > good.0 / 5 && wasted > length.0 / 50 && now >= self.not_before {
+            if self.rest < self.longest && together <= self.patience / 4 {
+                self.trial = Some(rate);
+                self.set(Nanos(self.rest.0 * 2).max(SHORTEST).min(self.longest));
+            } else {
+                // It has lasted: the next trial that fails is the first one again.
+                self.pause = self.pauses.0;
+            }
+        } else if wasted < good.0 / 12 {
+            self.set(shorter);
+        }
+    }
+
+    fn set(&mut self, rest: Nanos) {
+        self.rest = rest;
+        self.rests = self.clock.cycles(Nanos(rest.0 * RESTS));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cycles are nanoseconds here.
+    fn rest() -> Rest {
+        let settings = WorkerSettings { spin_percent: 10, rest: Nanos(200_000), ..WorkerSettings::default() };
+        Rest {
+            longest_spin: Cycles(50_000),
+            sleep_cost: Cycles(5_000),
+            rests: Cycles(0),
+            window_length: Cycles(5_000_000),
+            pauses: (Cycles(250_000_000), Cycles(10_000_000_000)),
+            pause: Cycles(250_000_000),
+            ..Rest::new(&settings, &Clock::calibrate())
+        }
+    }
+
+    /// Time for a worker whose turns cost so much, and so much for each packet.
+    struct Load {
+        rest: Rest,
+        now: u64,
+        /// Packets that wait.
+        waiting: u64,
+        awake: u64,
+        /// Of sleeping.
+        cost: u64,
+    }
+
+    impl Load {
+        fn new() -> Load {
+            Load { rest: rest(), now: 1_000_000, waiting: 0, awake: 0, cost: 5_000 }
+        }
+
+        /// Goes on for so long, with packets coming in every so often; of a `closed` load the next one comes when the last one was
+        /// answered.
+        fn run(&mut self, time: u64, every: u64, closed: bool) {
+            let until = self.now + time;
+            let mut came = self.now / every;
+            self.waiting = u64::from(closed);
+            while self.now < until {
+                let took = self.waiting.min(32);
+                let began = self.now;
+                self.now += 400 + took * 20;
+                self.awake += self.now - began;
+                self.waiting -= took;
+                if closed {
+                    self.waiting += took;
+                }
+                let sleep = self.rest.turned(
+                    Cycles(began),
+                    Cycles(self.now),
+                    took as usize,
+                    self.waiting > 32,
+                    took > 0,
+                );
+                if sleep {
+                    let next = if closed { self.now } else { (came + 1) * every };
+                    let wakes = (self.now + self.rest.length().0).max(next);
+                    self.awake += self.cost;
+                    self.rest.slept(Cycles(wakes - self.now), Cycles(self.cost), Cycles(wakes));
+                    self.now = wakes;
+                }
+                if !closed {
+                    self.waiting += self.now / every - came;
+                    came = self.now / every;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn time_to_look_is_earned_by_working() {
+        let mut rest = rest();
+        assert!(rest.turned(Cycles(0), Cycles(100), 0, false, false), "nothing was earned");
+        assert!(!rest.turned(Cycles(100), Cycles(20_100), 64, false, true));
+        assert!(!rest.turned(Cycles(20_100), Cycles(21_000), 0, false, false));
+        assert!(rest.turned(Cycles(21_000), Cycles(22_100), 0, false, false), "a tenth of what was worked");
+        assert!(rest.turned(Cycles(22_100), Cycles(22_200), 0, false, false), "and it is used up");
+    }
+
+    #[test]
+    fn frequent_packets_are_gathered_and_time_follows_load() {
+        let mut load = Load::new();
+        // Two packets in a microsecond: each for itself would take all of the time.
+        load.run(50_000_000, 500, false);
+        assert!(load.rest.length() >= Nanos(50_000), "{:?}", load.rest);
+        load.awake = 0;
+        load.run(50_000_000, 500, false);
+        assert!(load.awake < 50_000_000 / 5, "{} of 50 ms for a load of 4%", load.awake);
+    }
+
+    #[test]
+    fn rare_packets_are_answered_at_once() {
+        let mut load = Load::new();
+        load.run(100_000_000, 1_000_000, false);
+        assert_eq!(load.rest.length(), Nanos(0));
+        assert!(load.awake < 2_000_000, "{}", load.awake);
+    }
+
+    #[test]
+    fn whoever_waits_for_an_answer_is_not_kept_waiting() {
+        let mut load = Load::new();
+        load.run(1_000_000_000, 1, true);
+        // Trials cost little: nearly all of the time goes into answers.
+        assert!(load.awake > 980_000_000, "{}", load.awake);
+    }
+
+    #[test]
+    fn where_sleeping_is_dear_rests_are_longer_and_never_longer_than_packets_can_wait() {
+        let mut load = Load::new();
+        load.rest.longest = Nanos(2_000_000);
+        load.run(50_000_000, 500, false);
+        let cheap = load.rest.length();
+        load.cost = 40_000;
+        load.run(500_000_000, 500, false);
+        assert!(load.rest.length() > cheap, "{:?} after {cheap:?}", load.rest.length());
+        load.rest.set_patience(256);
+        load.run(500_000_000, 500, false);
+        assert!(load.rest.length() <= Nanos(64_000), "128 packets at most: {:?}", load.rest.length());
+    }
+
+    #[test]
+    fn a_load_that_ends_leaves_no_rest_behind() {
+        let mut load = Load::new();
+        load.run(50_000_000, 500, false);
+        assert!(load.rest.length() > Nanos(0));
+        load.run(20_000_000, 5_000_000, false);
+        assert_eq!(load.rest.length(), Nanos(0));
+    }
+}

@@ -1,0 +1,73 @@
+//! How a worker ends: what has come in goes out, what is still held is dropped, ports are closed, the account is given.
+
+use crate::account::Account;
+use crate::control::Event;
+use crate::fault::Life;
+use crate::worker::Worker;
+use clock::Nanos;
+use telemetry::DropReason;
+
+impl Worker {
+    /// From here on ports are not polled.
+    pub(crate) fn close(&mut self) {
+        self.closing = true;
+    }
+
+    /// Packets that instances and wires between workers have.
+    pub(crate) fn on_the_way(&mut self) -> u64 {
+        let relays: u64 =
+            self.ports.iter().filter(|(_, node)| node.relay).map(|(_, node)| node.port.in_flight()).sum();
+        relays + self.instances.iter_mut().map(|(_, instance)| instance.in_flight()).sum::<u64>()
+    }
+
+    /// Drains, drops what is still held, closes the ports, and gives the final account.
+    pub fn stop(mut self) -> Account {
+        let until = self.clock.now().saturating_add(self.settings.drain);
+        self.close();
+        while self.on_the_way() > 0 && self.clock.now() < until {
+            if !self.turn() {
+                std::thread::yield_now();
+            }
+        }
+        self.finish()
+    }
+
+    /// The end, after draining.
+    fn finish(&mut self) -> Account {
+        // The functions' reports are of the time before the ports are closed; the counts are of afterwards.
+        let reports = self.account(true);
+        self.put_down();
+        let mut account = self.account(false);
+        account.take_reports(reports);
+        account
+    }
+
+    /// Drops what is still held, and closes the ports. No function is called any more.
+    pub(crate) fn put_down(&mut self) {
+        let mut held = Vec::new();
+        for index in 0..self.instances.end() {
+            let Some(instance) = self.instances.get_mut(index) else { continue };
+            instance.queue.drain(&mut held);
+            if let Life::Up { guest, .. } = &mut instance.life {
+                guest.surrender(&mut held);
+            }
+            if let Some(batch) = instance.suspended.take() {
+                // The guest's call must have ended before its packets are anybody else's.
+                let reason = "stopped in the middle of a call".to_owned();
+                instance.life = Life::Down { retry_at: Nanos::MAX, next_delay: Nanos::MAX, reason };
+                held.extend(batch);
+            }
+            for packet in held.drain(..) {
+                self.drop_packet(index, packet, DropReason::HeldAtStop);
+            }
+        }
+        for (_, node) in self.ports.iter_mut() {
+            let pool = &self.pools[usize::from(node.pool.0)];
+            if let Err(reason) = node.port.close(pool) {
+                let event = port::PortEvent::WentDown(reason);
+                (self.tell)(Event::Port { port: node.name.clone(), event });
+            }
+        }
+        self.maintain();
+    }
+}

@@ -1,0 +1,207 @@
+//! Switches: where their ports lead on this worker, and forwarding in the sender's context (HyperNF, section 3.3).
+
+use crate::ids::{PoolId, SwitchId, Target};
+use crate::worker::Worker;
+use packet_memory::Packet;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use telemetry::DropReason;
+use virtual_switch::{HEAD, Route, Switch, SwitchPort};
+
+/// A switch as one worker sees it: the table is everybody's, the wires are this worker's own.
+#[derive(Debug)]
+pub(crate) struct SwitchNode {
+    pub(crate) table: Arc<Switch>,
+    ends: Vec<Option<Target>>,
+}
+
+impl SwitchNode {
+    pub(crate) fn new(table: Arc<Switch>) -> SwitchNode {
+        SwitchNode { table, ends: Vec::new() }
+    }
+
+    /// Where what leaves by a port goes.
+    #[inline]
+    pub(crate) fn end(&self, port: SwitchPort) -> Option<Target> {
+        self.ends.get(usize::from(port.0)).copied().flatten()
+    }
+
+    pub(crate) fn end_mut(&mut self, port: SwitchPort) -> &mut Option<Target> {
+        let index = usize::from(port.0);
+        if self.ends.len() <= index {
+            self.ends.resize(index + 1, None);
+        }
+        &mut self.ends[index]
+    }
+
+    /// What the only port beside one leads to; `None` when there are more, or none.
+    #[inline]
+    pub(crate) fn only_other(&self, than: SwitchPort) -> Option<Target> {
+        let others = self.ends.iter().enumerate().filter(|(number, _)| *number != usize::from(than.0));
+        let mut others = others.filter_map(|(_, end)| *end);
+        let only = others.next();
+        only.filter(|_| others.next().is_none())
+    }
+
+    /// What its ports lead to.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = Target> {
+        self.ends.iter().copied().flatten()
+    }
+}
+
+/// Who hands packets on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Instance(usize),
+    Port(usize),
+}
+
+impl Worker {
+    pub(crate) fn pool_of_source(&self, source: Source) -> PoolId {
+        match source {
+            Source::Instance(index) => self.instances[index].pool,
+            Source::Port(index) => self.ports[index].pool,
+        }
+    }
+
+    /// Ends a packet for a reason, in the account of whoever hands it on.
+    pub(crate) fn drop_from(&mut self, source: Source, packet: Packet, reason: DropReason) {
+        match source {
+            Source::Instance(index) => self.drop_packet(index, packet, reason),
+            Source::Port(index) => self.drop_at_port(index, packet, reason),
+        }
+    }
+
+    /// Hands a batch to a switch. Returns the instance that all of it went to, if it may run at once.
+    pub(crate) fn switch_batch(
+        &mut self,
+        source: Source,
+        id: SwitchId,
+        from: SwitchPort,
+        mut batch: Vec<Packet>,
+    ) -> Option<usize> {
+        let pool = self.pool_of_source(source);
+        let mut routes = std::mem::take(&mut self.routes);
+        routes.clear();
+        let (node, memory, now) = (self.switch(id), &self.pools[usize::from(pool.0)], self.now.nanos);
+        let heads = batch.iter().map(|packet| memory.head::<HEAD>(packet).0);
+        node.table.decide_batch(from, heads, now, &mut routes);
+        let first = routes.first().copied().unwrap_or(Route::Filter);
+        let same = routes.iter().all(|route| *route == first);
+        let target = match first {
+            Route::To(port) if same => node.end(port),
+            _ => None,
+        };
+        let mut handed_to = None;
+        // Mostly all of a batch goes the same way; then it moves as a whole.
+        let left = match target {
+            Some(Target::Instance(to, interface)) => {
+                if address(&mut batch, interface) {
+                    match self.enqueue_batch(pool, to, batch) {
+                        Ok(next) => {
+                            handed_to = next;
+                            None
+                        }
+                        Err(mut refused) => {
+                            address_back(&mut refused);
+                            Some(refused)
+                        }
+                    }
+                } else {
+                    address_back(&mut batch);
+                    Some(batch)
+                }
+            }
+            Some(Target::Port(port)) if self.transmit_batch(pool, port, &mut batch) => {
+                self.spare.push(batch);
+                None
+            }
+            _ => Some(batch),
+        };
+        if let Some(mut batch) = left {
+            for (packet, route) in batch.drain(..).zip(&routes) {
+                self.follow(source, id, from, packet, *route);
+            }
+            self.spare.push(batch);
+            self.flush_ports();
+        }
+        self.routes = routes;
+        handed_to
+    }
+
+    /// Hands one packet to a switch.
+    pub(crate) fn switch_one(&mut self, source: Source, id: SwitchId, from: SwitchPort, packet: Packet) {
+        let pool = self.pool_of_source(source);
+        let (head, _) = self.pools[usize::from(pool.0)].head::<HEAD>(&packet);
+        let route = self.switch(id).table.decide(from, &head, self.now.nanos);
+        self.follow(source, id, from, packet, route);
+    }
+
+    fn follow(&mut self, source: Source, id: SwitchId, from: SwitchPort, packet: Packet, route: Route) {
+        match route {
+            Route::To(port) => match self.switch(id).end(port) {
+                Some(target) => self.forward(source, packet, target),
+                None => self.drop_from(source, packet, DropReason::NoRoute),
+            },
+            Route::Flood => self.flood(source, id, from, packet),
+            Route::Filter => self.drop_from(source, packet, DropReason::SwitchFiltered),
+        }
+    }
+
+    /// Hands a copy to each of a switch's ports but the one it came by; the last one gets the packet itself.
+    fn flood(&mut self, source: Source, id: SwitchId, from: SwitchPort, packet: Packet) {
+        let back = self.switch(id).end(from);
+        // Two ports that lead to one end would give it two copies.
+        let targets: BTreeSet<Target> = self.switch(id).ends().filter(|end| Some(*end) != back).collect();
+        let mut targets = targets.into_iter();
+        let Some(last) = targets.next_back() else {
+            return self.drop_from(source, packet, DropReason::NoRoute);
+        };
+        let pool = self.pools[usize::from(self.pool_of_source(source).0)].clone();
+        for target in targets {
+            // The copy is in the sender's pool, as the original is; between tenants it is copied again, as that one is.
+            match pool.duplicate(&packet) {
+                Some(copy) => {
+                    match source {
+                        Source::Instance(index) => self.instances[index].counters.ledger.copied += 1,
+                        Source::Port(index) => self.ports[index].ledger.copied += 1,
+                    }
+                    self.forward(source, copy, target);
+                }
+                None => self.count_missed_copy(source),
+            }
+        }
+        self.forward(source, packet, last);
+    }
+
+    /// A flooded packet that could not be copied: one is made and lost at once, so that the loss is counted.
+    fn count_missed_copy(&mut self, source: Source) {
+        let ledger = match source {
+            Source::Instance(index) => &mut self.instances[index].counters.ledger,
+            Source::Port(index) => &mut self.ports[index].ledger,
+        };
+        ledger.copied += 1;
+        ledger.dropped[DropReason::NoBuffer] += 1;
+    }
+}
+
+/// Addresses packets to an instance's interface; false when one of them has no hop left.
+pub(crate) fn address(batch: &mut [Packet], interface: u16) -> bool {
+    let mut least = u8::MAX;
+    for packet in batch {
+        packet.edit(|record| {
+            least = least.min(record.hop_budget);
+            record.ingress = interface;
+            record.hop_budget = record.hop_budget.wrapping_sub(1);
+        });
+    }
+    least > 0
+}
+
+/// Takes the hop back that [`address`] counted.
+#[cold]
+pub(crate) fn address_back(batch: &mut [Packet]) {
+    for packet in batch {
+        packet.edit(|record| record.hop_budget = record.hop_budget.wrapping_add(1));
+    }
+}

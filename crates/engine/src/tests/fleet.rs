@@ -1,0 +1,205 @@
+//! Many workers: what goes from one to another arrives, in order, and is counted at any moment.
+
+use super::stream::Rig;
+use super::*;
+
+#[test]
+fn a_chain_over_many_workers_delivers_in_order_both_ways() {
+    for places in [&[0, 1][..], &[0, 1, 2], &[0, 1, 0, 1, 2, 0]] {
+        let rig = Rig::new(places.iter().max().expect("some") + 1, 1);
+        rig.both_ways(places, 20_000);
+        rig.start();
+        rig.arrive(&[0, 1], 20_000);
+        let account = rig.stop();
+        assert_eq!(account.ledger.delivered, 40_000);
+        assert_eq!(account.ledger.dropped.total(), 0);
+        assert_eq!(account.instances.len(), places.len());
+        for (instance, &place) in account.instances.iter().zip(places) {
+            assert_eq!((instance.packets, usize::from(instance.worker)), (40_000, place));
+        }
+        assert_eq!(account.ports.len(), 2, "relays are not shown");
+    }
+}
+
+#[test]
+fn ports_of_two_workers_may_be_wired_to_each_other() {
+    let rig = Rig::new(2, 2);
+    let (left, right) = (rig.stream(0, 0, 0, 20_000, 400), rig.stream(1, 1, 1, 20_000, 400));
+    rig.link(End::Port(left), End::Port(right));
+    rig.start();
+    rig.arrive(&[0, 1], 20_000);
+    let account = rig.stop();
+    assert_eq!(
+        (account.ledger.delivered, account.ledger.copied),
+        (40_000, 40_000),
+        "between pools they are copied"
+    );
+}
+
+#[test]
+fn services_are_reached_from_every_worker() {
+    let rig = Rig::new(3, 1);
+    let (sink, sent) = rig.script(2, 0, vec![]);
+    let (serving, _) = rig.add(1, 0, Manner::wire());
+    rig.link(End::Instance(serving, 1), End::Port(sink));
+    rig.fleet.serve(7, End::Instance(serving, 0)).expect("it is there");
+    for worker in 0..3 {
+        let (port, _) = rig.script(worker, 0, vec![worker as u8; 10]);
+        let (asking, _) = rig.add(worker, 0, Manner::deciding(|_, _| Action::Give(Verdict::Service(7))));
+        rig.link(End::Port(port), End::Instance(asking, 0));
+    }
+    rig.turn(20);
+    let mut bytes = sent.lock().expect("not poisoned").clone();
+    bytes.sort_unstable();
+    assert_eq!(bytes, [[0; 10], [1; 10], [2; 10]].concat());
+    assert_eq!(
+        rig.fleet.serve(8, End::Instance(serving, 2)).map_err(|error| error.to_string()),
+        Err("the instance has 2 interfaces, there is no interface 2".to_owned())
+    );
+    rig.stop();
+}
+
+#[test]
+fn an_observer_is_brought_to_whom_it_observes() {
+    let rig = Rig::new(2, 1);
+    let ((left, _), (right, sent)) = (rig.script(0, 0, (0..100).collect()), rig.script(0, 0, vec![]));
+    let f = rig.wire(1);
+    rig.chain((left, right), &[f]);
+    let (eye, saw) = rig.add(0, 0, Manner::deciding(|_, _| Action::Fault));
+    rig.fleet.observe(eye, f, None).expect("both are there");
+    rig.turn(10);
+    let offers: Vec<u8> = (0..100).collect();
+    assert_eq!((saw.bytes(), &*sent.lock().expect("not poisoned")), (offers.clone(), &offers));
+    let account = rig.stop();
+    assert_eq!(account.instances[1].worker, 1);
+}
+
+#[test]
+fn the_flow_hash_is_computed_for_readers_on_other_workers() {
+    let rig = Rig::new(2, 1);
+    let (port, _) = rig.script(0, 0, vec![]);
+    let (mut setup, guest) =
+        instance(&rig.pools[0], cpu_share::TenantId(0), Manner::wire(), &Seen::default());
+    setup.flow_hash = true;
+    let reader = rig.fleet.add_instance(1, setup, guest).expect("a worker");
+    rig.link(End::Port(port), End::Instance(reader, 0));
+    assert!(rig.fleet.computes_flow_hash(0), "where the packets come in");
+    rig.stop();
+}
+
+#[test]
+fn a_batch_longer_than_the_receiver_takes_at_once_arrives_all_the_same() {
+    let small = WorkerSettings { batch: 7, ..patient() };
+    let rig = Rig::with(&[patient(), small], 1);
+    rig.both_ways(&[0, 1], 1000);
+    rig.start();
+    rig.arrive(&[0, 1], 1000);
+    rig.stop();
+}
+
+#[test]
+fn what_a_report_sends_is_in_the_account() {
+    let rig = Rig::new(2, 1);
+    let ((left, _), (right, sent)) = (rig.script(0, 0, vec![1]), rig.script(0, 0, vec![]));
+    let holding = Manner {
+        emit_at_report: true,
+        hold: Nanos::from_millis(10_000),
+        ..Manner::deciding(|_, _| Action::Give(Verdict::Hold(0)))
+    };
+    let (f, _) = rig.add(1, 0, holding);
+    rig.chain((left, right), &[f]);
+    rig.turn(5);
+    let account = rig.fleet.account(true).expect("it has not stopped");
+    account.balance().expect("balanced");
+    rig.turn(5);
+    assert_eq!(*sent.lock().expect("not poisoned"), [1]);
+    assert_eq!(account.instances[0].report.as_deref(), Some("{}"));
+    rig.stop();
+}
+
+#[test]
+fn what_the_last_reports_send_is_held_at_stop() {
+    let rig = Rig::new(2, 1);
+    let ((left, _), (right, _)) = (rig.script(0, 0, vec![1]), rig.script(0, 0, vec![]));
+    let (f, seen) = rig.add(
+        1,
+        0,
+        Manner {
+            emit_at_report: true,
+            hold: Nanos::from_millis(10_000),
+            ..Manner::deciding(|_, _| Action::Give(Verdict::Hold(0)))
+        },
+    );
+    rig.chain((left, right), &[f]);
+    rig.turn(5);
+    let account = rig.stop();
+    assert_eq!(account.ledger.dropped[DropReason::HeldAtStop], 1);
+    let reports = seen.calls().iter().filter(|call| **call == Call::Report).count();
+    assert_eq!(reports, 1, "it is asked once");
+}
+
+#[test]
+fn stopping_while_wires_are_full_loses_nothing_that_can_go_out() {
+    let drain = Nanos::from_millis(10_000);
+    let settings = WorkerSettings { drain, spin: Nanos(0), ..WorkerSettings::default() };
+    let mut rig = Rig::with(&[settings; 3], 1);
+    // A slow function in the middle, to which few packets are shown at once.
+    let slow = Manner { burn_each: rig.clock.cycles(Nanos(40_000)), ..Manner::wire() };
+    let ports = (rig.stream(0, 0, 0, u64::MAX, 1000), rig.stream(2, 0, 1, 0, 0));
+    rig.queue = 100;
+    let middle = rig.add(1, 0, slow).0;
+    rig.queue = 1024;
+    let functions = [rig.wire(0), middle, rig.wire(2)];
+    rig.chain(ports, &functions);
+    rig.start();
+    rig.arrive(&[0], 500);
+    let account = rig.stop();
+    assert_eq!(account.ledger.dropped.total(), 0);
+    assert_eq!(account.ledger.received, account.ledger.delivered);
+    assert_eq!(rig.fleet.account(false).err().map(|error| error.to_string()), Some(Stopped.to_string()));
+}
+
+#[test]
+fn a_fleet_that_was_never_started_stops_and_counts_what_is_held() {
+    let rig = Rig::new(2, 1);
+    let ((left, _), (right, sent)) = (rig.script(0, 0, vec![3; 50]), rig.script(1, 0, vec![]));
+    let functions = [rig.wire(0), rig.wire(1)];
+    rig.chain((left, right), &functions);
+    rig.fleet.pause(functions[1]).expect("it has not stopped");
+    rig.turn(3);
+    let account = rig.stop();
+    assert_eq!(account.ledger.dropped[DropReason::HeldAtStop], 50);
+    assert!(sent.lock().expect("not poisoned").is_empty());
+    assert!(rig.fleet.stop().is_err(), "twice");
+    rig.start();
+    assert!(rig.fleet.account(false).is_err(), "what has stopped is not started again");
+}
+
+#[test]
+fn workers_that_are_not_there_are_refused() {
+    let rig = Rig::new(2, 1);
+    let f = rig.wire(0);
+    let text = "there is no worker 2; allowed: 0 to 1";
+    let refused = rig.fleet.move_to(&[End::Instance(f, 0)], 2).map_err(|error| error.to_string());
+    assert_eq!(refused, Err(text.to_owned()));
+    let (port, _) = Script::boxed(vec![]);
+    let refused = rig.fleet.add_port(2, "port", rig.pools[0].1, port).map_err(|error| error.to_string());
+    assert_eq!(refused, Err(text.to_owned()));
+    let absent = rig.fleet.move_to(&[End::Instance(FleetInstance(9), 0)], 1);
+    assert!(matches!(absent, Err(FleetError::Wire(WireError::Absent))));
+    rig.stop();
+}
+
+#[test]
+fn all_is_finished_when_no_worker_has_anything_left() {
+    let rig = Rig::new(2, 1);
+    let (left, _) = rig.script(0, 0, vec![1; 10]);
+    let (right, _) = rig.script(1, 0, vec![]);
+    let functions = [rig.wire(0), rig.wire(1)];
+    rig.chain((left, right), &functions);
+    rig.fleet.turn(0);
+    assert!(!rig.fleet.finished().expect("it runs"), "they are on their way to the other worker");
+    rig.turn(5);
+    assert!(rig.fleet.finished().expect("it runs"));
+    rig.stop();
+}

@@ -1,0 +1,161 @@
+//! A worker with nothing to do sleeps, and whatever gives it something to do wakes it.
+
+use super::stream::Rig;
+use super::*;
+use port::Bell;
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+/// A port that has a packet whenever its descriptor was written to.
+struct Knocking {
+    fd: Arc<OwnedFd>,
+    counters: PortCounters,
+}
+
+impl Port for Knocking {
+    fn receive(&mut self, pool: &Pool, _now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        let mut count = [0; 8];
+        if budget == 0 || rustix::io::read(&self.fd, &mut count).is_err() {
+            return;
+        }
+        let mut packet = pool.allocate().expect("a buffer");
+        pool.write(&mut packet, &[1; 14]).expect("it fits");
+        self.counters.ledger.received += 1;
+        out.push(packet);
+    }
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        self.counters.ledger.delivered += packets.len() as u64;
+        pool.free_batch(packets.drain(..));
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake { readable: Some(self.fd.as_fd()), at: None }
+    }
+    fn status(&self) -> PortStatus {
+        PortStatus::Up
+    }
+    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
+        Vec::new()
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+fn knocking() -> (Box<Knocking>, Arc<OwnedFd>) {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let fd = Arc::new(eventfd(0, flags).expect("an event descriptor"));
+    (Box::new(Knocking { fd: fd.clone(), counters: PortCounters::default() }), fd)
+}
+
+fn knock(fd: &OwnedFd) {
+    rustix::io::write(fd, &1u64.to_ne_bytes()).expect("an event");
+}
+
+/// Part of their time that workers slept between two accounts, the least of all workers.
+fn asleep(before: &Account, after: &Account) -> f64 {
+    let span = after.at.cycles.since(before.at.cycles).0 as f64;
+    let of = |(before, after): (&WorkerTime, &WorkerTime)| after.asleep.since(before.asleep).0 as f64 / span;
+    before.workers.iter().zip(&after.workers).map(of).fold(1.0, f64::min)
+}
+
+fn sleeps(rig: &Rig, what: &str) {
+    let before = rig.balanced();
+    std::thread::sleep(Duration::from_millis(100));
+    let part = asleep(&before, &rig.balanced());
+    assert!(part > 0.5, "{what}: asleep for {part} of the time");
+}
+
+#[test]
+fn workers_with_nothing_to_do_sleep_and_what_comes_by_a_port_wakes_them_all() {
+    let rig = Rig::new(2, 1);
+    let (port, fd) = knocking();
+    let left = rig.fleet.add_port(0, "knocking", rig.pools[0].1, port).expect("a worker");
+    let (right, sent) = rig.script(1, 0, vec![]);
+    let functions = [rig.wire(0), rig.wire(1), rig.wire(0), rig.wire(1)];
+    rig.chain((left, right), &functions);
+    rig.start();
+    sleeps(&rig, "nothing to do");
+    let began = Instant::now();
+    for n in 1..=50 {
+        knock(&fd);
+        // Nothing else wakes them in between: an account would.
+        while sent.lock().expect("not poisoned").len() < n {
+            assert!(began.elapsed() < Duration::from_secs(20), "slept through packet {n}");
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+    // They look around every 100 ms anyway; that would be too late, and they pass each packet on three times.
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?} for 50 packets", began.elapsed());
+    sleeps(&rig, "again");
+    rig.stop();
+}
+
+#[test]
+fn relays_that_nobody_empties_keep_nobody_awake() {
+    let rig = Rig::new(2, 1);
+    let (left, right) = (rig.stream(0, 0, 0, u64::MAX, u64::MAX), rig.stream(1, 0, 1, 0, 0));
+    // Wired straight to the other worker's function: what it cannot take waits outside.
+    let f = rig.wire(1);
+    rig.chain((left, right), &[f]);
+    rig.fleet.pause(f).expect("it has not stopped");
+    rig.start();
+    rig.wait("the wire fills", || rig.balanced().in_flight >= port::relay::RELAY_PACKETS as u64 - 64);
+    sleeps(&rig, "the taker is paused");
+    rig.fleet.resume(f).expect("it has not stopped");
+    // The sender sleeps whenever the wire is full, and is woken when it is not; an account would wake it too.
+    let began = Instant::now();
+    while rig.flows.arrived(0) < 100_000 {
+        assert!(began.elapsed() < Duration::from_secs(4), "{} have arrived", rig.flows.arrived(0));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let account = rig.stop();
+    assert_eq!(account.ledger.dropped[DropReason::QueueFull], 0, "the port was not polled meanwhile");
+}
+
+#[test]
+fn a_timer_wakes_and_so_does_a_message() {
+    let mut bench = Bench::new(&[16]);
+    let (_, seen) = bench.add(0, Manner { every: Some(Nanos::from_millis(10)), ..Manner::wire() });
+    let remote = bench.worker.remote();
+    let worker = bench.worker;
+    let running = std::thread::spawn(move || worker.run());
+    std::thread::sleep(Duration::from_millis(200));
+    let timers = seen.calls().len();
+    assert!((3..=21).contains(&timers), "{timers} times in 200 ms");
+    let began = Instant::now();
+    for _ in 0..20 {
+        remote.account(false).expect("it runs");
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "each message waits for a timer: {:?}",
+        began.elapsed()
+    );
+    remote.stop().expect("it runs");
+    let account = running.join().expect("no panic");
+    assert!(account.workers[0].asleep > account.workers[0].overhead);
+}
+
+#[test]
+fn a_bell_that_rang_before_sleep_is_heard() {
+    let bell = Bell::new().expect("an event descriptor");
+    bell.ring_if_asleep();
+    let rung = |wait| {
+        let mut fds = [rustix::event::PollFd::from_borrowed_fd(bell.fd(), rustix::event::PollFlags::IN)];
+        let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: wait };
+        rustix::event::poll(&mut fds, Some(&wait)).expect("poll") > 0
+    };
+    assert!(!rung(0), "nobody sleeps");
+    bell.will_sleep();
+    bell.ring_if_asleep();
+    assert!(rung(0));
+    bell.awake();
+    assert!(!rung(0), "what rang is forgotten");
+    bell.ring();
+    bell.will_sleep();
+    assert!(rung(0), "a message keeps it from sleeping");
+}

@@ -1,0 +1,127 @@
+//! Whatever is connected to whatever on whatever worker, and however it is moved and paused meanwhile: every packet is accounted
+//! for at any moment, and every buffer is back at the end.
+
+use super::stream::Rig;
+use super::*;
+use proptest::prelude::*;
+use virtual_switch::{Switch, SwitchSettings};
+
+/// What is done between turns. Numbers are taken modulo what there is.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Turn(usize),
+    MoveInstance(usize, usize),
+    MovePort(usize, usize),
+    MoveAll(usize),
+    Pause(usize),
+    Resume(usize),
+    Observe(usize, usize),
+    Serve(u16, usize),
+    Report,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let any = || 0usize..32;
+    prop_oneof![
+        8 => any().prop_map(Step::Turn),
+        2 => (any(), any()).prop_map(|(part, to)| Step::MoveInstance(part, to)),
+        2 => (any(), any()).prop_map(|(part, to)| Step::MovePort(part, to)),
+        1 => any().prop_map(Step::MoveAll),
+        1 => any().prop_map(Step::Pause),
+        1 => any().prop_map(Step::Resume),
+        1 => (any(), any()).prop_map(|(one, other)| Step::Observe(one, other)),
+        1 => (0u16..3, any()).prop_map(|(service, end)| Step::Serve(service, end)),
+        1 => Just(Step::Report),
+    ]
+}
+
+/// Decisions of all kinds, by chance.
+fn manner(seed: u8, suspend: u32) -> Manner {
+    let decide = move |byte: u8, ingress: u16| match byte.wrapping_mul(37).wrapping_add(seed) % 24 {
+        0 => Action::Give(Verdict::Drop(0)),
+        1 => Action::Give(Verdict::None),
+        2 => Action::Give(Verdict::Consume),
+        3 => Action::Give(Verdict::Interface(u16::from(byte))),
+        4..=6 => Action::Give(Verdict::Service(u16::from(byte % 4))),
+        7 => Action::Give(Verdict::Hold(u16::from(byte % 8))),
+        8 if byte.is_multiple_of(5) => Action::Fault,
+        9..=11 => Action::Give(Verdict::Interface(ingress)),
+        _ => Action::Give(Verdict::Interface(1 - ingress)),
+    };
+    let every = (seed.is_multiple_of(3)).then_some(Nanos(20_000));
+    let hold = Nanos(50_000);
+    Manner { hold, suspend, every, emit_at_report: true, ..Manner::deciding(decide) }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #[test]
+    fn every_packet_is_accounted_for_whatever_moves(
+        workers in 1usize..4,
+        homes in prop::collection::vec(prop::option::of(0usize..4), 0..3),
+        ports in prop::collection::vec((0usize..4, 0usize..2, prop::collection::vec(any::<u8>(), 0..200)), 1..6),
+        functions in prop::collection::vec((0usize..4, 0usize..2, any::<u8>(), 0u32..3, 1usize..200), 1..7),
+        wires in prop::collection::vec((0usize..64, 0usize..64, any::<bool>()), 0..16),
+        steps in prop::collection::vec(step(), 0..60),
+    ) {
+        let mut rig = Rig::new(workers, 2);
+        let mut ends = Vec::new();
+        let ports: Vec<_> = ports
+            .into_iter()
+            .map(|(worker, pool, offers)| rig.script(worker % workers, pool, offers).0)
+            .collect();
+        ends.extend(ports.iter().map(|port| End::Port(*port)));
+        let mut instances = Vec::new();
+        for (worker, pool, seed, suspend, queue) in functions {
+            rig.queue = queue;
+            let (f, _) = rig.add(worker % workers, pool, manner(seed, suspend));
+            ends.extend([End::Instance(f, 0), End::Instance(f, 1)]);
+            instances.push(f);
+        }
+        for home in homes {
+            let table = Arc::new(Switch::new(SwitchSettings::default()).expect("good settings"));
+            let id = rig.fleet.add_switch(table.clone(), home.map(|home| home % workers)).expect("few switches");
+            ends.extend((0..3).map(|_| End::Switch(id, table.attach().expect("few ports"))));
+        }
+        let end = |number: usize| ends[number % ends.len()];
+        for (a, b, both_ways) in wires {
+            // Those that cannot be are refused.
+            let _ = if both_ways { rig.fleet.link(end(a), end(b)) } else { rig.fleet.lead(end(a), end(b)) };
+            rig.balanced();
+        }
+        let instance = |number: usize| instances[number % instances.len()];
+        for step in steps {
+            match step {
+                Step::Turn(worker) => {
+                    rig.fleet.turn(worker % workers);
+                }
+                Step::MoveInstance(part, to) => {
+                    match rig.fleet.move_to(&[End::Instance(instance(part), 0)], to % workers) {
+                        Ok(_) | Err(FleetError::Suspended { .. }) => {}
+                        Err(other) => prop_assert!(false, "{other}"),
+                    }
+                }
+                Step::MovePort(part, to) => {
+                    let part = End::Port(ports[part % ports.len()]);
+                    prop_assert!(rig.fleet.move_to(&[part], to % workers).expect("a port moves").parts <= 1);
+                }
+                Step::MoveAll(to) => {
+                    let _ = rig.fleet.move_to(&ends, to % workers);
+                }
+                Step::Pause(which) => rig.fleet.pause(instance(which)).expect("it has not stopped"),
+                Step::Resume(which) => rig.fleet.resume(instance(which)).expect("it has not stopped"),
+                Step::Observe(one, other) => {
+                    if one % instances.len() != other % instances.len() {
+                        let _ = rig.fleet.observe(instance(one), instance(other), None);
+                    }
+                }
+                Step::Serve(service, to) => rig.fleet.serve(service, end(to)).expect("it is there"),
+                Step::Report => {
+                    rig.fleet.account(true).expect("it has not stopped").balance().expect("balanced");
+                }
+            }
+            rig.balanced();
+        }
+        rig.stop();
+    }
+}

@@ -1,0 +1,243 @@
+//! Functions that do what a test wants.
+
+use super::*;
+
+/// Decides by the packet's first byte and the interface that it came by.
+pub(super) type Decide = Arc<dyn Fn(u8, u16) -> Action + Send + Sync>;
+
+#[derive(Clone, Copy)]
+pub(super) enum Action {
+    Give(Verdict),
+    Fault,
+}
+
+/// How a scripted function behaves.
+#[derive(Clone)]
+pub(super) struct Manner {
+    pub(super) decide: Decide,
+    /// Longest time that packets are held.
+    pub(super) hold: Nanos,
+    /// So often each call with packets is switched out.
+    pub(super) suspend: u32,
+    /// What a call costs.
+    pub(super) burn: Cycles,
+    /// And each packet of it.
+    pub(super) burn_each: Cycles,
+    /// How long a call sleeps.
+    pub(super) nap: Duration,
+    /// Its timer is due so long after each call.
+    pub(super) every: Option<Nanos>,
+    /// It gives up what it holds when it is asked for a report.
+    pub(super) emit_at_report: bool,
+}
+
+impl Manner {
+    pub(super) fn deciding(decide: impl Fn(u8, u16) -> Action + Send + Sync + 'static) -> Manner {
+        Manner {
+            decide: Arc::new(decide),
+            hold: Nanos::from_millis(1),
+            suspend: 0,
+            burn: Cycles(0),
+            burn_each: Cycles(0),
+            nap: Duration::ZERO,
+            every: None,
+            emit_at_report: false,
+        }
+    }
+
+    /// Passes everything to its other interface.
+    pub(super) fn wire() -> Manner {
+        Manner::deciding(|_, ingress| Action::Give(Verdict::Interface(1 - ingress)))
+    }
+}
+
+/// What a function was called for, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    Process(usize),
+    Resume,
+    Observe,
+    Timer,
+    Report,
+}
+
+/// What a function saw.
+#[derive(Clone, Default)]
+pub(super) struct Seen {
+    pub(super) bytes: Arc<Mutex<Vec<u8>>>,
+    pub(super) calls: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Seen {
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.bytes.lock().expect("not poisoned").clone()
+    }
+    pub(super) fn calls(&self) -> Vec<Call> {
+        self.calls.lock().expect("not poisoned").clone()
+    }
+    fn note(&self, call: Call) {
+        let mut calls = self.calls.lock().expect("not poisoned");
+        // Enough to look at, however long it runs.
+        if calls.len() < 10_000 {
+            calls.push(call);
+        }
+    }
+}
+
+pub(super) struct Scripted {
+    pool: Arc<Pool>,
+    manner: Manner,
+    slots: SlotTable,
+    emitted: Vec<Packet>,
+    seen: Seen,
+    /// Gives up this slot at the next call.
+    emit: Option<u16>,
+    deadline: Option<Nanos>,
+    /// The verdicts of a call that is switched out, and how often it still will be.
+    suspended: Option<(Vec<u32>, u32)>,
+}
+
+impl Scripted {
+    fn give_up(&mut self) {
+        if let Some(mut packet) = self.emit.take().and_then(|slot| self.slots.take(slot)) {
+            packet.edit(|record| record.verdict = Verdict::Interface(1).encode());
+            self.emitted.push(packet);
+        }
+    }
+
+    fn spend(&self, packets: usize) {
+        let until = Cycles::now() + Cycles(self.manner.burn.0 + self.manner.burn_each.0 * packets as u64);
+        while Cycles::now() < until {
+            std::hint::spin_loop();
+        }
+        if self.manner.nap > Duration::ZERO {
+            std::thread::sleep(self.manner.nap);
+        }
+    }
+
+    fn fingerprint(packets: &[Packet]) -> Vec<u32> {
+        packets.iter().map(|packet| packet.record().verdict ^ u32::from(packet.record().ingress)).collect()
+    }
+
+    fn decide(&mut self, packets: &mut [Packet]) -> Result<Progress, GuestFault> {
+        self.give_up();
+        for packet in packets {
+            let byte = self.pool.to_vec(packet)[0];
+            match (self.manner.decide)(byte, packet.record().ingress) {
+                Action::Give(verdict) => {
+                    packet.edit(|record| record.verdict = verdict.encode());
+                    if let Verdict::Hold(slot) = verdict {
+                        self.emit = Some(slot);
+                    }
+                }
+                Action::Fault => return Err(GuestFault::Trap("scripted".into())),
+            }
+        }
+        Ok(Progress::Done)
+    }
+
+    fn not_in_a_call(&self) {
+        assert!(self.suspended.is_none(), "called in the middle of a call");
+    }
+}
+
+impl Guest for Scripted {
+    fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
+        self.not_in_a_call();
+        self.seen.note(Call::Process(packets.len()));
+        self.spend(packets.len());
+        self.deadline = self.manner.every.map(|every| now.nanos.saturating_add(every));
+        if self.manner.suspend > 0 {
+            self.suspended = Some((Scripted::fingerprint(packets), self.manner.suspend - 1));
+            return Ok(Progress::Suspended);
+        }
+        self.decide(packets)
+    }
+    fn resume(&mut self, packets: &mut [Packet], _now: Moment) -> Result<Progress, GuestFault> {
+        self.seen.note(Call::Resume);
+        self.spend(0);
+        let (before, left) = self.suspended.take().expect("a call is suspended");
+        assert_eq!(before, Scripted::fingerprint(packets), "nobody touches the batch meanwhile");
+        if left > 0 {
+            self.suspended = Some((before, left - 1));
+            return Ok(Progress::Suspended);
+        }
+        self.decide(packets)
+    }
+    fn suspended(&self) -> bool {
+        self.suspended.is_some()
+    }
+    fn observe(&mut self, packets: &[Packet], _now: Moment) -> Result<(), GuestFault> {
+        self.not_in_a_call();
+        self.seen.note(Call::Observe);
+        let mut seen = self.seen.bytes.lock().expect("not poisoned");
+        seen.extend(packets.iter().map(|packet| self.pool.to_vec(packet)[0]));
+        Ok(())
+    }
+    fn deadline(&self) -> Option<Nanos> {
+        self.deadline
+    }
+    fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
+        self.not_in_a_call();
+        self.seen.note(Call::Timer);
+        self.deadline = self.manner.every.map(|every| now.nanos.saturating_add(every));
+        Ok(())
+    }
+    fn take_emitted(&mut self) -> &mut Vec<Packet> {
+        &mut self.emitted
+    }
+    fn slots(&mut self) -> &mut SlotTable {
+        &mut self.slots
+    }
+    fn take_generated(&mut self) -> u64 {
+        0
+    }
+    fn surrender(&mut self, out: &mut Vec<Packet>) {
+        out.append(&mut self.emitted);
+        self.slots.surrender(out);
+    }
+    fn counters(&self) -> &[u64] {
+        &[]
+    }
+    fn take_log(&mut self) -> Vec<LogLine> {
+        Vec::new()
+    }
+    fn take_events(&mut self) -> Events {
+        Events::default()
+    }
+    fn report(&mut self, _now: Moment) -> Result<Option<String>, GuestFault> {
+        self.not_in_a_call();
+        self.seen.note(Call::Report);
+        if self.manner.emit_at_report {
+            self.give_up();
+        }
+        Ok(Some("{}".into()))
+    }
+    fn export_state(&mut self) -> Result<Option<Vec<u8>>, GuestFault> {
+        Ok(None)
+    }
+    fn import_state(&mut self, _state: &[u8]) -> Result<bool, GuestFault> {
+        Ok(false)
+    }
+}
+
+pub(super) struct Factory {
+    pub(super) pool: Arc<Pool>,
+    pub(super) manner: Manner,
+    pub(super) seen: Seen,
+}
+
+impl GuestFactory for Factory {
+    fn start(&mut self) -> Result<Box<dyn Guest>, String> {
+        Ok(Box::new(Scripted {
+            pool: self.pool.clone(),
+            manner: self.manner.clone(),
+            slots: SlotTable::new(SlotConfig { quota: 4, longest_hold: self.manner.hold }),
+            emitted: Vec::new(),
+            seen: self.seen.clone(),
+            emit: None,
+            deadline: self.manner.every.map(|_| Nanos(1)),
+            suspended: None,
+        }))
+    }
+}

@@ -1,0 +1,271 @@
+//! Who gets how much of a worker. Cycles are compared with each other, or with the worker's own, and never with the wall: others
+//! may have the processor meanwhile.
+
+use super::*;
+use cpu_share::{Cap, Weight};
+
+/// Offers without end.
+struct Endless {
+    byte: u8,
+    /// What sending a batch costs.
+    burn: Cycles,
+    /// How long it sleeps before it gives a batch.
+    nap: Duration,
+    counters: PortCounters,
+}
+
+impl Endless {
+    fn boxed(byte: u8) -> Box<Endless> {
+        let (burn, nap) = (Cycles(0), Duration::ZERO);
+        Box::new(Endless { byte, burn, nap, counters: PortCounters::default() })
+    }
+}
+
+impl Port for Endless {
+    fn receive(&mut self, pool: &Pool, _now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        if budget > 0 && self.nap > Duration::ZERO {
+            std::thread::sleep(self.nap);
+        }
+        let before = out.len();
+        pool.allocate_batch(budget, out);
+        for packet in &mut out[before..] {
+            let mut frame = [0; 14];
+            (frame[0], frame[6]) = (self.byte, 2);
+            pool.write(packet, &frame).expect("it fits");
+            self.counters.ledger.received += 1;
+        }
+    }
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        let until = Cycles::now() + self.burn;
+        while Cycles::now() < until {
+            std::hint::spin_loop();
+        }
+        self.counters.ledger.delivered += packets.len() as u64;
+        pool.free_batch(packets.drain(..));
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::NOW
+    }
+    fn status(&self) -> PortStatus {
+        PortStatus::Up
+    }
+    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
+        Vec::new()
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A function between an endless port and one that takes everything.
+fn busy(bench: &mut Bench, manner: Manner) -> InstanceId {
+    let (left, right) = (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, Endless::boxed(1)));
+    let f = bench.add(0, manner).0;
+    bench.link(left, Target::Instance(f, 0));
+    bench.worker.lead(Target::Instance(f, 1), right).expect("a free wire");
+    f
+}
+
+/// Sends everything out by the second interface.
+fn out() -> Manner {
+    Manner::deciding(|_, _| Action::Give(Verdict::Interface(1)))
+}
+
+fn weight(weight: u32) -> Claim {
+    Claim { weight: Weight::new(weight).expect("a weight"), cap: None }
+}
+
+/// The worker steps for so long; returns what all of its time came to in cycles.
+fn work(bench: &mut Bench, span: Duration) -> Cycles {
+    let began = bench.worker.clock.moment().cycles;
+    let until = std::time::Instant::now() + span;
+    while std::time::Instant::now() < until {
+        bench.worker.step();
+    }
+    bench.worker.clock.moment().cycles.since(began)
+}
+
+#[test]
+fn weights_divide_the_worker_whatever_a_call_costs() {
+    let mut bench = Bench::new(&[1024]);
+    for (share, burn) in [(100, 60_000), (300, 20_000)] {
+        bench.claim = weight(share);
+        busy(&mut bench, Manner { burn: Cycles(burn), ..out() });
+    }
+    work(&mut bench, Duration::from_millis(250));
+    let account = bench.worker.stop();
+    assert_whole(&account);
+    let ratio = account.instances[1].cycles.0 as f64 / account.instances[0].cycles.0 as f64;
+    assert!((2.85..3.15).contains(&ratio), "{ratio}");
+    assert!((account.instances[1].promised - 0.75).abs() < 0.001);
+}
+
+#[test]
+fn a_cap_holds_on_a_worker_with_nothing_else_to_do() {
+    let mut bench = Bench::new(&[1024]);
+    bench.claim = Claim { cap: Cap::from_millionths(200_000), ..Claim::default() };
+    busy(&mut bench, Manner { burn: Cycles(20_000), ..out() });
+    let all = work(&mut bench, Duration::from_millis(200));
+    let withheld = bench.worker.time.withheld;
+    let account = bench.worker.stop();
+    assert_whole(&account);
+    let f = &account.instances[0];
+    let share = f.cycles.0 as f64 / all.0 as f64;
+    // At most the cap of all and of a period of 10 ms, and a turn.
+    assert!(share < 0.20 + 0.2 * 0.05 + 0.02, "{share}");
+    let lost = withheld.0 as f64 / all.0 as f64;
+    assert!(share > 0.14 - lost, "{share}, withheld {lost}");
+    assert!(f.throttled > Cycles(0));
+    assert!(account.workers[0].asleep.0 > all.0 / 4, "it does not look on in vain: {:?}", account.workers[0]);
+}
+
+#[test]
+fn who_overruns_its_slice_gets_smaller_batches_and_who_does_not_keeps_them_whole() {
+    let settings = WorkerSettings { slice: Nanos(100_000), ..patient() };
+    let mut bench = Bench::with(settings, &[1024]);
+    let each = bench.worker.clock.cycles(Nanos(10_000));
+    let dear = busy(&mut bench, Manner { burn_each: each, ..out() });
+    let cheap = busy(&mut bench, out());
+    work(&mut bench, Duration::from_millis(100));
+    let batch = |id: InstanceId| bench.worker.instances[id.index()].batch;
+    assert!((1..=20).contains(&batch(dear)), "ten packets fit: {}", batch(dear));
+    assert!(batch(cheap) > 20, "{}", batch(cheap));
+    let account = bench.worker.stop();
+    assert_whole(&account);
+    let overruns = |n: usize| account.instances[n].overruns;
+    assert!(overruns(0) > 0, "{}", overruns(0));
+    assert!(overruns(1) < overruns(0), "{} and {}", overruns(0), overruns(1));
+}
+
+#[test]
+fn small_batches_grow_again_and_never_beyond_the_workers() {
+    let settings = WorkerSettings { batch: 50, slice: Nanos::from_millis(1000), ..patient() };
+    let mut bench = Bench::with(settings, &[1024]);
+    let f = busy(&mut bench, out());
+    bench.worker.instances[f.index()].batch = 1;
+    work(&mut bench, Duration::from_millis(20));
+    assert_eq!(bench.worker.instances[f.index()].batch, 50);
+    assert_whole(&bench.worker.stop());
+}
+
+#[test]
+fn time_that_a_function_did_not_have_is_not_charged() {
+    let settings = WorkerSettings { slice: Nanos::from_millis(5), ..patient() };
+    let mut bench = Bench::with(settings, &[64]);
+    let (left, _) = bench.port(0, vec![1; 3]);
+    let (right, _) = bench.port(0, vec![]);
+    let (f, _) = bench.add(0, Manner { nap: Duration::from_millis(20), ..Manner::wire() });
+    bench.chain((left, right), &[f]);
+    bench.turn(5);
+    let account = bench.worker.stop();
+    let clock = Clock::calibrate();
+    let charged = clock
+        .nanos(Cycles::now())
+        .since(clock.nanos(Cycles(Cycles::now().0 - account.instances[0].cycles.0)));
+    assert!(charged < Nanos::from_millis(5), "{charged:?} of 20 ms asleep");
+    assert!(account.workers[0].withheld >= clock.cycles(Nanos::from_millis(15)), "{:?}", account.workers[0]);
+    assert_eq!(account.instances[0].overruns, 0);
+    assert_eq!(account.ledger.delivered, 3);
+}
+
+#[test]
+fn a_port_is_heard_beside_a_neighbour_that_always_has_more() {
+    let mut bench = Bench::new(&[4096]);
+    let long = bench.worker.clock.cycles(Nanos(50_000));
+    // The first hands the second more than it can do; the second has a port of its own.
+    let (flood, own) = (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, Endless::boxed(200)));
+    let (first, _) = bench.add(0, out());
+    let seen = Arc::new(Mutex::new(0u64));
+    let count = seen.clone();
+    let slow = Manner::deciding(move |byte, _| {
+        *count.lock().expect("not poisoned") += u64::from(byte == 200);
+        Action::Give(Verdict::Interface(2))
+    });
+    let (second, _) = bench.add(0, Manner { burn: long, ..slow });
+    bench.link(flood, Target::Instance(first, 0));
+    bench.link(Target::Instance(first, 1), Target::Instance(second, 0));
+    bench.link(own, Target::Instance(second, 1));
+    // A third one sees to it that the second does not run as often as it is handed packets.
+    busy(&mut bench, Manner { burn: long, ..out() });
+    // Until the neighbour has filled the queue, and as much again.
+    let mut run = |calls| {
+        while bench.worker.instances[second.index()].counters.calls < calls {
+            bench.worker.step();
+        }
+        *seen.lock().expect("not poisoned")
+    };
+    let before = run(500);
+    let came = run(700) - before;
+    let full = bench.worker.instances[second.index()].counters.ledger.dropped[DropReason::QueueFull];
+    assert_eq!(full, 0, "the neighbour fetches nothing for whom it would only be lost");
+    assert!(came >= 15 * 64, "{came} by its own port, in 200 batches");
+    assert_whole(&bench.worker.stop());
+}
+
+#[test]
+fn a_meeting_is_charged_to_nobody() {
+    let rig = super::stream::Rig::new(2, 1);
+    // Little comes at once: what is received after a meeting is received by the worker, not by who always has more.
+    let ports = (rig.stream(0, 0, 0, u64::MAX, 1), rig.stream(1, 0, 1, u64::MAX, 1));
+    let functions = [rig.wire(0), rig.wire(1)];
+    rig.chain(ports, &functions);
+    rig.start();
+    rig.arrive(&[0, 1], 10);
+    let before = rig.balanced();
+    for _ in 0..5 {
+        rig.fleet.dawdle(Duration::from_millis(20));
+    }
+    let after = rig.balanced();
+    let clock = rig.clock;
+    for (before, after) in before.instances.iter().zip(&after.instances) {
+        let charged = after.cycles.since(before.cycles);
+        assert!(charged < clock.cycles(Nanos::from_millis(15)), "{charged:?} of 100 ms in meetings");
+        assert_eq!(after.overruns, 0);
+    }
+    rig.stop();
+}
+
+#[test]
+fn what_passes_from_port_to_port_is_charged_to_nobody() {
+    let mut bench = Bench::new(&[1024]);
+    let burn = bench.worker.clock.cycles(Nanos(100_000));
+    let (from, to) = (bench.add_port(0, Endless::boxed(1)), Box::new(Endless { burn, ..*Endless::boxed(1) }));
+    let to = bench.add_port(0, to);
+    bench.worker.lead(from, to).expect("a free wire");
+    busy(&mut bench, out());
+    let all = work(&mut bench, Duration::from_millis(50));
+    let account = bench.worker.stop();
+    assert_whole(&account);
+    let passed = account.ports[1].counters.ledger.delivered / 64;
+    assert!(passed > 20 && account.instances[0].calls > 20, "both had their turns");
+    let overhead = account.workers[0].overhead;
+    assert!(overhead.0 > passed * burn.0 / 2, "{overhead:?} of {all:?}: {passed} batches");
+}
+
+#[test]
+fn what_a_switch_brings_is_charged_by_packets_and_for_time_that_was_had() {
+    use virtual_switch::{Switch, SwitchSettings};
+    let mut bench = Bench::new(&[1024]);
+    let table = Arc::new(Switch::new(SwitchSettings::default()).expect("good settings"));
+    let id = bench.worker.add_switch(table.clone()).expect("few switches");
+    let plug = || Target::Switch(id, table.attach().expect("few ports"));
+    let plugs = [plug(), plug(), plug()];
+    let nap = Duration::from_millis(2);
+    // Frames to a group: both functions get each of them.
+    let group = Box::new(Endless { nap, ..*Endless::boxed(1) });
+    let group = bench.add_port(0, group);
+    bench.link(group, plugs[0]);
+    for plug in &plugs[1..] {
+        let f = bench.add(0, Manner::deciding(|_, _| Action::Give(Verdict::Drop(0)))).0;
+        bench.link(*plug, Target::Instance(f, 0));
+    }
+    let all = work(&mut bench, Duration::from_millis(60));
+    let account = bench.worker.stop();
+    let of = |n: usize| account.instances[n].cycles.0;
+    assert!(account.instances.iter().all(|f| f.packets > 64), "both were sent something");
+    assert!(of(0) + of(1) < all.0 / 3, "{} and {} of {all:?}, of which most was slept", of(0), of(1));
+    assert!(account.workers[0].withheld.0 > all.0 / 3);
+}

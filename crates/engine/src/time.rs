@@ -1,0 +1,142 @@
+//! Whose time it is: every cycle of a worker is charged to somebody, but for those that others took from it.
+
+use crate::worker::Worker;
+use clock::{Clock, Cycles, Moment, Nanos};
+use cpu_share::EntityId;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Stands for nobody: what is spent goes to the worker's own account.
+pub(crate) const NOBODY: EntityId = EntityId(u32::MAX);
+
+/// A reading of the thread's processor time is taken at least this often.
+const MARK_EVERY: Nanos = Nanos::from_millis(1);
+
+/// An interval longer than this may hide that the thread was without a processor for a while.
+const SUSPICIOUS: Nanos = Nanos(50_000);
+
+/// Two clocks read at once: what the counter gained and the thread did not have is what others took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    cycles: Cycles,
+    /// Processor time of the thread.
+    had: Nanos,
+}
+
+impl Mark {
+    /// Of the present thread, now.
+    pub(crate) fn now() -> Mark {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        let had = Nanos((time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64));
+        Mark { cycles: Cycles::now(), had }
+    }
+
+    /// Processor time of the thread since an earlier reading.
+    pub(crate) fn had_since(self, earlier: Mark) -> Nanos {
+        self.had.since(earlier.had)
+    }
+
+    /// Cycles between two readings that the thread had no processor for.
+    fn withheld(self, until: Mark, clock: &Clock) -> Cycles {
+        let had = clock.cycles(until.had.since(self.had));
+        until.cycles.since(self.cycles).since(had)
+    }
+}
+
+/// Where a worker's cycles went that no instance was charged for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerTime {
+    /// Looking around, and work that is nobody's.
+    pub overhead: Cycles,
+    /// Asleep in the kernel.
+    pub asleep: Cycles,
+    /// The thread was ready to run and others had the processor.
+    pub withheld: Cycles,
+    /// Resting on purpose, see [`crate::WorkerSettings::duty`].
+    pub resting: Cycles,
+}
+
+impl Worker {
+    /// Reads the clock, charges what has passed to whoever was running, and lets another run. Returns who was.
+    #[inline]
+    pub(crate) fn switch_account(&mut self, to: EntityId) -> EntityId {
+        let cycles = Cycles::now();
+        let spent = self.had(cycles.since(self.now.cycles));
+        self.charge(self.running, spent);
+        self.now = Moment { cycles, nanos: self.clock.nanos(cycles) };
+        std::mem::replace(&mut self.running, to)
+    }
+
+    /// What of an interval up to now the worker had a processor for.
+    #[inline]
+    pub(crate) fn had(&mut self, spent: Cycles) -> Cycles {
+        if spent > self.suspicious { self.examine(spent) } else { spent }
+    }
+
+    /// Takes up the clocks where nobody worked, or another thread did: nobody is charged for that.
+    #[cold]
+    pub(crate) fn look_at_clocks(&mut self) {
+        let before = self.now.cycles;
+        self.now = self.clock.moment();
+        self.mark = Mark::now();
+        self.time.overhead += self.now.cycles.since(before);
+    }
+
+    #[inline]
+    pub(crate) fn charge(&mut self, entity: EntityId, cycles: Cycles) {
+        if entity == NOBODY {
+            self.time.overhead += cycles;
+        } else {
+            self.scheduler.charge(entity, cycles);
+        }
+    }
+
+    /// A long interval: what others took of it is not charged, and a function whose call was too long gets fewer packets
+    /// at once.
+    #[cold]
+    fn examine(&mut self, spent: Cycles) -> Cycles {
+        let mark = Mark::now();
+        let withheld = Cycles(self.mark.withheld(mark, &self.clock).0.min(spent.0));
+        self.mark = mark;
+        self.time.withheld += withheld;
+        let spent = spent.since(withheld);
+        if spent > self.slice
+            && self.running != NOBODY
+            && let Some(&index) = self.by_entity.get(self.running.0 as usize)
+            && let Some(instance) = self.instances.get_mut(index as usize)
+        {
+            instance.counters.overruns += 1;
+            let fits = (instance.called_with as u64).saturating_mul(self.slice.0) / spent.0.max(1);
+            instance.batch = (fits as usize).clamp(1, instance.batch.max(1));
+        }
+        spent
+    }
+
+    /// Compares the clocks now and then, so that small losses do not add up until they are taken for a large one.
+    #[inline]
+    pub(crate) fn mark_time(&mut self) {
+        if self.now.cycles.since(self.mark.cycles) > self.mark_every {
+            let mark = Mark::now();
+            self.time.withheld += self.mark.withheld(mark, &self.clock);
+            self.mark = mark;
+        }
+    }
+
+    /// After the call of an instance that gets small batches: when there is much room in its slice, they grow again.
+    #[cold]
+    pub(crate) fn adapt(&mut self, index: usize, began: Cycles) {
+        let took = self.now.cycles.since(began);
+        let instance = &mut self.instances[index];
+        if instance.called_with == instance.batch && took.0 < self.slice.0 / 2 {
+            instance.batch = (instance.batch * 2).min(self.settings.batch);
+        }
+    }
+}
+
+/// The lengths of time that are compared on the data path, in cycles.
+pub(crate) fn suspicious(clock: &Clock, slice: Nanos) -> Cycles {
+    clock.cycles(slice.min(SUSPICIOUS))
+}
+
+pub(crate) fn mark_every(clock: &Clock) -> Cycles {
+    clock.cycles(MARK_EVERY)
+}

@@ -1,0 +1,204 @@
+//! What a worker is given, and what connects it: pools, ports, instances, switches, wires.
+
+use crate::ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};
+use crate::instance::{Instance, InstanceSetup, Observer};
+use crate::switching::SwitchNode;
+use crate::worker::{PortNode, Worker};
+use cpu_share::{Claim, TenantId};
+use guest::Guest;
+use nf_abi::MAX_BATCH;
+use packet_memory::Pool;
+use port::Port;
+use std::sync::Arc;
+use telemetry::Ledger;
+use virtual_switch::Switch;
+
+impl Worker {
+    /// Takes a tenant in, with its claim on the worker.
+    pub fn add_tenant(&mut self, claim: Claim) -> TenantId {
+        let id = self.scheduler.add_tenant(claim);
+        self.tenants.push((id, claim));
+        id
+    }
+
+    /// The tenant of whoever is given none.
+    pub fn default_tenant(&self) -> TenantId {
+        self.tenants[0].0
+    }
+
+    /// Takes a pool in.
+    ///
+    /// # Errors
+    /// [`WireError::TooMany`].
+    pub fn add_pool(&mut self, pool: Arc<Pool>) -> Result<PoolId, WireError> {
+        let id = numbered(self.pools.len()).map(PoolId)?;
+        self.pools.push(pool);
+        Ok(id)
+    }
+
+    /// Takes a port in. Nothing is received until it is linked.
+    pub fn add_port(&mut self, name: &str, pool: PoolId, port: Box<dyn Port>) -> PortId {
+        self.insert_port(Box::new(PortNode {
+            name: name.to_owned(),
+            pool,
+            relay: false,
+            port,
+            target: None,
+            consumer: None,
+            idle_polls: 0,
+            outgoing: Vec::with_capacity(MAX_BATCH),
+            ledger: Ledger::default(),
+            taps: Vec::new(),
+        }))
+    }
+
+    pub(crate) fn insert_port(&mut self, mut node: Box<PortNode>) -> PortId {
+        self.flow_hash |= node.port.reads_flow_hash();
+        node.relay = node.port.relay().is_some();
+        node.target = None;
+        node.consumer = None;
+        let (maintained, tapped) = (node.port.needs_maintenance(), !node.taps.is_empty());
+        let number = self.ports.insert(node);
+        self.tapped |= tapped;
+        if maintained {
+            self.maintained.push(number);
+        }
+        PortId(number as u32)
+    }
+
+    /// Takes an instance in, with its first guest.
+    pub fn add_instance(&mut self, setup: InstanceSetup, guest: Box<dyn Guest>) -> InstanceId {
+        let entity = self.scheduler.add(setup.tenant, setup.claim);
+        let instance = Instance::new(setup, entity, guest, self.settings.batch, self.clock.moment());
+        self.insert_instance(Box::new(instance))
+    }
+
+    /// Takes in an instance that the scheduler knows.
+    pub(crate) fn insert_instance(&mut self, instance: Box<Instance>) -> InstanceId {
+        let entity = instance.entity.0 as usize;
+        self.flow_hash |= instance.flow_hash;
+        let index = self.instances.insert(instance);
+        if self.by_entity.len() <= entity {
+            self.by_entity.resize(entity + 1, 0);
+        }
+        self.by_entity[entity] = index as u32;
+        self.tapped |= !self.instances[index].taps.is_empty();
+        self.note_call(index);
+        self.after_call(index);
+        InstanceId(index as u32)
+    }
+
+    /// Takes a switch in. Several workers may have one and the same: forwarding is done in the sender's context.
+    ///
+    /// # Errors
+    /// [`WireError::TooMany`].
+    pub fn add_switch(&mut self, table: Arc<Switch>) -> Result<SwitchId, WireError> {
+        let id = numbered(self.switches.len()).map(SwitchId)?;
+        self.switches.push(SwitchNode::new(table));
+        Ok(id)
+    }
+
+    /// Lays a wire between two ends, both ways.
+    ///
+    /// # Errors
+    /// [`WireError`], and nothing is laid.
+    pub fn link(&mut self, a: Target, b: Target) -> Result<(), WireError> {
+        self.check_wire(a, b)?;
+        *self.end(a)? = Some(b);
+        *self.end(b)? = Some(a);
+        self.find_consumers();
+        Ok(())
+    }
+
+    /// Lays a wire one way: packets that leave by `from` go to `to`, and nothing comes back. A port that only sends is
+    /// not polled.
+    ///
+    /// # Errors
+    /// [`WireError`], and nothing is laid.
+    pub fn lead(&mut self, from: Target, to: Target) -> Result<(), WireError> {
+        self.check_wire(from, to)?;
+        *self.end(from)? = Some(to);
+        self.find_consumers();
+        Ok(())
+    }
+
+    /// Takes away what leads from an end to elsewhere; the other direction stays.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`] or [`WireError::NoInterface`].
+    pub fn unlink(&mut self, end: Target) -> Result<Option<Target>, WireError> {
+        let was = self.end(end)?.take();
+        self.find_consumers();
+        Ok(was)
+    }
+
+    /// Shows the packets of an instance (those that come in by one interface, or all) to another first.
+    pub fn observe(&mut self, observer: InstanceId, at: InstanceId, interface: Option<u16>) {
+        self.instances[observer.index()].is_observer = true;
+        self.instances[at.index()].observers.push(Observer { instance: observer, interface });
+    }
+
+    /// Enters a service into the table.
+    pub fn serve(&mut self, service: u16, target: Target) {
+        self.services.insert(service, target);
+    }
+
+    fn check_wire(&mut self, a: Target, b: Target) -> Result<(), WireError> {
+        if a == b {
+            return Err(WireError::Taken);
+        }
+        if matches!((a, b), (Target::Switch(..), Target::Switch(..))) {
+            return Err(WireError::TwoSwitches);
+        }
+        for end in [a, b] {
+            if self.end(end)?.is_some() {
+                return Err(WireError::Taken);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn end(&mut self, of: Target) -> Result<&mut Option<Target>, WireError> {
+        match of {
+            Target::Port(port) => Ok(&mut self.ports.get_mut(port.index()).ok_or(WireError::Absent)?.target),
+            Target::Switch(id, port) => {
+                Ok(self.switches.get_mut(id.index()).ok_or(WireError::Absent)?.end_mut(port))
+            }
+            Target::Instance(id, interface) => {
+                let links = &mut self.instances.get_mut(id.index()).ok_or(WireError::Absent)?.links;
+                let interfaces = links.len() as u16;
+                links.get_mut(usize::from(interface)).ok_or(WireError::NoInterface { interface, interfaces })
+            }
+        }
+    }
+
+    /// Finds out which instance alone takes what a port receives: that one polls the port itself.
+    pub(crate) fn find_consumers(&mut self) {
+        for (_, instance) in self.instances.iter_mut() {
+            instance.feeds.clear();
+        }
+        let patience =
+            |node: &PortNode| if node.target.is_some() { node.port.patience() } else { usize::MAX };
+        let least = self.ports.iter().map(|(_, node)| patience(node)).min().unwrap_or(usize::MAX);
+        self.rest.set_patience(least);
+        for number in 0..self.ports.end() {
+            let Some(node) = self.ports.get(number) else { continue };
+            let only = match node.target {
+                Some(Target::Instance(id, _)) => Some(id.index()),
+                Some(Target::Switch(id, from)) => match self.switch(id).only_other(from) {
+                    Some(Target::Instance(id, _)) => Some(id.index()),
+                    _ => None,
+                },
+                Some(Target::Port(_)) | None => None,
+            };
+            self.ports[number].consumer = only;
+            if let Some(only) = only {
+                self.instances[only].feeds.push(number);
+            }
+        }
+    }
+}
+
+fn numbered(count: usize) -> Result<u16, WireError> {
+    u16::try_from(count).map_err(|_| WireError::TooMany)
+}
