@@ -4,7 +4,7 @@ use std::path::Path;
 
 fn main() {
     let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
-    for name in ["call", "empty", "spin"] {
+    for name in ["burn", "call", "empty", "spin"] {
         let source = format!("src/modules/{name}.wat");
         println!("cargo::rerun-if-changed={source}");
         let binary = wat::parse_file(&source).unwrap_or_else(|error| panic!("{source}: {error}"));

@@ -6,6 +6,7 @@ use crate::guests::{LONG, configuration, facts, module, pool, program, stock};
 use crate::native_guest::NativeGuest;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use clock::{Clock, Nanos};
+use cpu_share::Claim;
 use engine::{
     FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings, classify,
 };
@@ -172,7 +173,7 @@ impl EngineChain {
             delivered: delivered.clone(),
             counters: PortCounters::default(),
         };
-        let source = worker.add_port("feed", pool_id, Box::new(feed)).map_err(BenchError::setup)?;
+        let source = worker.add_port("feed", pool_id, Box::new(feed));
         let mut last = Target::Port(source);
         for hop in 0..hops {
             let mut factory = guests.factory()?;
@@ -180,6 +181,8 @@ impl EngineChain {
             let setup = InstanceSetup {
                 name: format!("hop-{hop}"),
                 pool: pool_id,
+                tenant: worker.default_tenant(),
+                claim: Claim::default(),
                 interfaces: facts(image).interfaces,
                 flow_hash: false,
                 drop_reasons: image.manifest().drop_reasons.clone(),
@@ -189,11 +192,11 @@ impl EngineChain {
                 restart: RestartPolicy::default(),
                 queue: 1024,
             };
-            let id = worker.add_instance(setup, guest).map_err(BenchError::setup)?;
+            let id = worker.add_instance(setup, guest);
             worker.link(last, Target::Instance(id, 0)).map_err(BenchError::setup)?;
             last = Target::Instance(id, 1);
         }
-        let out = worker.add_port("sink", pool_id, Box::new(Quiet(sink))).map_err(BenchError::setup)?;
+        let out = worker.add_port("sink", pool_id, Box::new(Quiet(sink)));
         worker.link(last, Target::Port(out)).map_err(BenchError::setup)?;
         Ok(EngineChain { worker, delivered })
     }

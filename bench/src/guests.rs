@@ -13,6 +13,7 @@ use yaml_document::{Document, Place, Position};
 /// A module of this crate.
 pub(crate) fn module(name: &str) -> Result<Image, BenchError> {
     let wasm: &[u8] = match name {
+        "burn" => include_bytes!(concat!(env!("OUT_DIR"), "/burn.wasm")),
         "call" => include_bytes!(concat!(env!("OUT_DIR"), "/call.wasm")),
         "empty" => include_bytes!(concat!(env!("OUT_DIR"), "/empty.wasm")),
         _ => include_bytes!(concat!(env!("OUT_DIR"), "/spin.wasm")),

@@ -18,6 +18,7 @@ mod dpi_load;
 mod frames;
 mod functions;
 mod guests;
+mod hypernf;
 mod instantiate;
 mod machine;
 mod native_guest;
@@ -28,7 +29,12 @@ mod statistics;
 mod stop;
 mod tap;
 
+pub use experiment::{Experiment, write_data};
 pub use report::{Bound, Measurement, Report};
+
+use experiment::Page;
+use std::path::Path;
+use std::time::Duration;
 
 /// Runs behind every figure.
 pub const RUNS: usize = 7;
@@ -57,7 +63,26 @@ impl BenchError {
 }
 
 /// The benches by name.
-pub const NAMES: &[&str] = &["call", "functions", "chain", "instantiate", "stop", "rss", "tap", "peers"];
+pub const NAMES: &[&str] = &[
+    "call",
+    "functions",
+    "chain",
+    "instantiate",
+    "stop",
+    "rss",
+    "tap",
+    "peers",
+    "shares",
+    "shares-cost",
+    "models",
+    "consolidation",
+    "dynamic",
+    "chain-length",
+    "chain-latency",
+    "scale",
+    "idle",
+    "load",
+];
 
 /// One bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +103,26 @@ pub enum Bench {
     Tap,
     /// Beside DPDK, Open vSwitch and Suricata.
     Peers,
+    /// How exactly processor shares are kept.
+    Shares,
+    /// Shares beside dear packets, and caps.
+    SharesCost,
+    /// HyperNF's four models side by side.
+    Models,
+    /// Many functions on few processors.
+    Consolidation,
+    /// Loads and functions that change.
+    Dynamic,
+    /// Throughput of chains by length.
+    ChainLength,
+    /// Delay of chains.
+    ChainLatency,
+    /// Two workers, and moves between them.
+    Scale,
+    /// A thousand functions that have nothing to do.
+    Idle,
+    /// Processor time at partial load.
+    Load,
 }
 
 impl Bench {
@@ -95,6 +140,16 @@ impl Bench {
             "rss" => Bench::Rss,
             "tap" => Bench::Tap,
             "peers" => Bench::Peers,
+            "shares" => Bench::Shares,
+            "shares-cost" => Bench::SharesCost,
+            "models" => Bench::Models,
+            "consolidation" => Bench::Consolidation,
+            "dynamic" => Bench::Dynamic,
+            "chain-length" => Bench::ChainLength,
+            "chain-latency" => Bench::ChainLatency,
+            "scale" => Bench::Scale,
+            "idle" => Bench::Idle,
+            "load" => Bench::Load,
             _ => return Err(BenchError::Unknown { found: name.to_owned() }),
         })
     }
@@ -110,15 +165,43 @@ impl Bench {
             Bench::Rss => "rss",
             Bench::Tap => "tap",
             Bench::Peers => "peers",
+            Bench::Shares => "shares",
+            Bench::SharesCost => "shares-cost",
+            Bench::Models => "models",
+            Bench::Consolidation => "consolidation",
+            Bench::Dynamic => "dynamic",
+            Bench::ChainLength => "chain-length",
+            Bench::ChainLatency => "chain-latency",
+            Bench::Scale => "scale",
+            Bench::Idle => "idle",
+            Bench::Load => "load",
         }
     }
 
-    /// Runs it. `progress` is told the fraction done and what is being measured.
+    /// Runs one of HyperNF's experiments, or of those that go with them.
+    pub(crate) fn find(self, progress: &mut dyn FnMut(f64, &str)) -> Result<hypernf::Found, BenchError> {
+        use hypernf::{chains, consolidation, dynamic, load, models, scale, shares, shares_cost};
+        match self {
+            Bench::Shares => shares::run(progress),
+            Bench::SharesCost => shares_cost::run(progress),
+            Bench::Models => models::run(progress),
+            Bench::Consolidation => consolidation::run(progress),
+            Bench::Dynamic => dynamic::run(progress),
+            Bench::ChainLength => chains::length(progress),
+            Bench::ChainLatency => chains::latency(progress),
+            Bench::Scale => scale::run(progress),
+            Bench::Idle => load::idle(progress),
+            Bench::Load => load::load(progress),
+            _ => Err(BenchError::Unknown { found: self.name().to_owned() }),
+        }
+    }
+
+    /// Runs it. `progress` is told the fraction done and what is being measured. Those with plots give experiments too.
     ///
     /// # Errors
     /// [`BenchError`].
-    pub fn run(self, progress: &mut dyn FnMut(f64, &str)) -> Result<Report, BenchError> {
-        let mut notes = Vec::new();
+    pub fn run(self, progress: &mut dyn FnMut(f64, &str)) -> Result<(Report, Vec<Experiment>), BenchError> {
+        let (mut notes, mut experiments) = (Vec::new(), Vec::new());
         let results = match self {
             Bench::Call => call::run(progress),
             Bench::Functions => functions::run(progress),
@@ -132,10 +215,44 @@ impl Bench {
                 notes = told;
                 Ok(results)
             }
+            other => other.find(progress).map(|found| {
+                experiments = found.experiments;
+                found.results
+            }),
         }?;
         progress(1.0, "done");
-        Ok(Report { bench: self.name(), machine: machine::describe(), results, notes })
+        Ok((Report { bench: self.name(), machine: machine::describe(), results, notes }, experiments))
     }
+}
+
+/// What `superfluid bench hypernf` runs: HyperNF's experiments and those that go with them, in the paper's order.
+pub const HYPERNF: &[Bench] = &[
+    Bench::Models,
+    Bench::Consolidation,
+    Bench::Shares,
+    Bench::SharesCost,
+    Bench::Dynamic,
+    Bench::ChainLength,
+    Bench::ChainLatency,
+    Bench::Scale,
+    Bench::Idle,
+    Bench::Load,
+];
+
+/// The page that shows experiments, for a folder: `index.html`, and each experiment's data under `data/`.
+///
+/// # Errors
+/// What could not be written.
+pub fn write_page(
+    directory: &Path,
+    title: &str,
+    command: String,
+    took: Duration,
+    experiments: Vec<Experiment>,
+) -> Result<(), BenchError> {
+    let machine = machine::facts();
+    let page = Page { title: title.to_owned(), machine, command, took, experiments };
+    page.write_to(directory).map(drop).map_err(BenchError::setup)
 }
 
 /// What a process started by the bench `rss` does: sets the chain up, sends packets through it, and prints its own

@@ -4,6 +4,20 @@ use std::fs;
 
 /// One line: processor, cores, kernel, huge pages.
 pub(crate) fn describe() -> String {
+    let facts = facts();
+    let of =
+        |name: &str| facts.iter().find(|(known, _)| known == name).map_or("?", |(_, value)| value.as_str());
+    format!(
+        "{}, {} cores, Linux {}, {} huge pages of 2 MiB",
+        of("processor"),
+        of("cores"),
+        of("kernel"),
+        of("huge pages")
+    )
+}
+
+/// The same by name.
+pub(crate) fn facts() -> Vec<(String, String)> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
     let model = cpu
@@ -14,5 +28,11 @@ pub(crate) fn describe() -> String {
     let kernel = read("/proc/sys/kernel/osrelease");
     let meminfo = read("/proc/meminfo");
     let huge = meminfo.lines().find_map(|line| line.strip_prefix("HugePages_Total:")).map_or("0", str::trim);
-    format!("{model}, {cores} cores, Linux {}, {huge} huge pages of 2 MiB", kernel.trim())
+    let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    vec![
+        fact("processor", model),
+        fact("cores", &cores.to_string()),
+        fact("kernel", kernel.trim()),
+        fact("huge pages", huge),
+    ]
 }

@@ -5,6 +5,7 @@ use crate::BenchError;
 use crate::chain::Factory;
 use crate::guests::{LONG, facts, program};
 use clock::Clock;
+use cpu_share::Claim;
 use engine::{
     Account, FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings,
 };
@@ -42,6 +43,8 @@ impl Device {
         let setup = InstanceSetup {
             name: image.manifest().name.as_str().to_owned(),
             pool: pool_id,
+            tenant: worker.default_tenant(),
+            claim: Claim::default(),
             interfaces: facts(image).interfaces,
             flow_hash: false,
             drop_reasons: image.manifest().drop_reasons.clone(),
@@ -51,11 +54,11 @@ impl Device {
             restart: RestartPolicy::default(),
             queue: 1024,
         };
-        let function = worker.add_instance(setup, guest).map_err(BenchError::setup)?;
+        let function = worker.add_instance(setup, guest);
         for (interface, mut port) in (0..).zip(ports) {
             port.maintain(clock.now());
             let name = format!("port-{interface}");
-            let port = worker.add_port(&name, pool_id, port).map_err(BenchError::setup)?;
+            let port = worker.add_port(&name, pool_id, port);
             worker
                 .link(Target::Port(port), Target::Instance(function, interface))
                 .map_err(BenchError::setup)?;

@@ -1,0 +1,104 @@
+//! Two workers beside one, and what a move costs.
+
+use super::feed::Frames;
+use super::rig::{Kit, Nf, Plan, Source, bridge, generator};
+use super::{Found, Progress, verdicts};
+use crate::chain::frames;
+use crate::functions::ten_rules;
+use crate::guests::stock;
+use crate::{BenchError, Bound, Measurement, RUNS};
+use engine::End;
+use experiment::{Axis, Experiment, Figure, Model, Reading, Series};
+use std::time::Duration;
+
+/// Moves of an instance there and back.
+const MOVES: usize = 200;
+
+pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
+    let kit = Kit::new(16_384)?;
+    let ten = kit.prepare(stock("firewall")?, &ten_rules(10))?;
+    let nf = Nf::new(&ten, Frames::Heads { heads: frames(), size: 64 });
+    let functions = vec![nf; 2];
+    let (warm_up, window) = (Duration::from_millis(50), Duration::from_millis(250));
+    let mut ratios = Vec::new();
+    let mut rates = vec![Vec::new(); 2];
+    for run in 0..=2 * RUNS {
+        progress(0.7 * run as f64 / (2 * RUNS + 1) as f64, "one worker, two workers");
+        let mut both = [0.0; 2];
+        for (n, cores) in [vec![1], vec![0, 1]].into_iter().enumerate() {
+            let rig = Plan::cores(Model::Hyper, functions.clone(), cores, 0).build(&kit)?;
+            rig.start()?;
+            both[n] = rig.measure(warm_up, window)?.iter().sum();
+            rig.end()?;
+        }
+        // The first run warms everything up.
+        if run > 0 {
+            ratios.push(both[1] / both[0]);
+            rates[0].push(both[0] / 1e6);
+            rates[1].push(both[1] / 1e6);
+        }
+    }
+
+    // The function sends everything back: the generator sees whether it comes in the order in which it went.
+    progress(0.7, "moves");
+    let mirror = kit.prepare(stock("forwarder")?, "{mode: swap, reflect: true}")?;
+    let config =
+        port::generator::Config { rate: Some(1_000_000), check_order: true, flows: 1000, ..generator(64, 3) };
+    let moved = Nf {
+        source: Source::Generated(config),
+        ..Nf::new(&bridge(&kit)?, Frames::Heads { heads: frames(), size: 64 })
+    };
+    let moved = Nf { what: mirror, ..moved };
+    let rig = Plan::cores(Model::Hyper, vec![moved], vec![0, 1], 0).build(&kit)?;
+    rig.start()?;
+    std::thread::sleep(Duration::from_millis(50));
+    let mut still = Vec::new();
+    for n in 0..MOVES {
+        progress(0.7 + 0.3 * n as f64 / MOVES as f64, "moves");
+        let to = (n + 1) % 2;
+        // Now the function alone moves, away from its port, and now the port follows.
+        let instance = End::Instance(rig.instances[0], 0);
+        let outcome = rig.fleet.move_to(&[instance], to).map_err(BenchError::setup)?;
+        still.push(outcome.stood_still.0 as f64 / 1e3);
+        std::thread::sleep(Duration::from_millis(2));
+        if n % 2 == 0 {
+            rig.fleet.move_to(&[End::Port(rig.sources[0])], to).map_err(BenchError::setup)?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let account = rig.end()?;
+    let detail = |name: &str| {
+        let details = &account.ports[0].details;
+        details.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
+    };
+    let (returned, disordered) = (account.ports[0].counters.ledger.delivered, detail("out_of_order"));
+    if returned < 100_000 || disordered > 0 || account.ledger.dropped.total() > 0 {
+        return Err(BenchError::Invalid(format!(
+            "{returned} packets came back, {disordered} out of order, {} were lost",
+            account.ledger.dropped.total()
+        )));
+    }
+    let results = vec![
+        Measurement::new("two-workers", "x", &ratios, Some(Bound::AtLeast(1.9))),
+        Measurement::new("move-us", "us", &still, Some(Bound::AtMost(100.0))),
+    ];
+    let mut curve = Series::new("two firewalls", Model::Hyper.role());
+    for (workers, rates) in [1.0, 2.0].into_iter().zip(&rates) {
+        curve.push(workers, Reading::median(rates));
+    }
+    let experiment = Experiment::new(
+        "scale",
+        "Two workers, and moves between them",
+        "Do two workers forward twice as much as one? How long does all stand still when a function moves, and does a flow stay in order?",
+    )
+    .setup("Two firewalls of ten rules, 64 B, sources that always have packets, in one pool: on one worker, and on two.")
+    .setup("A function that sends everything back moves between two workers 200 times at a million packets a second in 1,000 numbered flows; \
+            none was lost or overtaken.")
+    .figure(Figure::lines(
+        "Throughput of two firewalls",
+        Axis::linear("workers", "").ticks([1.0, 2.0]),
+        Axis::linear("throughput", "Mp/s"),
+        [curve],
+    ));
+    Ok(Found::new(verdicts("scale", experiment, &results), results))
+}

@@ -1,0 +1,233 @@
+//! How exactly functions get the processor that they were promised (HyperNF, section 4.3, table 1 and figure 8).
+
+use super::devices::Devices;
+use super::feed::Frames;
+use super::rig::{Kit, Nf, Plan, Prepared, bridge};
+use super::{Found, Progress, verdicts};
+use crate::chain::frames;
+use crate::functions::ten_rules;
+use crate::guests::stock;
+use crate::statistics::median;
+use crate::{BenchError, Bound, Measurement};
+use cpu_share::{Claim, Weight};
+use experiment::{Axis, Experiment, Figure, Model, Reading, Series, paper};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Rounds of every comparison; in each, every side has its turn.
+const ROUNDS: usize = 25;
+const WARM_UP: Duration = Duration::from_millis(30);
+const WINDOW: Duration = Duration::from_millis(120);
+
+/// The same where some get little: each has many turns in it.
+const LONG_WINDOW: Duration = Duration::from_millis(600);
+
+/// Parts of the processor that the two functions are promised, in percent.
+const SHARES: [(u32, u32); 3] = [(50, 50), (70, 30), (30, 70)];
+
+fn claim(weight: u32) -> Claim {
+    Claim { weight: Weight::new(weight).unwrap_or(Weight::DEFAULT), ..Claim::default() }
+}
+
+/// Packets a second of each function of a plan.
+fn rates(kit: &Kit, plan: &Plan, window: Duration) -> Result<Vec<f64>, BenchError> {
+    let rig = plan.build(kit)?;
+    rig.start()?;
+    let rates = rig.measure(WARM_UP, window)?;
+    rig.end()?;
+    if rates.contains(&0.0) {
+        return Err(BenchError::Invalid("a function forwards nothing".into()));
+    }
+    Ok(rates)
+}
+
+/// Deviation of what a function got from its part of what it gets alone, in percent.
+fn error(got: f64, alone: f64, share: f64) -> f64 {
+    (got - alone * share) / (alone * share) * 100.0
+}
+
+/// Of the functions' deviations, round by round, those of the function whose median is worst; signs are such that the median
+/// is positive.
+fn worse(errors: &[Vec<f64>]) -> Vec<f64> {
+    let worst = errors.iter().max_by(|a, b| median(a).abs().total_cmp(&median(b).abs()));
+    let Some(worst) = worst else { return Vec::new() };
+    let sign = if median(worst) < 0.0 { -1.0 } else { 1.0 };
+    worst.iter().map(|error| error * sign).collect()
+}
+
+/// Deviations of two functions at each of [`SHARES`], by function and round.
+fn pair(
+    kit: &Kit,
+    plan: &dyn Fn(Vec<Nf>) -> Plan,
+    pair: &[Nf; 2],
+    rounds: usize,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Vec<Vec<Vec<f64>>>, BenchError> {
+    let mut errors = vec![vec![Vec::new(); 2]; SHARES.len()];
+    for round in 0..rounds {
+        progress(round);
+        let mut alone = Vec::new();
+        for nf in pair {
+            alone.extend(rates(kit, &plan(vec![nf.clone()]), WINDOW)?);
+        }
+        for (n, (first, second)) in SHARES.into_iter().enumerate() {
+            let both = vec![pair[0].clone().claim(claim(first)), pair[1].clone().claim(claim(second))];
+            let got = rates(kit, &plan(both), WINDOW)?;
+            for (function, share) in [first, second].into_iter().enumerate() {
+                let share = f64::from(share) / 100.0;
+                errors[n][function].push(error(got[function], alone[function], share));
+            }
+        }
+    }
+    Ok(errors)
+}
+
+/// The functions of the paper's table 1.
+struct Table1 {
+    bridge: Prepared,
+    ten: Prepared,
+    fifty: Prepared,
+}
+
+impl Table1 {
+    fn new(kit: &Kit) -> Result<Table1, BenchError> {
+        let firewall = stock("firewall")?;
+        Ok(Table1 {
+            bridge: bridge(kit)?,
+            ten: kit.prepare(firewall.clone(), &ten_rules(10))?,
+            fifty: kit.prepare(firewall, &ten_rules(50))?,
+        })
+    }
+
+    /// Configurations A and B.
+    fn setups(&self) -> [(&'static str, [Nf; 2]); 2] {
+        let heads = frames();
+        let sized = |size| Frames::Heads { heads: heads.clone(), size };
+        [
+            ("a", [Nf::new(&self.bridge, sized(64)), Nf::new(&self.fifty, sized(1472))]),
+            ("b", [Nf::new(&self.ten, sized(1024)), Nf::new(&self.fifty, sized(512))]),
+        ]
+    }
+}
+
+/// Functions with these claims against the same function alone: deviations by function and round.
+fn many(
+    kit: &Kit,
+    nf: &Nf,
+    plan: impl Fn(&Nf) -> Plan,
+    groups: &[(Vec<usize>, f64)],
+    progress: &mut dyn FnMut(usize),
+) -> Result<Vec<Vec<f64>>, BenchError> {
+    let mut errors = vec![Vec::new(); groups.len()];
+    for round in 0..ROUNDS {
+        progress(round);
+        let alone = rates(kit, &Plan::one_core(Model::Hyper, vec![nf.clone()]), LONG_WINDOW)?;
+        let got = rates(kit, &plan(nf), LONG_WINDOW)?;
+        for (errors, (members, share)) in errors.iter_mut().zip(groups) {
+            let got: f64 = members.iter().map(|member| got[*member]).sum();
+            errors.push(error(got, alone[0], *share));
+        }
+    }
+    Ok(errors)
+}
+
+pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
+    let kit = Kit::new(16_384)?;
+    let table = Table1::new(&kit)?;
+    let mut results = Vec::new();
+    let mut figure = Figure::bars(
+        "Deviation from the promised share, the worse of two functions",
+        "setup of table 1, promised shares",
+        ["A 50/50", "A 70/30", "A 30/70", "B 50/50", "B 70/30", "B 30/70"],
+        Axis::linear("absolute deviation", "%"),
+    );
+    let models = [Model::Hyper, Model::Split, Model::Merge];
+    for (m, model) in models.into_iter().enumerate() {
+        // The others' deviations are large: fewer rounds show them.
+        let rounds = if model == Model::Hyper { ROUNDS } else { 5 };
+        let mut bars = Vec::new();
+        for (s, (setup, functions)) in table.setups().into_iter().enumerate() {
+            let mut tell = |round: usize| {
+                let part = (m as f64 + (s as f64 + round as f64 / rounds as f64) / 2.0) / 6.0;
+                progress(part, &format!("shares, setup {setup}, {}", model.name()));
+            };
+            let plan = |functions| Plan::one_core(model, functions);
+            let errors = pair(&kit, &plan, &functions, rounds, &mut tell)?;
+            for ((first, second), errors) in SHARES.into_iter().zip(errors) {
+                let runs = worse(&errors);
+                bars.push(Reading::median(&runs));
+                if model == Model::Hyper {
+                    let name = format!("{setup}-{first}-{second}-error");
+                    results.push(Measurement::new(&name, "%", &runs, Some(Bound::AtMost(1.0))));
+                }
+            }
+        }
+        figure = figure.group(model.name(), model.role(), bars);
+    }
+
+    let devices = Arc::new(Devices::new(2)?);
+    let (mut at_ports, mut bars) = (Vec::new(), Vec::new());
+    for (s, (setup, functions)) in table.setups().into_iter().enumerate() {
+        let plan =
+            |functions| Plan { devices: Some(devices.clone()), ..Plan::one_core(Model::Hyper, functions) };
+        let errors = pair(&kit, &plan, &functions, ROUNDS, &mut |round| {
+            let part = 0.5 + 0.1 * (s as f64 + round as f64 / ROUNDS as f64) / 2.0;
+            progress(part, &format!("shares at devices, setup {setup}"));
+        })?;
+        for errors in errors {
+            let runs = worse(&errors);
+            bars.push(Reading::median(&runs));
+            at_ports.push(runs);
+        }
+    }
+    let worst = at_ports.into_iter().max_by(|a, b| median(a).total_cmp(&median(b))).unwrap_or_default();
+    results.push(Measurement::new("port-error", "%", &worst, Some(Bound::AtMost(0.35))));
+    figure = figure.group("hyper, into devices", experiment::Role::Second(Model::Hyper), bars);
+
+    let ten = Nf::new(&table.ten, Frames::Heads { heads: frames(), size: 64 });
+    let all: u32 = (0..8).map(|n| 1 << n).sum();
+    let groups: Vec<_> = (0..8).map(|n| (vec![n], f64::from(1 << n) / f64::from(all))).collect();
+    let plan =
+        |nf: &Nf| Plan::one_core(Model::Hyper, (0..8).map(|n| nf.clone().claim(claim(1 << n))).collect());
+    let eight = many(&kit, &ten, plan, &groups, &mut |round| {
+        progress(0.6 + 0.2 * round as f64 / ROUNDS as f64, "shares, eight functions");
+    })?;
+    results.push(Measurement::new("eight-error", "%", &worse(&eight), Some(Bound::AtMost(1.5))));
+
+    let groups = [((0..3).collect(), 0.5), ((3..33).collect(), 0.5)];
+    let plan = |nf: &Nf| {
+        let of = |tenant| Nf { tenant: Some(tenant), ..nf.clone() };
+        let functions = (0..33).map(|n| of(usize::from(n >= 3))).collect();
+        Plan { tenants: vec![Claim::default(); 2], ..Plan::one_core(Model::Hyper, functions) }
+    };
+    let tenants = many(&kit, &ten, plan, &groups, &mut |round| {
+        progress(0.8 + 0.2 * round as f64 / ROUNDS as f64, "shares, two tenants");
+    })?;
+    results.push(Measurement::new("tenants-error", "%", &worse(&tenants), Some(Bound::AtMost(1.0))));
+
+    let mut weights = Series::new("measured", Model::Hyper.role());
+    for (n, errors) in eight.iter().enumerate() {
+        weights.push(f64::from(1 << n), Reading::median(errors));
+    }
+    let experiment = Experiment::new(
+        "fig-8",
+        "Fig. 8: exact shares",
+        "Two functions that could each use the whole processor are promised parts of it. How far is what each forwards from \
+         its part of what it forwards alone?",
+    )
+    .setup("Setups as in table 1: A is a bridge (64 B) beside a firewall of 50 rules (1,472 B), B a firewall of 10 rules (1,024 B) beside one of 50 (512 B).")
+    .setup("Each function has its own two switches, a source that always has packets, and a sink; all of that is charged to it.")
+    .setup("Baseline and shared runs take turns; each deviation is of one round, and the median of the rounds is shown.")
+    .setup("split: both workers have a processor, and work half of the time. merge: both share one.")
+    .setup("Into devices: sinks are af_packet ports on veth pairs, worked in the functions' context.")
+    .paper(paper::fig_8())
+    .paper(paper::fig_8_ports())
+    .figure(figure)
+    .figure(Figure::lines(
+        "Eight functions of weights 1 to 128: deviation of each",
+        Axis::log("weight", "").ticks((0..8).map(|n| f64::from(1 << n))),
+        Axis::linear("deviation", "%"),
+        [weights],
+    ));
+    Ok(Found::new(verdicts("shares", experiment, &results), results))
+}
