@@ -2,6 +2,7 @@
 
 use image::Image;
 use manifest::Manifest;
+use rustix::thread::{CpuSet, sched_getaffinity};
 use schema::Schema;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -79,6 +80,12 @@ impl Catalog {
 }
 
 impl config::Catalog for Catalog {
+    fn processors(&self) -> Vec<usize> {
+        // A kernel that does not tell allows what it allows; a worker that asks for another is refused at the start.
+        let Ok(allowed) = sched_getaffinity(None) else { return (0..CpuSet::MAX_CPU).collect() };
+        (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect()
+    }
+
     fn image(&self, reference: &str) -> Result<Manifest, String> {
         self.load(reference).map(|image| image.manifest().clone())
     }

@@ -157,8 +157,9 @@ pub(crate) enum ImageCommand {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n\nBenches: call, \
-                        functions, chain, instantiate, stop, rss, tap, peers. Ends with 0 when every bound holds, else with 1."
+    after_help = "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n  superfluid bench hypernf --report \
+                        report\n\nBenches: call, functions, chain, instantiate, stop, rss, tap, peers; hypernf, which runs \
+                        models, consolidation, shares, shares-cost, dynamic, chain-length, chain-latency, scale, idle and load. Ends with 0 when every bound holds, else with 1."
 )]
 pub(crate) struct BenchOptions {
     /// Which bench.
@@ -166,6 +167,9 @@ pub(crate) struct BenchOptions {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write the data of experiments, and a page with plots of them, into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
     /// Be the process that a bench measures.
     #[arg(long, hide = true)]
     pub(crate) measured: bool,

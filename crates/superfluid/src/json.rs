@@ -37,6 +37,9 @@ pub(crate) fn account(kind: &str, account: &Account) -> Value {
                 "packets": instance.packets, "bytes": instance.bytes, "calls": instance.calls,
                 "cycles": instance.cycles.0, "faults": instance.faults, "restarts": instance.restarts,
                 "missed": instance.missed, "in_flight": instance.in_flight, "down": instance.down,
+                "promised_share": instance.promised, "throttled_cycles": instance.throttled.0,
+                "queue": instance.queue, "overruns": instance.overruns, "suspensions": instance.suspensions,
+                "paused": instance.paused, "worker": instance.worker,
                 "ledger": ledger(&instance.ledger), "drops": named(&instance.own_drops),
                 "counters": named(&instance.counters), "report": report,
             });
@@ -48,10 +51,20 @@ pub(crate) fn account(kind: &str, account: &Account) -> Value {
         .iter()
         .map(|(name, free, all)| (name.clone(), json!({ "buffers": all, "free": free })))
         .collect();
+    let workers: Vec<Value> = account
+        .workers
+        .iter()
+        .map(|worker| {
+            json!({
+                "overhead_cycles": worker.overhead.0, "asleep_cycles": worker.asleep.0,
+                "withheld_cycles": worker.withheld.0,
+            })
+        })
+        .collect();
     json!({
         "event": kind, "time": account.at.nanos.0, "packets": ledger(&account.ledger),
         "in_flight": account.in_flight, "balanced": account.balance().is_ok(), "ports": ports,
-        "functions": functions, "pools": pools, "overhead_cycles": account.overhead.0,
+        "functions": functions, "pools": pools, "workers": workers,
     })
 }
 

@@ -3,14 +3,15 @@
 use crate::catalog::Catalog;
 use crate::compile_process;
 use crate::hop_capture::{Hop, HopTaps};
+use crate::places::{Balancer, Places, threads};
+use cpu_share::TenantId;
 use engine::{
-    Event, FailPolicy, GuestFactory, InstanceId, InstanceSetup, PoolId, PortId, RestartPolicy, Target,
-    Worker, WorkerSettings,
+    End, Event, FailPolicy, Fleet, FleetInstance, FleetPort, GuestFactory, InstanceSetup, PoolId,
+    RestartPolicy, SwitchId, ThreadPlan,
 };
 use guest::{Guest, SlotConfig};
 use guest_wasm::{
-    Access, CompileCache, InstanceError, InstanceSettings, Program, ProgramFacts, Sandbox, WasmGuest,
-    watchdog,
+    Access, CompileCache, InstanceError, InstanceSettings, Program, ProgramFacts, Sandbox, Slice, watchdog,
 };
 use image::Image;
 use packet_memory::{PageKind, Pool, PoolConfig};
@@ -19,6 +20,8 @@ use port::fault::{self, FaultPort};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
+use virtual_switch::Switch;
 use wiring::{Endpoint, FailMode, InstancePool, Wiring};
 
 /// Most packets that wait for an instance.
@@ -33,10 +36,24 @@ pub(crate) enum LaunchError {
     Process(String),
 }
 
-/// A worker, ready to run, and what there is to say about how it came to be.
+/// Workers, ready to run, and what there is to say about how it came to be.
 pub(crate) struct Launched {
-    pub(crate) worker: Worker,
+    pub(crate) fleet: Fleet,
+    /// Their threads.
+    pub(crate) threads: Vec<ThreadPlan>,
+    /// Who moves functions between them, if somebody is to.
+    pub(crate) balancer: Option<Balancer>,
+    /// Who is paused or goes on at which time, the first one last.
+    pub(crate) pauses: Vec<Turn>,
     pub(crate) notices: Vec<String>,
+}
+
+/// An instance is paused, or goes on.
+pub(crate) struct Turn {
+    /// After the start.
+    pub(crate) at: Duration,
+    pub(crate) instance: FleetInstance,
+    pub(crate) pauses: bool,
 }
 
 /// Starts instances of one image in one pool.
@@ -48,17 +65,17 @@ struct Factory {
 
 impl GuestFactory for Factory {
     fn start(&mut self) -> Result<Box<dyn Guest>, String> {
-        self.guest().map(|guest| Box::new(guest) as Box<dyn Guest>).map_err(|error| error.to_string())
+        self.guest().map_err(|error| error.to_string())
     }
 }
 
 impl Factory {
-    fn guest(&self) -> Result<WasmGuest, InstanceError> {
-        WasmGuest::new(&self.program, &self.pool, self.settings.clone())
+    fn guest(&self) -> Result<Box<dyn Guest>, InstanceError> {
+        guest_wasm::start(&self.program, &self.pool, self.settings.clone())
     }
 
     /// The first start. What a function says of its configuration is told as it is, a line each.
-    fn first(&self, name: &str) -> Result<WasmGuest, LaunchError> {
+    fn first(&self, name: &str) -> Result<Box<dyn Guest>, LaunchError> {
         self.guest().map_err(|error| match error {
             InstanceError::Refused { log, .. } if !log.is_empty() => {
                 let lines: String = log.iter().flat_map(|line| ["\n  ", line.text.as_str()]).collect();
@@ -74,12 +91,16 @@ struct Launch<'a> {
     catalog: &'a Catalog,
     sandbox: Sandbox,
     cache: Option<CompileCache>,
-    worker: Worker,
+    fleet: Fleet,
+    threads: Vec<ThreadPlan>,
+    places: Places,
     notices: Vec<String>,
+    tenants: HashMap<String, TenantId>,
+    switches: HashMap<String, (SwitchId, Arc<Switch>)>,
     pools: HashMap<String, (Arc<Pool>, PoolId)>,
     programs: HashMap<String, (Image, Arc<Program>)>,
-    ports: HashMap<String, PortId>,
-    instances: HashMap<String, InstanceId>,
+    ports: HashMap<String, FleetPort>,
+    instances: HashMap<String, FleetInstance>,
 }
 
 /// Makes a worker of a wiring, its packets shown to taps. `tell` gets the worker's events.
@@ -90,15 +111,21 @@ pub(crate) fn launch(
     wiring: &Wiring,
     catalog: &Catalog,
     taps: HopTaps,
-    tell: impl FnMut(Event) + Send + 'static,
+    tell: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<Launched, LaunchError> {
     let mut launch = prepare(wiring, catalog, tell)?;
     launch.pools()?;
+    launch.tenants()?;
     launch.instances()?;
     launch.ports()?;
+    launch.switches()?;
     launch.wires()?;
-    launch.taps(taps);
-    Ok(Launched { worker: launch.worker, notices: launch.notices })
+    launch.taps(taps)?;
+    let balances = wiring.workers.balance && wiring.workers.list.len() > 1;
+    let Launch { fleet, threads, notices, places, ports, instances, .. } = launch;
+    let balancer = balances.then(|| places.balancer(&ports, &instances));
+    let pauses = turns(wiring, &instances);
+    Ok(Launched { fleet, threads, balancer, pauses, notices })
 }
 
 /// Starts every function of a wiring with its configuration, and nothing else.
@@ -126,12 +153,13 @@ pub(crate) fn rehearse(wiring: &Wiring, catalog: &Catalog) -> Result<(), Vec<Lau
 fn prepare<'a>(
     wiring: &'a Wiring,
     catalog: &'a Catalog,
-    tell: impl FnMut(Event) + Send + 'static,
+    tell: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<Launch<'a>, LaunchError> {
     let process = |error: &dyn std::fmt::Display| LaunchError::Process(error.to_string());
     let sandbox = Sandbox::new().map_err(|error| process(&error))?;
     let clock = *watchdog::clock();
-    let worker = Worker::new(WorkerSettings::default(), clock, tell).map_err(|error| process(&error))?;
+    let (settings, threads) = threads(wiring);
+    let fleet = Fleet::new(&settings, clock, tell).map_err(|error| process(&error))?;
     let mut notices = Vec::new();
     let cache = match CompileCache::open(&cache_directory()) {
         Ok(cache) => Some(cache),
@@ -145,8 +173,12 @@ fn prepare<'a>(
         catalog,
         sandbox,
         cache,
-        worker,
+        fleet,
+        threads,
+        places: Places::of(wiring).map_err(|error| process(&error))?,
         notices,
+        tenants: HashMap::new(),
+        switches: HashMap::new(),
         pools: HashMap::new(),
         programs: HashMap::new(),
         ports: HashMap::new(),
@@ -186,8 +218,30 @@ impl Launch<'_> {
                 ));
             }
             let pool = Arc::new(pool);
-            let id = self.worker.add_pool(pool.clone()).map_err(|error| failed("pool", &name)(&error))?;
+            let id = self.fleet.add_pool(pool.clone()).map_err(|error| failed("pool", &name)(&error))?;
             self.pools.insert(name, (pool, id));
+        }
+        Ok(())
+    }
+
+    /// Claims of tenants on every worker.
+    fn tenants(&mut self) -> Result<(), LaunchError> {
+        for (name, tenant) in &self.wiring.tenants {
+            let id =
+                self.fleet.add_tenant(tenant.cpu.claim()).map_err(|error| failed("tenant", name)(&error))?;
+            self.tenants.insert(name.clone(), id);
+        }
+        Ok(())
+    }
+
+    fn switches(&mut self) -> Result<(), LaunchError> {
+        for (name, switch) in &self.wiring.switches {
+            let table = Switch::new(switch.settings()).map_err(|error| failed("switch", name)(&error))?;
+            let table = Arc::new(table);
+            // Forwarding is done in the sender's context, whatever worker that is on.
+            let id =
+                self.fleet.add_switch(table.clone(), None).map_err(|error| failed("switch", name)(&error))?;
+            self.switches.insert(name.clone(), (id, table));
         }
         Ok(())
     }
@@ -213,6 +267,7 @@ impl Launch<'_> {
                 config: instance.config.to_cbor(),
                 slots: SlotConfig { quota, longest_hold: instance.longest_hold },
                 max_call: instance.max_call,
+                preemptible: instance.preemptible.then_some(Slice(self.wiring.workers.slice)),
                 ..InstanceSettings::default()
             };
             let factory = Factory { program, pool, settings };
@@ -220,6 +275,8 @@ impl Launch<'_> {
             let setup = InstanceSetup {
                 name: name.clone(),
                 pool: pool_id,
+                tenant: self.tenants.get(&instance.tenant).copied().unwrap_or(TenantId(0)),
+                claim: instance.cpu.claim(),
                 interfaces: instance.interfaces,
                 flow_hash: image.manifest().flow_hash,
                 drop_reasons: image.manifest().drop_reasons.clone(),
@@ -236,8 +293,8 @@ impl Launch<'_> {
                 queue,
             };
             let id = self
-                .worker
-                .add_instance(setup, Box::new(guest))
+                .fleet
+                .add_instance(self.places.of_name(name), setup, guest)
                 .map_err(|error| failed("function", name)(&error))?;
             self.instances.insert(name.clone(), id);
         }
@@ -272,8 +329,10 @@ impl Launch<'_> {
                 opened = Box::new(FaultPort::new(opened, config));
             }
             opened.maintain(watchdog::clock().now());
-            let id =
-                self.worker.add_port(name, pool, opened).map_err(|error| failed("port", name)(&error))?;
+            let id = self
+                .fleet
+                .add_port(self.places.of_name(name), name, pool, opened)
+                .map_err(|error| failed("port", name)(&error))?;
             self.ports.insert(name.clone(), id);
         }
         Ok(())
@@ -345,9 +404,9 @@ impl Launch<'_> {
                 |end: &Endpoint| self.wiring.observations.iter().any(|seen| seen.observer == end.name());
             // What an observer makes goes out, and nothing comes to it but what it observes.
             let laid = match (observes(a), observes(b)) {
-                (true, false) => self.worker.lead(from, to),
-                (false, true) => self.worker.lead(to, from),
-                _ => self.worker.link(from, to),
+                (true, false) => self.fleet.lead(from, to),
+                (false, true) => self.fleet.lead(to, from),
+                _ => self.fleet.link(from, to),
             };
             laid.map_err(|error| failed("wire", a.name())(&error))?;
         }
@@ -356,41 +415,65 @@ impl Launch<'_> {
                 self.instances.get(name).copied().ok_or_else(|| failed("observer", name)(&"there is none"))
             };
             let (observer, at) = (find(&observation.observer)?, find(&observation.at)?);
-            self.worker.observe(observer, at, observation.interface);
+            self.fleet
+                .observe(observer, at, observation.interface)
+                .map_err(|error| failed("observer", &observation.observer)(&error))?;
         }
         for (service, endpoint) in &self.wiring.services {
             let target = self.target(endpoint)?;
-            self.worker.serve(*service, target);
+            let served = self.fleet.serve(*service, target);
+            served.map_err(|error| failed("service", &service.to_string())(&error))?;
         }
         Ok(())
     }
 
-    fn taps(&mut self, taps: HopTaps) {
+    fn taps(&mut self, taps: HopTaps) -> Result<(), LaunchError> {
         for (hop, tap) in taps {
-            match hop {
-                Hop::Port(name) => {
-                    if let Some(port) = self.ports.get(&name) {
-                        self.worker.tap_port(*port, tap);
-                    }
-                }
+            let tapped = match &hop {
+                Hop::Port(name) => self.ports.get(name).map(|port| self.fleet.tap_port(*port, tap)),
                 Hop::Function(name) => {
-                    if let Some(instance) = self.instances.get(&name) {
-                        self.worker.tap_instance(*instance, tap);
-                    }
+                    self.instances.get(name).map(|instance| self.fleet.tap_instance(*instance, tap))
                 }
-            }
+            };
+            tapped.unwrap_or(Ok(())).map_err(|error| LaunchError::Process(error.to_string()))?;
         }
+        Ok(())
     }
 
-    fn target(&self, endpoint: &Endpoint) -> Result<Target, LaunchError> {
+    fn target(&self, endpoint: &Endpoint) -> Result<End, LaunchError> {
         let found = match endpoint {
-            Endpoint::Port(name) => self.ports.get(name).map(|port| Target::Port(*port)),
+            Endpoint::Port(name) => self.ports.get(name).map(|port| End::Port(*port)),
             Endpoint::Interface(name, interface) => {
-                self.instances.get(name).map(|instance| Target::Instance(*instance, *interface))
+                self.instances.get(name).map(|instance| End::Instance(*instance, *interface))
             }
+            // Each wire is plugged into a port of its own.
+            Endpoint::Switch(name) => match self.switches.get(name) {
+                Some((id, table)) => {
+                    let port = table.attach().map_err(|error| failed("switch", name)(&error))?;
+                    Some(End::Switch(*id, port))
+                }
+                None => None,
+            },
         };
-        found.ok_or_else(|| failed("wire", endpoint.name())(&"there is no port or function of this name"))
+        found.ok_or_else(|| {
+            failed("wire", endpoint.name())(&"there is no port, switch or function of this name")
+        })
     }
+}
+
+/// All pauses of a wiring, the first one last.
+fn turns(wiring: &Wiring, instances: &HashMap<String, FleetInstance>) -> Vec<Turn> {
+    let mut turns = Vec::new();
+    for (name, instance) in &wiring.instances {
+        let Some(id) = instances.get(name).copied() else { continue };
+        for pause in &instance.pauses {
+            turns.push(Turn { at: pause.from.into(), instance: id, pauses: true });
+            turns.push(Turn { at: pause.to.into(), instance: id, pauses: false });
+        }
+    }
+    // Of two at one time that which ends comes first: whoever is paused again stays paused.
+    turns.sort_by_key(|turn| (std::cmp::Reverse(turn.at), !turn.pauses));
+    turns
 }
 
 fn own_pool(instance: &str) -> String {

@@ -20,6 +20,7 @@ mod json;
 mod launch;
 mod manual;
 mod new_command;
+mod places;
 mod run;
 mod view;
 

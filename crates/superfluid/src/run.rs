@@ -1,4 +1,4 @@
-//! `superfluid run`: starts a worker, shows it while it works, and gives the final account.
+//! `superfluid run`: starts the workers, shows them while they work, and gives the final account.
 
 use crate::Outcome;
 use crate::check;
@@ -6,19 +6,36 @@ use crate::cli::RunOptions;
 use crate::event_log::{EventLog, Written};
 use crate::hop_capture::{self, Running, Wanted};
 use crate::json;
-use crate::launch::launch;
+use crate::launch::{Turn, launch};
+use crate::places::Balancer;
 use crate::view::{self, View};
 use capture::Summary;
-use engine::{Account, Event, Remote};
+use engine::{Account, Event, Fleet};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
+
+/// How often it is asked whether there is nothing left, when a worker's sources have come to their end.
+const FINISHED_CHECK: Duration = Duration::from_millis(20);
+
+/// How often it is looked whether workers are equally busy.
+const BALANCE_EVERY: Duration = Duration::from_millis(200);
+
+/// What is at work.
+struct Working {
+    fleet: Arc<Fleet>,
+    balancer: Option<Balancer>,
+    /// Who is paused or goes on at which time, the first one last.
+    pauses: Vec<Turn>,
+    sender: Sender<Message>,
+}
 
 /// What the main thread waits for.
 enum Message {
     Event(Event),
     Interrupted,
-    Ended(Box<Account>),
+    Ended(Option<Box<Account>>),
 }
 
 pub(crate) fn run(options: &RunOptions) -> Outcome {
@@ -67,19 +84,15 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         eprintln!("signals: {error}");
         return Outcome::Failed;
     }
-    let remote = launched.worker.remote();
-    let worker = launched.worker;
-    let spawned = std::thread::Builder::new().name("worker-0".into()).spawn(move || {
-        let account = worker.run();
-        drop(sender.send(Message::Ended(Box::new(account))));
-    });
-    if let Err(error) = spawned {
-        eprintln!("starting the worker: {error}");
+    let fleet = Arc::new(launched.fleet);
+    if let Err(error) = fleet.start(&launched.threads) {
+        eprintln!("starting the workers: {error}");
         return Outcome::Failed;
     }
-    let (account, written, captured) = watch(options, &remote, &messages, event_log, captures);
+    let working = Working { fleet, balancer: launched.balancer, pauses: launched.pauses, sender };
+    let (account, written, captured) = watch(options, working, &messages, event_log, captures);
     let Some(account) = account else {
-        eprintln!("the worker ended without an account");
+        eprintln!("the workers ended without an account");
         return Outcome::Failed;
     };
     if options.json {
@@ -103,52 +116,65 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     }
 }
 
-/// What is left when the worker has ended: its account, and what became of events and captures.
+/// What is left when the workers have ended: their account, and what became of events and captures.
 type Ended = (Option<Account>, Vec<(String, PathBuf, Written)>, Vec<(String, Summary)>);
 
-/// Shows the worker until it has ended.
+/// Shows the workers until they have ended.
 fn watch(
     options: &RunOptions,
-    remote: &Remote,
+    working: Working,
     messages: &Receiver<Message>,
     mut event_log: EventLog,
     mut captures: Vec<Running>,
 ) -> Ended {
+    let Working { fleet, mut balancer, mut pauses, sender } = working;
     let mut view = View::new(options.json);
     view.started(&options.file);
-    if let Ok(account) = remote.account(false) {
+    if let Ok(account) = fleet.account(false) {
         view.begin(account);
     }
     let began = Instant::now();
     let mut next = began + options.every;
     let until = options.time.map(|time| began + time);
-    let mut stopping = false;
+    let mut next_look = began + BALANCE_EVERY;
+    let (mut stopping, mut one_finished) = (false, false);
+    let stop = || {
+        let (fleet, sender) = (fleet.clone(), sender.clone());
+        let stopper = std::thread::Builder::new().name("stopping".into());
+        // What is on its way may take its time; the view goes on meanwhile.
+        stopper.spawn(move || drop(sender.send(Message::Ended(fleet.stop().ok().map(Box::new))))).is_ok()
+    };
     loop {
-        let wake = until.filter(|_| !stopping).map_or(next, |until| until.min(next));
+        let mut wake = until.filter(|_| !stopping).map_or(next, |until| until.min(next));
+        if let Some(turn) = pauses.last() {
+            wake = wake.min(began + turn.at);
+        }
+        if balancer.is_some() && !stopping {
+            wake = wake.min(next_look);
+        }
+        if one_finished && !stopping {
+            wake = wake.min(Instant::now() + FINISHED_CHECK);
+        }
         match messages.recv_timeout(wake.saturating_duration_since(Instant::now())) {
             Ok(Message::Ended(account)) => {
-                // What was told before it ended is shown before its account.
+                // What was told before they ended is shown before their account.
                 while let Ok(Message::Event(event)) = messages.try_recv() {
                     tell(event, &mut view, &mut event_log);
                 }
-                return (Some(*account), event_log.finish(), finish(captures));
+                return (account.map(|account| *account), event_log.finish(), finish(captures));
             }
-            Ok(Message::Event(event)) => {
-                let finished = event == Event::Finished;
-                tell(event, &mut view, &mut event_log);
-                if finished && !stopping {
-                    stopping = remote.stop().is_ok();
-                }
-            }
+            // A worker tells of its own sources; whether there is nothing left anywhere is asked below.
+            Ok(Message::Event(Event::Finished)) => one_finished = true,
+            Ok(Message::Event(event)) => tell(event, &mut view, &mut event_log),
             Ok(Message::Interrupted) => {
                 if !stopping {
                     view.say("stopping: what is on its way is delivered first");
-                    stopping = remote.stop().is_ok();
+                    stopping = stop();
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
                 if until.is_some_and(|until| Instant::now() >= until) && !stopping {
-                    stopping = remote.stop().is_ok();
+                    stopping = stop();
                 }
                 for running in captures.iter_mut().filter(|running| !running.told) {
                     if let Some(why) = running.capture.ended() {
@@ -156,14 +182,31 @@ fn watch(
                         view.say(&format!("the capture at {} has ended: {why}", running.hop));
                     }
                 }
+                while let Some(turn) = pauses.pop_if(|turn| Instant::now() >= began + turn.at) {
+                    // Workers that have stopped need not be told.
+                    let _ =
+                        if turn.pauses { fleet.pause(turn.instance) } else { fleet.resume(turn.instance) };
+                }
+                if let Some(balancer) = balancer.as_mut().filter(|_| !stopping && Instant::now() >= next_look)
+                {
+                    next_look = Instant::now() + BALANCE_EVERY;
+                    let said = fleet.account(false).ok().and_then(|account| balancer.look(&fleet, &account));
+                    if let Some(said) = said {
+                        view.say(&said);
+                    }
+                }
                 if Instant::now() >= next {
                     next += options.every.max(Duration::from_millis(10));
-                    if let (false, Ok(account)) = (stopping, remote.account(false)) {
+                    if let (false, Ok(account)) = (stopping, fleet.account(false)) {
                         view.show(&account);
                     }
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return (None, event_log.finish(), finish(captures)),
+        }
+        if one_finished && !stopping && fleet.finished().unwrap_or(false) {
+            tell(Event::Finished, &mut view, &mut event_log);
+            stopping = stop();
         }
     }
 }
@@ -180,7 +223,7 @@ fn tell(event: Event, view: &mut View, event_log: &mut EventLog) {
     }
 }
 
-/// The worker has ended, and with it whoever recorded.
+/// The workers have ended, and with them whoever recorded.
 fn finish(captures: Vec<Running>) -> Vec<(String, Summary)> {
     captures.into_iter().map(|running| (running.hop, running.capture.finish())).collect()
 }

@@ -174,38 +174,65 @@ fn table(account: &Account, last: Option<&Account>) -> String {
             status
         );
     }
-    let cycles =
-        |account: &Account| account.instances.iter().map(|i| i.cycles.0).sum::<u64>() + account.overhead.0;
-    let all = last.map_or(0, |last| cycles(account).saturating_sub(cycles(last)));
+    // Of one core: the counter runs at one rate on all of them.
+    let core = last.map_or(0, |last| account.at.cycles.since(last.at.cycles).0);
+    let percent = |cycles: u64| if core > 0 { cycles as f64 * 100.0 / core as f64 } else { 0.0 };
     let _ = writeln!(
         text,
-        "{:<18} {:>10} {:>12} {:>10} {:>12} {:>9} {:<8}",
-        "function", "pkt/s", "bit/s", "cyc/pkt", "cpu share", "dropped", "state"
+        "{:<18} {:>10} {:>12} {:>9} {:>7} {:>9} {:>7} {:>9} {:<8}",
+        "function", "pkt/s", "bit/s", "cyc/pkt", "cpu", "promised", "queue", "dropped", "state"
     );
     for instance in &account.instances {
         let before = last.and_then(|last| last.instances.iter().find(|other| other.name == instance.name));
         let of = |field: fn(&InstanceAccount) -> u64| field(instance).saturating_sub(before.map_or(0, field));
         let packets = of(|instance| instance.packets);
         let used = of(|instance| instance.cycles.0);
-        let share = if all > 0 { used as f64 * 100.0 / all as f64 } else { 0.0 };
-        let state = match (&instance.down, instance.faults) {
-            (Some(reason), _) => format!("down: {reason}"),
-            (None, 0) => "running".to_owned(),
-            (None, faults) => format!("running, {faults} faults"),
-        };
         let _ = writeln!(
             text,
-            "{:<18} {:>10} {:>12} {:>10} {:>11.1}% {:>9} {:<8}",
+            "{:<18} {:>10} {:>12} {:>9} {:>6.1}% {:>8.1}% {:>7} {:>9} {:<8}",
             instance.name,
             short(if seconds > 0.0 { packets as f64 / seconds } else { 0.0 }),
             short(if seconds > 0.0 { of(|instance| instance.bytes) as f64 * 8.0 / seconds } else { 0.0 }),
             used.checked_div(packets).map_or("-".to_owned(), |cycles| cycles.to_string()),
-            share,
+            percent(used),
+            instance.promised * 100.0,
+            instance.queue,
             instance.ledger.dropped.total(),
-            state
+            state(instance, of(|instance| instance.throttled.0) > 0)
+        );
+    }
+    for (number, worker) in account.workers.iter().enumerate() {
+        let before = last.and_then(|last| last.workers.get(number).copied()).unwrap_or_default();
+        let asleep = percent(worker.asleep.since(before.asleep).0);
+        let _ = writeln!(
+            text,
+            "{:<18} {:>5.1}% awake, {:.1}% of it for nobody, {:.1}% withheld by others",
+            format!("worker {number}"),
+            (100.0 - asleep).max(0.0),
+            percent(worker.overhead.since(before.overhead).0),
+            percent(worker.withheld.since(before.withheld).0),
         );
     }
     text
+}
+
+/// How a function is, in a few words.
+fn state(instance: &InstanceAccount, throttled: bool) -> String {
+    let mut words = vec![match &instance.down {
+        Some(reason) => format!("down: {reason}"),
+        None if instance.paused => "paused".to_owned(),
+        None => "running".to_owned(),
+    }];
+    if instance.faults > 0 && instance.down.is_none() {
+        words.push(format!("{} faults", instance.faults));
+    }
+    if throttled {
+        words.push("held back by a cap".to_owned());
+    }
+    if instance.overruns > 0 {
+        words.push(format!("{} calls over their slice", instance.overruns));
+    }
+    words.join(", ")
 }
 
 /// The account at the end: every packet, in words.

@@ -119,6 +119,61 @@ fn two_tenants_exchange_copies() {
 }
 
 #[test]
+fn tenants_and_their_functions_get_the_processor_that_they_were_promised() {
+    let yaml = fs::read_to_string(root().join("examples/shares.yaml")).expect("the example");
+    let (lines, output) = run_file(&yaml, &["--for", "3s"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let functions = &last(&lines)["functions"];
+    let cycles = |name: &str| functions[name]["cycles"].as_f64().expect("cycles");
+    let promised = |name: &str| functions[name]["promised_share"].as_f64().expect("a share");
+    // Shares among those who are not held back: whatever else the machine does, it takes from all alike.
+    let free = ["gold_large", "gold_small", "iron_plain"];
+    let (all, due): (f64, f64) = (free.map(cycles).iter().sum(), free.map(promised).iter().sum());
+    for name in free {
+        let (got, wanted) = (cycles(name) / all, promised(name) / due);
+        assert!((got - wanted).abs() < 0.03, "{name}: {got:.3} of what all got, {wanted:.3} promised");
+    }
+    assert!((promised("gold_large") - 0.5).abs() < 1e-6 && (promised("iron_held") - 0.05).abs() < 1e-6);
+    assert!(cycles("iron_held") / all < 0.06, "the cap of 5% holds");
+    assert!(functions["iron_held"]["throttled_cycles"].as_u64() > Some(0));
+}
+
+#[test]
+fn two_workers_share_chains_and_a_switch_joins_what_is_plugged_into_it() {
+    let yaml = "
+superfluid: 1
+workers: {count: 2, balance: true}
+switches:
+  hall: {}
+ports:
+  source: {type: generator, flows: 500, count: 20000, rate: 200kpps}
+  other: {type: generator, flows: 500, count: 20000, rate: 200kpps}
+  behind: {type: sink}
+  apart: {type: sink, io: thread}
+functions:
+  here: {image: forwarder, worker: 0}
+  there: {image: forwarder, worker: 1}
+chains:
+  one: [source, here, hall]
+  two: [hall, there, behind]
+  three: [other, apart]
+";
+    let (lines, output) = run_file(yaml, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    // Nobody answers, so the switch floods, and there is one other port.
+    assert_eq!(account["ports"]["behind"]["packets"]["delivered"], 20_000, "{account}");
+    assert_eq!(account["ports"]["apart"]["packets"]["delivered"], 20_000, "{account}");
+    assert_eq!(account["functions"]["here"]["worker"], 0);
+    assert_eq!(account["functions"]["there"]["worker"], 1);
+    assert_eq!(
+        account["workers"].as_array().map(Vec::len),
+        Some(3),
+        "two, and one for the port with a thread"
+    );
+}
+
+#[test]
 fn a_function_with_a_pool_of_its_own_gets_copies() {
     let yaml = CHAIN.replace("swap: {image: forwarder,", "swap: {image: forwarder, pool: own,");
     let (lines, output) = run_file(&yaml, &[]);
