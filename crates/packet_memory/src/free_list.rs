@@ -72,7 +72,7 @@ impl FreeList {
     #[cold]
     fn fill(&self, own: &mut Vec<u32>, wanted: usize) {
         let mut common = lock(&self.common);
-        let first = common.len().saturating_sub(wanted - own.len() + AHEAD);
+        let first = common.len().saturating_sub((wanted - own.len()).saturating_add(AHEAD));
         // Those that were there before stay on top.
         let below = own.len();
         own.extend(common.drain(first..));
@@ -164,7 +164,7 @@ mod tests {
         });
         let mut all = owned;
         // This thread reaches what lies in the others' parts.
-        list.take(20_000, |buffer| all.push(buffer));
+        list.take(usize::MAX, |buffer| all.push(buffer));
         assert_eq!(list.len(), 0);
         all.sort_unstable();
         assert_eq!(all, (0..10_000).collect::<Vec<_>>());

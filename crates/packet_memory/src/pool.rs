@@ -197,7 +197,6 @@ impl Pool {
 
     /// Takes up to `wanted` buffers and appends them to `out`; returns how many there were.
     pub fn allocate_batch(&self, wanted: usize, out: &mut Vec<Packet>) -> usize {
-        out.reserve(wanted);
         self.free.take(wanted, |buffer| out.push(self.fresh(buffer)))
     }
 
