@@ -1,0 +1,89 @@
+//! What is asked of a fleet that works: pauses, claims, moves and accounts.
+
+use super::state::{End, FleetInstance};
+use super::{Fleet, FleetError};
+use crate::account::Account;
+use clock::Nanos;
+use cpu_share::Claim;
+
+/// What was moved, and how long it stood still.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Ports and instances that are now on another worker.
+    pub parts: usize,
+    /// From when the first worker stood still until all went on.
+    pub stood_still: Nanos,
+}
+
+impl Fleet {
+    /// Lets an instance stand still: packets wait in its queue, and what finds no room there is its loss.
+    ///
+    /// # Errors
+    /// [`FleetError::Stopped`].
+    pub fn pause(&self, instance: FleetInstance) -> Result<(), FleetError> {
+        self.with(move |workers, state| {
+            if let Some(home) = state.instance(instance) {
+                workers[home.worker].pause(home.id);
+            }
+        })
+    }
+
+    /// Lets a paused instance go on.
+    ///
+    /// # Errors
+    /// [`FleetError::Stopped`].
+    pub fn resume(&self, instance: FleetInstance) -> Result<(), FleetError> {
+        self.with(move |workers, state| {
+            if let Some(home) = state.instance(instance) {
+                workers[home.worker].resume_instance(home.id);
+            }
+        })
+    }
+
+    /// Changes an instance's claim on its worker.
+    ///
+    /// # Errors
+    /// [`FleetError::Stopped`].
+    pub fn set_claim(&self, instance: FleetInstance, claim: Claim) -> Result<(), FleetError> {
+        self.with(move |workers, state| {
+            if let Some(home) = state.instance(instance) {
+                workers[home.worker].set_claim(home.id, claim);
+            }
+        })
+    }
+
+    /// Moves ports and instances, with their queues and standing, to a worker. Whoever observes or is observed comes along.
+    /// No packet is lost or overtaken: what was on its way to them arrives before what is sent afterwards.
+    ///
+    /// # Errors
+    /// [`FleetError`], and nothing is moved.
+    pub fn move_to(&self, parts: &[End], worker: usize) -> Result<Moved, FleetError> {
+        self.check(worker)?;
+        let (parts, clock) = (parts.to_vec(), self.clock);
+        self.with(move |workers, state| {
+            // Each worker's clock stood still when it came: the first to come has waited longest.
+            let first = workers.iter().map(|worker| worker.now.nanos).min().unwrap_or_default();
+            let parts = state.move_to(workers, &parts, worker)?;
+            Ok(Moved { parts, stood_still: clock.now().since(first) })
+        })?
+    }
+
+    /// Everything at a quiet point of all workers; instances and ports in the order they were added.
+    ///
+    /// # Errors
+    /// [`FleetError::Stopped`].
+    pub fn account(&self, with_reports: bool) -> Result<Account, FleetError> {
+        self.with(move |workers, state| state.account(workers, with_reports))
+    }
+
+    /// Whether all sources have come to their end and nothing is on its way.
+    ///
+    /// # Errors
+    /// [`FleetError::Stopped`].
+    pub fn finished(&self) -> Result<bool, FleetError> {
+        self.with(|workers, _| {
+            let told: Vec<_> = workers.iter_mut().map(|worker| worker.finished()).collect();
+            told.contains(&Some(true)) && !told.contains(&Some(false))
+        })
+    }
+}
