@@ -1,6 +1,5 @@
 //! Messages to a worker, and what it tells.
 
-use crate::account::Account;
 use crate::meeting::Meeting;
 use clock::Nanos;
 use guest::{Events, LogLine};
@@ -58,36 +57,17 @@ pub struct Stopped;
 
 pub(crate) enum Command {
     Stop,
-    Account { with_reports: bool, answer: Sender<Account> },
     Meet(Arc<Meeting>),
 }
 
 /// Sends messages to a worker from anywhere. Each wakes it when it sleeps.
 #[derive(Clone, Debug)]
-pub struct Remote {
+pub(crate) struct Remote {
     commands: Sender<Command>,
     bell: Arc<Bell>,
 }
 
 impl Remote {
-    /// Asks the worker to drain and end.
-    ///
-    /// # Errors
-    /// [`Stopped`] when it has already.
-    pub fn stop(&self) -> Result<(), Stopped> {
-        self.send(Command::Stop)
-    }
-
-    /// The account at the next quiet point, with the functions' own reports when wanted.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub fn account(&self, with_reports: bool) -> Result<Account, Stopped> {
-        let (answer, received) = channel();
-        self.send(Command::Account { with_reports, answer })?;
-        received.recv().map_err(|_| Stopped)
-    }
-
     pub(crate) fn send(&self, command: Command) -> Result<(), Stopped> {
         self.commands.send(command).map_err(|_| Stopped)?;
         self.bell.ring();
@@ -106,7 +86,6 @@ impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Command::Stop => "Stop",
-            Command::Account { .. } => "Account",
             Command::Meet(_) => "Meet",
         })
     }

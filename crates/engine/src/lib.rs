@@ -4,10 +4,10 @@
 //! 1. A [`Worker`] is made, and given pools, ports and instances ([`Worker::add_port`], [`Worker::add_instance`]) and
 //!    what connects them ([`Worker::link`], [`Worker::observe`], [`Worker::serve`]).
 //! 2. [`Worker::turn`] goes once around: poll the ports, run whoever has work, in the order of the scheduler.
-//! 3. [`Worker::run`] does so until told to stop, and sleeps in the kernel when there is nothing to do.
-//! 4. Control comes as messages by a [`Remote`] and is carried out between turns.
-//! 5. A [`Tap`] is shown the packets of a port or an instance on their way ([`Worker::tap_port`]): captures.
-//! 6. [`Worker::stop`] drains, drops what is still held as `held-at-stop`, closes the ports and gives the account.
+//! 3. [`Worker::step`] does so, and sleeps in the kernel when there is nothing to do. The workers of a [`Fleet`] have a thread
+//!    each, and everything that is asked of them is done between two turns of all.
+//! 4. A [`Tap`] is shown the packets of a port or an instance on their way ([`Worker::tap_port`]): captures.
+//! 5. [`Worker::stop`] drains, drops what is still held as `held-at-stop`, closes the ports and gives the account.
 //!
 //! What happens to one packet, file by file, is told in `docs/packet-walk.md`; the per-packet code is `hop.rs`,
 //! `forward.rs`, `queue.rs` and `classify.rs`.
@@ -44,7 +44,7 @@ mod tests;
 
 pub use account::{Account, InstanceAccount, PortAccount};
 pub use classify::classify;
-pub use control::{Event, Remote, Stopped};
+pub use control::{Event, Stopped};
 pub use fault::{FailPolicy, RestartPolicy};
 pub use fleet::{End, Fleet, FleetError, FleetInstance, FleetPort, Moved, ThreadPlan};
 pub use ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};

@@ -1,10 +1,8 @@
 //! The worker itself: what it owns, and its way around.
 
-use crate::account::Account;
 use crate::control::{Command, Event, Mailbox, Remote};
 use crate::ids::{PoolId, SwitchId, Target};
 use crate::instance::Instance;
-use crate::meeting::Meeting;
 use crate::rest::Rest;
 use crate::sparse::Sparse;
 use crate::switching::SwitchNode;
@@ -152,16 +150,6 @@ pub struct Worker {
     pub(crate) turn_cycles: Cycles,
 }
 
-/// What a step came to.
-pub(crate) enum Advance {
-    /// There is more to do.
-    Continue,
-    /// It was told to stop.
-    Stop,
-    /// It was called to a meeting.
-    Meet(Arc<Meeting>),
-}
-
 impl Worker {
     /// A worker with nothing to do, and one tenant. `tell` is called with what happens, between turns and without delay: it
     /// must not wait for anything.
@@ -225,18 +213,13 @@ impl Worker {
     }
 
     /// By which the worker is spoken to from elsewhere.
-    pub fn remote(&self) -> Remote {
+    pub(crate) fn remote(&self) -> Remote {
         self.mailbox.remote()
     }
 
     /// By which it is woken.
     pub(crate) fn bell(&self) -> Arc<Bell> {
         self.mailbox.bell()
-    }
-
-    /// Works until told to stop, then drains and ends.
-    pub fn run(self) -> Account {
-        Box::new(self).work().stop()
     }
 
     /// Works until told to stop.
@@ -247,9 +230,9 @@ impl Worker {
         self.look_at_clocks();
         loop {
             match self.advance() {
-                Advance::Continue => {}
-                Advance::Stop => return self,
-                Advance::Meet(meeting) => {
+                None => {}
+                Some(Command::Stop) => return self,
+                Some(Command::Meet(meeting)) => {
                     self = meeting.attend(self);
                     self.look_at_clocks();
                 }
@@ -257,25 +240,17 @@ impl Worker {
         }
     }
 
-    /// One step of [`Worker::run`]: messages, one turn, and rest when there was nothing to do. Returns whether it was told to
-    /// stop.
-    pub fn step(&mut self) -> bool {
-        matches!(self.advance(), Advance::Stop)
+    /// One step of a worker that is in no fleet: one turn, and rest when there was nothing to do.
+    pub fn step(&mut self) {
+        self.advance();
     }
 
+    /// One step, or the message that comes before it.
     #[inline]
-    fn advance(&mut self) -> Advance {
-        while let Some(command) = self.mailbox.next() {
-            match command {
-                Command::Stop => return Advance::Stop,
-                Command::Account { with_reports, answer } => {
-                    let account = self.account(with_reports);
-                    // Whoever asked may have gone.
-                    let _ = answer.send(account);
-                }
-                Command::Meet(meeting) => return Advance::Meet(meeting),
-            }
-            self.switch_account(NOBODY);
+    fn advance(&mut self) -> Option<Command> {
+        let message = self.mailbox.next();
+        if message.is_some() {
+            return message;
         }
         let began = self.now.cycles;
         self.received = 0;
@@ -289,7 +264,7 @@ impl Worker {
         } else if let Some(percent) = self.settings.duty.filter(|_| worked) {
             self.rest_from_work(self.now.cycles.since(began), percent);
         }
-        Advance::Continue
+        None
     }
 
     /// Goes around once: ports, then whoever has work, then what is due. Returns whether there was anything to do.

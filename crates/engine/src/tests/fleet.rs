@@ -160,6 +160,23 @@ fn stopping_while_wires_are_full_loses_nothing_that_can_go_out() {
 }
 
 #[test]
+fn a_fleet_of_one_tells_when_it_has_finished_and_is_asked_until_it_has_stopped() {
+    let rig = Rig::with(&[patient()], 1);
+    let ((left, _), (right, sent)) = (rig.script(0, 0, vec![1, 2, 3]), rig.script(0, 0, vec![]));
+    let f = rig.wire(0);
+    rig.chain((left, right), &[f]);
+    rig.start();
+    rig.wait("it finishes", || {
+        rig.fleet.account(true).expect("it runs").balance().expect("balanced");
+        rig.events.lock().expect("not poisoned").contains(&Event::Finished)
+    });
+    let account = rig.stop();
+    assert_eq!(account.ledger.delivered, 3);
+    assert_eq!(*sent.lock().expect("not poisoned"), [1, 2, 3]);
+    assert!(matches!(rig.fleet.account(false), Err(FleetError::Stopped(Stopped))));
+}
+
+#[test]
 fn a_fleet_that_was_never_started_stops_and_counts_what_is_held() {
     let rig = Rig::new(2, 1);
     let ((left, _), (right, sent)) = (rig.script(0, 0, vec![3; 50]), rig.script(1, 0, vec![]));

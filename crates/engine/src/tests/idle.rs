@@ -118,25 +118,22 @@ fn relays_that_nobody_empties_keep_nobody_awake() {
 
 #[test]
 fn a_timer_wakes_and_so_does_a_message() {
-    let mut bench = Bench::new(&[16]);
-    let (_, seen) = bench.add(0, Manner { every: Some(Nanos::from_millis(10)), ..Manner::wire() });
-    let remote = bench.worker.remote();
-    let worker = bench.worker;
-    let running = std::thread::spawn(move || worker.run());
+    let rig = Rig::with(&[patient()], 1);
+    let (_, seen) = rig.add(0, 0, Manner { every: Some(Nanos::from_millis(10)), ..Manner::wire() });
+    rig.start();
     std::thread::sleep(Duration::from_millis(200));
     let timers = seen.calls().len();
     assert!((3..=21).contains(&timers), "{timers} times in 200 ms");
     let began = Instant::now();
     for _ in 0..20 {
-        remote.account(false).expect("it runs");
+        rig.fleet.account(false).expect("it runs");
     }
     assert!(
         began.elapsed() < Duration::from_secs(1),
         "each message waits for a timer: {:?}",
         began.elapsed()
     );
-    remote.stop().expect("it runs");
-    let account = running.join().expect("no panic");
+    let account = rig.stop();
     assert!(account.workers[0].asleep > account.workers[0].overhead);
 }
 

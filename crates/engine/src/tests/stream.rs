@@ -103,6 +103,7 @@ impl Port for Stream {
 /// A fleet and what the test knows of it. Its workers are turned by the test until it is started.
 pub(super) struct Rig {
     pub(super) fleet: Fleet,
+    pub(super) events: Arc<Mutex<Vec<Event>>>,
     pub(super) pools: Vec<(Arc<Pool>, PoolId)>,
     pub(super) flows: Arc<Flows>,
     pub(super) clock: Clock,
@@ -116,14 +117,17 @@ impl Rig {
 
     pub(super) fn with(settings: &[WorkerSettings], pools: usize) -> Rig {
         let clock = Clock::calibrate();
-        let fleet = Fleet::new(settings, clock, |_| {}).expect("event descriptors");
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let told = events.clone();
+        let tell = move |event| told.lock().expect("not poisoned").push(event);
+        let fleet = Fleet::new(settings, clock, tell).expect("event descriptors");
         let take = |_| {
             let pool = pool(4096);
             let id = fleet.add_pool(pool.clone()).expect("few pools");
             (pool, id)
         };
         let pools = (0..pools).map(take).collect();
-        Rig { fleet, pools, flows: Arc::default(), clock, queue: 1024 }
+        Rig { fleet, events, pools, flows: Arc::default(), clock, queue: 1024 }
     }
 
     pub(super) fn stream(&self, worker: usize, pool: usize, flow: u8, total: u64, window: u64) -> FleetPort {

@@ -150,27 +150,6 @@ fn wires_that_cannot_be_are_refused_whole() {
     bench.finish();
 }
 
-#[test]
-fn a_remote_asks_and_stops() {
-    let mut bench = Bench::new(&[16]);
-    let (left, _) = bench.port(0, vec![1, 2, 3]);
-    let (right, sent) = bench.port(0, vec![]);
-    let f = bench.wire(0);
-    bench.chain((left, right), &[f]);
-    let (remote, events) = (bench.worker.remote(), bench.events.clone());
-    let worker = bench.worker;
-    let running = std::thread::spawn(move || worker.run());
-    while !events.lock().expect("not poisoned").contains(&Event::Finished) {
-        remote.account(true).expect("it runs").balance().expect("balanced");
-        std::thread::yield_now();
-    }
-    remote.stop().expect("it runs");
-    let account = running.join().expect("no panic");
-    assert_eq!(account.ledger.delivered, 3);
-    assert_eq!(*sent.lock().expect("not poisoned"), [1, 2, 3]);
-    assert_eq!(remote.account(false).err(), Some(Stopped));
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
     #[test]
