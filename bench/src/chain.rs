@@ -15,7 +15,7 @@ use guest_wasm::{InstanceSettings, Program, Sandbox, WasmGuest};
 use image::Image;
 use nf_sdk::native::Runner;
 use packet_memory::{Packet, Pool};
-use port::{Port, PortCounters, PortEvent, PortStatus, Wake};
+use port::{Port, PortCounters, Wake};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -51,17 +51,8 @@ impl Port for Feed {
     fn wake(&self) -> Wake<'_> {
         Wake::default()
     }
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }
 
@@ -241,17 +232,8 @@ impl Port for Quiet {
     fn wake(&self) -> Wake<'_> {
         Wake::default()
     }
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
     fn counters(&self) -> &PortCounters {
         self.0.counters()
-    }
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }
 

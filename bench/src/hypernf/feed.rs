@@ -3,7 +3,7 @@
 use crate::frames::Frame;
 use clock::Nanos;
 use packet_memory::{Packet, Pool};
-use port::{Port, PortCounters, PortEvent, PortStatus, Wake};
+use port::{Port, PortCounters, Wake};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -82,14 +82,6 @@ impl Port for Feed {
         if self.open.load(Relaxed) { Wake::NOW } else { Wake::default() }
     }
 
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
-
     fn needs_maintenance(&self) -> bool {
         false
     }
@@ -100,10 +92,6 @@ impl Port for Feed {
 
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }
 
@@ -134,14 +122,6 @@ impl Port for Counter {
         Wake::default()
     }
 
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
-
     fn needs_maintenance(&self) -> bool {
         false
     }
@@ -152,9 +132,5 @@ impl Port for Counter {
 
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }

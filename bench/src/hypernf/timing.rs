@@ -3,7 +3,7 @@
 use super::feed::Frames;
 use clock::{Clock, Nanos};
 use packet_memory::{Packet, Pool};
-use port::{Port, PortCounters, PortEvent, PortStatus, Wake};
+use port::{Port, PortCounters, Wake};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -115,14 +115,6 @@ impl Port for Paced {
         }
     }
 
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
-
     fn needs_maintenance(&self) -> bool {
         false
     }
@@ -133,10 +125,6 @@ impl Port for Paced {
 
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }
 
@@ -169,14 +157,6 @@ impl Port for Pinger {
         if self.timing.back.load(Relaxed) { Wake::NOW } else { Wake::default() }
     }
 
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
-
     fn needs_maintenance(&self) -> bool {
         false
     }
@@ -187,10 +167,6 @@ impl Port for Pinger {
 
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }
 
@@ -212,14 +188,6 @@ impl Port for Echo {
         Wake::default()
     }
 
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
-
     fn needs_maintenance(&self) -> bool {
         false
     }
@@ -230,9 +198,5 @@ impl Port for Echo {
 
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use peers::frames::Frame;
-use port::{Port, PortCounters, PortEvent, PortStatus, Wake};
+use port::{Port, PortCounters, Wake};
 
 /// See the module's documentation.
 pub(super) struct Feed {
@@ -41,19 +41,7 @@ impl Port for Feed {
         Wake::NOW
     }
 
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
-
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }

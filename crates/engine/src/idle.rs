@@ -24,10 +24,10 @@ impl Worker {
             let Some(node) = self.ports.get(index) else { continue };
             if let Some(target) = node.target
                 && let Some(blocking) = self.blocked_by(target)
-                && let Some(relay) = self.ports[blocking].port.relay_ref()
+                && self.ports[blocking].relay
             {
                 // Whoever empties it rings; what comes meanwhile waits outside.
-                relay.want_room();
+                self.ports[blocking].port.want_room();
                 if self.blocked_by(target).is_some() {
                     continue;
                 }

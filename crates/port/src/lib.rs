@@ -60,12 +60,16 @@ pub trait Port: Send {
     /// What the worker is to wait for when it has nothing else to do.
     fn wake(&self) -> Wake<'_>;
 
-    /// How the port is.
-    fn status(&self) -> PortStatus;
+    /// How the port is. One that depends on nothing is up.
+    fn status(&self) -> PortStatus {
+        PortStatus::Up
+    }
 
     /// Called about once in 100 ms, also while down: looks after what changes slowly (statistics of the kernel, an
     /// interface that came back). Returns what happened since the last call, oldest first.
-    fn maintain(&mut self, now: Nanos) -> Vec<PortEvent>;
+    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
+        Vec::new()
+    }
 
     /// Whether there is anything for [`Port::maintain`] to look after. What there is not is not called.
     fn needs_maintenance(&self) -> bool {
@@ -96,14 +100,13 @@ pub trait Port: Send {
         usize::MAX
     }
 
+    /// Asks to be woken when there is room: the worker is about to sleep. It looks at [`Port::room`] once more before it does.
+    /// Only wires to other workers are asked.
+    fn want_room(&self) {}
+
     /// The port as an end of a wire to another worker, if that is what it is: its packets have been classified and
     /// counted before.
     fn relay(&mut self) -> Option<&mut relay::RelayPort> {
-        None
-    }
-
-    /// The same to look at.
-    fn relay_ref(&self) -> Option<&relay::RelayPort> {
         None
     }
 
@@ -112,9 +115,12 @@ pub trait Port: Send {
         0
     }
 
-    /// Ends the port: completes or gives back (counted) what its rings hold, flushes files.
+    /// Ends the port: completes or gives back (counted) what its rings hold, flushes files. One that holds nothing has nothing
+    /// to do.
     ///
     /// # Errors
     /// What could not be written, in words for the operator.
-    fn close(&mut self, pool: &Pool) -> Result<(), String>;
+    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
+        Ok(())
+    }
 }

@@ -31,17 +31,8 @@ impl Port for Knocking {
     fn wake(&self) -> Wake<'_> {
         Wake { readable: Some(self.fd.as_fd()), at: None }
     }
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }
 

@@ -17,7 +17,7 @@ use cpu_share::Claim;
 use guest::{Events, Guest, GuestFault, LogLine, Progress, SlotConfig, SlotTable};
 use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
-use port::{Port, PortCounters, PortEvent, PortStatus, Wake};
+use port::{Port, PortCounters, PortStatus, Wake};
 use scripted::{Action, Call, Factory, Manner, Seen};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -107,14 +107,8 @@ impl Port for Script {
     fn status(&self) -> PortStatus {
         if self.offers.is_empty() { PortStatus::Finished } else { PortStatus::Up }
     }
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }
 

@@ -46,17 +46,8 @@ impl Port for Endless {
     fn wake(&self) -> Wake<'_> {
         Wake::NOW
     }
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }
 

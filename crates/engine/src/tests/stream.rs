@@ -89,14 +89,8 @@ impl Port for Stream {
     fn status(&self) -> PortStatus {
         if self.next < self.total { PortStatus::Up } else { PortStatus::Finished }
     }
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }
 

@@ -75,17 +75,8 @@ impl Port for Station {
     fn wake(&self) -> Wake<'_> {
         Wake::default()
     }
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }
 

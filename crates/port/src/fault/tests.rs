@@ -75,16 +75,8 @@ impl Port for Numbered {
         if self.next == self.end { PortStatus::Finished } else { PortStatus::Up }
     }
 
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
-    }
-
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }
 

@@ -254,8 +254,4 @@ impl Port for GeneratorPort {
         }
         details
     }
-
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
-    }
 }

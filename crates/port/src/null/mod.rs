@@ -14,7 +14,7 @@ mod tests;
 pub use config::{Config, SCHEMA};
 
 use crate::unfit::Unfit;
-use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
+use crate::{Port, PortCounters, PortEvent, Wake};
 use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use telemetry::DropReason;
@@ -63,10 +63,6 @@ impl Port for NullPort {
         if self.config.supply { Wake::NOW } else { Wake::default() }
     }
 
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-
     fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
         self.unfit.take().into_iter().collect()
     }
@@ -81,9 +77,5 @@ impl Port for NullPort {
 
     fn counters(&self) -> &PortCounters {
         &self.counters
-    }
-
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }

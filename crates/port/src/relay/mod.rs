@@ -5,7 +5,7 @@
 //!    finds no room is dropped as `queue-full`; [`Port::room`] says how much there is.
 //! 3. `receive` takes the oldest batch out, as it was put in: nothing is classified or counted again. One that is longer than
 //!    what is asked for comes in parts.
-//! 4. A sender that finds no room and has nothing else to do asks to be woken ([`RelayPort::want_room`]) when half of the ring
+//! 4. A sender that finds no room and has nothing else to do asks to be woken ([`Port::want_room`]) when half of the ring
 //!    is free again.
 //! 5. [`RelayPort::drain`] empties the ring into the hands of whoever takes the wire away.
 //!
@@ -18,7 +18,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::{Bell, Port, PortCounters, PortEvent, PortStatus, Wake};
+use crate::{Bell, Port, PortCounters, Wake};
 use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -112,14 +112,6 @@ impl RelayPort {
         }
         receiving.tell_of_room();
     }
-
-    /// The sender will sleep and is to be woken when there is room. Whoever asks looks at [`Port::room`] once more before he
-    /// sleeps.
-    pub fn want_room(&self) {
-        if let End::Sending(sending) = &self.end {
-            sending.wants_room.store(true, SeqCst);
-        }
-    }
 }
 
 impl Port for RelayPort {
@@ -188,8 +180,10 @@ impl Port for RelayPort {
         Some(self)
     }
 
-    fn relay_ref(&self) -> Option<&RelayPort> {
-        Some(self)
+    fn want_room(&self) {
+        if let End::Sending(sending) = &self.end {
+            sending.wants_room.store(true, SeqCst);
+        }
     }
 
     fn wake(&self) -> Wake<'_> {
@@ -199,14 +193,6 @@ impl Port for RelayPort {
             }
             _ => Wake::default(),
         }
-    }
-
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-
-    fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        Vec::new()
     }
 
     fn needs_maintenance(&self) -> bool {

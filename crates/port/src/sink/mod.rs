@@ -12,7 +12,7 @@ mod tests;
 
 pub use config::{Check, Config, SCHEMA};
 
-use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
+use crate::{Port, PortCounters, PortEvent, Wake};
 use check::Checker;
 use clock::Nanos;
 use packet_memory::{Packet, Pool};
@@ -88,10 +88,6 @@ impl Port for SinkPort {
         Wake::default()
     }
 
-    fn status(&self) -> PortStatus {
-        PortStatus::Up
-    }
-
     fn maintain(&mut self, now: Nanos) -> Vec<PortEvent> {
         self.first_wrong.take().into_iter().chain(self.report(now)).collect()
     }
@@ -115,9 +111,5 @@ impl Port for SinkPort {
             ("malformed", malformed),
             ("wrong_checksum", wrong_checksum),
         ]
-    }
-
-    fn close(&mut self, _pool: &Pool) -> Result<(), String> {
-        Ok(())
     }
 }
