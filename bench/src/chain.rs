@@ -1,11 +1,12 @@
 //! Chains of fifty on one core: what the engine costs for each hop, and what the sandboxes cost against native code.
 
+use crate::feed::{Counter, Feed};
 use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers};
 use crate::functions::ten_rules;
 use crate::guests::{LONG, configuration, facts, module, pool, program, stock};
 use crate::native_guest::NativeGuest;
 use crate::{BenchError, Bound, Measurement, RUNS};
-use clock::{Clock, Nanos};
+use clock::Clock;
 use cpu_share::Claim;
 use engine::{
     FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings, classify,
@@ -14,47 +15,14 @@ use guest::Guest;
 use guest_wasm::{InstanceSettings, Program, Sandbox, WasmGuest};
 use image::Image;
 use nf_sdk::native::Runner;
-use packet_memory::{Packet, Pool};
-use port::{Port, PortCounters, Wake};
+use packet_memory::Pool;
+use port::Port;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 /// Functions in a chain.
 const HOPS: usize = 50;
-
-/// Offers frames in turn, a batch at a time, in warm buffers; takes everything.
-struct Feed {
-    frames: Arc<Vec<Frame>>,
-    next: usize,
-    delivered: Arc<AtomicU64>,
-    counters: PortCounters,
-}
-
-impl Port for Feed {
-    fn receive(&mut self, pool: &Pool, _now: Nanos, budget: usize, out: &mut Vec<Packet>) {
-        let count = pool.allocate_batch(budget.min(BATCH), out);
-        let first = out.len() - count;
-        for packet in &mut out[first..] {
-            let frame = &self.frames[self.next % self.frames.len()];
-            self.next += 1;
-            let written = pool.write(packet, frame);
-            debug_assert!(written.is_ok(), "a frame fits into a buffer");
-        }
-        self.counters.ledger.generated += count as u64;
-    }
-    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
-        self.counters.ledger.delivered += packets.len() as u64;
-        self.delivered.fetch_add(packets.len() as u64, Relaxed);
-        pool.free_batch(packets.drain(..));
-    }
-    fn wake(&self) -> Wake<'_> {
-        Wake::default()
-    }
-    fn counters(&self) -> &PortCounters {
-        &self.counters
-    }
-}
 
 /// Starts sandboxes of one program.
 pub(crate) struct Factory {
@@ -157,14 +125,7 @@ impl EngineChain {
             Worker::new(WorkerSettings::default(), Clock::calibrate(), |_| {}).map_err(BenchError::setup)?;
         let pool_id = worker.add_pool(pool.clone()).map_err(BenchError::setup)?;
         let delivered = Arc::new(AtomicU64::new(0));
-        let feed = Feed { frames, next: 0, delivered: delivered.clone(), counters: PortCounters::default() };
-        let sink = Feed {
-            frames: Arc::default(),
-            next: 0,
-            delivered: delivered.clone(),
-            counters: PortCounters::default(),
-        };
-        let source = worker.add_port("feed", pool_id, Box::new(feed));
+        let source = worker.add_port("feed", pool_id, Box::new(Feed::open(frames).at_most(BATCH)));
         let mut last = Target::Port(source);
         for hop in 0..hops {
             let mut factory = guests.factory()?;
@@ -187,7 +148,7 @@ impl EngineChain {
             worker.link(last, Target::Instance(id, 0)).map_err(BenchError::setup)?;
             last = Target::Instance(id, 1);
         }
-        let out = worker.add_port("sink", pool_id, Box::new(Quiet(sink)));
+        let out = worker.add_port("sink", pool_id, Box::new(Counter::new(delivered.clone())));
         worker.link(last, Target::Port(out)).map_err(BenchError::setup)?;
         Ok(EngineChain { worker, delivered })
     }
@@ -221,25 +182,9 @@ impl EngineChain {
     }
 }
 
-/// A feed that offers nothing.
-struct Quiet(Feed);
-
-impl Port for Quiet {
-    fn receive(&mut self, _pool: &Pool, _now: Nanos, _budget: usize, _out: &mut Vec<Packet>) {}
-    fn transmit(&mut self, pool: &Pool, now: Nanos, packets: &mut Vec<Packet>) {
-        self.0.transmit(pool, now, packets);
-    }
-    fn wake(&self) -> Wake<'_> {
-        Wake::default()
-    }
-    fn counters(&self) -> &PortCounters {
-        self.0.counters()
-    }
-}
-
 /// The same functions natively in a bare loop: the same feed, and no engine between them.
 struct BareChain {
-    feed: Feed,
+    feed: Feed<Arc<Vec<Frame>>>,
     pool: Arc<Pool>,
     functions: Vec<NativeGuest<Runner<firewall::Firewall>>>,
     clock: Clock,
@@ -300,8 +245,8 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     let guests = Native { config: configuration(&firewall, &config)?, pool: packets.clone() };
     let mut native = EngineChain::new(&firewall, &guests, HOPS, frames.clone(), &packets)?;
     let functions = (0..HOPS).map(|_| guests.guest()).collect::<Result<Vec<_>, _>>()?;
-    let feed = Feed { frames, next: 0, delivered: Arc::default(), counters: PortCounters::default() };
-    let mut bare = BareChain { feed, pool: packets.clone(), functions, clock: Clock::calibrate() };
+    let mut bare =
+        BareChain { feed: Feed::open(frames), pool: packets.clone(), functions, clock: Clock::calibrate() };
 
     let (mut hop, mut ours, mut theirs, mut bare_loop) = (vec![], vec![], vec![], vec![]);
     for run in 0..=RUNS {

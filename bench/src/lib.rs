@@ -15,6 +15,7 @@
 mod call;
 mod chain;
 mod dpi_load;
+mod feed;
 mod frames;
 mod functions;
 mod guests;

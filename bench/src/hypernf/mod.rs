@@ -7,7 +7,6 @@ pub(crate) mod chains;
 pub(crate) mod consolidation;
 mod devices;
 pub(crate) mod dynamic;
-mod feed;
 pub(crate) mod load;
 pub(crate) mod models;
 mod rig;
@@ -16,7 +15,7 @@ pub(crate) mod shares;
 pub(crate) mod shares_cost;
 mod timing;
 
-use crate::{Bound, Measurement};
+use crate::{Bound, Measurement, feed};
 use experiment::{Experiment, Reading, Verdict};
 
 /// Told the part that is done and what is being measured.

@@ -1,6 +1,6 @@
 //! Ports that take the time: of one packet after another, or of each packet of a steady load.
 
-use super::feed::Frames;
+use crate::feed::{Frames, Supply, deliver};
 use clock::{Clock, Nanos};
 use packet_memory::{Packet, Pool};
 use port::{Port, PortCounters, Wake};
@@ -73,7 +73,8 @@ pub(crate) struct Paced {
 
 impl Paced {
     pub(crate) fn new(pace: Pace, first: usize) -> Paced {
-        Paced { pace, next: first, began: None, sent: 0, counters: PortCounters::default() }
+        let next = first % pace.frames.count().max(1);
+        Paced { pace, next, began: None, sent: 0, counters: PortCounters::default() }
     }
 
     /// When a packet is due, from the beginning.
@@ -95,7 +96,7 @@ impl Port for Paced {
         let first = out.len();
         let count = pool.allocate_batch(wanted, out);
         for packet in &mut out[first..] {
-            self.next = self.pace.frames.write(pool, packet, self.next);
+            self.next = self.pace.frames.write(pool, packet, now, self.next);
             let at = began.saturating_add(self.due(self.sent));
             packet.edit(|record| record.timestamp = at.0);
             self.sent += 1;
@@ -104,8 +105,7 @@ impl Port for Paced {
     }
 
     fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
-        self.counters.ledger.delivered += packets.len() as u64;
-        pool.free_batch(packets.drain(..));
+        deliver(&mut self.counters, pool, packets);
     }
 
     fn wake(&self) -> Wake<'_> {
@@ -149,8 +149,7 @@ impl Port for Pinger {
     }
 
     fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
-        self.counters.ledger.delivered += packets.len() as u64;
-        pool.free_batch(packets.drain(..));
+        deliver(&mut self.counters, pool, packets);
     }
 
     fn wake(&self) -> Wake<'_> {
@@ -179,8 +178,7 @@ impl Port for Echo {
             let mut times = self.timing.times.lock().unwrap_or_else(PoisonError::into_inner);
             times.extend(packets.iter().map(|packet| now.since(Nanos(packet.record().timestamp)).0));
         }
-        self.counters.ledger.delivered += packets.len() as u64;
-        pool.free_batch(packets.drain(..));
+        deliver(&mut self.counters, pool, packets);
         self.timing.back.store(true, Relaxed);
     }
 

@@ -1,9 +1,9 @@
 //! The stateful firewall fed from memory, against Open vSwitch's connection tracking fed from captures in memory.
 
 use super::device::Device;
-use super::feed::Feed;
 use super::{Pairs, Stage, WARM_UP, WINDOW};
 use crate::BenchError;
+use crate::feed::{Feed, Stamped};
 use crate::guests::{configuration, pool, stock};
 use engine::Account;
 use peers::frames::{EACH_WAY, Established, Frame};
@@ -35,7 +35,7 @@ fn compare(
     (stage.progress)(done, &format!("{name}: Open vSwitch"));
     let frames = Established::new(flows);
     let peer = OpenVswitch::start(&frames, caches, stage.cores).map_err(BenchError::setup)?;
-    let feed = |frames: &[Frame]| -> Box<dyn Port> { Box::new(Feed::new(frames.to_vec())) };
+    let feed = |frames: &[Frame]| -> Box<dyn Port> { Box::new(Feed::open(Stamped(frames.to_vec()))) };
     let image = stock("firewall")?;
     let mut ours = Device::new(
         &stage.sandbox,

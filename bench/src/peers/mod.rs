@@ -6,7 +6,6 @@
 
 mod conntrack;
 mod device;
-mod feed;
 mod macswap;
 mod suricata;
 mod veth;
