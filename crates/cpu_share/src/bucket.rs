@@ -15,8 +15,8 @@ pub(crate) struct Bucket {
     /// When all that was used before the last look has been allowed for, in parts of a cycle. Before now: the bucket
     /// holds something; after: it is overdrawn.
     even_at: i128,
-    /// Cycles used since the last look; less than zero after a refund.
-    recent: i64,
+    /// Cycles used since the last look.
+    recent: u64,
 }
 
 impl Bucket {
@@ -28,12 +28,7 @@ impl Bucket {
 
     #[inline]
     pub(crate) fn charge(&mut self, cycles: Cycles) {
-        self.recent = self.recent.saturating_add_unsigned(cycles.0);
-    }
-
-    #[inline]
-    pub(crate) fn refund(&mut self, cycles: Cycles) {
-        self.recent = self.recent.saturating_sub_unsigned(cycles.0);
+        self.recent = self.recent.saturating_add(cycles.0);
     }
 
     /// Whether what was used has been allowed for. What is saved up is cut to what the cap gives in a `period`, as of
@@ -41,7 +36,7 @@ impl Bucket {
     /// for while it goes on, and what is charged after a long sleep is not lost with what the bucket could not hold.
     #[inline]
     pub(crate) fn allows(&mut self, now: Cycles, period: Cycles) -> bool {
-        let floor = at(now) - at(period) - (i128::from(self.recent.max(0)) << PARTS);
+        let floor = at(now) - at(period) - (i128::from(self.recent) << PARTS);
         self.even_at = self.even_at.max(floor) + self.outstanding();
         self.recent = 0;
         self.even_at <= at(now)

@@ -8,8 +8,7 @@
 //! 2. [`Scheduler::activate`] says that it has work. It joins at its tenant's present, or later when it is in debt.
 //! 3. [`Scheduler::pick`] takes out the youngest entity of the youngest tenant; [`Scheduler::hand_off`] tells whether
 //!    one that packets were just handed to may run before those that wait, or whether the running one may go on.
-//! 4. [`Scheduler::charge`] adds what it used, whenever and by whomever it was used on its behalf;
-//!    [`Scheduler::refund`] takes back what the worker itself did not get.
+//! 4. [`Scheduler::charge`] adds what it used, whenever and by whomever it was used on its behalf.
 //! 5. When a cap is overdrawn it is held back until the cap allows for all that it used. Meanwhile its share goes to
 //!    the others. [`Scheduler::next_release`] says until when a worker without other work may sleep.
 //! 6. [`Scheduler::remove`] takes it off, with its standing.

@@ -81,8 +81,8 @@ impl Scheduler {
         true
     }
 
-    /// Takes an entity in that owes nothing. In a tenant that was removed it is one that only counts
-    /// ([`Scheduler::add_overhead`]).
+    /// Takes an entity in that owes nothing. In a tenant that was removed it only counts cycles: it belongs to nobody, claims
+    /// nothing, never has work, and nobody's share depends on it.
     pub fn add(&mut self, tenant: TenantId, claim: Claim) -> EntityId {
         self.add_with(tenant, claim, Standing::default())
     }
@@ -91,19 +91,13 @@ impl Scheduler {
     pub fn add_with(&mut self, tenant: TenantId, claim: Claim, standing: Standing) -> EntityId {
         let owner = &mut self.tenants[tenant.0 as usize];
         if !owner.exists {
-            return self.add_overhead();
+            let share = Share::new(Claim::default(), 0, Cycles(0), 0, self.now);
+            return self.number(share, NOBODY, Cycles(0));
         }
         let debt = in_weight(standing.debt, standing.weight, claim.weight);
         let share = Share::new(claim, owner.present + debt, standing.used, standing.overdrawn, self.now);
         owner.count(claim);
         self.number(share, tenant.0, standing.throttled)
-    }
-
-    /// Takes in one that only counts cycles: those that a worker uses for nobody. It belongs to no tenant, claims
-    /// nothing, never has work, and nobody's share depends on it.
-    pub fn add_overhead(&mut self) -> EntityId {
-        let share = Share::new(Claim::default(), 0, Cycles(0), 0, self.now);
-        self.number(share, NOBODY, Cycles(0))
     }
 
     fn number(&mut self, share: Share, tenant: u32, throttled: Cycles) -> EntityId {

@@ -5,12 +5,12 @@ use crate::scheduler::{EntityId, Scheduler, State, Tenant, TenantId};
 use clock::Cycles;
 
 impl Scheduler {
-    /// All that was ever charged to an entity and not refunded, here and where it was before.
+    /// All that was ever charged to an entity, here and where it was before.
     pub fn used(&self, id: EntityId) -> Cycles {
         self.entities[id.0 as usize].share.used
     }
 
-    /// All that was ever charged to a tenant here and not refunded, also by entities that have gone.
+    /// All that was ever charged to a tenant here, also by entities that have gone.
     pub fn tenant_used(&self, id: TenantId) -> Cycles {
         self.tenants[id.0 as usize].share.used
     }

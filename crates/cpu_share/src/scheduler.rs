@@ -237,33 +237,6 @@ impl Scheduler {
         }
     }
 
-    /// Takes back what was charged while the worker itself did not have the processor: at most all that was charged,
-    /// and nothing makes anybody younger than it was when it last came back from sleep.
-    pub fn refund(&mut self, id: EntityId, cycles: Cycles) {
-        let index = id.0 as usize;
-        let entity = &mut self.entities[index];
-        let owner = entity.tenant as usize;
-        let cycles = cycles.min(entity.share.used);
-        entity.share.refund(cycles);
-        let Some(tenant) = self.tenants.get_mut(owner) else { return };
-        tenant.share.refund(cycles);
-        // Who waits got younger, which the queues only find out by themselves when somebody gets older.
-        let release = |share: &Share| i128::from(share.release().0);
-        match entity.state {
-            State::Out => {}
-            State::Ready => tenant.ready.rekey(&mut self.entity_places, index, entity.share.age),
-            State::Held => {
-                self.held_entities.rekey(&mut self.entity_places, index, release(&entity.share));
-            }
-        }
-        match tenant.state {
-            State::Out => {}
-            State::Ready => self.ready.rekey(&mut self.tenant_places, owner, tenant.share.age),
-            State::Held => self.held_tenants.rekey(&mut self.tenant_places, owner, release(&tenant.share)),
-        }
-        self.release_at = self.next_release().unwrap_or(Cycles(u64::MAX));
-    }
-
     /// Nobody has work and may run: [`Scheduler::pick`] would find nobody.
     #[inline]
     pub fn is_idle(&mut self, now: Cycles) -> bool {

@@ -28,10 +28,8 @@ pub(crate) struct Share {
     pub(crate) age: i128,
     /// How much older a cycle makes it.
     pace: u64,
-    /// All that was ever charged and not refunded.
+    /// All that was ever charged.
     pub(crate) used: Cycles,
-    /// `used` when its age was last set to the present: no refund makes it younger than it was then.
-    settled: Cycles,
     pub(crate) claim: Claim,
     pub(crate) bucket: Option<Bucket>,
 }
@@ -40,7 +38,7 @@ impl Share {
     /// Somebody of an age who used so much before, and overdrew its cap by so many parts of a cycle.
     pub(crate) fn new(claim: Claim, age: i128, used: Cycles, overdrawn: i128, now: Cycles) -> Share {
         let bucket = claim.cap.map(|cap| Bucket::new(cap, overdrawn, now));
-        Share { age, pace: pace(claim.weight), used, settled: used, claim, bucket }
+        Share { age, pace: pace(claim.weight), used, claim, bucket }
     }
 
     #[inline]
@@ -52,24 +50,10 @@ impl Share {
         }
     }
 
-    /// Takes back what was charged, at most all of it.
-    pub(crate) fn refund(&mut self, cycles: Cycles) {
-        let cycles = cycles.min(self.used);
-        self.age -= aged(cycles.min(self.used.since(self.settled)), self.pace);
-        self.used = self.used.since(cycles);
-        self.settled = self.settled.min(self.used);
-        if let Some(bucket) = &mut self.bucket {
-            bucket.refund(cycles);
-        }
-    }
-
     /// Whoever comes back from sleep is not younger than the present.
     #[inline]
     pub(crate) fn join(&mut self, present: i128) {
-        if self.age < present {
-            self.age = present;
-            self.settled = self.used;
-        }
+        self.age = self.age.max(present);
     }
 
     /// Whether its cap lets it run.

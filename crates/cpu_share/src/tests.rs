@@ -7,7 +7,6 @@ mod activations;
 mod caps;
 mod fairness;
 mod membership;
-mod refunds;
 
 /// A worker: a scheduler, and the time, which passes as cycles are used.
 struct Worker {

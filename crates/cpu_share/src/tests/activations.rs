@@ -116,16 +116,18 @@ fn turns_that_cost_nothing_keep_nobody_waiting() {
 }
 
 #[test]
-fn one_that_only_counts_never_runs_and_claims_nothing() {
+fn one_of_a_removed_tenant_never_runs_and_claims_nothing() {
     let mut worker = Worker::new(1_000, 10_000);
-    let overhead = worker.scheduler.add_overhead();
+    let (removed, _) = worker.tenant(Claim::default(), &[]);
+    assert!(worker.scheduler.remove_tenant(removed));
+    let stray = worker.scheduler.add(removed, Claim::default());
     let (_, ids) = worker.tenant(Claim::default(), &[Claim::default()]);
-    worker.scheduler.activate(overhead);
-    worker.work(overhead, 500);
-    assert!(!worker.scheduler.hand_off(overhead, worker.now));
+    worker.scheduler.activate(stray);
+    worker.work(stray, 500);
+    assert!(!worker.scheduler.hand_off(stray, worker.now));
     assert_eq!(worker.scheduler.pick(worker.now), Some(ids[0]));
     assert_eq!(worker.scheduler.pick(worker.now), None);
-    assert_eq!(worker.used(overhead), 500);
-    assert_eq!(worker.scheduler.promised(overhead), 0.0);
+    assert_eq!(worker.used(stray), 500);
+    assert_eq!(worker.scheduler.promised(stray), 0.0);
     assert_eq!(worker.scheduler.promised(ids[0]), 1.0);
 }
