@@ -41,8 +41,12 @@ impl Worker {
             if let Some(consumer) = node.consumer
                 && (self.instances[consumer].polls_for_itself() || self.is_held_up(consumer))
             {
-                // It is paused, or will poll when it runs; what is on its way out by the port is seen to meanwhile.
-                if node.port.in_flight() > 0 && !node.relay {
+                // It is paused, or will poll when it runs; what is on its way out by the port is seen to meanwhile. A port whose
+                // taker is paused learns that time goes on: what it does by a schedule is not put off.
+                let paused = self.instances[consumer].paused;
+                if (node.port.in_flight() > 0 || paused) && !node.relay {
+                    let node = &mut self.ports[index];
+                    node.idle_polls = node.idle_polls.saturating_add(u32::from(paused));
                     self.service_port(index);
                 }
                 continue;
