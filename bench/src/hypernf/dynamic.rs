@@ -100,6 +100,7 @@ fn play(
     if pausing {
         pause(0)?;
     }
+    let mut balancer = rig.balancer();
     let began = Instant::now();
     rig.start()?;
     let mut forwarded = Vec::new();
@@ -109,7 +110,10 @@ fn play(
             pause(second)?;
         }
         let until = began + Duration::from_secs(second as u64 + 1);
-        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            std::thread::sleep(left.min(balancer.pause()));
+            balancer.look(&rig.fleet);
+        }
         let now: u64 = rig.counts().iter().sum();
         forwarded.push(now - before);
         before = now;

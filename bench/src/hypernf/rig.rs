@@ -17,7 +17,7 @@ use crate::guests::{LONG, configuration, facts, pool, program, stock};
 use clock::{Clock, Nanos};
 use cpu_share::{Claim, TenantId};
 use engine::{
-    Account, End, FailPolicy, Fleet, FleetInstance, FleetPort, GuestFactory, InstanceSetup, PoolId,
+    Account, Balancer, End, FailPolicy, Fleet, FleetInstance, FleetPort, GuestFactory, InstanceSetup, PoolId,
     RestartPolicy, ThreadPlan, WorkerSettings,
 };
 use experiment::Model;
@@ -348,6 +348,11 @@ impl Rig {
             *last = Some(End::Instance(instance, 1));
         }
         Ok(())
+    }
+
+    /// Who moves functions between the workers that run them, as the program does.
+    pub(crate) fn balancer(&self) -> Balancer {
+        Balancer::new(self.function_workers)
     }
 
     /// What opens and closes the sources.

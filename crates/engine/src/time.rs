@@ -4,6 +4,7 @@ use crate::worker::Worker;
 use clock::{Clock, Cycles, Moment, Nanos};
 use cpu_share::EntityId;
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Stands for nobody: what is spent goes to the worker's own account.
 pub(crate) const NOBODY: EntityId = EntityId(u32::MAX);
@@ -79,6 +80,16 @@ impl Worker {
         self.now = self.clock.moment();
         self.mark = Mark::now();
         self.time.overhead += self.now.cycles.since(before);
+    }
+
+    /// Tells others for how long it has worked for somebody.
+    #[inline]
+    pub(crate) fn show_busy(&self) {
+        let WorkerTime { overhead, asleep, withheld, resting } = self.time;
+        let others = overhead.0 + asleep.0 + withheld.0 + resting.0;
+        let busy = self.now.cycles.since(self.made).0.saturating_sub(others);
+        // What others took is noticed late: what was told before stands.
+        self.busy.store(busy.max(self.busy.load(Relaxed)), Relaxed);
     }
 
     #[inline]

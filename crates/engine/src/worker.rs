@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use telemetry::Ledger;
 use virtual_switch::Route;
 
@@ -100,6 +101,10 @@ pub struct Worker {
     pub(crate) now: Moment,
     pub(crate) mark: Mark,
     pub(crate) time: WorkerTime,
+    /// Cycles that it worked for somebody, as of its last turn, for others to read.
+    pub(crate) busy: Arc<AtomicU64>,
+    /// When it was made.
+    pub(crate) made: Cycles,
     pub(crate) pools: Vec<Arc<Pool>>,
     pub(crate) ports: Sparse<PortNode>,
     pub(crate) instances: Sparse<Instance>,
@@ -177,6 +182,8 @@ impl Worker {
             now,
             mark: Mark::now(),
             time: WorkerTime::default(),
+            busy: Arc::default(),
+            made: now.cycles,
             pools: Vec::new(),
             ports: Sparse::new(),
             instances: Sparse::new(),
@@ -255,6 +262,7 @@ impl Worker {
         let began = self.now.cycles;
         self.received = 0;
         let worked = self.turn();
+        self.show_busy();
         if !worked {
             self.look_finished();
         }

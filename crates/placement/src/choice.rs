@@ -2,7 +2,7 @@
 
 use crate::cut::Cut;
 use crate::piece::{Piece, Pieces};
-use crate::settings::{CUT_GAIN, GAIN, PIECE, SHORT, TOGETHER};
+use crate::settings::{CUT_GAIN, FULL, GAIN, PIECE, SHORT, SPARE, TOGETHER};
 use crate::unit::Units;
 
 /// Why something moves.
@@ -14,6 +14,8 @@ pub enum Reason {
     Cut,
     /// It was apart from what it is wired to, and there is room for both.
     Join,
+    /// Its worker had no time left in a single period, in which another had.
+    Help,
 }
 
 /// Units that move.
@@ -172,6 +174,26 @@ impl View<'_> {
             })
         });
         rated.min_by(Rated::order)
+    }
+
+    /// A whole component from a worker that is full to one with time to spare, as large as that one can take.
+    pub(crate) fn help(&self) -> Option<Choice> {
+        let full = |worker: &usize| self.loads[*worker] >= FULL && self.is_settled[*worker];
+        let from = (0..self.loads.len()).find(full)?;
+        let to = self.least_busy(from)?;
+        let spare = 1.0 - self.loads[to];
+        let movable = |piece: &&Piece| {
+            piece.worker == from
+                && !piece.is_pinned
+                && piece.load >= SPARE / 2.0
+                && piece.load <= spare
+                && self.loads[from] - piece.load >= SPARE
+                && self.may_move[piece.component]
+                && self.pieces.of_component[piece.component] == 1
+        };
+        let largest = self.pieces.list.iter().filter(movable).max_by(|a, b| a.load.total_cmp(&b.load));
+        let units = largest.filter(|_| spare >= SPARE)?.units.clone();
+        Some(Choice { units, to, why: Reason::Help })
     }
 
     /// How busy the busier of two workers is after some load has moved, if that is better by some gain.

@@ -38,6 +38,11 @@ impl Loads {
         }
     }
 
+    /// What it used in the last period alone.
+    pub(crate) fn last_of(&self, part: usize) -> f64 {
+        self.parts[part].seen[0]
+    }
+
     pub(crate) fn of(&self, part: usize) -> f64 {
         self.parts[part].smooth
     }

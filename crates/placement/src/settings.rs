@@ -34,3 +34,12 @@ pub(crate) const LONGEST_PATIENCE: u64 = 1_280;
 
 /// After so many times its patience a component that moves again does so for a new reason.
 pub(crate) const FORGIVE: u64 = 8;
+
+/// A worker has too much to do when it was this busy in a single period.
+pub(crate) const FULL: f64 = 0.95;
+
+/// A worker that had this much of its time left in the same period can help it.
+pub(crate) const SPARE: f64 = 0.05;
+
+/// How long after a move a worker's single periods say little.
+pub(crate) const SOON: u64 = 2;

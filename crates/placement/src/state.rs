@@ -7,7 +7,7 @@ use crate::initial;
 use crate::load::Loads;
 use crate::piece::Pieces;
 use crate::rest::Rest;
-use crate::settings::{SETTLE, SHORT};
+use crate::settings::{FULL, SETTLE, SHORT, SOON};
 use crate::unit::Units;
 
 /// Parts that move to another worker, all at once.
@@ -34,6 +34,8 @@ pub struct Placement {
     rests: Vec<Rest>,
     /// By worker: from when on its load can be relied on.
     settled: Vec<u64>,
+    /// By worker: from when on what it did in a single period can be.
+    seen: Vec<u64>,
     /// Periods observed.
     now: u64,
     /// The units that moved last, and where from.
@@ -53,6 +55,7 @@ impl Placement {
             busy: vec![0.0; workers],
             rests: vec![Rest::default(); units.components.len()],
             settled: vec![SETTLE; workers],
+            seen: vec![SOON; workers],
             now: 0,
             moved: Vec::new(),
             units,
@@ -117,6 +120,36 @@ impl Placement {
         Some(self.carry_out(choice))
     }
 
+    /// Says who moves for what there was to do in the last period alone: one whole component that a worker without any time
+    /// left gives to one that has some, which can do what it used. For callers who observe so often that help for a
+    /// moment pays; nobody when the last observation has led to a move already.
+    pub fn help(&mut self) -> Option<Move> {
+        if !self.moved.is_empty() {
+            return None;
+        }
+        let of_unit = |parts: &[Part]| parts.iter().map(|part| self.loads.last_of(part.index())).sum();
+        let unit_loads: Vec<f64> = self.units.list.iter().map(|unit| of_unit(&unit.parts)).collect();
+        let mut loads = vec![0.0; self.busy.len()];
+        for (home, load) in self.homes.iter().zip(&unit_loads) {
+            loads[*home] += load;
+        }
+        if loads.iter().all(|load| *load < FULL) {
+            return None;
+        }
+        let may_move: Vec<bool> = self.rests.iter().map(|rest| rest.is_over(self.now)).collect();
+        let is_settled: Vec<bool> = self.seen.iter().map(|from| self.now >= *from).collect();
+        let choice = View {
+            units: &self.units,
+            pieces: &Pieces::new(&self.units, &self.homes, &unit_loads),
+            unit_loads: &unit_loads,
+            loads: &loads,
+            may_move: &may_move,
+            is_settled: &is_settled,
+        }
+        .help()?;
+        Some(self.carry_out(choice))
+    }
+
     /// Takes back the move that the last observation led to: it could not be carried out. Others may move instead; the
     /// same parts are tried again when they have stayed where they are for a while. Without effect when there was none.
     pub fn refused(&mut self) {
@@ -135,10 +168,12 @@ impl Placement {
             let from = std::mem::replace(&mut self.homes[unit], to);
             self.moved.push((unit, from));
             self.settled[from] = self.now + SETTLE;
+            self.seen[from] = self.now + SOON;
             parts.extend(&self.units.list[unit].parts);
             components.push(self.units.list[unit].component);
         }
         self.settled[to] = self.now + SETTLE;
+        self.seen[to] = self.now + SOON;
         components.sort_unstable();
         components.dedup();
         components.into_iter().for_each(|component| self.rests[component].moved(self.now));

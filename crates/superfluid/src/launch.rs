@@ -3,10 +3,10 @@
 use crate::catalog::Catalog;
 use crate::compile_process;
 use crate::hop_capture::{Hop, HopTaps};
-use crate::places::{Balancer, Places, threads};
+use crate::places::{Places, threads};
 use cpu_share::TenantId;
 use engine::{
-    End, Event, FailPolicy, Fleet, FleetInstance, FleetPort, GuestFactory, InstanceSetup, PoolId,
+    Balancer, End, Event, FailPolicy, Fleet, FleetInstance, FleetPort, GuestFactory, InstanceSetup, PoolId,
     RestartPolicy, SwitchId, ThreadPlan,
 };
 use guest::{Guest, SlotConfig};
@@ -122,8 +122,16 @@ pub(crate) fn launch(
     launch.wires()?;
     launch.taps(taps)?;
     let balances = wiring.workers.balance && wiring.workers.list.len() > 1;
-    let Launch { fleet, threads, notices, places, ports, instances, .. } = launch;
-    let balancer = balances.then(|| places.balancer(&ports, &instances));
+    let Launch { fleet, threads, notices, instances, .. } = launch;
+    let balancer = balances.then(|| {
+        let mut balancer = Balancer::new(wiring.workers.list.len());
+        for (name, worker) in wiring.homes() {
+            if let Some(instance) = instances.get(name) {
+                balancer.pin(*instance, worker);
+            }
+        }
+        balancer
+    });
     let pauses = turns(wiring, &instances);
     Ok(Launched { fleet, threads, balancer, pauses, notices })
 }

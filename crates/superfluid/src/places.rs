@@ -1,8 +1,8 @@
-//! Who works where: the workers that a wiring asks for, where its ports and functions begin, and who moves when the load does.
+//! Who works where: the workers that a wiring asks for, and where its ports and functions begin.
 
 use clock::Nanos;
-use engine::{Account, End, Fleet, FleetInstance, FleetPort, ThreadPlan, WorkerSettings};
-use placement::{Graph, GraphFault, Kind, Move, Part, PartFacts, Placement, Reason};
+use engine::{ThreadPlan, WorkerSettings};
+use placement::{Graph, GraphFault, Kind, Part, PartFacts, Placement};
 use std::collections::HashMap;
 use wiring::{Endpoint, PortIo, Wiring};
 
@@ -84,72 +84,5 @@ impl Places {
     /// The worker of a port or a function.
     pub(crate) fn of_name(&self, name: &str) -> usize {
         self.parts.get(name).map_or(self.io, |part| self.placement.worker_of(*part))
-    }
-
-    /// Who keeps the workers equally busy from here on.
-    pub(crate) fn balancer(
-        self,
-        ports: &HashMap<String, FleetPort>,
-        instances: &HashMap<String, FleetInstance>,
-    ) -> Balancer {
-        let mut parts: Vec<_> = self.parts.into_iter().collect();
-        parts.sort_by_key(|(_, part)| *part);
-        let ends = parts
-            .iter()
-            .map(|(name, _)| match (instances.get(name), ports.get(name)) {
-                (Some(instance), _) => Some(End::Instance(*instance, 0)),
-                (None, port) => port.map(|port| End::Port(*port)),
-            })
-            .collect();
-        let names = parts.into_iter().map(|(name, _)| name).collect();
-        Balancer { placement: self.placement, names, ends, before: None }
-    }
-}
-
-/// Moves functions between workers when that keeps the workers busy, and chains together when it can.
-pub(crate) struct Balancer {
-    placement: Placement,
-    /// By part.
-    names: Vec<String>,
-    ends: Vec<Option<End>>,
-    before: Option<Account>,
-}
-
-impl Balancer {
-    /// Looks at what everybody has used since the last time, and moves whoever is to move. Returns what there is to say of it.
-    pub(crate) fn look(&mut self, fleet: &Fleet, now: &Account) -> Option<String> {
-        let before = self.before.replace(now.clone())?;
-        let core = now.at.cycles.since(before.at.cycles).0.max(1) as f64;
-        let used = |account: &Account, name: &str| {
-            account.instances.iter().find(|instance| instance.name == name).map_or(0, |found| found.cycles.0)
-        };
-        let busy: Vec<f64> = self
-            .names
-            .iter()
-            .map(|name| used(now, name).saturating_sub(used(&before, name)) as f64 / core)
-            .collect();
-        let Move { parts, to, why } = self.placement.observe(&busy)?;
-        let index = |part: &Part| part.0 as usize;
-        let ends: Vec<End> =
-            parts.iter().filter_map(|part| self.ends.get(index(part)).copied().flatten()).collect();
-        let names: Vec<&str> =
-            parts.iter().filter_map(|part| self.names.get(index(part))).map(String::as_str).collect();
-        let why = match why {
-            Reason::Relief => "the other one is short of time",
-            Reason::Cut => "one worker alone cannot do all of its chain",
-            Reason::Join => "it fits together with its chain again",
-        };
-        match fleet.move_to(&ends, to) {
-            Ok(moved) => Some(format!(
-                "moved to worker {to} in {:.0} us, because {why}: {}",
-                moved.stood_still.0 as f64 / 1e3,
-                names.join(", ")
-            )),
-            // Somebody is in the middle of a call, which the next period may find ended; or all have stopped.
-            Err(_) => {
-                self.placement.refused();
-                None
-            }
-        }
     }
 }

@@ -7,10 +7,9 @@ use crate::event_log::{EventLog, Written};
 use crate::hop_capture::{self, Running, Wanted};
 use crate::json;
 use crate::launch::{Turn, launch};
-use crate::places::Balancer;
 use crate::view::{self, View};
 use capture::Summary;
-use engine::{Account, Event, Fleet};
+use engine::{Account, Balanced, Balancer, Event, Fleet, Reason};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -18,9 +17,6 @@ use std::time::{Duration, Instant};
 
 /// How often it is asked whether there is nothing left, when a worker's sources have come to their end.
 const FINISHED_CHECK: Duration = Duration::from_millis(20);
-
-/// How often it is looked whether workers are equally busy.
-const BALANCE_EVERY: Duration = Duration::from_millis(200);
 
 /// What is at work.
 struct Working {
@@ -136,7 +132,7 @@ fn watch(
     let began = Instant::now();
     let mut next = began + options.every;
     let until = options.time.map(|time| began + time);
-    let mut next_look = began + BALANCE_EVERY;
+    let mut next_look = began;
     let (mut stopping, mut one_finished) = (false, false);
     let stop = || {
         let (fleet, sender) = (fleet.clone(), sender.clone());
@@ -189,11 +185,10 @@ fn watch(
                 }
                 if let Some(balancer) = balancer.as_mut().filter(|_| !stopping && Instant::now() >= next_look)
                 {
-                    next_look = Instant::now() + BALANCE_EVERY;
-                    let said = fleet.account(false).ok().and_then(|account| balancer.look(&fleet, &account));
-                    if let Some(said) = said {
-                        view.say(&said);
+                    if let Some(balanced) = balancer.look(&fleet) {
+                        view.say(&moved(&balanced));
                     }
+                    next_look = Instant::now() + balancer.pause();
                 }
                 if Instant::now() >= next {
                     next += options.every.max(Duration::from_millis(10));
@@ -209,6 +204,19 @@ fn watch(
             stopping = stop();
         }
     }
+}
+
+/// What there is to say of a move.
+fn moved(balanced: &Balanced) -> String {
+    let Balanced { names, to, why, stood_still } = balanced;
+    let why = match why {
+        Reason::Relief => "the other one is short of time",
+        Reason::Cut => "one worker alone cannot do all of its chain",
+        Reason::Join => "it fits together with its chain again",
+        Reason::Help => "it had time to spare while the other one had none",
+    };
+    let us = stood_still.0 as f64 / 1e3;
+    format!("moved to worker {to} in {us:.0} us, because {why}: {}", names.join(", "))
 }
 
 /// Shows an event, or appends what a function found to its file.

@@ -13,6 +13,7 @@
 //!
 //! Limits: at most 65,536 workers; a move stops all workers for as long as it takes the last one to come to the meeting.
 
+mod balance;
 mod calls;
 mod error;
 mod parts;
@@ -20,6 +21,7 @@ mod state;
 mod threads;
 mod wires;
 
+pub use balance::{Balanced, Balancer};
 pub use calls::Moved;
 pub use error::FleetError;
 pub use state::{End, FleetInstance, FleetPort};
@@ -28,10 +30,11 @@ pub use threads::ThreadPlan;
 use crate::control::{Command, Event, Stopped};
 use crate::meeting::Meeting;
 use crate::worker::{Tell, Worker, WorkerSettings};
-use clock::{Clock, Nanos};
+use clock::{Clock, Cycles, Nanos};
 use cpu_share::Claim;
 use state::State;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use threads::Crew;
@@ -42,7 +45,8 @@ pub struct Fleet {
     state: Arc<Mutex<State>>,
     clock: Clock,
     drain: Nanos,
-    workers: usize,
+    /// By worker: cycles that it worked for somebody.
+    busy: Vec<Arc<AtomicU64>>,
 }
 
 impl Fleet {
@@ -64,19 +68,18 @@ impl Fleet {
         };
         let workers = (0..).zip(settings).map(make).collect::<io::Result<Vec<_>>>()?;
         let drain = settings.iter().map(|settings| settings.drain).max().unwrap_or_default();
-        let count = workers.len();
-        Ok(Fleet {
-            crew: Mutex::new(Crew::Here(workers)),
-            state: Arc::default(),
-            clock,
-            drain,
-            workers: count,
-        })
+        let busy = workers.iter().map(|worker| worker.busy.clone()).collect();
+        Ok(Fleet { crew: Mutex::new(Crew::Here(workers)), state: Arc::default(), clock, drain, busy })
     }
 
     /// How many workers there are.
     pub fn workers(&self) -> usize {
-        self.workers
+        self.busy.len()
+    }
+
+    /// For how long each worker has worked for somebody so far, as of its last turn. This costs the workers nothing.
+    pub fn busy(&self) -> Vec<Cycles> {
+        self.busy.iter().map(|busy| Cycles(busy.load(Relaxed))).collect()
     }
 
     /// Does something with all workers at a quiet point.
@@ -134,10 +137,10 @@ impl Fleet {
     }
 
     fn check(&self, worker: usize) -> Result<(), FleetError> {
-        if worker < self.workers {
+        if worker < self.workers() {
             Ok(())
         } else {
-            Err(FleetError::NoWorker { worker, last: self.workers.saturating_sub(1) })
+            Err(FleetError::NoWorker { worker, last: self.workers().saturating_sub(1) })
         }
     }
 

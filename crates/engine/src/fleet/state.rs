@@ -69,15 +69,19 @@ pub(crate) struct State {
     pub(super) relays: HashMap<(usize, PoolId, End), Relay>,
     /// What relays counted that are no more.
     pub(super) gone: Ledger,
+    /// Counts what comes, goes, moves and is connected.
+    pub(super) change: u64,
 }
 
 impl State {
     pub(super) fn add_port(&mut self, worker: usize, id: PortId) -> FleetPort {
+        self.change += 1;
         self.ports.push(Home { worker, id });
         FleetPort(self.ports.len() as u32 - 1)
     }
 
     pub(super) fn add_instance(&mut self, worker: usize, id: InstanceId) -> FleetInstance {
+        self.change += 1;
         self.instances.push(Home { worker, id });
         FleetInstance(self.instances.len() as u32 - 1)
     }
@@ -92,6 +96,21 @@ impl State {
 
     pub(super) fn instance(&self, instance: FleetInstance) -> Option<Home<InstanceId>> {
         self.instances.get(instance.0 as usize).copied()
+    }
+
+    /// All ports, and where they are.
+    pub(super) fn ports(&self) -> impl Iterator<Item = (FleetPort, &Home<PortId>)> {
+        (0..).map(FleetPort).zip(&self.ports)
+    }
+
+    /// All instances, and where they are.
+    pub(super) fn instances(&self) -> impl Iterator<Item = (FleetInstance, &Home<InstanceId>)> {
+        (0..).map(FleetInstance).zip(&self.instances)
+    }
+
+    /// The worker of a port or an instance.
+    pub(super) fn worker_of(&self, end: End) -> Option<usize> {
+        self.place(end).ok()?.0
     }
 
     /// On which worker an end is, and what that worker calls it; a switch without a worker of its own is on all.

@@ -33,6 +33,7 @@ impl State {
         if both_ways {
             self.wired.insert(to);
         }
+        self.change += 1;
         self.wires.push(Wire { from, to, both_ways });
         self.lay(workers, self.wires.len() - 1)?;
         self.lay_switches(workers, &[from, to])?;
@@ -69,6 +70,7 @@ impl State {
         if watching.worker != home.worker {
             self.move_to(workers, &[End::Instance(observer, 0)], home.worker)?;
         }
+        self.change += 1;
         self.observations.push((observer, at, interface));
         self.lay_observations(workers, &[at]);
         Ok(())
@@ -99,6 +101,7 @@ impl State {
             self.port(*port).ok_or(WireError::Absent)?;
         }
 
+        self.change += 1;
         // What is between workers arrives first: nothing that is sent later overtakes it.
         self.absorb_relays(workers);
         for &instance in &instances {

@@ -1,5 +1,6 @@
 //! What the tests share: ports that keep what they are sent, and a worker to try things on.
 
+mod balance;
 mod fleet;
 mod idle;
 mod moves;

@@ -96,6 +96,30 @@ fn what_is_paused_keeps_its_packets_and_delivers_them_when_resumed() {
 }
 
 #[test]
+fn time_goes_on_for_the_port_of_who_is_paused() {
+    let rig = Rig::new(1, 1);
+    let config = port::generator::Config {
+        schedule: vec![
+            port::generator::Load { from: 0, to: 1, rate: 0, flows: None },
+            port::generator::Load { from: 1, to: 9, rate: 1000, flows: None },
+        ],
+        ..port::generator::Config::default()
+    };
+    let generator = Box::new(port::generator::GeneratorPort::new(config).expect("a schedule"));
+    let source = rig.fleet.add_port(0, "generator", rig.pools[0].1, generator).expect("a worker");
+    let (sink, sent) = rig.script(0, 0, vec![]);
+    let function = rig.wire(0);
+    rig.chain((source, sink), &[function]);
+    rig.fleet.pause(function).expect("it has not stopped");
+    rig.turn(1);
+    std::thread::sleep(Duration::from_millis(1_050));
+    rig.fleet.resume(function).expect("it has not stopped");
+    rig.turn(5);
+    assert!(!sent.lock().expect("not poisoned").is_empty(), "the silent first second was over in the pause");
+    rig.stop();
+}
+
+#[test]
 fn a_paused_queue_is_bounded_and_what_finds_no_room_is_its_loss() {
     let mut bench = Bench::new(&[512]);
     bench.queue = 40;

@@ -146,3 +146,35 @@ proptest! {
         prop_assert!(moves.len() <= 2, "{:?}", moves);
     }
 }
+
+#[test]
+fn help_comes_after_one_period_and_only_while_it_helps() {
+    let mut graph = chains(&[1, 1, 1]);
+    graph.parts.iter_mut().for_each(|facts| facts.at = Some(0));
+    let mut placement = place(&graph, 2);
+    let busy = [0.5, 0.3, 0.2];
+    assert_eq!(steady(&mut placement, &busy, 2), [], "too early for the smoothed loads");
+    let helped = placement.help().expect("one has no time left, the other all of it");
+    assert_eq!(helped, Move { parts: vec![Part(0)], to: 1, why: Reason::Help });
+    assert_eq!(placement.worker_of(Part(0)), 1);
+    assert_eq!(steady(&mut placement, &busy, 2), []);
+    assert_eq!(placement.help(), None, "nobody is full any more");
+}
+
+#[test]
+fn no_help_is_given_that_would_only_exchange_roles() {
+    let all = |busy: &[f64], lengths: &[usize]| {
+        let mut graph = chains(lengths);
+        graph.parts.iter_mut().for_each(|facts| facts.at = Some(0));
+        let mut placement = place(&graph, 2);
+        steady(&mut placement, busy, 2);
+        placement.help()
+    };
+    assert_eq!(all(&[1.0], &[1]), None, "one that fills its worker");
+    assert_eq!(all(&[0.5, 0.5], &[2]), None, "a chain that does");
+    let mut graph = chains(&[1, 1, 1]);
+    (graph.parts[0].at, graph.parts[1].at, graph.parts[2].at) = (Some(0), Some(0), Some(1));
+    let mut placement = place(&graph, 2);
+    steady(&mut placement, &[0.5, 0.5, 0.6], 2);
+    assert_eq!(placement.help(), None, "more than the other one could take");
+}

@@ -70,7 +70,7 @@ proptest! {
                 let (was, is) = (used(&before, from), used(&after, from));
                 let at_least = |gain: f64| was >= 0.8 && is.max(there) <= was - gain + 1e-9;
                 match moved.why {
-                    Reason::Relief => prop_assert!(at_least(0.1), "{} to {} and {}", was, is, there),
+                    Reason::Relief | Reason::Help => prop_assert!(at_least(0.1), "{} to {} and {}", was, is, there),
                     Reason::Cut => prop_assert!(at_least(0.15), "{} to {} and {}", was, is, there),
                     Reason::Join => prop_assert!(there <= 0.6 + 1e-9, "{}", there),
                 }

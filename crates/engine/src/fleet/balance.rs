@@ -1,0 +1,306 @@
+//! Keeping workers equally busy: who moves is decided by a [`Placement`], which is told what everybody used.
+//!
+//! The life of a balancer:
+//! 1. [`Balancer::new`] is told how many of the fleet's workers share the load, the first ones; [`Balancer::pin`] says who stays.
+//! 2. [`Balancer::look`] is called again and again, after [`Balancer::pause`] each time. It reads how busy each worker was, which
+//!    costs the workers nothing. Only when one is short of time while another has some, or now and then, are they called to a
+//!    meeting, which reads what each function used and moves whoever is to move.
+//! 3. When parts or wires come or go the fleet is arranged anew, with everybody where it is.
+//!
+//! Limits: one move at a time. Changes of the wiring are taken in once a second at most; until then those who are new stay where
+//! they are. Parts on workers that do not share the load are left alone.
+
+use super::Fleet;
+use super::state::{End, FleetInstance, State};
+use crate::ids::SwitchId;
+use crate::worker::Worker;
+use clock::{Cycles, Nanos};
+use placement::{Graph, GraphFault, Kind, Move, Part, PartFacts, Placement, Reason};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+/// How often it is looked whether a worker is short of time, while one has much to do.
+const SOON: Duration = Duration::from_millis(5);
+/// The same while none has.
+const LATER: Duration = Duration::from_millis(20);
+/// The same while all have nearly nothing to do, and how often everybody's use is read in any case.
+const RARELY: Duration = Duration::from_millis(200);
+/// Most often that changes of the wiring are taken in.
+const ARRANGE_EVERY: Nanos = Nanos::from_millis(1000);
+/// From here on a worker has much to do, as part of its time.
+const MUCH: f64 = 0.5;
+/// From here on it may be short of time.
+const SHORT: f64 = 0.75;
+/// By so much less busy is a worker that has some to spare.
+const SPARE: f64 = 0.1;
+/// Up to here a worker has nearly nothing to do.
+const LITTLE: f64 = 0.1;
+/// A look at everybody is not to take more than this part of the time, in percent.
+const LOOKING_PERCENT: u64 = 1;
+
+/// The number of no change.
+const NEVER: u64 = u64::MAX;
+
+/// What a balancer has moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Balanced {
+    /// Names of the ports and instances that moved.
+    pub names: Vec<String>,
+    /// The worker where they are now.
+    pub to: usize,
+    /// Why.
+    pub why: Reason,
+    /// From when the first worker stood still until all went on.
+    pub stood_still: Nanos,
+}
+
+/// See the module's documentation.
+pub struct Balancer {
+    workers: usize,
+    pinned: BTreeMap<FleetInstance, usize>,
+    arranged: Option<Arranged>,
+    /// How busy each worker was up to the last look, and when that was.
+    before: (Vec<Cycles>, Cycles),
+    /// When everybody's use is read at the latest.
+    due: Nanos,
+    /// When it may be read again.
+    not_before: Nanos,
+    pause: Duration,
+}
+
+/// A fleet as a placement sees it.
+struct Arranged {
+    placement: Placement,
+    ends: Vec<End>,
+    names: Vec<String>,
+    /// What each part had used, and when.
+    used: Vec<Cycles>,
+    read: Cycles,
+    /// What others had taken of each worker's time.
+    withheld: Vec<Cycles>,
+    /// The number of the fleet's last change that this knows of.
+    change: u64,
+    at: Nanos,
+}
+
+impl Balancer {
+    /// For the first `workers` of a fleet.
+    pub fn new(workers: usize) -> Balancer {
+        Balancer {
+            workers,
+            pinned: BTreeMap::new(),
+            arranged: None,
+            before: (Vec::new(), Cycles(0)),
+            due: Nanos(0),
+            not_before: Nanos(0),
+            pause: LATER,
+        }
+    }
+
+    /// Keeps an instance on a worker.
+    pub fn pin(&mut self, instance: FleetInstance, worker: usize) {
+        self.pinned.insert(instance, worker);
+    }
+
+    /// How long to wait before the next look.
+    pub fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    /// Looks how busy everybody is, and moves whoever is to move. `None`: nobody, or the fleet has stopped.
+    pub fn look(&mut self, fleet: &Fleet) -> Option<Balanced> {
+        let now = fleet.clock.moment();
+        let (before, since) = std::mem::replace(&mut self.before, (fleet.busy(), now.cycles));
+        let passed = now.cycles.since(since).0.max(1) as f64;
+        let shared = self.before.0.iter().take(self.workers).zip(&before);
+        let loads = shared.map(|(busy, before)| busy.since(*before).0 as f64 / passed);
+        let (least, most) = loads.fold((1.0, 0.0), |(least, most), load| (load.min(least), load.max(most)));
+        self.pause = match most {
+            _ if most >= MUCH => SOON,
+            _ if most >= LITTLE => LATER,
+            _ => RARELY,
+        };
+        let short = most >= SHORT && most - least >= SPARE;
+        if now.nanos < self.not_before || !short && now.nanos < self.due {
+            return None;
+        }
+        self.due = now.nanos.saturating_add(RARELY.into());
+        let (arranged, workers, pinned) = (self.arranged.take(), self.workers, self.pinned.clone());
+        let clock = fleet.clock;
+        let (arranged, moved, took) = fleet
+            .with(move |fleet, state| {
+                let began = clock.now();
+                let first = fleet.iter().map(|worker| worker.now.nanos).min().unwrap_or_default();
+                let is_current = |seen: &Arranged| {
+                    seen.change == state.change || now.nanos < seen.at.saturating_add(ARRANGE_EVERY)
+                };
+                let Some(mut arranged) = arranged.filter(is_current) else {
+                    let mut arranged = state.arrange(fleet, workers, &pinned, now.nanos)?;
+                    arranged.settle(fleet, state);
+                    return Ok::<_, GraphFault>((arranged, None, clock.now().since(began)));
+                };
+                let moved = arranged.look(fleet, state).map(|(names, to, why)| Balanced {
+                    names,
+                    to,
+                    why,
+                    stood_still: clock.now().since(first),
+                });
+                Ok((arranged, moved, clock.now().since(began)))
+            })
+            .ok()?
+            // Whoever is pinned to two workers at once was refused before; nobody moves.
+            .ok()?;
+        self.arranged = Some(arranged);
+        self.not_before = now.nanos.saturating_add(Nanos(took.0 * 100 / LOOKING_PERCENT));
+        moved
+    }
+}
+
+impl State {
+    /// The fleet as a placement sees it.
+    fn arrange(
+        &self,
+        workers: &[Box<Worker>],
+        shared: usize,
+        pinned: &BTreeMap<FleetInstance, usize>,
+        now: Nanos,
+    ) -> Result<Arranged, GraphFault> {
+        let (mut graph, mut parts, mut ends) = (Graph::default(), HashMap::new(), Vec::new());
+        let mut add = |end: End, at: usize, facts: PartFacts| {
+            if at < shared {
+                parts.insert(end, Part(ends.len() as u32));
+                graph.parts.push(PartFacts { at: Some(at), ..facts });
+                ends.push(end);
+            }
+        };
+        for (instance, home) in self.instances() {
+            let pinned = pinned.get(&instance).copied();
+            add(
+                End::Instance(instance, 0),
+                home.worker,
+                PartFacts { pinned, ..PartFacts::new(Kind::Instance) },
+            );
+        }
+        for (port, home) in self.ports() {
+            add(End::Port(port), home.worker, PartFacts::new(Kind::Port));
+        }
+        let part = |end: End| match end {
+            End::Instance(instance, _) => parts.get(&End::Instance(instance, 0)).copied(),
+            End::Port(_) => parts.get(&end).copied(),
+            End::Switch(..) => None,
+        };
+        graph.wires = self.neighbours().into_iter().filter_map(|(a, b)| Some((part(a)?, part(b)?))).collect();
+        let observed = |(observer, at, _): &(FleetInstance, FleetInstance, _)| {
+            Some((part(End::Instance(*observer, 0))?, part(End::Instance(*at, 0))?))
+        };
+        graph.together = self.observations.iter().filter_map(observed).collect();
+        let placement = Placement::new(&graph, shared)?;
+        let names = ends.iter().map(|end| self.name_of(workers, *end)).collect();
+        let used = ends.iter().map(|end| self.used_by(workers, *end)).collect();
+        let withheld = workers.iter().map(|worker| worker.time.withheld).collect();
+        let (read, change) = (Cycles::now(), self.change);
+        Ok(Arranged { placement, ends, names, used, read, withheld, change, at: now })
+    }
+
+    /// Ends that exchange packets with nobody between: those of wires, and those of a switch that only two are plugged into.
+    fn neighbours(&self) -> Vec<(End, End)> {
+        let mut plugged: BTreeMap<SwitchId, Vec<End>> = BTreeMap::new();
+        let mut pairs = Vec::new();
+        for wire in &self.wires {
+            match (wire.from, wire.to) {
+                (End::Switch(id, _), end) | (end, End::Switch(id, _)) => {
+                    plugged.entry(id).or_default().push(end)
+                }
+                pair => pairs.push(pair),
+            }
+        }
+        pairs.extend(
+            plugged.into_values().filter_map(|ends| <[End; 2]>::try_from(ends).ok()).map(|[a, b]| (a, b)),
+        );
+        pairs
+    }
+
+    /// Cycles that were charged to an end so far. What ports take is charged to those they feed.
+    fn used_by(&self, workers: &[Box<Worker>], end: End) -> Cycles {
+        let End::Instance(instance, _) = end else { return Cycles(0) };
+        let Some(home) = self.instance(instance) else { return Cycles(0) };
+        let worker = &workers[home.worker];
+        worker.instances.get(home.id.index()).map_or(Cycles(0), |one| worker.scheduler.used(one.entity))
+    }
+
+    fn name_of(&self, workers: &[Box<Worker>], end: End) -> String {
+        let name = match end {
+            End::Instance(instance, _) => self.instance(instance).and_then(|home| {
+                workers[home.worker].instances.get(home.id.index()).map(|one| one.name.clone())
+            }),
+            End::Port(port) => self
+                .port(port)
+                .and_then(|home| workers[home.worker].ports.get(home.id.index()).map(|one| one.name.clone())),
+            End::Switch(..) => None,
+        };
+        name.unwrap_or_default()
+    }
+}
+
+impl Arranged {
+    /// Brings everybody where the placement has them: who is wired to somebody that is pinned, and who observes.
+    fn settle(&mut self, workers: &mut [Box<Worker>], state: &mut State) {
+        let homes = (0..).zip(&self.ends).map(|(part, end)| (self.placement.worker_of(Part(part)), *end));
+        let mut elsewhere: BTreeMap<usize, Vec<End>> = BTreeMap::new();
+        for (home, end) in homes.filter(|(home, end)| state.worker_of(*end) != Some(*home)) {
+            elsewhere.entry(home).or_default().push(end);
+        }
+        self.change = state.change;
+        for (home, ends) in elsewhere {
+            match state.move_to(workers, &ends, home) {
+                Ok(_) => self.change = state.change,
+                // Somebody is in the middle of a call: the fleet is arranged once more.
+                Err(_) => self.change = NEVER,
+            }
+        }
+    }
+
+    /// Tells the placement what everybody used since the last time, and carries out what it answers.
+    fn look(
+        &mut self,
+        workers: &mut [Box<Worker>],
+        state: &mut State,
+    ) -> Option<(Vec<String>, usize, Reason)> {
+        let now = Cycles::now();
+        let passed = now.since(std::mem::replace(&mut self.read, now));
+        // A core is what the worker had of it.
+        let withheld: Vec<Cycles> = workers.iter().map(|worker| worker.time.withheld).collect();
+        let taken = withheld.iter().zip(&self.withheld).map(|(now, before)| now.since(*before));
+        let had: Vec<f64> = taken.map(|taken| passed.since(taken).0.max(1) as f64).collect();
+        self.withheld = withheld;
+        let mut busy = Vec::with_capacity(self.ends.len());
+        for (end, before) in self.ends.iter().zip(&mut self.used) {
+            let used = state.used_by(workers, *end);
+            let spent = used.since(std::mem::replace(before, used)).0 as f64;
+            busy.push(state.worker_of(*end).map_or(0.0, |worker| spent / had[worker]));
+        }
+        let Move { parts, to, why } = self.placement.observe(&busy).or_else(|| self.placement.help())?;
+        let ends: Vec<End> = parts.iter().map(|part| self.ends[part.0 as usize]).collect();
+        let known = |end: &End| match end {
+            End::Instance(instance, _) => state.instance(*instance).is_some(),
+            End::Port(port) => state.port(*port).is_some(),
+            End::Switch(..) => false,
+        };
+        let there: Vec<End> = ends.into_iter().filter(known).collect();
+        let before = state.change;
+        match state.move_to(workers, &there, to) {
+            Ok(_) => {
+                if self.change == before {
+                    self.change = state.change;
+                }
+                let names = parts.iter().map(|part| self.names[part.0 as usize].clone()).collect();
+                Some((names, to, why))
+            }
+            // Somebody is in the middle of a call, which the next look may find ended.
+            Err(_) => {
+                self.placement.refused();
+                None
+            }
+        }
+    }
+}

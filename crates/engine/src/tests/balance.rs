@@ -1,0 +1,61 @@
+//! Functions that are moved because their worker has too much to do.
+
+use super::stream::Rig;
+use super::*;
+use crate::{Balancer, Reason};
+
+/// Three functions between two ports each, all on the first of two workers, which has more to do than it can.
+fn crowded(rig: &Rig) -> Vec<FleetInstance> {
+    (0..3)
+        .map(|n| {
+            let ports = [rig.stream(0, 0, 2 * n, u64::MAX, 200), rig.stream(0, 0, 2 * n + 1, u64::MAX, 200)];
+            let function = rig.wire(0);
+            rig.chain((ports[0], ports[1]), &[function]);
+            function
+        })
+        .collect()
+}
+
+#[test]
+fn whoever_has_time_to_spare_takes_a_function_over_with_its_ports() {
+    let rig = Rig::new(2, 1);
+    crowded(&rig);
+    rig.start();
+    let mut balancer = Balancer::new(2);
+    let mut moved = None;
+    rig.wait("one moves", || {
+        std::thread::sleep(balancer.pause());
+        moved = balancer.look(&rig.fleet);
+        moved.is_some()
+    });
+    let moved = moved.expect("it was waited for");
+    assert_eq!(moved.to, 1, "{moved:?}");
+    assert!(matches!(moved.why, Reason::Help | Reason::Relief), "{moved:?}");
+    assert_eq!(moved.names.iter().filter(|name| *name == "stream").count() % 2, 0, "{moved:?}");
+    assert!(moved.names.len() >= 3, "a function and both of its ports: {moved:?}");
+    let before = rig.flows.arrived(0);
+    rig.wait("packets go on", || rig.flows.arrived(0) > before + 1_000);
+    assert_eq!(rig.stop().ledger.dropped.total(), 0);
+}
+
+#[test]
+fn who_is_pinned_is_brought_there_and_stays() {
+    let rig = Rig::new(2, 1);
+    let functions = crowded(&rig);
+    rig.start();
+    let mut balancer = Balancer::new(2);
+    functions.iter().for_each(|function| balancer.pin(*function, 1));
+    let mut looks = 0;
+    rig.wait("the first worker has nothing left", || {
+        std::thread::sleep(balancer.pause());
+        assert_eq!(balancer.look(&rig.fleet), None, "they are where they are to be");
+        looks += 1;
+        looks > 20
+    });
+    let busy = rig.fleet.busy();
+    let before = rig.flows.arrived(0);
+    rig.wait("packets go on", || rig.flows.arrived(0) > before + 10_000);
+    let later = rig.fleet.busy();
+    assert!(later[1].since(busy[1]) > later[0].since(busy[0]), "{busy:?} {later:?}");
+    assert_eq!(rig.stop().ledger.dropped.total(), 0);
+}
