@@ -6,7 +6,7 @@
 //!    may never be apart, and, when a wiring follows another, where everybody is already.
 //! 2. [`Placement::new`] gives each a worker: pins first, then whatever is wired to them, then what stays where it was,
 //!    then whole components, the largest first, each where there are fewest functions.
-//! 3. [`Placement::observe`] is told every period (some 200 ms) how much of a core each part used. It smooths that and
+//! 3. [`Placement::observe`] is told every period (some milliseconds to a fifth of a second) how much of a core each part used. It smooths that and
 //!    answers with one [`Move`] at most, which the caller carries out before the next period.
 //! 4. A move that could not be carried out is taken back by [`Placement::refused`].
 //! 5. When the wiring changes, a new placement takes over from [`Placement::worker_of`].
