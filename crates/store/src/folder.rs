@@ -1,0 +1,81 @@
+//! A store's folder: whose it is, and what is in it.
+//!
+//! | file | |
+//! |---|---|
+//! | `lock` | empty; whoever has it locked has the store |
+//! | `store.db` | the table of objects, as far as the log was carried over |
+//! | `store.db-wal` | the log of commits |
+//! | `store.db-shm` | where what is in the log; made anew when the store is opened |
+//! | `durable` | up to which revision the store was durable ([`mark`](crate::mark)) |
+//! | `store.new` | a store that is being made; removed if that was interrupted |
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::OpenError;
+
+/// A folder that is locked for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError + '_ {
+    move |source| OpenError::Io { path: path.to_owned(), source }
+}
+
+impl Folder {
+    /// Locks `path`, which is made if need be, readable by its owner alone.
+    pub fn lock(path: &Path) -> Result<Self, OpenError> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error(path))?;
+        let name = path.join("lock");
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&name)
+            .map_err(io_error(&name))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(OpenError::InUse { folder: path.to_owned() }),
+            Err(TryLockError::Error(source)) => Err(OpenError::Io { path: name, source }),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn table(&self) -> PathBuf {
+        table_in(&self.path)
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.path.join("store.db-wal")
+    }
+
+    pub fn unfinished(&self) -> PathBuf {
+        self.path.join("store.new")
+    }
+
+    pub fn mark(&self) -> PathBuf {
+        mark_in(&self.path)
+    }
+}
+
+pub(crate) fn table_in(folder: &Path) -> PathBuf {
+    folder.join("store.db")
+}
+
+pub(crate) fn mark_in(folder: &Path) -> PathBuf {
+    folder.join("durable")
+}
+
+/// Writes a folder's entries to disk.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
