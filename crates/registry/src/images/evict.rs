@@ -1,0 +1,120 @@
+//! Who stays and who leaves.
+
+use super::ImagesError;
+use super::files::Folder;
+use super::index::Index;
+use crate::{Digest, Manifest};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// What the folder holds and who needs it.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    /// Manifests that somebody names, with all that belongs to each.
+    artifacts: BTreeMap<Digest, Vec<(Digest, u64)>>,
+    /// Everything, with sizes.
+    blobs: BTreeMap<Digest, u64>,
+    /// Files that are no content.
+    others: Vec<PathBuf>,
+}
+
+impl Content {
+    /// Looks at everything. Manifests that cannot be read name nothing.
+    pub(super) fn survey(folder: &Folder, index: &Index) -> Result<Content, ImagesError> {
+        let (blobs, others) = folder.blobs()?;
+        let mut content = Content { blobs, others, ..Content::default() };
+        let named: BTreeSet<Digest> =
+            index.entries().map(|(_, digest, _)| digest).chain(pins(folder)?).collect();
+        for digest in named {
+            let text = match folder.blob(digest) {
+                Ok(Some(text)) => text,
+                Ok(None) | Err(ImagesError::Damaged { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let Ok(manifest) = Manifest::parse(&text) else { continue };
+            let parts = [
+                (digest, text.len() as u64),
+                (manifest.config.digest, manifest.config.size),
+                (manifest.layer.digest, manifest.layer.size),
+            ];
+            // A part that is not there is fetched again with the rest.
+            if parts.iter().all(|(part, _)| content.blobs.contains_key(part)) {
+                content.artifacts.insert(digest, parts.to_vec());
+            }
+        }
+        Ok(content)
+    }
+
+    pub(super) fn has(&self, digest: Digest) -> bool {
+        self.artifacts.contains_key(&digest)
+    }
+
+    /// Bytes of an artifact.
+    pub(super) fn bytes_of(&self, digest: Digest) -> Option<u64> {
+        self.artifacts.get(&digest).map(|parts| parts.iter().map(|(_, size)| size).sum())
+    }
+
+    /// Removes what nobody names.
+    pub(super) fn sweep(&self, folder: &Folder) -> Result<(), ImagesError> {
+        let needed: BTreeSet<&Digest> = self.artifacts.values().flatten().map(|(part, _)| part).collect();
+        for digest in self.blobs.keys().filter(|digest| !needed.contains(digest)) {
+            folder.remove(&folder.blob_path(*digest))?;
+        }
+        self.others.iter().try_for_each(|path| folder.remove(path))
+    }
+
+    /// Bytes of all that these artifacts consist of, what they share counted once.
+    fn bytes(&self, keep: impl Fn(Digest) -> bool) -> u64 {
+        let kept = self.artifacts.iter().filter(|(digest, _)| keep(**digest));
+        let parts: BTreeMap<Digest, u64> = kept.flat_map(|(_, parts)| parts).copied().collect();
+        parts.values().sum()
+    }
+}
+
+/// What anybody pins.
+pub(super) fn pins(folder: &Folder) -> Result<BTreeSet<Digest>, ImagesError> {
+    let mut pins = BTreeSet::new();
+    for (path, _) in folder.list("pins")? {
+        let text = std::fs::read_to_string(&path).map_err(ImagesError::file(&path))?;
+        pins.extend(text.lines().filter_map(|line| line.parse::<Digest>().ok()));
+    }
+    Ok(pins)
+}
+
+/// Lets go what has to, so that an artifact with these parts can come in.
+pub(super) fn make_room(
+    folder: &Folder,
+    index: &mut Index,
+    new: Digest,
+    parts: &[(Digest, u64)],
+    limit: u64,
+) -> Result<(), ImagesError> {
+    let mut content = Content::survey(folder, index)?;
+    let pins = pins(folder)?;
+    let wanted: u64 = parts.iter().map(|(_, size)| size).sum();
+    content.artifacts.insert(new, parts.to_vec());
+    let stays = |digest: Digest| digest == new || pins.contains(&digest);
+    if content.bytes(stays) > limit {
+        let pinned = content.bytes(|digest| digest != new && pins.contains(&digest));
+        return Err(ImagesError::Full { path: folder.path().to_owned(), wanted, pinned, limit });
+    }
+    let mut leaving: Vec<(SystemTime, Digest)> = Vec::new();
+    for digest in content.artifacts.keys().copied().filter(|digest| !stays(*digest)) {
+        leaving.push((folder.used(digest)?.unwrap_or(SystemTime::UNIX_EPOCH), digest));
+    }
+    leaving.sort();
+    let mut gone = BTreeSet::new();
+    for (_, digest) in leaving {
+        if content.bytes(|digest| !gone.contains(&digest)) <= limit {
+            break;
+        }
+        gone.insert(digest);
+    }
+    // The index first: content that nobody names goes when the folder is opened, names without content must not be.
+    if index.retain(|digest| !gone.contains(&digest)) {
+        index.write(folder)?;
+    }
+    content.artifacts.retain(|digest, _| !gone.contains(digest));
+    content.sweep(folder)
+}
