@@ -13,6 +13,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::error::OpenError;
 
@@ -20,8 +21,12 @@ use crate::error::OpenError;
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
+
+/// For so long an opening waits for a lock: a process that was just started by the one that was killed has it, too, until
+/// it runs a program of its own.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError + '_ {
     move |source| OpenError::Io { path: path.to_owned(), source }
@@ -39,10 +44,16 @@ impl Folder {
             .mode(0o600)
             .open(&name)
             .map_err(io_error(&name))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(OpenError::InUse { folder: path.to_owned() }),
-            Err(TryLockError::Error(source)) => Err(OpenError::Io { path: name, source }),
+        let begin = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(Self { path: path.to_owned(), lock }),
+                Err(TryLockError::WouldBlock) if begin.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { folder: path.to_owned() }),
+                Err(TryLockError::Error(source)) => return Err(OpenError::Io { path: name, source }),
+            }
         }
     }
 
@@ -64,6 +75,14 @@ impl Folder {
 
     pub fn mark(&self) -> PathBuf {
         mark_in(&self.path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // To close the file is not enough while a process that is just being started has it, too. If it fails, closing
+        // remains.
+        let _ = self.lock.unlock();
     }
 }
 
