@@ -86,3 +86,25 @@ impl Places {
         self.parts.get(name).map_or(self.io, |part| self.placement.worker_of(*part))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::threads;
+    use crate::catalog::Catalog;
+    use engine::WorkerSettings;
+    use std::path::Path;
+    use wiring::{Wiring, Workers};
+
+    #[test]
+    fn defaults_are_the_engines_wherever_they_stand() {
+        let engine = [WorkerSettings::default()];
+        let wiring = Wiring { workers: Workers::default(), ..Wiring::default() };
+        assert_eq!(threads(&wiring).0, engine, "the wiring's");
+        let catalog = Catalog::new(Path::new("."));
+        // Without the section, and by its schema.
+        for text in ["superfluid: 1\n", "superfluid: 1\nworkers: {}\n", "superfluid: 1\nworkers: 1\n"] {
+            let read = config::check("test.yaml", text, &catalog).expect("a file without anything is good");
+            assert_eq!(threads(&read.wiring).0, engine, "{text:?}");
+        }
+    }
+}
