@@ -393,7 +393,7 @@ impl Rig {
         let mut head = [0; 16];
         head[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
         table.decide(ports.1, &head, self.clock.now());
-        let id = self.fleet.add_switch(table, home).map_err(BenchError::setup)?;
+        let id = self.fleet.add_switch("switch", table, home).map_err(BenchError::setup)?;
         self.fleet.link(a, End::Switch(id, ports.0)).map_err(BenchError::setup)?;
         self.fleet.link(End::Switch(id, ports.1), b).map_err(BenchError::setup)
     }

@@ -1,6 +1,7 @@
 //! The account of a worker at a quiet point: every packet, and where the cycles went.
 
 use crate::fault::Life;
+use crate::switching::SwitchNode;
 use crate::time::WorkerTime;
 use crate::worker::{PortNode, Worker};
 use clock::{Cycles, Moment};
@@ -9,6 +10,7 @@ use port::{PortCounters, PortStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use telemetry::{Imbalance, Ledger};
+use virtual_switch::SwitchCounters;
 
 /// What functions report of themselves, by the numbers of their instances.
 pub(crate) type Reports = BTreeMap<usize, String>;
@@ -75,6 +77,17 @@ pub struct InstanceAccount {
     pub report: Option<String>,
 }
 
+/// One switch's part. Its packets are those of whoever hands them to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchAccount {
+    /// Its name.
+    pub name: String,
+    /// Ports that something is plugged into.
+    pub ports: usize,
+    /// What it counted.
+    pub counters: SwitchCounters,
+}
+
 /// Everything at a quiet point.
 #[derive(Clone, Debug)]
 pub struct Account {
@@ -88,6 +101,8 @@ pub struct Account {
     pub ports: Vec<PortAccount>,
     /// The instances, in the order they were added.
     pub instances: Vec<InstanceAccount>,
+    /// The switches, in the order they were added.
+    pub switches: Vec<SwitchAccount>,
     /// The workers' own time, in the order of their numbers.
     pub workers: Vec<WorkerTime>,
     /// Buffers free and in all, by pool.
@@ -103,6 +118,7 @@ impl Account {
             in_flight: 0,
             ports: Vec::new(),
             instances: Vec::new(),
+            switches: Vec::new(),
             workers: Vec::new(),
             pools: Vec::new(),
         }
@@ -145,7 +161,18 @@ impl Worker {
             account.in_flight += instance.in_flight;
         }
         account.pools = self.account_of_pools();
+        account.switches = self.account_of_switches();
         account
+    }
+
+    /// The switches' parts, which all workers of a fleet have in common.
+    pub(crate) fn account_of_switches(&self) -> Vec<SwitchAccount> {
+        let of = |SwitchNode { name, table, .. }: &SwitchNode| SwitchAccount {
+            name: name.clone(),
+            ports: table.ports().count(),
+            counters: table.counters(),
+        };
+        self.switches.iter().map(of).collect()
     }
 
     /// Buffers free and in all, by pool.

@@ -42,7 +42,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use account::{Account, InstanceAccount, PortAccount};
+pub use account::{Account, InstanceAccount, PortAccount, SwitchAccount};
 pub use classify::classify;
 pub use control::{Event, Stopped};
 pub use fault::{FailPolicy, RestartPolicy};

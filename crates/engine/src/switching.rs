@@ -11,13 +11,14 @@ use virtual_switch::{HEAD, Route, Switch, SwitchPort};
 /// A switch as one worker sees it: the table is everybody's, the wires are this worker's own.
 #[derive(Debug)]
 pub(crate) struct SwitchNode {
+    pub(crate) name: String,
     pub(crate) table: Arc<Switch>,
     ends: Vec<Option<Target>>,
 }
 
 impl SwitchNode {
-    pub(crate) fn new(table: Arc<Switch>) -> SwitchNode {
-        SwitchNode { table, ends: Vec::new() }
+    pub(crate) fn new(name: &str, table: Arc<Switch>) -> SwitchNode {
+        SwitchNode { name: name.to_owned(), table, ends: Vec::new() }
     }
 
     /// Where what leaves by a port goes.

@@ -92,9 +92,9 @@ impl Worker {
     ///
     /// # Errors
     /// [`WireError::TooMany`].
-    pub fn add_switch(&mut self, table: Arc<Switch>) -> Result<SwitchId, WireError> {
+    pub fn add_switch(&mut self, name: &str, table: Arc<Switch>) -> Result<SwitchId, WireError> {
         let id = numbered(self.switches.len()).map(SwitchId)?;
-        self.switches.push(SwitchNode::new(table));
+        self.switches.push(SwitchNode::new(name, table));
         Ok(id)
     }
 

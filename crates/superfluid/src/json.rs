@@ -2,7 +2,7 @@
 
 use crate::event_log::Written;
 use capture::Summary;
-use engine::{Account, Event};
+use engine::{Account, Event, SwitchAccount};
 use port::{PortEvent, PortStatus};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -46,6 +46,8 @@ pub(crate) fn account(kind: &str, account: &Account) -> Value {
             (instance.name.clone(), value)
         })
         .collect();
+    let switches: Map<String, Value> =
+        account.switches.iter().map(|switch| (switch.name.clone(), self::switch(switch))).collect();
     let pools: Map<String, Value> = account
         .pools
         .iter()
@@ -64,7 +66,16 @@ pub(crate) fn account(kind: &str, account: &Account) -> Value {
     json!({
         "event": kind, "time": account.at.nanos.0, "packets": ledger(&account.ledger),
         "in_flight": account.in_flight, "balanced": account.balance().is_ok(), "ports": ports,
-        "functions": functions, "pools": pools, "workers": workers,
+        "functions": functions, "switches": switches, "pools": pools, "workers": workers,
+    })
+}
+
+fn switch(SwitchAccount { ports, counters, .. }: &SwitchAccount) -> Value {
+    json!({
+        "ports": ports, "stations": counters.entries(), "learned": counters.learned, "moved": counters.moved,
+        "aged": counters.aged, "evicted": counters.evicted, "flushed": counters.flushed,
+        "deferred": counters.deferred, "flooded": counters.flooded, "returned": counters.returned,
+        "reserved": counters.reserved, "no_source": counters.no_source,
     })
 }
 

@@ -247,8 +247,10 @@ impl Launch<'_> {
             let table = Switch::new(switch.settings()).map_err(|error| failed("switch", name)(&error))?;
             let table = Arc::new(table);
             // Forwarding is done in the sender's context, whatever worker that is on.
-            let id =
-                self.fleet.add_switch(table.clone(), None).map_err(|error| failed("switch", name)(&error))?;
+            let id = self
+                .fleet
+                .add_switch(name, table.clone(), None)
+                .map_err(|error| failed("switch", name)(&error))?;
             self.switches.insert(name.clone(), (id, table));
         }
         Ok(())

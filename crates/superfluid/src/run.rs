@@ -192,7 +192,8 @@ fn watch(
                 }
                 if Instant::now() >= next {
                     next += options.every.max(Duration::from_millis(10));
-                    if let (false, Ok(account)) = (stopping, fleet.account(false)) {
+                    let account = fleet.sweep_switches().and_then(|()| fleet.account(false));
+                    if let (false, Ok(account)) = (stopping, account) {
                         view.show(&account);
                     }
                 }

@@ -3,7 +3,7 @@
 use crate::event_log::Written;
 use crate::json;
 use capture::Summary;
-use engine::{Account, Event, InstanceAccount, PortAccount};
+use engine::{Account, Event, InstanceAccount, PortAccount, SwitchAccount};
 use guest::Events;
 use port::{PortEvent, PortStatus};
 use std::fmt::Write as _;
@@ -279,6 +279,9 @@ pub(crate) fn final_account(account: &Account) -> String {
             let _ = writeln!(text, "    details: {}", details.join(", "));
         }
     }
+    for switch in &account.switches {
+        let _ = writeln!(text, "  {}", in_words(switch));
+    }
     for instance in &account.instances {
         let _ = writeln!(
             text,
@@ -313,6 +316,27 @@ pub(crate) fn final_account(account: &Account) -> String {
                 let _ = writeln!(text, "    ... {more} more lines; --json shows them all");
             }
         }
+    }
+    text
+}
+
+/// A switch: what it knows, and what it counted that is not nothing.
+fn in_words(SwitchAccount { name, ports, counters }: &SwitchAccount) -> String {
+    let counts = [
+        (counters.flooded, "frames flooded"),
+        (counters.returned, "returned"),
+        (counters.reserved, "for reserved addresses"),
+        (counters.no_source, "without a source"),
+        (counters.learned, "addresses learned"),
+        (counters.moved, "moved"),
+        (counters.aged, "aged"),
+        (counters.evicted, "evicted"),
+        (counters.flushed, "flushed"),
+        (counters.deferred, "deferred"),
+    ];
+    let mut text = format!("switch {name}: {ports} ports, {} stations known", counters.entries());
+    for (n, (count, what)) in counts.iter().filter(|(count, _)| *count > 0).enumerate() {
+        let _ = write!(text, "{} {count} {what}", if n == 0 { ";" } else { "," });
     }
     text
 }
@@ -365,7 +389,20 @@ fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{brief, short};
+    use super::{brief, in_words, short};
+    use engine::SwitchAccount;
+    use virtual_switch::SwitchCounters;
+
+    #[test]
+    fn a_switch_is_told_without_what_did_not_happen() {
+        let counters =
+            SwitchCounters { learned: 5, aged: 1, evicted: 2, flooded: 7, moved: 3, ..Default::default() };
+        let switch = SwitchAccount { name: "hall".into(), ports: 4, counters };
+        let expected = "switch hall: 4 ports, 2 stations known; 7 frames flooded, 5 addresses learned, 3 moved, 1 aged, 2 evicted";
+        assert_eq!(in_words(&switch), expected);
+        let quiet = SwitchAccount { counters: SwitchCounters::default(), ..switch };
+        assert_eq!(in_words(&quiet), "switch hall: 4 ports, 0 stations known");
+    }
 
     #[test]
     fn numbers_are_short() {

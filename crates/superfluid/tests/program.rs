@@ -174,6 +174,31 @@ chains:
 }
 
 #[test]
+fn accounts_show_what_a_switch_knows_and_counted() {
+    let yaml = "
+superfluid: 1
+switches:
+  hall: {}
+ports:
+  source: {type: generator, flows: 500, count: 2000, rate: 20kpps}
+  end: {type: sink}
+chains:
+  one: [source, hall]
+  two: [hall, end]
+";
+    let folder = tempfile::tempdir().expect("a folder");
+    let (lines, output) = run_in(folder.path(), yaml, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let hall = &last(&lines)["switches"]["hall"];
+    // Nobody answers, so the switch floods; the frames have one source.
+    assert_eq!((&hall["ports"], &hall["flooded"]), (&2.into(), &2_000.into()), "{hall}");
+    assert_eq!((&hall["stations"], &hall["learned"], &hall["aged"]), (&1.into(), &1.into(), &0.into()));
+    let told = text(&run(&["run", &folder.path().join("test.yaml").display().to_string()]).stdout);
+    let expected = "  switch hall: 2 ports, 1 stations known; 2000 frames flooded, 1 addresses learned";
+    assert!(told.lines().any(|line| line == expected), "{told}");
+}
+
+#[test]
 fn a_function_with_a_pool_of_its_own_gets_copies() {
     let yaml = CHAIN.replace("swap: {image: forwarder,", "swap: {image: forwarder, pool: own,");
     let (lines, output) = run_file(&yaml, &[]);

@@ -32,6 +32,12 @@ pub struct SwitchCounters {
 }
 
 impl SwitchCounters {
+    /// Entries that the table has: the stations that are known, and those that have aged since the last
+    /// [`sweep`](crate::Switch::sweep).
+    pub fn entries(&self) -> u64 {
+        self.learned.saturating_sub(self.aged + self.evicted + self.flushed)
+    }
+
     /// Frames that were filtered, for whatever reason.
     pub fn filtered(&self) -> u64 {
         self.returned + self.reserved + self.no_source

@@ -76,6 +76,21 @@ impl Fleet {
         self.with(move |workers, state| state.account(workers, with_reports))
     }
 
+    /// Takes out of the switches' tables who has not been heard of for too long, so that accounts show who is known. Whoever asks
+    /// goes through the tables himself, and the workers go on meanwhile.
+    ///
+    /// # Errors
+    /// [`FleetError::Stopped`].
+    pub fn sweep_switches(&self) -> Result<(), FleetError> {
+        let tables = self.with(|workers, _| {
+            let first = workers.first().map_or(&[][..], |worker| &worker.switches);
+            first.iter().map(|switch| switch.table.clone()).collect::<Vec<_>>()
+        })?;
+        let now = self.clock.now();
+        tables.iter().for_each(|table| table.sweep(now));
+        Ok(())
+    }
+
     /// Whether all sources have come to their end and nothing is on its way.
     ///
     /// # Errors

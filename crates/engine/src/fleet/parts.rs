@@ -47,11 +47,17 @@ impl Fleet {
     ///
     /// # Errors
     /// [`WireError::TooMany`], or [`FleetError::Stopped`].
-    pub fn add_switch(&self, table: Arc<Switch>, home: Option<usize>) -> Result<SwitchId, FleetError> {
+    pub fn add_switch(
+        &self,
+        name: &str,
+        table: Arc<Switch>,
+        home: Option<usize>,
+    ) -> Result<SwitchId, FleetError> {
+        let name = name.to_owned();
         self.with(move |workers, state| {
             let mut id = Err(WireError::Absent);
             for worker in workers {
-                id = worker.add_switch(table.clone());
+                id = worker.add_switch(&name, table.clone());
             }
             let id = id?;
             state.add_switch(home);

@@ -138,6 +138,7 @@ impl State {
         let reports: Vec<_> = workers.iter_mut().map(|worker| worker.reports(with_reports)).collect();
         let mut account = Account::empty(workers[0].clock.moment());
         account.pools = workers[0].account_of_pools();
+        account.switches = workers[0].account_of_switches();
         account.ledger.merge(&self.gone);
         for ((number, worker), mut reports) in workers.iter_mut().enumerate().zip(reports) {
             account.workers.push(worker.time);

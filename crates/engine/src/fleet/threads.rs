@@ -90,6 +90,7 @@ impl Fleet {
                 std::thread::sleep(Duration::from_micros(200));
             }
         }
+        self.sweep_switches()?;
         let account = self.with(|workers, state| state.finish(workers))?;
         let mut crew = self.crew();
         if let Crew::Working(remotes, threads) = std::mem::replace(&mut *crew, Crew::Here(Vec::new())) {

@@ -221,7 +221,7 @@ fn pairs_at_a_switch_move_under_load_and_nothing_is_lost_or_overtaken() {
     for home in [None, Some(2)] {
         let rig = Rig::new(3, 1);
         let table = Arc::new(Switch::new(SwitchSettings::default()).expect("good settings"));
-        let id = rig.fleet.add_switch(table.clone(), home).expect("few switches");
+        let id = rig.fleet.add_switch("switch", table.clone(), home).expect("few switches");
         let mut parts = Vec::new();
         for flow in 0..4u8 {
             let stream = rig.stream(usize::from(flow) % 3, 0, flow, u64::MAX, 100);

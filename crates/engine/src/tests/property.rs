@@ -80,7 +80,7 @@ proptest! {
         }
         for home in homes {
             let table = Arc::new(Switch::new(SwitchSettings::default()).expect("good settings"));
-            let id = rig.fleet.add_switch(table.clone(), home.map(|home| home % workers)).expect("few switches");
+            let id = rig.fleet.add_switch("switch", table.clone(), home.map(|home| home % workers)).expect("few switches");
             ends.extend((0..3).map(|_| End::Switch(id, table.attach().expect("few ports"))));
         }
         let end = |number: usize| ends[number % ends.len()];

@@ -241,7 +241,7 @@ fn what_a_switch_brings_is_charged_by_packets_and_for_time_that_was_had() {
     use virtual_switch::{Switch, SwitchSettings};
     let mut bench = Bench::new(&[1024]);
     let table = Arc::new(Switch::new(SwitchSettings::default()).expect("good settings"));
-    let id = bench.worker.add_switch(table.clone()).expect("few switches");
+    let id = bench.worker.add_switch("switch", table.clone()).expect("few switches");
     let plug = || Target::Switch(id, table.attach().expect("few ports"));
     let plugs = [plug(), plug(), plug()];
     let nap = Duration::from_millis(2);

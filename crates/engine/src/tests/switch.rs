@@ -93,7 +93,7 @@ impl Lan {
     fn new(workers: usize, pools: usize, home: Option<usize>) -> Lan {
         let rig = Rig::new(workers, pools);
         let table = Arc::new(Switch::new(SwitchSettings::default()).expect("good settings"));
-        let id = rig.fleet.add_switch(table.clone(), home).expect("few switches");
+        let id = rig.fleet.add_switch("hall", table.clone(), home).expect("few switches");
         Lan { rig, id, table, stations: Vec::new(), ports: Vec::new() }
     }
 
@@ -194,8 +194,32 @@ fn two_stations_on_two_workers_learn_and_nothing_floods_afterwards() {
         lan.rig.turn(5);
         assert_eq!((a.take(), b.take()), (vec![(2, 2)], vec![(1, 1), (1, 3)]));
         assert_eq!(lan.table.counters().flooded, 1, "the first one");
-        lan.rig.stop();
+        let account = lan.rig.stop();
+        let [hall] = &account.switches[..] else { panic!("one switch: {:?}", account.switches) };
+        assert_eq!((hall.name.as_str(), hall.ports, hall.counters.entries()), ("hall", 2, 2));
+        assert_eq!(hall.counters, lan.table.counters());
     }
+}
+
+#[test]
+fn who_is_silent_for_long_is_not_counted_among_those_who_are_known() {
+    let rig = Rig::new(2, 1);
+    let settings = SwitchSettings { age: virtual_switch::MIN_AGE, ..SwitchSettings::default() };
+    let table = Arc::new(Switch::new(settings).expect("good settings"));
+    let id = rig.fleet.add_switch("hall", table.clone(), None).expect("few switches");
+    let mut lan = Lan { rig, id, table, stations: Vec::new(), ports: Vec::new() };
+    let (a, b) = (lan.station(0, 0), lan.station(1, 0));
+    a.send(&b, 1);
+    lan.rig.turn(5);
+    let counters = || lan.rig.balanced().switches[0].counters;
+    assert_eq!((counters().entries(), counters().aged), (1, 0));
+    lan.rig.start();
+    lan.rig.wait("it is forgotten", || {
+        lan.rig.fleet.sweep_switches().expect("it has not stopped");
+        counters().entries() == 0
+    });
+    assert_eq!((counters().learned, counters().aged), (1, 1));
+    lan.rig.stop();
 }
 
 #[test]
@@ -308,7 +332,7 @@ fn a_move_with_full_wires_on_both_sides_of_a_switchs_own_worker_loses_nothing() 
 #[test]
 fn two_switches_cannot_be_wired_to_each_other() {
     let lan = Lan::new(1, 1, None);
-    let other = lan.rig.fleet.add_switch(lan.table.clone(), None).expect("few switches");
+    let other = lan.rig.fleet.add_switch("other", lan.table.clone(), None).expect("few switches");
     let refused = lan.rig.fleet.link(End::Switch(lan.id, SwitchPort(0)), End::Switch(other, SwitchPort(0)));
     assert!(matches!(refused, Err(FleetError::Wire(WireError::TwoSwitches))));
     lan.rig.stop();
@@ -340,7 +364,7 @@ fn a_port_that_only_sends_into_a_switch_may_be_on_any_worker() {
 fn a_port_whose_frames_all_end_in_the_switch_is_polled_again() {
     let mut bench = Bench::new(&[256]);
     let table = Arc::new(Switch::new(SwitchSettings::default()).expect("good settings"));
-    let id = bench.worker.add_switch(table.clone()).expect("few switches");
+    let id = bench.worker.add_switch("hall", table.clone()).expect("few switches");
     let plug = || Target::Switch(id, table.attach().expect("few ports"));
     // The first batch has no source address, the second one has.
     let (port, _) = bench.port(0, [[2; 64], [4; 64]].concat());
