@@ -2,11 +2,14 @@
 //!
 //! 1. [`Inquiry`] is opened once by a port and lasts as long as it; it stays in the network namespace in which it was made.
 //! 2. [`Inquiry::presence`] says whether an interface is there and can pass packets; the rest says what it is like.
-//! 3. [`socket`] opens sockets and sets their options.
+//! 3. [`decide`] compares that with what the port's sockets are bound to, and says what is to be done.
+//! 4. [`socket`] opens sockets and sets their options.
 //!
 //! Limits: requests by name (`ioctl`), so that names are at most 15 bytes, which ports check before.
 
 mod inquiry;
 pub mod socket;
+mod state;
 
 pub use inquiry::{Inquiry, Presence, QueueCounts, features, present};
+pub use state::{Action, decide};

@@ -3,10 +3,9 @@
 use crate::inquiry::longest_frame;
 use crate::intake::{Intake, Target};
 use crate::link::{Left, Link};
-use crate::state::{Action, decide};
 use crate::{OpenError, Settings};
 use clock::Nanos;
-use kernel_interface::Inquiry;
+use kernel_interface::{Action, Inquiry, decide};
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::io;

@@ -31,7 +31,6 @@ mod send_ring;
 pub mod slot;
 mod slots;
 mod socket;
-mod state;
 mod system;
 
 #[cfg(test)]

@@ -2,10 +2,8 @@
 
 use crate::intake::{ADDRESSES, Intake, LongFrame, LongFrames, Target, Trouble};
 use crate::slot::{MalformedSlot, VlanTag, parse};
-use crate::state::{Action, decide};
 use crate::{AfPacketPort, OpenError, SCHEMA, Settings};
 use clock::Nanos;
-use kernel_interface::Presence;
 use nf_abi::offload;
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortStatus};
@@ -367,22 +365,6 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-fn an_interface_is_judged_by_its_number_and_flags() {
-    let there = |index, up, carrier| Presence::Present { index, up, carrier };
-    assert_eq!(decide("a", there(3, true, true), Some(3)), Action::Up);
-    assert_eq!(decide("a", there(4, true, true), Some(3)), Action::Open);
-    assert_eq!(decide("a", there(4, true, true), Some(-1)), Action::Open);
-    assert_eq!(decide("a", there(4, true, true), None), Action::Open);
-    let down = |action: Action| match action {
-        Action::Down(reason) => reason,
-        other => panic!("{other:?}"),
-    };
-    assert!(down(decide("a", Presence::Absent, Some(-1))).contains("not there"));
-    assert!(down(decide("a", there(3, false, false), Some(3))).contains("ip link set a up"));
-    assert!(down(decide("a", there(3, true, false), Some(3))).contains("carrier"));
 }
 
 #[test]

@@ -35,7 +35,6 @@ mod program;
 mod queue;
 mod ring;
 mod socket;
-mod state;
 mod umem;
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 use crate::checksum::{self, Unfinished, find_unfinished};
 use crate::open::choose_queues;
 use crate::socket::Descriptor;
-use crate::state::{Action, decide};
 use crate::umem::{NotLent, Umem};
 use crate::{AfXdpPort, Mode, OpenError, SCHEMA, Settings, UmemChoice, UnfinishedChecksums};
 use clock::Nanos;
-use kernel_interface::{Presence, QueueCounts};
+use kernel_interface::QueueCounts;
 use nf_abi::offload;
 use packet::checksum::Sum;
 use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
@@ -267,21 +266,6 @@ fn queues_are_those_that_there_are() {
         let refused = choose_queues(Some(wanted), counts).expect_err(words);
         assert!(refused.contains(words), "{refused}");
     }
-}
-
-#[test]
-fn an_interface_is_judged_by_its_number_and_flags() {
-    let there = |index, up, carrier| Presence::Present { index, up, carrier };
-    assert_eq!(decide("a", there(3, true, true), Some(3)), Action::Up);
-    assert_eq!(decide("a", there(4, true, true), Some(3)), Action::Open);
-    assert_eq!(decide("a", there(4, true, false), None), Action::Open);
-    let down = |action: Action| match action {
-        Action::Down(reason) => reason,
-        other => panic!("{other:?}"),
-    };
-    assert!(down(decide("a", Presence::Absent, Some(3))).contains("not there"));
-    assert!(down(decide("a", there(3, false, false), None)).contains("ip link set a up"));
-    assert!(down(decide("a", there(3, true, false), Some(3))).contains("carrier"));
 }
 
 #[test]

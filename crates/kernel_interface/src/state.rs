@@ -1,0 +1,54 @@
+//! What a port thinks of its interface, decided without a system call.
+
+use crate::Presence;
+
+/// What is to be done after looking at the interface.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Packets pass.
+    Up,
+    /// Packets do not pass, for this reason.
+    Down(String),
+    /// Sockets must be opened: there are none, or they are bound to an interface that is no more.
+    Open,
+}
+
+/// Compares what is there with what the sockets are bound to (`None`: no sockets, or to nothing any more). One that is
+/// switched off is not opened: nothing could pass.
+pub fn decide(name: &str, presence: Presence, bound_to: Option<i32>) -> Action {
+    match presence {
+        Presence::Absent => Action::Down(format!("interface `{name}` is not there; waiting for it")),
+        Presence::Present { up: false, .. } => Action::Down(format!(
+            "interface `{name}` is switched off; `ip link set {name} up` switches it on"
+        )),
+        Presence::Present { index, .. } if bound_to != Some(index) => Action::Open,
+        Presence::Present { carrier: false, .. } => {
+            Action::Down(format!("interface `{name}` has no carrier; its other end is off or unplugged"))
+        }
+        Presence::Present { .. } => Action::Up,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_judged_by_its_number_and_flags() {
+        let there = |index, up, carrier| Presence::Present { index, up, carrier };
+        assert_eq!(decide("a", there(3, true, true), Some(3)), Action::Up);
+        assert_eq!(decide("a", there(4, true, true), Some(3)), Action::Open);
+        assert_eq!(decide("a", there(4, true, true), Some(-1)), Action::Open);
+        assert_eq!(decide("a", there(4, true, true), None), Action::Open);
+        assert_eq!(decide("a", there(4, true, false), None), Action::Open);
+        let down = |action: Action| match action {
+            Action::Down(reason) => reason,
+            other => panic!("{other:?}"),
+        };
+        for bound_to in [None, Some(-1), Some(3)] {
+            assert!(down(decide("a", Presence::Absent, bound_to)).contains("not there"));
+            assert!(down(decide("a", there(3, false, false), bound_to)).contains("ip link set a up"));
+        }
+        assert!(down(decide("a", there(3, true, false), Some(3))).contains("carrier"));
+    }
+}
