@@ -3,11 +3,13 @@
 //! 1. [`Runner::new`] makes the function from a configuration in CBOR ([`ConfigValue`] writes it).
 //! 2. [`Runner::run`] shows it packets made by a test and tells what became of them; [`Runner::process`] shows it
 //!    records and a window that somebody else keeps, at the cost of a direct call.
-//! 3. [`Runner::host`] tells what the function asked of its host meanwhile.
+//! 3. [`frames`] makes packets to show.
+//! 4. [`Runner::host`] tells what the function asked of its host meanwhile.
 //!
 //! Limits: the host here refuses nothing but what is malformed; quotas and holds are the engine's.
 
 mod config_value;
+pub mod frames;
 pub(crate) mod memory_host;
 mod runner;
 

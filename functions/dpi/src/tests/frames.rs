@@ -1,9 +1,9 @@
 //! Frames for tests, and a function to show them to.
 
 use crate::Dpi;
+pub use nf_sdk::native::frames::{packet, tagged};
 use nf_sdk::native::{ConfigValue, Outcome, Runner, TestPacket};
 use nf_sdk::{Nanos, PacketRecord, Verdict};
-use std::net::IpAddr;
 
 /// TCP flags.
 pub mod flags {
@@ -18,31 +18,6 @@ pub mod flags {
 pub const NONE: [u64; 0] = [];
 pub const CLIENT: (&str, u16) = ("10.0.0.1", 40_000);
 pub const SERVER: (&str, u16) = ("192.0.2.1", 80);
-
-/// An IP packet of this protocol behind an Ethernet header.
-pub fn packet(source: &str, destination: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
-    let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
-    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
-    match (ip(source), ip(destination)) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            frame.extend([0x08, 0x00, 0x45, 0]);
-            frame.extend(((20 + payload.len()) as u16).to_be_bytes());
-            frame.extend([0, 7, 0, 0, 64, protocol, 0, 0]);
-            frame.extend(source.octets());
-            frame.extend(destination.octets());
-        }
-        (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-            frame.extend((payload.len() as u16).to_be_bytes());
-            frame.extend([protocol, 64]);
-            frame.extend(source.octets());
-            frame.extend(destination.octets());
-        }
-        _ => panic!("addresses of one family"),
-    }
-    frame.extend(payload);
-    frame
-}
 
 /// A datagram.
 pub fn udp(from: (&str, u16), to: (&str, u16), data: &[u8]) -> Vec<u8> {
@@ -72,17 +47,6 @@ pub fn icmp(from: &str, to: &str, kind: u8, code: u8, data: &[u8]) -> Vec<u8> {
     let mut payload = vec![kind, code, 0, 0, 0, 1, 0, 1];
     payload.extend(data);
     packet(from, to, if from.contains(':') { 58 } else { 1 }, &payload)
-}
-
-/// Puts VLAN tags behind the addresses.
-pub fn tagged(frame: &[u8], vlans: &[u16]) -> Vec<u8> {
-    let mut out = frame[..12].to_vec();
-    for vlan in vlans {
-        out.extend([0x81, 0x00]);
-        out.extend(vlan.to_be_bytes());
-    }
-    out.extend(&frame[12..]);
-    out
 }
 
 /// A configuration in CBOR: the manifest's defaults with small tables, then `changes`.

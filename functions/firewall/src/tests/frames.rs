@@ -1,6 +1,7 @@
 //! Frames for tests, and a firewall to show them to.
 
 use crate::Firewall;
+pub use nf_sdk::native::frames::packet;
 use nf_sdk::native::{ConfigValue, Outcome, Runner, TestPacket};
 use nf_sdk::{Nanos, Verdict};
 use std::net::IpAddr;
@@ -8,31 +9,6 @@ use std::net::IpAddr;
 /// An address.
 pub fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
-}
-
-/// An IP packet of this protocol behind an Ethernet header.
-pub fn packet(source: &str, destination: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
-    match (ip(source), ip(destination)) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            let total = (20 + payload.len()) as u16;
-            frame.extend([0x08, 0x00, 0x45, 0]);
-            frame.extend(total.to_be_bytes());
-            frame.extend([0, 7, 0, 0, 64, protocol, 0, 0]);
-            frame.extend(source.octets());
-            frame.extend(destination.octets());
-        }
-        (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-            frame.extend((payload.len() as u16).to_be_bytes());
-            frame.extend([protocol, 64]);
-            frame.extend(source.octets());
-            frame.extend(destination.octets());
-        }
-        _ => panic!("addresses of one family"),
-    }
-    frame.extend(payload);
-    frame
 }
 
 /// A UDP packet.
@@ -72,7 +48,7 @@ pub fn icmp(source: &str, destination: &str, kind: [u8; 2], rest: [u8; 4], body:
     packet(source, destination, if ip(source).is_ipv4() { 1 } else { 58 }, &payload)
 }
 
-/// Puts VLAN tags behind the addresses.
+/// Puts VLAN tags behind the addresses, all but the innermost of the providers' type.
 pub fn tagged(frame: &[u8], vlans: &[u16]) -> Vec<u8> {
     let mut out = frame[..12].to_vec();
     for (n, vlan) in vlans.iter().enumerate() {

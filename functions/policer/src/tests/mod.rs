@@ -9,10 +9,10 @@ mod table;
 
 use crate::Policers;
 use manifest::Manifest;
+use nf_sdk::native::frames::{packet, tagged};
 use nf_sdk::native::{Runner, TestPacket};
 use nf_sdk::{Nanos, Verdict};
 use std::format;
-use std::net::IpAddr;
 use std::string::String;
 use std::vec;
 use std::vec::Vec;
@@ -46,31 +46,6 @@ fn report(runner: &Runner<Policers>) -> serde_json::Value {
     serde_json::from_str(&runner.report(at(0)).expect("always")).expect("JSON")
 }
 
-/// An IP packet of this protocol behind an Ethernet header.
-fn packet(source: &str, destination: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
-    let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
-    match (ip(source), ip(destination)) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            frame.extend([0x08, 0x00, 0x45, 0]);
-            frame.extend(((20 + payload.len()) as u16).to_be_bytes());
-            frame.extend([0, 7, 0, 0, 64, protocol, 0, 0]);
-            frame.extend(source.octets());
-            frame.extend(destination.octets());
-        }
-        (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-            frame.extend((payload.len() as u16).to_be_bytes());
-            frame.extend([protocol, 64]);
-            frame.extend(source.octets());
-            frame.extend(destination.octets());
-        }
-        _ => panic!("addresses of one family"),
-    }
-    frame.extend(payload);
-    frame
-}
-
 /// A UDP packet whose frame has `length` bytes.
 fn udp(source: &str, ports: [u16; 2], destination: &str, length: usize) -> Vec<u8> {
     let headers = if source.contains(':') { 54 } else { 34 };
@@ -78,17 +53,6 @@ fn udp(source: &str, ports: [u16; 2], destination: &str, length: usize) -> Vec<u
     payload[..2].copy_from_slice(&ports[0].to_be_bytes());
     payload[2..4].copy_from_slice(&ports[1].to_be_bytes());
     packet(source, destination, 17, &payload)
-}
-
-/// Puts VLAN tags behind the addresses.
-fn tagged(frame: &[u8], vlans: &[u16]) -> Vec<u8> {
-    let mut out = frame[..12].to_vec();
-    for vlan in vlans {
-        out.extend([0x81, 0x00]);
-        out.extend(vlan.to_be_bytes());
-    }
-    out.extend(&frame[12..]);
-    out
 }
 
 /// The verdict of one packet that came in by `ingress`.
