@@ -1,0 +1,82 @@
+//! How a function is, and what can be asked of one.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Whether a function gets packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FunctionState {
+    /// It is called with packets.
+    Running,
+    /// It was paused: packets wait in its queue, and what finds no room there is dropped and counted.
+    Paused,
+    /// It failed, and is started again in a while.
+    Down,
+    /// It stands still for a moment, while its state is taken.
+    Frozen,
+}
+
+/// How a function is: the `status` of its object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionStatus {
+    /// Whether it gets packets.
+    pub state: FunctionState,
+    /// Why it does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The worker that it is on, counted from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<u32>,
+    /// Digest of the image that it was made from, `sha256:` and 64 digits.
+    pub image: String,
+    /// Packets that it was called with.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Processor cycles charged to it.
+    pub cycles: u64,
+    /// Share of a core that it was promised, 0 to 1.
+    pub promised_share: f64,
+    /// Share of a core that it got lately, 0 to 1.
+    pub got_share: f64,
+    /// Packets in its queue.
+    pub queue: u64,
+    /// Packets that it lost or dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Memory that it takes.
+    pub memory: FunctionMemory,
+    /// How often it failed.
+    pub faults: u64,
+    /// How often it was started again.
+    pub restarts: u64,
+}
+
+/// Memory that a function takes, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionMemory {
+    /// Its own memory.
+    pub private: u64,
+    /// Page tables for it.
+    pub page_tables: u64,
+    /// What the engine keeps for it.
+    pub runtime: u64,
+    /// Its state on disk.
+    pub disk: u64,
+}
+
+/// A new image for a running function, which takes over between two batches: no packet is lost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Upgrade {
+    /// The image that takes over, as in the function's `spec`.
+    #[schemars(length(min = 1))]
+    pub image: String,
+    /// Its configuration; without it, the one that the function has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<Value>,
+}

@@ -1,0 +1,55 @@
+//! What the daemon and its clients say to each other: the objects, the answers, the problems and the paths of the REST
+//! interface. Types only; nothing here reads, writes or waits.
+//!
+//! The life of an object:
+//! 1. An entry of the operator's file, `functions: {fw: {image: firewall}}`, is the object `function/fw`; what stands there
+//!    is its [`spec`](Object::spec), as JSON. A client sends it as a [`Desired`].
+//! 2. [`Kind`] and [`ObjectName`] say which object it is, [`paths`] where it is found: `/v1/functions/fw`.
+//! 3. The daemon answers with an [`Object`]: the same spec, with the `version` that wrote it and the `status` that it has
+//!    now; or, for a change that was only tried, with the [`Difference`] that it would make.
+//! 4. What takes long is an [`Operation`] to look at. What happens is told as [`Event`]s.
+//! 5. What is refused is answered with a [`Problem`] (RFC 9457) that has all [`Fault`]s, each with its place.
+//!
+//! All types have JSON schemas, from which the description of the interface is made that the daemon serves, so
+//! that what is written beside a field here is what a stranger reads there.
+//!
+//! Versions and revisions are numbers below 2^53, which every JSON reader takes exactly: at a million changes a second
+//! they last for 285 years. Times are text after RFC 3339, in UTC.
+
+#![forbid(unsafe_code)]
+
+mod difference;
+mod event;
+mod function;
+mod image;
+mod kind;
+mod log;
+mod name;
+mod object;
+mod operation;
+pub mod paths;
+mod problem;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+pub use difference::Difference;
+pub use event::{Event, Happened};
+pub use function::{FunctionMemory, FunctionState, FunctionStatus, Upgrade};
+pub use image::Image;
+pub use kind::Kind;
+pub use log::LogLine;
+pub use name::{NAME_MAX, NameError, ObjectName, check_name, wire_name};
+pub use object::{Desired, Health, List, Object};
+pub use operation::{Operation, OperationState};
+pub use problem::{Fault, Problem, ProblemType};
+pub use snapshot::{Restore, Save, Snapshot};
+
+/// Version of the interface: the first part of all paths.
+pub const VERSION: &str = "v1";
+
+/// Content type of problem documents.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// Content type of streams: one JSON object a line.
+pub const JSON_LINES: &str = "application/jsonl";

@@ -1,0 +1,204 @@
+//! What is wrong, after RFC 9457.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// One thing that is wrong in what was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fault {
+    /// Where: the way down from the document's top, `functions.fw.config.rules[2].action`, a parameter, `limit`, or a header,
+    /// `If-Match`. Empty for the whole.
+    pub at: String,
+    /// What was found, and what is allowed.
+    pub message: String,
+}
+
+impl Fault {
+    /// A fault at a place.
+    pub fn new(at: impl Into<String>, message: impl Into<String>) -> Fault {
+        Fault { at: at.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.at.is_empty() {
+            write!(f, "{}: ", self.at)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// A problem document (RFC 9457): why a request was not carried out. Nothing was changed then, unless the type says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Problem {
+    /// What sort of problem: the path of its description, which never changes.
+    #[serde(rename = "type")]
+    #[schemars(with = "ProblemType")]
+    pub kind: String,
+    /// The same in a few words.
+    pub title: String,
+    /// The status of the answer.
+    #[schemars(range(min = 400, max = 599))]
+    pub status: u16,
+    /// What happened this time.
+    pub detail: String,
+    /// All that is wrong in what was sent, each with its place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
+}
+
+impl Problem {
+    /// A problem of a type.
+    pub fn new(of: ProblemType, detail: impl Into<String>) -> Problem {
+        Problem {
+            kind: of.uri().to_owned(),
+            title: of.title().to_owned(),
+            status: of.status(),
+            detail: detail.into(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// The same with all that is wrong.
+    #[must_use]
+    pub fn with(mut self, faults: Vec<Fault>) -> Problem {
+        self.faults = faults;
+        self
+    }
+
+    /// Which type it is, if this version knows it.
+    pub fn problem_type(&self) -> Option<ProblemType> {
+        ProblemType::ALL.into_iter().find(|of| of.uri() == self.kind)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.title, self.detail)?;
+        for fault in &self.faults {
+            write!(f, "\n  {fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// The types of problems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema)]
+pub enum ProblemType {
+    /// The request itself is wrong: a header, a parameter, or what should be JSON or YAML and is not.
+    #[schemars(rename = "/problems/malformed")]
+    Malformed,
+    /// There is nothing of this name, or nothing at this path.
+    #[schemars(rename = "/problems/not-found")]
+    NotFound,
+    /// The path does not take this method; `Allow` has those that it takes.
+    #[schemars(rename = "/problems/method-not-allowed")]
+    MethodNotAllowed,
+    /// There is no representation of what was asked for that `Accept` takes.
+    #[schemars(rename = "/problems/not-acceptable")]
+    NotAcceptable,
+    /// The request did not come in time.
+    #[schemars(rename = "/problems/timeout")]
+    Timeout,
+    /// The change does not go with what there is: something else has the name or needs the object.
+    #[schemars(rename = "/problems/conflict")]
+    Conflict,
+    /// The events asked for are no longer known: list the objects anew and follow from there.
+    #[schemars(rename = "/problems/gone")]
+    Gone,
+    /// `If-Match` or `If-None-Match` does not hold: somebody else was faster, or the object is not there or is there.
+    #[schemars(rename = "/problems/precondition-failed")]
+    PreconditionFailed,
+    /// The body is too large.
+    #[schemars(rename = "/problems/too-large")]
+    TooLarge,
+    /// The body's content type is not one that is read here.
+    #[schemars(rename = "/problems/unsupported-media-type")]
+    UnsupportedMediaType,
+    /// What was sent is well-formed, and something in it is wrong; `faults` has all of it.
+    #[schemars(rename = "/problems/invalid")]
+    Invalid,
+    /// The request's headers are too large.
+    #[schemars(rename = "/problems/headers-too-large")]
+    HeadersTooLarge,
+    /// The daemon broke; its log says more.
+    #[schemars(rename = "/problems/internal")]
+    Internal,
+    /// Too much is under way, or the daemon ends; `Retry-After` says when to try again.
+    #[schemars(rename = "/problems/busy")]
+    Busy,
+    /// The change was made, and it is not known to be on disk: the disk fails.
+    #[schemars(rename = "/problems/not-durable")]
+    NotDurable,
+    /// The host has no room for it: memory or disk.
+    #[schemars(rename = "/problems/no-room")]
+    NoRoom,
+}
+
+impl ProblemType {
+    /// All types.
+    pub const ALL: [ProblemType; 16] = [
+        ProblemType::Malformed,
+        ProblemType::NotFound,
+        ProblemType::MethodNotAllowed,
+        ProblemType::NotAcceptable,
+        ProblemType::Timeout,
+        ProblemType::Conflict,
+        ProblemType::Gone,
+        ProblemType::PreconditionFailed,
+        ProblemType::TooLarge,
+        ProblemType::UnsupportedMediaType,
+        ProblemType::Invalid,
+        ProblemType::HeadersTooLarge,
+        ProblemType::Internal,
+        ProblemType::Busy,
+        ProblemType::NotDurable,
+        ProblemType::NoRoom,
+    ];
+
+    const fn row(self) -> (&'static str, u16, &'static str) {
+        match self {
+            ProblemType::Malformed => ("/problems/malformed", 400, "The request is malformed"),
+            ProblemType::NotFound => ("/problems/not-found", 404, "Not found"),
+            ProblemType::MethodNotAllowed => {
+                ("/problems/method-not-allowed", 405, "The path does not take this method")
+            }
+            ProblemType::NotAcceptable => ("/problems/not-acceptable", 406, "No acceptable representation"),
+            ProblemType::Timeout => ("/problems/timeout", 408, "The request did not come in time"),
+            ProblemType::Conflict => ("/problems/conflict", 409, "The change does not go with what there is"),
+            ProblemType::Gone => ("/problems/gone", 410, "The events are no longer known"),
+            ProblemType::PreconditionFailed => {
+                ("/problems/precondition-failed", 412, "The precondition does not hold")
+            }
+            ProblemType::TooLarge => ("/problems/too-large", 413, "The body is too large"),
+            ProblemType::UnsupportedMediaType => {
+                ("/problems/unsupported-media-type", 415, "The content type is not read here")
+            }
+            ProblemType::Invalid => ("/problems/invalid", 422, "Something in what was sent is wrong"),
+            ProblemType::HeadersTooLarge => ("/problems/headers-too-large", 431, "The headers are too large"),
+            ProblemType::Internal => ("/problems/internal", 500, "The daemon broke"),
+            ProblemType::Busy => ("/problems/busy", 503, "Too much is under way"),
+            ProblemType::NotDurable => ("/problems/not-durable", 500, "Not known to be on disk"),
+            ProblemType::NoRoom => ("/problems/no-room", 507, "No room"),
+        }
+    }
+
+    /// The path of its description: `type` of a problem document.
+    pub const fn uri(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The status of answers with it.
+    pub const fn status(self) -> u16 {
+        self.row().1
+    }
+
+    /// In a few words.
+    pub const fn title(self) -> &'static str {
+        self.row().2
+    }
+}
