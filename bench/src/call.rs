@@ -1,8 +1,9 @@
 //! What a call costs, with nothing in it.
 
-use crate::guests::{LONG, instance, module, pool, program};
+use crate::guests::{LONG, instance, module, pool, preemptible, program};
 use crate::{BenchError, Bound, Measurement, RUNS};
-use guest::Guest;
+use engine::WorkerSettings;
+use guest::{Guest, Progress};
 use guest_wasm::{Sandbox, watchdog};
 use std::time::Instant;
 
@@ -12,8 +13,10 @@ const CALLS: u32 = 1_000_000;
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
     let image = module("call")?;
-    let mut guest = instance(&program(&sandbox, &image)?, &image, &pool(64, None)?, "", LONG)?;
-    let (mut into, mut out) = (Vec::new(), Vec::new());
+    let (program, pool) = (program(&sandbox, &image)?, pool(64, None)?);
+    let mut guest = instance(&program, &image, &pool, "", LONG)?;
+    let mut fibre = preemptible(&program, &image, &pool, WorkerSettings::default().slice, LONG)?;
+    let (mut into, mut onto, mut out) = (Vec::new(), Vec::new(), Vec::new());
     for run in 0..=RUNS {
         progress(run as f64 / (RUNS + 1) as f64, "empty calls");
         let now = watchdog::clock().moment();
@@ -22,6 +25,17 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
             guest.process(&mut [], now).map_err(BenchError::setup)?;
         }
         let calls_in = began.elapsed().as_nanos() as f64 / f64::from(CALLS);
+
+        let now = watchdog::clock().moment();
+        let began = Instant::now();
+        for _ in 0..CALLS {
+            let mut progress = fibre.process(&mut [], now).map_err(BenchError::setup)?;
+            // The kernel took the processor away for longer than a slice.
+            while progress == Progress::Suspended {
+                progress = fibre.resume(&mut [], watchdog::clock().moment()).map_err(BenchError::setup)?;
+            }
+        }
+        let calls_onto = began.elapsed().as_nanos() as f64 / f64::from(CALLS);
 
         let before = guest.counters().first().copied().unwrap_or(0);
         let now = watchdog::clock().moment();
@@ -34,11 +48,13 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         }
         if run > 0 {
             into.push(calls_in);
+            onto.push(calls_onto);
             out.push(calls_out);
         }
     }
     Ok(vec![
         Measurement::new("host-to-guest-ns", "ns", &into, Some(Bound::AtMost(15.0))),
+        Measurement::new("preemptible-ns", "ns", &onto, None),
         Measurement::new("guest-to-host-ns", "ns", &out, Some(Bound::AtMost(4.0))),
     ])
 }

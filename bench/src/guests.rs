@@ -3,7 +3,9 @@
 use crate::BenchError;
 use clock::Nanos;
 use guest::SlotConfig;
-use guest_wasm::{Access, InstanceSettings, Program, ProgramFacts, Sandbox, WasmGuest};
+use guest_wasm::{
+    Access, InstanceSettings, PreemptibleGuest, Program, ProgramFacts, Sandbox, Slice, WasmGuest,
+};
 use image::{Image, Names};
 use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
 use schema::{Files, NoFiles};
@@ -71,13 +73,28 @@ pub(crate) fn instance_with(
     config: Vec<u8>,
     max_call: Nanos,
 ) -> Result<WasmGuest, BenchError> {
-    let settings = InstanceSettings {
+    WasmGuest::new(program, pool, settings(config, max_call)).map_err(BenchError::setup)
+}
+
+/// The same as a preemptible function: its calls run on a stack of their own, and are switched out after a `slice`.
+pub(crate) fn preemptible(
+    program: &Arc<Program>,
+    image: &Image,
+    pool: &Arc<Pool>,
+    slice: Nanos,
+    max_call: Nanos,
+) -> Result<PreemptibleGuest, BenchError> {
+    let settings = settings(configuration(image, "")?, max_call);
+    PreemptibleGuest::new(program, pool, settings, Slice(slice)).map_err(BenchError::setup)
+}
+
+fn settings(config: Vec<u8>, max_call: Nanos) -> InstanceSettings {
+    InstanceSettings {
         config,
         slots: SlotConfig { quota: 16, longest_hold: Nanos::from_millis(1000) },
         max_call,
         ..InstanceSettings::default()
-    };
-    WasmGuest::new(program, pool, settings).map_err(BenchError::setup)
+    }
 }
 
 /// A configuration as the guest gets it: checked against the image's schema, in CBOR.
