@@ -184,19 +184,12 @@ impl Worker {
 
     /// The ports' parts by their numbers; wires to other workers are among them.
     pub(crate) fn account_of_ports(&mut self) -> Vec<(usize, PortAccount)> {
-        let of = |(index, node): (usize, &PortNode)| {
-            let mut counters = node.port.counters().clone();
-            counters.ledger.merge(&node.ledger);
-            let account = PortAccount {
-                name: node.name.clone(),
-                status: node.port.status(),
-                counters,
-                in_flight: node.port.in_flight() + node.outgoing.len() as u64,
-                details: node.port.details(),
-            };
-            (index, account)
-        };
-        self.ports.iter().map(of).collect()
+        self.ports.iter().map(|(index, node)| (index, account_of_node(node))).collect()
+    }
+
+    /// A port's part.
+    pub(crate) fn account_of_port(&self, index: usize) -> PortAccount {
+        account_of_node(&self.ports[index])
     }
 
     /// The instances' parts by their numbers.
@@ -220,7 +213,7 @@ impl Worker {
         self.instances.iter().map(|(index, _)| index).collect()
     }
 
-    fn account_of(&mut self, index: usize, report: Option<String>) -> InstanceAccount {
+    pub(crate) fn account_of(&mut self, index: usize, report: Option<String>) -> InstanceAccount {
         let instance = &mut self.instances[index];
         let in_flight = instance.in_flight();
         let counters = &mut instance.counters;
@@ -289,5 +282,17 @@ impl Worker {
         };
         self.switch_account(before);
         report
+    }
+}
+
+fn account_of_node(node: &PortNode) -> PortAccount {
+    let mut counters = node.port.counters().clone();
+    counters.ledger.merge(&node.ledger);
+    PortAccount {
+        name: node.name.clone(),
+        status: node.port.status(),
+        counters,
+        in_flight: node.port.in_flight() + node.outgoing.len() as u64,
+        details: node.port.details(),
     }
 }

@@ -14,6 +14,13 @@ pub(crate) struct Moving {
     standing: Standing,
 }
 
+impl Moving {
+    /// The instance, and what it is owed.
+    pub(crate) fn apart(self) -> (Box<Instance>, Standing) {
+        (self.instance, self.standing)
+    }
+}
+
 impl Worker {
     /// Lets an instance stand still until it is resumed; packets wait in its queue.
     pub fn pause(&mut self, id: InstanceId) {

@@ -142,6 +142,11 @@ impl Rest {
         self.patience = packets as u64;
     }
 
+    /// The same, when there is one port more.
+    pub(crate) fn lower_patience(&mut self, packets: usize) {
+        self.patience = self.patience.min(packets as u64);
+    }
+
     /// It slept so long, up to now, at such a cost.
     pub(crate) fn slept(&mut self, cycles: Cycles, cost: Cycles, now: Cycles) {
         self.window.asleep += cycles.since(cost);

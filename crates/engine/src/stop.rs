@@ -1,8 +1,10 @@
 //! How a worker ends: what has come in goes out, what is still held is dropped, ports are closed, the account is given.
 
-use crate::account::Account;
+use crate::account::{Account, InstanceAccount, PortAccount};
 use crate::control::Event;
 use crate::fault::Life;
+use crate::ids::{InstanceId, PortId};
+use crate::instance::Instance;
 use crate::worker::Worker;
 use clock::Nanos;
 use telemetry::DropReason;
@@ -44,30 +46,62 @@ impl Worker {
 
     /// Drops what is still held, and closes the ports. No function is called any more.
     pub(crate) fn put_down(&mut self) {
-        let mut held = Vec::new();
         for index in 0..self.instances.end() {
-            let Some(instance) = self.instances.get_mut(index) else { continue };
-            instance.queue.drain(&mut held);
-            if let Life::Up { guest, .. } = &mut instance.life {
-                guest.surrender(&mut held);
-            }
-            if let Some(batch) = instance.suspended.take() {
-                // The guest's call must have ended before its packets are anybody else's.
-                let reason = "stopped in the middle of a call".to_owned();
-                instance.life = Life::Down { retry_at: Nanos::MAX, next_delay: Nanos::MAX, reason };
-                held.extend(batch);
-            }
-            for packet in held.drain(..) {
-                self.drop_packet(index, packet, DropReason::HeldAtStop);
-            }
+            self.drop_held(index);
         }
-        for (_, node) in self.ports.iter_mut() {
-            let pool = &self.pools[usize::from(node.pool.0)];
-            if let Err(reason) = node.port.close(pool) {
-                let event = port::PortEvent::WentDown(reason);
-                (self.tell)(Event::Port { port: node.name.clone(), event });
-            }
+        for index in 0..self.ports.end() {
+            self.close_driver(index);
         }
         self.maintain();
+    }
+
+    /// Drops what an instance still has.
+    fn drop_held(&mut self, index: usize) {
+        let mut held = Vec::new();
+        let Some(instance) = self.instances.get_mut(index) else { return };
+        instance.queue.drain(&mut held);
+        if let Life::Up { guest, .. } = &mut instance.life {
+            guest.surrender(&mut held);
+        }
+        if let Some(batch) = instance.suspended.take() {
+            // The guest's call must have ended before its packets are anybody else's.
+            let reason = "stopped in the middle of a call".to_owned();
+            instance.life = Life::Down { retry_at: Nanos::MAX, next_delay: Nanos::MAX, reason };
+            held.extend(batch);
+        }
+        for packet in held {
+            self.drop_packet(index, packet, DropReason::HeldAtStop);
+        }
+    }
+
+    /// Closes a port's driver, and tells if it did not end well.
+    fn close_driver(&mut self, index: usize) {
+        let Some(node) = self.ports.get_mut(index) else { return };
+        let pool = &self.pools[usize::from(node.pool.0)];
+        if let Err(reason) = node.port.close(pool) {
+            let event = port::PortEvent::WentDown(reason);
+            (self.tell)(Event::Port { port: node.name.clone(), event });
+        }
+    }
+
+    /// Ends an instance that nothing leads to any more: what it still has is dropped, and what it logged is told.
+    pub(crate) fn end_instance(&mut self, id: InstanceId) -> Option<(InstanceAccount, Box<Instance>)> {
+        self.instances.get(id.index())?;
+        self.collect(id.index());
+        self.drop_held(id.index());
+        let account = self.account_of(id.index(), None);
+        let (instance, _) = self.take_instance(id)?.apart();
+        Some((account, instance))
+    }
+
+    /// Ends a port that nothing leads to any more: what is ready to go out does, and the driver is closed.
+    pub(crate) fn close_port(&mut self, id: PortId) -> Option<PortAccount> {
+        self.ports.get(id.index())?;
+        self.flush_ports();
+        self.close_driver(id.index());
+        let account = self.account_of_port(id.index());
+        self.take_port(id)?;
+        self.find_patience();
+        Some(account)
     }
 }

@@ -138,7 +138,7 @@ impl Worker {
     }
 
     /// Tells what an instance has logged and found.
-    fn collect(&mut self, index: usize) {
+    pub(crate) fn collect(&mut self, index: usize) {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
         let (lines, events) = (guest.take_log(), guest.take_events());

@@ -13,6 +13,10 @@ use std::sync::Arc;
 use telemetry::Ledger;
 use virtual_switch::Switch;
 
+/// In a switch with more ends than these, whatever comes in by one has several takers: two ends, and one that has just
+/// come or is about to go.
+const FEW_ENDS: usize = 3;
+
 impl Worker {
     /// Takes a tenant in, with its claim on the worker.
     pub fn add_tenant(&mut self, claim: Claim) -> TenantId {
@@ -31,6 +35,10 @@ impl Worker {
     /// # Errors
     /// [`WireError::TooMany`].
     pub fn add_pool(&mut self, pool: Arc<Pool>) -> Result<PoolId, WireError> {
+        if let Some(id) = self.free_pools.pop() {
+            self.pools[usize::from(id.0)] = pool;
+            return Ok(id);
+        }
         let id = numbered(self.pools.len()).map(PoolId)?;
         self.pools.push(pool);
         Ok(id)
@@ -98,6 +106,22 @@ impl Worker {
         Ok(id)
     }
 
+    /// Takes a switch in, in the place of one that is no more, or as the last one.
+    pub(crate) fn put_switch(
+        &mut self,
+        place: usize,
+        name: &str,
+        table: Arc<Switch>,
+    ) -> Result<SwitchId, WireError> {
+        match self.switches.get_mut(place) {
+            Some(node) => {
+                *node = SwitchNode::new(name, table);
+                numbered(place).map(SwitchId)
+            }
+            None => self.add_switch(name, table),
+        }
+    }
+
     /// Lays a wire between two ends, both ways.
     ///
     /// # Errors
@@ -138,6 +162,31 @@ impl Worker {
         self.instances[at.index()].observers.push(Observer { instance: observer, interface });
     }
 
+    /// Changes a tenant's claim.
+    pub(crate) fn set_tenant_claim(&mut self, id: TenantId, claim: Claim) {
+        self.scheduler.set_tenant_claim(id, claim);
+        self.tenants.iter_mut().filter(|(tenant, _)| *tenant == id).for_each(|(_, known)| *known = claim);
+    }
+
+    /// Takes a tenant out, unless it has instances.
+    pub(crate) fn remove_tenant(&mut self, id: TenantId) {
+        if self.scheduler.remove_tenant(id) {
+            self.tenants.retain(|(tenant, _)| *tenant != id);
+        }
+    }
+
+    /// Puts another pool in a pool's place, which the next one gets that comes.
+    pub(crate) fn remove_pool(&mut self, id: PoolId, stand_in: &Arc<Pool>) -> Option<Arc<Pool>> {
+        let place = self.pools.get_mut(usize::from(id.0))?;
+        self.free_pools.push(id);
+        Some(std::mem::replace(place, stand_in.clone()))
+    }
+
+    /// Takes a service out of the table.
+    pub(crate) fn unserve(&mut self, service: u16) {
+        self.services.remove(&service);
+    }
+
     /// Enters a service into the table.
     pub fn serve(&mut self, service: u16, target: Target) {
         self.services.insert(service, target);
@@ -172,25 +221,67 @@ impl Worker {
         }
     }
 
+    /// Finds out which instance alone takes what one port receives.
+    pub(crate) fn find_consumer(&mut self, port: PortId) {
+        let number = port.index();
+        let Some(node) = self.ports.get(number) else { return };
+        let (before, only) = (node.consumer, self.consumer_of(node));
+        if node.target.is_some() {
+            self.rest.lower_patience(node.port.patience());
+        }
+        if before != only {
+            self.ports[number].consumer = only;
+            if let Some(instance) = before.and_then(|before| self.instances.get_mut(before)) {
+                instance.feeds.retain(|feed| *feed != number);
+            }
+            if let Some(only) = only {
+                self.instances[only].feeds.push(number);
+            }
+        }
+    }
+
+    /// The same for the ports that are plugged into a switch, if it has so few that one of them may have one taker.
+    pub(crate) fn find_consumers_at(&mut self, switch: SwitchId) {
+        let Some(node) = self.switches.get(switch.index()) else { return };
+        let few: Vec<Target> = node.ends().take(FEW_ENDS + 1).collect();
+        if few.len() > FEW_ENDS {
+            return;
+        }
+        for end in few {
+            if let Target::Port(port) = end {
+                self.find_consumer(port);
+            }
+        }
+    }
+
+    /// Finds out how many packets wait at each port without loss while the worker sleeps.
+    pub(crate) fn find_patience(&mut self) {
+        let patience =
+            |node: &PortNode| if node.target.is_some() { node.port.patience() } else { usize::MAX };
+        let least = self.ports.iter().map(|(_, node)| patience(node)).min().unwrap_or(usize::MAX);
+        self.rest.set_patience(least);
+    }
+
+    fn consumer_of(&self, node: &PortNode) -> Option<usize> {
+        match node.target {
+            Some(Target::Instance(id, _)) => Some(id.index()),
+            Some(Target::Switch(id, from)) => match self.switch(id).only_other(from) {
+                Some(Target::Instance(id, _)) => Some(id.index()),
+                _ => None,
+            },
+            Some(Target::Port(_)) | None => None,
+        }
+    }
+
     /// Finds out which instance alone takes what a port receives: that one polls the port itself.
     pub(crate) fn find_consumers(&mut self) {
         for (_, instance) in self.instances.iter_mut() {
             instance.feeds.clear();
         }
-        let patience =
-            |node: &PortNode| if node.target.is_some() { node.port.patience() } else { usize::MAX };
-        let least = self.ports.iter().map(|(_, node)| patience(node)).min().unwrap_or(usize::MAX);
-        self.rest.set_patience(least);
+        self.find_patience();
         for number in 0..self.ports.end() {
             let Some(node) = self.ports.get(number) else { continue };
-            let only = match node.target {
-                Some(Target::Instance(id, _)) => Some(id.index()),
-                Some(Target::Switch(id, from)) => match self.switch(id).only_other(from) {
-                    Some(Target::Instance(id, _)) => Some(id.index()),
-                    _ => None,
-                },
-                Some(Target::Port(_)) | None => None,
-            };
+            let only = self.consumer_of(node);
             self.ports[number].consumer = only;
             if let Some(only) = only {
                 self.instances[only].feeds.push(number);

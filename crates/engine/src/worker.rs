@@ -106,6 +106,8 @@ pub struct Worker {
     /// When it was made.
     pub(crate) made: Cycles,
     pub(crate) pools: Vec<Arc<Pool>>,
+    /// Places of pools that were taken out.
+    pub(crate) free_pools: Vec<PoolId>,
     pub(crate) ports: Sparse<PortNode>,
     pub(crate) instances: Sparse<Instance>,
     pub(crate) switches: Vec<SwitchNode>,
@@ -185,6 +187,7 @@ impl Worker {
             busy: Arc::default(),
             made: now.cycles,
             pools: Vec::new(),
+            free_pools: Vec::new(),
             ports: Sparse::new(),
             instances: Sparse::new(),
             switches: Vec::new(),

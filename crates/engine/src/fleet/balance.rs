@@ -206,7 +206,7 @@ impl State {
     fn neighbours(&self) -> Vec<(End, End)> {
         let mut plugged: BTreeMap<SwitchId, Vec<End>> = BTreeMap::new();
         let mut pairs = Vec::new();
-        for wire in &self.wires {
+        for wire in self.wires.values() {
             match (wire.from, wire.to) {
                 (End::Switch(id, _), end) | (end, End::Switch(id, _)) => {
                     plugged.entry(id).or_default().push(end)

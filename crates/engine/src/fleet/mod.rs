@@ -17,12 +17,14 @@ mod balance;
 mod calls;
 mod error;
 mod parts;
+mod removal;
 mod state;
 mod threads;
 mod wires;
 
 pub use balance::{Balanced, Balancer};
 pub use calls::Moved;
+pub use parts::{Change, Removed};
 pub use error::FleetError;
 pub use state::{End, FleetInstance, FleetPort};
 pub use threads::ThreadPlan;

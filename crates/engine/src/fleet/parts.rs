@@ -1,9 +1,14 @@
-//! What a fleet is given: tenants, pools, switches, ports and instances, and what connects them.
+//! What a fleet is given and what is taken from it: tenants, pools, switches, ports and instances, and what connects them.
+//!
+//! All of it is done through a [`Change`], in one meeting however much it is. The calls of [`Fleet`] of the same names are
+//! changes of one thing.
 
-use super::state::{End, FleetInstance, FleetPort};
+use super::state::{End, FleetInstance, FleetPort, State};
 use super::{Fleet, FleetError};
+use crate::account::{InstanceAccount, PortAccount};
+use crate::control::Stopped;
 use crate::ids::{PoolId, SwitchId, WireError};
-use crate::instance::InstanceSetup;
+use crate::instance::{Instance, InstanceSetup};
 use crate::tap::Tap;
 use crate::worker::Worker;
 use cpu_share::{Claim, TenantId};
@@ -13,40 +18,54 @@ use port::Port;
 use std::sync::Arc;
 use virtual_switch::Switch;
 
+/// A fleet at a quiet point: nothing runs, and everything may be changed.
+pub struct Change<'a> {
+    workers: &'a mut [Box<Worker>],
+    state: &'a mut State,
+}
+
+/// An instance that was taken out of its fleet. Dropping it gives its memory back, which takes its time.
+pub struct Removed {
+    /// What it counted up to its end; packets that it still had are among its losses.
+    pub account: InstanceAccount,
+    /// Its guest, its factory and its name.
+    _instance: Box<Instance>,
+}
+
 impl Fleet {
-    /// Takes a tenant in, with its claim on each worker.
+    /// Changes many things at one quiet point. Nothing is undone when a step is refused: whoever asks takes care that the
+    /// steps fit, or takes back what was done.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn change<R: Send + 'static>(
+        &self,
+        deed: impl FnOnce(&mut Change<'_>) -> R + Send + 'static,
+    ) -> Result<R, Stopped> {
+        let done = self.with(move |workers, state| deed(&mut Change { workers, state }));
+        done.map_err(|_| Stopped)
+    }
+
+    /// See [`Change::add_tenant`].
     ///
     /// # Errors
     /// [`FleetError::Stopped`].
     pub fn add_tenant(&self, claim: Claim) -> Result<TenantId, FleetError> {
-        self.with(move |workers, _| {
-            let mut ids = workers.iter_mut().map(|worker| worker.add_tenant(claim));
-            let first = ids.next();
-            let same = ids.all(|id| Some(id) == first);
-            debug_assert!(same, "all workers have the same tenants");
-            first.unwrap_or(TenantId(0))
-        })
+        Ok(self.change(move |change| change.add_tenant(claim))?)
     }
 
-    /// Takes a pool in.
+    /// See [`Change::add_pool`].
     ///
     /// # Errors
-    /// [`WireError::TooMany`], or [`FleetError::Stopped`].
+    /// As there, or [`FleetError::Stopped`].
     pub fn add_pool(&self, pool: Arc<Pool>) -> Result<PoolId, FleetError> {
-        self.with(move |workers, _| {
-            let mut id = Err(WireError::Absent);
-            for worker in workers {
-                id = worker.add_pool(pool.clone());
-            }
-            Ok(id?)
-        })?
+        self.change(move |change| change.add_pool(pool))?
     }
 
-    /// Takes a switch in. Forwarding is done in the sender's context on whatever worker that is, unless the switch has a
-    /// worker of its own.
+    /// See [`Change::add_switch`].
     ///
     /// # Errors
-    /// [`WireError::TooMany`], or [`FleetError::Stopped`].
+    /// As there, or [`FleetError::Stopped`].
     pub fn add_switch(
         &self,
         name: &str,
@@ -54,21 +73,13 @@ impl Fleet {
         home: Option<usize>,
     ) -> Result<SwitchId, FleetError> {
         let name = name.to_owned();
-        self.with(move |workers, state| {
-            let mut id = Err(WireError::Absent);
-            for worker in workers {
-                id = worker.add_switch(&name, table.clone());
-            }
-            let id = id?;
-            state.add_switch(home);
-            Ok(id)
-        })?
+        self.change(move |change| change.add_switch(&name, table, home))?
     }
 
-    /// Takes a port in, on a worker.
+    /// See [`Change::add_port`].
     ///
     /// # Errors
-    /// [`FleetError::NoWorker`], or [`FleetError::Stopped`].
+    /// As there, or [`FleetError::Stopped`].
     pub fn add_port(
         &self,
         worker: usize,
@@ -76,47 +87,256 @@ impl Fleet {
         pool: PoolId,
         port: Box<dyn Port>,
     ) -> Result<FleetPort, FleetError> {
-        self.check(worker)?;
         let name = name.to_owned();
-        self.with(move |workers, state| {
-            let id = workers[worker].add_port(&name, pool, port);
-            share_flow_hash(workers);
-            state.add_port(worker, id)
-        })
+        self.change(move |change| change.add_port(worker, &name, pool, port))?
     }
 
-    /// Takes an instance in, on a worker, with its first guest.
+    /// See [`Change::add_instance`].
     ///
     /// # Errors
-    /// [`FleetError::NoWorker`], or [`FleetError::Stopped`].
+    /// As there, or [`FleetError::Stopped`].
     pub fn add_instance(
         &self,
         worker: usize,
         setup: InstanceSetup,
         guest: Box<dyn Guest>,
     ) -> Result<FleetInstance, FleetError> {
+        self.change(move |change| change.add_instance(worker, setup, guest))?
+    }
+
+    /// See [`Change::link`].
+    ///
+    /// # Errors
+    /// As there, or [`FleetError::Stopped`].
+    pub fn link(&self, a: End, b: End) -> Result<(), FleetError> {
+        self.change(move |change| change.link(a, b))?
+    }
+
+    /// See [`Change::lead`].
+    ///
+    /// # Errors
+    /// As there, or [`FleetError::Stopped`].
+    pub fn lead(&self, from: End, to: End) -> Result<(), FleetError> {
+        self.change(move |change| change.lead(from, to))?
+    }
+
+    /// See [`Change::observe`].
+    ///
+    /// # Errors
+    /// As there, or [`FleetError::Stopped`].
+    pub fn observe(
+        &self,
+        observer: FleetInstance,
+        at: FleetInstance,
+        interface: Option<u16>,
+    ) -> Result<(), FleetError> {
+        self.change(move |change| change.observe(observer, at, interface))?
+    }
+
+    /// See [`Change::serve`].
+    ///
+    /// # Errors
+    /// As there, or [`FleetError::Stopped`].
+    pub fn serve(&self, service: u16, end: End) -> Result<(), FleetError> {
+        self.change(move |change| change.serve(service, end))?
+    }
+
+    /// See [`Change::tap_port`].
+    ///
+    /// # Errors
+    /// [`FleetError::Stopped`].
+    pub fn tap_port(&self, port: FleetPort, tap: Box<dyn Tap>) -> Result<(), FleetError> {
+        Ok(self.change(move |change| change.tap_port(port, tap))?)
+    }
+
+    /// See [`Change::tap_instance`].
+    ///
+    /// # Errors
+    /// [`FleetError::Stopped`].
+    pub fn tap_instance(&self, instance: FleetInstance, tap: Box<dyn Tap>) -> Result<(), FleetError> {
+        Ok(self.change(move |change| change.tap_instance(instance, tap))?)
+    }
+}
+
+impl Change<'_> {
+    /// Takes a tenant in, with its claim on each worker.
+    pub fn add_tenant(&mut self, claim: Claim) -> TenantId {
+        let mut ids = self.workers.iter_mut().map(|worker| worker.add_tenant(claim));
+        let first = ids.next();
+        let same = ids.all(|id| Some(id) == first);
+        debug_assert!(same, "all workers have the same tenants");
+        first.unwrap_or(TenantId(0))
+    }
+
+    /// Changes a tenant's claim on each worker.
+    pub fn set_tenant_claim(&mut self, tenant: TenantId, claim: Claim) {
+        self.workers.iter_mut().for_each(|worker| worker.set_tenant_claim(tenant, claim));
+    }
+
+    /// Takes a tenant out that has no instance any more; one that has some stays.
+    pub fn remove_tenant(&mut self, tenant: TenantId) {
+        self.workers.iter_mut().for_each(|worker| worker.remove_tenant(tenant));
+    }
+
+    /// Takes a pool in.
+    ///
+    /// # Errors
+    /// [`WireError::TooMany`].
+    pub fn add_pool(&mut self, pool: Arc<Pool>) -> Result<PoolId, FleetError> {
+        let mut id = Err(WireError::Absent);
+        for worker in self.workers.iter_mut() {
+            id = worker.add_pool(pool.clone());
+        }
+        Ok(id?)
+    }
+
+    /// Puts another pool in the place of one, `stand_in`, for which nothing is left that uses it; returns that one. The place is
+    /// given to the next pool that comes.
+    pub fn remove_pool(&mut self, pool: PoolId, stand_in: &Arc<Pool>) -> Option<Arc<Pool>> {
+        let removed = self.workers.iter_mut().map(|worker| worker.remove_pool(pool, stand_in));
+        removed.fold(None, |_, removed| removed)
+    }
+
+    /// Takes a switch in. Forwarding is done in the sender's context on whatever worker that is, unless the switch has a
+    /// worker of its own.
+    ///
+    /// # Errors
+    /// [`WireError::TooMany`].
+    pub fn add_switch(
+        &mut self,
+        name: &str,
+        table: Arc<Switch>,
+        home: Option<usize>,
+    ) -> Result<SwitchId, FleetError> {
+        let place = self.state.place_for_switch();
+        let mut id = Err(WireError::Absent);
+        for worker in self.workers.iter_mut() {
+            id = worker.put_switch(place, name, table.clone());
+        }
+        let id = id?;
+        self.state.add_switch(id, home);
+        Ok(id)
+    }
+
+    /// Takes a switch out; whatever was plugged into it leads nowhere.
+    pub fn remove_switch(&mut self, switch: SwitchId) {
+        let end = End::Switch(switch, virtual_switch::SwitchPort(0));
+        self.state.unwire_all(self.workers, end);
+        self.state.unserve_all(self.workers, end);
+        self.state.remove_switch(switch);
+    }
+
+    /// Takes a port in, on a worker.
+    ///
+    /// # Errors
+    /// [`FleetError::NoWorker`].
+    pub fn add_port(
+        &mut self,
+        worker: usize,
+        name: &str,
+        pool: PoolId,
+        port: Box<dyn Port>,
+    ) -> Result<FleetPort, FleetError> {
         self.check(worker)?;
-        self.with(move |workers, state| {
-            let id = workers[worker].add_instance(setup, guest);
-            share_flow_hash(workers);
-            state.add_instance(worker, id)
-        })
+        let id = self.workers[worker].add_port(name, pool, port);
+        share_flow_hash(self.workers);
+        Ok(self.state.add_port(worker, id))
+    }
+
+    /// Takes a port out and closes it: what waits for it goes out first, as far as the port takes it. Its wires and services go
+    /// with it.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`].
+    pub fn remove_port(&mut self, port: FleetPort) -> Result<PortAccount, FleetError> {
+        self.state.remove_port(self.workers, port)
+    }
+
+    /// Takes an instance in, on a worker, with its first guest.
+    ///
+    /// # Errors
+    /// [`FleetError::NoWorker`].
+    pub fn add_instance(
+        &mut self,
+        worker: usize,
+        setup: InstanceSetup,
+        guest: Box<dyn Guest>,
+    ) -> Result<FleetInstance, FleetError> {
+        self.check(worker)?;
+        let id = self.workers[worker].add_instance(setup, guest);
+        if self.workers[worker].flow_hash {
+            share_flow_hash(self.workers);
+        }
+        Ok(self.state.add_instance(worker, id))
+    }
+
+    /// Takes an instance out. Packets that it still has are dropped, as held at stop; its wires, observations and services
+    /// go with it.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`].
+    pub fn remove_instance(&mut self, instance: FleetInstance) -> Result<Removed, FleetError> {
+        let (account, instance) = self.state.remove_instance(self.workers, instance)?;
+        Ok(Removed { account, _instance: instance })
+    }
+
+    /// Lets an instance stand still, or go on.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`].
+    pub fn set_paused(&mut self, instance: FleetInstance, paused: bool) -> Result<(), FleetError> {
+        let home = self.state.instance(instance).ok_or(WireError::Absent)?;
+        let worker = &mut self.workers[home.worker];
+        if paused { worker.pause(home.id) } else { worker.resume_instance(home.id) }
+        Ok(())
+    }
+
+    /// Changes an instance's claim on its worker.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`].
+    pub fn set_claim(&mut self, instance: FleetInstance, claim: Claim) -> Result<(), FleetError> {
+        let home = self.state.instance(instance).ok_or(WireError::Absent)?;
+        self.workers[home.worker].set_claim(home.id, claim);
+        Ok(())
+    }
+
+    /// See [`Fleet::move_to`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn move_to(&mut self, parts: &[End], worker: usize) -> Result<usize, FleetError> {
+        self.check(worker)?;
+        self.state.move_to(self.workers, parts, worker)
+    }
+
+    /// On which worker a port or an instance is.
+    pub fn worker_of(&self, end: End) -> Option<usize> {
+        self.state.worker_of(end)
     }
 
     /// Lays a wire between two ends, both ways.
     ///
     /// # Errors
     /// [`FleetError`], and nothing is laid.
-    pub fn link(&self, a: End, b: End) -> Result<(), FleetError> {
-        self.with(move |workers, state| state.link(workers, a, b, true))?
+    pub fn link(&mut self, a: End, b: End) -> Result<(), FleetError> {
+        self.state.link(self.workers, a, b, true)
     }
 
     /// Lays a wire one way, see [`Worker::lead`].
     ///
     /// # Errors
     /// [`FleetError`], and nothing is laid.
-    pub fn lead(&self, from: End, to: End) -> Result<(), FleetError> {
-        self.with(move |workers, state| state.link(workers, from, to, false))?
+    pub fn lead(&mut self, from: End, to: End) -> Result<(), FleetError> {
+        self.state.link(self.workers, from, to, false)
+    }
+
+    /// Takes the wires between two ends away. What is on its way between workers still arrives.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`]: there is none.
+    pub fn unlink(&mut self, a: End, b: End) -> Result<(), FleetError> {
+        self.state.unlink(self.workers, a, b)
     }
 
     /// Shows the packets of an instance to another first. Both are brought to the observed one's worker, and stay together.
@@ -124,44 +344,57 @@ impl Fleet {
     /// # Errors
     /// [`FleetError`].
     pub fn observe(
-        &self,
+        &mut self,
         observer: FleetInstance,
         at: FleetInstance,
         interface: Option<u16>,
     ) -> Result<(), FleetError> {
-        self.with(move |workers, state| state.observe(workers, observer, at, interface))?
+        self.state.observe(self.workers, observer, at, interface)
+    }
+
+    /// Ends an observation.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`]: there is none.
+    pub fn unobserve(
+        &mut self,
+        observer: FleetInstance,
+        at: FleetInstance,
+        interface: Option<u16>,
+    ) -> Result<(), FleetError> {
+        self.state.unobserve(self.workers, observer, at, interface)
     }
 
     /// Enters a service into the table of every worker.
     ///
     /// # Errors
     /// [`FleetError`].
-    pub fn serve(&self, service: u16, end: End) -> Result<(), FleetError> {
-        self.with(move |workers, state| state.serve(workers, service, end))?
+    pub fn serve(&mut self, service: u16, end: End) -> Result<(), FleetError> {
+        self.state.serve(self.workers, service, end)
+    }
+
+    /// Takes a service out of the table of every worker.
+    pub fn unserve(&mut self, service: u16) {
+        self.state.unserve(self.workers, service);
     }
 
     /// Shows the packets of a port to a tap.
-    ///
-    /// # Errors
-    /// [`FleetError::Stopped`].
-    pub fn tap_port(&self, port: FleetPort, tap: Box<dyn Tap>) -> Result<(), FleetError> {
-        self.with(move |workers, state| {
-            if let Some(home) = state.port(port) {
-                workers[home.worker].tap_port(home.id, tap);
-            }
-        })
+    pub fn tap_port(&mut self, port: FleetPort, tap: Box<dyn Tap>) {
+        if let Some(home) = self.state.port(port) {
+            self.workers[home.worker].tap_port(home.id, tap);
+        }
     }
 
     /// Shows the packets of an instance to a tap.
-    ///
-    /// # Errors
-    /// [`FleetError::Stopped`].
-    pub fn tap_instance(&self, instance: FleetInstance, tap: Box<dyn Tap>) -> Result<(), FleetError> {
-        self.with(move |workers, state| {
-            if let Some(home) = state.instance(instance) {
-                workers[home.worker].tap_instance(home.id, tap);
-            }
-        })
+    pub fn tap_instance(&mut self, instance: FleetInstance, tap: Box<dyn Tap>) {
+        if let Some(home) = self.state.instance(instance) {
+            self.workers[home.worker].tap_instance(home.id, tap);
+        }
+    }
+
+    fn check(&self, worker: usize) -> Result<(), FleetError> {
+        let there = self.workers.len();
+        if worker < there { Ok(()) } else { Err(FleetError::NoWorker { worker, last: there - 1 }) }
     }
 }
 

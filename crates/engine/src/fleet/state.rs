@@ -4,17 +4,18 @@ use super::FleetError;
 use crate::account::Account;
 use crate::ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};
 use crate::worker::Worker;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 use telemetry::Ledger;
 use virtual_switch::SwitchPort;
 
-/// Number of a port of a fleet.
+/// Number of a port of a fleet. None is given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FleetPort(pub(crate) u32);
+pub struct FleetPort(pub(crate) u64);
 
-/// Number of an instance of a fleet.
+/// Number of an instance of a fleet. None is given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FleetInstance(pub(crate) u32);
+pub struct FleetInstance(pub(crate) u64);
 
 /// An end of a wire, wherever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +33,15 @@ pub enum End {
 pub(crate) struct Home<Id> {
     pub(crate) worker: usize,
     pub(crate) id: Id,
+}
+
+/// All ends of whatever one end is of.
+pub(super) fn all_of(end: End) -> RangeInclusive<End> {
+    match end {
+        End::Instance(instance, _) => End::Instance(instance, 0)..=End::Instance(instance, u16::MAX),
+        End::Port(_) => end..=end,
+        End::Switch(id, _) => End::Switch(id, SwitchPort(0))..=End::Switch(id, SwitchPort(u16::MAX)),
+    }
 }
 
 /// A wire.
@@ -56,18 +66,25 @@ pub(super) type Observation = (FleetInstance, FleetInstance, Option<u16>);
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    pub(super) ports: Vec<Home<PortId>>,
-    pub(super) instances: Vec<Home<InstanceId>>,
-    /// The worker of each switch that has one of its own.
-    pub(super) switches: Vec<Option<usize>>,
-    pub(super) wires: Vec<Wire>,
+    ports: BTreeMap<FleetPort, Home<PortId>>,
+    instances: BTreeMap<FleetInstance, Home<InstanceId>>,
+    /// The number of the next port or instance.
+    next: u64,
+    /// The worker of each switch that has one of its own. Removed ones are `None`.
+    pub(super) switches: Vec<Option<Option<usize>>>,
+    /// How many ends on a worker are plugged into a switch.
+    pub(super) users: BTreeMap<(SwitchId, usize), u32>,
+    /// By a number of their own.
+    pub(super) wires: BTreeMap<u64, Wire>,
+    /// Numbers of the wires at each end; those at all ends of a part or a switch follow one another.
+    pub(super) wired: BTreeMap<End, Vec<u64>>,
     pub(super) observations: Vec<Observation>,
     pub(super) services: BTreeMap<u16, End>,
-    /// Ends that have a wire.
-    pub(super) wired: HashSet<End>,
-    /// By the worker that they come from, the pool of their packets and the end that they lead to.
-    pub(super) relays: HashMap<(usize, PoolId, End), Relay>,
-    /// What relays counted that are no more.
+    /// By the end that they lead to, the worker that they come from, and the pool of their packets.
+    pub(super) relays: BTreeMap<(End, usize, PoolId), Relay>,
+    /// Relays' ports that were laid just now: who takes what they bring is to be found out.
+    pub(super) laid: Vec<Home<PortId>>,
+    /// What relays, ports and instances counted that are no more.
     pub(super) gone: Ledger,
     /// Counts what comes, goes, moves and is connected.
     pub(super) change: u64,
@@ -75,37 +92,63 @@ pub(crate) struct State {
 
 impl State {
     pub(super) fn add_port(&mut self, worker: usize, id: PortId) -> FleetPort {
-        self.change += 1;
-        self.ports.push(Home { worker, id });
-        FleetPort(self.ports.len() as u32 - 1)
+        let port = FleetPort(self.number());
+        self.ports.insert(port, Home { worker, id });
+        port
     }
 
     pub(super) fn add_instance(&mut self, worker: usize, id: InstanceId) -> FleetInstance {
-        self.change += 1;
-        self.instances.push(Home { worker, id });
-        FleetInstance(self.instances.len() as u32 - 1)
+        let instance = FleetInstance(self.number());
+        self.instances.insert(instance, Home { worker, id });
+        instance
     }
 
-    pub(super) fn add_switch(&mut self, home: Option<usize>) {
-        self.switches.push(home);
+    /// A number that nothing else has.
+    pub(super) fn number(&mut self) -> u64 {
+        self.change += 1;
+        self.next += 1;
+        self.next
+    }
+
+    pub(super) fn forget_port(&mut self, port: FleetPort) -> Option<Home<PortId>> {
+        self.change += 1;
+        self.ports.remove(&port)
+    }
+
+    pub(super) fn forget_instance(&mut self, instance: FleetInstance) -> Option<Home<InstanceId>> {
+        self.change += 1;
+        self.instances.remove(&instance)
+    }
+
+    pub(super) fn set_home(&mut self, instance: FleetInstance, home: Home<InstanceId>) {
+        self.instances.insert(instance, home);
+    }
+
+    pub(super) fn set_home_of_port(&mut self, port: FleetPort, home: Home<PortId>) {
+        self.ports.insert(port, home);
     }
 
     pub(super) fn port(&self, port: FleetPort) -> Option<Home<PortId>> {
-        self.ports.get(port.0 as usize).copied()
+        self.ports.get(&port).copied()
     }
 
     pub(super) fn instance(&self, instance: FleetInstance) -> Option<Home<InstanceId>> {
-        self.instances.get(instance.0 as usize).copied()
+        self.instances.get(&instance).copied()
     }
 
     /// All ports, and where they are.
     pub(super) fn ports(&self) -> impl Iterator<Item = (FleetPort, &Home<PortId>)> {
-        (0..).map(FleetPort).zip(&self.ports)
+        self.ports.iter().map(|(port, home)| (*port, home))
     }
 
     /// All instances, and where they are.
     pub(super) fn instances(&self) -> impl Iterator<Item = (FleetInstance, &Home<InstanceId>)> {
-        (0..).map(FleetInstance).zip(&self.instances)
+        self.instances.iter().map(|(instance, home)| (*instance, home))
+    }
+
+    /// The numbers of the wires at the ends of whatever one end is of.
+    pub(super) fn wires_at(&self, end: End) -> impl Iterator<Item = u64> {
+        self.wired.range(all_of(end)).flat_map(|(_, wires)| wires.iter().copied())
     }
 
     /// The worker of a port or an instance.
@@ -125,8 +168,8 @@ impl State {
                 Ok((Some(home.worker), Target::Instance(home.id, interface)))
             }
             End::Switch(id, port) => {
-                let home = self.switches.get(id.index()).ok_or(WireError::Absent)?;
-                Ok((*home, Target::Switch(id, port)))
+                let home = self.switches.get(id.index()).copied().flatten().ok_or(WireError::Absent)?;
+                Ok((home, Target::Switch(id, port)))
             }
         }
     }
@@ -154,9 +197,9 @@ impl State {
             }
         }
         let port = |home: &Home<PortId>| ports.remove(&(home.worker, home.id.index()));
-        account.ports = self.ports.iter().filter_map(port).collect();
+        account.ports = self.ports.values().filter_map(port).collect();
         let instance = |home: &Home<InstanceId>| instances.remove(&(home.worker, home.id.index()));
-        account.instances = self.instances.iter().filter_map(instance).collect();
+        account.instances = self.instances.values().filter_map(instance).collect();
         account
     }
 

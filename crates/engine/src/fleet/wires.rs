@@ -6,6 +6,7 @@ use crate::ids::{PoolId, SwitchId, Target, WireError};
 use crate::worker::Worker;
 use port::relay::one_way;
 use std::collections::BTreeSet;
+use virtual_switch::SwitchPort;
 
 impl State {
     /// Lays a wire.
@@ -25,20 +26,50 @@ impl State {
         for end in [from, to] {
             let (home, target) = self.place(end)?;
             workers[home.unwrap_or(0)].end(target)?;
-            if self.wired.contains(&end) {
+            if self.leads_on(end) {
                 return Err(WireError::Taken.into());
             }
         }
-        self.wired.insert(from);
-        if both_ways {
-            self.wired.insert(to);
+        let number = self.number();
+        self.wires.insert(number, Wire { from, to, both_ways });
+        for end in [from, to] {
+            self.wired.entry(end).or_default().push(number);
         }
-        self.change += 1;
-        self.wires.push(Wire { from, to, both_ways });
-        self.lay(workers, self.wires.len() - 1)?;
-        self.lay_switches(workers, &[from, to])?;
-        workers.iter_mut().for_each(|worker| worker.find_consumers());
+        self.lay(workers, number)?;
+        self.plug(workers, number)?;
+        self.find_consumers(workers, number);
         Ok(())
+    }
+
+    /// Whether something leads from an end to elsewhere.
+    fn leads_on(&self, end: End) -> bool {
+        let wires = self.wired.get(&end).into_iter().flatten();
+        wires.filter_map(|number| self.wires.get(number)).any(|wire| wire.from == end || wire.both_ways)
+    }
+
+    /// Finds out who polls the ports at the ends of a wire, and those at the switch that it leads into.
+    pub(super) fn find_consumers(&mut self, workers: &mut [Box<Worker>], wire: u64) {
+        let Some(Wire { from, to, .. }) = self.wires.get(&wire).copied() else { return };
+        for end in [from, to] {
+            match end {
+                End::Switch(id, _) => workers.iter_mut().for_each(|worker| worker.find_consumers_at(id)),
+                End::Port(_) | End::Instance(..) => {}
+            }
+        }
+        let mut ports = std::mem::take(&mut self.laid);
+        ports.extend([from, to].into_iter().filter_map(|end| match end {
+            End::Port(port) => self.port(port),
+            End::Switch(..) | End::Instance(..) => None,
+        }));
+        for home in ports {
+            workers[home.worker].find_consumer(home.id);
+        }
+    }
+
+    /// The same for all ports.
+    fn find_all_consumers(&mut self, workers: &mut [Box<Worker>]) {
+        self.laid.clear();
+        workers.iter_mut().for_each(|worker| worker.find_consumers());
     }
 
     /// Enters a service, for every worker to use.
@@ -51,9 +82,12 @@ impl State {
         let (home, target) = self.place(end)?;
         workers[home.unwrap_or(0)].end(target)?;
         self.services.insert(service, end);
-        self.lay_services(workers)?;
-        self.lay_switches(workers, &[end])?;
-        workers.iter_mut().for_each(|worker| worker.find_consumers());
+        self.change += 1;
+        self.lay_service(workers, service, end)?;
+        if matches!(end, End::Switch(..)) {
+            self.lay_switches(workers, &[end])?;
+        }
+        self.find_all_consumers(workers);
         Ok(())
     }
 
@@ -105,17 +139,17 @@ impl State {
         // What is between workers arrives first: nothing that is sent later overtakes it.
         self.absorb_relays(workers);
         for &instance in &instances {
-            let home = self.instances[instance.0 as usize];
+            let Some(home) = self.instance(instance) else { continue };
             if let Some(moving) = workers[home.worker].take_instance(home.id) {
                 let id = workers[to].put_instance(moving);
-                self.instances[instance.0 as usize] = Home { worker: to, id };
+                self.set_home(instance, Home { worker: to, id });
             }
         }
         for &port in &ports {
-            let home = self.ports[port.0 as usize];
+            let Some(home) = self.port(port) else { continue };
             if let Some(node) = workers[home.worker].take_port(home.id) {
                 let id = workers[to].insert_port(node);
-                self.ports[port.0 as usize] = Home { worker: to, id };
+                self.set_home_of_port(port, Home { worker: to, id });
             }
         }
         let moved = |end: &End| match end {
@@ -124,27 +158,33 @@ impl State {
             End::Switch(..) => false,
         };
         // All ways that lead to what has moved, and all that it used.
-        let ends_of = |wire: &Wire| [wire.from, wire.to];
-        let touched = self.wires.iter().filter(|wire| ends_of(wire).iter().any(moved));
-        let far: BTreeSet<End> = touched.flat_map(ends_of).collect();
+        let all: Vec<End> = (ports.iter().map(|port| End::Port(*port)))
+            .chain(instances.iter().map(|instance| End::Instance(*instance, 0)))
+            .collect();
+        let touched: BTreeSet<u64> = all.iter().flat_map(|end| self.wires_at(*end)).collect();
+        let far: BTreeSet<End> = touched.iter().flat_map(|number| self.ends_of(*number)).collect();
         self.remove_relays(workers, |end| far.contains(end) || moved(end));
         // Others may lead to the same ends, over the same relays.
-        let again = |wire: &Wire| ends_of(wire).iter().any(|end| far.contains(end));
-        let again: Vec<usize> = (0..self.wires.len()).filter(|&n| again(&self.wires[n])).collect();
-        let ends: Vec<End> = again.iter().flat_map(|&n| ends_of(&self.wires[n])).collect();
-        for n in again {
-            self.lay(workers, n)?;
+        let beside = far.iter().filter_map(|end| self.wired.get(end)).flatten().copied();
+        let again: BTreeSet<u64> = beside.collect();
+        let ends: Vec<End> = again.iter().flat_map(|number| self.ends_of(*number)).collect();
+        for number in again {
+            self.lay(workers, number)?;
         }
         self.lay_switches(workers, &ends)?;
         self.lay_services(workers)?;
         self.lay_observations(workers, &instances);
-        workers.iter_mut().for_each(|worker| worker.find_consumers());
+        self.find_all_consumers(workers);
         Ok(instances.len() + ports.len())
     }
 
-    /// Lays one wire as its ends are now. The ports of switches are seen to by [`State::lay_switches`].
-    fn lay(&mut self, workers: &mut [Box<Worker>], wire: usize) -> Result<(), WireError> {
-        let Wire { from, to, both_ways } = self.wires[wire];
+    fn ends_of(&self, wire: u64) -> impl Iterator<Item = End> + use<> {
+        self.wires.get(&wire).map(|wire| [wire.from, wire.to]).into_iter().flatten()
+    }
+
+    /// Lays one wire as its ends are now. The ports of switches are seen to by [`State::plug`] and [`State::lay_switches`].
+    fn lay(&mut self, workers: &mut [Box<Worker>], wire: u64) -> Result<(), WireError> {
+        let Some(Wire { from, to, both_ways }) = self.wires.get(&wire).copied() else { return Ok(()) };
         let back = both_ways.then_some((to, from));
         for (from, to) in [(from, to)].into_iter().chain(back) {
             let (Some(worker), target) = self.place(from)? else { continue };
@@ -165,50 +205,121 @@ impl State {
             })
             .collect();
         for switch in switches {
-            let of_switch = |end: End| matches!(end, End::Switch(id, _) if id == switch);
-            let (mut plugged, mut users) = (Vec::new(), BTreeSet::new());
-            for Wire { from, to, both_ways } in self.wires.iter().copied() {
-                if of_switch(from) {
-                    plugged.push((from, to));
-                    users.extend(self.place(to)?.0);
-                }
-                // Who sends into it uses it, even if nothing comes back.
-                if of_switch(to) {
-                    plugged.extend(both_ways.then_some((to, from)));
-                    users.extend(self.place(from)?.0);
+            self.users.retain(|(id, _), _| *id != switch);
+            for (_, _, end) in self.plugged_into(switch) {
+                if let Some(worker) = self.place(end)?.0 {
+                    *self.users.entry((switch, worker)).or_default() += 1;
                 }
             }
-            if let Some(home) = self.switches.get(switch.index()).copied().flatten() {
-                users = BTreeSet::from([home]);
-            } else if self.services.values().any(|end| of_switch(*end)) {
-                // Whoever may use a service may send it there.
-                users.extend(0..workers.len());
-            }
-            for (port, end) in plugged {
-                let End::Switch(id, number) = port else { continue };
-                for &user in &users {
-                    let pool = self.pool_of(workers, end);
-                    let way = self.way(workers, user, pool, end)?;
-                    *workers[user].end(Target::Switch(id, number))? = Some(way);
-                }
+            for worker in self.users_of(workers, switch) {
+                self.lay_switch(workers, switch, worker)?;
             }
         }
+        Ok(())
+    }
+
+    /// Lets what a new wire plugs into a switch be found on all workers that use the switch.
+    fn plug(&mut self, workers: &mut [Box<Worker>], wire: u64) -> Result<(), WireError> {
+        let Some(Wire { from, to, both_ways }) = self.wires.get(&wire).copied() else { return Ok(()) };
+        let (port, end, leads) = match (from, to) {
+            (End::Switch(..), _) => (from, to, true),
+            (_, End::Switch(..)) => (to, from, both_ways),
+            _ => return Ok(()),
+        };
+        let End::Switch(switch, number) = port else { return Ok(()) };
+        let newcomer = self.place(end)?.0.filter(|worker| {
+            let users = self.users.entry((switch, *worker)).or_default();
+            *users += 1;
+            *users == 1
+        });
+        let users = self.users_of(workers, switch);
+        if let Some(newcomer) = newcomer.filter(|worker| users.contains(worker)) {
+            self.lay_switch(workers, switch, newcomer)?;
+        }
+        for user in users {
+            if leads && Some(user) != newcomer {
+                self.lay_plug(workers, switch, number, end, user)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The workers on which a switch forwards.
+    fn users_of(&self, workers: &[Box<Worker>], switch: SwitchId) -> Vec<usize> {
+        if let Some(home) = self.switches.get(switch.index()).copied().flatten().flatten() {
+            return vec![home];
+        }
+        // Whoever may use a service may send it there.
+        if self.services.values().any(|end| matches!(end, End::Switch(id, _) if *id == switch)) {
+            return (0..workers.len()).collect();
+        }
+        self.users.range((switch, 0)..=(switch, usize::MAX)).map(|((_, worker), _)| *worker).collect()
+    }
+
+    /// Ports of a switch, whether anything leaves by them, and what is plugged into them.
+    pub(super) fn plugged_into(&self, switch: SwitchId) -> Vec<(SwitchPort, bool, End)> {
+        let wires = self.wires_at(End::Switch(switch, SwitchPort(0)));
+        let plugged = wires.filter_map(|number| match *self.wires.get(&number)? {
+            Wire { from: End::Switch(_, port), to, .. } => Some((port, true, to)),
+            Wire { from, to: End::Switch(_, port), both_ways } => Some((port, both_ways, from)),
+            _ => None,
+        });
+        plugged.collect()
+    }
+
+    /// Lays all that leaves by a switch, on one worker.
+    fn lay_switch(
+        &mut self,
+        workers: &mut [Box<Worker>],
+        switch: SwitchId,
+        worker: usize,
+    ) -> Result<(), WireError> {
+        for (port, leads, end) in self.plugged_into(switch) {
+            if leads {
+                self.lay_plug(workers, switch, port, end, worker)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lays what leaves by one port of a switch, on one worker.
+    fn lay_plug(
+        &mut self,
+        workers: &mut [Box<Worker>],
+        switch: SwitchId,
+        port: SwitchPort,
+        end: End,
+        worker: usize,
+    ) -> Result<(), WireError> {
+        let pool = self.pool_of(workers, end);
+        let way = self.way(workers, worker, pool, end)?;
+        *workers[worker].end(Target::Switch(switch, port))? = Some(way);
         Ok(())
     }
 
     fn lay_services(&mut self, workers: &mut [Box<Worker>]) -> Result<(), WireError> {
         for (service, end) in self.services.clone() {
-            let pool = self.pool_of(workers, end);
-            for worker in 0..workers.len() {
-                let way = self.way(workers, worker, pool, end)?;
-                workers[worker].serve(service, way);
-            }
+            self.lay_service(workers, service, end)?;
+        }
+        Ok(())
+    }
+
+    fn lay_service(
+        &mut self,
+        workers: &mut [Box<Worker>],
+        service: u16,
+        end: End,
+    ) -> Result<(), WireError> {
+        let pool = self.pool_of(workers, end);
+        for worker in 0..workers.len() {
+            let way = self.way(workers, worker, pool, end)?;
+            workers[worker].serve(service, way);
         }
         Ok(())
     }
 
     /// Enters who observes these instances, and whom they observe.
-    fn lay_observations(&mut self, workers: &mut [Box<Worker>], instances: &[FleetInstance]) {
+    pub(super) fn lay_observations(&mut self, workers: &mut [Box<Worker>], instances: &[FleetInstance]) {
         let observed: BTreeSet<FleetInstance> = self
             .observations
             .iter()
@@ -238,7 +349,7 @@ impl State {
         let Some(home) = home.filter(|home| *home != from) else { return Ok(target) };
         // A service or a switch without an end's pool: what arrives is copied where it has to be.
         let pool = pool.or_else(|| self.pool_of(workers, end)).unwrap_or(PoolId(0));
-        if let Some(relay) = self.relays.get(&(from, pool, end)) {
+        if let Some(relay) = self.relays.get(&(end, from, pool)) {
             return Ok(Target::Port(relay.sending));
         }
         let (sending, arriving) = one_way(workers[from].bell(), workers[home].bell());
@@ -247,15 +358,16 @@ impl State {
         let arriving = workers[home].add_port(&name, pool, Box::new(arriving));
         *workers[home].end(Target::Port(arriving))? = Some(target);
         let relay = Relay { sending, arriving: Home { worker: home, id: arriving } };
-        self.relays.insert((from, pool, end), relay);
+        self.relays.insert((end, from, pool), relay);
+        self.laid.push(Home { worker: home, id: arriving });
         Ok(Target::Port(sending))
     }
 
     /// Empties all relays to where they lead. Those that lead to switches come last, and one by one: what they hold may go on
     /// by others, which have room for it then.
-    fn absorb_relays(&self, workers: &mut [Box<Worker>]) {
+    pub(super) fn absorb_relays(&self, workers: &mut [Box<Worker>]) {
         let (switched, plain): (Vec<_>, Vec<_>) =
-            self.relays.iter().partition(|((_, _, end), _)| matches!(end, End::Switch(..)));
+            self.relays.iter().partition(|((end, _, _), _)| matches!(end, End::Switch(..)));
         let mut absorb = |relay: &Relay| {
             workers[relay.arriving.worker].absorb_relay(relay.arriving.id);
         };
@@ -267,11 +379,11 @@ impl State {
     }
 
     /// Takes away the relays that lead to some ends; they are empty.
-    fn remove_relays(&mut self, workers: &mut [Box<Worker>], doomed: impl Fn(&End) -> bool) {
-        let gone: Vec<_> = self.relays.keys().filter(|(_, _, end)| doomed(end)).copied().collect();
+    pub(super) fn remove_relays(&mut self, workers: &mut [Box<Worker>], doomed: impl Fn(&End) -> bool) {
+        let gone: Vec<_> = self.relays.keys().filter(|(end, _, _)| doomed(end)).copied().collect();
         for key in gone {
             let Some(relay) = self.relays.remove(&key) else { continue };
-            let ends = [(key.0, relay.sending), (relay.arriving.worker, relay.arriving.id)];
+            let ends = [(key.1, relay.sending), (relay.arriving.worker, relay.arriving.id)];
             for (worker, port) in ends {
                 if let Some(node) = workers[worker].take_port(port) {
                     debug_assert_eq!(node.port.in_flight(), 0, "absorbed before");

@@ -1,0 +1,201 @@
+//! Taking parts and wires out of a fleet. No packet is lost without a count: what is in a relay arrives first, what an instance
+//! still has is dropped in its account, and what was counted by those who go stays in the fleet's.
+
+use super::FleetError;
+use super::state::{End, FleetInstance, FleetPort, State, Wire, all_of};
+use crate::account::{InstanceAccount, PortAccount};
+use crate::ids::{PoolId, SwitchId, WireError};
+use crate::instance::Instance;
+use crate::worker::Worker;
+
+impl State {
+    /// The place of a switch that is no more, or the next one.
+    pub(super) fn place_for_switch(&self) -> usize {
+        self.switches.iter().position(Option::is_none).unwrap_or(self.switches.len())
+    }
+
+    pub(super) fn add_switch(&mut self, id: SwitchId, home: Option<usize>) {
+        self.change += 1;
+        if id.index() == self.switches.len() {
+            self.switches.push(Some(home));
+        } else {
+            self.switches[id.index()] = Some(home);
+        }
+    }
+
+    pub(super) fn remove_switch(&mut self, id: SwitchId) {
+        self.change += 1;
+        if let Some(home) = self.switches.get_mut(id.index()) {
+            *home = None;
+        }
+        self.users.retain(|(switch, _), _| *switch != id);
+    }
+
+    /// Takes away the wires between two ends.
+    pub(super) fn unlink(
+        &mut self,
+        workers: &mut [Box<Worker>],
+        a: End,
+        b: End,
+    ) -> Result<(), FleetError> {
+        let is_it = |wire: &Wire| (wire.from, wire.to) == (a, b) || (wire.from, wire.to) == (b, a);
+        let wires = self.wired.get(&a).into_iter().flatten().copied();
+        let found: Vec<u64> =
+            wires.filter(|number| self.wires.get(number).is_some_and(is_it)).collect();
+        if found.is_empty() {
+            return Err(WireError::Absent.into());
+        }
+        for number in found {
+            self.unwire(workers, number);
+        }
+        Ok(())
+    }
+
+    /// Takes away all wires of whatever an end is of.
+    pub(super) fn unwire_all(&mut self, workers: &mut [Box<Worker>], end: End) {
+        let wires: Vec<u64> = self.wires_at(end).collect();
+        for number in wires {
+            self.unwire(workers, number);
+        }
+    }
+
+    fn unwire(&mut self, workers: &mut [Box<Worker>], number: u64) {
+        let Some(Wire { from, to, both_ways }) = self.wires.get(&number).copied() else { return };
+        self.change += 1;
+        for (end, other, leads) in [(from, to, true), (to, from, both_ways)] {
+            if leads {
+                self.cut(workers, end);
+            }
+            if let (End::Switch(switch, _), Some(worker)) = (end, self.worker_of(other))
+                && let Some(users) = self.users.get_mut(&(switch, worker))
+            {
+                *users -= 1;
+                if *users == 0 {
+                    self.users.remove(&(switch, worker));
+                }
+            }
+        }
+        self.find_consumers(workers, number);
+        self.wires.remove(&number);
+        for end in [from, to] {
+            if let Some(wires) = self.wired.get_mut(&end) {
+                wires.retain(|wire| *wire != number);
+                if wires.is_empty() {
+                    self.wired.remove(&end);
+                }
+            }
+        }
+    }
+
+    /// Lets what leaves by an end lead nowhere.
+    fn cut(&self, workers: &mut [Box<Worker>], end: End) {
+        let Ok((home, target)) = self.place(end) else { return };
+        let at = match home {
+            Some(home) => home..home + 1,
+            // A switch is on every worker that uses it, and may have been on others.
+            None => 0..workers.len(),
+        };
+        for worker in &mut workers[at] {
+            if let Ok(way) = worker.end(target) {
+                *way = None;
+            }
+        }
+    }
+
+    pub(super) fn unserve(&mut self, workers: &mut [Box<Worker>], service: u16) {
+        self.change += 1;
+        self.services.remove(&service);
+        workers.iter_mut().for_each(|worker| worker.unserve(service));
+    }
+
+    /// Takes away all services that lead to whatever an end is of.
+    pub(super) fn unserve_all(&mut self, workers: &mut [Box<Worker>], end: End) {
+        let range = all_of(end);
+        let gone = self.services.iter().filter(|(_, to)| range.contains(to));
+        let gone: Vec<u16> = gone.map(|(service, _)| *service).collect();
+        for service in gone {
+            self.unserve(workers, service);
+        }
+    }
+
+    pub(super) fn unobserve(
+        &mut self,
+        workers: &mut [Box<Worker>],
+        observer: FleetInstance,
+        at: FleetInstance,
+        interface: Option<u16>,
+    ) -> Result<(), FleetError> {
+        let before = self.observations.len();
+        self.observations.retain(|seen| *seen != (observer, at, interface));
+        if self.observations.len() == before {
+            return Err(WireError::Absent.into());
+        }
+        self.change += 1;
+        self.show_to_those_left(workers, at);
+        if !self.observations.iter().any(|(other, _, _)| *other == observer)
+            && let Some(home) = self.instance(observer)
+        {
+            workers[home.worker].instances[home.id.index()].is_observer = false;
+        }
+        Ok(())
+    }
+
+    /// Enters who still observes an instance.
+    fn show_to_those_left(&mut self, workers: &mut [Box<Worker>], at: FleetInstance) {
+        if let Some(home) = self.instance(at) {
+            workers[home.worker].forget_observers(home.id);
+        }
+        self.lay_observations(workers, &[at]);
+    }
+
+    /// Takes a port out.
+    pub(super) fn remove_port(
+        &mut self,
+        workers: &mut [Box<Worker>],
+        port: FleetPort,
+    ) -> Result<PortAccount, FleetError> {
+        let home = self.port(port).ok_or(WireError::Absent)?;
+        self.detach(workers, End::Port(port));
+        self.forget_port(port);
+        let worker = &mut workers[home.worker];
+        let account = worker.close_port(home.id).ok_or(WireError::Absent)?;
+        self.gone.merge(&account.counters.ledger);
+        Ok(account)
+    }
+
+    /// Takes an instance out.
+    pub(super) fn remove_instance(
+        &mut self,
+        workers: &mut [Box<Worker>],
+        instance: FleetInstance,
+    ) -> Result<(InstanceAccount, Box<Instance>), FleetError> {
+        let home = self.instance(instance).ok_or(WireError::Absent)?;
+        self.detach(workers, End::Instance(instance, 0));
+        let concerns = |(observer, at, _): &(FleetInstance, FleetInstance, _)| {
+            *observer == instance || *at == instance
+        };
+        while let Some((observer, at, interface)) = self.observations.iter().find(|o| concerns(o)).copied() {
+            self.unobserve(workers, observer, at, interface)?;
+        }
+        self.forget_instance(instance);
+        let (account, removed) = workers[home.worker].end_instance(home.id).ok_or(WireError::Absent)?;
+        self.gone.merge(&account.ledger);
+        Ok((account, removed))
+    }
+
+    /// Lets nothing lead to a part or away from it. What is on its way there arrives first.
+    fn detach(&mut self, workers: &mut [Box<Worker>], part: End) {
+        self.unserve_all(workers, part);
+        self.unwire_all(workers, part);
+        let range = all_of(part);
+        let (first, last) = (*range.start(), *range.end());
+        let relays = self.relays.range((first, 0, PoolId(0))..=(last, usize::MAX, PoolId(u16::MAX)));
+        let arriving: Vec<_> = relays.map(|(_, relay)| relay.arriving).collect();
+        for home in &arriving {
+            workers[home.worker].absorb_relay(home.id);
+        }
+        if !arriving.is_empty() {
+            self.remove_relays(workers, |end| range.contains(end));
+        }
+    }
+}
