@@ -35,6 +35,11 @@ impl SwitchNode {
         &mut self.ends[index]
     }
 
+    /// Lets all ports lead nowhere.
+    pub(crate) fn clear(&mut self) {
+        self.ends.clear();
+    }
+
     /// What the only port beside one leads to; `None` when there are more, or none.
     #[inline]
     pub(crate) fn only_other(&self, than: SwitchPort) -> Option<Target> {

@@ -13,10 +13,6 @@ use std::sync::Arc;
 use telemetry::Ledger;
 use virtual_switch::Switch;
 
-/// In a switch with more ends than these, whatever comes in by one has several takers: two ends, and one that has just
-/// come or is about to go.
-const FEW_ENDS: usize = 3;
-
 impl Worker {
     /// Takes a tenant in, with its claim on the worker.
     pub fn add_tenant(&mut self, claim: Claim) -> TenantId {
@@ -119,6 +115,13 @@ impl Worker {
                 numbered(place).map(SwitchId)
             }
             None => self.add_switch(name, table),
+        }
+    }
+
+    /// Lets all that leaves a switch here lead nowhere.
+    pub(crate) fn clear_switch(&mut self, id: SwitchId) {
+        if let Some(node) = self.switches.get_mut(id.index()) {
+            node.clear();
         }
     }
 
@@ -240,26 +243,27 @@ impl Worker {
         }
     }
 
-    /// The same for the ports that are plugged into a switch, if it has so few that one of them may have one taker.
-    pub(crate) fn find_consumers_at(&mut self, switch: SwitchId) {
-        let Some(node) = self.switches.get(switch.index()) else { return };
-        let few: Vec<Target> = node.ends().take(FEW_ENDS + 1).collect();
-        if few.len() > FEW_ENDS {
-            return;
-        }
-        for end in few {
-            if let Target::Port(port) = end {
-                self.find_consumer(port);
-            }
-        }
-    }
-
     /// Finds out how many packets wait at each port without loss while the worker sleeps.
     pub(crate) fn find_patience(&mut self) {
         let patience =
             |node: &PortNode| if node.target.is_some() { node.port.patience() } else { usize::MAX };
         let least = self.ports.iter().map(|(_, node)| patience(node)).min().unwrap_or(usize::MAX);
         self.rest.set_patience(least);
+    }
+
+    /// Ports that are polled by another than the one who takes what they bring.
+    #[cfg(test)]
+    pub(crate) fn wrong_consumers(&self) -> Vec<String> {
+        let feeds = |number: usize| {
+            let fed = self.instances.iter().filter(|(_, one)| one.feeds.contains(&number));
+            fed.map(|(index, _)| index).collect::<Vec<_>>()
+        };
+        let is_wrong = |(number, node): &(usize, &PortNode)| {
+            let right = self.consumer_of(node);
+            node.consumer != right || feeds(*number) != Vec::from_iter(right)
+        };
+        let wrong = self.ports.iter().filter(is_wrong);
+        wrong.map(|(number, node)| format!("{number}: {:?} to {:?}", node.target, node.consumer)).collect()
     }
 
     fn consumer_of(&self, node: &PortNode) -> Option<usize> {

@@ -128,6 +128,13 @@ impl Fleet {
         self.with(move |workers, _| workers[worker].flow_hash).unwrap_or(false)
     }
 
+    /// Ports that are polled by another than the one who takes what they bring.
+    #[cfg(test)]
+    pub(crate) fn wrong_consumers(&self) -> Vec<String> {
+        self.with(|workers, _| workers.iter().flat_map(|worker| worker.wrong_consumers()).collect())
+            .unwrap_or_default()
+    }
+
     /// A meeting that takes its time.
     #[cfg(test)]
     pub(crate) fn dawdle(&self, span: std::time::Duration) {

@@ -221,8 +221,7 @@ impl Change<'_> {
     /// Takes a switch out; whatever was plugged into it leads nowhere.
     pub fn remove_switch(&mut self, switch: SwitchId) {
         let end = End::Switch(switch, virtual_switch::SwitchPort(0));
-        self.state.unwire_all(self.workers, end);
-        self.state.unserve_all(self.workers, end);
+        self.state.detach(self.workers, end);
         self.state.remove_switch(switch);
     }
 

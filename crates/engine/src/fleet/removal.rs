@@ -29,6 +29,7 @@ impl State {
             *home = None;
         }
         self.users.retain(|(switch, _), _| *switch != id);
+        self.plugs.remove(&id);
     }
 
     /// Takes away the wires between two ends.
@@ -65,6 +66,11 @@ impl State {
         for (end, other, leads) in [(from, to, true), (to, from, both_ways)] {
             if leads {
                 self.cut(workers, end);
+                if let End::Switch(switch, _) = end
+                    && let Some(plugs) = self.plugs.get_mut(&switch)
+                {
+                    *plugs -= 1;
+                }
             }
             if let (End::Switch(switch, _), Some(worker)) = (end, self.worker_of(other))
                 && let Some(users) = self.users.get_mut(&(switch, worker))
@@ -184,9 +190,7 @@ impl State {
     }
 
     /// Lets nothing lead to a part or away from it. What is on its way there arrives first.
-    fn detach(&mut self, workers: &mut [Box<Worker>], part: End) {
-        self.unserve_all(workers, part);
-        self.unwire_all(workers, part);
+    pub(super) fn detach(&mut self, workers: &mut [Box<Worker>], part: End) {
         let range = all_of(part);
         let (first, last) = (*range.start(), *range.end());
         let relays = self.relays.range((first, 0, PoolId(0))..=(last, usize::MAX, PoolId(u16::MAX)));
@@ -194,6 +198,8 @@ impl State {
         for home in &arriving {
             workers[home.worker].absorb_relay(home.id);
         }
+        self.unserve_all(workers, part);
+        self.unwire_all(workers, part);
         if !arriving.is_empty() {
             self.remove_relays(workers, |end| range.contains(end));
         }

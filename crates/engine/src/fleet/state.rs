@@ -74,6 +74,8 @@ pub(crate) struct State {
     pub(super) switches: Vec<Option<Option<usize>>>,
     /// How many ends on a worker are plugged into a switch.
     pub(super) users: BTreeMap<(SwitchId, usize), u32>,
+    /// How many ends of a switch lead somewhere.
+    pub(super) plugs: BTreeMap<SwitchId, u32>,
     /// By a number of their own.
     pub(super) wires: BTreeMap<u64, Wire>,
     /// Numbers of the wires at each end; those at all ends of a part or a switch follow one another.

@@ -8,6 +8,10 @@ use port::relay::one_way;
 use std::collections::BTreeSet;
 use virtual_switch::SwitchPort;
 
+/// In a switch with more ends than these, whatever comes in by one has several takers: two ends, and one that has just
+/// come or is about to go.
+const FEW_ENDS: u32 = 3;
+
 impl State {
     /// Lays a wire.
     pub(super) fn link(
@@ -50,17 +54,27 @@ impl State {
     /// Finds out who polls the ports at the ends of a wire, and those at the switch that it leads into.
     pub(super) fn find_consumers(&mut self, workers: &mut [Box<Worker>], wire: u64) {
         let Some(Wire { from, to, .. }) = self.wires.get(&wire).copied() else { return };
+        let mut ports = std::mem::take(&mut self.laid);
         for end in [from, to] {
             match end {
-                End::Switch(id, _) => workers.iter_mut().for_each(|worker| worker.find_consumers_at(id)),
-                End::Port(_) | End::Instance(..) => {}
+                End::Port(port) => ports.extend(self.port(port)),
+                End::Switch(switch, _) => {
+                    // Where more ends lead on, nobody is the only one.
+                    if self.plugs.get(&switch).is_some_and(|plugs| *plugs > FEW_ENDS) {
+                        continue;
+                    }
+                    let plugged = self.plugged_into(switch).into_iter();
+                    let relays = (End::Switch(switch, SwitchPort(0)), 0, PoolId(0))
+                        ..=(End::Switch(switch, SwitchPort(u16::MAX)), usize::MAX, PoolId(u16::MAX));
+                    ports.extend(plugged.filter_map(|(_, _, end)| match end {
+                        End::Port(port) => self.port(port),
+                        End::Switch(..) | End::Instance(..) => None,
+                    }));
+                    ports.extend(self.relays.range(relays).map(|(_, relay)| relay.arriving));
+                }
+                End::Instance(..) => {}
             }
         }
-        let mut ports = std::mem::take(&mut self.laid);
-        ports.extend([from, to].into_iter().filter_map(|end| match end {
-            End::Port(port) => self.port(port),
-            End::Switch(..) | End::Instance(..) => None,
-        }));
         for home in ports {
             workers[home.worker].find_consumer(home.id);
         }
@@ -211,8 +225,12 @@ impl State {
                     *self.users.entry((switch, worker)).or_default() += 1;
                 }
             }
-            for worker in self.users_of(workers, switch) {
-                self.lay_switch(workers, switch, worker)?;
+            let users = self.users_of(workers, switch);
+            for worker in 0..workers.len() {
+                workers[worker].clear_switch(switch);
+                if users.contains(&worker) {
+                    self.lay_switch(workers, switch, worker)?;
+                }
             }
         }
         Ok(())
@@ -232,6 +250,7 @@ impl State {
             *users += 1;
             *users == 1
         });
+        *self.plugs.entry(switch).or_default() += u32::from(leads);
         let users = self.users_of(workers, switch);
         if let Some(newcomer) = newcomer.filter(|worker| users.contains(worker)) {
             self.lay_switch(workers, switch, newcomer)?;

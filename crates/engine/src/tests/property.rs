@@ -18,6 +18,13 @@ enum Step {
     Observe(usize, usize),
     Serve(u16, usize),
     Report,
+    Link(usize, usize, bool),
+    Unlink(usize, usize),
+    Unserve(u16),
+    Unobserve(usize, usize),
+    ReplaceInstance(usize, usize),
+    ReplacePort(usize, usize),
+    ReplaceSwitch(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -32,6 +39,13 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (any(), any()).prop_map(|(one, other)| Step::Observe(one, other)),
         1 => (0u16..3, any()).prop_map(|(service, end)| Step::Serve(service, end)),
         1 => Just(Step::Report),
+        3 => (any(), any(), proptest::arbitrary::any::<bool>()).prop_map(|(a, b, both)| Step::Link(a, b, both)),
+        2 => (any(), any()).prop_map(|(a, b)| Step::Unlink(a, b)),
+        1 => (0u16..3).prop_map(Step::Unserve),
+        1 => (any(), any()).prop_map(|(one, other)| Step::Unobserve(one, other)),
+        1 => (any(), any()).prop_map(|(which, worker)| Step::ReplaceInstance(which, worker)),
+        1 => (any(), any()).prop_map(|(which, worker)| Step::ReplacePort(which, worker)),
+        1 => any().prop_map(Step::ReplaceSwitch),
     ]
 }
 
@@ -56,7 +70,7 @@ fn manner(seed: u8, suspend: u32) -> Manner {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
     #[test]
-    fn every_packet_is_accounted_for_whatever_moves(
+    fn every_packet_is_accounted_for_whatever_moves_comes_and_goes(
         workers in 1usize..4,
         homes in prop::collection::vec(prop::option::of(0usize..4), 0..3),
         ports in prop::collection::vec((0usize..4, 0usize..2, prop::collection::vec(any::<u8>(), 0..200)), 1..6),
@@ -66,7 +80,7 @@ proptest! {
     ) {
         let mut rig = Rig::new(workers, 2);
         let mut ends = Vec::new();
-        let ports: Vec<_> = ports
+        let mut ports: Vec<_> = ports
             .into_iter()
             .map(|(worker, pool, offers)| rig.script(worker % workers, pool, offers).0)
             .collect();
@@ -83,14 +97,17 @@ proptest! {
             let id = rig.fleet.add_switch("switch", table.clone(), home.map(|home| home % workers)).expect("few switches");
             ends.extend((0..3).map(|_| End::Switch(id, table.attach().expect("few ports"))));
         }
-        let end = |number: usize| ends[number % ends.len()];
-        for (a, b, both_ways) in wires {
+        let wire = |rig: &Rig, a: End, b: End, both_ways: bool| {
             // Those that cannot be are refused.
-            let _ = if both_ways { rig.fleet.link(end(a), end(b)) } else { rig.fleet.lead(end(a), end(b)) };
+            let _ = if both_ways { rig.fleet.link(a, b) } else { rig.fleet.lead(a, b) };
+        };
+        for (a, b, both_ways) in wires {
+            wire(&rig, ends[a % ends.len()], ends[b % ends.len()], both_ways);
             rig.balanced();
         }
-        let instance = |number: usize| instances[number % instances.len()];
         for step in steps {
+            let end = |number: usize| ends[number % ends.len()];
+            let instance = |number: usize| instances[number % instances.len()];
             match step {
                 Step::Turn(worker) => {
                     rig.fleet.turn(worker % workers);
@@ -119,8 +136,72 @@ proptest! {
                 Step::Report => {
                     rig.fleet.account(true).expect("it has not stopped").balance().expect("balanced");
                 }
+                Step::Link(a, b, both_ways) => wire(&rig, end(a), end(b), both_ways),
+                Step::Unlink(a, b) => {
+                    let (a, b) = (end(a), end(b));
+                    let _ = rig.fleet.change(move |change| change.unlink(a, b)).expect("it has not stopped");
+                }
+                Step::Unserve(service) => {
+                    rig.fleet.change(move |change| change.unserve(service)).expect("it has not stopped");
+                }
+                Step::Unobserve(one, other) => {
+                    let (one, other) = (instance(one), instance(other));
+                    let ended = rig.fleet.change(move |change| change.unobserve(one, other, None));
+                    let _ = ended.expect("it has not stopped");
+                }
+                Step::ReplaceInstance(which, worker) => {
+                    let which = which % instances.len();
+                    let old = instances[which];
+                    let removed = rig.fleet.change(move |change| change.remove_instance(old));
+                    let removed = removed.expect("it has not stopped").expect("it is there");
+                    prop_assert_eq!(removed.account.in_flight, 0, "what it had is counted as lost");
+                    rig.balanced();
+                    let again = rig.fleet.change(move |change| change.remove_instance(old).is_err());
+                    prop_assert!(again.expect("it has not stopped"), "it is gone");
+                    let new = rig.add(worker % workers, which % 2, manner(worker as u8, 0)).0;
+                    instances[which] = new;
+                    for end in &mut ends {
+                        if let End::Instance(of, _) = end && *of == old {
+                            *of = new;
+                        }
+                    }
+                }
+                Step::ReplacePort(which, worker) => {
+                    let which = which % ports.len();
+                    let old = ports[which];
+                    let removed = rig.fleet.change(move |change| change.remove_port(old));
+                    let removed = removed.expect("it has not stopped").expect("it is there");
+                    prop_assert_eq!(removed.in_flight, 0);
+                    rig.balanced();
+                    let new = rig.script(worker % workers, which % 2, vec![worker as u8; 50]).0;
+                    ports[which] = new;
+                    for end in &mut ends {
+                        if *end == End::Port(old) {
+                            *end = End::Port(new);
+                        }
+                    }
+                }
+                Step::ReplaceSwitch(which) => {
+                    let switches = ends.iter().filter_map(|end| match end {
+                        End::Switch(id, _) => Some(*id),
+                        _ => None,
+                    });
+                    let switches: Vec<_> = switches.collect();
+                    if !switches.is_empty() {
+                        let id = switches[which % switches.len()];
+                        let table = Arc::new(Switch::new(SwitchSettings::default()).expect("good settings"));
+                        (0..3).for_each(|_| assert!(table.attach().is_ok()));
+                        let again = rig.fleet.change(move |change| {
+                            change.remove_switch(id);
+                            change.add_switch(table, None)
+                        });
+                        let again = again.expect("it has not stopped").expect("few switches");
+                        prop_assert_eq!(again, id, "its place is free");
+                    }
+                }
             }
             rig.balanced();
+            prop_assert_eq!(rig.fleet.wrong_consumers(), Vec::<String>::new());
         }
         rig.stop();
     }
