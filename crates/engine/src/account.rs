@@ -172,7 +172,7 @@ impl Worker {
             ports: table.ports().count(),
             counters: table.counters(),
         };
-        self.switches.iter().map(of).collect()
+        self.switches.iter().filter(|node| !node.is_gone).map(of).collect()
     }
 
     /// Buffers free and in all, by pool.

@@ -46,7 +46,9 @@ pub use account::{Account, InstanceAccount, PortAccount, SwitchAccount};
 pub use classify::classify;
 pub use control::{Event, Stopped};
 pub use fault::{FailPolicy, RestartPolicy};
-pub use fleet::{Balanced, Balancer, Change, End, Fleet, FleetError, FleetInstance, FleetPort, Moved, Removed, ThreadPlan};
+pub use fleet::{
+    Balanced, Balancer, Change, End, Fleet, FleetError, FleetInstance, FleetPort, Moved, Removed, ThreadPlan,
+};
 pub use ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};
 pub use instance::{GuestFactory, InstanceSetup};
 pub use placement::Reason;

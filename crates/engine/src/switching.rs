@@ -14,11 +14,13 @@ pub(crate) struct SwitchNode {
     pub(crate) name: String,
     pub(crate) table: Arc<Switch>,
     ends: Vec<Option<Target>>,
+    /// It was taken out.
+    pub(crate) is_gone: bool,
 }
 
 impl SwitchNode {
     pub(crate) fn new(name: &str, table: Arc<Switch>) -> SwitchNode {
-        SwitchNode { name: name.to_owned(), table, ends: Vec::new() }
+        SwitchNode { name: name.to_owned(), table, ends: Vec::new(), is_gone: false }
     }
 
     /// Where what leaves by a port goes.
@@ -33,6 +35,12 @@ impl SwitchNode {
             self.ends.resize(index + 1, None);
         }
         &mut self.ends[index]
+    }
+
+    /// It is no more; its place is kept for the next one.
+    pub(crate) fn end_for_good(&mut self) {
+        self.clear();
+        self.is_gone = true;
     }
 
     /// Lets all ports lead nowhere.

@@ -118,6 +118,13 @@ impl Worker {
         }
     }
 
+    /// Takes a switch out, which nothing is plugged into any more.
+    pub(crate) fn end_switch(&mut self, id: SwitchId) {
+        if let Some(node) = self.switches.get_mut(id.index()) {
+            node.end_for_good();
+        }
+    }
+
     /// Lets all that leaves a switch here lead nowhere.
     pub(crate) fn clear_switch(&mut self, id: SwitchId) {
         if let Some(node) = self.switches.get_mut(id.index()) {

@@ -24,8 +24,8 @@ mod wires;
 
 pub use balance::{Balanced, Balancer};
 pub use calls::Moved;
-pub use parts::{Change, Removed};
 pub use error::FleetError;
+pub use parts::{Change, Removed};
 pub use state::{End, FleetInstance, FleetPort};
 pub use threads::ThreadPlan;
 

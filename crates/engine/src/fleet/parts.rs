@@ -222,6 +222,7 @@ impl Change<'_> {
     pub fn remove_switch(&mut self, switch: SwitchId) {
         let end = End::Switch(switch, virtual_switch::SwitchPort(0));
         self.state.detach(self.workers, end);
+        self.workers.iter_mut().for_each(|worker| worker.end_switch(switch));
         self.state.remove_switch(switch);
     }
 
@@ -286,7 +287,11 @@ impl Change<'_> {
     pub fn set_paused(&mut self, instance: FleetInstance, paused: bool) -> Result<(), FleetError> {
         let home = self.state.instance(instance).ok_or(WireError::Absent)?;
         let worker = &mut self.workers[home.worker];
-        if paused { worker.pause(home.id) } else { worker.resume_instance(home.id) }
+        if paused {
+            worker.pause(home.id)
+        } else {
+            worker.resume_instance(home.id)
+        }
         Ok(())
     }
 

@@ -33,16 +33,10 @@ impl State {
     }
 
     /// Takes away the wires between two ends.
-    pub(super) fn unlink(
-        &mut self,
-        workers: &mut [Box<Worker>],
-        a: End,
-        b: End,
-    ) -> Result<(), FleetError> {
+    pub(super) fn unlink(&mut self, workers: &mut [Box<Worker>], a: End, b: End) -> Result<(), FleetError> {
         let is_it = |wire: &Wire| (wire.from, wire.to) == (a, b) || (wire.from, wire.to) == (b, a);
         let wires = self.wired.get(&a).into_iter().flatten().copied();
-        let found: Vec<u64> =
-            wires.filter(|number| self.wires.get(number).is_some_and(is_it)).collect();
+        let found: Vec<u64> = wires.filter(|number| self.wires.get(number).is_some_and(is_it)).collect();
         if found.is_empty() {
             return Err(WireError::Absent.into());
         }
@@ -177,9 +171,8 @@ impl State {
     ) -> Result<(InstanceAccount, Box<Instance>), FleetError> {
         let home = self.instance(instance).ok_or(WireError::Absent)?;
         self.detach(workers, End::Instance(instance, 0));
-        let concerns = |(observer, at, _): &(FleetInstance, FleetInstance, _)| {
-            *observer == instance || *at == instance
-        };
+        let concerns =
+            |(observer, at, _): &(FleetInstance, FleetInstance, _)| *observer == instance || *at == instance;
         while let Some((observer, at, interface)) = self.observations.iter().find(|o| concerns(o)).copied() {
             self.unobserve(workers, observer, at, interface)?;
         }

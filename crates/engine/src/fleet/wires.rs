@@ -323,12 +323,7 @@ impl State {
         Ok(())
     }
 
-    fn lay_service(
-        &mut self,
-        workers: &mut [Box<Worker>],
-        service: u16,
-        end: End,
-    ) -> Result<(), WireError> {
+    fn lay_service(&mut self, workers: &mut [Box<Worker>], service: u16, end: End) -> Result<(), WireError> {
         let pool = self.pool_of(workers, end);
         for worker in 0..workers.len() {
             let way = self.way(workers, worker, pool, end)?;

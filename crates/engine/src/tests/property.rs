@@ -193,7 +193,7 @@ proptest! {
                         (0..3).for_each(|_| assert!(table.attach().is_ok()));
                         let again = rig.fleet.change(move |change| {
                             change.remove_switch(id);
-                            change.add_switch(table, None)
+                            change.add_switch("again", table, None)
                         });
                         let again = again.expect("it has not stopped").expect("few switches");
                         prop_assert_eq!(again, id, "its place is free");
