@@ -154,6 +154,37 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads what functions say of their own wires, under `attach`.
+    pub(crate) fn attachments(&mut self, root_place: &Place<'_>, root: &Node) {
+        let Some((_, functions)) = root.entry("functions") else { return };
+        let section = root_place.key("functions", functions.position);
+        for (key, node) in functions.as_map().unwrap_or_default() {
+            let Some((_, attach)) = node.entry("attach") else { continue };
+            let place = section.key(&key.text, node.position);
+            let place = place.key("attach", attach.position);
+            let Some(entries) = attach.as_map() else {
+                place.report(&mut self.faults, || {
+                    format!(
+                        "{}; allowed: a map from interfaces to what they are wired to, such as `{{inside: lan, outside: hall}}`",
+                        attach.found()
+                    )
+                });
+                continue;
+            };
+            for (interface, other) in entries {
+                let place = place.key(&interface.text, other.position);
+                let own = format!("{}:{}", key.text, interface.text);
+                let own_place = place.at(interface.position);
+                let own = self.names.endpoint(&own_place, &own, &mut self.faults);
+                let Some(text) = self.reference(&place, other) else { continue };
+                let other = self.names.endpoint(&place, text, &mut self.faults);
+                if let (Some(own), Some(other)) = (own, other) {
+                    self.wire([(own_place, &own), (place, &other)]);
+                }
+            }
+        }
+    }
+
     /// Reads the section `wires`.
     pub(crate) fn wires(&mut self, root_place: &Place<'_>, root: &Node) {
         let Some((_, node)) = root.entry("wires") else { return };

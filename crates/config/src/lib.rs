@@ -29,6 +29,7 @@
 //! services:
 //!   10: edge_firewall:0               # where packets for service 10 go
 //! ```
+//! A function may say its own wires: `attach: {inside: lan, outside: hall}`, each as one of `wires`.
 //! An interface is given by name or by number. In a chain a function is entered by interface 0 and left by interface 1.
 //!
 //! Limits: those of [`yaml_document`]; pools of 1 GiB; service IDs from 1 to 65535.

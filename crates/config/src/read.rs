@@ -92,6 +92,7 @@ impl<'a> Reader<'a> {
         self.section(place, root, "switches", Self::switch);
         self.section(place, root, "functions", Self::function);
         self.section(place, root, "chains", Self::chain);
+        self.attachments(place, root);
         self.wires(place, root);
         self.section(place, root, "observers", Self::observer);
         self.services(place, root);
@@ -308,7 +309,7 @@ impl<'a> Reader<'a> {
         }
         let tenant = self.owner(place, node);
         let values =
-            function_schema().check_at(place, Some(node), &["pool", "cpu", "config"], &mut self.faults);
+            function_schema().check_at(place, Some(node), &["pool", "cpu", "config", "attach"], &mut self.faults);
         let pool = self.instance_pool(place, node, tenant.as_deref());
         let restart = values.as_ref().and_then(|values| self.restart(place, node, values));
         let quota = values.as_ref().and_then(|values| self.quota(place, node, values));

@@ -408,7 +408,7 @@ f.yaml:11:6: functions.g.config.rate: the required key `rate` is missing; allowe
 f.yaml:12:31: functions.h.config: found a list; allowed: a map of these keys: rate
 f.yaml:13:70: functions.i.fail: found `opne`; allowed: one of closed, open; did you mean `open`?
 f.yaml:13:82: functions.i.pool: found `shared`; allowed: tenant, own, or a map of these keys: buffers, buffer_size, headroom, pages
-f.yaml:14:23: functions.j.configuration: unknown key `configuration`; allowed: pool, cpu, config, image, tenant, max_call, fail, restart, quota, events, longest_hold, worker, preemptible, pauses
+f.yaml:14:23: functions.j.configuration: unknown key `configuration`; allowed: pool, cpu, config, attach, image, tenant, max_call, fail, restart, quota, events, longest_hold, worker, preemptible, pauses
 f.yaml:14:56: functions.j.longest_hold: found `2h`; allowed: a duration from 1ms to 1h, such as `10s` (units: ns, us, ms, s, m, h, d)
 f.yaml:15:32: functions.k.config.mode: unknown key `mode`; allowed: none
 f.yaml:15:64: functions.k.pool.bufer_size: unknown key `bufer_size`; allowed: buffers, buffer_size, headroom, pages; did you mean `buffer_size`?
@@ -689,4 +689,27 @@ fn faults_are_given_to_any_port_and_checked() {
         "f.yaml:2:41: ports.a.fault.loss: found `101%`; allowed: a fraction of at most 100%, such as `0.5%` (units: %, \
          ppm, ppb)"
     );
+}
+
+#[test]
+fn a_function_may_say_its_own_wires() {
+    let rest = "superfluid: 1\nports: {lan: {type: 'null'}, wan: {type: 'null'}}\n";
+    let attached = format!(
+        "{rest}functions:\n  f: {{image: forwarder, attach: {{left: lan, 1: 'g:left'}}}}\n  g: {{image: forwarder, attach: {{right: wan}}}}\n"
+    );
+    let wired = format!(
+        "{rest}functions: {{f: {{image: forwarder}}, g: {{image: forwarder}}}}\nwires: [[lan, 'f:0'], ['f:1', 'g:0'], ['g:1', wan]]\n"
+    );
+    let wiring = |text: &str| check("t.yaml", text, &shelf()).expect("good").wiring;
+    assert_eq!(wiring(&attached), wiring(&wired));
+    let fault = |attach: &str| {
+        let text = format!("{rest}functions:\n  f: {{image: forwarder, attach: {attach}}}\n");
+        let faults = check("t.yaml", &text, &shelf()).expect_err("wrong");
+        faults.iter().map(|fault| fault.to_string()).collect::<Vec<_>>().join("\n")
+    };
+    assert!(fault("{left: lan, right: lan}").contains("`lan` has a wire already"));
+    assert!(fault("{middle: lan}").contains("has no interface `middle`"));
+    assert!(fault("{left: nowhere}").contains("no port, switch or function is named `nowhere`"));
+    assert!(fault("[lan]").contains("allowed: a map from interfaces"));
+    assert!(fault("{left: 'f:left'}").contains("wired to itself"));
 }
