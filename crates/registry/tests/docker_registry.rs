@@ -1,93 +1,26 @@
-//! A real registry: Debian's docker-registry, on a loopback port of the kernel's choice, with its storage in a folder of the test.
+//! A real registry: Debian's docker-registry, with its storage in a folder of the test.
 
+#[path = "support/debian.rs"]
+mod debian;
 mod support;
 
+use debian::Registry;
 use registry::{Artifact, Client, Credentials, Digest, Fault, Images, Login, Origin, Reference, Settings};
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::path::PathBuf;
 use support::image;
 use tempfile::TempDir;
 
 /// `me:secret`, as htpasswd(1) writes it with bcrypt.
 const HTPASSWD: &str = "me:$2b$04$Sh6sJ.ctVzV8DNgaUxE4k.n/rrMj6On0EcuDg/Pp1VNZ.toLUTHUm\n";
 
-struct Registry {
-    process: Child,
-    host: String,
-    folder: TempDir,
+fn client(registry: &Registry) -> Client {
+    let settings = Settings { insecure: vec![registry.host.clone()], ..Settings::default() };
+    Client::new(settings).expect("sound settings")
 }
 
-impl Registry {
-    /// With these lines below `http:`, and these behind all.
-    fn start(http: &str, more: &str) -> Registry {
-        let folder = tempfile::tempdir().expect("a folder");
-        let config = format!(
-            "version: 0.1\nlog: {{level: info, formatter: json}}\nstorage:\n  filesystem:\n    rootdirectory: {}\n  delete: \
-             {{enabled: true}}\nhttp:\n  addr: 127.0.0.1:0\n{http}{more}",
-            folder.path().join("storage").display()
-        );
-        let path = folder.path().join("config.yml");
-        fs::write(&path, config).expect("written");
-        let process = Command::new("docker-registry")
-            .arg("serve")
-            .arg(path)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut process = process.unwrap_or_else(|error| {
-            panic!("docker-registry cannot be run ({error}); install the package `docker-registry`, or run scripts/setup test")
-        });
-        let log = process.stderr.take().expect("piped");
-        let (sender, receiver) = mpsc::channel();
-        // Reads to the end, so that the registry never waits for its log.
-        thread::spawn(move || {
-            for line in BufReader::new(log).lines().map_while(Result::ok) {
-                if let Some((_, rest)) = line.split_once("listening on ") {
-                    let end = rest.find(['"', ',']).unwrap_or(rest.len());
-                    let _ = sender.send(rest[..end].to_owned());
-                }
-            }
-        });
-        let host = receiver.recv_timeout(Duration::from_secs(20));
-        let host = host.unwrap_or_else(|_| {
-            let _ = process.kill();
-            panic!("docker-registry does not listen")
-        });
-        Registry { process, host, folder }
-    }
-
-    fn plain() -> Registry {
-        Registry::start("", "")
-    }
-
-    fn settings(&self) -> Settings {
-        Settings { insecure: vec![self.host.clone()], ..Settings::default() }
-    }
-
-    fn client(&self) -> Client {
-        Client::new(self.settings()).expect("sound settings")
-    }
-
-    fn reference(&self, name: &str) -> Reference {
-        format!("{}/{name}", self.host).parse().expect("a reference")
-    }
-
-    fn storage(&self) -> &Path {
-        self.folder.path()
-    }
-}
-
-impl Drop for Registry {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn reference(registry: &Registry, name: &str) -> Reference {
+    format!("{}/{name}", registry.host).parse().expect("a reference")
 }
 
 /// A certificate for 127.0.0.1 that vouches for itself: its file and its key's.
@@ -105,9 +38,9 @@ fn open(folder: &TempDir) -> Images {
 
 #[test]
 fn what_is_pushed_by_tag_is_pulled_by_tag_and_by_digest() {
-    let (registry, folder) = (Registry::plain(), tempfile::tempdir().expect("a folder"));
+    let (registry, folder) = (Registry::start("", ""), tempfile::tempdir().expect("a folder"));
     let (client, tagged, artifact) =
-        (registry.client(), registry.reference("edge/echo:1.2.3"), Artifact::of(image(1)));
+        (client(&registry), reference(&registry, "edge/echo:1.2.3"), Artifact::of(image(1)));
     let pushed = client.push(&tagged, &artifact).expect("pushed");
     assert_eq!(pushed.reference, tagged.pinned(artifact.digest()));
     assert!(!pushed.was_there);
@@ -126,15 +59,15 @@ fn what_is_pushed_by_tag_is_pulled_by_tag_and_by_digest() {
     let by_digest = open(&elsewhere).pull(&client, &by_digest).expect("pulled");
     assert_eq!((by_digest.origin, by_digest.image.wasm()), (Origin::Registry, artifact.image().wasm()));
 
-    let error = client.pull(&registry.reference("edge/echo:2")).expect_err("there is none");
+    let error = client.pull(&reference(&registry, "edge/echo:2")).expect_err("there is none");
     assert!(matches!(*error.fault, Fault::Status { status: 404, .. }), "{error}");
     assert!(error.to_string().contains("MANIFEST_UNKNOWN"), "{error}");
 }
 
 #[test]
 fn a_pinned_reference_keeps_its_meaning_when_the_tag_moves_and_when_the_registry_is_gone() {
-    let (registry, folder) = (Registry::plain(), tempfile::tempdir().expect("a folder"));
-    let (client, tagged) = (registry.client(), registry.reference("echo"));
+    let (registry, folder) = (Registry::start("", ""), tempfile::tempdir().expect("a folder"));
+    let (client, tagged) = (client(&registry), reference(&registry, "echo"));
     let (first, second) = (Artifact::of(image(1)), Artifact::of(image(2)));
     let pinned = client.push(&tagged, &first).expect("pushed").reference;
     client.push(&tagged, &second).expect("pushed");
@@ -153,13 +86,13 @@ fn a_pinned_reference_keeps_its_meaning_when_the_tag_moves_and_when_the_registry
 
 #[test]
 fn content_that_rots_in_the_registry_is_found_out() {
-    let registry = Registry::plain();
+    let registry = Registry::start("", "");
     let (client, tagged, artifact) =
-        (registry.client(), registry.reference("echo:1"), Artifact::of(image(1)));
+        (client(&registry), reference(&registry, "echo:1"), Artifact::of(image(1)));
     client.push(&tagged, &artifact).expect("pushed");
     let digits = Digest::of(artifact.image().wasm()).to_string().replace("sha256:", "");
     let blob = format!("storage/docker/registry/v2/blobs/sha256/{}/{digits}/data", &digits[..2]);
-    let blob = registry.storage().join(blob);
+    let blob = registry.folder.path().join(blob);
     let mut bytes = fs::read(&blob).expect("the registry's file");
     bytes[20] ^= 1;
     fs::write(&blob, bytes).expect("written");
@@ -177,7 +110,7 @@ fn one_needs_the_right_credentials_and_trust() {
         &format!("  tls:\n    certificate: {}\n    key: {}\n", ca.display(), key.display()),
         &format!("auth:\n  htpasswd:\n    realm: x\n    path: {}\n", passwords.display()),
     );
-    let (tagged, artifact) = (registry.reference("edge/echo:1"), Artifact::of(image(1)));
+    let (tagged, artifact) = (reference(&registry, "edge/echo:1"), Artifact::of(image(1)));
     let push = |settings: Settings| Client::new(settings).expect("sound settings").push(&tagged, &artifact);
     let login = |password| Credentials::default().with_login(Login::new("me", password));
 

@@ -1,8 +1,10 @@
 //! The command line.
 
 use crate::hop_capture::HopFile;
+use crate::output::Format;
 use capture::Filter;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use registry::Reference;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,7 +27,7 @@ pub(crate) enum Command {
     Check(CheckOptions),
     /// Make the folder of a new function: it builds, runs in a chain and has a test.
     New(NewOptions),
-    /// Build images and look into them.
+    /// Build images, look into them, push them to registries and pull them.
     #[command(subcommand)]
     Image(ImageCommand),
     /// Measure what is promised, and say whether it holds.
@@ -153,6 +155,73 @@ pub(crate) enum ImageCommand {
         /// A stock image's name, or a file.
         image: String,
     },
+    /// Push an image to a registry; prints the reference, pinned to its digest.
+    #[command(
+        after_help = "Examples:\n  superfluid image push hello.wasm registry.example.org/edge/hello:1.0.0\n  superfluid image push \
+                        firewall localhost:5000/firewall:1 --insecure localhost:5000"
+    )]
+    Push {
+        /// A stock image's name, or a file.
+        image: String,
+        /// Where to: HOST[:PORT]/REPOSITORY[:TAG].
+        reference: Reference,
+        #[command(flatten)]
+        registry: RegistryOptions,
+    },
+    /// Pull an image from a registry, check it and keep it; prints the reference, pinned to its digest.
+    #[command(
+        after_help = "Examples:\n  superfluid image pull registry.example.org/edge/hello:1.0.0\n  superfluid image pull \
+                        localhost:5000/firewall:1 --insecure localhost:5000 --output firewall.wasm\n\nA reference with a digest that is kept \
+                        already is not asked for."
+    )]
+    Pull {
+        /// What: HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST].
+        reference: Reference,
+        /// Write the image into this file as well.
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        #[command(flatten)]
+        registry: RegistryOptions,
+        #[command(flatten)]
+        kept: KeptOptions,
+    },
+    /// List the images that were pulled and are kept.
+    #[command(after_help = "Examples:\n  superfluid image ls\n  superfluid image ls -o json")]
+    Ls {
+        /// How to show them.
+        #[arg(long, short, value_enum, default_value_t)]
+        output: Format,
+        #[command(flatten)]
+        kept: KeptOptions,
+    },
+}
+
+/// How registries are spoken to.
+#[derive(Args, Debug)]
+pub(crate) struct RegistryOptions {
+    /// Speak plain HTTP to this host, HOST[:PORT] as in the reference; without it nothing goes without TLS, to localhost neither.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) insecure: Vec<String>,
+    /// Trust the certificates in this file, in PEM, beside the system's.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Take credentials from the `auths` of this file instead of $REGISTRY_AUTH_FILE or ~/.docker/config.json.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) auth_file: Option<PathBuf>,
+    /// Give up when it takes longer in all.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5m")]
+    pub(crate) timeout: Duration,
+}
+
+/// Where images are kept.
+#[derive(Args, Debug)]
+pub(crate) struct KeptOptions {
+    /// The folder; superfluid/images in $XDG_CACHE_HOME or ~/.cache by default.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) images: Option<PathBuf>,
+    /// Keep at most so many bytes; what nobody pins leaves, the longest unused first.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1GiB")]
+    pub(crate) keep: u64,
 }
 
 #[derive(Args, Debug)]
@@ -207,7 +276,8 @@ mod tests {
         let leaves = ["run", "check", "new", "bench", "completions", "man"]
             .map(|name| command.find_subcommand(name).cloned());
         let images = command.find_subcommand("image").cloned().expect("image");
-        let images = ["build", "inspect"].map(|name| images.find_subcommand(name).cloned());
+        let images =
+            ["build", "inspect", "push", "pull", "ls"].map(|name| images.find_subcommand(name).cloned());
         for leaf in leaves.into_iter().chain(images) {
             let help = leaf.expect("it is there").render_help().to_string();
             assert!(help.contains("superfluid "), "{help}");

@@ -1,8 +1,9 @@
-//! `superfluid image`: build and inspect.
+//! `superfluid image`: build and inspect; `image_registry` has the rest.
 
 use crate::Outcome;
 use crate::catalog::Catalog;
 use crate::cli::ImageCommand;
+use crate::image_registry;
 use image::{BuildOptions, Names, build_directory, inspect};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,11 @@ pub(crate) fn image(command: &ImageCommand) -> Outcome {
                 Outcome::BadInput
             }
         },
+        ImageCommand::Push { image, reference, registry } => image_registry::push(image, reference, registry),
+        ImageCommand::Pull { reference, output, registry, kept } => {
+            image_registry::pull(reference, output.as_deref(), registry, kept)
+        }
+        ImageCommand::Ls { output, kept } => image_registry::list(*output, kept),
     }
 }
 
@@ -39,15 +45,17 @@ fn build(directory: &Path, output: Option<&Path>, names: bool) -> Outcome {
     }
     let default = PathBuf::from(format!("{}.wasm", image.manifest().name.as_str()));
     let output = output.unwrap_or(&default);
-    // Whoever reads the file meanwhile sees the old image or the new one.
-    let unfinished = output.with_extension("wasm.tmp");
-    let written =
-        std::fs::write(&unfinished, image.wasm()).and_then(|()| std::fs::rename(&unfinished, output));
-    if let Err(error) = written {
+    if let Err(error) = write(output, image.wasm()) {
         eprintln!("{}: {error}", output.display());
         return Outcome::Failed;
     }
     println!("{}", output.display());
     println!("{report}");
     Outcome::Done
+}
+
+/// Writes an image, so that whoever reads the file meanwhile sees the old one or the new one.
+pub(crate) fn write(path: &Path, wasm: &[u8]) -> std::io::Result<()> {
+    let unfinished = path.with_extension("wasm.tmp");
+    std::fs::write(&unfinished, wasm).and_then(|()| std::fs::rename(&unfinished, path))
 }

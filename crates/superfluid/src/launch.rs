@@ -169,7 +169,7 @@ fn prepare<'a>(
     let (settings, threads) = threads(wiring);
     let fleet = Fleet::new(&settings, clock, tell).map_err(|error| process(&error))?;
     let mut notices = Vec::new();
-    let cache = match CompileCache::open(&cache_directory()) {
+    let cache = match CompileCache::open(&cache_directory("compiled")) {
         Ok(cache) => Some(cache),
         Err(error) => {
             notices.push(format!("{error}; images are compiled at every start"));
@@ -194,13 +194,13 @@ fn prepare<'a>(
     })
 }
 
-/// Where compiled images are kept.
-fn cache_directory() -> PathBuf {
+/// Where this program keeps what it can have again.
+pub(crate) fn cache_directory(below: &str) -> PathBuf {
     let base = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
         .unwrap_or_else(std::env::temp_dir);
-    base.join("superfluid").join("compiled")
+    base.join("superfluid").join(below)
 }
 
 fn failed(what: &'static str, name: &str) -> impl FnOnce(&dyn std::fmt::Display) -> LaunchError {

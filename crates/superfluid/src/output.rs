@@ -1,0 +1,140 @@
+//! Lists of things for people and for programs: `-o table|wide|json|yaml`.
+
+use clap::ValueEnum;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// How a list is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// The columns that matter most.
+    #[default]
+    Table,
+    /// All columns.
+    Wide,
+    /// One JSON array.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// A list: rows for people, objects for programs.
+pub(crate) struct Listing {
+    /// How many columns a narrow table has.
+    narrow: usize,
+    rows: Vec<Vec<String>>,
+    objects: Vec<Value>,
+}
+
+impl Listing {
+    /// An empty list with these columns, and with these more when it is wide.
+    pub(crate) fn new(columns: &[&str], wide: &[&str]) -> Listing {
+        let heads = columns.iter().chain(wide).map(|head| (*head).to_owned()).collect();
+        Listing { narrow: columns.len(), rows: vec![heads], objects: Vec::new() }
+    }
+
+    /// One more: a cell for each column, those of the wide table included, and the object.
+    pub(crate) fn add(&mut self, cells: Vec<String>, object: Value) {
+        self.rows.push(cells);
+        self.objects.push(object);
+    }
+
+    /// The list as text, with a line end.
+    pub(crate) fn shown(&self, format: Format) -> String {
+        match format {
+            Format::Table => self.table(self.narrow),
+            Format::Wide => self.table(usize::MAX),
+            Format::Json => format!("{:#}\n", Value::Array(self.objects.clone())),
+            Format::Yaml if self.objects.is_empty() => "[]\n".to_owned(),
+            Format::Yaml => {
+                let mut text = String::new();
+                self.objects.iter().for_each(|object| item(&mut text, object, 0));
+                text
+            }
+        }
+    }
+
+    fn table(&self, columns: usize) -> String {
+        let width = |column: usize| {
+            self.rows
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let mut text = String::new();
+        for row in &self.rows {
+            let cells: String = row
+                .iter()
+                .take(columns)
+                .enumerate()
+                .map(|(n, cell)| format!("{cell:<0$}  ", width(n)))
+                .collect();
+            text.push_str(cells.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// One value of a list, as a block of YAML 1.2. Text is always quoted: JSON's quoting is YAML's.
+fn item(text: &mut String, value: &Value, depth: usize) {
+    let mut lead = format!("{:1$}- ", "", depth * 2);
+    match value {
+        Value::Object(entries) if !entries.is_empty() => {
+            for (key, value) in entries {
+                text.push_str(&lead);
+                entry(text, key, value, depth + 1);
+                lead = " ".repeat(lead.len());
+            }
+        }
+        // JSON is YAML.
+        other => line(text, &format!("{lead}{other}")),
+    }
+}
+
+fn entry(text: &mut String, key: &str, value: &Value, depth: usize) {
+    match value {
+        Value::Object(entries) if !entries.is_empty() => {
+            line(text, &format!("{key}:"));
+            for (key, value) in entries {
+                text.push_str(&"  ".repeat(depth + 1));
+                entry(text, key, value, depth + 1);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            line(text, &format!("{key}:"));
+            items.iter().for_each(|value| item(text, value, depth + 1));
+        }
+        other => line(text, &format!("{key}: {other}")),
+    }
+}
+
+fn line(text: &mut String, line: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_are_yaml() {
+        let mut listing = Listing::new(&["A"], &[]);
+        assert_eq!(
+            (listing.shown(Format::Yaml), listing.shown(Format::Json)),
+            ("[]\n".into(), "[]\n".into())
+        );
+        listing.add(
+            vec!["x".into()],
+            json!({"a": {"b": [1, {"c": null, "d": "no: \"x\""}], "e": {}}, "f": [], "g": true}),
+        );
+        listing.add(vec!["y".into()], json!("plain"));
+        let wanted = "- a:\n    b:\n      - 1\n      - c: null\n        d: \"no: \\\"x\\\"\"\n    e: {}\n  f: []\n  g: true\n- \"plain\"\n";
+        assert_eq!(listing.shown(Format::Yaml), wanted);
+        assert_eq!(listing.shown(Format::Table), "A\nx\ny\n");
+    }
+}
