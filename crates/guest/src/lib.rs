@@ -8,19 +8,26 @@
 //! 3. The engine carries the verdicts out. A packet to be held goes into the guest's [`SlotTable`]; packets that the
 //!    function gave up or made come out by [`Guest::take_emitted`].
 //! 4. [`Guest::timer`] runs when its one deadline has passed.
-//! 5. After a [`GuestFault`] the guest is finished: [`Guest::surrender`] gives back every buffer, and it is dropped.
+//! 5. Between two calls [`Guest::save`] takes a copy of all that it is, and [`Guest::freeze`] turns a guest that will not
+//!    run for a while into a compact [`Frozen`] one, which is thawed later.
+//! 6. After a [`GuestFault`] the guest is finished: [`Guest::surrender`] gives back every buffer, and it is dropped.
 //!
 //! Limits: a guest is used by the one worker that owns it. A suspended one may be handed to another worker with its
 //! batch: its call goes on there.
 
 mod fault;
+mod packets;
+mod save;
 mod slots;
 
 pub use fault::GuestFault;
+pub use packets::{UnpackError, pack, unpack};
+pub use save::{Frozen, NotFrozen, NotThawed, SaveError};
 pub use slots::{SlotConfig, SlotRefusal, SlotTable};
 
 use clock::{Moment, Nanos};
 use packet_memory::Packet;
+use snapshot::Saved;
 
 /// A line that a function logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,6 +147,22 @@ pub trait Guest: Send {
     /// # Errors
     /// [`GuestFault`].
     fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault>;
+
+    /// Everything that the function is now, without its help: memory, globals, what the host keeps for it, and copies of
+    /// the packets that it holds. It goes on as before.
+    ///
+    /// # Errors
+    /// [`SaveError`]: a call is suspended, packets that it gave up have not been carried out yet, or guests of its kind
+    /// cannot be saved.
+    fn save(&mut self) -> Result<Saved<'static>, SaveError> {
+        Err(SaveError::Unable)
+    }
+
+    /// Gives up all that running needs, and keeps what the function is. The packets that it holds stay where they are.
+    ///
+    /// # Errors
+    /// As [`Guest::save`]; the guest comes back as it was.
+    fn freeze(self: Box<Self>) -> Result<Box<dyn Frozen>, NotFrozen>;
 }
 
 /// Stands in a record's verdict field when a guest gave back what it may not; no wire form of a verdict equals it.

@@ -75,10 +75,34 @@ impl SlotTable {
         if let Err(refusal) = self.check(slot) {
             return Err((packet, refusal));
         }
-        let due = now.saturating_add(self.config.longest_hold);
+        self.insert(slot, packet, now.saturating_add(self.config.longest_hold));
+        Ok(())
+    }
+
+    /// Keeps a packet that was in this slot of a saved table, until the time that was noted there. A slot that has a
+    /// packet, or a quota that is used up, refuses it.
+    ///
+    /// # Errors
+    /// The packet comes back, with the reason.
+    #[expect(clippy::result_large_err, reason = "as above")]
+    pub fn keep_until(&mut self, slot: u16, packet: Packet, due: Nanos) -> Result<(), (Packet, SlotRefusal)> {
+        match self.check(slot) {
+            Ok(()) => {
+                self.insert(slot, packet, due);
+                Ok(())
+            }
+            Err(refusal) => Err((packet, refusal)),
+        }
+    }
+
+    fn insert(&mut self, slot: u16, packet: Packet, due: Nanos) {
         self.packets.insert(slot, (packet, due));
         self.next_expiry = Some(self.next_expiry.map_or(due, |first| first.min(due)));
-        Ok(())
+    }
+
+    /// All packets in the order of their slots, each with its slot and the time at which it is due.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &Packet, Nanos)> {
+        self.packets.iter().map(|(slot, (packet, due))| (*slot, packet, *due))
     }
 
     /// Takes a packet out.

@@ -4,9 +4,10 @@
 //! A program in a shell: what both kinds of instances are made of.
 
 use crate::error::{InstanceError, fault};
-use crate::guest_memory::{MemoryRequest, with_request};
+use crate::guest_memory::{LentShell, MemoryRequest, with_request};
 use crate::program::Program;
 use crate::settings::InstanceSettings;
+use crate::shared_memory::SharedMemory;
 use crate::state::HostState;
 use crate::watchdog;
 use clock::{Cycles, Moment, Nanos};
@@ -31,17 +32,62 @@ pub(crate) type OnEpoch = fn() -> UpdateDeadline;
 pub(crate) struct Body<T: HostState> {
     pub(crate) store: Store<T>,
     batch: BatchArea,
+    /// Guest address of the records.
+    pub(crate) batch_address: u32,
     pub(crate) process: TypedFunc<(u32, u64), ()>,
-    instance: Instance,
+    pub(crate) instance: Instance,
+    /// Address space of its memory.
+    pub(crate) shell: Option<LentShell>,
+    /// What its memory was when it was made, as long as it did not write; for a clone.
+    pub(crate) shared: Option<Arc<SharedMemory>>,
     max_call: Cycles,
     max_control_call: Cycles,
-    limits: (Nanos, Nanos),
+    pub(crate) limits: (Nanos, Nanos),
     pub(crate) program: Arc<Program>,
 }
 
 impl<T: HostState> Body<T> {
     /// Makes an instance and starts it. `host` is its state, made of the same settings.
     pub(crate) fn start(
+        program: &Arc<Program>,
+        pool: &Arc<Pool>,
+        host: T,
+        limits: (Nanos, Nanos),
+        on_epoch: OnEpoch,
+    ) -> Result<Body<T>, InstanceError> {
+        let mut body = Body::open(program, pool, host, limits, on_epoch)?;
+        let name = &program.facts().name;
+        let contract = |reason: String| InstanceError::Contract { name: name.clone(), reason };
+        let missing = |name: &str, error: wasmtime::Error| contract(format!("export `{name}`: {error:#}"));
+        let init = body
+            .instance
+            .get_typed_func::<(), i32>(&mut body.store, exports::INIT)
+            .map_err(|error| missing(exports::INIT, error))?;
+        let batch = body
+            .instance
+            .get_typed_func::<(), u32>(&mut body.store, exports::BATCH)
+            .map_err(|error| missing(exports::BATCH, error))?;
+        let fault = |body: &mut Body<T>, fault| InstanceError::Fault {
+            name: name.clone(),
+            fault,
+            log: std::mem::take(&mut body.store.data_mut().state_mut().log),
+        };
+        let now = watchdog::clock().moment();
+        let address = body.control(&batch, (), now).map_err(|error| fault(&mut body, error))?;
+        body.put_batch(address).map_err(contract)?;
+        match body.control(&init, (), now) {
+            Ok(0) => Ok(body),
+            Ok(code) => Err(InstanceError::Refused {
+                name: name.clone(),
+                code,
+                log: std::mem::take(&mut body.store.data_mut().state_mut().log),
+            }),
+            Err(error) => Err(fault(&mut body, error)),
+        }
+    }
+
+    /// Makes an instance of which nothing has run but what instantiation runs. It has no records yet.
+    pub(crate) fn open(
         program: &Arc<Program>,
         pool: &Arc<Pool>,
         host: T,
@@ -59,7 +105,7 @@ impl<T: HostState> Body<T> {
         let contract = |reason: String| InstanceError::Contract { name: facts.name.clone(), reason };
         let request = MemoryRequest { pool: pool.clone(), access: facts.access, limit: facts.memory_limit };
         // A start function runs here, so this is a call like any other.
-        let instance = {
+        let (instance, shell) = {
             let _call = watchdog::begin(engine, Cycles::now(), max_control_call);
             with_request(request, || T::linked(program).instantiate(&mut store))
         };
@@ -80,45 +126,32 @@ impl<T: HostState> Body<T> {
         let process = instance
             .get_typed_func::<(u32, u64), ()>(&mut store, exports::PROCESS)
             .map_err(|error| missing(exports::PROCESS, error))?;
-        let init = instance
-            .get_typed_func::<(), i32>(&mut store, exports::INIT)
-            .map_err(|error| missing(exports::INIT, error))?;
-        let batch = instance
-            .get_typed_func::<(), u32>(&mut store, exports::BATCH)
-            .map_err(|error| missing(exports::BATCH, error))?;
-
-        let mut body = Body {
+        Ok(Body {
             batch: BatchArea(NonNull::dangling()),
+            batch_address: 0,
             process,
             instance,
+            shell,
+            shared: None,
             max_call: clock.cycles(limits.0),
             max_control_call,
             limits,
             program: program.clone(),
             store,
-        };
-        let fault = |body: &mut Body<T>, fault| InstanceError::Fault {
-            name: facts.name.clone(),
-            fault,
-            log: std::mem::take(&mut body.store.data_mut().state_mut().log),
-        };
-        let now = clock.moment();
-        let address = body.control(&batch, (), now).map_err(|error| fault(&mut body, error))?;
-        body.batch = body.locate_batch(memory, address).map_err(contract)?;
-        match body.control(&init, (), now) {
-            Ok(0) => Ok(body),
-            Ok(code) => Err(InstanceError::Refused {
-                name: facts.name.clone(),
-                code,
-                log: std::mem::take(&mut body.store.data_mut().state_mut().log),
-            }),
-            Err(error) => Err(fault(&mut body, error)),
-        }
+        })
     }
 
     /// Bytes of private memory now.
     pub(crate) fn private_bytes(&self) -> usize {
         self.store.data().state().memory.map_or(0, |memory| memory.data_size(&self.store))
+    }
+
+    /// Says where the records lie.
+    pub(crate) fn put_batch(&mut self, address: u32) -> Result<(), String> {
+        let memory = self.store.data().state().memory.ok_or("an instance without memory")?;
+        self.batch = self.locate_batch(memory, address)?;
+        self.batch_address = address;
+        Ok(())
     }
 
     fn locate_batch(&self, memory: Memory, address: u32) -> Result<BatchArea, String> {

@@ -45,6 +45,66 @@ pub enum InstanceError {
     },
 }
 
+/// Why a saved instance was not restored. Nothing was taken, or everything is given back.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// It is a snapshot of another image.
+    #[error("{name}: the snapshot is of image {found} (`{saved}`); allowed: one of {needed}")]
+    Image {
+        /// The function that should be restored.
+        name: String,
+        /// Name of the saved image.
+        saved: String,
+        /// Digest of the saved image.
+        found: String,
+        /// Digest of the function's image.
+        needed: String,
+    },
+    /// It was saved under another version of the contract.
+    #[error("{name}: the snapshot was saved under version {found} of the contract; allowed: {needed}")]
+    Abi {
+        /// The function.
+        name: String,
+        /// The version under which it was saved.
+        found: u32,
+        /// The version of this host.
+        needed: u32,
+    },
+    /// The instance was told another configuration, of which its memory is full.
+    #[error(
+        "{name}: the snapshot is of an instance with another configuration ({found} bytes, {needed} are given now);          allowed: the configuration that it was saved with"
+    )]
+    Config {
+        /// The function.
+        name: String,
+        /// Bytes of configuration that were saved.
+        found: usize,
+        /// Bytes of configuration that are given.
+        needed: usize,
+    },
+    /// What the snapshot says cannot be of this image, or goes beyond what the instance may have.
+    #[error("{name}: {reason}")]
+    Content {
+        /// The function.
+        name: String,
+        /// What was found and what is allowed.
+        reason: String,
+    },
+    /// A held packet cannot be kept.
+    #[error("{name}: the packet held in slot {slot}: {reason}")]
+    Packet {
+        /// The function.
+        name: String,
+        /// Its slot.
+        slot: u16,
+        /// What was found and what is allowed.
+        reason: String,
+    },
+    /// No instance could be made.
+    #[error(transparent)]
+    Instance(#[from] InstanceError),
+}
+
 struct LogSuffix<'a>(&'a [LogLine]);
 
 impl std::fmt::Display for LogSuffix<'_> {

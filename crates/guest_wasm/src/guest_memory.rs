@@ -7,7 +7,7 @@ use crate::shell::{Access, GUARD, RESERVATION, Shell, Shells};
 use crate::watchdog;
 use packet_memory::Pool;
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
 /// What the next memory made by this thread is to be: Wasmtime's interface has no room for an argument.
@@ -20,14 +20,33 @@ pub(crate) struct MemoryRequest {
 
 thread_local! {
     static REQUEST: RefCell<Option<MemoryRequest>> = const { RefCell::new(None) };
+    static MADE: RefCell<Option<LentShell>> = const { RefCell::new(None) };
 }
 
-/// Runs `instantiate` so that the memory it makes meets the request.
-pub(crate) fn with_request<T>(request: MemoryRequest, instantiate: impl FnOnce() -> T) -> T {
+/// Runs `instantiate` so that the memory it makes meets the request; the shell behind that memory, if it made one.
+pub(crate) fn with_request<T>(
+    request: MemoryRequest,
+    instantiate: impl FnOnce() -> T,
+) -> (T, Option<LentShell>) {
     REQUEST.set(Some(request));
     let result = instantiate();
     REQUEST.set(None);
-    result
+    (result, MADE.take())
+}
+
+/// The shell of a memory that belongs to a store: Wasmtime's interface leaves no way to the memory itself.
+#[derive(Clone)]
+pub(crate) struct LentShell(Arc<Mutex<Option<Shell>>>);
+
+impl LentShell {
+    /// Does something with the shell; `None` when its store has gone.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Shell) -> R) -> Option<R> {
+        self.lock().as_mut().map(work)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Shell>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Makes guests' memories out of shells.
@@ -54,9 +73,13 @@ unsafe impl MemoryCreator for ShellMemoryCreator {
         }
         let mut shell = self.0.take(&request.pool, request.access).map_err(|error| error.to_string())?;
         shell.make_private_only(minimum).map_err(|error| error.to_string())?;
+        let base = shell.base();
+        let shell = LentShell(Arc::new(Mutex::new(Some(shell))));
+        MADE.set(Some(shell.clone()));
         Ok(Box::new(GuestMemory {
             shells: self.0.clone(),
-            shell: Some(shell),
+            shell,
+            base: Base(base),
             size: minimum,
             minimum,
             limit,
@@ -64,10 +87,19 @@ unsafe impl MemoryCreator for ShellMemoryCreator {
     }
 }
 
+/// Host address of guest address zero.
+struct Base(*mut u8);
+
+// SAFETY: an address; what is there belongs to the memory beside it.
+unsafe impl Send for Base {}
+// SAFETY: as above.
+unsafe impl Sync for Base {}
+
 struct GuestMemory {
     shells: Arc<Shells>,
-    /// Present until the drop.
-    shell: Option<Shell>,
+    /// There until the drop.
+    shell: LentShell,
+    base: Base,
     size: usize,
     minimum: usize,
     limit: usize,
@@ -91,21 +123,20 @@ unsafe impl LinearMemory for GuestMemory {
         if size > self.limit {
             wasmtime::bail!("{size} bytes are more than the {} that the manifest allows", self.limit);
         }
-        if let Some(shell) = &mut self.shell {
-            shell.make_private(size)?;
-        }
+        self.shell.with(|shell| shell.make_private(size)).transpose()?;
         self.size = size;
         Ok(())
     }
 
     fn as_ptr(&self) -> *mut u8 {
-        self.shell.as_ref().map_or(std::ptr::null_mut(), Shell::base)
+        self.base.0
     }
 }
 
 impl Drop for GuestMemory {
     fn drop(&mut self) {
-        if let Some(shell) = self.shell.take() {
+        let shell = self.shell.lock().take();
+        if let Some(shell) = shell {
             self.shells.put_back(shell, self.minimum);
         }
     }

@@ -8,8 +8,9 @@ use crate::settings::InstanceSettings;
 use crate::state::GuestState;
 use crate::watchdog;
 use clock::{Moment, Nanos};
-use guest::{Events, Guest, GuestFault, LogLine, Progress, SlotTable};
+use guest::{Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotTable};
 use packet_memory::{Packet, Pool};
+use snapshot::Saved;
 use std::sync::Arc;
 use wasmtime::UpdateDeadline;
 
@@ -29,7 +30,7 @@ pub fn start(
 }
 
 /// A function running in a sandbox.
-pub struct WasmGuest(Body<GuestState>);
+pub struct WasmGuest(pub(crate) Body<GuestState>);
 
 impl WasmGuest {
     /// Makes an instance and starts it. Its calls run to their end, whatever [`InstanceSettings::preemptible`] says:
@@ -58,7 +59,7 @@ impl WasmGuest {
     }
 }
 
-fn on_epoch() -> UpdateDeadline {
+pub(crate) fn on_epoch() -> UpdateDeadline {
     if watchdog::overdue() { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) }
 }
 
@@ -122,6 +123,18 @@ impl Guest for WasmGuest {
 
     fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault> {
         self.0.import_state(state)
+    }
+
+    fn save(&mut self) -> Result<Saved<'static>, SaveError> {
+        self.0.save()
+    }
+
+    fn freeze(self: Box<Self>) -> Result<Box<dyn Frozen>, NotFrozen> {
+        let mut guest = self;
+        match guest.0.freeze(None) {
+            Ok(frozen) => Ok(Box::new(frozen)),
+            Err(error) => Err(NotFrozen { guest, error }),
+        }
     }
 }
 

@@ -9,7 +9,10 @@
 //! 4. [`guest::Guest::process`] writes records into private memory, calls, and reads four fields of each back.
 //! 5. A call that takes longer than it may is stopped by the worker's [watchdog](crate::watchdog). One of a
 //!    [`PreemptibleGuest`] is switched out when its slice is over, and goes on later.
-//! 6. Dropping the instance clears its shell and puts it back for the next one of the same key.
+//! 6. Between two calls an instance can be [saved](guest::Guest::save), and [`restore`] makes another one of what was
+//!    saved; [`Clones`] makes many, which share memory until they write. One that will not run for a while is
+//!    [frozen](guest::Guest::freeze) and gives its shell back.
+//! 7. Dropping the instance clears its shell and puts it back for the next one of the same key.
 //!
 //! Memory of a guest, 4 GiB and a guard behind it reserved, so that no access needs a bounds check:
 //!
@@ -22,27 +25,35 @@
 //! its value, at a fifth when they are preemptible: each of those has a stack of its own ([`FIBRE_STACK`]).
 
 mod body;
+mod clones;
 mod compile_cache;
 mod crash_report;
 mod error;
+mod frozen;
 mod guest_memory;
 mod host_calls;
 mod instance;
 mod lent_state;
 mod preemptible;
 mod program;
+mod restore;
 mod sandbox;
+mod save;
 mod settings;
+mod shared_memory;
 mod shell;
 mod state;
+mod touched;
 pub mod watchdog;
 
+pub use clones::Clones;
 pub use compile_cache::{CacheError, CompileCache};
 pub use crash_report::install_crash_report;
-pub use error::InstanceError;
+pub use error::{InstanceError, RestoreError};
 pub use instance::{WasmGuest, start};
 pub use preemptible::PreemptibleGuest;
 pub use program::{CompileError, Program, ProgramFacts};
+pub use restore::restore;
 pub use sandbox::{Artifact, FIBRE_STACK, Sandbox, SandboxError};
 pub use settings::{InstanceSettings, Slice};
 pub use shell::{Access, ShellCounts};

@@ -25,8 +25,9 @@ use crate::settings::{InstanceSettings, Slice};
 use crate::state::{GuestState, HostState};
 use crate::watchdog;
 use clock::{Cycles, Moment, Nanos};
-use guest::{Events, Guest, GuestFault, LogLine, Progress, SlotTable};
+use guest::{Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotTable};
 use packet_memory::{Packet, Pool};
+use snapshot::Saved;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -55,6 +56,8 @@ pub struct PreemptibleGuest {
     stage: Stage,
     state: LentState,
     slice: Cycles,
+    /// The same, as it was asked for.
+    kept_slice: Slice,
     max_call: Cycles,
     limit: Nanos,
     program: Arc<Program>,
@@ -82,17 +85,31 @@ impl PreemptibleGuest {
         slice: Slice,
     ) -> Result<PreemptibleGuest, InstanceError> {
         let limits = limits(&settings);
+        let state = GuestState::new(program.facts(), pool, settings);
+        PreemptibleGuest::around(program, state, slice, |lent| {
+            Body::start(program, pool, lent, limits, on_epoch)
+        })
+    }
+
+    /// A guest around the body that `make` makes with one of the handles on the state.
+    pub(crate) fn around<E>(
+        program: &Arc<Program>,
+        state: GuestState,
+        slice: Slice,
+        make: impl FnOnce(LentState) -> Result<Body<LentState>, E>,
+    ) -> Result<PreemptibleGuest, E> {
         program.sandbox.fibres.fetch_add(1, Relaxed);
         let fibre = Counted(program.clone());
-        let (state, lent) = LentState::pair(GuestState::new(program.facts(), pool, settings));
-        let body = Body::start(program, pool, lent, limits, on_epoch)?;
-        let clock = watchdog::clock();
+        let (state, lent) = LentState::pair(state);
+        let body = make(lent)?;
+        let (clock, limit) = (watchdog::clock(), body.limits.0);
         Ok(PreemptibleGuest {
             stage: Stage::Ready(Box::new(body)),
             state,
             slice: clock.cycles(slice.0),
-            max_call: clock.cycles(limits.0),
-            limit: limits.0,
+            kept_slice: slice,
+            max_call: clock.cycles(limit),
+            limit,
             program: program.clone(),
             _fibre: fibre,
         })
@@ -115,6 +132,15 @@ impl PreemptibleGuest {
         match &mut self.stage {
             Stage::Ready(body) => Ok(body),
             other => Err(misuse(other)),
+        }
+    }
+
+    /// The body, when it is between two calls.
+    fn quiet(&mut self) -> Result<&mut Body<LentState>, SaveError> {
+        match &mut self.stage {
+            Stage::Ready(body) => Ok(body),
+            Stage::Suspended { .. } => Err(SaveError::Suspended),
+            Stage::Ended => Err(SaveError::Ended),
         }
     }
 
@@ -169,7 +195,7 @@ fn misuse(stage: &Stage) -> GuestFault {
     )
 }
 
-fn on_epoch() -> UpdateDeadline {
+pub(crate) fn on_epoch() -> UpdateDeadline {
     if watchdog::overdue() {
         UpdateDeadline::Interrupt
     } else if watchdog::slice_over() {
@@ -265,6 +291,19 @@ impl Guest for PreemptibleGuest {
 
     fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault> {
         self.ready()?.import_state(state)
+    }
+
+    fn save(&mut self) -> Result<Saved<'static>, SaveError> {
+        self.quiet()?.save()
+    }
+
+    fn freeze(self: Box<Self>) -> Result<Box<dyn Frozen>, NotFrozen> {
+        let mut guest = self;
+        let slice = guest.kept_slice;
+        match guest.quiet().and_then(|body| body.freeze(Some(slice))) {
+            Ok(frozen) => Ok(Box::new(frozen)),
+            Err(error) => Err(NotFrozen { guest, error }),
+        }
     }
 }
 

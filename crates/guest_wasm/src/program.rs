@@ -9,13 +9,15 @@ use crate::shell::Access;
 use crate::state::GuestState;
 use nf_abi::Verdict;
 use std::sync::Arc;
-use wasmtime::{InstancePre, Module};
+use wasmtime::{ExternType, InstancePre, Module, ModuleExport, Mutability, ValType};
 
 /// What the host must know of an image beside its code; from the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramFacts {
     /// The function's name.
     pub name: String,
+    /// SHA-256 of the image: what a snapshot must name to be restored into this program.
+    pub image: [u8; 32],
     /// What its instances may do with packets.
     pub access: Access,
     /// Most bytes of private memory.
@@ -72,6 +74,15 @@ pub struct Program {
     /// The same code for stores whose calls can be switched out.
     pub(crate) preemptible_pre: InstancePre<LentState>,
     facts: ProgramFacts,
+    /// The mutable globals, in the order of their names. Image build exports them all.
+    pub(crate) globals: Vec<MutableGlobal>,
+}
+
+/// A mutable global of a program.
+pub(crate) struct MutableGlobal {
+    pub(crate) name: String,
+    pub(crate) export: ModuleExport,
+    pub(crate) kind: ValType,
 }
 
 impl Program {
@@ -88,13 +99,30 @@ impl Program {
         let link = |error: wasmtime::Error| CompileError::Link(format!("{error:#}"));
         let instance_pre = sandbox.linker.instantiate_pre(&module).map_err(link)?;
         let preemptible_pre = sandbox.preemptible_linker.instantiate_pre(&module).map_err(link)?;
-        Ok(Arc::new(Program { sandbox: sandbox.clone(), instance_pre, preemptible_pre, facts }))
+        let globals = mutable_globals(&module);
+        Ok(Arc::new(Program { sandbox: sandbox.clone(), instance_pre, preemptible_pre, facts, globals }))
     }
 
     /// What the manifest says.
     pub fn facts(&self) -> &ProgramFacts {
         &self.facts
     }
+}
+
+fn mutable_globals(module: &Module) -> Vec<MutableGlobal> {
+    let mut globals: Vec<MutableGlobal> = module
+        .exports()
+        .filter_map(|export| match export.ty() {
+            ExternType::Global(global) if global.mutability() == Mutability::Var => Some(MutableGlobal {
+                name: export.name().to_owned(),
+                export: module.get_export_index(export.name())?,
+                kind: global.content().clone(),
+            }),
+            _ => None,
+        })
+        .collect();
+    globals.sort_by(|a, b| a.name.cmp(&b.name));
+    globals
 }
 
 impl std::fmt::Debug for Program {

@@ -6,6 +6,7 @@
 //! A shell belongs to a key (pool, protection of the window). It goes back only to its own key, cleared, with its
 //! private part shrunk to nothing beyond what is resident and zero, so nothing of a former life can be seen.
 
+use crate::shared_memory::SharedMemory;
 use nf_abi::WINDOW_BASE;
 use packet_memory::{PageKind, Pool};
 use std::collections::HashMap;
@@ -52,6 +53,8 @@ pub(crate) struct Shell {
     base: usize,
     /// Bytes from the base on that can be read and written.
     private: usize,
+    /// Bytes from the base on that are a clone's: private pages over memory that others share.
+    shared: usize,
     /// Keeps the window's memory alive.
     pool: Arc<Pool>,
     access: Access,
@@ -74,7 +77,7 @@ impl Shell {
             }
             base
         };
-        let shell = Shell { base, private: 0, pool: pool.clone(), access };
+        let shell = Shell { base, private: 0, shared: 0, pool: pool.clone(), access };
         let memory = pool.memory();
         // A handful of large pages is entered at once; thousands of small ones are when they are first touched, most
         // of them never.
@@ -112,7 +115,7 @@ impl Shell {
             if libc::mprotect(start as *mut _, length, libc::PROT_READ | libc::PROT_WRITE) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            if bytes >= HUGE_FROM {
+            if bytes >= HUGE_FROM && self.shared == 0 {
                 // Large tables are walked at random; on ordinary pages every step would also miss the TLB. What was
                 // touched before the memory grew lies on ordinary pages and is moved to a huge one. Advice only: a
                 // refusal changes nothing but the speed.
@@ -140,8 +143,42 @@ impl Shell {
         self.make_private(bytes)
     }
 
+    /// Puts shared memory in the place of private memory, up to its last byte that is not zero: what is read comes from
+    /// there, what is written is this shell's own. What was in that place is gone.
+    pub(crate) fn map_shared(&mut self, memory: &SharedMemory) -> io::Result<()> {
+        let bytes = memory.bytes();
+        if bytes > self.private {
+            return Err(io::Error::other("shared memory that ends beyond private memory"));
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        // Noted first: a shell of which nobody knows what it maps is cleared as one that maps shared memory.
+        self.shared = bytes;
+        // SAFETY: inside the private part, as just checked. The mapping is private: the file, sealed, stays as it is.
+        unsafe {
+            map(
+                self.base as *mut _,
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE,
+                memory.as_fd().as_raw_fd(),
+            )?;
+        }
+        Ok(())
+    }
+
     /// Zeroes the private part and makes all of it inaccessible but `keep` bytes.
     fn clear(&mut self, keep: usize) -> io::Result<()> {
+        if self.shared > 0 {
+            // Given back pages would be the shared memory's again, not zero: the mapping has to go.
+            // SAFETY: inside the reservation; nobody uses the private part any more.
+            unsafe {
+                map(self.base as *mut _, self.private, libc::PROT_NONE, RESERVE | libc::MAP_FIXED, -1)?
+            };
+            (self.shared, self.private) = (0, 0);
+            return Ok(());
+        }
         let keep = keep.next_multiple_of(PAGE).min(self.private).min(CLEARED_IN_PLACE);
         if self.private > keep {
             self.discard(keep, self.private - keep)?;

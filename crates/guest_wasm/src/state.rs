@@ -3,8 +3,9 @@
 use crate::program::{Program, ProgramFacts};
 use crate::settings::InstanceSettings;
 use clock::Nanos;
-use guest::{Events, LogLine, SlotTable};
+use guest::{Events, LogLine, SlotTable, pack, unpack};
 use packet_memory::{Packet, Pool};
+use snapshot::{HostState as SavedState, Line, Place, SavedPacket};
 use std::sync::Arc;
 use wasmtime::{InstancePre, Memory, Store, TypedFunc, WasmParams, WasmResults};
 
@@ -53,6 +54,76 @@ impl GuestState {
             deadline: None,
             now: Nanos(0),
         }
+    }
+
+    /// Of nobody: stands where the state of an instance is to be.
+    pub(crate) fn empty(facts: &ProgramFacts, pool: &Arc<Pool>) -> GuestState {
+        GuestState::new(facts, pool, InstanceSettings { config: Vec::new(), ..InstanceSettings::default() })
+    }
+
+    /// Bytes that it takes beside itself, without packets.
+    pub(crate) fn footprint(&self) -> usize {
+        let text = |text: &String| text.capacity() + size_of::<String>();
+        self.facts.name.capacity()
+            + self.config.capacity()
+            + self.counters.capacity() * size_of::<u64>()
+            + self.log.iter().map(|line| text(&line.text) + size_of::<u64>()).sum::<usize>()
+            + self.events.lines.iter().map(text).sum::<usize>()
+            + self.emitted.capacity() * size_of::<Packet>()
+    }
+
+    /// What a snapshot says of it, but for the packets.
+    pub(crate) fn save(&self, batch: u32) -> SavedState {
+        let line = |line: &LogLine| Line { severity: line.severity, text: line.text.clone() };
+        SavedState {
+            batch,
+            now: self.now.0,
+            deadline: self.deadline.map(|deadline| deadline.0),
+            generated: self.generated,
+            counters: self.counters.clone(),
+            log: self.log.iter().map(line).collect(),
+            lines_lost: self.lines_lost,
+            events: self.events.lines.clone(),
+            events_lost: self.events.lost,
+        }
+    }
+
+    /// Copies of the packets that are held.
+    pub(crate) fn save_packets(&self) -> Vec<SavedPacket> {
+        let held = |(slot, packet, due): (u16, &Packet, Nanos)| {
+            pack(&self.pool, packet, Place::Held { slot, due: due.0 })
+        };
+        self.slots.iter().map(held).collect()
+    }
+
+    /// Makes it what a snapshot says, but for the packets.
+    pub(crate) fn restore(&mut self, saved: &SavedState) {
+        let line = |line: &Line| LogLine { severity: line.severity, text: line.text.clone() };
+        self.now = Nanos(saved.now);
+        self.deadline = saved.deadline.map(Nanos);
+        self.generated = saved.generated;
+        self.counters.clone_from(&saved.counters);
+        self.log = saved.log.iter().map(line).collect();
+        self.lines_lost = saved.lines_lost;
+        self.events = Events { lines: saved.events.clone(), lost: saved.events_lost };
+        self.event_bytes = saved.events.iter().map(String::len).sum();
+    }
+
+    /// Takes held packets over; says of the first that cannot be kept, why.
+    pub(crate) fn restore_packets(&mut self, packets: &[SavedPacket]) -> Result<(), (u16, String)> {
+        for packet in packets {
+            let Place::Held { slot, due } = packet.place else { continue };
+            let (ingress, interfaces) = (packet.record().ingress, self.facts.interfaces);
+            if ingress >= interfaces {
+                return Err((slot, format!("it came in by interface {ingress} of {interfaces}")));
+            }
+            let made = unpack(&self.pool, packet).map_err(|error| (slot, error.to_string()))?;
+            if let Err((made, refusal)) = self.slots.keep_until(slot, made, Nanos(due)) {
+                self.pool.free(made);
+                return Err((slot, format!("{refusal}: {} of {} are kept", self.slots.len(), self.quota)));
+            }
+        }
+        Ok(())
     }
 
     /// Packets that count against the quota: kept ones, and those given up in the current call.

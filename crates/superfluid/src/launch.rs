@@ -495,6 +495,7 @@ fn facts(image: &Image) -> ProgramFacts {
     let manifest = image.manifest();
     ProgramFacts {
         name: manifest.name.as_str().to_owned(),
+        image: *image.digest().as_bytes(),
         access: match manifest.access {
             manifest::Access::Read => Access::Read,
             manifest::Access::Write => Access::Write,

@@ -219,6 +219,9 @@ impl Guest for Scripted {
     fn import_state(&mut self, _state: &[u8]) -> Result<bool, GuestFault> {
         Ok(false)
     }
+    fn freeze(self: Box<Self>) -> Result<Box<dyn guest::Frozen>, guest::NotFrozen> {
+        Err(guest::NotFrozen { guest: self, error: guest::SaveError::Unable })
+    }
 }
 
 pub(super) struct Factory {

@@ -27,6 +27,7 @@ pub enum Reached {
 pub fn trial(sandbox: &Sandbox, wasm: &[u8], access: Access, bytes: &[u8]) -> Reached {
     let facts = ProgramFacts {
         name: "random".to_owned(),
+        image: [0; 32],
         access,
         memory_limit: 4 << 20,
         interfaces: 2,

@@ -1,0 +1,75 @@
+// UNSAFETY: a memory file is made here, through the kernel's interface.
+// Miri knows no memory files; `tests/sandbox/clones.rs` runs it.
+#![allow(unsafe_code)]
+//! A snapshot's memory in a sealed file, which any number of instances map until they write.
+
+use snapshot::{Memory, PAGE};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+
+/// Memory that clones share. Nothing can change it once it is made.
+#[derive(Debug)]
+pub(crate) struct SharedMemory {
+    file: File,
+    /// Bytes up to the last page that is not zero.
+    bytes: usize,
+    /// Where it is not zero.
+    used: Vec<Range<usize>>,
+}
+
+impl SharedMemory {
+    pub(crate) fn new(memory: &Memory<'_>) -> io::Result<SharedMemory> {
+        let bytes = memory.pages().last().map_or(0, |page| (page.number as usize + 1) * PAGE);
+        // SAFETY: a valid C string; the result is checked before it is taken as a descriptor.
+        let file = unsafe {
+            let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_NOEXEC_SEAL;
+            let mut fd = libc::memfd_create(c"superfluid-clones".as_ptr(), flags);
+            if fd < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
+                // Before Linux 6.3 there is no such flag.
+                fd = libc::memfd_create(c"superfluid-clones".as_ptr(), flags & !libc::MFD_NOEXEC_SEAL);
+            }
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            File::from_raw_fd(fd)
+        };
+        file.set_len(bytes as u64)?;
+        let mut used: Vec<Range<usize>> = Vec::new();
+        let mut page = [0; PAGE];
+        for (entry, lines) in memory.iter() {
+            let start = entry.number as usize * PAGE;
+            page.fill(0);
+            entry.place(lines, &mut page);
+            file.write_all_at(&page, start as u64)?;
+            match used.last_mut().filter(|range| range.end == start) {
+                Some(range) => range.end += PAGE,
+                None => used.push(start..start + PAGE),
+            }
+        }
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
+        // SAFETY: a plain system call on a descriptor that we own.
+        if unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&file), libc::F_ADD_SEALS, seals) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(SharedMemory { file, bytes, used })
+    }
+
+    /// Bytes to be mapped.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where it is not zero, in order.
+    pub(crate) fn used(&self) -> &[Range<usize>] {
+        &self.used
+    }
+}
+
+impl AsFd for SharedMemory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
