@@ -26,6 +26,7 @@ mod native_guest;
 mod peers;
 mod report;
 mod rss;
+mod saving;
 mod statistics;
 mod stop;
 mod tap;
@@ -73,6 +74,7 @@ pub const NAMES: &[&str] = &[
     "rss",
     "tap",
     "peers",
+    "snapshot",
     "shares",
     "shares-cost",
     "models",
@@ -104,6 +106,8 @@ pub enum Bench {
     Tap,
     /// Beside DPDK, Open vSwitch and Suricata.
     Peers,
+    /// Saving, restoring, cloning and freezing.
+    Snapshot,
     /// How exactly processor shares are kept.
     Shares,
     /// Shares beside dear packets, and caps.
@@ -141,6 +145,7 @@ impl Bench {
             "rss" => Bench::Rss,
             "tap" => Bench::Tap,
             "peers" => Bench::Peers,
+            "snapshot" => Bench::Snapshot,
             "shares" => Bench::Shares,
             "shares-cost" => Bench::SharesCost,
             "models" => Bench::Models,
@@ -166,6 +171,7 @@ impl Bench {
             Bench::Rss => "rss",
             Bench::Tap => "tap",
             Bench::Peers => "peers",
+            Bench::Snapshot => "snapshot",
             Bench::Shares => "shares",
             Bench::SharesCost => "shares-cost",
             Bench::Models => "models",
@@ -210,6 +216,7 @@ impl Bench {
             Bench::Instantiate => instantiate::run(progress),
             Bench::Stop => stop::run(progress),
             Bench::Rss => rss::run(progress),
+            Bench::Snapshot => saving::run(progress),
             Bench::Tap => tap::run(progress),
             Bench::Peers => {
                 let (results, told) = peers::run(progress)?;

@@ -4,7 +4,9 @@
 //! checked.
 
 use clock::{Moment, Nanos};
-use guest::{Events, Guest, GuestFault, LogLine, Progress, SlotConfig, SlotTable};
+use guest::{
+    Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig, SlotTable,
+};
 use nf_abi::{MAX_BATCH, PacketRecord, Verdict};
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
@@ -81,7 +83,7 @@ impl<F: NativeFunction> NativeGuest<F> {
     }
 }
 
-impl<F: NativeFunction + Send> Guest for NativeGuest<F> {
+impl<F: NativeFunction + Send + 'static> Guest for NativeGuest<F> {
     fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
         self.call(packets, now);
         Ok(Progress::Done)
@@ -122,5 +124,9 @@ impl<F: NativeFunction + Send> Guest for NativeGuest<F> {
     }
     fn import_state(&mut self, _state: &[u8]) -> Result<bool, GuestFault> {
         Ok(false)
+    }
+
+    fn freeze(self: Box<Self>) -> Result<Box<dyn Frozen>, NotFrozen> {
+        Err(NotFrozen { guest: self, error: SaveError::Unable })
     }
 }

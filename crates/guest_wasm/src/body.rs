@@ -41,7 +41,7 @@ pub(crate) struct Body<T: HostState> {
     /// What its memory was when it was made, as long as it did not write; for a clone.
     pub(crate) shared: Option<Arc<SharedMemory>>,
     max_call: Cycles,
-    max_control_call: Cycles,
+    pub(crate) max_control_call: Cycles,
     pub(crate) limits: (Nanos, Nanos),
     pub(crate) program: Arc<Program>,
 }

@@ -198,15 +198,18 @@ impl<T: HostState> Body<T> {
         if size < begins {
             return Err(wrong(format!("{size} bytes of memory were saved; the image begins with {begins}")));
         }
+        // Before it grows: grown memory may be made of huge pages, and there would be more of it to look at. What will
+        // be mapped away need not be zeroed.
+        body.zero(memory, if let Source::Shared(shared) = &content.memory { shared.bytes() } else { 0 });
         {
             // Growth is refused to calls that are overdue, and what the last call of this thread was is nobody's
             // business here.
-            let _call = watchdog::begin(&program.sandbox.engine, Cycles::now(), Cycles(u64::MAX));
+            let _call = watchdog::begin(&program.sandbox.engine, Cycles::now(), body.max_control_call);
             let pages = (size - begins) / snapshot::limits::MEMORY_UNIT;
             memory.grow(&mut body.store, pages).map_err(|error| no_memory(format!("{error:#}")))?;
         }
         match &content.memory {
-            Source::Copied(saved) => body.copy(memory, saved),
+            Source::Copied(saved) => saved.write_to(memory.data_mut(&mut body.store)),
             Source::Shared(shared) => {
                 let mapped =
                     body.shell.as_ref().and_then(|shell| shell.with(|shell| shell.map_shared(shared)));
@@ -215,8 +218,6 @@ impl<T: HostState> Body<T> {
                     Some(Err(error)) => return Err(no_memory(error.to_string())),
                     None => return Err(no_memory("its shell has gone".to_owned())),
                 }
-                // What the image's data had in that place was mapped away; what it has behind is still there.
-                body.zero(memory, shared.bytes());
             }
         }
         for (global, value) in program.globals.iter().zip(content.values) {
@@ -235,11 +236,6 @@ impl<T: HostState> Body<T> {
         let mine = self.store.data_mut().state_mut();
         state.memory = mine.memory.take();
         std::mem::swap(mine, state);
-    }
-
-    fn copy(&mut self, memory: LinearMemory, saved: &Memory<'_>) {
-        self.zero(memory, 0);
-        saved.write_to(memory.data_mut(&mut self.store));
     }
 
     /// Zeroes what instantiation wrote, from `start` on: data of the image that the saved instance may have cleared.

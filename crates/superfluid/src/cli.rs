@@ -227,7 +227,7 @@ pub(crate) struct KeptOptions {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n  superfluid bench hypernf --report \
-                        report\n\nBenches: call, functions, chain, instantiate, stop, rss, tap, peers; hypernf, which runs \
+                        report\n\nBenches: call, functions, chain, instantiate, stop, rss, tap, peers, snapshot; hypernf, which runs \
                         models, consolidation, shares, shares-cost, dynamic, chain-length, chain-latency, scale, idle and load. Ends with 0 when every bound holds, else with 1."
 )]
 pub(crate) struct BenchOptions {

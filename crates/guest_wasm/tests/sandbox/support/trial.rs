@@ -2,9 +2,13 @@
 
 use clock::Nanos;
 use guest::{Guest, GuestFault, Progress, SlotConfig};
-use guest_wasm::{Access, InstanceSettings, ProgramFacts, Sandbox, Slice, start, watchdog};
+use guest_wasm::{
+    Access, InstanceError, InstanceSettings, Program, ProgramFacts, RestoreError, Sandbox, Slice, restore,
+    start, watchdog,
+};
 use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
+use snapshot::Saved;
 use std::sync::Arc;
 
 const BUFFERS: usize = 16;
@@ -53,10 +57,11 @@ pub fn trial(sandbox: &Sandbox, wasm: &[u8], access: Access, bytes: &[u8]) -> Re
         max_control_call: Nanos::from_millis(2),
         preemptible: (bytes.len() % 2 == 1).then_some(Slice(Nanos(50_000))),
     };
-    let reached = match start(&program, &pool, settings) {
+    let reached = match start(&program, &pool, settings.clone()) {
         Err(_) => Reached::Refused,
         Ok(mut guest) => {
             let reached = exercise(&mut *guest, &pool, &mut packets);
+            renew(&mut *guest, &program, &pool, settings);
             // One that can be switched out may go in the middle of this call.
             let _ = guest.process(&mut packets, watchdog::clock().moment());
             reached
@@ -115,6 +120,22 @@ fn exercise(guest: &mut dyn Guest, pool: &Pool, packets: &mut Vec<Packet>) -> Re
     guest.slots().expire(Nanos::MAX, &mut expired);
     packets.append(&mut expired);
     if faults.iter().all(Option::is_some) { Reached::Faulted } else { Reached::Finished }
+}
+
+/// What is restored of what was saved is the same.
+fn renew(guest: &mut dyn Guest, program: &Arc<Program>, pool: &Arc<Pool>, settings: InstanceSettings) {
+    let saved = guest.save().expect("it is between two calls");
+    let bytes = saved.encode().expect("what a guest can be is within limits");
+    let read = Saved::decode(&bytes).expect("it was just written");
+    assert_eq!(read, saved);
+    let patient = Nanos::from_millis(1_000);
+    let settings = InstanceSettings { max_control_call: patient, ..settings };
+    match restore(program, pool, settings, &read) {
+        Ok(mut again) => assert_eq!(again.save().expect("it was not called yet"), saved),
+        // A start function, which only modules have that are no image, may end differently the second time.
+        Err(RestoreError::Instance(InstanceError::Fault { .. })) => {}
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Takes what was given up, and counts every packet.

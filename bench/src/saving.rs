@@ -1,0 +1,221 @@
+//! Saving, restoring, cloning and freezing, of a firewall full of flows and of a small forwarder.
+
+use crate::frames::{BATCH, Flow, Frame, fill};
+use crate::guests::{LONG, configuration, pool, program, stock};
+use crate::statistics::median;
+use crate::{BenchError, Bound, Measurement, RUNS};
+use clock::Moment;
+use guest::Guest;
+use guest_wasm::{Clones, InstanceSettings, Program, Sandbox, restore, watchdog};
+use nf_abi::Verdict;
+use packet_memory::{Packet, Pool};
+use snapshot::Saved;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Flows in the firewall.
+const FLOWS: u32 = 10_000;
+/// How often each is done in one run.
+const TURNS: usize = 20;
+/// Clones alive at once.
+const CLONES: usize = 1_000;
+/// Packets that each clone passes on.
+const PACKETS: usize = 256;
+
+/// A function and packets for it.
+struct Subject {
+    program: Arc<Program>,
+    pool: Arc<Pool>,
+    settings: InstanceSettings,
+    buffers: Vec<Packet>,
+    frames: Vec<Frame>,
+}
+
+fn now() -> Moment {
+    watchdog::clock().moment()
+}
+
+impl Subject {
+    fn new(sandbox: &Sandbox, name: &str, config: &str, flows: u32) -> Result<Subject, BenchError> {
+        let image = stock(name)?;
+        let pool = pool(128, None)?;
+        let settings = InstanceSettings {
+            config: configuration(&image, config)?,
+            max_call: LONG,
+            ..InstanceSettings::default()
+        };
+        let mut buffers = Vec::new();
+        pool.allocate_batch(BATCH, &mut buffers);
+        let flow = |n: u32| Flow {
+            source: 0x0a00_0000 | n,
+            destination: 0xc612_0000 | n & 0xffff,
+            source_port: 1024 + (n % 60_000) as u16,
+            destination_port: 443,
+            protocol: 17,
+        };
+        let frames = (0..flows).map(|n| flow(n).frame(0, n)).collect();
+        Ok(Subject { program: program(sandbox, &image)?, pool, settings, buffers, frames })
+    }
+
+    /// Shows the packets from `first` on; every one must pass.
+    fn show(&mut self, guest: &mut dyn Guest, first: usize, count: usize) -> Result<(), BenchError> {
+        for frames in self.frames[first..first + count].chunks(BATCH) {
+            let batch = &mut self.buffers[..frames.len()];
+            fill(&self.pool, batch, frames, |_| 0);
+            guest.process(batch, now()).map_err(BenchError::setup)?;
+            let passed = Verdict::Interface(1).encode();
+            if batch.iter().any(|packet| packet.record().verdict != passed) {
+                return Err(BenchError::Invalid("a packet did not pass".into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn started(&mut self) -> Result<Box<dyn Guest>, BenchError> {
+        let mut guest =
+            guest_wasm::start(&self.program, &self.pool, self.settings.clone()).map_err(BenchError::setup)?;
+        self.show(&mut *guest, 0, self.frames.len())?;
+        Ok(guest)
+    }
+
+    fn end(mut self) {
+        self.pool.free_batch(self.buffers.drain(..));
+    }
+}
+
+/// Times of one subject, in microseconds, a median for each run.
+#[derive(Default)]
+struct Times {
+    save: Vec<f64>,
+    restore: Vec<f64>,
+    freeze: Vec<f64>,
+    thaw: Vec<f64>,
+}
+
+fn since(began: Instant) -> f64 {
+    began.elapsed().as_nanos() as f64 / 1e3
+}
+
+/// Saves to bytes with their checksums; restores from bytes to the first packet answered; freezes and thaws.
+fn measure(subject: &mut Subject, times: &mut Times) -> Result<(usize, usize), BenchError> {
+    let (mut save, mut back, mut freeze, mut thaw) = (vec![], vec![], vec![], vec![]);
+    let mut guest = subject.started()?;
+    let (mut bytes, mut footprint) = (Vec::new(), 0);
+    for _ in 0..TURNS {
+        let began = Instant::now();
+        let saved = guest.save().map_err(BenchError::setup)?;
+        let parts = saved.parts().map_err(BenchError::setup)?;
+        save.push(since(began));
+        bytes = parts.into_vec();
+
+        let settings = subject.settings.clone();
+        let began = Instant::now();
+        let saved = Saved::decode(&bytes).map_err(BenchError::setup)?;
+        let mut again =
+            restore(&subject.program, &subject.pool, settings, &saved).map_err(BenchError::setup)?;
+        subject.show(&mut *again, 0, 1)?;
+        back.push(since(began));
+        drop(again);
+
+        let began = Instant::now();
+        let frozen = guest.freeze().map_err(|refused| BenchError::setup(refused.error))?;
+        freeze.push(since(began));
+        footprint = frozen.footprint();
+        let began = Instant::now();
+        guest = frozen.thaw().map_err(|refused| BenchError::Setup(refused.reason))?;
+        thaw.push(since(began));
+        subject.show(&mut *guest, 0, 1)?;
+    }
+    times.save.push(median(&save));
+    times.restore.push(median(&back));
+    times.freeze.push(median(&freeze));
+    times.thaw.push(median(&thaw));
+    Ok((bytes.len(), footprint))
+}
+
+/// Bytes of this process that are its own, page tables included.
+fn own_bytes() -> Result<u64, BenchError> {
+    let status = std::fs::read_to_string("/proc/self/status").map_err(BenchError::setup)?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok()
+    };
+    match (field("RssAnon"), field("VmPTE")) {
+        (Some(anonymous), Some(tables)) => Ok((anonymous + tables) << 10),
+        _ => Err(BenchError::Setup("/proc/self/status lacks RssAnon or VmPTE".into())),
+    }
+}
+
+/// Bytes of pages that clones have written, as the kernel counts them.
+fn written_bytes() -> Result<u64, BenchError> {
+    let maps = std::fs::read_to_string("/proc/self/smaps").map_err(BenchError::setup)?;
+    let (mut inside, mut sum) = (false, 0);
+    for line in maps.lines() {
+        if line.contains("superfluid-clones") {
+            inside = true;
+        } else if line.starts_with("VmFlags:") {
+            inside = false;
+        } else if inside && let Some(rest) = line.strip_prefix("Anonymous:") {
+            sum += rest.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap_or(0);
+        }
+    }
+    Ok(sum << 10)
+}
+
+/// Memory of a thousand clones over that of the pages that they have written.
+fn clones(subject: &mut Subject) -> Result<f64, BenchError> {
+    let mut guest = subject.started()?;
+    let clones = Clones::new(&subject.program, &guest.save().map_err(BenchError::setup)?)
+        .map_err(BenchError::setup)?;
+    drop(guest);
+    let before = own_bytes()?;
+    let mut alive = Vec::with_capacity(CLONES);
+    for n in 0..CLONES {
+        let mut clone = clones.start(&subject.pool, subject.settings.clone()).map_err(BenchError::setup)?;
+        let first = n * PACKETS % (FLOWS as usize - PACKETS);
+        subject.show(&mut *clone, first, PACKETS)?;
+        alive.push(clone);
+    }
+    let cost = own_bytes()?.saturating_sub(before) + clones.shared_bytes() as u64;
+    let written = written_bytes()?;
+    if written < (CLONES * 4096) as u64 {
+        return Err(BenchError::Invalid(format!("{CLONES} clones wrote {written} bytes")));
+    }
+    drop(alive);
+    Ok(cost as f64 / written as f64)
+}
+
+pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
+    let sandbox = Sandbox::new().map_err(BenchError::setup)?;
+    let rules = "rules:\n  - {action: accept, protocol: udp}\n";
+    let mut firewall = Subject::new(&sandbox, "firewall", rules, FLOWS)?;
+    let mut forwarder = Subject::new(&sandbox, "forwarder", "mode: swap", 64)?;
+    let (mut large, mut small) = (Times::default(), Times::default());
+    let (mut bytes, mut frozen, mut ratios) = (vec![], vec![], vec![]);
+    for run in 0..RUNS {
+        progress(run as f64 / (2 * RUNS) as f64, "saving and restoring");
+        bytes.push(measure(&mut firewall, &mut large)?.0 as f64 / 1024.0);
+        frozen.push(measure(&mut forwarder, &mut small)?.1 as f64);
+    }
+    for run in 0..RUNS {
+        progress((RUNS + run) as f64 / (2 * RUNS) as f64, "a thousand clones");
+        ratios.push(clones(&mut firewall)?);
+    }
+    firewall.end();
+    forwarder.end();
+    let us =
+        |name: &str, times: &[f64], most: f64| Measurement::new(name, "us", times, Some(Bound::AtMost(most)));
+    Ok(vec![
+        us("save-us", &large.save, 1_000.0),
+        us("restore-us", &large.restore, 1_000.0),
+        us("save-small-us", &small.save, 100.0),
+        us("restore-small-us", &small.restore, 200.0),
+        Measurement::new("bytes-kib", "KiB", &bytes, None),
+        Measurement::new("freeze-us", "us", &large.freeze, None),
+        us("thaw-us", &large.thaw, 1_000.0),
+        Measurement::new("freeze-small-us", "us", &small.freeze, None),
+        Measurement::new("thaw-small-us", "us", &small.thaw, None),
+        Measurement::new("frozen-small-bytes", "bytes", &frozen, None),
+        Measurement::new("clones-ratio", "x", &ratios, Some(Bound::AtMost(1.2))),
+    ])
+}
