@@ -151,7 +151,7 @@ fn written_bytes() -> Result<u64, BenchError> {
     let maps = std::fs::read_to_string("/proc/self/smaps").map_err(BenchError::setup)?;
     let (mut inside, mut sum) = (false, 0);
     for line in maps.lines() {
-        if line.contains("superfluid-clones") {
+        if line.contains("superfluid-clones:") {
             inside = true;
         } else if line.starts_with("VmFlags:") {
             inside = false;
@@ -187,7 +187,7 @@ fn clones(subject: &mut Subject) -> Result<f64, BenchError> {
 
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
-    let rules = "rules:\n  - {action: accept, protocol: udp}\n";
+    let rules = "max_flows: 65536\nrules:\n  - {action: accept, protocol: udp}\n";
     let mut firewall = Subject::new(&sandbox, "firewall", rules, FLOWS)?;
     let mut forwarder = Subject::new(&sandbox, "forwarder", "mode: swap", 64)?;
     let (mut large, mut small) = (Times::default(), Times::default());

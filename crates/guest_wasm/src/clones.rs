@@ -42,7 +42,7 @@ impl Clones {
     /// [`RestoreError`]: it is no snapshot of this program, or there is no memory for it.
     pub fn new(program: &Arc<Program>, saved: &Saved<'_>) -> Result<Clones, RestoreError> {
         let values = restore::check(program, saved)?;
-        let memory = SharedMemory::new(&saved.memory).map_err(|error| {
+        let memory = SharedMemory::new(&program.facts().name, &saved.memory).map_err(|error| {
             let (name, reason) = (program.facts().name.clone(), error.to_string());
             RestoreError::Instance(InstanceError::Memory { name, reason })
         })?;

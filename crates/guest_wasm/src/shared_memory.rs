@@ -4,11 +4,15 @@
 //! A snapshot's memory in a sealed file, which any number of instances map until they write.
 
 use snapshot::{Memory, PAGE};
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 use std::os::unix::fs::FileExt;
+
+/// Bytes of a function's name in the file's: the kernel takes 249 in all.
+const LONGEST_NAME: usize = 200;
 
 /// Memory that clones share. Nothing can change it once it is made.
 #[derive(Debug)]
@@ -21,15 +25,19 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    pub(crate) fn new(memory: &Memory<'_>) -> io::Result<SharedMemory> {
+    /// The function's name is part of the file's, so that `/proc/PID/smaps` tells whose clones take how much.
+    pub(crate) fn new(function: &str, memory: &Memory<'_>) -> io::Result<SharedMemory> {
+        let end = function.floor_char_boundary(LONGEST_NAME);
+        let shown = function.get(..end).unwrap_or_default().replace('\0', "");
+        let name = CString::new(format!("superfluid-clones:{shown}"))?;
         let bytes = memory.pages().last().map_or(0, |page| (page.number as usize + 1) * PAGE);
         // SAFETY: a valid C string; the result is checked before it is taken as a descriptor.
         let file = unsafe {
             let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_NOEXEC_SEAL;
-            let mut fd = libc::memfd_create(c"superfluid-clones".as_ptr(), flags);
+            let mut fd = libc::memfd_create(name.as_ptr(), flags);
             if fd < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
                 // Before Linux 6.3 there is no such flag.
-                fd = libc::memfd_create(c"superfluid-clones".as_ptr(), flags & !libc::MFD_NOEXEC_SEAL);
+                fd = libc::memfd_create(name.as_ptr(), flags & !libc::MFD_NOEXEC_SEAL);
             }
             if fd < 0 {
                 return Err(io::Error::last_os_error());

@@ -47,9 +47,11 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(fields: &str) -> Stage {
+    /// `name` tells its clones' memory from that of other tests.
+    fn new(name: &str, fields: &str) -> Stage {
         let sandbox = Sandbox::new().expect("a sandbox");
-        let program = sandbox.compile(&wasm(&module(fields)), facts(Access::Read)).expect("a program");
+        let facts = ProgramFacts { name: name.to_owned(), ..facts(Access::Read) };
+        let program = sandbox.compile(&wasm(&module(fields)), facts).expect("a program");
         let pool = pool_of(4);
         let mut packet = pool.allocate().expect("a buffer");
         let mut first = guest_wasm::start(&program, &pool, patient()).expect("an instance");
@@ -81,7 +83,7 @@ impl Drop for Stage {
 
 #[test]
 fn a_clone_writes_into_its_own_memory() {
-    let mut stage = Stage::new(FILLER);
+    let mut stage = Stage::new("writes", FILLER);
     let (mut one, mut two) = (stage.clone(), stage.clone());
     assert_eq!(stage.call(&mut *one, 0), 3 * LINES);
     assert_eq!(stage.call(&mut *one, 11), 3 * LINES + 10);
@@ -96,7 +98,7 @@ fn a_clone_writes_into_its_own_memory() {
 
 #[test]
 fn a_clone_can_be_saved_and_frozen_itself() {
-    let mut stage = Stage::new(FILLER);
+    let mut stage = Stage::new("saved", FILLER);
     let mut one = stage.clone();
     assert_eq!(stage.call(&mut *one, 6), 3 * LINES + 5);
     stage.call(&mut *one, 3000);
@@ -141,11 +143,11 @@ fn a_clone_has_no_packets_and_counts_from_zero() {
 }
 
 /// Kilobytes that are this process's own and dirty, in mappings of clones' memory.
-fn written_kib() -> u64 {
+fn written_kib(name: &str) -> u64 {
     let maps = std::fs::read_to_string("/proc/self/smaps").expect("this process's own");
     let (mut inside, mut sum) = (false, 0);
     for line in maps.lines() {
-        if line.contains("superfluid-clones") {
+        if line.contains(&format!("superfluid-clones:{name} ")) {
             inside = true;
         } else if line.starts_with("VmFlags:") {
             inside = false;
@@ -160,7 +162,7 @@ fn written_kib() -> u64 {
 fn a_thousand_clones_cost_what_they_write() {
     const CLONES: u64 = 1000;
     const PAGES: u64 = 12;
-    let mut stage = Stage::new(FILLER);
+    let mut stage = Stage::new("thousand", FILLER);
     let mut clones = Vec::new();
     for _ in 0..CLONES {
         let mut clone = stage.clone();
@@ -169,11 +171,10 @@ fn a_thousand_clones_cost_what_they_write() {
         clones.push(clone);
     }
     let written = CLONES * (PAGES + 1) * 4;
-    // Other tests of this process clone too, a few pages.
-    let own = written_kib();
+    let own = written_kib("thousand");
     let shared = stage.clones.shared_bytes() as u64 / 1024;
     let cost = own + shared;
-    assert!(own >= written, "{own} KiB of {written}: not what was written");
+    assert_eq!(own, written, "KiB of their own, and KiB that were written");
     assert!(cost * 10 <= written * 12, "{cost} KiB for {written} KiB that were written");
     let mut last = clones.pop().expect("a thousand");
     assert_eq!(stage.call(&mut *last, 0), 3 * LINES + PAGES);
@@ -187,7 +188,7 @@ fn a_clones_shell_is_nobodys_but_the_next_ones() {
           (local.set $sum (i64.add (local.get $sum) (i64.popcnt (i64.load (local.get $at)))))
           (br_if $next (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const 8))) (i32.const 131072))))
         (i64.store (i32.const 1040) (local.get $sum)))";
-    let mut stage = Stage::new(FILLER);
+    let mut stage = Stage::new("recycled", FILLER);
     let reader = stage.sandbox.compile(&wasm(&module(sum)), facts(Access::Read)).expect("a program");
     let large = {
         let text = module(sum).replace("\"memory\") 2", "\"memory\") 3");
@@ -197,8 +198,14 @@ fn a_clones_shell_is_nobodys_but_the_next_ones() {
     for mark in [0, 7, 3000, 0] {
         let mut clone = stage.clone();
         stage.call(&mut *clone, mark);
+        let mapped = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").expect("this process's own");
+            maps.matches("superfluid-clones:recycled ").count()
+        };
+        assert_eq!(mapped(), 1);
         drop(clone);
         assert_eq!(stage.sandbox.shell_counts().spare, 1, "the shell came back");
+        assert_eq!(mapped(), 0, "without a trace of what it mapped");
         for program in [&reader, &large, &reader] {
             let mut next = guest_wasm::start(program, &stage.pool, patient()).expect("an instance");
             assert_eq!(stage.sandbox.shell_counts().spare, 0, "and was the one used");
