@@ -308,8 +308,12 @@ impl<'a> Reader<'a> {
             return;
         }
         let tenant = self.owner(place, node);
-        let values =
-            function_schema().check_at(place, Some(node), &["pool", "cpu", "config", "attach"], &mut self.faults);
+        let values = function_schema().check_at(
+            place,
+            Some(node),
+            &["pool", "cpu", "config", "attach"],
+            &mut self.faults,
+        );
         let pool = self.instance_pool(place, node, tenant.as_deref());
         let restart = values.as_ref().and_then(|values| self.restart(place, node, values));
         let quota = values.as_ref().and_then(|values| self.quota(place, node, values));

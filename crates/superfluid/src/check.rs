@@ -1,9 +1,8 @@
 //! `superfluid check`: every fault of a file at once.
 
 use crate::Outcome;
-use crate::catalog::Catalog;
 use crate::cli::CheckOptions;
-use crate::launch;
+use host::Catalog;
 use std::io::Read;
 use std::path::Path;
 use wiring::Wiring;
@@ -46,7 +45,7 @@ pub(crate) fn check(options: &CheckOptions) -> Outcome {
     match load(&options.file) {
         Some((wiring, catalog)) => {
             // What a schema cannot say, the functions themselves do.
-            if let Err(refused) = launch::rehearse(&wiring, &catalog) {
+            if let Err(refused) = host::rehearse(&wiring, &catalog) {
                 for error in &refused {
                     eprintln!("{}: {error}", options.file.display());
                 }

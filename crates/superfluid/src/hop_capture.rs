@@ -1,9 +1,9 @@
 //! `run --capture HOP=FILE`: what is seen at a hop, in a pcapng file with the hop and the verdict of each packet.
 
-use crate::catalog::Catalog;
 use capture::{Direction, Filter, Outcome, Recorder, Settings, Sighting};
 use clock::Nanos;
 use engine::{Passage, Tap};
+use host::Catalog;
 use nf_abi::Verdict;
 use packet_memory::{Packet, Pool};
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
 //! `superfluid image`: build and inspect; `image_registry` has the rest.
 
 use crate::Outcome;
-use crate::catalog::Catalog;
 use crate::cli::ImageCommand;
 use crate::image_registry;
+use host::Catalog;
 use image::{BuildOptions, Names, build_directory, inspect};
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,10 @@
 //! `superfluid image push`, `pull` and `ls`: images in registries, and those that are kept here.
 
 use crate::Outcome;
-use crate::catalog::Catalog;
 use crate::cli::{KeptOptions, RegistryOptions};
 use crate::image_command::write;
-use crate::launch::cache_directory;
 use crate::output::{Format, Listing};
+use host::{Catalog, cache_directory};
 use registry::{
     Artifact, Client, Credentials, Images, ImagesError, Kept, Origin, Pulled, Pushed, Reference, Settings,
 };

@@ -1,28 +1,24 @@
 //! The program `superfluid`.
 //!
 //! 1. [`cli`] reads the command line.
-//! 2. `run`: [`catalog`] knows images and port drivers, `config` makes a wiring of the file, [`launch`] makes a worker
-//!    of the wiring, [`run`] lets it work and shows it, [`view`] and [`json`] are how.
+//! 2. `run`: `host` knows images and port drivers, `config` makes a wiring of the file, a host carries it out, [`run`] lets it
+//!    work and shows it, [`view`] and [`json`] are how.
 //! 3. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
 //!
 //! Exit status: 0 done, 1 something did not hold or broke on the way, 2 the input is wrong and nothing was started,
 //! 3 something that is needed is missing.
 
 mod bench_command;
-mod catalog;
 mod check;
 mod cli;
-mod compile_process;
 mod event_log;
 mod hop_capture;
 mod image_command;
 mod image_registry;
 mod json;
-mod launch;
 mod manual;
 mod new_command;
 mod output;
-mod places;
 mod run;
 mod view;
 
@@ -65,9 +61,20 @@ fn main() -> ExitCode {
         cli::Command::Man(options) => manual::man(&options),
         cli::Command::Image(command) => image_command::image(&command),
         cli::Command::Bench(options) => bench_command::bench(&options),
-        cli::Command::CompileModule => compile_process::serve(),
+        cli::Command::CompileModule => compile_module(),
     }
     .into()
+}
+
+/// Is the compiler of another process of this program.
+fn compile_module() -> Outcome {
+    match host::compile::serve() {
+        Ok(()) => Outcome::Done,
+        Err(error) => {
+            eprintln!("{error}");
+            Outcome::Failed
+        }
+    }
 }
 
 /// Says by name what the processor lacks, instead of ending in an illegal instruction later.

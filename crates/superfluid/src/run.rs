@@ -4,16 +4,17 @@ use crate::Outcome;
 use crate::check;
 use crate::cli::RunOptions;
 use crate::event_log::{EventLog, Written};
-use crate::hop_capture::{self, Running, Wanted};
+use crate::hop_capture::{self, Hop, HopTaps, Running, Wanted};
 use crate::json;
-use crate::launch::{Turn, launch};
 use crate::view::{self, View};
 use capture::Summary;
 use engine::{Account, Balanced, Balancer, Event, Fleet, Reason};
+use host::{Catalog, Host, Turn};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
+use wiring::{Plan, Wiring};
 
 /// How often it is asked whether there is nothing left, when a worker's sources have come to their end.
 const FINISHED_CHECK: Duration = Duration::from_millis(20);
@@ -54,17 +55,14 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     let (sender, messages) = channel();
     let events = sender.clone();
     // Whoever receives has gone only when the program ends.
-    let launched = launch(&wiring, &catalog, taps, move |event| drop(events.send(Message::Event(event))));
-    let launched = match launched {
-        Ok(launched) => launched,
+    let tell = move |event| drop(events.send(Message::Event(event)));
+    let host = match set_up(&wiring, &catalog, taps, tell) {
+        Ok(host) => host,
         Err(error) => {
             eprintln!("{}: {error}", options.file.display());
             return Outcome::BadInput;
         }
     };
-    for notice in &launched.notices {
-        eprintln!("notice: {notice}");
-    }
     let files = wiring.instances.iter().filter_map(|(name, instance)| {
         instance.events.as_ref().map(|path| (name.clone(), catalog.path(path)))
     });
@@ -80,12 +78,17 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         eprintln!("signals: {error}");
         return Outcome::Failed;
     }
-    let fleet = Arc::new(launched.fleet);
-    if let Err(error) = fleet.start(&launched.threads) {
+    if let Err(error) = host.start() {
         eprintln!("starting the workers: {error}");
         return Outcome::Failed;
     }
-    let working = Working { fleet, balancer: launched.balancer, pauses: launched.pauses, sender };
+    let mut balancer = host.balancer();
+    for (name, worker) in wiring.homes() {
+        if let (Some(balancer), Some(instance)) = (balancer.as_mut(), host.function(name)) {
+            balancer.pin(instance, worker);
+        }
+    }
+    let working = Working { fleet: host.fleet().clone(), balancer, pauses: host.turns(), sender };
     let (account, written, captured) = watch(options, working, &messages, event_log, captures);
     let Some(account) = account else {
         eprintln!("the workers ended without an account");
@@ -110,6 +113,38 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
             Outcome::Failed
         }
     }
+}
+
+/// A host that does what a wiring says, its packets shown to taps; its workers have no threads yet.
+///
+/// # Errors
+/// Why not, in words for the operator; whatever was opened is closed again.
+fn set_up(
+    wiring: &Wiring,
+    catalog: &Catalog,
+    taps: HopTaps,
+    tell: impl Fn(Event) + Send + Sync + 'static,
+) -> Result<Host, String> {
+    let mut host = Host::new(&wiring.workers, tell).map_err(|error| error.to_string())?;
+    let plan = Plan::between(&host.wiring(), wiring);
+    let prepared = host.prepare(plan, catalog).map_err(|error| error.to_string())?;
+    let done = host.carry_out(prepared).map_err(|error| error.to_string())?;
+    if let Some(trouble) = done.troubles.first() {
+        return Err(trouble.clone());
+    }
+    for (hop, tap) in taps {
+        let tapped = match &hop {
+            Hop::Port(name) => host.port(name).map(|port| host.fleet().tap_port(port, tap)),
+            Hop::Function(name) => {
+                host.function(name).map(|instance| host.fleet().tap_instance(instance, tap))
+            }
+        };
+        tapped.unwrap_or(Ok(())).map_err(|error| error.to_string())?;
+    }
+    for notice in host.take_notices() {
+        eprintln!("notice: {notice}");
+    }
+    Ok(host)
 }
 
 /// What is left when the workers have ended: their account, and what became of events and captures.
@@ -143,7 +178,7 @@ fn watch(
     loop {
         let mut wake = until.filter(|_| !stopping).map_or(next, |until| until.min(next));
         if let Some(turn) = pauses.last() {
-            wake = wake.min(began + turn.at);
+            wake = wake.min(began + Duration::from(turn.at));
         }
         if balancer.is_some() && !stopping {
             wake = wake.min(next_look);
@@ -178,7 +213,8 @@ fn watch(
                         view.say(&format!("the capture at {} has ended: {why}", running.hop));
                     }
                 }
-                while let Some(turn) = pauses.pop_if(|turn| Instant::now() >= began + turn.at) {
+                while let Some(turn) = pauses.pop_if(|turn| Instant::now() >= began + Duration::from(turn.at))
+                {
                     // Workers that have stopped need not be told.
                     let _ =
                         if turn.pauses { fleet.pause(turn.instance) } else { fleet.resume(turn.instance) };

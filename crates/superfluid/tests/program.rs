@@ -61,7 +61,7 @@ fn last(lines: &[Value]) -> &Value {
 const CHAIN: &str = "
 superfluid: 1
 ports:
-  source: {type: generator, flows: 500, count: 20000, rate: 200kpps}
+  source: {type: generator, flows: 500, count: 20000, rate: 50kpps}
   end: {type: sink, check: checksums}
 functions:
   gate:
@@ -146,8 +146,8 @@ workers: {count: 2, balance: true}
 switches:
   hall: {}
 ports:
-  source: {type: generator, flows: 500, count: 20000, rate: 200kpps}
-  other: {type: generator, flows: 500, count: 20000, rate: 200kpps}
+  source: {type: generator, flows: 500, count: 20000, rate: 50kpps}
+  other: {type: generator, flows: 500, count: 20000, rate: 50kpps}
   behind: {type: sink}
   apart: {type: sink, io: thread}
 functions:

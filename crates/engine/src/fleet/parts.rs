@@ -314,6 +314,11 @@ impl Change<'_> {
         self.state.move_to(self.workers, parts, worker)
     }
 
+    /// How many instances a worker has.
+    pub fn population(&self, worker: usize) -> usize {
+        self.workers.get(worker).map_or(0, |worker| worker.instances.len())
+    }
+
     /// On which worker a port or an instance is.
     pub fn worker_of(&self, end: End) -> Option<usize> {
         self.state.worker_of(end)

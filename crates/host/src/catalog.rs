@@ -4,32 +4,32 @@ use image::Image;
 use manifest::Manifest;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use schema::Schema;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Largest image file that is read.
 const LARGEST_IMAGE: u64 = 32 << 20;
 
 /// A kind of port: how its settings look, and how it is opened.
-pub(crate) struct Driver {
-    pub(crate) name: &'static str,
-    pub(crate) schema: Schema,
+pub struct Driver {
+    pub name: &'static str,
+    pub schema: Schema,
 }
 
 /// Images and drivers. Images are read once, so that what was checked is what runs.
-pub(crate) struct Catalog {
+pub struct Catalog {
     /// Paths in the file are relative to the file.
     directory: PathBuf,
-    images: RefCell<BTreeMap<String, Result<Image, String>>>,
+    images: Mutex<BTreeMap<String, Result<Image, String>>>,
     drivers: Vec<Driver>,
     faults: Schema,
 }
 
 impl Catalog {
     /// A catalog for a file in this folder.
-    pub(crate) fn new(directory: &Path) -> Catalog {
+    pub fn new(directory: &Path) -> Catalog {
         let schema = |name, text| {
             Schema::from_text(name, text).unwrap_or_else(|faults| {
                 unreachable!("the settings of port `{name}` are this program's own and tested: {faults:?}")
@@ -46,20 +46,29 @@ impl Catalog {
             driver("tap", port_tap::SCHEMA),
         ];
         let faults = schema("fault", port::fault::SCHEMA);
-        Catalog { directory: directory.to_owned(), images: RefCell::default(), drivers, faults }
+        Catalog { directory: directory.to_owned(), images: Mutex::default(), drivers, faults }
     }
 
     /// The image that a reference names.
     ///
     /// # Errors
     /// Why there is none, in words for the operator.
-    pub(crate) fn load(&self, reference: &str) -> Result<Image, String> {
-        self.images.borrow_mut().entry(reference.to_owned()).or_insert_with(|| self.read(reference)).clone()
+    pub fn load(&self, reference: &str) -> Result<Image, String> {
+        self.images().entry(reference.to_owned()).or_insert_with(|| self.read(reference)).clone()
     }
 
     /// A path as it stands in the file.
-    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.directory.join(path)
+    }
+
+    /// Reads an image anew when it is next asked for.
+    pub fn forget(&self, reference: &str) {
+        self.images().remove(reference);
+    }
+
+    fn images(&self) -> MutexGuard<'_, BTreeMap<String, Result<Image, String>>> {
+        self.images.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, reference: &str) -> Result<Image, String> {

@@ -3,7 +3,6 @@
 #![allow(unsafe_code)]
 //! Compiling in a process of its own: bounded in time and memory, and if the compiler breaks, nothing else does.
 
-use crate::Outcome;
 use guest_wasm::{Artifact, CompileError, Sandbox};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -87,18 +86,12 @@ fn read_all(source: impl Read) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The other side: compiles what comes on standard input.
-pub(crate) fn serve() -> Outcome {
-    match compile_input() {
-        Ok(()) => Outcome::Done,
-        Err(error) => {
-            eprintln!("{error}");
-            Outcome::Failed
-        }
-    }
-}
-
-fn compile_input() -> Result<(), String> {
+/// The other side: compiles what comes on standard input. A program that has a [`Host`](crate::Host) does this when it is
+/// started with the one argument `compile-module`.
+///
+/// # Errors
+/// What is wrong with the module, in words.
+pub fn serve() -> Result<(), String> {
     let wasm = read_all(std::io::stdin().lock())?;
     let image = image::Image::load(&wasm).map_err(|error| error.to_string())?;
     let sandbox = Sandbox::new().map_err(|error| error.to_string())?;

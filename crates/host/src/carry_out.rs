@@ -1,0 +1,323 @@
+//! A plan, done at one quiet point of the workers.
+
+use crate::Host;
+use crate::parts::{Parts, own_pool};
+use crate::places::Places;
+use crate::prepare::Prepared;
+use engine::{Change, End, FleetError, PoolId, Removed, Stopped};
+use packet_memory::Pool;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use wiring::{Edge, Endpoint, InstancePool, Plan};
+
+/// What was carried out. Dropping it gives the memory of what was removed back, which takes its time.
+pub struct CarriedOut {
+    /// Functions that were taken out.
+    pub removed: Vec<Removed>,
+    /// What did not go as it should have, one line each: defects, since it had been checked before.
+    pub troubles: Vec<String>,
+    /// Pools that were given back.
+    _pools: Vec<Arc<Pool>>,
+}
+
+impl Host {
+    /// Does what was prepared.
+    ///
+    /// # Errors
+    /// [`Stopped`]: the host has.
+    pub fn carry_out(&mut self, prepared: Prepared) -> Result<CarriedOut, Stopped> {
+        let (parts, stand_in) = (self.parts.clone(), self.stand_in.clone());
+        let (workers, io) = (self.workers.list.len(), self.thread_of(wiring::PortIo::Thread));
+        self.fleet.change(move |change| {
+            let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut work = Work {
+                parts: &mut parts,
+                change,
+                stand_in,
+                workers,
+                io,
+                done: Vec::new(),
+                troubles: Vec::new(),
+                pools: Vec::new(),
+            };
+            work.take_away(&prepared.plan);
+            work.adjust(&prepared.plan);
+            work.add(prepared);
+            CarriedOut { removed: work.done, troubles: work.troubles, _pools: work.pools }
+        })
+    }
+}
+
+/// A plan at work.
+struct Work<'a, 'b> {
+    parts: &'a mut Parts,
+    change: &'a mut Change<'b>,
+    stand_in: Arc<Pool>,
+    /// Workers that share functions.
+    workers: usize,
+    io: Option<usize>,
+    done: Vec<Removed>,
+    troubles: Vec<String>,
+    pools: Vec<Arc<Pool>>,
+}
+
+impl Work<'_, '_> {
+    fn note(&mut self, what: &str, name: &str, outcome: Result<(), FleetError>) {
+        if let Err(error) = outcome {
+            self.troubles.push(format!("{what} `{name}`: {error}"));
+        }
+    }
+
+    fn take_away(&mut self, plan: &Plan) {
+        for service in &plan.remove_services {
+            self.change.unserve(*service);
+            self.parts.wiring.services.remove(service);
+        }
+        for seen in &plan.unobserve {
+            if let (Some(observer), Some(at)) =
+                (self.parts.instances.get(&seen.observer), self.parts.instances.get(&seen.at))
+            {
+                let ended = self.change.unobserve(*observer, *at, seen.interface);
+                self.note("observer", &seen.observer, ended);
+            }
+            self.parts.wiring.observations.remove(seen);
+        }
+        for edge in &plan.unwire {
+            self.unwire(edge);
+        }
+        for name in &plan.remove_instances {
+            if let Some(id) = self.parts.instances.remove(name) {
+                match self.change.remove_instance(id) {
+                    Ok(removed) => self.done.push(removed),
+                    Err(error) => self.troubles.push(format!("function `{name}`: {error}")),
+                }
+            }
+            self.give_back(&own_pool(name));
+            self.parts.wiring.instances.swap_remove(name);
+        }
+        for name in &plan.remove_ports {
+            if let Some(id) = self.parts.ports.remove(name) {
+                let removed = self.change.remove_port(id).map(|_| ());
+                self.note("port", name, removed);
+            }
+            self.parts.wiring.ports.swap_remove(name);
+        }
+        for name in &plan.remove_switches {
+            if let Some((id, _)) = self.parts.switches.remove(name) {
+                self.change.remove_switch(id);
+            }
+            self.parts.wiring.switches.swap_remove(name);
+        }
+        for name in &plan.remove_tenants {
+            self.give_back(name);
+            if let Some(id) = self.parts.tenants.remove(name) {
+                self.change.remove_tenant(id);
+            }
+            self.parts.wiring.tenants.swap_remove(name);
+        }
+    }
+
+    fn give_back(&mut self, pool: &str) {
+        if let Some((_, id)) = self.parts.pools.remove(pool) {
+            self.pools.extend(self.change.remove_pool(id, &self.stand_in));
+        }
+    }
+
+    fn adjust(&mut self, plan: &Plan) {
+        for (name, cpu) in &plan.adjust_tenants {
+            if let (Some(id), Some(tenant)) =
+                (self.parts.tenants.get(name), self.parts.wiring.tenants.get_mut(name))
+            {
+                self.change.set_tenant_claim(*id, cpu.claim());
+                tenant.cpu = *cpu;
+            }
+        }
+        for (name, adjustment) in &plan.adjust_instances {
+            if let (Some(id), Some(instance)) =
+                (self.parts.instances.get(name).copied(), self.parts.wiring.instances.get_mut(name))
+            {
+                (instance.cpu, instance.worker) = (adjustment.cpu, adjustment.worker);
+                let adjusted = self.change.set_claim(id, adjustment.cpu.claim());
+                self.note("function", name, adjusted);
+                if let Some(worker) = adjustment.worker {
+                    let moved = self.change.move_to(&[End::Instance(id, 0)], worker).map(|_| ());
+                    self.note("function", name, moved);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, prepared: Prepared) {
+        let Prepared { plan, pools, switches, mut functions, mut ports, places } = prepared;
+        let homes = self.homes(&plan, places.as_ref());
+        if let Some(workers) = &plan.workers {
+            self.parts.wiring.workers = workers.clone();
+        }
+        for (name, pool) in pools {
+            match self.change.add_pool(pool.clone()) {
+                Ok(id) => drop(self.parts.pools.insert(name, (pool, id))),
+                Err(error) => self.troubles.push(format!("pool `{name}`: {error}")),
+            }
+        }
+        for (name, tenant) in plan.add_tenants {
+            let id = self.change.add_tenant(tenant.cpu.claim());
+            self.parts.tenants.insert(name.clone(), id);
+            self.parts.wiring.tenants.insert(name, tenant);
+        }
+        for (name, switch) in plan.add_switches {
+            let Some(table) = switches.get(&name).cloned() else { continue };
+            // Forwarding is done in the sender's context, whatever worker that is on.
+            match self.change.add_switch(&name, table.clone(), None) {
+                Ok(id) => drop(self.parts.switches.insert(name.clone(), (id, table))),
+                Err(error) => self.troubles.push(format!("switch `{name}`: {error}")),
+            }
+            self.parts.wiring.switches.insert(name, switch);
+        }
+        for (name, instance) in plan.add_instances {
+            let pool = match &instance.pool {
+                InstancePool::Tenant => self.parts.pools.get(&instance.tenant),
+                InstancePool::Own(_) => self.parts.pools.get(&own_pool(&name)),
+            };
+            let pool = pool.map(|(_, id)| *id);
+            let tenant = self.parts.tenants.get(&instance.tenant).copied();
+            if let (Some(started), Some(pool), Some(tenant)) = (functions.remove(&name), pool, tenant) {
+                let (setup, guest) = started.setup(&name, &instance, tenant, pool);
+                match self.change.add_instance(homes[&name], setup, guest) {
+                    Ok(id) => drop(self.parts.instances.insert(name.clone(), id)),
+                    Err(error) => self.troubles.push(format!("function `{name}`: {error}")),
+                }
+            }
+            self.parts.wiring.instances.insert(name, instance);
+        }
+        for (name, port) in plan.add_ports {
+            let pool: Option<PoolId> = self.parts.pools.get(&port.tenant).map(|(_, id)| *id);
+            if let (Some(opened), Some(pool)) = (ports.remove(&name), pool) {
+                match self.change.add_port(homes[&name], &name, pool, opened) {
+                    Ok(id) => drop(self.parts.ports.insert(name.clone(), id)),
+                    Err(error) => self.troubles.push(format!("port `{name}`: {error}")),
+                }
+            }
+            self.parts.wiring.ports.insert(name, port);
+        }
+        // Who observes is known before wires are laid: what an observer sends has a way out, and no way back.
+        self.parts.wiring.observations.extend(plan.observe.iter().cloned());
+        for edge in plan.wire {
+            self.wire(edge);
+        }
+        for seen in &plan.observe {
+            if let (Some(observer), Some(at)) =
+                (self.parts.instances.get(&seen.observer), self.parts.instances.get(&seen.at))
+            {
+                let begun = self.change.observe(*observer, *at, seen.interface);
+                self.note("observer", &seen.observer, begun);
+            }
+        }
+        for (service, endpoint) in plan.add_services {
+            if let Some(end) = self.serving(&endpoint) {
+                let served = self.change.serve(service, end);
+                self.note("service", &service.to_string(), served);
+            }
+            self.parts.wiring.services.insert(service, endpoint);
+        }
+    }
+
+    fn serving(&mut self, endpoint: &Endpoint) -> Option<End> {
+        match endpoint {
+            Endpoint::Switch(name) => {
+                let (id, table) = self.parts.switches.get(name)?;
+                match table.attach() {
+                    Ok(port) => Some(End::Switch(*id, port)),
+                    Err(error) => {
+                        self.troubles.push(format!("switch `{name}`: {error}"));
+                        None
+                    }
+                }
+            }
+            other => self.parts.part(other),
+        }
+    }
+
+    fn wire(&mut self, edge: Edge) {
+        if let Err(trouble) = self.parts.plug(&edge) {
+            self.troubles.push(trouble);
+        }
+        let [a, b] = edge.ends();
+        if let (Some(from), Some(to)) = (self.parts.end(&edge, a), self.parts.end(&edge, b)) {
+            // What an observer makes goes out, and nothing comes to it but what it observes.
+            let laid = match (self.parts.observes(a), self.parts.observes(b)) {
+                (true, false) => self.change.lead(from, to),
+                (false, true) => self.change.lead(to, from),
+                _ => self.change.link(from, to),
+            };
+            self.note("wire", &edge.to_string(), laid);
+        }
+        for end in edge.ends() {
+            if !matches!(end, Endpoint::Switch(_)) {
+                self.parts.wired.insert(end.clone(), edge.clone());
+            }
+        }
+        self.parts.wiring.edges.insert(edge);
+    }
+
+    fn unwire(&mut self, edge: &Edge) {
+        let [a, b] = edge.ends();
+        if let (Some(from), Some(to)) = (self.parts.end(edge, a), self.parts.end(edge, b)) {
+            let taken = self.change.unlink(from, to);
+            self.note("wire", &edge.to_string(), taken);
+        }
+        self.parts.unplug(edge);
+        for end in edge.ends() {
+            self.parts.wired.remove(end);
+        }
+        self.parts.wiring.edges.remove(edge);
+    }
+
+    /// The worker of everything that comes: where the wiring says, where those are that it is wired to or shown the packets of,
+    /// or else where there are fewest functions.
+    fn homes(&self, plan: &Plan, places: Option<&Places>) -> HashMap<String, usize> {
+        let mut homes = HashMap::new();
+        for (name, port) in &plan.add_ports {
+            if let (wiring::PortIo::Thread, Some(io)) = (port.io, self.io) {
+                homes.insert(name.clone(), io);
+            }
+        }
+        if let Some(places) = places {
+            let names = plan.add_instances.keys().chain(plan.add_ports.keys());
+            for name in names {
+                homes.entry(name.clone()).or_insert_with(|| places.of_name(name));
+            }
+            return homes;
+        }
+        let mut beside: HashMap<&str, Vec<&str>> = HashMap::new();
+        let wires = plan.wire.iter().map(|edge| edge.ends().map(Endpoint::name));
+        let seen = plan.observe.iter().map(|seen| [seen.observer.as_str(), seen.at.as_str()]);
+        for [a, b] in wires.chain(seen) {
+            beside.entry(a).or_default().push(b);
+            beside.entry(b).or_default().push(a);
+        }
+        let mut population: Vec<usize> =
+            (0..self.workers).map(|worker| self.change.population(worker)).collect();
+        let pinned = plan.add_instances.iter().map(|(name, instance)| (name, instance.worker));
+        let names = pinned.chain(plan.add_ports.keys().map(|name| (name, None)));
+        for (name, pin) in names {
+            if homes.contains_key(name) {
+                continue;
+            }
+            let neighbour = || {
+                let beside = beside.get(name.as_str()).into_iter().flatten();
+                let mut known = beside.filter_map(|other| {
+                    let part = self.parts.instances.get(*other).map(|id| End::Instance(*id, 0));
+                    let part = part.or_else(|| self.parts.ports.get(*other).map(|id| End::Port(*id)));
+                    let there = part.and_then(|part| self.change.worker_of(part));
+                    there.or_else(|| homes.get(*other).copied()).filter(|worker| *worker < self.workers)
+                });
+                known.next()
+            };
+            let least = || (0..self.workers).min_by_key(|worker| population[*worker]).unwrap_or(0);
+            let home = pin.or_else(neighbour).unwrap_or_else(least);
+            population[home] += 1;
+            homes.insert(name.clone(), home);
+        }
+        homes
+    }
+}

@@ -1,0 +1,245 @@
+//! What the operator wants, as objects: the entries of the operator's file, each by its kind and name.
+//!
+//! A change is checked as the file would be that it makes of them: the objects are put together to a document, and
+//! `config` says what is wrong with it. A function that comes alone, or goes alone, is checked with those objects only that
+//! it names, so that one function more costs the same beside ten and beside ten thousand.
+
+use crate::Host;
+use crate::catalog::Catalog;
+use crate::parts::Parts;
+use api::{Fault, Kind};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use wiring::{Edge, Endpoint, Instance, Plan, Wiring};
+
+/// What faults call the document.
+const DOCUMENT: &str = "desired";
+
+/// What becomes of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectChange {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// What it is to be, as in the operator's file; `None`: it is deleted.
+    pub spec: Option<Value>,
+}
+
+/// See the module's documentation.
+#[derive(Clone, Debug, Default)]
+pub struct Desired {
+    objects: BTreeMap<(Kind, String), Value>,
+    /// How many other objects name one of this name.
+    named: HashMap<String, usize>,
+    /// Objects that ask for a part of a core that they are sure to get.
+    reserves: usize,
+}
+
+/// A change that fits.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// How to get there from what runs.
+    pub plan: Plan,
+    /// What is allowed but probably not meant.
+    pub warnings: Vec<Fault>,
+}
+
+impl Desired {
+    /// Takes changes over that were carried out.
+    pub fn take_over(&mut self, changes: impl IntoIterator<Item = ObjectChange>) {
+        for ObjectChange { kind, name, spec } in changes {
+            let key = (kind, name);
+            if let Some(before) = self.objects.remove(&key) {
+                self.count(&key, &before, |count| *count -= 1);
+            }
+            if let Some(spec) = spec {
+                self.count(&key, &spec, |count| *count += 1);
+                self.objects.insert(key, spec);
+            }
+        }
+    }
+
+    fn count(&mut self, key: &(Kind, String), spec: &Value, change: impl Fn(&mut usize)) {
+        for name in names_in(key.0, &key.1, spec) {
+            let count = self.named.entry(name.clone()).or_default();
+            change(count);
+            if *count == 0 {
+                self.named.remove(&name);
+            }
+        }
+        if spec.pointer("/cpu/reserve").is_some() {
+            change(&mut self.reserves);
+        }
+    }
+
+    /// Checks changes against all else that is wanted and what runs.
+    ///
+    /// # Errors
+    /// All that is wrong, each with its place, such as `functions.fw.config.rules[2].action`.
+    pub fn check(
+        &self,
+        changes: &[ObjectChange],
+        host: &Host,
+        catalog: &Catalog,
+    ) -> Result<Checked, Vec<Fault>> {
+        let parts = host.parts();
+        if let [ObjectChange { kind: Kind::Function, name, spec }] = changes {
+            let alone = match spec {
+                Some(spec) => self.check_new_function(name, spec, &parts, catalog)?,
+                None => self.check_old_function(name, &parts),
+            };
+            if let Some(plan) = alone {
+                return Ok(Checked { plan, warnings: Vec::new() });
+            }
+        }
+        let mut next = self.clone();
+        next.take_over(changes.iter().cloned());
+        let (wiring, warnings) = read(&next.document(), catalog)?;
+        Ok(Checked { plan: Plan::between(&parts.wiring, &wiring), warnings })
+    }
+
+    /// A function that is not there yet; `None`: everything has to be looked at.
+    fn check_new_function(
+        &self,
+        name: &str,
+        spec: &Value,
+        parts: &Parts,
+        catalog: &Catalog,
+    ) -> Result<Option<Plan>, Vec<Fault>> {
+        let taken = [Kind::Function, Kind::Port, Kind::Switch];
+        if self.reserves > 0
+            || spec.pointer("/cpu/reserve").is_some()
+            || self.named.contains_key(name)
+            || taken.iter().any(|kind| self.objects.contains_key(&(*kind, name.to_owned())))
+        {
+            return Ok(None);
+        }
+        let (wiring, _) = read(&self.document_about(name, spec), catalog)?;
+        let Some(instance) = wiring.instances.get(name) else { return Ok(None) };
+        if !parts.wiring.tenants.contains_key(&instance.tenant) {
+            return Ok(None);
+        }
+        let mine = |edge: &&Edge| edge.ends().iter().any(|end| end.name() == name);
+        let wire: std::collections::BTreeSet<Edge> = wiring.edges.iter().filter(mine).cloned().collect();
+        let mut faults = Vec::new();
+        for edge in &wire {
+            for end in edge.ends() {
+                if let Some(other) = parts.wired.get(end) {
+                    let at = format!("functions.{name}.attach");
+                    faults.push(Fault { at, message: format!("`{end}` has a wire already: {other}") });
+                }
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let add_instances = [(name.to_owned(), instance.clone())].into_iter().collect();
+        Ok(Some(Plan { add_instances, wire, ..Plan::default() }))
+    }
+
+    /// A function that goes, and that nobody else names; `None`: everything has to be looked at.
+    fn check_old_function(&self, name: &str, parts: &Parts) -> Option<Plan> {
+        if self.named.contains_key(name) || self.reserves > 0 {
+            return None;
+        }
+        let instance: &Instance = parts.wiring.instances.get(name)?;
+        let ends = (0..instance.interfaces).map(|number| Endpoint::Interface(name.to_owned(), number));
+        let unwire = ends.filter_map(|end| parts.wired.get(&end).cloned()).collect();
+        Some(Plan { unwire, remove_instances: [name.to_owned()].into(), ..Plan::default() })
+    }
+
+    /// All objects as one document.
+    fn document(&self) -> Value {
+        let mut document = Map::from_iter([("superfluid".to_owned(), json!(1))]);
+        for ((kind, name), spec) in &self.objects {
+            add(&mut document, *kind, name, spec.clone());
+        }
+        Value::Object(document)
+    }
+
+    /// A document of one function and of what it names.
+    fn document_about(&self, name: &str, spec: &Value) -> Value {
+        let mut document = Map::from_iter([("superfluid".to_owned(), json!(1))]);
+        let first = (Kind::Tenant, String::new());
+        for ((kind, name), spec) in
+            self.objects.range(first..).take_while(|((kind, _), _)| *kind == Kind::Tenant)
+        {
+            add(&mut document, *kind, name, spec.clone());
+        }
+        if let Some(workers) = self.objects.get(&(Kind::Workers, "workers".to_owned())) {
+            add(&mut document, Kind::Workers, "workers", workers.clone());
+        }
+        for other in names_in(Kind::Function, name, spec) {
+            for kind in [Kind::Port, Kind::Switch, Kind::Function] {
+                if let Some(spec) = self.objects.get(&(kind, other.clone())) {
+                    let mut spec = spec.clone();
+                    if let (Kind::Function, Value::Object(spec)) = (kind, &mut spec) {
+                        spec.remove("attach");
+                    }
+                    add(&mut document, kind, &other, spec);
+                }
+            }
+        }
+        add(&mut document, Kind::Function, name, spec.clone());
+        Value::Object(document)
+    }
+}
+
+/// Puts an object where it stands in the file.
+fn add(document: &mut Map<String, Value>, kind: Kind, name: &str, spec: Value) {
+    match kind {
+        Kind::Workers => drop(document.insert("workers".to_owned(), spec)),
+        Kind::Wire => {
+            let wires = document.entry("wires").or_insert_with(|| json!([]));
+            if let Value::Array(wires) = wires {
+                wires.push(spec);
+            }
+        }
+        _ => {
+            let section = document.entry(kind.plural()).or_insert_with(|| json!({}));
+            if let Value::Object(section) = section {
+                section.insert(name.to_owned(), spec);
+            }
+        }
+    }
+}
+
+/// Reads a document as the operator's file.
+fn read(document: &Value, catalog: &Catalog) -> Result<(Wiring, Vec<Fault>), Vec<Fault>> {
+    let told = |fault: yaml_document::Fault| Fault { at: fault.key, message: fault.message };
+    match config::check(DOCUMENT, &document.to_string(), catalog) {
+        Ok(read) => Ok((read.wiring, read.warnings.into_iter().map(told).collect())),
+        Err(faults) => Err(faults.into_iter().map(told).collect()),
+    }
+}
+
+/// The names of ports, switches and functions that an object names beside its own.
+fn names_in(kind: Kind, name: &str, spec: &Value) -> Vec<String> {
+    let of = |text: &Value| {
+        let text = text.as_str()?;
+        Some(text.split_once(':').map_or(text, |(name, _)| name).to_owned())
+    };
+    let values = |value: Option<&Value>| -> Vec<String> {
+        match value {
+            Some(Value::Array(items)) => items.iter().filter_map(of).collect(),
+            Some(Value::Object(entries)) => entries.values().filter_map(of).collect(),
+            Some(text) => of(text).into_iter().collect(),
+            None => Vec::new(),
+        }
+    };
+    match kind {
+        Kind::Function => {
+            let mut names = values(spec.get("attach"));
+            names.retain(|other| other != name);
+            names
+        }
+        Kind::Chain | Kind::Wire | Kind::Service => values(Some(spec)),
+        Kind::Observer => {
+            let mut names = values(spec.get("at"));
+            names.push(name.to_owned());
+            names
+        }
+        Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch => Vec::new(),
+    }
+}

@@ -1,0 +1,88 @@
+//! Opening ports.
+
+use crate::catalog::Catalog;
+use guest_wasm::watchdog;
+use packet_memory::Pool;
+use port::Port;
+use port::fault::{self, FaultPort};
+use std::sync::Arc;
+
+/// Opens a port as a wiring says. What there is to say of it goes to `notices`: one that waits for its interface, say.
+///
+/// # Errors
+/// Why it cannot be opened, and will not be.
+pub(crate) fn open(
+    name: &str,
+    port: &wiring::Port,
+    pool: &Arc<Pool>,
+    catalog: &Catalog,
+    notices: &mut Vec<String>,
+) -> Result<Box<dyn Port>, String> {
+    let mut opened = Opening { name, pool, catalog, notices }.open(&port.driver, &port.settings)?;
+    if let Some(fault) = &port.fault {
+        opened = Box::new(FaultPort::new(opened, fault::Config::from_value(fault)?));
+    }
+    opened.maintain(watchdog::clock().now());
+    Ok(opened)
+}
+
+struct Opening<'a> {
+    name: &'a str,
+    pool: &'a Arc<Pool>,
+    catalog: &'a Catalog,
+    notices: &'a mut Vec<String>,
+}
+
+impl Opening<'_> {
+    fn open(&mut self, driver: &str, settings: &schema::Value) -> Result<Box<dyn Port>, String> {
+        use port::{generator, null, pcap, sink};
+        let pool = self.pool.clone();
+        Ok(match driver {
+            "af_packet" => {
+                use port_af_packet::{AfPacketPort, Settings};
+                let settings = Settings::from_value(settings);
+                let opened = AfPacketPort::open(settings.clone());
+                Box::new(self.open_or_wait(opened, || AfPacketPort::waiting(settings))?)
+            }
+            "af_xdp" => {
+                use port_af_xdp::{AfXdpPort, Settings};
+                let settings = Settings::from_value(settings);
+                let opened = AfXdpPort::open(settings.clone(), pool.clone());
+                Box::new(self.open_or_wait(opened, || AfXdpPort::waiting(settings, pool))?)
+            }
+            "tap" => {
+                use port_tap::{Settings, TapPort};
+                let settings = Settings::from_value(settings);
+                let opened = TapPort::open(settings.clone());
+                Box::new(self.open_or_wait(opened, || TapPort::waiting(settings))?)
+            }
+            "generator" => Box::new(generator::GeneratorPort::new(generator::Config::from_value(settings)?)?),
+            "null" => Box::new(null::NullPort::new(null::Config::from_value(settings)?)),
+            "pcap" => {
+                let mut config = pcap::Config::from_value(settings)?;
+                // As they stand in the file, they are relative to the file.
+                for path in [&mut config.read, &mut config.write].into_iter().flatten() {
+                    *path = self.catalog.path(&*path);
+                }
+                Box::new(pcap::PcapPort::open(config).map_err(|error| error.to_string())?)
+            }
+            "sink" => Box::new(sink::SinkPort::new(sink::Config::from_value(settings)?)),
+            other => return Err(format!("there is no driver `{other}`")),
+        })
+    }
+
+    /// A port that was opened, or one that waits: the rest can work without it, and it is taken up when it can be.
+    fn open_or_wait<P, E: std::fmt::Display>(
+        &mut self,
+        opened: Result<P, E>,
+        wait: impl FnOnce() -> Result<P, E>,
+    ) -> Result<P, String> {
+        match opened {
+            Ok(port) => Ok(port),
+            Err(error) => {
+                self.notices.push(format!("port `{}`: {error}", self.name));
+                wait().map_err(|error| error.to_string())
+            }
+        }
+    }
+}

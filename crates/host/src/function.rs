@@ -1,0 +1,106 @@
+//! Functions as they are started: their first guest, and how to make the next one after a fault.
+
+use cpu_share::TenantId;
+use engine::{FailPolicy, GuestFactory, InstanceSetup, PoolId, RestartPolicy};
+use guest::{Guest, SlotConfig};
+use guest_wasm::{InstanceError, InstanceSettings, Program, Slice};
+use image::Image;
+use packet_memory::Pool;
+use std::sync::Arc;
+use wiring::{FailMode, Instance};
+
+/// Most packets that wait for a function.
+const QUEUE: usize = 1024;
+
+/// Starts instances of one image in one pool.
+struct Factory {
+    program: Arc<Program>,
+    pool: Arc<Pool>,
+    settings: InstanceSettings,
+}
+
+impl GuestFactory for Factory {
+    fn start(&mut self) -> Result<Box<dyn Guest>, String> {
+        self.guest().map_err(|error| error.to_string())
+    }
+}
+
+impl Factory {
+    fn guest(&self) -> Result<Box<dyn Guest>, InstanceError> {
+        guest_wasm::start(&self.program, &self.pool, self.settings.clone())
+    }
+}
+
+/// A function that has started and is in no fleet yet.
+pub(crate) struct StartedFunction {
+    guest: Box<dyn Guest>,
+    factory: Factory,
+    image: Image,
+    queue: usize,
+}
+
+impl StartedFunction {
+    /// Starts a function. `observes`: it is shown packets of others.
+    ///
+    /// # Errors
+    /// Why it does not start. What it says of its configuration is told as it is, a line each.
+    pub(crate) fn start(
+        instance: &Instance,
+        (image, program): (Image, Arc<Program>),
+        pool: Arc<Pool>,
+        slice: Slice,
+        observes: bool,
+    ) -> Result<StartedFunction, String> {
+        let quota = instance.quota.of(pool.config().buffers);
+        // An observer's copies are bounded like any packets of its own: they must not starve those who forward.
+        let queue = if observes { QUEUE.min(quota as usize).max(1) } else { QUEUE };
+        let settings = InstanceSettings {
+            config: instance.config.to_cbor(),
+            slots: SlotConfig { quota, longest_hold: instance.longest_hold },
+            max_call: instance.max_call,
+            preemptible: instance.preemptible.then_some(slice),
+            ..InstanceSettings::default()
+        };
+        let factory = Factory { program, pool, settings };
+        let guest = factory.guest().map_err(|error| match error {
+            InstanceError::Refused { log, .. } if !log.is_empty() => {
+                let lines: String = log.iter().flat_map(|line| ["\n  ", line.text.as_str()]).collect();
+                format!("it refuses its configuration:{lines}")
+            }
+            error => error.to_string(),
+        })?;
+        Ok(StartedFunction { guest, factory, image, queue })
+    }
+
+    /// What a fleet makes an instance of.
+    pub(crate) fn setup(
+        self,
+        name: &str,
+        instance: &Instance,
+        tenant: TenantId,
+        pool: PoolId,
+    ) -> (InstanceSetup, Box<dyn Guest>) {
+        let manifest = self.image.manifest();
+        let setup = InstanceSetup {
+            name: name.to_owned(),
+            pool,
+            tenant,
+            claim: instance.cpu.claim(),
+            interfaces: instance.interfaces,
+            flow_hash: manifest.flow_hash,
+            drop_reasons: manifest.drop_reasons.clone(),
+            counters: manifest.counters.clone(),
+            factory: Box::new(self.factory),
+            fail: match instance.fail {
+                FailMode::Closed => FailPolicy::Closed,
+                FailMode::Open => FailPolicy::Open,
+            },
+            restart: RestartPolicy {
+                first_delay: instance.restart.first,
+                longest_delay: instance.restart.longest,
+            },
+            queue: self.queue,
+        };
+        (setup, self.guest)
+    }
+}

@@ -1,0 +1,178 @@
+//! A host: everything of a wiring, running on this machine. It makes pools, starts functions, opens ports, connects them, and takes
+//! them away again while the rest goes on.
+//!
+//! The life of a host:
+//! 1. [`Host::new`] makes the workers; [`Host::start`] gives them their threads, before or after there is something to do.
+//! 2. [`Host::prepare`] takes a [`Plan`](wiring::Plan) and makes all that it adds: memory, programs, started functions, opened
+//!    ports. Whatever can fail fails here, and nothing that runs has been touched; what was [`Prepared`] may be dropped.
+//! 3. [`Host::carry_out`] does the whole plan at one quiet point of the workers.
+//! 4. [`Host::fleet`] is what runs: accounts, pauses. [`Host::stop`] drains it and gives the final account.
+//!
+//! [`Catalog`] knows the images and port drivers that there are; [`compile`] makes machine code of images in a process of
+//! its own. [`Desired`] is what the operator wants, as the daemon keeps it: objects, of which plans are made.
+//!
+//! Limits: the number of workers is fixed for a host's life. Only one change at a time.
+
+mod carry_out;
+mod catalog;
+pub mod compile;
+mod desired;
+mod drivers;
+mod function;
+mod parts;
+mod places;
+mod prepare;
+#[cfg(test)]
+mod tests;
+mod workshop;
+
+pub use carry_out::CarriedOut;
+pub use catalog::Catalog;
+pub use desired::{Checked, Desired, ObjectChange};
+pub use prepare::{PrepareError, Prepared, rehearse};
+pub use workshop::cache_directory;
+
+use clock::Nanos;
+use engine::{Account, Balancer, Event, Fleet, FleetInstance, FleetPort, Stopped, ThreadPlan};
+use guest_wasm::watchdog;
+use packet_memory::{PageKind, Pool, PoolConfig};
+use parts::Parts;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wiring::{Wiring, Workers};
+use workshop::Workshop;
+
+/// Why there is no host.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The sandbox cannot be set up.
+    #[error("the sandbox: {0}")]
+    Sandbox(String),
+    /// The kernel refuses what workers need.
+    #[error("workers: {0}")]
+    Workers(#[from] io::Error),
+    /// There is no memory for a pool.
+    #[error("packet memory: {0}")]
+    Memory(String),
+}
+
+/// See the module's documentation.
+pub struct Host {
+    fleet: Arc<Fleet>,
+    threads: Vec<ThreadPlan>,
+    workers: Workers,
+    parts: Arc<Mutex<Parts>>,
+    workshop: Workshop,
+    /// Stands in for pools that were given back.
+    stand_in: Arc<Pool>,
+    notices: Vec<String>,
+}
+
+impl Host {
+    /// A host with so many workers and nothing to do, and beside them one for ports that have a thread of their own. `tell` is
+    /// called with what happens, on the workers' threads: it must not wait.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    pub fn new(workers: &Workers, tell: impl Fn(Event) + Send + Sync + 'static) -> Result<Host, HostError> {
+        let (settings, threads) = places::threads(workers);
+        let fleet = Fleet::new(&settings, *watchdog::clock(), tell)?;
+        let (workshop, notices) = Workshop::open().map_err(HostError::Sandbox)?;
+        let small = PoolConfig { buffers: 1, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
+        let stand_in = Pool::new("removed", small).map_err(|error| HostError::Memory(error.to_string()))?;
+        Ok(Host {
+            fleet: Arc::new(fleet),
+            threads,
+            workers: workers.clone(),
+            parts: Arc::default(),
+            workshop,
+            stand_in: Arc::new(stand_in),
+            notices,
+        })
+    }
+
+    /// Gives the workers their threads.
+    ///
+    /// # Errors
+    /// The kernel's refusal of a thread, or of a processor.
+    pub fn start(&self) -> io::Result<()> {
+        self.fleet.start(&self.threads)
+    }
+
+    /// What runs.
+    pub fn fleet(&self) -> &Arc<Fleet> {
+        &self.fleet
+    }
+
+    /// The workers that it was made with.
+    pub fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    /// What is to be told to the operator since the last call.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// The wiring that runs, as far as it was carried out.
+    pub fn wiring(&self) -> Wiring {
+        self.parts().wiring.clone()
+    }
+
+    /// The function of a name.
+    pub fn function(&self, name: &str) -> Option<FleetInstance> {
+        self.parts().instances.get(name).copied()
+    }
+
+    /// The port of a name.
+    pub fn port(&self, name: &str) -> Option<FleetPort> {
+        self.parts().ports.get(name).copied()
+    }
+
+    /// Who keeps the workers equally busy, if the operator wants that and there are several.
+    pub fn balancer(&self) -> Option<Balancer> {
+        let workers = self.workers.list.len();
+        (self.workers.balance && workers > 1).then(|| Balancer::new(workers))
+    }
+
+    /// Drains everything, closes ports, ends the threads, and gives the final account.
+    ///
+    /// # Errors
+    /// [`Stopped`]: it was before.
+    pub fn stop(&self) -> Result<Account, Stopped> {
+        self.fleet.stop().map_err(|_| Stopped)
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A span in which a function stands still, and when it goes on, in the order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// After the start.
+    pub at: Nanos,
+    /// Whose.
+    pub instance: FleetInstance,
+    /// It is paused; else it goes on.
+    pub pauses: bool,
+}
+
+impl Host {
+    /// All pauses that the wiring says, the first one last.
+    pub fn turns(&self) -> Vec<Turn> {
+        let parts = self.parts();
+        let mut turns = Vec::new();
+        for (name, instance) in &parts.wiring.instances {
+            let Some(id) = parts.instances.get(name).copied() else { continue };
+            for pause in &instance.pauses {
+                turns.push(Turn { at: pause.from, instance: id, pauses: true });
+                turns.push(Turn { at: pause.to, instance: id, pauses: false });
+            }
+        }
+        // Of two at one time that which ends comes first: whoever is paused again stays paused.
+        turns.sort_by_key(|turn| (std::cmp::Reverse(turn.at), !turn.pauses));
+        turns
+    }
+}

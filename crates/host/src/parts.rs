@@ -1,0 +1,88 @@
+//! What a host knows of what runs on it: the wiring that was carried out, and where each of its parts is.
+
+use cpu_share::TenantId;
+use engine::{End, FleetInstance, FleetPort, PoolId, SwitchId};
+use packet_memory::Pool;
+use std::collections::HashMap;
+use std::sync::Arc;
+use virtual_switch::{Switch, SwitchPort};
+use wiring::{Edge, Endpoint, Wiring};
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(crate) struct Parts {
+    pub(crate) wiring: Wiring,
+    pub(crate) tenants: HashMap<String, TenantId>,
+    /// By their owners' names: tenants', and as [`own_pool`] says.
+    pub(crate) pools: HashMap<String, (Arc<Pool>, PoolId)>,
+    pub(crate) switches: HashMap<String, (SwitchId, Arc<Switch>)>,
+    pub(crate) ports: HashMap<String, FleetPort>,
+    pub(crate) instances: HashMap<String, FleetInstance>,
+    /// The switch's port that a wire into it is plugged into.
+    pub(crate) plugs: HashMap<Edge, SwitchPort>,
+    /// The wire at each end that has one; switches have any number and are not here.
+    pub(crate) wired: HashMap<Endpoint, Edge>,
+}
+
+impl Parts {
+    /// An end of a wire as the fleet knows it; of a switch, by the port that the wire is plugged into.
+    pub(crate) fn end(&self, edge: &Edge, endpoint: &Endpoint) -> Option<End> {
+        match endpoint {
+            Endpoint::Switch(name) => {
+                let (id, _) = self.switches.get(name)?;
+                Some(End::Switch(*id, *self.plugs.get(edge)?))
+            }
+            other => self.part(other),
+        }
+    }
+
+    /// A port or an interface as the fleet knows it.
+    pub(crate) fn part(&self, endpoint: &Endpoint) -> Option<End> {
+        match endpoint {
+            Endpoint::Port(name) => self.ports.get(name).map(|port| End::Port(*port)),
+            Endpoint::Interface(name, interface) => {
+                self.instances.get(name).map(|instance| End::Instance(*instance, *interface))
+            }
+            Endpoint::Switch(_) => None,
+        }
+    }
+
+    /// Plugs a wire into the switch at one of its ends, if there is one.
+    ///
+    /// # Errors
+    /// The switch has no port left.
+    pub(crate) fn plug(&mut self, edge: &Edge) -> Result<(), String> {
+        for end in edge.ends() {
+            if let Endpoint::Switch(name) = end
+                && let Some((_, table)) = self.switches.get(name)
+            {
+                let port = table.attach().map_err(|error| format!("switch `{name}`: {error}"))?;
+                self.plugs.insert(edge.clone(), port);
+            }
+        }
+        Ok(())
+    }
+
+    /// Unplugs it again.
+    pub(crate) fn unplug(&mut self, edge: &Edge) {
+        let Some(port) = self.plugs.remove(edge) else { return };
+        for end in edge.ends() {
+            if let Endpoint::Switch(name) = end
+                && let Some((_, table)) = self.switches.get(name)
+            {
+                table.detach(port);
+            }
+        }
+    }
+
+    /// Whether a function observes others.
+    pub(crate) fn observes(&self, endpoint: &Endpoint) -> bool {
+        matches!(endpoint, Endpoint::Interface(name, _)
+            if self.wiring.observations.iter().any(|seen| &seen.observer == name))
+    }
+}
+
+/// The name of the pool that a function has for itself.
+pub(crate) fn own_pool(function: &str) -> String {
+    format!("function {function}")
+}

@@ -1,0 +1,181 @@
+//! What a plan adds, made ready: memory, programs, started functions, opened ports. Nothing that runs is touched.
+
+use crate::catalog::Catalog;
+use crate::function::StartedFunction;
+use crate::parts::{Parts, own_pool};
+use crate::places::Places;
+use crate::workshop::Workshop;
+use crate::{Host, drivers};
+use guest_wasm::Slice;
+use indexmap::IndexMap;
+use packet_memory::{PageKind, Pool, PoolConfig};
+use port::Port;
+use std::collections::HashMap;
+use std::sync::Arc;
+use virtual_switch::Switch;
+use wiring::{Instance, InstancePool, Plan, PortIo, Wiring};
+
+/// Why a plan is not carried out. Whatever was made for it is given back, and what runs goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// A part cannot be made.
+    #[error("{what} `{name}`: {reason}")]
+    Part {
+        /// `function`, `port`, `switch`, `pool`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// Why, in words.
+        reason: String,
+    },
+    /// The workers cannot be changed.
+    #[error(
+        "workers: they are another number, on other processors or with other times than those that run; allowed: the same, or a restart"
+    )]
+    Workers,
+    /// Nothing can be placed.
+    #[error("{0}")]
+    Placement(String),
+}
+
+/// A plan, with everything that it adds. Dropped, it leaves all as it was.
+pub struct Prepared {
+    pub(crate) plan: Plan,
+    pub(crate) pools: HashMap<String, Arc<Pool>>,
+    pub(crate) switches: HashMap<String, Arc<Switch>>,
+    pub(crate) functions: HashMap<String, StartedFunction>,
+    pub(crate) ports: HashMap<String, Box<dyn Port>>,
+    /// Where everything is to begin, when it is a wiring as a whole.
+    pub(crate) places: Option<Places>,
+}
+
+impl Prepared {
+    /// What it does.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+impl Host {
+    /// Makes ready what a plan adds to what runs.
+    ///
+    /// # Errors
+    /// [`PrepareError`].
+    pub fn prepare(&mut self, plan: Plan, catalog: &Catalog) -> Result<Prepared, PrepareError> {
+        let mut notices = Vec::new();
+        let prepared = self.make(plan, catalog, &mut notices)?;
+        self.notices.append(&mut notices);
+        Ok(prepared)
+    }
+
+    fn make(
+        &self,
+        plan: Plan,
+        catalog: &Catalog,
+        notices: &mut Vec<String>,
+    ) -> Result<Prepared, PrepareError> {
+        let parts = self.parts();
+        if plan.workers.as_ref().is_some_and(|workers| *workers != self.workers) {
+            return Err(PrepareError::Workers);
+        }
+        let pools = pools(&plan, notices)?;
+        let pool_of = |parts: &Parts, name: &str| {
+            let known = || parts.pools.get(name).map(|(pool, _)| pool.clone());
+            let pool = pools.get(name).cloned().or_else(known);
+            pool.ok_or_else(|| failed("pool", name)(&"there is none of this name"))
+        };
+        let mut switches = HashMap::new();
+        for (name, switch) in &plan.add_switches {
+            let table = Switch::new(switch.settings()).map_err(|error| failed("switch", name)(&error))?;
+            switches.insert(name.clone(), Arc::new(table));
+        }
+        let mut functions = HashMap::new();
+        for (name, instance) in &plan.add_instances {
+            let program = self.workshop.program(catalog, &instance.image);
+            let program = program.map_err(|reason| failed("function", name)(&reason))?;
+            let pool = match &instance.pool {
+                InstancePool::Tenant => pool_of(&parts, &instance.tenant)?,
+                InstancePool::Own(_) => pool_of(&parts, &own_pool(name))?,
+            };
+            let observes = plan.observe.iter().any(|seen| &seen.observer == name);
+            let slice = Slice(self.workers.slice);
+            let started = StartedFunction::start(instance, program, pool, slice, observes);
+            functions.insert(name.clone(), started.map_err(|reason| failed("function", name)(&reason))?);
+        }
+        let mut ports = HashMap::new();
+        for (name, port) in &plan.add_ports {
+            let pool = pool_of(&parts, &port.tenant)?;
+            let opened = drivers::open(name, port, &pool, catalog, notices);
+            ports.insert(name.clone(), opened.map_err(|reason| failed("port", name)(&reason))?);
+        }
+        let places = if parts.instances.is_empty() && parts.ports.is_empty() {
+            let mut whole = Wiring { workers: self.workers.clone(), ..Wiring::default() };
+            whole.ports = plan.add_ports.clone();
+            whole.instances = plan.add_instances.clone();
+            whole.edges = plan.wire.clone();
+            whole.observations = plan.observe.clone();
+            Some(Places::of(&whole).map_err(|error| PrepareError::Placement(error.to_string()))?)
+        } else {
+            None
+        };
+        drop(parts);
+        Ok(Prepared { plan, pools, switches, functions, ports, places })
+    }
+
+    /// The worker of ports that have a thread of their own, or `None` for those that have not.
+    pub(crate) fn thread_of(&self, io: PortIo) -> Option<usize> {
+        (io == PortIo::Thread).then_some(self.workers.list.len())
+    }
+}
+
+/// A pool for each new tenant, and for each new function that has one of its own.
+fn pools(plan: &Plan, notices: &mut Vec<String>) -> Result<HashMap<String, Arc<Pool>>, PrepareError> {
+    let own = own_pools(&plan.add_instances);
+    let tenants = plan.add_tenants.iter().map(|(name, tenant)| (name.clone(), tenant.pool));
+    let mut pools = HashMap::new();
+    for (name, config) in tenants.chain(own) {
+        let pool = Pool::new(&name, config).map_err(|error| failed("pool", &name)(&error))?;
+        if pool.memory().pages() == PageKind::Ordinary && config.pages.is_none() {
+            let needed = pool.memory().len().div_ceil(PageKind::Huge.size());
+            notices.push(format!(
+                "pool `{name}`: on ordinary pages, which costs speed; {needed} free huge pages would be used: \
+                 sysctl -w vm.nr_hugepages={needed}"
+            ));
+        }
+        pools.insert(name, Arc::new(pool));
+    }
+    Ok(pools)
+}
+
+fn own_pools(instances: &IndexMap<String, Instance>) -> impl Iterator<Item = (String, PoolConfig)> {
+    instances.iter().filter_map(|(name, instance)| match &instance.pool {
+        InstancePool::Own(config) => Some((own_pool(name), *config)),
+        InstancePool::Tenant => None,
+    })
+}
+
+/// Starts every function of a wiring with its configuration, and nothing else.
+///
+/// # Errors
+/// What each function that refuses has to say.
+pub fn rehearse(wiring: &Wiring, catalog: &Catalog) -> Result<(), Vec<PrepareError>> {
+    let place = |reason: String| vec![PrepareError::Placement(reason)];
+    let (workshop, _) = Workshop::open().map_err(place)?;
+    let small = PoolConfig { buffers: 64, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
+    let pool = Pool::new("rehearsal", small).map_err(|error| vec![failed("pool", "rehearsal")(&error)])?;
+    let pool = Arc::new(pool);
+    let mut refused = Vec::new();
+    for (name, instance) in &wiring.instances {
+        let program = workshop.program(catalog, &instance.image);
+        let started = program.and_then(|program| {
+            StartedFunction::start(instance, program, pool.clone(), Slice(wiring.workers.slice), false)
+        });
+        refused.extend(started.err().map(|reason| failed("function", name)(&reason)));
+    }
+    if refused.is_empty() { Ok(()) } else { Err(refused) }
+}
+
+pub(crate) fn failed(what: &'static str, name: &str) -> impl FnOnce(&dyn std::fmt::Display) -> PrepareError {
+    let name = name.to_owned();
+    move |reason| PrepareError::Part { what, name, reason: reason.to_string() }
+}

@@ -1,0 +1,1 @@
+//! Hosts that carry out plans, with ports that need no kernel.

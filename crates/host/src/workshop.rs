@@ -1,0 +1,89 @@
+//! From images to programs: what has been compiled, in memory and in the cache on disk.
+
+use crate::catalog::Catalog;
+use crate::compile;
+use guest_wasm::{Access, CompileCache, Program, ProgramFacts, Sandbox};
+use image::Image;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// See the module's documentation.
+pub(crate) struct Workshop {
+    sandbox: Sandbox,
+    cache: Option<CompileCache>,
+    /// By the image's digest.
+    programs: Mutex<HashMap<String, Arc<Program>>>,
+}
+
+impl Workshop {
+    /// The workshop, and what there is to say of it.
+    ///
+    /// # Errors
+    /// Why there can be no sandbox.
+    pub(crate) fn open() -> Result<(Workshop, Vec<String>), String> {
+        let sandbox = Sandbox::new().map_err(|error| error.to_string())?;
+        let (cache, notices) = match CompileCache::open(&cache_directory("compiled")) {
+            Ok(cache) => (Some(cache), Vec::new()),
+            Err(error) => (None, vec![format!("{error}; images are compiled at every start")]),
+        };
+        Ok((Workshop { sandbox, cache, programs: Mutex::default() }, notices))
+    }
+
+    /// The program of an image if it has been compiled before.
+    pub(crate) fn known(&self, image: &Image) -> Option<Arc<Program>> {
+        let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        programs.get(&image.digest().to_string()).cloned()
+    }
+
+    /// The compiled image, compiled at its first use.
+    ///
+    /// # Errors
+    /// What the catalog or the compiler has to say.
+    pub(crate) fn program(
+        &self,
+        catalog: &Catalog,
+        reference: &str,
+    ) -> Result<(Image, Arc<Program>), String> {
+        let image = catalog.load(reference)?;
+        if let Some(program) = self.known(&image) {
+            return Ok((image, program));
+        }
+        let artifact = |sandbox: &Sandbox, wasm: &[u8]| compile::compile(sandbox, wasm);
+        let program = match &self.cache {
+            Some(cache) => self.sandbox.compile_cached(cache, image.wasm(), facts(&image), artifact),
+            None => artifact(&self.sandbox, image.wasm())
+                .and_then(|artifact| self.sandbox.load(&artifact, facts(&image))),
+        }
+        .map_err(|error| error.to_string())?;
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        programs.insert(image.digest().to_string(), program.clone());
+        Ok((image, program))
+    }
+}
+
+/// Where this program keeps what it can have again.
+pub fn cache_directory(below: &str) -> PathBuf {
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
+        .unwrap_or_else(std::env::temp_dir);
+    base.join("superfluid").join(below)
+}
+
+/// What the sandbox must know of an image.
+fn facts(image: &Image) -> ProgramFacts {
+    let manifest = image.manifest();
+    ProgramFacts {
+        image: *image.digest().as_bytes(),
+        name: manifest.name.as_str().to_owned(),
+        access: match manifest.access {
+            manifest::Access::Read => Access::Read,
+            manifest::Access::Write => Access::Write,
+        },
+        memory_limit: manifest.memory_limit,
+        interfaces: manifest.interfaces.len() as u16,
+        drop_reasons: manifest.drop_reasons.len() as u16,
+        counters: manifest.counters.len() as u16,
+    }
+}
