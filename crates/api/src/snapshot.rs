@@ -27,7 +27,7 @@ pub struct Snapshot {
 #[serde(deny_unknown_fields)]
 pub struct Save {
     /// Its name. A snapshot of this name must not be there yet.
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"))]
     pub name: String,
 }
 
@@ -36,6 +36,6 @@ pub struct Save {
 #[serde(deny_unknown_fields)]
 pub struct Restore {
     /// Its name: a new one for a clone. A function of this name is replaced, with what it knows.
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"))]
     pub function: String,
 }

@@ -1,0 +1,160 @@
+//! Who changed what: one JSON object a line, appended, in files of bounded size.
+
+use crate::error::BindError;
+use crate::log::{Severity, log};
+use crate::settings;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// The audit log. Lines are in the system's hands when [`write`](Audit::write) returns: they survive the process.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    settings: settings::Audit,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    file: File,
+    bytes: u64,
+    trouble: Option<String>,
+}
+
+impl Audit {
+    /// Opens the log, or makes it, readable for its owner alone. A last line that was cut off by a crash gets its end, so
+    /// that the next one stands by itself.
+    pub fn open(settings: &settings::Audit) -> Result<Audit, BindError> {
+        let error = |source| BindError::File {
+            path: settings.file.clone(),
+            what: "cannot open the audit log",
+            source,
+        };
+        let (mut file, mut bytes) = open(&settings.file).map_err(error)?;
+        if bytes > 0 && last_byte(&settings.file, bytes).map_err(error)? != b'\n' {
+            file.write_all(b"\n").map_err(error)?;
+            bytes += 1;
+        }
+        let state = Mutex::new(State { file, bytes, trouble: None });
+        Ok(Audit { settings: settings.clone(), state })
+    }
+
+    /// Writes one line. A change that was made cannot be undone for want of a line: what cannot be written is told in
+    /// the daemon's log, and shows in its health until a later line could be written.
+    pub fn write(&self, record: &serde_json::Value) {
+        let line = format!("{record}\n");
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = self.rotate(&mut state).and_then(|()| state.file.write_all(line.as_bytes()));
+        match written {
+            Ok(()) => {
+                state.bytes += line.len() as u64;
+                state.trouble = None;
+            }
+            Err(error) => {
+                let what =
+                    format!("{}: the audit log cannot be written: {error}", self.settings.file.display());
+                log(Severity::Error, &what, &[("lost", record.clone())]);
+                state.trouble = Some(what);
+            }
+        }
+    }
+
+    /// Why the last line could not be written.
+    pub fn trouble(&self) -> Option<String> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).trouble.clone()
+    }
+
+    fn rotate(&self, state: &mut State) -> io::Result<()> {
+        if state.bytes < self.settings.bytes {
+            return Ok(());
+        }
+        let older = |n: u32| match n {
+            0 => self.settings.file.clone(),
+            n => {
+                let mut name: OsString = self.settings.file.clone().into();
+                name.push(format!(".{n}"));
+                PathBuf::from(name)
+            }
+        };
+        for n in (0..self.settings.kept).rev() {
+            match std::fs::rename(older(n), older(n + 1)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        if self.settings.kept == 0 {
+            std::fs::remove_file(&self.settings.file)?;
+        }
+        (state.file, state.bytes) = open(&self.settings.file)?;
+        Ok(())
+    }
+}
+
+fn open(path: &std::path::Path) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    let bytes = file.metadata()?.len();
+    Ok((file, bytes))
+}
+
+fn last_byte(path: &std::path::Path, bytes: u64) -> io::Result<u8> {
+    use std::os::unix::fs::FileExt;
+    let mut last = [0];
+    File::open(path)?.read_exact_at(&mut last, bytes - 1)?;
+    Ok(last[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn lines(path: &std::path::Path) -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).expect("each line is whole")).collect()
+    }
+
+    #[test]
+    fn old_files_are_kept_up_to_a_number_and_no_line_is_torn() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("audit.jsonl");
+        let audit = Audit::open(&settings::Audit { file: file.clone(), bytes: 100, kept: 2 }).expect("opens");
+        for n in 0..100 {
+            audit.write(&json!({"number": n, "text": "x".repeat(20)}));
+        }
+        let mut files: Vec<_> = std::fs::read_dir(folder.path())
+            .expect("reads")
+            .map(|entry| entry.expect("entry").file_name())
+            .collect();
+        files.sort();
+        assert_eq!(files, ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2"]);
+        let all: Vec<_> = ["audit.jsonl.2", "audit.jsonl.1", "audit.jsonl"]
+            .iter()
+            .flat_map(|name| lines(&folder.path().join(name)))
+            .collect();
+        let numbers: Vec<_> = all.iter().filter_map(|line| line["number"].as_u64()).collect();
+        let first = numbers[0];
+        assert_eq!(numbers, (first..100).collect::<Vec<_>>(), "the newest lines, in order, without a gap");
+    }
+
+    #[test]
+    fn a_line_that_a_crash_cut_off_does_not_spoil_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("audit.jsonl");
+        std::fs::write(&file, "{\"a\":1}\n{\"b").expect("writes");
+        let audit =
+            Audit::open(&settings::Audit { file: file.clone(), bytes: 1000, kept: 2 }).expect("opens");
+        audit.write(&json!({"c": 3}));
+        assert_eq!(std::fs::read_to_string(&file).expect("reads"), "{\"a\":1}\n{\"b\n{\"c\":3}\n");
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_shows() {
+        let settings = settings::Audit { file: "/dev/full".into(), bytes: 1000, kept: 0 };
+        let audit = Audit::open(&settings).expect("opens");
+        audit.write(&json!({"c": 3}));
+        assert!(audit.trouble().is_some_and(|trouble| trouble.contains("/dev/full")));
+    }
+}

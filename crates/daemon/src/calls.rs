@@ -1,0 +1,441 @@
+//! What is done for each call.
+
+use crate::answer::{Answer, faulty, one_fault, refused};
+use crate::audit::Audit;
+use crate::call::Call;
+use crate::change::{Outcome, Patience, Wanted, WantedObject, not_committed};
+use crate::control::{Control, Exposition, Refusal};
+use crate::document;
+use crate::precondition::Precondition;
+use crate::request::{Asked, OPENMETRICS};
+use crate::state::State;
+use crate::stored::{Stored, answered};
+use crate::{events, spec, time};
+use api::{
+    Desired, Difference, Fault, Health, Kind, List, Object, ObjectName, Operation, Problem, ProblemType,
+    Restore, Save, Upgrade, check_name, paths,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use store::Change;
+
+/// Objects of a page.
+const PAGE: (u64, u64) = (100, 1000);
+/// Objects that are looked at for a page of those of one tenant.
+const LOOKED_AT: usize = 1000;
+
+/// Does what is asked.
+pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    match asked.call {
+        Call::OpenApi => Ok(Answer::bytes(200, "application/json", state.openapi.clone())),
+        Call::Health => Ok(Answer::json(200, &health(state))),
+        Call::Metrics => metrics(state, asked).await,
+        Call::Account => aside(state, |control| Answer::json(200, &control.account())).await,
+        Call::Memory => aside(state, |control| Answer::json(200, &control.memory())).await,
+        Call::Images => aside(state, |control| Answer::json(200, &json!({"items": control.images()}))).await,
+        Call::Events => events::events(state, &asked),
+        Call::Logs => events::logs(state, &asked),
+        Call::Apply => apply(state, asked).await,
+        Call::Operations => Ok(Answer::json(200, &json!({"items": state.operations.all()}))),
+        Call::Operation => match state.operations.find(&asked.name) {
+            Some(operation) => Ok(Answer::json(200, &operation)),
+            None => Err(missing(&format!("operation `{}`", yaml_document::spelling::shown(&asked.name)))),
+        },
+        Call::Snapshots => {
+            aside(state, |control| Answer::json(200, &json!({"items": control.snapshots()}))).await
+        }
+        Call::Snapshot => {
+            let name = asked.name;
+            aside(state, move |control| match control.snapshot(&name) {
+                Some(snapshot) => Answer::json(200, &snapshot),
+                None => missing_snapshot(&name).into(),
+            })
+            .await
+        }
+        Call::DeleteSnapshot => {
+            let name = asked.name;
+            aside_in_turn(state, move |control| match control.delete_snapshot(&name) {
+                Ok(true) => Answer::json(200, &json!({"deleted": name})),
+                Ok(false) => missing_snapshot(&name).into(),
+                Err(refusal) => refused(refusal).into(),
+            })
+            .await
+        }
+        Call::Save => save(state, asked).await,
+        Call::Restore => restore(state, asked).await,
+        Call::List(kind) => list(state, &asked, kind),
+        Call::Get(kind) => object(state, &asked.id(kind)).map(|object| Answer::object(200, &object)),
+        Call::Put(kind) => put(state, asked, kind).await,
+        Call::Delete(kind) => {
+            let wanted = WantedObject {
+                id: asked.id(kind),
+                spec: None,
+                precondition: std::mem::take(&mut asked.precondition),
+                snapshot: None,
+            };
+            let answer = change(state, &asked, vec![wanted], false).await?;
+            Ok(answer.into_answer())
+        }
+        Call::Pause => pause(state, asked, true).await,
+        Call::Resume => pause(state, asked, false).await,
+        Call::Restart => {
+            object(state, &asked.id(Kind::Function))?;
+            let name = asked.name.clone();
+            let done = aside_in_turn(state, move |control| match control.restart(&name) {
+                Ok(()) => Answer::json(200, &Value::Null),
+                Err(refusal) => refused(refusal).into(),
+            })
+            .await?;
+            match done.problem {
+                Some(problem) => Err(problem),
+                None => Ok(Answer::object(200, &object(state, &asked.id(Kind::Function))?)),
+            }
+        }
+        Call::Upgrade => upgrade(state, asked).await,
+    }
+}
+
+fn missing(what: &str) -> Problem {
+    Problem::new(ProblemType::NotFound, format!("there is no {what}"))
+}
+
+fn missing_snapshot(name: &str) -> Problem {
+    missing(&format!("snapshot `{}`", yaml_document::spelling::shown(name)))
+}
+
+/// Asks the host on a thread of its own, because it may take some milliseconds.
+async fn aside(
+    state: &Arc<State>,
+    ask: impl FnOnce(&dyn Control) -> Answer + Send + 'static,
+) -> Result<Answer, Problem> {
+    let control = state.control.clone();
+    let answer = tokio::task::spawn_blocking(move || ask(&*control)).await;
+    answer.map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))
+}
+
+/// The same while nobody else changes anything.
+async fn aside_in_turn(
+    state: &Arc<State>,
+    ask: impl FnOnce(&dyn Control) -> Answer + Send + 'static,
+) -> Result<Answer, Problem> {
+    let turn = state.turn().await?;
+    aside(state, move |control| {
+        let answer = ask(control);
+        drop(turn);
+        answer
+    })
+    .await
+}
+
+fn health(state: &State) -> Health {
+    let standing = state.store.standing();
+    let mut troubles = Vec::new();
+    troubles.extend(standing.failure.map(|failure| failure.to_string()));
+    troubles.extend(standing.log_trouble);
+    troubles.extend(state.audit.trouble());
+    Health {
+        healthy: troubles.is_empty(),
+        troubles,
+        version: state.version.clone(),
+        started: state.started.clone(),
+        objects: standing.objects,
+        revision: standing.revision.0,
+        durable: standing.durable.0,
+    }
+}
+
+async fn metrics(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let (exposition, end) = match asked.content_type {
+        OPENMETRICS => (Exposition::OpenMetrics, "# EOF\n"),
+        _ => (Exposition::Prometheus, ""),
+    };
+    let content_type = asked.content_type;
+    let counted = state.clone();
+    aside(state, move |control| {
+        let mut text = String::new();
+        control.metrics(exposition, &mut text);
+        let revision = counted.store.revision().0;
+        counted.counts.write(exposition, counted.operations.unended(), revision, &mut text);
+        text.push_str(end);
+        Answer::bytes(200, content_type, text)
+    })
+    .await
+}
+
+/// An object as it is, with its status.
+fn object(state: &State, id: &ObjectName) -> Result<Object, Problem> {
+    let stored = state.store.read(id.kind.as_str(), &id.name).ok_or_else(|| missing(&id.to_string()))?;
+    let mut object = answered(id.kind, &stored);
+    object.status = state.control.status(id.kind, &id.name);
+    Ok(object)
+}
+
+fn list(state: &State, asked: &Asked, kind: Kind) -> Result<Answer, Problem> {
+    let limit = asked.number("limit", 1, PAGE.1)?.unwrap_or(PAGE.0) as usize;
+    let tenant = asked.query.text("tenant");
+    // Names have no zeros: this is the first that comes after.
+    let from = asked.query.text("after").map(|after| format!("{after}\0")).unwrap_or_default();
+    let looked_at = if tenant.is_some() { LOOKED_AT } else { limit };
+    let page = state.store.list(kind.as_str(), &from, looked_at);
+    let mut items = Vec::new();
+    let mut next = None;
+    let seen = page.objects.len();
+    for (n, stored) in page.objects.iter().enumerate() {
+        let mut object = answered(kind, stored);
+        let of = object.spec.get("tenant").and_then(Value::as_str).unwrap_or("default");
+        if tenant.is_none_or(|tenant| tenant == of) {
+            object.status = state.control.status(kind, &object.name);
+            items.push(object);
+        }
+        let more = n + 1 < seen || page.next.is_some();
+        if more && (items.len() == limit || n + 1 == seen) {
+            next = Some(stored.name.to_string());
+            break;
+        }
+    }
+    Ok(Answer::json(200, &List { items, revision: page.revision.0, next }))
+}
+
+/// How a change was answered, before it is an answer.
+enum Changed {
+    Done(Difference),
+    Later(Box<Operation>),
+}
+
+impl Changed {
+    fn into_answer(self) -> Answer {
+        match self {
+            Changed::Done(difference) => {
+                Answer { difference: Some(difference.clone()), ..Answer::json(200, &difference) }
+            }
+            Changed::Later(operation) => {
+                let location = Some(paths::operation(&operation.id));
+                Answer { location, ..Answer::json(202, &*operation) }
+            }
+        }
+    }
+}
+
+/// Makes a change, as the parameters say.
+async fn change(
+    state: &Arc<State>,
+    asked: &Asked,
+    objects: Vec<WantedObject>,
+    take_over: bool,
+) -> Result<Changed, Problem> {
+    let limits = &state.limits;
+    let patience = match asked.choice("wait")? {
+        None => Patience::For(limits.patience),
+        Some(true) => Patience::For(limits.longest_wait),
+        Some(false) => Patience::Not,
+    };
+    let durable = asked.flag("durable")?;
+    let dry_run = asked.call.parameters().contains(&"dry_run") && asked.flag("dry_run")?;
+    let prune = asked.call.parameters().contains(&"prune") && asked.flag("prune")?;
+    let wanted = Wanted { objects, prune, dry_run, take_over };
+    let (who, call, name) = (asked.who.clone(), asked.call, asked.name.clone());
+    let audited = state.clone();
+    let outcome = state
+        .change(wanted, patience, move |outcome| {
+            if !dry_run {
+                audit(&audited.audit, &who, call, &name, outcome.as_ref());
+            }
+        })
+        .await?;
+    match outcome {
+        Outcome::Done(difference) => {
+            if durable && !dry_run {
+                state.durable(difference.revision).await?;
+            }
+            Ok(Changed::Done(difference))
+        }
+        Outcome::Later(operation) => Ok(Changed::Later(operation)),
+    }
+}
+
+/// Writes down who changed what, or could not.
+pub(crate) fn audit(
+    audit: &Audit,
+    who: &crate::identity::Identity,
+    call: Call,
+    name: &str,
+    outcome: Result<&Difference, &Problem>,
+) {
+    let mut record = json!({
+        "time": time::now(),
+        "who": who.to_json(),
+        "method": call.method().as_str(),
+        "path": call.path().replace("{name}", &paths::escaped(name)),
+    });
+    let ids = |list: &[ObjectName]| Value::from(list.iter().map(ObjectName::to_string).collect::<Vec<_>>());
+    match outcome {
+        Ok(difference) => {
+            record["outcome"] = "done".into();
+            record["revision"] = difference.revision.into();
+            let lists = [
+                ("created", &difference.created),
+                ("changed", &difference.changed),
+                ("deleted", &difference.deleted),
+            ];
+            for (list, names) in lists {
+                if !names.is_empty() {
+                    record[list] = ids(names);
+                }
+            }
+        }
+        Err(problem) => {
+            record["outcome"] = "refused".into();
+            record["status"] = problem.status.into();
+            record["problem"] = problem.kind.as_str().into();
+            record["detail"] = problem.detail.as_str().into();
+        }
+    }
+    audit.write(&record);
+}
+
+async fn put(state: &Arc<State>, mut asked: Asked, kind: Kind) -> Result<Answer, Problem> {
+    let id = asked.id(kind);
+    let Desired { spec } = asked.body()?;
+    spec::check(kind, &id.name, &spec)
+        .map_err(|what| one_fault(ProblemType::Invalid, Fault::new("spec", what)))?;
+    let precondition = std::mem::take(&mut asked.precondition);
+    let wanted = WantedObject { id: id.clone(), spec: Some(spec.clone()), precondition, snapshot: None };
+    let changed = change(state, &asked, vec![wanted], false).await?;
+    Ok(written(state, &id, changed, Some(spec)))
+}
+
+/// Answers a change of one object with the object. Whoever was faster has changed it again already; the answer is then
+/// what this change wrote.
+fn written(state: &State, id: &ObjectName, changed: Changed, spec: Option<Value>) -> Answer {
+    let difference = match changed {
+        Changed::Done(difference) if !difference.dry_run => difference,
+        other => return other.into_answer(),
+    };
+    let status = if difference.created.is_empty() { 200 } else { 201 };
+    let there = object(state, id).ok();
+    let object = match (there, spec) {
+        (Some(there), _) if there.version <= difference.revision => there,
+        (_, spec) => Object {
+            kind: id.kind,
+            name: id.name.clone(),
+            version: difference.revision,
+            spec: spec.unwrap_or_default(),
+            status: None,
+        },
+    };
+    let location = (status == 201).then(|| paths::object(id.kind, &id.name));
+    Answer { difference: Some(difference), location, ..Answer::object(status, &object) }
+}
+
+async fn apply(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    let objects =
+        document::objects(asked.body.take()).map_err(|faults| faulty(ProblemType::Invalid, faults))?;
+    let objects = objects
+        .into_iter()
+        .map(|(id, spec)| WantedObject {
+            id,
+            spec: Some(spec),
+            precondition: Precondition::Any,
+            snapshot: None,
+        })
+        .collect();
+    let changed = change(state, &asked, objects, false).await?;
+    Ok(changed.into_answer())
+}
+
+async fn upgrade(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    let id = asked.id(Kind::Function);
+    let Upgrade { image, config } = asked.body()?;
+    let mut there = object(state, &id)?;
+    let Some(spec) = there.spec.as_object_mut() else {
+        let detail = format!("the spec of {id} is no map; replace it first");
+        return Err(Problem::new(ProblemType::Conflict, detail));
+    };
+    spec.insert("image".to_owned(), image.into());
+    if let Some(config) = config {
+        spec.insert("config".to_owned(), config);
+    }
+    // What is upgraded is what was read, unless the client says what it read itself.
+    let precondition = match std::mem::take(&mut asked.precondition) {
+        Precondition::Any | Precondition::Present => Precondition::Versions(vec![there.version]),
+        other => other,
+    };
+    let spec = there.spec;
+    let wanted = WantedObject { id: id.clone(), spec: Some(spec.clone()), precondition, snapshot: None };
+    let changed = change(state, &asked, vec![wanted], true).await?;
+    Ok(written(state, &id, changed, Some(spec)))
+}
+
+async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    let Save { name } = asked.body()?;
+    check_name(Kind::Function, &name)
+        .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("name", error.to_string())))?;
+    object(state, &asked.id(Kind::Function))?;
+    let function = asked.name;
+    aside_in_turn(state, move |control| {
+        if control.snapshot(&name).is_some() {
+            let what = format!("the snapshot `{name}` is there already; choose another name, or delete it");
+            return Problem::new(ProblemType::Conflict, what).into();
+        }
+        match control.save(&function, &name) {
+            Ok(snapshot) => {
+                let location = Some(paths::snapshot(&snapshot.name));
+                Answer { location, ..Answer::json(201, &snapshot) }
+            }
+            Err(refusal) => refused(refusal).into(),
+        }
+    })
+    .await
+}
+
+async fn restore(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    let Restore { function } = asked.body()?;
+    check_name(Kind::Function, &function)
+        .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("function", error.to_string())))?;
+    let snapshot = state.control.snapshot(&asked.name).ok_or_else(|| missing_snapshot(&asked.name))?;
+    let id = ObjectName::new(Kind::Function, function);
+    let wanted = WantedObject {
+        id: id.clone(),
+        spec: Some(snapshot.spec.clone()),
+        precondition: std::mem::take(&mut asked.precondition),
+        snapshot: Some(snapshot.name),
+    };
+    let changed = change(state, &asked, vec![wanted], false).await?;
+    Ok(written(state, &id, changed, Some(snapshot.spec)))
+}
+
+/// A pause is part of what is desired: who paused a function finds it paused after a restart.
+async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer, Problem> {
+    let durable = asked.flag("durable")?;
+    let id = asked.id(Kind::Function);
+    let turn = state.turn().await?;
+    let stored = state.store.read(id.kind.as_str(), &id.name).ok_or_else(|| missing(&id.to_string()))?;
+    let wanted = Stored { paused, ..Stored::of(&stored) };
+    let control = state.control.clone();
+    let function = id.name.clone();
+    let same = Stored::of(&stored).paused == paused;
+    let set = move |paused| if paused { control.pause(&function) } else { control.resume(&function) };
+    let (done, set) = tokio::task::spawn_blocking(move || (set(paused), set))
+        .await
+        .map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))?;
+    done.map_err(refused)?;
+    if !same {
+        let write = Change::put(id.kind.as_str(), id.name.as_str(), wanted.to_bytes());
+        if let Err(error) = state.store.commit(&[write]) {
+            // What could not be written down is taken back.
+            match set(!paused) {
+                Ok(()) => {}
+                Err(refusal) => return Err(refused(Refusal::Broken(format!("{error}; and {:?}", refusal)))),
+            }
+            return Err(not_committed(&error));
+        }
+    }
+    drop(turn);
+    let revision = state.store.revision().0;
+    if durable {
+        state.durable(revision).await?;
+    }
+    let changed = if same { Vec::new() } else { vec![id.clone()] };
+    let difference = Difference { revision, changed, ..Difference::default() };
+    Ok(Answer { difference: Some(difference), ..Answer::object(200, &object(state, &id)?) })
+}

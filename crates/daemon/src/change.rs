@@ -1,0 +1,340 @@
+//! A change, from what is wanted to what is done.
+//!
+//! 1. What there is, is read from the store, and the preconditions are compared with it.
+//! 2. What is as it should be is left out. If nothing is left, that is the answer.
+//! 3. The host prepares the rest: it checks it, and opens and starts whatever it needs.
+//! 4. The store commits. If it cannot, what was prepared is dropped, and nothing happened.
+//! 5. The host carries out what it prepared, which cannot fail.
+//!
+//! All that is under one lock, so that changes come one after the other. When the host says in step 3 that it needs work
+//! first, the lock is let go, the work is done as an operation, and everything begins anew.
+
+use crate::answer::{faulty, refused};
+use crate::control::{ObjectChange, Refusal, Work};
+use crate::operations::{ends, runs};
+use crate::precondition::Precondition;
+use crate::state::State;
+use crate::stored::Stored;
+use api::{Difference, Fault, Kind, ObjectName, Operation, Problem, ProblemType};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Change, CommitError, Revision};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// From so many objects on, a change is made on a thread of its own, so that others are served meanwhile.
+const LARGE: usize = 64;
+
+/// How often one change may need more work; the host is broken if it needs more.
+const ROUNDS: usize = 16;
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub objects: Vec<WantedObject>,
+    /// Whatever is not named is deleted.
+    pub prune: bool,
+    pub dry_run: bool,
+    /// A function's image takes over from the one that runs.
+    pub take_over: bool,
+}
+
+/// What is wanted of one object.
+#[derive(Clone, Debug)]
+pub(crate) struct WantedObject {
+    pub id: ObjectName,
+    /// `None`: it is to be deleted, and is there.
+    pub spec: Option<Value>,
+    pub precondition: Precondition,
+    pub snapshot: Option<String>,
+}
+
+/// For how long a request waits for work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    Not,
+    For(Duration),
+}
+
+/// How a change ended, or did not yet.
+pub(crate) enum Outcome {
+    Done(Difference),
+    Later(Box<Operation>),
+}
+
+enum Attempt {
+    Done(Difference),
+    Work(Work),
+}
+
+impl State {
+    /// Makes a change; `ended` is told how it ended, also when nobody waits any more.
+    pub async fn change(
+        self: &Arc<State>,
+        wanted: Wanted,
+        patience: Patience,
+        ended: impl FnOnce(&Result<Difference, Problem>) + Send + 'static,
+    ) -> Result<Outcome, Problem> {
+        let wanted = Arc::new(wanted);
+        let work = match self.attempt(&wanted).await {
+            Ok(Attempt::Work(work)) => work,
+            Ok(Attempt::Done(difference)) => {
+                let outcome = Ok(difference);
+                ended(&outcome);
+                return outcome.map(Outcome::Done);
+            }
+            Err(problem) => {
+                let outcome = Err(problem);
+                ended(&outcome);
+                return outcome.map(Outcome::Done);
+            }
+        };
+        let operation = match self.operations.begin(&work.what) {
+            Ok(operation) => operation,
+            Err(problem) => {
+                let outcome = Err(problem);
+                ended(&outcome);
+                return outcome.map(Outcome::Done);
+            }
+        };
+        let mut seen = operation.subscribe();
+        let state = self.clone();
+        // Not of the request: it goes on when the client leaves.
+        tokio::spawn(async move {
+            let outcome = state.work(&wanted, work, &operation).await;
+            ended(&outcome);
+            ends(&operation, &outcome);
+        });
+        if let Patience::For(time) = patience {
+            // Whoever loses patience gets the operation as it is then.
+            let _ = timeout(time, seen.wait_for(|operation| operation.ended.is_some())).await;
+        }
+        let operation = seen.borrow().clone();
+        match (operation.difference.clone(), operation.problem.clone()) {
+            (Some(difference), _) => Ok(Outcome::Done(difference)),
+            (None, Some(problem)) => Err(problem),
+            (None, None) => Ok(Outcome::Later(Box::new(operation))),
+        }
+    }
+
+    async fn work(
+        self: &Arc<State>,
+        wanted: &Arc<Wanted>,
+        mut work: Work,
+        operation: &watch::Sender<Operation>,
+    ) -> Result<Difference, Problem> {
+        let ends = || Problem::new(ProblemType::Busy, "the daemon ends");
+        for _ in 0..ROUNDS {
+            let turn = self.operations.at_once.clone().acquire_owned().await.map_err(|_| ends())?;
+            runs(operation, &work.what);
+            let done = tokio::task::spawn_blocking(work.run).await;
+            drop(turn);
+            done.map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))?.map_err(refused)?;
+            match self.attempt(wanted).await? {
+                Attempt::Done(difference) => return Ok(difference),
+                Attempt::Work(more) => work = more,
+            }
+        }
+        Err(Problem::new(
+            ProblemType::Internal,
+            format!("{} again and again, and nothing is done", work.what),
+        ))
+    }
+
+    async fn attempt(self: &Arc<State>, wanted: &Arc<Wanted>) -> Result<Attempt, Problem> {
+        let turn = self.turn().await?;
+        if wanted.objects.len() < LARGE && !wanted.prune && !wanted.take_over {
+            let attempt = self.change_now(wanted);
+            drop(turn);
+            return attempt;
+        }
+        let (state, wanted) = (self.clone(), wanted.clone());
+        let attempt = tokio::task::spawn_blocking(move || {
+            let attempt = state.change_now(&wanted);
+            drop(turn);
+            attempt
+        });
+        attempt.await.map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))?
+    }
+
+    /// Waits until nobody else changes anything.
+    pub async fn turn(&self) -> Result<tokio::sync::OwnedMutexGuard<()>, Problem> {
+        if let Ok(turn) = self.changing.clone().try_lock_owned() {
+            return Ok(turn);
+        }
+        timeout(self.limits.body_time, self.changing.clone().lock_owned())
+            .await
+            .map_err(|_| Problem::new(ProblemType::Busy, "other changes take long"))
+    }
+
+    /// Steps 1 to 5; the caller has the lock.
+    fn change_now(&self, wanted: &Wanted) -> Result<Attempt, Problem> {
+        let mut difference = Difference {
+            dry_run: wanted.dry_run,
+            revision: self.store.revision().0,
+            ..Difference::default()
+        };
+        let (changes, writes) = self.compare(wanted, &mut difference)?;
+        if changes.is_empty() {
+            return Ok(Attempt::Done(difference));
+        }
+        let refusal = |refusal| match refusal {
+            Refusal::Work(work) => Ok(Attempt::Work(work)),
+            refusal => Err(refused(refusal)),
+        };
+        if wanted.take_over {
+            let [change] = changes.as_slice() else {
+                return Err(Problem::new(ProblemType::Internal, "an image takes over from several"));
+            };
+            let taken_over = match self.control.take_over(change) {
+                Ok(taken_over) => taken_over,
+                Err(refused) => return refusal(refused),
+            };
+            match self.store.commit(&writes) {
+                Ok(revision) => {
+                    taken_over.keep();
+                    difference.revision = revision.0;
+                    return Ok(Attempt::Done(difference));
+                }
+                Err(error) => {
+                    taken_over.roll_back();
+                    return Err(not_committed(&error));
+                }
+            }
+        }
+        let prepared = match self.control.prepare(&changes) {
+            Ok(prepared) => prepared,
+            Err(refused) => return refusal(refused),
+        };
+        difference.restarted = prepared.restarted();
+        if !wanted.dry_run {
+            let revision = self.store.commit(&writes).map_err(|error| not_committed(&error))?;
+            prepared.carry_out();
+            difference.revision = revision.0;
+        }
+        Ok(Attempt::Done(difference))
+    }
+
+    /// Steps 1 and 2: what is to be changed, for the host and for the store.
+    fn compare(
+        &self,
+        wanted: &Wanted,
+        difference: &mut Difference,
+    ) -> Result<(Vec<ObjectChange>, Vec<Change>), Problem> {
+        let (mut changes, mut writes, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        for WantedObject { id, spec, precondition, snapshot } in &wanted.objects {
+            let there = self.store.read(id.kind.as_str(), &id.name);
+            let version = there.as_ref().map(|object| object.version.0);
+            if !precondition.holds(version) {
+                faults.push(not_held(id, precondition, version));
+                continue;
+            }
+            let stored = there.as_ref().map(Stored::of);
+            let change = |spec, paused| ObjectChange {
+                kind: id.kind,
+                name: id.name.clone(),
+                spec,
+                paused,
+                snapshot: snapshot.clone(),
+            };
+            match (spec, stored) {
+                (None, None) => return Err(Problem::new(ProblemType::NotFound, format!("there is no {id}"))),
+                (None, Some(_)) => {
+                    changes.push(change(None, false));
+                    writes.push(Change::delete(id.kind.as_str(), id.name.as_str()));
+                    difference.deleted.push(id.clone());
+                }
+                (Some(spec), Some(stored)) if stored.spec == *spec && snapshot.is_none() => {
+                    difference.unchanged.push(id.clone());
+                }
+                (Some(spec), stored) => {
+                    let list =
+                        if stored.is_some() { &mut difference.changed } else { &mut difference.created };
+                    list.push(id.clone());
+                    let paused = stored.is_some_and(|stored| stored.paused);
+                    changes.push(change(Some(spec.clone()), paused));
+                    let value = Stored { spec: spec.clone(), paused }.to_bytes();
+                    writes.push(Change::put(id.kind.as_str(), id.name.as_str(), value));
+                }
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faulty(ProblemType::PreconditionFailed, faults));
+        }
+        if wanted.prune {
+            self.prune(wanted, difference, &mut changes, &mut writes);
+        }
+        Ok((changes, writes))
+    }
+
+    /// Deletes what is not named, last kinds first, so that nothing loses what it is made from.
+    fn prune(
+        &self,
+        wanted: &Wanted,
+        difference: &mut Difference,
+        changes: &mut Vec<ObjectChange>,
+        writes: &mut Vec<Change>,
+    ) {
+        let named: BTreeSet<&ObjectName> = wanted.objects.iter().map(|object| &object.id).collect();
+        for kind in Kind::ALL.into_iter().rev() {
+            let mut from = String::new();
+            loop {
+                let page = self.store.list(kind.as_str(), &from, store::PAGE_MAX);
+                for object in page.objects {
+                    let id = ObjectName::new(kind, object.name.to_string());
+                    if named.contains(&id) {
+                        continue;
+                    }
+                    let name = id.name.clone();
+                    changes.push(ObjectChange { kind, name, spec: None, paused: false, snapshot: None });
+                    writes.push(Change::delete(kind.as_str(), id.name.as_str()));
+                    difference.deleted.push(id);
+                }
+                match page.next {
+                    Some(next) => from = next.to_string(),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    /// Waits until a revision is on disk.
+    pub async fn durable(&self, revision: u64) -> Result<(), Problem> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.store.when_durable(Revision(revision), move |durable| {
+            // Who no longer waits needs no answer.
+            let _ = tell.send(durable);
+        });
+        match told.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Problem::new(ProblemType::NotDurable, error.to_string())),
+            Err(_) => Err(Problem::new(ProblemType::NotDurable, "the store ends")),
+        }
+    }
+}
+
+fn not_held(id: &ObjectName, precondition: &Precondition, version: Option<u64>) -> Fault {
+    let found = version.map_or("no such object".to_owned(), |version| format!("version {version}"));
+    let (at, allowed) = match precondition {
+        Precondition::Any => ("", "anything".to_owned()),
+        Precondition::Absent => ("If-None-Match", "no such object".to_owned()),
+        Precondition::Present => ("If-Match", "any version of it".to_owned()),
+        Precondition::Versions(versions) => {
+            let versions: Vec<_> = versions.iter().map(u64::to_string).collect();
+            ("If-Match", format!("version {}", versions.join(", ")))
+        }
+    };
+    Fault::new(at, format!("{id}: found {found}; allowed: {allowed}"))
+}
+
+pub(crate) fn not_committed(error: &CommitError) -> Problem {
+    let of = match error {
+        CommitError::DiskFull(_) | CommitError::TooLarge { .. } => ProblemType::NoRoom,
+        CommitError::Size { .. } => ProblemType::Invalid,
+        CommitError::Conflict { .. } | CommitError::Twice { .. } => ProblemType::Conflict,
+        CommitError::Write(_) | CommitError::NotDurable(_) => ProblemType::Internal,
+    };
+    Problem::new(of, error.to_string())
+}

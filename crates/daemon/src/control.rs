@@ -1,0 +1,168 @@
+//! What the server asks of the host: everything that it does not do itself.
+
+use crate::notices::Notices;
+use api::{Fault, Image, Kind, LogLine, ObjectName, Snapshot};
+use serde_json::Value;
+use std::fmt;
+
+/// The host, as the server sees it. All functions may be called from several threads at once, but for [`begin`](Control::begin),
+/// which is called once and first; changes ([`prepare`](Control::prepare) until what it returned is gone, and
+/// [`take_over`](Control::take_over) likewise) come one after the other, with pauses and restarts.
+///
+/// [`prepare`](Control::prepare), [`Prepared::carry_out`] and [`status`](Control::status) are called on the thread that serves
+/// all clients and must return at once: what takes longer is [`Refusal::Work`]. The others may take some milliseconds.
+pub trait Control: Send + Sync + 'static {
+    /// Starts what the store holds, before anybody can ask for anything. `notices` is for what happens from then on. What
+    /// cannot be started is returned with the reason; it stays desired, and the rest is started.
+    fn begin(&self, objects: Vec<ObjectChange>, notices: Notices) -> Vec<(ObjectName, Fault)>;
+
+    /// Checks a change, and opens, compiles and starts whatever it needs, without touching what runs. Dropping what is
+    /// returned undoes it.
+    ///
+    /// # Errors
+    /// [`Refusal`]: all that is wrong with the change, or the work that has to be done first.
+    fn prepare(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal>;
+
+    /// Lets another image take over a function's packets and state between two batches, and keeps the old one aside.
+    /// `change` is the function as it is to be.
+    ///
+    /// # Errors
+    /// [`Refusal`]; the function then runs on as it was.
+    fn take_over(&self, change: &ObjectChange) -> Result<Box<dyn TakenOver>, Refusal>;
+
+    /// Lets a function stand still until it is resumed. To pause one that is paused changes nothing.
+    ///
+    /// # Errors
+    /// [`Refusal`]; the function then runs on.
+    fn pause(&self, function: &str) -> Result<(), Refusal>;
+
+    /// Lets a paused function go on. To resume one that runs changes nothing.
+    ///
+    /// # Errors
+    /// [`Refusal`]; the function then stays paused.
+    fn resume(&self, function: &str) -> Result<(), Refusal>;
+
+    /// Starts a function anew, without what it knew.
+    ///
+    /// # Errors
+    /// [`Refusal`]; the function then runs on as it was.
+    fn restart(&self, function: &str) -> Result<(), Refusal>;
+
+    /// How an object is, if there is something to tell; of a function, a [`FunctionStatus`](api::FunctionStatus).
+    fn status(&self, kind: Kind, name: &str) -> Option<Value>;
+
+    /// Up to `limit` lines of a function's log with numbers above `after`, in order.
+    fn logs(&self, function: &str, after: u64, limit: usize) -> Vec<LogLine>;
+
+    /// All snapshots, in the order of their names.
+    fn snapshots(&self) -> Vec<Snapshot>;
+
+    /// One snapshot.
+    fn snapshot(&self, name: &str) -> Option<Snapshot>;
+
+    /// Saves a function with what it knows, on disk when this returns.
+    ///
+    /// # Errors
+    /// [`Refusal`]; there is no such snapshot then, or the one that was there is as it was.
+    fn save(&self, function: &str, name: &str) -> Result<Snapshot, Refusal>;
+
+    /// Removes a snapshot; says whether there was one.
+    ///
+    /// # Errors
+    /// [`Refusal`]; the snapshot is still there then.
+    fn delete_snapshot(&self, name: &str) -> Result<bool, Refusal>;
+
+    /// The images on this host, in the order of their references.
+    fn images(&self) -> Vec<Image>;
+
+    /// The account of every packet: an object.
+    fn account(&self) -> Value;
+
+    /// Where the host's memory goes: an object.
+    fn memory(&self) -> Value;
+
+    /// Writes metric families, each as a whole, in one of two notations.
+    fn metrics(&self, exposition: Exposition, to: &mut String);
+}
+
+/// A change that is ready. Dropped, it leaves all as it was.
+pub trait Prepared: Send {
+    /// Functions that run and will begin anew, without what they know.
+    fn restarted(&self) -> Vec<String>;
+
+    /// Carries it out. It cannot fail: everything that could was done before.
+    fn carry_out(self: Box<Self>);
+}
+
+/// A function whose new image has taken over, while the old one is kept aside. One of both is called.
+pub trait TakenOver: Send {
+    /// The new one stays: it has been written down.
+    fn keep(self: Box<Self>);
+
+    /// The old one takes over again: the new one could not be written down.
+    fn roll_back(self: Box<Self>);
+}
+
+/// What becomes of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectChange {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name, checked with [`api::check_name`].
+    pub name: String,
+    /// What it is to be, as in the operator's file; `None`: it is deleted.
+    pub spec: Option<Value>,
+    /// A function that was paused by request, and stays so.
+    pub paused: bool,
+    /// The snapshot that a function begins with; without one it begins anew, or goes on as it is.
+    pub snapshot: Option<String>,
+}
+
+/// Why something is not done. What runs is untouched.
+pub enum Refusal {
+    /// Something in what is wanted is wrong: all of it, with places such as `functions.fw.config.rules[2].action`.
+    Invalid(Vec<Fault>),
+    /// It does not go with what there is: something else has the name, or needs what is to be deleted.
+    Conflict(Vec<Fault>),
+    /// There is no such thing, in words.
+    NotFound(String),
+    /// There is no room, in words that say of what.
+    NoRoom(String),
+    /// Not now, in words that say why; it may be tried again in a moment.
+    Busy(String),
+    /// Something broke, in words.
+    Broken(String),
+    /// Something takes time, such as compiling an image. When it is done the same is asked again.
+    Work(Work),
+}
+
+/// What has to be done before something can be done at once.
+pub struct Work {
+    /// In words for the operator: `compiling firewall`.
+    pub what: String,
+    /// Does it, on a thread of its own. What it cannot do it refuses, but not with more work.
+    pub run: Box<dyn FnOnce() -> Result<(), Refusal> + Send>,
+}
+
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Invalid(faults) => f.debug_tuple("Invalid").field(faults).finish(),
+            Refusal::Conflict(faults) => f.debug_tuple("Conflict").field(faults).finish(),
+            Refusal::NotFound(what) => f.debug_tuple("NotFound").field(what).finish(),
+            Refusal::NoRoom(what) => f.debug_tuple("NoRoom").field(what).finish(),
+            Refusal::Busy(what) => f.debug_tuple("Busy").field(what).finish(),
+            Refusal::Broken(what) => f.debug_tuple("Broken").field(what).finish(),
+            Refusal::Work(work) => f.debug_tuple("Work").field(&work.what).finish(),
+        }
+    }
+}
+
+/// How metrics are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposition {
+    /// Prometheus' text, version 0.0.4: a counter's family has the sample's name, `_total` included.
+    Prometheus,
+    /// OpenMetrics 1.0: a counter's family is named without `_total`. The server writes `# EOF`.
+    OpenMetrics,
+}

@@ -1,0 +1,163 @@
+//! Streams: what happens to the objects, and what a function says, line by line, now and as long as the client follows.
+//!
+//! Lines of JSON and not server-sent events: every language and `jq` read lines, who reconnects says himself after which
+//! revision, and the socket is not one that a web page could open.
+
+use crate::answer::Answer;
+use crate::body::Written;
+use crate::request::Asked;
+use crate::state::State;
+use api::{Event, Happened, Kind, Problem, ProblemType};
+use bytes::Bytes;
+use std::sync::Arc;
+use store::{Gone, Revision};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+use tokio::time::{interval, timeout};
+
+/// Changes that are read from the store at a time.
+const BATCH: usize = 256;
+/// Parts of a stream that wait to be written, each of up to [`BATCH`] lines.
+const WAITING: usize = 4;
+/// The largest number of a revision or a line.
+const MOST: u64 = (1 << 53) - 1;
+/// Lines of a log in one answer.
+const LOG_LINES: (u64, u64) = (100, 10_000);
+
+fn stream(asked: &Asked) -> (mpsc::Sender<Bytes>, Answer) {
+    let (lines, written) = mpsc::channel(WAITING);
+    let answer =
+        Answer { body: Written::Lines(written), ..Answer::bytes(200, asked.content_type, Bytes::new()) };
+    (lines, answer)
+}
+
+fn line<T: serde::Serialize>(text: &mut Vec<u8>, value: &T) {
+    // Text and numbers can always be written.
+    if serde_json::to_writer(&mut *text, value).is_ok() {
+        text.push(b'\n');
+    }
+}
+
+/// The events after a revision.
+pub(crate) fn events(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem> {
+    let follow = asked.flag("follow")?;
+    let after = asked.number("after", 0, MOST)?.map_or_else(|| state.store.revision(), Revision);
+    let gone = |gone: Gone| Problem::new(ProblemType::Gone, gone.to_string());
+    // Those who come too late are told so before the stream begins.
+    state.store.changes_after(after, 1).map_err(gone)?;
+    let (lines, answer) = stream(asked);
+    let state = state.clone();
+    // Before anything is read, so that nothing that happens meanwhile is missed.
+    let notices = state.notices.follow();
+    tokio::spawn(async move {
+        follow_changes(&state, after, follow, notices, &lines).await;
+    });
+    Ok(answer)
+}
+
+/// Ends when the client leaves, when it comes too late, or when the server ends.
+async fn follow_changes(
+    state: &State,
+    mut after: Revision,
+    follow: bool,
+    mut notices: tokio::sync::broadcast::Receiver<Arc<Event>>,
+    lines: &mpsc::Sender<Bytes>,
+) {
+    let mut revision = state.revision.subscribe();
+    let mut ending = state.ending.subscribe();
+    let mut alive = interval(state.limits.alive);
+    alive.reset();
+    loop {
+        revision.mark_unchanged();
+        loop {
+            let mut text = Vec::new();
+            let end = match state.store.changes_after(after, BATCH) {
+                Ok(changes) if changes.is_empty() => break,
+                Ok(changes) => {
+                    for change in changes {
+                        after = change.revision;
+                        let Some(kind) = Kind::from_name(&change.kind) else { continue };
+                        let happened = match change.happened {
+                            store::Happened::Put => Happened::Put,
+                            store::Happened::Deleted => Happened::Deleted,
+                        };
+                        let name = change.name.to_string();
+                        line(&mut text, &Event::Changed { revision: after.0, kind, name, happened });
+                    }
+                    false
+                }
+                Err(Gone { oldest, newest, .. }) => {
+                    line(&mut text, &Event::Gone { oldest: oldest.0, newest: newest.0 });
+                    true
+                }
+            };
+            if lines.send(text.into()).await.is_err() || end {
+                return;
+            }
+        }
+        if !follow {
+            return;
+        }
+        let mut text = Vec::new();
+        tokio::select! {
+            changed = revision.changed() => if changed.is_err() { return },
+            notice = notices.recv() => match notice {
+                Ok(notice) => line(&mut text, &*notice),
+                Err(RecvError::Lagged(notices)) => line(&mut text, &Event::Lost { notices }),
+                Err(RecvError::Closed) => return,
+            },
+            _ = alive.tick() => line(&mut text, &Event::Alive { revision: after.0 }),
+            _ = ending.wait_for(|ending| *ending) => return,
+            () = lines.closed() => return,
+        }
+        if !text.is_empty() && lines.send(text.into()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What a function said after a line.
+pub(crate) fn logs(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem> {
+    let follow = asked.flag("follow")?;
+    let limit = asked.number("limit", 1, LOG_LINES.1)?.unwrap_or(LOG_LINES.0) as usize;
+    let mut after = asked.number("after", 0, MOST)?.unwrap_or(0);
+    let id = asked.id(Kind::Function);
+    if state.store.read(id.kind.as_str(), &id.name).is_none() {
+        return Err(Problem::new(ProblemType::NotFound, format!("there is no {id}")));
+    }
+    let (lines, answer) = stream(asked);
+    let state = state.clone();
+    tokio::spawn(async move {
+        let mut logged = state.notices.follow_logs();
+        let mut ending = state.ending.subscribe();
+        loop {
+            logged.mark_unchanged();
+            loop {
+                let mut text = Vec::new();
+                let said = state.control.logs(&id.name, after, limit.min(BATCH * 40));
+                let full = said.len() >= limit;
+                for said in &said {
+                    after = said.number;
+                    line(&mut text, said);
+                }
+                if !text.is_empty() && lines.send(text.into()).await.is_err() {
+                    return;
+                }
+                // Without `follow`, `limit` lines are all that was asked for.
+                if !full || !follow {
+                    break;
+                }
+            }
+            if !follow || state.store.read(id.kind.as_str(), &id.name).is_none() {
+                return;
+            }
+            // Looked at now and then without being told, so that a function that is gone ends the stream.
+            tokio::select! {
+                _ = timeout(state.limits.alive, logged.changed()) => {}
+                _ = ending.wait_for(|ending| *ending) => return,
+                () = lines.closed() => return,
+            }
+        }
+    });
+    Ok(answer)
+}

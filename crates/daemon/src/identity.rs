@@ -1,0 +1,57 @@
+//! Who asks.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// Who is at the other end of a connection, as the kernel or TLS says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// A process of this host, as it was when it connected (SO_PEERCRED).
+    Process {
+        /// Its user.
+        user: u32,
+        /// Its group.
+        group: u32,
+        /// Its number.
+        process: i32,
+    },
+    /// Whoever has the key of a certificate that was accepted.
+    Certificate {
+        /// SHA-256 of the certificate, in hexadecimal.
+        sha256: String,
+        /// The names that it is for (its DNS names).
+        names: Vec<String>,
+    },
+}
+
+impl Identity {
+    /// Of a certificate that TLS has verified.
+    pub(crate) fn of_certificate(certificate: &rustls::pki_types::CertificateDer<'_>) -> Identity {
+        let digest = Sha256::digest(certificate);
+        let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let names = webpki::EndEntityCert::try_from(certificate)
+            .map(|parsed| parsed.valid_dns_names().map(str::to_owned).collect())
+            .unwrap_or_default();
+        Identity::Certificate { sha256, names }
+    }
+
+    /// As it stands in the audit log.
+    pub(crate) fn to_json(&self) -> Value {
+        match self {
+            Identity::Process { user, group, process } => json!({"uid": user, "gid": group, "pid": process}),
+            Identity::Certificate { sha256, names } => json!({"certificate": sha256, "names": names}),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Identity::Process { user, process, .. } => write!(f, "uid {user}, pid {process}"),
+            Identity::Certificate { sha256, names } => {
+                write!(f, "certificate {:.16} ({})", sha256, names.join(", "))
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The daemon's server: REST over a UNIX socket, and over TCP for clients that show a certificate.
+//!
+//! The life of a server:
+//! 1. [`Server::bind`] finds out that nobody else has the socket, reads all objects from the [`Store`](store::Store), and hands them to
+//!    the host ([`Control::begin`]), so that packets are served before anything else. Then it listens.
+//! 2. [`Server::serve`] answers, on one thread, until SIGTERM. A request is told apart by the table of [calls](Call), checked
+//!    for its form, and answered: what is read comes from the store's memory and from the host, and
+//!    what is changed goes through the store and the host, as `change` says in numbered steps.
+//! 3. Work that takes long, such as compiling an image, is done as an operation beside the requests.
+//! 4. Who follows the events is told of each change. Each change stands in the audit log.
+//! 5. At SIGTERM the socket goes, requests that are under way get their answer, streams end, and `serve` returns.
+//!
+//! What it does not know: images, functions, packets. That is behind [`Control`]. The description of the interface, OpenAPI
+//! 3.1, is made from the same table that requests are told apart by, and from the types of `api`.
+//!
+//! Limits: all in [`Limits`]; connections, headers, bodies, times, operations. What a client may do is decided by whether it
+//! can connect: each may do everything. [`docs/api.md`](../../../docs/api.md) is for those who talk to it.
+
+#![forbid(unsafe_code)]
+
+mod accept;
+mod answer;
+mod audit;
+mod body;
+mod call;
+mod calls;
+mod change;
+mod connection;
+mod control;
+mod counts;
+mod document;
+mod error;
+mod events;
+mod identity;
+mod log;
+mod notices;
+mod openapi;
+mod operations;
+mod precondition;
+mod query;
+mod request;
+mod server;
+mod settings;
+mod socket;
+mod spec;
+mod state;
+mod stored;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod time;
+mod tls;
+
+pub use accept::accepted;
+pub use call::{Call, Found, Gives, Takes};
+pub use control::{Control, Exposition, ObjectChange, Prepared, Refusal, TakenOver, Work};
+pub use document::{Language, objects, read};
+pub use error::BindError;
+pub use identity::Identity;
+pub use notices::Notices;
+pub use openapi::document as openapi;
+pub use precondition::Precondition;
+pub use query::Query;
+pub use server::Server;
+pub use settings::{Audit, Limits, Settings, Socket, Tcp};

@@ -1,0 +1,402 @@
+//! The description of the interface: OpenAPI 3.1, made from the table of calls and from the types of `api`.
+
+use crate::call::{Call, Gives, Takes};
+use crate::request::{OPENMETRICS, PROMETHEUS};
+use crate::spec;
+use api::{JSON_LINES, Kind, PROBLEM_JSON, ProblemType};
+use hyper::Method;
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use serde_json::{Map, Value, json};
+
+const WORD: &str = "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$";
+const WORD_IN_WIRE: &str = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?";
+
+/// The document, as it is served.
+#[must_use]
+pub fn document() -> Value {
+    let mut paths = Map::new();
+    for call in Call::all() {
+        let entry = paths.entry(call.path()).or_insert_with(|| json!({}));
+        entry[call.method().as_str().to_ascii_lowercase()] = operation(call);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Superfluid",
+            "version": "1.0.0",
+            "summary": "Network functions on one host.",
+            "description": "What stands in the operator's file is the `spec` of objects here. All answers that are no success are \
+                            problem documents (RFC 9457).",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "http://localhost", "description": "Over the daemon's UNIX socket; the host name does not matter."}],
+        "paths": paths,
+        "components": {"schemas": schemas()},
+    })
+}
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// A kind as a type's name: `Function`.
+fn type_of(kind: Kind) -> String {
+    let name = kind.as_str();
+    name[..1].to_ascii_uppercase() + &name[1..]
+}
+
+fn schemas() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+    });
+    let mut types = SchemaGenerator::new(settings);
+    // Each is there with all that it is made of.
+    types.subschema_for::<api::Difference>();
+    types.subschema_for::<api::Event>();
+    types.subschema_for::<api::FunctionStatus>();
+    types.subschema_for::<api::Health>();
+    types.subschema_for::<api::Image>();
+    types.subschema_for::<api::LogLine>();
+    types.subschema_for::<api::Operation>();
+    types.subschema_for::<api::Problem>();
+    types.subschema_for::<api::Restore>();
+    types.subschema_for::<api::Save>();
+    types.subschema_for::<api::Snapshot>();
+    types.subschema_for::<api::Upgrade>();
+    types.subschema_for::<api::Object>();
+    types.subschema_for::<api::List>();
+    types.subschema_for::<api::Desired>();
+    let mut schemas = Value::Object(types.take_definitions(true));
+    for kind in Kind::ALL {
+        let name = type_of(kind);
+        let mut object = schemas["Object"].clone();
+        object["properties"]["kind"] = json!({"const": kind.as_str()});
+        object["properties"]["spec"] = spec::schema(kind);
+        object["properties"]["status"] = match kind {
+            Kind::Function => reference("FunctionStatus"),
+            _ => json!({"type": "object", "description": "How it is, as far as there is something to tell."}),
+        };
+        schemas[name.as_str()] = object;
+        let mut list = schemas["List"].clone();
+        list["properties"]["items"]["items"] = reference(&name);
+        list["properties"]["next"] =
+            json!({"type": "string", "description": "There are more: `after` for the next part."});
+        schemas[format!("{name}List")] = list;
+        let mut desired = schemas["Desired"].clone();
+        desired["properties"]["spec"] = spec::schema(kind);
+        schemas[format!("Desired{name}")] = desired;
+    }
+    schemas["Document"] = document_schema();
+    if let Some(schemas) = schemas.as_object_mut() {
+        // Those of the kinds say more.
+        for general in ["Object", "List", "Desired"] {
+            schemas.shift_remove(general);
+        }
+    }
+    schemas
+}
+
+/// The operator's file.
+fn document_schema() -> Value {
+    let mut sections = Map::new();
+    sections
+        .insert("superfluid".to_owned(), json!({"description": "Version of the format.", "enum": [1, "1"]}));
+    for kind in Kind::ALL {
+        let section = match kind {
+            Kind::Workers => or_nothing(spec::schema(kind)),
+            Kind::Wire => json!({"type": ["array", "null"], "items": spec::schema(kind)}),
+            Kind::Tenant | Kind::Switch => named_section(kind, or_nothing(spec::schema(kind))),
+            _ => named_section(kind, spec::schema(kind)),
+        };
+        sections.insert(kind.plural().to_owned(), section);
+    }
+    json!({
+        "type": "object",
+        "description": "The operator's file.",
+        "required": ["superfluid"],
+        "properties": sections,
+        "additionalProperties": false,
+    })
+}
+
+fn named_section(kind: Kind, spec: Value) -> Value {
+    json!({
+        "type": ["object", "null"],
+        "propertyNames": name_schema(Some(kind)),
+        "additionalProperties": spec,
+    })
+}
+
+/// What may also be left empty.
+fn or_nothing(schema: Value) -> Value {
+    json!({"anyOf": [schema, {"type": "null"}]})
+}
+
+fn name_schema(kind: Option<Kind>) -> Value {
+    match kind {
+        Some(Kind::Workers) => json!({"type": "string", "const": "workers"}),
+        Some(Kind::Service) => {
+            json!({"type": "string", "pattern": "^[1-9][0-9]{0,3}$|^[1-5][0-9]{4}$|^6[0-4][0-9]{3}$"})
+        }
+        Some(Kind::Wire) => json!({"type": "string", "pattern": format!("^{WORD_IN_WIRE}~{WORD_IN_WIRE}$")}),
+        Some(_) => json!({"type": "string", "pattern": WORD}),
+        None => json!({"type": "string", "minLength": 1}),
+    }
+}
+
+fn operation(call: Call) -> Value {
+    let (id, summary) = naming(call);
+    let mut operation = json!({"operationId": id, "summary": summary, "parameters": parameters(call)});
+    let body = match call {
+        Call::Put(kind) => Some(reference(&format!("Desired{}", type_of(kind)))),
+        Call::Upgrade => Some(reference("Upgrade")),
+        Call::Save => Some(reference("Save")),
+        Call::Restore => Some(reference("Restore")),
+        Call::Apply => Some(reference("Document")),
+        _ => None,
+    };
+    if let Some(schema) = body {
+        let mut content = json!({"application/json": {"schema": schema.clone()}});
+        if call.takes() == Takes::Document {
+            content["application/yaml"] = json!({"schema": schema});
+        }
+        operation["requestBody"] = json!({"required": true, "content": content});
+    }
+    operation["responses"] = responses(call);
+    operation
+}
+
+fn naming(call: Call) -> (String, String) {
+    let one = |verb: &str, kind: Kind| format!("{verb}{}", type_of(kind));
+    let (id, summary) = match call {
+        Call::List(kind) => {
+            let plural = kind.plural();
+            return (
+                format!("list{}{}", plural[..1].to_ascii_uppercase(), &plural[1..]),
+                format!("The {plural}."),
+            );
+        }
+        Call::Get(kind) => return (one("get", kind), format!("One {kind}.")),
+        Call::Put(kind) => {
+            return (
+                one("put", kind),
+                format!("Creates or replaces a {kind}; as it is already, it is not touched."),
+            );
+        }
+        Call::Delete(kind) => return (one("delete", kind), format!("Deletes a {kind}.")),
+        Call::OpenApi => ("getDescription", "This document."),
+        Call::Health => ("getHealth", "How the daemon is."),
+        Call::Metrics => ("getMetrics", "Counters for Prometheus."),
+        Call::Account => ("getAccount", "The account of every packet."),
+        Call::Memory => ("getMemory", "Where the host's memory goes."),
+        Call::Images => ("listImages", "The images on this host."),
+        Call::Events => ("getEvents", "What happens: one JSON object a line."),
+        Call::Apply => {
+            ("apply", "Creates and changes what a whole document names, and with `prune` deletes the rest.")
+        }
+        Call::Operations => ("listOperations", "Operations that are not ended, and the last that are."),
+        Call::Operation => ("getOperation", "One operation."),
+        Call::Snapshots => ("listSnapshots", "The snapshots."),
+        Call::Snapshot => ("getSnapshot", "One snapshot."),
+        Call::DeleteSnapshot => ("deleteSnapshot", "Deletes a snapshot."),
+        Call::Restore => ("restoreSnapshot", "Makes a function that begins as the snapshot was."),
+        Call::Pause => ("pauseFunction", "Lets a function stand still; packets wait in its queue."),
+        Call::Resume => ("resumeFunction", "Lets a paused function go on."),
+        Call::Restart => ("restartFunction", "Starts a function anew, without what it knew."),
+        Call::Upgrade => (
+            "upgradeFunction",
+            "Lets another image take over between two batches, with the function's state.",
+        ),
+        Call::Save => ("saveFunction", "Saves a function with what it knows."),
+        Call::Logs => ("getLogs", "What a function said: one JSON object a line."),
+    };
+    (id.to_owned(), summary.to_owned())
+}
+
+fn parameters(call: Call) -> Value {
+    let mut parameters = Vec::new();
+    if call.path().contains("{name}") {
+        let (schema, of) = match call {
+            Call::Get(kind) | Call::Put(kind) | Call::Delete(kind) => {
+                (name_schema(Some(kind)), "The object's name.")
+            }
+            Call::Operation => (name_schema(None), "The operation's `id`."),
+            Call::Snapshot | Call::DeleteSnapshot | Call::Restore => {
+                (name_schema(None), "The snapshot's name.")
+            }
+            _ => (name_schema(Some(Kind::Function)), "The function's name."),
+        };
+        parameters.push(
+            json!({"name": "name", "in": "path", "required": true, "description": of, "schema": schema}),
+        );
+    }
+    for name in call.parameters() {
+        let number = |least: u64, most: u64| json!({"type": "integer", "minimum": least, "maximum": most});
+        let flag = || json!({"type": "boolean"});
+        let (schema, of) = match (*name, call) {
+            ("limit", Call::Logs) => (number(1, 10_000), "Most lines; 100 without it."),
+            ("limit", _) => (number(1, 1000), "Most objects; 100 without it."),
+            ("after", Call::Events) => {
+                (number(0, (1 << 53) - 1), "The events after this revision; without it, those that come.")
+            }
+            ("after", Call::Logs) => (number(0, (1 << 53) - 1), "Lines with larger numbers."),
+            ("after", _) => {
+                (json!({"type": "string"}), "Objects with names behind this one: `next` of the part before.")
+            }
+            ("tenant", _) => (
+                json!({"type": "string"}),
+                "Objects of this tenant. A part may then have fewer, while `next` says that there are more.",
+            ),
+            ("follow", _) => (flag(), "The answer does not end; lines come as they come."),
+            ("dry_run", _) => {
+                (flag(), "Nothing is changed; the answer is the difference that it would make.")
+            }
+            ("durable", _) => (flag(), "The answer comes when the change is on disk."),
+            ("prune", _) => (flag(), "What the document does not name is deleted."),
+            _ => (
+                flag(),
+                "Whether to wait for work such as compiling an image: to its end, or not at all. Without it, for a second; who does not wait is answered with the operation.",
+            ),
+        };
+        parameters.push(
+            json!({"name": name, "in": "query", "required": false, "description": of, "schema": schema}),
+        );
+    }
+    if call.conditional() {
+        let header = |name: &str, of: &str, schema: Value| json!({"name": name, "in": "header", "required": false, "description": of, "schema": schema});
+        let version =
+            json!({"type": "string", "pattern": "^(\\*|\"[0-9]{1,16}\"(, *\"[0-9]{1,16}\"){0,31})$"});
+        parameters.push(header(
+            "If-Match",
+            "Only if the object has one of these versions, in quotes; `*`: only if it is there.",
+            version,
+        ));
+        parameters.push(header(
+            "If-None-Match",
+            "Only if the object is not there.",
+            json!({"type": "string", "const": "*"}),
+        ));
+    }
+    Value::Array(parameters)
+}
+
+fn responses(call: Call) -> Value {
+    let mut responses = Map::new();
+    let json = |schema: Value| json!({"application/json": {"schema": schema}});
+    let object =
+        |properties: Value| json!({"type": "object", "required": ["items"], "properties": properties});
+    let items = |name: &str| object(json!({"items": {"type": "array", "items": reference(name)}}));
+    let tag =
+        || json!({"ETag": {"description": "The object's version, in quotes.", "schema": {"type": "string"}}});
+    let location = |of: &str| json!({"Location": {"description": of, "schema": {"type": "string"}}});
+    let mut add = |status: u16, of: &str, content: Value, headers: Option<Value>| {
+        let mut response = json!({"description": of, "content": content});
+        if let Some(headers) = headers {
+            response["headers"] = headers;
+        }
+        responses.insert(status.to_string(), response);
+    };
+    let written = |kind: Kind| json!({"anyOf": [reference(&type_of(kind)), reference("Difference")]});
+    match call {
+        Call::List(kind) => {
+            add(200, "A part of them.", json(reference(&format!("{}List", type_of(kind)))), None)
+        }
+        Call::Get(kind) => add(200, "The object.", json(reference(&type_of(kind))), Some(tag())),
+        Call::Put(kind) => {
+            add(
+                200,
+                "The object as it is now, or the difference of a dry run.",
+                json(written(kind)),
+                Some(tag()),
+            );
+            add(
+                201,
+                "The object, which is new.",
+                json(reference(&type_of(kind))),
+                Some(location("Where it is.")),
+            );
+        }
+        Call::Delete(_) => add(200, "What is different.", json(reference("Difference")), None),
+        Call::Apply => add(200, "What is different.", json(reference("Difference")), None),
+        Call::Upgrade => add(200, "The function.", json(reference("Function")), Some(tag())),
+        Call::Restore => {
+            add(200, "The function.", json(reference("Function")), Some(tag()));
+            add(
+                201,
+                "The function, which is new.",
+                json(reference("Function")),
+                Some(location("Where it is.")),
+            );
+        }
+        Call::Pause | Call::Resume | Call::Restart => {
+            add(200, "The function.", json(reference("Function")), Some(tag()));
+        }
+        Call::Save => add(201, "The snapshot.", json(reference("Snapshot")), Some(location("Where it is."))),
+        Call::Snapshots => add(200, "All of them.", json(items("Snapshot")), None),
+        Call::Snapshot => add(200, "The snapshot.", json(reference("Snapshot")), None),
+        Call::DeleteSnapshot => {
+            let deleted = json!({"type": "object", "required": ["deleted"], "properties": {"deleted": {"type": "string", "description": "Its name."}}});
+            add(200, "It is gone.", json(deleted), None);
+        }
+        Call::Images => add(200, "All of them.", json(items("Image")), None),
+        Call::Operations => add(200, "All of them.", json(items("Operation")), None),
+        Call::Operation => add(200, "The operation.", json(reference("Operation")), None),
+        Call::Health => add(200, "How it is.", json(reference("Health")), None),
+        Call::Account => add(200, "The account.", json(json!({"type": "object"})), None),
+        Call::Memory => add(200, "Where it goes.", json(json!({"type": "object"})), None),
+        Call::OpenApi => add(200, "The document.", json(json!({"type": "object"})), None),
+        Call::Metrics => {
+            let text = json!({"schema": {"type": "string"}});
+            add(200, "The metrics.", json!({PROMETHEUS: text, OPENMETRICS: text}), None);
+        }
+        Call::Events => add(
+            200,
+            "A line for each event.",
+            json!({JSON_LINES: {"schema": {"type": "string", "description": "Each line is an `Event`."}}}),
+            None,
+        ),
+        Call::Logs => add(
+            200,
+            "A line for each line.",
+            json!({JSON_LINES: {"schema": {"type": "string", "description": "Each line is a `LogLine`."}}}),
+            None,
+        ),
+    }
+    if call.parameters().contains(&"wait") {
+        let of = "It takes longer: the operation, which goes on.";
+        add(202, of, json(reference("Operation")), Some(location("Where the operation is.")));
+    }
+    for of in problems(call) {
+        let description = ProblemType::title(of);
+        responses.entry(of.status().to_string()).or_insert_with(|| {
+            json!({"description": description, "content": {PROBLEM_JSON: {"schema": reference("Problem")}}})
+        });
+    }
+    Value::Object(responses)
+}
+
+/// What a call may be refused with.
+fn problems(call: Call) -> Vec<ProblemType> {
+    use ProblemType::{
+        Busy, Conflict, Gone, HeadersTooLarge, Internal, Invalid, Malformed, NoRoom, NotAcceptable,
+        NotDurable, NotFound, PreconditionFailed, Timeout, TooLarge, UnsupportedMediaType,
+    };
+    let mut problems = vec![Malformed, NotAcceptable, Timeout, TooLarge, HeadersTooLarge, Internal, Busy];
+    if call.path().contains("{name}") {
+        problems.push(NotFound);
+    }
+    if call.takes() != Takes::Nothing {
+        problems.extend([UnsupportedMediaType, Invalid]);
+    }
+    if call.method() != Method::GET {
+        problems.extend([NotFound, Conflict, Invalid, NoRoom, NotDurable]);
+    }
+    if call.conditional() {
+        problems.push(PreconditionFailed);
+    }
+    if call.gives() == Gives::Lines {
+        problems.push(Gone);
+    }
+    problems
+}

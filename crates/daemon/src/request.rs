@@ -1,0 +1,178 @@
+//! A request, taken apart and checked for its form.
+
+use crate::accept::accepted;
+use crate::answer::{Answer, faulty, one_fault};
+use crate::body;
+use crate::call::{Call, Found, Gives, Takes};
+use crate::document::{self, Language};
+use crate::identity::Identity;
+use crate::precondition::{Precondition, shown};
+use crate::query::Query;
+use crate::state::State;
+use api::{Fault, JSON_LINES, Kind, ObjectName, Problem, ProblemType, check_name};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// OpenMetrics' content type.
+pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Prometheus' content type.
+pub(crate) const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A request of the right form.
+pub(crate) struct Asked {
+    pub call: Call,
+    /// The name in the path.
+    pub name: String,
+    pub query: Query,
+    pub precondition: Precondition,
+    /// The representation that is answered.
+    pub content_type: &'static str,
+    /// The body; null when the call takes none.
+    pub body: Value,
+    pub who: Arc<Identity>,
+}
+
+/// Which call it is, with the name in its path, or the answer that it is none.
+pub(crate) fn call_of<B>(request: &Request<B>) -> Result<(Call, Option<String>), Box<Answer>> {
+    match Call::find(request.method(), request.uri().path()) {
+        Found::Call(call, name) => Ok((call, name)),
+        Found::Methods(methods) => {
+            let allowed = methods.join(", ");
+            let detail = format!("found {}; allowed: {allowed}", shown(request.method().as_str().as_bytes()));
+            let problem = Problem::new(ProblemType::MethodNotAllowed, detail);
+            Err(Box::new(Answer { allow: Some(allowed), ..problem.into() }))
+        }
+        Found::Nothing => {
+            let path = shown(request.uri().path().as_bytes());
+            let detail = format!("there is nothing at `{path}`; {} has all paths", api::paths::OPENAPI);
+            Err(Box::new(Problem::new(ProblemType::NotFound, detail).into()))
+        }
+    }
+}
+
+/// Checks all of a request that needs no knowledge of what there is.
+pub(crate) async fn read(
+    state: &State,
+    request: Request<Incoming>,
+    (call, name): (Call, Option<String>),
+    who: Arc<Identity>,
+) -> Result<Asked, Problem> {
+    let (head, body) = request.into_parts();
+    let name = name.unwrap_or_default();
+    let name = match call {
+        Call::Get(kind) | Call::Put(kind) | Call::Delete(kind) => named(kind, &name)?,
+        Call::Pause | Call::Resume | Call::Restart | Call::Upgrade | Call::Save | Call::Logs => {
+            named(Kind::Function, &name)?
+        }
+        _ => name,
+    };
+    let query = Query::read(head.uri.query().unwrap_or_default(), call.parameters())
+        .map_err(|faults| faulty(ProblemType::Malformed, faults))?;
+    let values = |name: HeaderName| head.headers.get_all(name).into_iter().map(|value| value.as_bytes());
+    let precondition = if call.conditional() {
+        Precondition::read(values(IF_MATCH), values(IF_NONE_MATCH))
+            .map_err(|fault| one_fault(ProblemType::Malformed, fault))?
+    } else {
+        Precondition::Any
+    };
+    let offered: &[&'static str] = match call.gives() {
+        Gives::Json => &["application/json"],
+        Gives::Lines => &[JSON_LINES],
+        Gives::Text => &[PROMETHEUS, OPENMETRICS],
+    };
+    let accept: Vec<String> =
+        values(ACCEPT).map(|value| String::from_utf8_lossy(value).into_owned()).collect();
+    let content_type = match accept.as_slice() {
+        [] => offered.first().copied(),
+        accept => accepted(&accept.join(","), offered),
+    };
+    let content_type = content_type.ok_or_else(|| {
+        let found = shown(accept.join(",").as_bytes());
+        let message = format!("found `{found}`; allowed: what includes {}", offered.join(" or "));
+        one_fault(ProblemType::NotAcceptable, Fault::new("Accept", message))
+    })?;
+    let types: Vec<&[u8]> = values(CONTENT_TYPE).collect();
+    let language = match (call.takes(), types.as_slice()) {
+        (Takes::Nothing, _) | (_, []) => Language::Json,
+        (takes, [value]) => language_of(value, takes)?,
+        _ => {
+            let fault = Fault::new("Content-Type", "found twice; allowed: once");
+            return Err(one_fault(ProblemType::Malformed, fault));
+        }
+    };
+    let read = body::read(body, &state.bodies, &state.limits).await?;
+    let body = match call.takes() {
+        Takes::Nothing if read.bytes.is_empty() => Value::Null,
+        Takes::Nothing => {
+            let detail = format!("found a body of {} bytes; allowed: none", read.bytes.len());
+            return Err(Problem::new(ProblemType::Malformed, detail));
+        }
+        Takes::Json | Takes::Document => {
+            document::read(language, &read.bytes).map_err(|fault| one_fault(ProblemType::Malformed, fault))?
+        }
+    };
+    Ok(Asked { call, name, query, precondition, content_type, body, who })
+}
+
+fn named(kind: Kind, name: &str) -> Result<String, Problem> {
+    let checked = check_name(kind, name);
+    Ok(checked
+        .map_err(|error| one_fault(ProblemType::Malformed, Fault::new("name", error.to_string())))?
+        .into_owned())
+}
+
+fn language_of(value: &[u8], takes: Takes) -> Result<Language, Problem> {
+    let text = String::from_utf8_lossy(value).to_ascii_lowercase();
+    let mut parts = text.split(';').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let utf8 = parts.all(|part| match part.split_once('=') {
+        Some(("charset", charset)) => charset.trim_matches('"') == "utf-8",
+        _ => true,
+    });
+    match (name, takes) {
+        ("application/json", _) if utf8 => Ok(Language::Json),
+        ("application/yaml", Takes::Document) if utf8 => Ok(Language::Yaml),
+        _ => {
+            let allowed = match takes {
+                Takes::Document => "application/json, application/yaml, in UTF-8",
+                _ => "application/json, in UTF-8",
+            };
+            let message = format!("found `{}`; allowed: {allowed}", shown(value));
+            Err(one_fault(ProblemType::UnsupportedMediaType, Fault::new("Content-Type", message)))
+        }
+    }
+}
+
+impl Asked {
+    /// The object in the path.
+    pub fn id(&self, kind: Kind) -> ObjectName {
+        ObjectName::new(kind, self.name.clone())
+    }
+
+    /// The body as what the call takes.
+    pub fn body<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
+        // A list of values, one for each key, would be taken as well.
+        if !self.body.is_object() {
+            let message = format!("found {}; allowed: a map", document::found(&self.body));
+            return Err(one_fault(ProblemType::Invalid, Fault::new("", message)));
+        }
+        serde_json::from_value(self.body.take())
+            .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("", error.to_string())))
+    }
+
+    pub fn flag(&self, name: &str) -> Result<bool, Problem> {
+        self.query.flag(name).map_err(|fault| one_fault(ProblemType::Malformed, fault))
+    }
+
+    pub fn choice(&self, name: &str) -> Result<Option<bool>, Problem> {
+        self.query.choice(name).map_err(|fault| one_fault(ProblemType::Malformed, fault))
+    }
+
+    pub fn number(&self, name: &str, least: u64, most: u64) -> Result<Option<u64>, Problem> {
+        self.query.number(name, least, most).map_err(|fault| one_fault(ProblemType::Malformed, fault))
+    }
+}

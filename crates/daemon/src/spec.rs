@@ -1,0 +1,112 @@
+//! The outer form of a spec, by kind: what the description of the interface says of it, and what is checked here. All that is
+//! within is for the host to check, which knows images and drivers.
+
+use crate::document::found;
+use api::{Kind, check_name, wire_name};
+use serde_json::{Value, json};
+
+/// An end of a wire: a name, and perhaps an interface.
+const END: &str = "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?$";
+
+/// The form as a JSON schema.
+pub(crate) fn schema(kind: Kind) -> Value {
+    let map = |of: &str| json!({"type": "object", "description": of});
+    match kind {
+        Kind::Workers => json!({
+            "description": "How many workers there are, or a map with `count`, `processors`, `slice` and more.",
+            "anyOf": [{"type": "integer", "minimum": 1, "maximum": 256}, {"type": "object"}],
+        }),
+        Kind::Tenant => map("`pool`, `cpu`."),
+        Kind::Port => json!({
+            "type": "object",
+            "description": "`type`, which is the driver, and the driver's own keys.",
+            "required": ["type"],
+            "properties": {"type": {"type": "string", "minLength": 1}},
+        }),
+        Kind::Switch => map("`age`, `entries`."),
+        Kind::Function => json!({
+            "type": "object",
+            "description": "`image`, the image's own `config`, and how the function is run.",
+            "required": ["image"],
+            "properties": {"image": {"type": "string", "minLength": 1}},
+        }),
+        Kind::Chain => json!({
+            "type": "array",
+            "description": "A port or switch, functions, a port or switch.",
+            "items": {"type": "string"},
+            "minItems": 2,
+        }),
+        Kind::Wire => json!({
+            "type": "array",
+            "description": "Its two ends: ports, switches, or interfaces of functions such as `fw:0`; those of its name.",
+            "items": {"type": "string", "pattern": END},
+            "minItems": 2,
+            "maxItems": 2,
+        }),
+        Kind::Observer => json!({
+            "type": "object",
+            "description": "`at`, a list of whom it observes.",
+            "required": ["at"],
+            "properties": {"at": {"type": "array", "items": {"type": "string"}}},
+        }),
+        Kind::Service => json!({
+            "type": "string",
+            "description": "Where packets for it go: a port, a switch, or an interface of a function such as `fw:0`.",
+            "minLength": 1,
+        }),
+    }
+}
+
+/// Checks the form.
+///
+/// # Errors
+/// What was found, and what is allowed.
+pub(crate) fn check(kind: Kind, name: &str, spec: &Value) -> Result<(), String> {
+    let texts = |list: &Value| list.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+    let text = |key: &str| spec.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    let (fits, allowed) = match kind {
+        Kind::Workers => (
+            spec.is_object() || spec.as_u64().is_some_and(|count| (1..=256).contains(&count)),
+            "the number of workers, 1 to 256, or a map",
+        ),
+        Kind::Tenant | Kind::Switch => (spec.is_object(), "a map"),
+        Kind::Port => (text("type"), "a map with `type`, the driver"),
+        Kind::Function => (text("image"), "a map with `image`, a stock image's name or a path"),
+        Kind::Chain => (
+            texts(spec) && spec.as_array().is_some_and(|list| list.len() >= 2),
+            "a list of two or more names, such as `[lan, fw, wan]`",
+        ),
+        Kind::Wire => {
+            let of = wire_of(spec)?;
+            if of == name {
+                return Ok(());
+            }
+            return Err(format!(
+                "found the ends of the wire `{of}`; allowed: those of `{name}`, as in its name"
+            ));
+        }
+        Kind::Observer => (spec.get("at").is_some_and(texts), "a map with `at`, a list of names"),
+        Kind::Service => (
+            spec.as_str().is_some_and(|end| !end.is_empty()),
+            "the name of a port or switch, or a function's with an interface, such as `fw:0`",
+        ),
+    };
+    if fits { Ok(()) } else { Err(format!("found {}; allowed: {allowed}", found(spec))) }
+}
+
+/// The name of a wire with this spec.
+///
+/// # Errors
+/// What was found, and what is allowed.
+pub(crate) fn wire_of(spec: &Value) -> Result<String, String> {
+    let ends = match spec.as_array().map(Vec::as_slice) {
+        Some([Value::String(a), Value::String(b)]) => Some((a, b)),
+        _ => None,
+    };
+    let Some((a, b)) = ends else {
+        return Err(format!("found {}; allowed: a list of two ends, such as `[lan, fw:0]`", found(spec)));
+    };
+    let name = wire_name(a, b).map_err(|error| error.to_string())?;
+    check_name(Kind::Wire, &name).map_err(|error| error.to_string())?;
+    Ok(name)
+}

@@ -1,0 +1,67 @@
+//! What all requests share.
+
+use crate::audit::Audit;
+use crate::control::Control;
+use crate::counts::Counts;
+use crate::notices::Notices;
+use crate::operations::Operations;
+use crate::settings::{Limits, Settings};
+use bytes::Bytes;
+use std::sync::Arc;
+use store::{Store, Subscription};
+use tokio::sync::{Mutex, Semaphore, watch};
+
+/// What all requests share.
+pub(crate) struct State {
+    pub store: Arc<Store>,
+    pub control: Arc<dyn Control>,
+    /// Held by whoever changes something, from reading what there is until it is changed.
+    pub changing: Arc<Mutex<()>>,
+    pub notices: Notices,
+    pub operations: Operations,
+    pub audit: Audit,
+    pub counts: Counts,
+    pub bodies: Arc<Semaphore>,
+    pub limits: Limits,
+    pub version: String,
+    pub started: String,
+    pub openapi: Bytes,
+    /// The last revision, for those who follow.
+    pub revision: watch::Sender<u64>,
+    /// True when the server ends: streams do then, too.
+    pub ending: watch::Sender<bool>,
+    _told: Subscription,
+}
+
+impl State {
+    pub fn new(store: Arc<Store>, control: Arc<dyn Control>, settings: &Settings, audit: Audit) -> State {
+        let revision = watch::Sender::new(store.revision().0);
+        let told = {
+            let revision = revision.clone();
+            store.subscribe(move |committed| {
+                revision.send_if_modified(|last| {
+                    let newer = committed.0 > *last;
+                    *last = committed.0.max(*last);
+                    newer
+                });
+            })
+        };
+        State {
+            store,
+            control,
+            changing: Arc::default(),
+            notices: Notices::new(),
+            operations: Operations::new(&settings.limits),
+            audit,
+            counts: Counts::default(),
+            bodies: crate::body::budget(&settings.limits),
+            limits: settings.limits.clone(),
+            version: settings.version.clone(),
+            started: crate::time::now(),
+            openapi: Bytes::from(crate::openapi::document().to_string()),
+            revision,
+            ending: watch::Sender::new(false),
+            _told: told,
+        }
+    }
+}

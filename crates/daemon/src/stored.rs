@@ -1,0 +1,85 @@
+//! Objects as they are in the store.
+
+use crate::control::ObjectChange;
+use crate::error::BindError;
+use api::{Kind, Object, check_name};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::Store;
+
+/// What is written of an object beside kind, name and version, as JSON. A version of the program that does not know all
+/// of it does not start, rather than lose some.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Stored {
+    /// What the object is to be.
+    pub spec: Value,
+    /// A function that was paused by request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+}
+
+impl Stored {
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // Text, numbers and maps with keys of text can always be written.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Of an object that this process wrote, or read when it started.
+    pub fn of(object: &store::Object) -> Stored {
+        serde_json::from_slice(&object.value).unwrap_or(Stored { spec: Value::Null, paused: false })
+    }
+}
+
+/// An object as it is answered, without its status.
+pub(crate) fn answered(kind: Kind, object: &store::Object) -> Object {
+    let Stored { spec, .. } = Stored::of(object);
+    Object { kind, name: object.name.to_string(), version: object.version.0, spec, status: None }
+}
+
+/// All that is in the store, checked, in the order of [`Kind::ALL`].
+pub(crate) fn all(store: &Store) -> Result<Vec<ObjectChange>, BindError> {
+    let wrong =
+        |kind: &str, name: &str, what: String| BindError::Object { object: format!("{kind}/{name}"), what };
+    for (kind, _) in store.kinds() {
+        if Kind::from_name(&kind).is_none() {
+            let known: Vec<_> = Kind::ALL.map(Kind::as_str).into();
+            return Err(wrong(&kind, "", format!("found this kind; allowed: {}", known.join(", "))));
+        }
+    }
+    let mut all = Vec::new();
+    for kind in Kind::ALL {
+        let mut from = String::new();
+        loop {
+            let page = store.list(kind.as_str(), &from, store::PAGE_MAX);
+            for object in page.objects {
+                let name = object.name.to_string();
+                match check_name(kind, &name) {
+                    Ok(checked) if checked == name => {}
+                    Ok(checked) => {
+                        return Err(wrong(
+                            kind.as_str(),
+                            &name,
+                            format!("found this name; allowed: `{checked}`"),
+                        ));
+                    }
+                    Err(error) => return Err(wrong(kind.as_str(), &name, error.to_string())),
+                }
+                let stored: Stored = serde_json::from_slice(&object.value)
+                    .map_err(|error| wrong(kind.as_str(), &name, format!("cannot be read: {error}")))?;
+                all.push(ObjectChange {
+                    kind,
+                    name,
+                    spec: Some(stored.spec),
+                    paused: stored.paused,
+                    snapshot: None,
+                });
+            }
+            match page.next {
+                Some(next) => from = next.to_string(),
+                None => break,
+            }
+        }
+    }
+    Ok(all)
+}

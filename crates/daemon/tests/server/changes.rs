@@ -1,0 +1,286 @@
+//! Creating, replacing, deleting and applying, and what they are refused with.
+
+use crate::Running;
+use serde_json::json;
+use std::sync::{Arc, Barrier};
+
+#[test]
+fn a_put_creates_once_and_the_same_again_changes_nothing() {
+    let server = Running::new();
+    let mut client = server.client();
+    let created = client.put("/v1/functions/fw", &json!({"image": "firewall"}));
+    assert_eq!(
+        (created.status, created.header("etag"), created.header("location")),
+        (201, Some("\"1\""), Some("/v1/functions/fw"))
+    );
+    let again = client.put("/v1/functions/fw", &json!({"image": "firewall"}));
+    assert_eq!((again.status, again.json()["version"].as_u64()), (200, Some(1)));
+    assert_eq!(again.json()["status"]["state"], "running");
+    let other = client.put("/v1/functions/fw", &json!({"image": "firewall", "config": {"a": 1}}));
+    assert_eq!((other.status, other.json()["version"].as_u64()), (200, Some(2)));
+    let deleted = client.delete("/v1/functions/fw");
+    assert_eq!(
+        (deleted.status, &deleted.json()["deleted"]),
+        (200, &json!([{"kind": "function", "name": "fw"}]))
+    );
+    assert_eq!(client.delete("/v1/functions/fw").problem(), "not-found");
+    assert_eq!(client.get("/v1/functions/fw").status, 404);
+}
+
+#[test]
+fn preconditions_hold_or_nothing_happens() {
+    let server = Running::new();
+    let mut client = server.client();
+    let body = |image: &str| json!({"spec": {"image": image}}).to_string();
+    let mut put = |header: (&str, &str), image: &str| {
+        client.ask("PUT", "/v1/functions/fw", &[header], &body(image)).status
+    };
+    assert_eq!(put(("if-match", "*"), "a"), 412);
+    assert_eq!(put(("if-match", "\"1\""), "a"), 412);
+    assert_eq!(put(("if-none-match", "*"), "a"), 201);
+    assert_eq!(put(("if-none-match", "*"), "b"), 412);
+    assert_eq!(put(("if-match", "\"7\", \"1\""), "b"), 200);
+    assert_eq!(put(("if-match", "\"1\""), "c"), 412);
+    assert_eq!(put(("if-match", "W/\"2\""), "c"), 412);
+    assert_eq!(put(("if-match", "*"), "c"), 200);
+    assert_eq!(put(("if-match", "3"), "d"), 400);
+    assert_eq!(put(("if-none-match", "\"3\""), "d"), 400);
+    let refused = client.ask("DELETE", "/v1/functions/fw", &[("if-match", "\"2\"")], "");
+    let fault = &refused.json()["faults"][0];
+    assert_eq!(fault["message"], "function/fw: found version 3; allowed: version 2");
+    assert_eq!(client.ask("DELETE", "/v1/functions/fw", &[("if-match", "\"3\"")], "").status, 200);
+}
+
+#[test]
+fn of_writers_with_the_same_version_one_wins() {
+    let server = Running::new();
+    server.client().put("/v1/functions/fw", &json!({"image": "begin"}));
+    let (writers, rounds) = (4, 25);
+    let barrier = Arc::new(Barrier::new(writers));
+    let threads: Vec<_> = (0..writers)
+        .map(|writer| {
+            let (mut client, barrier) = (server.client(), barrier.clone());
+            std::thread::spawn(move || {
+                let mut won = Vec::new();
+                for round in 0..rounds {
+                    let version = client.get("/v1/functions/fw").json()["version"].to_string();
+                    barrier.wait();
+                    let body = json!({"spec": {"image": format!("{writer}-{round}")}}).to_string();
+                    let tag = format!("\"{version}\"");
+                    let got = client.ask("PUT", "/v1/functions/fw", &[("if-match", &tag)], &body);
+                    assert!(got.status == 200 || got.problem() == "precondition-failed", "{got:?}");
+                    won.push(got.status == 200);
+                    barrier.wait();
+                }
+                won
+            })
+        })
+        .collect();
+    let won: Vec<Vec<bool>> = threads.into_iter().map(|thread| thread.join().expect("ends")).collect();
+    for round in 0..rounds {
+        assert_eq!(won.iter().filter(|won| won[round]).count(), 1, "round {round}");
+    }
+    assert_eq!(server.client().get("/v1/functions/fw").json()["version"], 1 + rounds);
+}
+
+#[test]
+fn what_the_host_refuses_is_told_in_full_and_changes_nothing() {
+    let server = Running::new();
+    let mut client = server.client();
+    let invalid = client.put("/v1/functions/fw", &json!({"image": "missing"}));
+    assert_eq!((invalid.status, invalid.problem().as_str()), (422, "invalid"));
+    assert_eq!(invalid.json()["faults"].as_array().map(Vec::len), Some(2));
+    assert_eq!(invalid.json()["faults"][0]["at"], "functions.fw.image");
+    assert_eq!(client.put("/v1/functions/fw", &json!({"image": "huge"})).status, 507);
+    client.put("/v1/ports/lan", &json!({"type": "null"}));
+    client.put("/v1/chains/main", &json!(["lan", "lan"]));
+    assert_eq!(client.delete("/v1/ports/lan").problem(), "conflict");
+    assert_eq!(client.get("/v1/functions").json()["items"], json!([]));
+    assert_eq!(
+        server.fake.open.load(std::sync::atomic::Ordering::SeqCst),
+        0,
+        "nothing that was prepared is left"
+    );
+}
+
+#[test]
+fn a_spec_of_the_wrong_form_is_refused_for_each_kind() {
+    let server = Running::new();
+    let mut client = server.client();
+    let wrong = [
+        ("workers/workers", json!(0)),
+        ("tenants/a", json!([])),
+        ("ports/a", json!({})),
+        ("switches/a", json!("x")),
+        ("functions/a", json!({"image": ""})),
+        ("chains/a", json!(["one"])),
+        ("wires/a~b", json!(["a", "c"])),
+        ("wires/a~b", json!(["a", "b", "c"])),
+        ("observers/a", json!({"at": [1]})),
+        ("services/1", json!(1)),
+    ];
+    for (path, spec) in wrong {
+        let got = client.put(&format!("/v1/{path}"), &spec);
+        assert_eq!(got.problem(), "invalid", "{path} {spec}");
+        assert_eq!(got.json()["faults"][0]["at"], "spec");
+    }
+    assert_eq!(
+        client.put("/v1/wires/b:1~a", &json!(["a", "b:1"])).json()["name"],
+        "a~b:1",
+        "a wire has one name"
+    );
+    assert_eq!(client.get("/v1/wires/b:1~a").status, 200);
+}
+
+#[test]
+fn apply_touches_what_it_names_and_prunes_only_when_asked() {
+    let server = Running::new();
+    let mut client = server.client();
+    let yaml = "superfluid: 1\nports:\n  lan: {type: generator, rate: 100kpps, flows: 1000}\n  wan: {type: sink}\nfunctions:\n  fw: {image: firewall}\n\
+                chains:\n  main: [lan, fw, wan]\nservices: {10: 'fw:0'}\nwires: [[fw:1, x], [y, fw:2]]\n";
+    let mut apply = |query: &str, kind: &str, body: &str| {
+        let got = client.ask("POST", &format!("/v1/apply{query}"), &[("content-type", kind)], body);
+        assert_eq!(got.status, 200, "{got:?}");
+        got.json()
+    };
+    let tried = apply("?dry_run=true", "application/yaml", yaml);
+    assert_eq!((tried["created"].as_array().map(Vec::len), tried["revision"].as_u64()), (Some(7), Some(0)));
+    let first = apply("", "application/yaml", yaml);
+    assert_eq!((&first["created"], first["revision"].as_u64()), (&tried["created"], Some(1)));
+    let again = apply("?durable=true", "application/yaml", yaml);
+    assert_eq!((again["unchanged"].as_array().map(Vec::len), again["revision"].as_u64()), (Some(7), Some(1)));
+    let json = json!({"superfluid": 1, "ports": {"lan": {"type": "generator", "rate": "100kpps", "flows": 1000}}, "functions": {"fw": {"image": "monitor"}}});
+    let merged = apply("", "application/json", &json.to_string());
+    assert_eq!(merged["unchanged"], json!([{"kind": "port", "name": "lan"}]), "YAML and JSON say the same");
+    assert_eq!(merged["changed"], json!([{"kind": "function", "name": "fw"}]));
+    assert_eq!((&merged["deleted"], &merged["restarted"]), (&json!([]), &json!(["fw"])));
+    let tried = apply("?prune=true&dry_run=true", "application/json", &json.to_string());
+    assert_eq!(tried["deleted"].as_array().map(Vec::len), Some(5));
+    let pruned = apply("?prune=true", "application/json", r#"{"superfluid": 1, "switches": {"s": {}}}"#);
+    assert_eq!(pruned["deleted"].as_array().map(Vec::len), Some(7));
+    assert_eq!(server.fake.world().objects.len(), 1);
+}
+
+#[test]
+fn a_document_with_faults_is_refused_with_all_of_them() {
+    let server = Running::new();
+    let mut client = server.client();
+    let faulty = json!({"superfluid": 2, "function": {}, "ports": {"a b": {"type": "null"}}, "services": {"0": "x"}, "wires": [["a"], ["a", "b"], ["b", "a"]], "chains": 3});
+    let got = client.post("/v1/apply", &faulty.to_string());
+    assert_eq!(got.problem(), "invalid");
+    let faults: Vec<_> =
+        got.json()["faults"].as_array().expect("faults").iter().map(|fault| fault["at"].clone()).collect();
+    assert_eq!(
+        faults,
+        ["superfluid", "ports.a b", "chains", "wires[0]", "wires[2]", "services.0", "function"]
+    );
+    let near = got.json()["faults"][6]["message"].as_str().expect("text").to_owned();
+    assert!(near.contains("unknown key `function`") && near.contains("functions"), "{near}");
+    for (body, at) in
+        [("{\"superfluid\": 1, \"superfluid\": 1}", "stands twice"), ("{\"superfluid\": 1} x", "trailing")]
+    {
+        let got = client.post("/v1/apply", body);
+        assert_eq!(got.problem(), "malformed");
+        assert!(got.json()["detail"].as_str().is_some_and(|detail| detail.contains(at)), "{got:?}");
+    }
+    assert_eq!(client.post("/v1/apply?dryrun=true", "{}").json()["faults"][0]["at"], "dryrun");
+}
+
+#[test]
+fn work_is_waited_for_or_told_as_an_operation() {
+    let server = Running::new();
+    let mut client = server.client();
+    assert_eq!(
+        client.put("/v1/functions/a", &json!({"image": "slow-a"})).status,
+        201,
+        "50 ms are waited for"
+    );
+    let later = client.put("/v1/functions/b?wait=false", &json!({"image": "slow-b"}));
+    assert_eq!(later.status, 202);
+    assert_eq!(client.get("/v1/functions/b").status, 404, "not yet");
+    let path = later.header("location").expect("where").to_owned();
+    let operation = loop {
+        let operation = client.get(&path).json();
+        if operation.get("ended").is_some() {
+            break operation;
+        }
+    };
+    assert_eq!(
+        (&operation["state"], &operation["difference"]["created"][0]["name"]),
+        (&json!("done"), &json!("b"))
+    );
+    assert_eq!(client.get("/v1/functions/b").status, 200);
+    let failed = client.put("/v1/functions/c?wait=true", &json!({"image": "slow-broken"}));
+    assert_eq!(failed.problem(), "invalid");
+    assert_eq!(client.get("/v1/operations").json()["items"].as_array().map(Vec::len), Some(3));
+    let audit = server.audit();
+    let outcomes: Vec<_> = audit.iter().map(|line| line["outcome"].as_str().unwrap_or("")).collect();
+    assert_eq!(outcomes, ["done", "done", "refused"]);
+}
+
+#[test]
+fn operations_are_bounded() {
+    let server = Running::with(|settings| settings.limits.operations = 2);
+    let mut client = server.client();
+    let statuses: Vec<_> = (0..4)
+        .map(|n| {
+            client
+                .put(&format!("/v1/functions/f{n}?wait=false"), &json!({"image": format!("slow-{n}")}))
+                .status
+        })
+        .collect();
+    assert_eq!(statuses, [202, 202, 503, 503]);
+}
+
+#[test]
+fn a_store_without_room_refuses_and_the_host_is_untouched() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server =
+        Running::within(folder, store::Settings { max_bytes: 2000, ..store::Settings::default() }, |_| {});
+    let mut client = server.client();
+    assert_eq!(client.put("/v1/functions/a", &json!({"image": "x"})).status, 201);
+    let full = client.put("/v1/functions/b", &json!({"image": "x".repeat(3000)}));
+    assert_eq!((full.status, full.problem().as_str()), (507, "no-room"));
+    assert_eq!(server.fake.world().objects.len(), 1);
+    assert_eq!(server.fake.open.load(std::sync::atomic::Ordering::SeqCst), 0);
+    let full = client.post("/v1/functions/a/upgrade", &json!({"image": "x".repeat(3000)}).to_string());
+    assert_eq!(full.status, 507);
+    let there = client.get("/v1/functions/a").json();
+    assert_eq!(there["spec"]["image"], "x");
+    let world = server.fake.world();
+    assert!(world.objects.values().all(|(spec, _)| spec["image"] == "x"), "the old image runs again");
+}
+
+#[test]
+fn each_change_is_written_down_with_who_made_it() {
+    let server = Running::new();
+    let mut client = server.client();
+    client.put("/v1/functions/fw", &json!({"image": "a"}));
+    client.put("/v1/functions/fw?dry_run=true", &json!({"image": "b"}));
+    client.put("/v1/functions/fw", &json!({"image": "missing"}));
+    client.post("/v1/functions/fw/pause", "");
+    client.post("/v1/functions/fw/restart", "");
+    client.get("/v1/functions");
+    let audit = server.audit();
+    let seen: Vec<_> = audit
+        .iter()
+        .map(|line| {
+            (
+                line["method"].as_str().unwrap_or(""),
+                line["path"].as_str().unwrap_or(""),
+                line["outcome"].as_str().unwrap_or(""),
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("PUT", "/v1/functions/fw", "done"),
+            ("PUT", "/v1/functions/fw", "refused"),
+            ("POST", "/v1/functions/fw/pause", "done"),
+            ("POST", "/v1/functions/fw/restart", "done"),
+        ]
+    );
+    assert_eq!((&audit[0]["created"], &audit[0]["revision"]), (&json!(["function/fw"]), &json!(1)));
+    assert_eq!(audit[0]["who"]["pid"], std::process::id());
+}

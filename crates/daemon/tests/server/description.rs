@@ -1,0 +1,177 @@
+//! The description of the interface is complete, and what is answered is what it says.
+
+use crate::Running;
+use crate::client::Got;
+use daemon::{Call, Found};
+use hyper::Method;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Checks an answer against what the description says of its call and status.
+fn check(document: &Value, method: &str, template: &str, got: &Got) {
+    let at = format!("{method} {template} {}", got.status);
+    let response =
+        &document["paths"][template][method.to_ascii_lowercase()]["responses"][got.status.to_string()];
+    assert!(response.is_object(), "{at} is not described: {got:?}");
+    let content = response["content"].as_object().expect("content");
+    let kind = got.header("content-type").unwrap_or_default();
+    let described = content.get(kind).unwrap_or_else(|| panic!("{at}: {kind} is not described"));
+    for header in response["headers"].as_object().into_iter().flat_map(|headers| headers.keys()) {
+        let only_of_objects = header == "ETag" && got.json().get("created").is_some();
+        assert!(got.header(&header.to_ascii_lowercase()).is_some() || only_of_objects, "{at}: {header}");
+    }
+    if kind.ends_with("json") {
+        validate(document, &described["schema"], &got.json(), &at);
+    }
+}
+
+fn validate(document: &Value, schema: &Value, instance: &Value, at: &str) {
+    let schema = json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "allOf": [schema], "components": document["components"]});
+    let validator = jsonschema::options()
+        .should_validate_formats(true)
+        .build(&schema)
+        .unwrap_or_else(|error| panic!("{at}: {error}"));
+    let errors: Vec<_> =
+        validator.iter_errors(instance).map(|error| format!("{}: {error}", error.instance_path)).collect();
+    assert!(errors.is_empty(), "{at}: {errors:?} in {instance}");
+}
+
+#[test]
+fn every_call_is_described_and_every_answer_is_as_described() {
+    let server = Running::new();
+    let mut client = server.client();
+    let document = client.get("/v1/openapi.json").json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut operations = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in methods.as_object().expect("methods") {
+            assert!(operations.insert(text(&operation["operationId"])), "{path} {method}");
+            let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).expect("a method");
+            assert!(
+                matches!(Call::find(&method, &path.replace("{name}", "x")), Found::Call(..)),
+                "{method} {path}"
+            );
+        }
+    }
+    assert_eq!(operations.len(), Call::all().count());
+    references(&document, &document);
+
+    // Each call, with a good answer and with bad ones.
+    let specs = [
+        ("workers", "workers", json!(2)),
+        ("tenants", "gold", json!({"cpu": {"weight": 300}})),
+        ("ports", "lan", json!({"type": "null"})),
+        ("switches", "hall", json!({})),
+        ("functions", "fw", json!({"image": "firewall"})),
+        ("chains", "main", json!(["lan", "fw", "hall"])),
+        ("wires", "a~b:1", json!(["a", "b:1"])),
+        ("observers", "flows", json!({"at": ["fw"]})),
+        ("services", "10", json!("fw:0")),
+    ];
+    let mut seen = BTreeSet::new();
+    let mut ask = |method: &str, template: &str, name: &str, query: &str, body: &str, status: u16| {
+        let path = format!("{}{query}", template.replace("{name}", name));
+        let headers =
+            if template.ends_with("apply") { vec![("content-type", "application/json")] } else { vec![] };
+        let got = client.ask(method, &path, &headers, body);
+        assert_eq!(got.status, status, "{method} {path}: {got:?}");
+        check(&document, method, template, &got);
+        seen.insert((method.to_owned(), template.to_owned()));
+        got
+    };
+    for (plural, name, spec) in &specs {
+        let (list, one) = (format!("/v1/{plural}"), format!("/v1/{plural}/{{name}}"));
+        let body = json!({"spec": spec}).to_string();
+        ask("GET", &one, name, "", "", 404);
+        ask("PUT", &one, name, "?dry_run=true", &body, 200);
+        ask("PUT", &one, name, "", &body, 201);
+        ask("PUT", &one, name, "?durable=true", &body, 200);
+        ask("PUT", &one, name, "", "{", 400);
+        ask("PUT", &one, name, "", r#"{"spec": false}"#, 422);
+        ask("GET", &one, name, "", "", 200);
+        ask("GET", &one, name, "?x=1", "", 400);
+        ask("GET", &list, "", "?limit=1", "", 200);
+        ask("GET", &list, "", "?limit=0", "", 400);
+    }
+    let functions = "/v1/functions/{name}";
+    for part in ["pause", "resume", "restart"] {
+        ask("POST", &format!("{functions}/{part}"), "fw", "", "", 200);
+        ask("POST", &format!("{functions}/{part}"), "none", "", "", 404);
+    }
+    ask("POST", &format!("{functions}/upgrade"), "fw", "", r#"{"image": "b"}"#, 200);
+    ask("POST", &format!("{functions}/upgrade"), "fw", "", r#"{"image": 1}"#, 422);
+    ask("POST", &format!("{functions}/upgrade"), "fw", "?wait=false", r#"{"image": "slow-c"}"#, 202);
+    ask("GET", &format!("{functions}/logs"), "fw", "", "", 200);
+    ask("POST", &format!("{functions}/snapshots"), "fw", "", r#"{"name": "s"}"#, 201);
+    ask("POST", &format!("{functions}/snapshots"), "fw", "", r#"{"name": "s"}"#, 409);
+    let snapshot = "/v1/snapshots/{name}";
+    ask("GET", snapshot, "s", "", "", 200);
+    ask("GET", "/v1/snapshots", "", "", "", 200);
+    ask("POST", &format!("{snapshot}/restore"), "s", "", r#"{"function": "copy"}"#, 201);
+    ask("POST", &format!("{snapshot}/restore"), "s", "", r#"{"function": "copy"}"#, 200);
+    ask("DELETE", snapshot, "s", "", "", 200);
+    ask("DELETE", snapshot, "s", "", "", 404);
+    let operations = ask("GET", "/v1/operations", "", "", "", 200).json();
+    ask("GET", "/v1/operations/{name}", &text(&operations["items"][0]["id"]), "", "", 200);
+    ask("GET", "/v1/operations/{name}", "none", "", "", 404);
+    for path in ["images", "account", "memory", "health", "openapi.json"] {
+        ask("GET", &format!("/v1/{path}"), "", "", "", 200);
+    }
+    ask("GET", "/metrics", "", "", "", 200);
+    ask("GET", "/v1/events", "", "?after=0", "", 200);
+    ask("GET", "/v1/events", "", "?after=999999", "", 410);
+    ask("POST", "/v1/apply", "", "", r#"{"superfluid": 1, "functions": {"fw": {"image": "z"}}}"#, 200);
+    ask("POST", "/v1/apply", "", "", r#"{"superfluid": 1, "functions": {"fw": {"image": "missing"}}}"#, 422);
+    for (plural, name, _) in specs.iter().rev() {
+        ask("DELETE", &format!("/v1/{plural}/{{name}}"), name, "", "", 200);
+        ask("DELETE", &format!("/v1/{plural}/{{name}}"), name, "", "", 404);
+    }
+    let all: BTreeSet<_> = Call::all().map(|call| (call.method().to_string(), call.path())).collect();
+    assert_eq!(seen, all, "each call was made");
+
+    let events = client.get("/v1/events?after=0").text();
+    let line_schema = json!({"$ref": "#/components/schemas/Event"});
+    assert!(events.lines().count() > 20);
+    for line in events.lines() {
+        validate(&document, &line_schema, &serde_json::from_str(line).expect("JSON"), "event");
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Every reference leads somewhere.
+fn references(document: &Value, value: &Value) {
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(reference)) = map.get("$ref") {
+                let there = reference.strip_prefix('#').and_then(|pointer| document.pointer(pointer));
+                assert!(there.is_some(), "{reference}");
+            }
+            map.values().for_each(|value| references(document, value));
+        }
+        Value::Array(items) => items.iter().for_each(|value| references(document, value)),
+        _ => {}
+    }
+}
+
+#[test]
+fn metrics_come_in_the_notation_that_is_asked_for() {
+    let server = Running::new();
+    let mut client = server.client();
+    let plain = client.get("/metrics");
+    assert!(plain.header("content-type").is_some_and(|kind| kind.starts_with("text/plain; version=0.0.4")));
+    assert!(
+        plain.text().contains("# TYPE superfluid_daemon_requests_total counter\n")
+            && !plain.text().contains("# EOF")
+    );
+    let accept = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+    let open = client.ask("GET", "/metrics", &[("accept", accept)], "");
+    assert!(open.header("content-type").is_some_and(|kind| kind.starts_with("application/openmetrics-text")));
+    assert!(
+        open.text().contains("# TYPE superfluid_daemon_requests counter\n")
+            && open.text().ends_with("# EOF\n")
+    );
+    assert!(open.text().contains("superfluid_daemon_requests_total{status=\"200\"} 1\n"));
+}

@@ -1,0 +1,93 @@
+//! TCP, for clients with a certificate.
+
+use crate::Running;
+use daemon::Tcp;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+struct Signer(CertifiedIssuer<'static, KeyPair>);
+
+impl Signer {
+    fn new() -> Signer {
+        let mut parameters = CertificateParams::new(Vec::new()).expect("parameters");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Signer(CertifiedIssuer::self_signed(parameters, KeyPair::generate().expect("a key")).expect("signs"))
+    }
+
+    /// Certificate and key, as PEM.
+    fn sign(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().expect("a key");
+        let parameters = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+        (parameters.signed_by(&key, &self.0).expect("signs").pem(), key.serialize_pem())
+    }
+}
+
+fn ask(address: SocketAddr, server: &Signer, client: Option<(String, String)>) -> std::io::Result<String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(server.0.pem().as_bytes()).expect("PEM")).expect("a root");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots);
+    let configuration = match client {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => builder
+            .with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("PEM")],
+                PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM"),
+            )
+            .expect("goes together"),
+    };
+    let name = ServerName::try_from("daemon.example").expect("a name");
+    let connection = ClientConnection::new(Arc::new(configuration), name).expect("a connection");
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(address)?);
+    stream.sock.set_read_timeout(Some(std::time::Duration::from_secs(10)))?;
+    let body = r#"{"spec": {"image": "a"}}"#;
+    let length = body.len();
+    write!(
+        stream,
+        "PUT /v1/functions/fw HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    )?;
+    let mut told = String::new();
+    stream.read_to_string(&mut told)?;
+    Ok(told)
+}
+
+#[test]
+fn only_those_with_a_certificate_that_is_signed_are_served() {
+    let (ours, theirs) = (Signer::new(), Signer::new());
+    let folder = tempfile::tempdir().expect("a folder");
+    let (certificate, key) = ours.sign("daemon.example");
+    for (name, text) in [("cert", &certificate), ("key", &key), ("ca", &ours.0.pem())] {
+        std::fs::write(folder.path().join(name), text).expect("writes");
+    }
+    // A port that is free; who takes it meanwhile makes the test fail, not pass.
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|probe| probe.local_addr()).expect("a port");
+    let files = folder.path().to_owned();
+    let server = Running::within(folder, store::Settings::default(), |settings| {
+        settings.tcp = Some(Tcp {
+            listen: address,
+            certificate: files.join("cert"),
+            key: files.join("key"),
+            client_ca: files.join("ca"),
+        });
+    });
+    let told = ask(address, &ours, Some(ours.sign("alice.example"))).expect("answers");
+    assert!(told.starts_with("HTTP/1.1 201 "), "{told}");
+    assert_eq!(server.audit()[0]["who"]["names"], serde_json::json!(["alice.example"]));
+    assert!(ask(address, &ours, None).is_err(), "no certificate");
+    assert!(ask(address, &ours, Some(theirs.sign("mallory.example"))).is_err(), "signed by somebody else");
+    let mut clear = TcpStream::connect(address).expect("connects");
+    clear.write_all(b"GET /v1/health HTTP/1.1\r\nhost: a\r\n\r\n").expect("writes");
+    let mut told = Vec::new();
+    let _ = clear.read_to_end(&mut told);
+    assert!(!told.starts_with(b"HTTP/"), "nothing is said in the clear");
+    assert_eq!(server.store.revision().0, 1);
+    assert_eq!(server.client().get("/v1/health").status, 200);
+}

@@ -1,0 +1,207 @@
+//! Clients that are slow, endless, malformed or too many.
+
+use crate::Running;
+use crate::client::Client;
+use serde_json::json;
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+fn still_serves(server: &Running) {
+    assert_eq!(server.client().get("/v1/health").status, 200);
+}
+
+#[test]
+fn malformed_requests_are_told_with_a_problem() {
+    let server = Running::new();
+    let cases: [(&[u8], u16, &str); 8] = [
+        (b"\x00\x01\x02\x03\r\n\r\n", 400, "malformed"),
+        (b"GET / HTTP/9.9\r\n\r\n", 400, "malformed"),
+        (b"get\r\n\r\n", 400, "malformed"),
+        (b"GET /v1/health HTTP/1.1\r\nho st: a\r\n\r\n", 400, "malformed"),
+        (b"GET /v1/health HTTP/1.1\r\nhost: a\r\ncontent-length: x\r\n\r\n", 400, "malformed"),
+        (
+            b"PUT /v1/functions/a HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\n\xff\xfe\xfd",
+            400,
+            "malformed",
+        ),
+        (b"BREW /v1/functions HTTP/1.1\r\nhost: a\r\n\r\n", 405, "method-not-allowed"),
+        (b"GET /v1/functions/%ff HTTP/1.1\r\nhost: a\r\n\r\n", 404, "not-found"),
+    ];
+    for (bytes, status, problem) in cases {
+        let mut client = server.client();
+        client.write(bytes).expect("writes");
+        let got = client.read().unwrap_or_else(|error| panic!("{}: {error}", bytes.escape_ascii()));
+        assert_eq!((got.status, got.problem().as_str()), (status, problem), "{}", bytes.escape_ascii());
+    }
+    still_serves(&server);
+}
+
+#[test]
+fn malformed_bodies_parameters_and_headers_are_told_with_their_place() {
+    let server = Running::new();
+    let mut client = server.client();
+    let mut put = |path: &str, headers: &[(&str, &str)], body: &str| {
+        let got = client.ask("PUT", path, headers, body);
+        let at = got.json()["faults"][0]["at"].as_str().unwrap_or_default().to_owned();
+        (got.status, got.problem(), at)
+    };
+    let told = |status: u16, problem: &str, at: &str| (status, problem.to_owned(), at.to_owned());
+    assert_eq!(put("/v1/functions/a", &[], ""), told(400, "malformed", ""));
+    assert_eq!(put("/v1/functions/a", &[], "{"), told(400, "malformed", ""));
+    assert_eq!(put("/v1/functions/a", &[], &"[".repeat(100_000)), told(400, "malformed", ""));
+    assert_eq!(put("/v1/functions/a", &[], "[1]"), told(422, "invalid", ""));
+    assert_eq!(put("/v1/functions/a", &[], r#"{"spec": {}, "sepc": 1}"#), told(422, "invalid", ""));
+    assert_eq!(
+        put("/v1/functions/a", &[("content-type", "text/plain")], "{}"),
+        told(415, "unsupported-media-type", "Content-Type")
+    );
+    assert_eq!(
+        put("/v1/functions/a", &[("accept", "image/png")], "{}"),
+        told(406, "not-acceptable", "Accept")
+    );
+    assert_eq!(
+        put("/v1/functions/a?durable=yes", &[], r#"{"spec": {"image": "x"}}"#),
+        told(400, "malformed", "durable")
+    );
+    assert_eq!(
+        put("/v1/functions/a?durable=true&durable=true", &[], "{}"),
+        told(400, "malformed", "durable")
+    );
+    assert_eq!(put("/v1/functions/a%20b", &[], "{}"), told(400, "malformed", "name"));
+    assert_eq!(put("/v1/functions/a", &[("if-match", "x")], "{}"), told(400, "malformed", "If-Match"));
+    assert_eq!(client.get("/v1/functions?limit=0").json()["faults"][0]["at"], "limit");
+    assert_eq!(client.post("/v1/functions/a/pause", "{}").problem(), "malformed");
+    let got = client.ask("DELETE", "/v1/functions", &[], "");
+    assert_eq!((got.problem().as_str(), got.header("allow")), ("method-not-allowed", Some("GET, HEAD")));
+    assert_eq!(server.fake.world().objects.len(), 0);
+}
+
+#[test]
+fn endless_headers_and_huge_bodies_end() {
+    let server = Running::with(|settings| settings.limits.body_bytes = 100_000);
+    let mut client = server.client();
+    client.write(b"GET /v1/health HTTP/1.1\r\nx: ").expect("writes");
+    while client.write(&[b'a'; 4096]).is_ok() {}
+    let mut told = Vec::new();
+    let _ = client.stream.read_to_end(&mut told);
+    assert!(told.is_empty() || told.starts_with(b"HTTP/1.1 431 "), "{}", told.escape_ascii());
+
+    let mut client = server.client();
+    let many: String = (0..200).map(|n| format!("x{n}: y\r\n")).collect();
+    client.write(format!("GET /v1/health HTTP/1.1\r\n{many}\r\n").as_bytes()).expect("writes");
+    assert_eq!(client.read().expect("answers").problem(), "headers-too-large");
+
+    let mut client = server.client();
+    client
+        .write(b"PUT /v1/functions/a HTTP/1.1\r\nhost: a\r\ncontent-length: 99999999999\r\n\r\n")
+        .expect("writes");
+    assert_eq!(client.read().expect("answers").problem(), "too-large");
+
+    let mut client = server.client();
+    client
+        .write(b"PUT /v1/functions/a HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
+        .expect("writes");
+    let chunk = [b"1000\r\n".as_slice(), &[b' '; 4096], b"\r\n"].concat();
+    for _ in 0..26 {
+        if client.write(&chunk).is_err() {
+            break;
+        }
+    }
+    assert_eq!(client.read().expect("answers").problem(), "too-large");
+    still_serves(&server);
+}
+
+#[test]
+fn the_slow_are_ended_and_the_others_served() {
+    let short = Duration::from_millis(300);
+    let server = Running::with(|settings| {
+        settings.limits.header_time = short;
+        settings.limits.body_time = short;
+        settings.limits.write_time = short;
+    });
+    let begun = Instant::now();
+    let mut slow_header = server.client();
+    slow_header.write(b"GET /v1/hea").expect("writes");
+    let mut slow_body = server.client();
+    slow_body
+        .write(b"PUT /v1/functions/a HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n{")
+        .expect("writes");
+    let mut idle = server.client();
+    assert_eq!(idle.get("/v1/health").status, 200);
+    // Asks for much and takes nothing.
+    let mut deaf = server.client();
+    let request = b"GET /v1/openapi.json HTTP/1.1\r\nhost: a\r\n\r\n";
+    let _ = deaf.stream.get_ref().set_write_timeout(Some(Duration::from_millis(100)));
+    for _ in 0..1000 {
+        if deaf.write(request).is_err() {
+            break;
+        }
+    }
+    still_serves(&server);
+    assert_eq!(slow_body.read().expect("answers").problem(), "timeout");
+    let mut rest = Vec::new();
+    let _ = slow_header.stream.read_to_end(&mut rest);
+    let _ = idle.stream.read_to_end(&mut rest);
+    assert!(begun.elapsed() < Duration::from_secs(10), "all are ended in time");
+    let gone = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        deaf.write(request).is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    });
+    assert!(gone, "who takes nothing is cut off");
+    still_serves(&server);
+}
+
+#[test]
+fn too_many_connections_are_refused_until_some_end() {
+    let server = Running::with(|settings| settings.limits.connections = 3);
+    let mut open: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    for client in &mut open {
+        assert_eq!(client.get("/v1/health").status, 200);
+    }
+    let mut refused = server.client();
+    let got = refused.read().expect("is told");
+    assert_eq!((got.problem().as_str(), got.header("retry-after")), ("busy", Some("1")));
+    open.pop();
+    let served = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        server.client().try_ask("GET", "/v1/health", &[], "").is_ok_and(|got| got.status == 200)
+    });
+    assert!(served, "a place that is free again is given away");
+}
+
+#[test]
+fn requests_in_one_go_are_answered_in_order() {
+    let server = Running::new();
+    let mut client = server.client();
+    let mut all = Vec::new();
+    for n in 0..50 {
+        let body = json!({"spec": {"image": format!("i{n}")}}).to_string();
+        all.extend(
+            format!(
+                "PUT /v1/functions/f{n} HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .into_bytes(),
+        );
+    }
+    client.write(&all).expect("writes");
+    for n in 0..50 {
+        let got = client.read().expect("answers");
+        assert_eq!((got.status, &got.json()["name"]), (201, &json!(format!("f{n}"))));
+    }
+}
+
+#[test]
+fn a_client_that_leaves_does_not_stop_what_it_began() {
+    let server = Running::new();
+    let mut client = server.client();
+    let body = json!({"spec": {"image": "slow-left"}}).to_string();
+    client.send("PUT", "/v1/functions/fw?wait=true", &[], body.as_bytes()).expect("writes");
+    std::thread::sleep(Duration::from_millis(20));
+    drop(client);
+    let there = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        server.client().get("/v1/functions/fw").status == 200
+    });
+    assert!(there);
+}

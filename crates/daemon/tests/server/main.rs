@@ -1,0 +1,95 @@
+//! The server as its clients see it, with a host that runs nothing.
+
+#[path = "../support/client.rs"]
+mod client;
+#[path = "../support/fake.rs"]
+mod fake;
+
+mod changes;
+mod description;
+mod document;
+mod encrypted;
+mod hostile;
+mod killed;
+mod model;
+mod running;
+mod socket;
+mod streams;
+
+use client::Client;
+use daemon::{Server, Settings};
+use fake::Fake;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use store::Store;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+/// A server in this process; it ends when this is dropped, and must end well.
+struct Running {
+    folder: TempDir,
+    fake: Arc<Fake>,
+    store: Arc<Store>,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn new() -> Running {
+        Running::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut Settings)) -> Running {
+        let folder = tempfile::tempdir().expect("a folder");
+        Running::within(folder, store::Settings::default(), change)
+    }
+
+    fn within(folder: TempDir, of_store: store::Settings, change: impl FnOnce(&mut Settings)) -> Running {
+        let mut settings = Settings::new(folder.path().join("socket"), folder.path().join("audit.jsonl"));
+        change(&mut settings);
+        let store = Arc::new(Store::open_with(&folder.path().join("state"), of_store).expect("opens"));
+        let fake = Arc::new(Fake::default());
+        let server = Server::bind(&settings, store.clone(), fake.clone()).expect("binds");
+        let (end, ended) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            server
+                .serve_until(async {
+                    let _ = ended.await;
+                })
+                .expect("serves");
+        });
+        Running { folder, fake, store, end: Some(end), thread: Some(thread) }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.socket())
+    }
+
+    /// Lines of the audit log.
+    fn audit(&self) -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(self.folder.path().join("audit.jsonl")).expect("reads");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    fn begin_end(&mut self) {
+        drop(self.end.take());
+    }
+
+    fn join(&mut self) {
+        self.begin_end();
+        if let Some(thread) = self.thread.take() {
+            assert!(thread.join().is_ok() || std::thread::panicking(), "the server ended well");
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.join();
+    }
+}

@@ -1,0 +1,112 @@
+//! What is asked of what runs: pauses, upgrades, snapshots, and lists.
+
+use crate::Running;
+use serde_json::json;
+
+#[test]
+fn a_pause_is_kept_over_a_restart() {
+    let mut server = Running::new();
+    let mut client = server.client();
+    assert_eq!(client.post("/v1/functions/fw/pause", "").problem(), "not-found");
+    client.put("/v1/functions/fw", &json!({"image": "a"}));
+    let paused = client.post("/v1/functions/fw/pause?durable=true", "").json();
+    assert_eq!((&paused["status"]["state"], &paused["version"]), (&json!("paused"), &json!(2)));
+    assert_eq!(client.post("/v1/functions/fw/pause", "").json()["version"], 2, "again is no change");
+    let changed = client.put("/v1/functions/fw", &json!({"image": "b"})).json();
+    assert_eq!(changed["status"]["state"], "paused", "a new spec does not resume it");
+    server.join();
+    let folder = std::mem::replace(&mut server.folder, tempfile::tempdir().expect("a folder"));
+    drop(server);
+    let server = Running::within(folder, store::Settings::default(), |_| {});
+    let mut client = server.client();
+    assert_eq!(client.get("/v1/functions/fw").json()["status"]["state"], "paused");
+    assert_eq!(client.post("/v1/functions/fw/resume", "").json()["status"]["state"], "running");
+    assert_eq!(client.post("/v1/functions/fw/restart", "").json()["status"]["restarts"], 1);
+}
+
+#[test]
+fn an_upgrade_changes_the_image_and_what_it_is_told_to() {
+    let server = Running::new();
+    let mut client = server.client();
+    client.put("/v1/functions/fw", &json!({"image": "a", "config": {"x": 1}, "fail": "open"}));
+    let upgraded = client.post("/v1/functions/fw/upgrade", r#"{"image": "slow-b"}"#);
+    assert_eq!(
+        (upgraded.status, &upgraded.json()["spec"]),
+        (200, &json!({"image": "slow-b", "config": {"x": 1}, "fail": "open"}))
+    );
+    let upgraded = client.post("/v1/functions/fw/upgrade", r#"{"image": "c", "config": {"y": 2}}"#);
+    assert_eq!(upgraded.json()["spec"], json!({"image": "c", "config": {"y": 2}, "fail": "open"}));
+    let old = client.ask("POST", "/v1/functions/fw/upgrade", &[("if-match", "\"1\"")], r#"{"image": "d"}"#);
+    assert_eq!(old.problem(), "precondition-failed");
+    assert_eq!(client.post("/v1/functions/fw/upgrade", r#"{"image": "missing"}"#).problem(), "invalid");
+    assert_eq!(client.post("/v1/functions/other/upgrade", r#"{"image": "c"}"#).problem(), "not-found");
+    assert_eq!(client.get("/v1/functions/fw").json()["version"], 3);
+}
+
+#[test]
+fn snapshots_are_saved_restored_and_deleted() {
+    let server = Running::new();
+    let mut client = server.client();
+    client.put("/v1/functions/fw", &json!({"image": "a"}));
+    assert_eq!(client.post("/v1/functions/fw/snapshots", r#"{"name": "a b"}"#).problem(), "invalid");
+    let saved = client.post("/v1/functions/fw/snapshots", r#"{"name": "monday"}"#);
+    assert_eq!((saved.status, saved.header("location")), (201, Some("/v1/snapshots/monday")));
+    assert_eq!(client.post("/v1/functions/fw/snapshots", r#"{"name": "monday"}"#).problem(), "conflict");
+    assert_eq!(client.get("/v1/snapshots").json()["items"][0]["name"], "monday");
+    let clone = client.post("/v1/snapshots/monday/restore", r#"{"function": "copy"}"#);
+    assert_eq!((clone.status, &clone.json()["spec"]["image"]), (201, &json!("a")));
+    assert_eq!(client.post("/v1/snapshots/monday/restore", r#"{"function": "copy"}"#).status, 200);
+    assert_eq!(
+        client.post("/v1/snapshots/tuesday/restore", r#"{"function": "copy"}"#).problem(),
+        "not-found"
+    );
+    assert_eq!(client.delete("/v1/snapshots/monday").json(), json!({"deleted": "monday"}));
+    assert_eq!(client.delete("/v1/snapshots/monday").problem(), "not-found");
+}
+
+#[test]
+fn lists_come_in_parts_and_by_tenant() {
+    let server = Running::new();
+    let mut client = server.client();
+    for n in 0..25 {
+        let tenant = if n % 5 == 0 { "gold" } else { "default" };
+        client.put(&format!("/v1/functions/f{n:02}"), &json!({"image": "x", "tenant": tenant}));
+    }
+    let mut read = |query: &str| {
+        let (mut names, mut after) = (Vec::new(), String::new());
+        loop {
+            let part = client.get(&format!("/v1/functions?{query}{after}")).json();
+            names.extend(
+                part["items"]
+                    .as_array()
+                    .expect("items")
+                    .iter()
+                    .map(|item| item["name"].as_str().unwrap_or("").to_owned()),
+            );
+            match part["next"].as_str() {
+                Some(next) => after = format!("&after={next}"),
+                None => return names,
+            }
+        }
+    };
+    let all: Vec<_> = (0..25).map(|n| format!("f{n:02}")).collect();
+    assert_eq!(read("limit=7"), all);
+    assert_eq!(read("limit=5"), all);
+    assert_eq!(read("limit=25"), all);
+    assert_eq!(read("limit=2&tenant=gold"), ["f00", "f05", "f10", "f15", "f20"]);
+    assert_eq!(client.get("/v1/chains?tenant=gold").problem(), "malformed", "chains have no tenant");
+}
+
+#[test]
+fn requests_under_way_get_their_answer_when_the_server_ends() {
+    let mut server = Running::new();
+    let mut client = server.client();
+    client.send("PUT", "/v1/functions/fw", &[], br#"{"spec": {"image": "slow-end"}}"#).expect("asks");
+    let mut idle = server.client();
+    assert_eq!(idle.get("/v1/health").status, 200);
+    server.begin_end();
+    assert_eq!(client.read().expect("answers").status, 201);
+    server.join();
+    assert!(!server.socket().exists());
+    assert!(server.store.read("function", "fw").is_some());
+}

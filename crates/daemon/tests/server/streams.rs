@@ -1,0 +1,112 @@
+//! Events and logs, as they come.
+
+use crate::Running;
+use crate::client::Client;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The next lines of a stream.
+fn lines(client: &mut Client) -> Vec<Value> {
+    let chunk = client.chunk().expect("a part");
+    chunk
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).expect("JSON"))
+        .collect()
+}
+
+#[test]
+fn who_follows_is_told_each_change_once_and_in_order() {
+    let server = Running::new();
+    let mut client = server.client();
+    client.put("/v1/functions/a", &json!({"image": "x"}));
+    let mut follower = server.client();
+    follower.send("GET", "/v1/events?after=0&follow=true", &[], b"").expect("asks");
+    assert_eq!(follower.head().expect("answers").header("content-type"), Some("application/jsonl"));
+    for n in 0..500 {
+        client.put("/v1/functions/a", &json!({"image": n.to_string()}));
+    }
+    client.delete("/v1/functions/a");
+    let mut seen = Vec::new();
+    while seen.len() < 502 {
+        seen.extend(lines(&mut follower));
+    }
+    let revisions: Vec<_> = seen.iter().map(|event| event["revision"].as_u64().expect("a number")).collect();
+    assert_eq!(revisions, (1..=502).collect::<Vec<_>>());
+    assert_eq!(
+        seen[501],
+        json!({"event": "changed", "revision": 502, "kind": "function", "name": "a", "happened": "deleted"})
+    );
+    let some = client.get("/v1/events?after=500");
+    assert_eq!(some.text().lines().count(), 2, "without follow, the stream ends");
+    assert_eq!(client.get("/v1/events").text(), "");
+    for after in ["503", "9007199254740991"] {
+        assert_eq!(client.get(&format!("/v1/events?after={after}")).problem(), "gone");
+    }
+}
+
+#[test]
+fn who_comes_too_late_is_told_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let few = store::Settings { changes_kept: 10, ..store::Settings::default() };
+    let server = Running::within(folder, few, |_| {});
+    let mut client = server.client();
+    for n in 0..30 {
+        client.put("/v1/functions/a", &json!({"image": n.to_string()}));
+    }
+    assert_eq!(client.get("/v1/events?after=5").problem(), "gone");
+    let revision = client.get("/v1/functions").json()["revision"].as_u64().expect("a number");
+    assert_eq!(client.get(&format!("/v1/events?after={}", revision - 5)).text().lines().count(), 5);
+}
+
+#[test]
+fn quiet_streams_say_that_they_live_and_notices_come_as_they_happen() {
+    let server = Running::with(|settings| settings.limits.alive = Duration::from_millis(100));
+    let mut client = server.client();
+    client.put("/v1/functions/a", &json!({"image": "x"}));
+    let mut follower = server.client();
+    follower.send("GET", "/v1/events?follow=true", &[], b"").expect("asks");
+    follower.head().expect("answers");
+    assert_eq!(lines(&mut follower), [json!({"event": "alive", "revision": 1})]);
+    client.post("/v1/functions/a/pause", "");
+    let mut events = Vec::new();
+    while events.len() < 2 {
+        events.extend(lines(&mut follower).into_iter().filter(|event| event["event"] != "alive"));
+    }
+    events.sort_by_key(|event| event["event"].to_string());
+    assert_eq!((&events[0]["event"], &events[1]["what"]), (&json!("changed"), &json!("paused")));
+}
+
+#[test]
+fn logs_are_read_in_parts_and_followed() {
+    let server = Running::new();
+    let mut client = server.client();
+    assert_eq!(client.get("/v1/functions/fw/logs").problem(), "not-found");
+    client.put("/v1/functions/fw", &json!({"image": "x"}));
+    for n in 0..5 {
+        server.fake.say(&format!("line {n}"));
+    }
+    let some = client.get("/v1/functions/fw/logs?after=1&limit=3");
+    let numbers: Vec<_> = some
+        .text()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["number"].clone())
+        .collect();
+    assert_eq!(numbers, [2, 3, 4]);
+    let mut follower = server.client();
+    follower.send("GET", "/v1/functions/fw/logs?after=5&follow=true", &[], b"").expect("asks");
+    follower.head().expect("answers");
+    server.fake.say("at last");
+    assert_eq!(lines(&mut follower)[0]["text"], "at last");
+}
+
+#[test]
+fn streams_end_when_the_server_does() {
+    let mut server = Running::new();
+    let mut follower = server.client();
+    follower.send("GET", "/v1/events?follow=true", &[], b"").expect("asks");
+    follower.head().expect("answers");
+    server.begin_end();
+    assert!(follower.chunk().expect("ends well").is_empty());
+    server.join();
+}

@@ -1,0 +1,309 @@
+//! A host that runs nothing: it keeps what it is told, refuses what a real one would refuse, and counts what was prepared.
+//!
+//! Images with a meaning: `missing` is invalid, `huge` finds no room, `slow-…` must be compiled first, which takes 50 ms and
+//! is done once; `slow-broken` then fails.
+
+use api::{Fault, FunctionMemory, FunctionState, FunctionStatus, Image, Kind, LogLine, ObjectName, Snapshot};
+use daemon::{Control, Exposition, Notices, ObjectChange, Prepared, Refusal, TakenOver, Work};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+#[derive(Default)]
+pub struct World {
+    pub objects: BTreeMap<ObjectName, (Value, bool)>,
+    pub snapshots: BTreeMap<String, Snapshot>,
+    pub compiled: BTreeSet<String>,
+    pub logs: Vec<LogLine>,
+    pub restarts: BTreeMap<String, u64>,
+}
+
+#[derive(Default)]
+pub struct Fake {
+    world: Arc<Mutex<World>>,
+    /// Prepared and neither carried out nor dropped.
+    pub open: Arc<AtomicI64>,
+    pub notices: OnceLock<Notices>,
+}
+
+impl Fake {
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check(&self, change: &ObjectChange, all: &[ObjectChange]) -> Result<(), Refusal> {
+        let Some(spec) = &change.spec else {
+            let end = |value: &Value| {
+                value.as_str().is_some_and(|text| text.split(':').next() == Some(&change.name))
+            };
+            let world = self.world();
+            let chain = world.objects.iter().find(|(id, (spec, _))| {
+                let goes = |change: &ObjectChange| {
+                    change.kind == id.kind && change.name == id.name && change.spec.is_none()
+                };
+                id.kind == Kind::Chain
+                    && !all.iter().any(goes)
+                    && spec.as_array().is_some_and(|ends| ends.iter().any(end))
+            });
+            return match chain {
+                Some((chain, _)) if matches!(change.kind, Kind::Port | Kind::Function | Kind::Switch) => {
+                    let message = format!("{chain} needs it; delete that first");
+                    let at = format!("{}.{}", change.kind.plural(), change.name);
+                    Err(Refusal::Conflict(vec![Fault::new(at, message)]))
+                }
+                _ => Ok(()),
+            };
+        };
+        let image = spec.get("image").and_then(Value::as_str).unwrap_or_default();
+        match image {
+            "missing" => Err(Refusal::Invalid(vec![
+                Fault::new(
+                    format!("functions.{}.image", change.name),
+                    "found `missing`; allowed: `firewall`",
+                ),
+                Fault::new(format!("functions.{}.config", change.name), "not known without its image"),
+            ])),
+            "huge" => Err(Refusal::NoRoom("found 1 TiB of memory wanted; there are 8 GiB".into())),
+            slow if slow.starts_with("slow-") && !self.world().compiled.contains(slow) => {
+                let (world, image) = (self.world.clone(), slow.to_owned());
+                Err(Refusal::Work(Work {
+                    what: format!("compiling {slow}"),
+                    run: Box::new(move || {
+                        std::thread::sleep(Duration::from_millis(50));
+                        if image == "slow-broken" {
+                            return Err(Refusal::Invalid(vec![Fault::new("image", "it is no module")]));
+                        }
+                        world.lock().unwrap_or_else(PoisonError::into_inner).compiled.insert(image);
+                        Ok(())
+                    }),
+                }))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+struct Ready {
+    changes: Vec<ObjectChange>,
+    world: Arc<Mutex<World>>,
+    open: Arc<AtomicI64>,
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Prepared for Ready {
+    fn restarted(&self) -> Vec<String> {
+        let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        let image = |spec: &Value| spec.get("image").cloned();
+        let anew = |change: &&ObjectChange| {
+            let before = world.objects.get(&ObjectName::new(change.kind, change.name.clone()));
+            change.kind == Kind::Function
+                && before.is_some_and(|(spec, _)| image(spec) != change.spec.as_ref().and_then(image))
+        };
+        self.changes
+            .iter()
+            .filter(|change| change.spec.is_some())
+            .filter(anew)
+            .map(|change| change.name.clone())
+            .collect()
+    }
+
+    fn carry_out(self: Box<Self>) {
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        for change in &self.changes {
+            let id = ObjectName::new(change.kind, change.name.clone());
+            match &change.spec {
+                Some(spec) => world.objects.insert(id, (spec.clone(), change.paused)),
+                None => world.objects.remove(&id),
+            };
+        }
+    }
+}
+
+struct Both {
+    world: Arc<Mutex<World>>,
+    id: ObjectName,
+    before: (Value, bool),
+}
+
+impl TakenOver for Both {
+    fn keep(self: Box<Self>) {}
+
+    fn roll_back(self: Box<Self>) {
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        world.objects.insert(self.id, self.before);
+    }
+}
+
+impl Control for Fake {
+    fn begin(&self, objects: Vec<ObjectChange>, notices: Notices) -> Vec<(ObjectName, Fault)> {
+        assert!(self.notices.set(notices).is_ok(), "begins once");
+        let mut faults = Vec::new();
+        for change in objects {
+            let id = ObjectName::new(change.kind, change.name.clone());
+            if matches!(self.check(&change, &[]), Err(Refusal::Invalid(_))) {
+                faults.push((id, Fault::new("", "cannot be started")));
+            } else if let Some(spec) = change.spec {
+                self.world().objects.insert(id, (spec, change.paused));
+            }
+        }
+        faults
+    }
+
+    fn prepare(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal> {
+        for change in changes {
+            self.check(change, changes)?;
+            assert!(change.snapshot.as_ref().is_none_or(|name| self.world().snapshots.contains_key(name)));
+        }
+        self.open.fetch_add(1, SeqCst);
+        Ok(Box::new(Ready { changes: changes.to_vec(), world: self.world.clone(), open: self.open.clone() }))
+    }
+
+    fn take_over(&self, change: &ObjectChange) -> Result<Box<dyn TakenOver>, Refusal> {
+        self.check(change, &[])?;
+        let id = ObjectName::new(change.kind, change.name.clone());
+        let spec = change.spec.clone().ok_or_else(|| Refusal::Broken("nothing takes over".into()))?;
+        let before = self.world().objects.insert(id.clone(), (spec, change.paused));
+        let before = before.ok_or_else(|| Refusal::NotFound(format!("there is no {id}")))?;
+        Ok(Box::new(Both { world: self.world.clone(), id, before }))
+    }
+
+    fn pause(&self, function: &str) -> Result<(), Refusal> {
+        self.set_paused(function, true)
+    }
+
+    fn resume(&self, function: &str) -> Result<(), Refusal> {
+        self.set_paused(function, false)
+    }
+
+    fn restart(&self, function: &str) -> Result<(), Refusal> {
+        *self.world().restarts.entry(function.to_owned()).or_default() += 1;
+        Ok(())
+    }
+
+    fn status(&self, kind: Kind, name: &str) -> Option<Value> {
+        let world = self.world();
+        let (_, paused) = world.objects.get(&ObjectName::new(kind, name))?;
+        if kind != Kind::Function {
+            return None;
+        }
+        let state = if *paused { FunctionState::Paused } else { FunctionState::Running };
+        serde_json::to_value(FunctionStatus {
+            state,
+            reason: None,
+            worker: Some(0),
+            image: format!("sha256:{}", "0".repeat(64)),
+            packets: 1,
+            bytes: 60,
+            calls: 1,
+            cycles: 1000,
+            promised_share: 0.5,
+            got_share: 0.25,
+            queue: 0,
+            drops: BTreeMap::from([("denied".to_owned(), 1)]),
+            memory: FunctionMemory::default(),
+            faults: 0,
+            restarts: world.restarts.get(name).copied().unwrap_or(0),
+        })
+        .ok()
+    }
+
+    fn logs(&self, _: &str, after: u64, limit: usize) -> Vec<LogLine> {
+        self.world().logs.iter().filter(|line| line.number > after).take(limit).cloned().collect()
+    }
+
+    fn snapshots(&self) -> Vec<Snapshot> {
+        self.world().snapshots.values().cloned().collect()
+    }
+
+    fn snapshot(&self, name: &str) -> Option<Snapshot> {
+        self.world().snapshots.get(name).cloned()
+    }
+
+    fn save(&self, function: &str, name: &str) -> Result<Snapshot, Refusal> {
+        let mut world = self.world();
+        let (spec, _) = world
+            .objects
+            .get(&ObjectName::new(Kind::Function, function))
+            .cloned()
+            .ok_or_else(|| Refusal::NotFound(format!("there is no function/{function}")))?;
+        let snapshot = Snapshot {
+            name: name.to_owned(),
+            function: function.to_owned(),
+            image: format!("sha256:{}", "0".repeat(64)),
+            saved: "2026-01-02T03:04:05.000006Z".into(),
+            bytes: 65536,
+            spec,
+        };
+        world.snapshots.insert(name.to_owned(), snapshot.clone());
+        Ok(snapshot)
+    }
+
+    fn delete_snapshot(&self, name: &str) -> Result<bool, Refusal> {
+        Ok(self.world().snapshots.remove(name).is_some())
+    }
+
+    fn images(&self) -> Vec<Image> {
+        let digest = format!("sha256:{}", "0".repeat(64));
+        let reference = "firewall".to_owned();
+        vec![Image {
+            reference,
+            digest,
+            bytes: 2048,
+            compiled: true,
+            version: None,
+            summary: Some("Filters.".into()),
+        }]
+    }
+
+    fn account(&self) -> Value {
+        json!({"packets": {"received": 0}, "balanced": true})
+    }
+
+    fn memory(&self) -> Value {
+        json!({"functions": {}, "pools": {}})
+    }
+
+    fn metrics(&self, exposition: Exposition, to: &mut String) {
+        let family = match exposition {
+            Exposition::Prometheus => "superfluid_function_packets_total",
+            Exposition::OpenMetrics => "superfluid_function_packets",
+        };
+        to.push_str(&format!(
+            "# TYPE {family} counter\nsuperfluid_function_packets_total{{function=\"fw\"}} 1\n"
+        ));
+    }
+}
+
+impl Fake {
+    fn set_paused(&self, function: &str, paused: bool) -> Result<(), Refusal> {
+        match self.world().objects.get_mut(&ObjectName::new(Kind::Function, function)) {
+            Some(there) => there.1 = paused,
+            None => return Err(Refusal::NotFound(format!("there is no function/{function}"))),
+        }
+        if let Some(notices) = self.notices.get() {
+            let what = if paused { "paused" } else { "resumed" };
+            notices.tell(Kind::Function, function, what, "by request");
+        }
+        Ok(())
+    }
+
+    /// A function says something.
+    #[allow(dead_code, reason = "not all who use the fake let it speak")]
+    pub fn say(&self, text: &str) {
+        let mut world = self.world();
+        let number = world.logs.len() as u64 + 1;
+        let time = "2026-01-02T03:04:05.000006Z".to_owned();
+        world.logs.push(LogLine { number, time, severity: "notice".into(), text: text.into() });
+        drop(world);
+        if let Some(notices) = self.notices.get() {
+            notices.logged();
+        }
+    }
+}

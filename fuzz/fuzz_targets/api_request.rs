@@ -1,0 +1,48 @@
+//! What the daemon reads of a request by itself: path, parameters, preconditions, `Accept` and documents.
+#![no_main]
+
+use arbitrary::Arbitrary;
+use daemon::{Call, Found, Language, Precondition, Query, accepted, objects, read};
+use hyper::Method;
+use libfuzzer_sys::fuzz_target;
+
+#[derive(Arbitrary, Debug)]
+struct Request<'a> {
+    put: bool,
+    path: &'a str,
+    query: &'a str,
+    if_match: Vec<&'a [u8]>,
+    if_none_match: Option<&'a [u8]>,
+    accept: &'a str,
+    yaml: bool,
+    body: &'a [u8],
+}
+
+fuzz_target!(|request: Request<'_>| {
+    let method = if request.put { Method::PUT } else { Method::GET };
+    if let Found::Call(call, name) = Call::find(&method, request.path) {
+        assert_eq!(call.method(), method);
+        let name = name.unwrap_or_default();
+        let path = call.path().replace("{name}", &api::paths::escaped(&name));
+        assert_eq!(Call::find(&method, &path), Found::Call(call, call.path().contains("{name}").then_some(name)));
+    }
+    for known in [&["limit", "after"][..], &["dry_run"]] {
+        if let Ok(query) = Query::read(request.query, known) {
+            let _ = (query.number("limit", 1, 10), query.flag("dry_run"), query.text("after"));
+        }
+    }
+    if let Ok(precondition) = Precondition::read(request.if_match.iter().copied(), request.if_none_match) {
+        // Nothing holds both for an object that is there and one that is not, but for what always holds.
+        let both = precondition.holds(Some(1)) && precondition.holds(None);
+        assert!(!both || precondition == Precondition::Any);
+    }
+    let _ = accepted(request.accept, &["application/json", "text/plain; version=0.0.4"]);
+    let language = if request.yaml { Language::Yaml } else { Language::Json };
+    if let Ok(document) = read(language, request.body) {
+        if let Ok(objects) = objects(document) {
+            for (id, _) in objects {
+                assert_eq!(api::check_name(id.kind, &id.name).as_deref(), Ok(id.name.as_str()));
+            }
+        }
+    }
+});
