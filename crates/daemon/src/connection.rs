@@ -5,7 +5,7 @@ use crate::body::Written;
 use crate::calls;
 use crate::identity::Identity;
 use crate::log::{Severity, log};
-use crate::request;
+use crate::request::{self, Asked};
 use crate::state::State;
 use crate::stream::{Stream, plain};
 use api::{Difference, Problem, ProblemType};
@@ -68,33 +68,39 @@ async fn respond(state: &Arc<State>, request: Request<Incoming>, who: Arc<Identi
     let answer = match request::call_of(&request) {
         Err(answer) => *answer,
         Ok((call, name)) => {
-            let audited = call.changes() && !call.is_a_change_of_objects();
-            let in_path = name.clone().unwrap_or_default();
-            let answered = match request::read(state, request, (call, name), who.clone()).await {
-                Ok(asked) => {
-                    let answered = calls::answer(state, asked).await.unwrap_or_else(Answer::from);
-                    if audited {
-                        let none = Difference { revision: state.store.revision().0, ..Difference::default() };
-                        let outcome = match &answered.problem {
-                            Some(problem) => Err(problem),
-                            None => Ok(answered.difference.as_ref().unwrap_or(&none)),
-                        };
-                        calls::audit(&state.audit, &who, call, &in_path, outcome);
-                    }
-                    answered
-                }
+            let answer = match request::read(state, request, (call, name), who.clone()).await {
+                // Not of the connection: what is begun is brought to its end, and written down, when the client leaves.
+                Ok(asked) if call.changes() => tokio::spawn(carry_out(state.clone(), asked))
+                    .await
+                    .unwrap_or_else(|error| Problem::new(ProblemType::Internal, error.to_string()).into()),
+                Ok(asked) => calls::answer(state, asked).await.unwrap_or_else(Answer::from),
                 Err(problem) => problem.into(),
             };
-            if answered.status == 500 {
+            if answer.status == 500 {
                 let detail =
-                    answered.problem.as_ref().map(|problem| problem.detail.as_str()).unwrap_or_default();
+                    answer.problem.as_ref().map(|problem| problem.detail.as_str()).unwrap_or_default();
                 let fields =
                     [("detail", detail.into()), ("who", who.to_json()), ("path", call.path().into())];
                 log(Severity::Error, "a request could not be answered", &fields);
             }
-            answered
+            answer
         }
     };
     state.counts.answered(answer.status);
     answer.into_response()
+}
+
+/// Does what changes something, and writes it down; changes of objects write themselves down.
+async fn carry_out(state: Arc<State>, asked: Asked) -> Answer {
+    let (call, name, who) = (asked.call, asked.name.clone(), asked.who.clone());
+    let answer = calls::answer(&state, asked).await.unwrap_or_else(Answer::from);
+    if !call.is_a_change_of_objects() {
+        let none = Difference { revision: state.store.revision().0, ..Difference::default() };
+        let outcome = match &answer.problem {
+            Some(problem) => Err(problem),
+            None => Ok(answer.difference.as_ref().unwrap_or(&none)),
+        };
+        calls::audit(&state.audit, &who, call, &name, outcome);
+    }
+    answer
 }

@@ -204,4 +204,22 @@ fn a_client_that_leaves_does_not_stop_what_it_began() {
         server.client().get("/v1/functions/fw").status == 200
     });
     assert!(there);
+    // Also what is not an operation: a large change, and a pause.
+    let functions: serde_json::Map<_, _> =
+        (0..500).map(|n| (format!("f{n}"), json!({"image": "x"}))).collect();
+    let document = json!({"superfluid": 1, "functions": functions}).to_string();
+    let before = server.audit().len();
+    for (path, body) in [("/v1/apply", document.as_str()), ("/v1/functions/fw/pause", "")] {
+        let mut client = server.client();
+        client.send("POST", path, &[], body.as_bytes()).expect("writes");
+        drop(client);
+    }
+    let written = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        server.audit().len() == before + 2
+    });
+    assert!(written, "both were made and written down");
+    let stored = server.store.read("function", "fw").expect("is there");
+    assert!(String::from_utf8_lossy(&stored.value).contains("\"paused\":true"));
+    assert_eq!(server.fake.world().objects.len(), 501);
 }
