@@ -157,6 +157,46 @@ fn references(document: &Value, value: &Value) {
 }
 
 #[test]
+fn what_every_call_is_refused_with_is_described() {
+    let server = Running::new();
+    let mut client = server.client();
+    let document = client.get("/v1/openapi.json").json();
+    for call in Call::all() {
+        let (method, template) = (call.method().to_string(), call.path());
+        let name = match call {
+            Call::Get(kind) | Call::Put(kind) | Call::Delete(kind) => match kind {
+                api::Kind::Workers => "workers",
+                api::Kind::Service => "7",
+                api::Kind::Wire => "a~b",
+                _ => "x",
+            },
+            _ => "x",
+        };
+        let path = template.replace("{name}", name);
+        let mut refused = |status: u16, query: &str, header: (&str, &str), body: &str| {
+            let got = client.ask(&method, &format!("{path}{query}"), &[header], body);
+            assert_eq!(got.status, status, "{method} {path}: {got:?}");
+            check(&document, &method, &template, &got);
+        };
+        refused(400, "?no-such-parameter=1", ("x", "y"), "");
+        refused(406, "", ("accept", "image/png"), "");
+        match call.takes() {
+            daemon::Takes::Nothing => refused(400, "", ("x", "y"), "a body"),
+            _ => {
+                refused(415, "", ("content-type", "text/plain"), "{}");
+                refused(422, "", ("content-type", "application/json"), "[]");
+            }
+        }
+        if matches!(call, Call::Delete(_)) {
+            refused(412, "", ("if-match", "\"5\""), "");
+        }
+    }
+    let got = client.ask("PUT", "/v1/ports/x", &[("if-match", "*")], r#"{"spec": {"type": "null"}}"#);
+    assert_eq!(got.problem(), "precondition-failed");
+    check(&document, "PUT", "/v1/ports/{name}", &got);
+}
+
+#[test]
 fn metrics_come_in_the_notation_that_is_asked_for() {
     let server = Running::new();
     let mut client = server.client();
