@@ -33,6 +33,7 @@ mod rest;
 mod sparse;
 mod stop;
 mod switching;
+mod takeover;
 mod tap;
 mod time;
 mod timers;
@@ -52,6 +53,7 @@ pub use fleet::{
 pub use ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};
 pub use instance::{GuestFactory, InstanceSetup};
 pub use placement::Reason;
+pub use takeover::{GuestSetup, TakeoverError};
 pub use tap::{Passage, Tap};
 pub use time::WorkerTime;
 pub use worker::{Worker, WorkerSettings};

@@ -28,6 +28,11 @@ impl Queue {
         self.packets == 0
     }
 
+    /// All packets, the oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Packet> {
+        self.first.iter().chain(&self.batches).flatten()
+    }
+
     /// More than half of it is used.
     #[inline]
     pub(crate) fn is_congested(&self) -> bool {

@@ -3,9 +3,10 @@
 use crate::Host;
 use crate::parts::{Parts, own_pool};
 use crate::places::Places;
-use crate::prepare::Prepared;
+use crate::prepare::{Beginning, Prepared};
 use engine::{Change, End, FleetError, PoolId, Removed, Stopped};
-use packet_memory::Pool;
+use packet_memory::{Packet, Pool};
+use snapshot::Place;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use wiring::{Edge, Endpoint, InstancePool, Plan};
@@ -148,7 +149,7 @@ impl Work<'_, '_> {
     }
 
     fn add(&mut self, prepared: Prepared) {
-        let Prepared { plan, pools, switches, mut functions, mut ports, places } = prepared;
+        let Prepared { plan, beginnings, pools, switches, mut functions, mut ports, places } = prepared;
         let homes = self.homes(&plan, places.as_ref());
         if let Some(workers) = &plan.workers {
             self.parts.wiring.workers = workers.clone();
@@ -212,12 +213,38 @@ impl Work<'_, '_> {
                 self.note("observer", &seen.observer, begun);
             }
         }
+        for (name, beginning) in beginnings {
+            self.begin(&name, beginning);
+        }
         for (service, endpoint) in plan.add_services {
             if let Some(end) = self.serving(&endpoint) {
                 let served = self.change.serve(service, end);
                 self.note("service", &service.to_string(), served);
             }
             self.parts.wiring.services.insert(service, endpoint);
+        }
+    }
+
+    /// Lets a function begin as it should.
+    fn begin(&mut self, name: &str, Beginning { paused, saved }: Beginning) {
+        let Some(id) = self.parts.instances.get(name).copied() else { return };
+        if paused {
+            let done = self.change.set_paused(id, true);
+            self.note("function", name, done);
+        }
+        let Some(instance) = self.parts.wiring.instances.get(name) else { return };
+        let pool = match &instance.pool {
+            InstancePool::Tenant => self.parts.pools.get(&instance.tenant),
+            InstancePool::Own(_) => self.parts.pools.get(&own_pool(name)),
+        };
+        let (Some(saved), Some((pool, _))) = (saved, pool) else { return };
+        let waiting = saved.packets.iter().filter(|packet| packet.place == Place::Queued);
+        let packets: Vec<Packet> = waiting
+            .filter(|packet| packet.record().ingress < instance.interfaces)
+            .filter_map(|packet| guest::unpack(pool, packet).ok())
+            .collect();
+        for packet in self.change.put_into_queue(id, packets) {
+            pool.free(packet);
         }
     }
 

@@ -1,11 +1,12 @@
 //! Functions as they are started: their first guest, and how to make the next one after a fault.
 
 use cpu_share::TenantId;
-use engine::{FailPolicy, GuestFactory, InstanceSetup, PoolId, RestartPolicy};
+use engine::{FailPolicy, GuestFactory, GuestSetup, InstanceSetup, PoolId, RestartPolicy};
 use guest::{Guest, SlotConfig};
 use guest_wasm::{InstanceError, InstanceSettings, Program, Slice};
 use image::Image;
 use packet_memory::Pool;
+use snapshot::Saved;
 use std::sync::Arc;
 use wiring::{FailMode, Instance};
 
@@ -40,7 +41,7 @@ pub(crate) struct StartedFunction {
 }
 
 impl StartedFunction {
-    /// Starts a function. `observes`: it is shown packets of others.
+    /// Starts a function, from what was saved of it if there is such. `observes`: it is shown packets of others.
     ///
     /// # Errors
     /// Why it does not start. What it says of its configuration is told as it is, a line each.
@@ -50,6 +51,7 @@ impl StartedFunction {
         pool: Arc<Pool>,
         slice: Slice,
         observes: bool,
+        saved: Option<&Saved<'_>>,
     ) -> Result<StartedFunction, String> {
         let quota = instance.quota.of(pool.config().buffers);
         // An observer's copies are bounded like any packets of its own: they must not starve those who forward.
@@ -62,14 +64,38 @@ impl StartedFunction {
             ..InstanceSettings::default()
         };
         let factory = Factory { program, pool, settings };
-        let guest = factory.guest().map_err(|error| match error {
-            InstanceError::Refused { log, .. } if !log.is_empty() => {
-                let lines: String = log.iter().flat_map(|line| ["\n  ", line.text.as_str()]).collect();
-                format!("it refuses its configuration:{lines}")
+        let guest = match saved {
+            None => factory.guest().map_err(|error| match error {
+                InstanceError::Refused { log, .. } if !log.is_empty() => {
+                    let lines: String = log.iter().flat_map(|line| ["\n  ", line.text.as_str()]).collect();
+                    format!("it refuses its configuration:{lines}")
+                }
+                error => error.to_string(),
+            })?,
+            Some(saved) => {
+                let Factory { program, pool, settings } = &factory;
+                guest_wasm::restore(program, pool, settings.clone(), saved)
+                    .map_err(|error| error.to_string())?
             }
-            error => error.to_string(),
-        })?;
+        };
         Ok(StartedFunction { guest, factory, image, queue })
+    }
+
+    /// Its guest.
+    pub(crate) fn guest(&mut self) -> &mut dyn Guest {
+        &mut *self.guest
+    }
+
+    /// What takes over in an instance that goes on.
+    pub(crate) fn taking_over(self) -> GuestSetup {
+        let manifest = self.image.manifest();
+        GuestSetup {
+            guest: Some(self.guest),
+            factory: Box::new(self.factory),
+            drop_reasons: manifest.drop_reasons.clone(),
+            counters: manifest.counters.clone(),
+            flow_hash: manifest.flow_hash,
+        }
     }
 
     /// What a fleet makes an instance of.

@@ -19,6 +19,7 @@ pub mod compile;
 mod desired;
 mod drivers;
 mod function;
+mod lives;
 mod parts;
 mod places;
 mod prepare;
@@ -29,7 +30,8 @@ mod workshop;
 pub use carry_out::CarriedOut;
 pub use catalog::Catalog;
 pub use desired::{Checked, Desired, ObjectChange};
-pub use prepare::{PrepareError, Prepared, rehearse};
+pub use lives::TakenOver;
+pub use prepare::{Beginning, PrepareError, Prepared, rehearse};
 pub use workshop::cache_directory;
 
 use clock::Nanos;

@@ -10,6 +10,7 @@ use guest_wasm::Slice;
 use indexmap::IndexMap;
 use packet_memory::{PageKind, Pool, PoolConfig};
 use port::Port;
+use snapshot::Saved;
 use std::collections::HashMap;
 use std::sync::Arc;
 use virtual_switch::Switch;
@@ -38,9 +39,19 @@ pub enum PrepareError {
     Placement(String),
 }
 
+/// How a function begins.
+#[derive(Default)]
+pub struct Beginning {
+    /// It is paused until it is resumed.
+    pub paused: bool,
+    /// What was saved of one, of the same image and configuration, with which it goes on.
+    pub saved: Option<Saved<'static>>,
+}
+
 /// A plan, with everything that it adds. Dropped, it leaves all as it was.
 pub struct Prepared {
     pub(crate) plan: Plan,
+    pub(crate) beginnings: HashMap<String, Beginning>,
     pub(crate) pools: HashMap<String, Arc<Pool>>,
     pub(crate) switches: HashMap<String, Arc<Switch>>,
     pub(crate) functions: HashMap<String, StartedFunction>,
@@ -57,13 +68,18 @@ impl Prepared {
 }
 
 impl Host {
-    /// Makes ready what a plan adds to what runs.
+    /// Makes ready what a plan adds to what runs, each function as `beginnings` says.
     ///
     /// # Errors
     /// [`PrepareError`].
-    pub fn prepare(&mut self, plan: Plan, catalog: &Catalog) -> Result<Prepared, PrepareError> {
+    pub fn prepare(
+        &mut self,
+        plan: Plan,
+        beginnings: HashMap<String, Beginning>,
+        catalog: &Catalog,
+    ) -> Result<Prepared, PrepareError> {
         let mut notices = Vec::new();
-        let prepared = self.make(plan, catalog, &mut notices)?;
+        let prepared = self.make(plan, beginnings, catalog, &mut notices)?;
         self.notices.append(&mut notices);
         Ok(prepared)
     }
@@ -71,6 +87,7 @@ impl Host {
     fn make(
         &self,
         plan: Plan,
+        beginnings: HashMap<String, Beginning>,
         catalog: &Catalog,
         notices: &mut Vec<String>,
     ) -> Result<Prepared, PrepareError> {
@@ -99,7 +116,8 @@ impl Host {
             };
             let observes = plan.observe.iter().any(|seen| &seen.observer == name);
             let slice = Slice(self.workers.slice);
-            let started = StartedFunction::start(instance, program, pool, slice, observes);
+            let saved = beginnings.get(name).and_then(|beginning| beginning.saved.as_ref());
+            let started = StartedFunction::start(instance, program, pool, slice, observes, saved);
             functions.insert(name.clone(), started.map_err(|reason| failed("function", name)(&reason))?);
         }
         let mut ports = HashMap::new();
@@ -119,7 +137,7 @@ impl Host {
             None
         };
         drop(parts);
-        Ok(Prepared { plan, pools, switches, functions, ports, places })
+        Ok(Prepared { plan, beginnings, pools, switches, functions, ports, places })
     }
 
     /// The worker of ports that have a thread of their own, or `None` for those that have not.
@@ -168,7 +186,7 @@ pub fn rehearse(wiring: &Wiring, catalog: &Catalog) -> Result<(), Vec<PrepareErr
     for (name, instance) in &wiring.instances {
         let program = workshop.program(catalog, &instance.image);
         let started = program.and_then(|program| {
-            StartedFunction::start(instance, program, pool.clone(), Slice(wiring.workers.slice), false)
+            StartedFunction::start(instance, program, pool.clone(), Slice(wiring.workers.slice), false, None)
         });
         refused.extend(started.err().map(|reason| failed("function", name)(&reason)));
     }

@@ -10,6 +10,7 @@ use crate::view::{self, View};
 use capture::Summary;
 use engine::{Account, Balanced, Balancer, Event, Fleet, Reason};
 use host::{Catalog, Host, Turn};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -127,7 +128,7 @@ fn set_up(
 ) -> Result<Host, String> {
     let mut host = Host::new(&wiring.workers, tell).map_err(|error| error.to_string())?;
     let plan = Plan::between(&host.wiring(), wiring);
-    let prepared = host.prepare(plan, catalog).map_err(|error| error.to_string())?;
+    let prepared = host.prepare(plan, HashMap::new(), catalog).map_err(|error| error.to_string())?;
     let done = host.carry_out(prepared).map_err(|error| error.to_string())?;
     if let Some(trouble) = done.troubles.first() {
         return Err(trouble.clone());

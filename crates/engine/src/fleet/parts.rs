@@ -9,12 +9,14 @@ use crate::account::{InstanceAccount, PortAccount};
 use crate::control::Stopped;
 use crate::ids::{PoolId, SwitchId, WireError};
 use crate::instance::{Instance, InstanceSetup};
+use crate::takeover::{GuestSetup, TakeoverError};
 use crate::tap::Tap;
 use crate::worker::Worker;
 use cpu_share::{Claim, TenantId};
 use guest::Guest;
-use packet_memory::Pool;
+use packet_memory::{Packet, Pool};
 use port::Port;
+use snapshot::Saved;
 use std::sync::Arc;
 use virtual_switch::Switch;
 
@@ -293,6 +295,60 @@ impl Change<'_> {
             worker.resume_instance(home.id)
         }
         Ok(())
+    }
+
+    /// Lets another guest take over between two batches; the one before comes back. Packets that it held wait in the queue.
+    /// No packet is lost.
+    ///
+    /// # Errors
+    /// [`TakeoverError`]; nothing has changed then, and the new guest is dropped.
+    pub fn swap_guest(
+        &mut self,
+        instance: FleetInstance,
+        guest: GuestSetup,
+    ) -> Result<GuestSetup, TakeoverError> {
+        let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
+        let swapped = self.workers[home.worker].swap_guest(home.id, guest)?;
+        share_flow_hash(self.workers);
+        Ok(swapped)
+    }
+
+    /// Everything that an instance is now, what waits for it included, without its help. It goes on.
+    ///
+    /// # Errors
+    /// [`TakeoverError`].
+    pub fn save(&mut self, instance: FleetInstance) -> Result<Saved<'static>, TakeoverError> {
+        let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
+        self.workers[home.worker].save_instance(home.id)
+    }
+
+    /// The state that an instance gives by itself, for another image; `None` when it offers none.
+    ///
+    /// # Errors
+    /// [`TakeoverError`].
+    pub fn export_state(&mut self, instance: FleetInstance) -> Result<Option<Vec<u8>>, TakeoverError> {
+        let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
+        self.workers[home.worker].export_state(home.id)
+    }
+
+    /// Puts packets into an instance's queue, counted as generated there; what finds no room comes back.
+    pub fn put_into_queue(&mut self, instance: FleetInstance, packets: Vec<Packet>) -> Vec<Packet> {
+        match self.state.instance(instance) {
+            Some(home) => self.workers[home.worker].put_into_queue(home.id, packets),
+            None => packets,
+        }
+    }
+
+    /// The account of one instance, without its report.
+    pub fn account_of(&mut self, instance: FleetInstance) -> Option<InstanceAccount> {
+        let home = self.state.instance(instance)?;
+        Some(self.workers[home.worker].account_of(home.id.index(), None))
+    }
+
+    /// The account of one port.
+    pub fn account_of_port(&self, port: FleetPort) -> Option<PortAccount> {
+        let home = self.state.port(port)?;
+        Some(self.workers[home.worker].account_of_port(home.id.index()))
     }
 
     /// Changes an instance's claim on its worker.

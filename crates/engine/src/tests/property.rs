@@ -25,6 +25,7 @@ enum Step {
     ReplaceInstance(usize, usize),
     ReplacePort(usize, usize),
     ReplaceSwitch(usize),
+    TakeOver(usize, u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -46,6 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (any(), any()).prop_map(|(which, worker)| Step::ReplaceInstance(which, worker)),
         1 => (any(), any()).prop_map(|(which, worker)| Step::ReplacePort(which, worker)),
         1 => any().prop_map(Step::ReplaceSwitch),
+        2 => (any(), proptest::arbitrary::any::<u8>()).prop_map(|(which, seed)| Step::TakeOver(which, seed)),
     ]
 }
 
@@ -85,12 +87,13 @@ proptest! {
             .map(|(worker, pool, offers)| rig.script(worker % workers, pool, offers).0)
             .collect();
         ends.extend(ports.iter().map(|port| End::Port(*port)));
-        let mut instances = Vec::new();
+        let (mut instances, mut pool_of) = (Vec::new(), Vec::new());
         for (worker, pool, seed, suspend, queue) in functions {
             rig.queue = queue;
             let (f, _) = rig.add(worker % workers, pool, manner(seed, suspend));
             ends.extend([End::Instance(f, 0), End::Instance(f, 1)]);
             instances.push(f);
+            pool_of.push(pool);
         }
         for home in homes {
             let table = Arc::new(Switch::new(SwitchSettings::default()).expect("good settings"));
@@ -160,6 +163,7 @@ proptest! {
                     prop_assert!(again.expect("it has not stopped"), "it is gone");
                     let new = rig.add(worker % workers, which % 2, manner(worker as u8, 0)).0;
                     instances[which] = new;
+                    pool_of[which] = which % 2;
                     for end in &mut ends {
                         if let End::Instance(of, _) = end && *of == old {
                             *of = new;
@@ -179,6 +183,28 @@ proptest! {
                         if *end == End::Port(old) {
                             *end = End::Port(new);
                         }
+                    }
+                }
+                Step::TakeOver(which, seed) => {
+                    let which = which % instances.len();
+                    let (id, pool) = (instances[which], &rig.pools[pool_of[which]]);
+                    let (setup, guest) =
+                        super::instance(pool, cpu_share::TenantId(0), manner(seed, 0), &Seen::default());
+                    let new = crate::GuestSetup {
+                        guest: (seed % 5 > 0).then_some(guest as Box<dyn Guest>),
+                        factory: setup.factory,
+                        drop_reasons: vec!["mine".into(), format!("theirs-{seed}")],
+                        counters: Vec::new(),
+                        flow_hash: seed % 2 == 0,
+                    };
+                    match rig.fleet.change(move |change| change.swap_guest(id, new)).expect("not stopped") {
+                        Ok(old) if seed % 3 == 0 => {
+                            rig.turn(2);
+                            let back = rig.fleet.change(move |change| change.swap_guest(id, old).map(|_| ()));
+                            prop_assert!(back.expect("not stopped").is_ok(), "it takes over again");
+                        }
+                        Ok(_) | Err(crate::TakeoverError::Suspended(_)) => {}
+                        Err(other) => prop_assert!(false, "{other}"),
                     }
                 }
                 Step::ReplaceSwitch(which) => {

@@ -1,0 +1,203 @@
+//! Guests that take over from others while their instance goes on: its queue, wires, standing and counts stay.
+
+use crate::fault::Life;
+use crate::ids::InstanceId;
+use crate::instance::GuestFactory;
+use crate::worker::Worker;
+use guest::{Guest, GuestFault, SaveError, pack};
+use snapshot::{Place, Saved, Tally};
+
+/// What an instance is called by: a guest, and how the next one is made.
+pub struct GuestSetup {
+    /// The guest; without one it is made at the next opportunity.
+    pub guest: Option<Box<dyn Guest>>,
+    /// Makes the next one after a fault.
+    pub factory: Box<dyn GuestFactory>,
+    /// Names of the function's own drop reasons.
+    pub drop_reasons: Vec<String>,
+    /// Names of the function's counters.
+    pub counters: Vec<String>,
+    /// Whether it reads the flow hash of packets.
+    pub flow_hash: bool,
+}
+
+/// Why a guest did not take over, or was not looked into.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeoverError {
+    /// It is in the middle of a call that was switched out.
+    #[error("`{0}` is in the middle of a call; it can be done when that has ended")]
+    Suspended(String),
+    /// It does not run at present.
+    #[error("`{0}` is down: {1}")]
+    Down(String, String),
+    /// There is no such instance.
+    #[error("there is no such instance")]
+    Absent,
+    /// It could not be saved.
+    #[error(transparent)]
+    Save(#[from] SaveError),
+    /// It broke when it was asked.
+    #[error(transparent)]
+    Fault(#[from] GuestFault),
+}
+
+impl Worker {
+    /// Lets another guest take over; the one before comes back. Packets that it held wait in the queue: whoever takes over is
+    /// shown them.
+    pub(crate) fn swap_guest(
+        &mut self,
+        id: InstanceId,
+        new: GuestSetup,
+    ) -> Result<GuestSetup, TakeoverError> {
+        let now = self.clock.moment().nanos;
+        let index = id.index();
+        let instance = self.instances.get_mut(index).ok_or(TakeoverError::Absent)?;
+        if instance.suspended.is_some() {
+            return Err(TakeoverError::Suspended(instance.name.clone()));
+        }
+        self.collect(index);
+        let instance = &mut self.instances[index];
+        let GuestSetup { guest, factory, drop_reasons, counters, flow_hash } = new;
+        let first = instance.restart.first_delay;
+        let life = match guest {
+            Some(guest) => Life::up(guest, first, now),
+            None => Life::Down { retry_at: now, next_delay: first, reason: "it is to begin anew".to_owned() },
+        };
+        let mut held = Vec::new();
+        let before = match std::mem::replace(&mut instance.life, life) {
+            Life::Up { mut guest, .. } => {
+                instance.counters.ledger.generated += guest.take_generated();
+                let counts = guest.counters().to_vec();
+                for (sum, count) in instance.counters.former.iter_mut().zip(counts) {
+                    *sum += count;
+                }
+                guest.surrender(&mut held);
+                Some(guest)
+            }
+            Life::Down { .. } => None,
+        };
+        let factory = std::mem::replace(&mut instance.factory, factory);
+        let old_flow_hash = std::mem::replace(&mut instance.flow_hash, flow_hash);
+        let (old_reasons, drops) =
+            renamed(&mut instance.drop_reasons, drop_reasons, &instance.counters.own_drops);
+        instance.counters.own_drops = drops;
+        let (old_counters, former) =
+            renamed(&mut instance.counter_names, counters, &instance.counters.former);
+        instance.counters.former = former;
+        if let Life::Up { guest, .. } = &instance.life {
+            // One that takes over again goes on counting where it was, and that has been added up already.
+            for (sum, count) in instance.counters.former.iter_mut().zip(guest.counters()) {
+                *sum = sum.saturating_sub(*count);
+            }
+        }
+        self.flow_hash |= flow_hash;
+        for packet in held {
+            let interface = packet.record().ingress;
+            // It has been here before: that was its hop.
+            let mut packet = packet;
+            packet.edit(|record| record.hop_budget = record.hop_budget.saturating_add(1));
+            self.enqueue_beyond(index, interface, packet);
+        }
+        match self.instances[index].life {
+            Life::Up { .. } => {
+                self.note_call(index);
+                self.after_call(index);
+            }
+            Life::Down { .. } => self.schedule(index, now),
+        }
+        Ok(GuestSetup {
+            guest: before,
+            factory,
+            drop_reasons: old_reasons,
+            counters: old_counters,
+            flow_hash: old_flow_hash,
+        })
+    }
+
+    /// Everything that an instance is now, what waits for it included. It goes on.
+    pub(crate) fn save_instance(&mut self, id: InstanceId) -> Result<Saved<'static>, TakeoverError> {
+        let instance = self.instances.get_mut(id.index()).ok_or(TakeoverError::Absent)?;
+        let name = instance.name.clone();
+        if instance.suspended.is_some() {
+            return Err(TakeoverError::Suspended(name));
+        }
+        let Life::Up { guest, .. } = &mut instance.life else {
+            return Err(TakeoverError::Down(name, reason_of(&instance.life)));
+        };
+        let mut saved = guest.save()?;
+        let pool = &self.pools[usize::from(instance.pool.0)];
+        saved.packets.extend(instance.queue.iter().map(|packet| pack(pool, packet, Place::Queued)));
+        let counters = &instance.counters;
+        let tally = |name: &str, value: u64| Tally { name: name.to_owned(), value };
+        saved.tallies = vec![
+            tally("bytes", counters.bytes),
+            tally("calls", counters.calls),
+            tally("faults", counters.faults),
+            tally("packets", counters.packets),
+            tally("restarts", counters.restarts),
+        ];
+        Ok(saved)
+    }
+
+    /// The state that an instance gives by itself; `None` when it offers none.
+    pub(crate) fn export_state(&mut self, id: InstanceId) -> Result<Option<Vec<u8>>, TakeoverError> {
+        let instance = self.instances.get_mut(id.index()).ok_or(TakeoverError::Absent)?;
+        let name = instance.name.clone();
+        if instance.suspended.is_some() {
+            return Err(TakeoverError::Suspended(name));
+        }
+        match &mut instance.life {
+            Life::Up { guest, .. } => Ok(guest.export_state()?),
+            Life::Down { reason, .. } => Err(TakeoverError::Down(name, reason.clone())),
+        }
+    }
+}
+
+fn reason_of(life: &Life) -> String {
+    match life {
+        Life::Up { .. } => String::new(),
+        Life::Down { reason, .. } => reason.clone(),
+    }
+}
+
+/// Gives things other names; counts follow their names, and names that are no more stay behind the new ones with their counts.
+/// Returns the names before, and the counts in the order of the new ones.
+fn renamed(names: &mut Vec<String>, new: Vec<String>, counts: &[u64]) -> (Vec<String>, Vec<u64>) {
+    let old = std::mem::replace(names, new);
+    let mut ordered: Vec<u64> = vec![0; names.len().max(1)];
+    for (name, count) in old.iter().zip(counts) {
+        match names.iter().position(|known| known == name) {
+            Some(at) => ordered[at] = *count,
+            None if *count > 0 => {
+                ordered.truncate(names.len());
+                names.push(name.clone());
+                ordered.push(*count);
+            }
+            None => {}
+        }
+    }
+    (old, ordered)
+}
+
+impl Worker {
+    /// Puts packets into the queue of an instance as if they had come just now, as many as there is room for; those that have
+    /// none come back.
+    pub(crate) fn put_into_queue(
+        &mut self,
+        id: InstanceId,
+        packets: Vec<packet_memory::Packet>,
+    ) -> Vec<packet_memory::Packet> {
+        let mut left = Vec::new();
+        for packet in packets {
+            match self.instances.get_mut(id.index()) {
+                Some(instance) if instance.queue.room() > 0 => {
+                    instance.counters.ledger.generated += 1;
+                    instance.queue.push(packet, &mut self.spare);
+                    self.wake_instance(id.index());
+                }
+                _ => left.push(packet),
+            }
+        }
+        left
+    }
+}

@@ -1,0 +1,159 @@
+//! What is done to a function that runs: pause and resume, a new beginning, another image, a snapshot.
+
+use crate::Host;
+use crate::catalog::Catalog;
+use crate::function::StartedFunction;
+use crate::parts::own_pool;
+use crate::prepare::{PrepareError, failed};
+use engine::{FleetError, FleetInstance, GuestSetup, InstanceAccount, PortAccount, TakeoverError};
+use guest_wasm::Slice;
+use snapshot::Saved;
+use wiring::{Instance, InstancePool};
+
+/// A function that another guest has taken over, with the one before kept aside.
+pub struct TakenOver {
+    name: String,
+    id: FleetInstance,
+    before: GuestSetup,
+    /// What the wiring said of it.
+    instance: Instance,
+    /// Whether it had state, and the new one has it now.
+    pub state_carried: bool,
+}
+
+impl Host {
+    /// Lets a function stand still, or go on. Says whether there is one of this name.
+    ///
+    /// # Errors
+    /// [`FleetError::Stopped`].
+    pub fn set_paused(&self, name: &str, paused: bool) -> Result<bool, FleetError> {
+        let Some(id) = self.function(name) else { return Ok(false) };
+        self.fleet.change(move |change| change.set_paused(id, paused))??;
+        Ok(true)
+    }
+
+    /// Starts a function anew, without what it knew. Packets that it held are shown to it again.
+    ///
+    /// # Errors
+    /// [`PrepareError`]; it runs on as it was.
+    pub fn restart(&self, name: &str, catalog: &Catalog) -> Result<(), PrepareError> {
+        let id =
+            self.function(name).ok_or_else(|| failed("function", name)(&"there is none of this name"))?;
+        let instance = self.parts().wiring.instances.get(name).cloned();
+        let instance = instance.ok_or_else(|| failed("function", name)(&"there is none of this name"))?;
+        let started = self.start_beside(name, &instance, catalog)?.taking_over();
+        let swapped = self.fleet.change(move |change| change.swap_guest(id, started));
+        let swapped = swapped.map_err(|error| failed("function", name)(&error))?;
+        // The one before gives its memory back here, where nobody waits for it.
+        swapped.map(drop).map_err(|error| failed("function", name)(&error))
+    }
+
+    /// Lets a function of another image, or with another configuration, take over between two batches, with the state that the
+    /// one before gives and the new one takes. Nothing but image and configuration may differ.
+    ///
+    /// # Errors
+    /// [`PrepareError`]; it runs on as it was.
+    pub fn take_over(
+        &self,
+        name: &str,
+        instance: &Instance,
+        catalog: &Catalog,
+    ) -> Result<TakenOver, PrepareError> {
+        let absent = || failed("function", name)(&"there is none of this name");
+        let id = self.function(name).ok_or_else(absent)?;
+        let before = self.parts().wiring.instances.get(name).cloned().ok_or_else(absent)?;
+        if before.interfaces != instance.interfaces {
+            return Err(failed("function", name)(&format!(
+                "the new image has {} interfaces; allowed: {}, as many as the one before",
+                instance.interfaces, before.interfaces
+            )));
+        }
+        let mut started = self.start_beside(name, instance, catalog)?;
+        let swapped = self.fleet.change(move |change| {
+            let state = change.export_state(id)?;
+            let state_carried = match &state {
+                Some(state) => started.guest().import_state(state)?,
+                None => true,
+            };
+            if !state_carried {
+                return Ok(None);
+            }
+            let carried = state.is_some();
+            change.swap_guest(id, started.taking_over()).map(|before| Some((before, carried)))
+        });
+        let swapped: Result<_, TakeoverError> = swapped.map_err(|error| failed("function", name)(&error))?;
+        match swapped.map_err(|error| failed("function", name)(&error))? {
+            Some((guest, state_carried)) => {
+                self.parts().wiring.instances.insert(name.to_owned(), instance.clone());
+                Ok(TakenOver { name: name.to_owned(), id, before: guest, instance: before, state_carried })
+            }
+            None => Err(failed("function", name)(
+                &"the new image does not take the state that the one before has given",
+            )),
+        }
+    }
+
+    /// Lets the guest that was kept aside take over again.
+    ///
+    /// # Errors
+    /// [`PrepareError`]; the new one stays.
+    pub fn roll_back(&self, taken: TakenOver) -> Result<(), PrepareError> {
+        let TakenOver { name, id, before, instance, .. } = taken;
+        let swapped = self.fleet.change(move |change| change.swap_guest(id, before));
+        let swapped = swapped.map_err(|error| failed("function", &name)(&error))?;
+        swapped.map_err(|error| failed("function", &name)(&error))?;
+        self.parts().wiring.instances.insert(name, instance);
+        Ok(())
+    }
+
+    /// Everything that a function is now, and the packets that it has. It goes on.
+    ///
+    /// # Errors
+    /// [`PrepareError`].
+    pub fn save(&self, name: &str) -> Result<Saved<'static>, PrepareError> {
+        let id =
+            self.function(name).ok_or_else(|| failed("function", name)(&"there is none of this name"))?;
+        let saved = self.fleet.change(move |change| change.save(id));
+        let saved = saved.map_err(|error| failed("function", name)(&error))?;
+        saved.map_err(|error| failed("function", name)(&error))
+    }
+
+    /// The account of one function.
+    pub fn account_of(&self, name: &str) -> Option<InstanceAccount> {
+        let id = self.function(name)?;
+        self.fleet.change(move |change| change.account_of(id)).ok()?
+    }
+
+    /// The account of one port.
+    pub fn account_of_port(&self, name: &str) -> Option<PortAccount> {
+        let id = self.port(name)?;
+        self.fleet.change(move |change| change.account_of_port(id)).ok()?
+    }
+
+    /// What is known of a function: its part of the wiring.
+    pub fn instance(&self, name: &str) -> Option<Instance> {
+        self.parts().wiring.instances.get(name).cloned()
+    }
+
+    /// Starts a guest for a function that runs, beside it.
+    fn start_beside(
+        &self,
+        name: &str,
+        instance: &Instance,
+        catalog: &Catalog,
+    ) -> Result<StartedFunction, PrepareError> {
+        let program = self.workshop.program(catalog, &instance.image);
+        let program = program.map_err(|reason| failed("function", name)(&reason))?;
+        let parts = self.parts();
+        let pool = match &instance.pool {
+            InstancePool::Tenant => parts.pools.get(&instance.tenant),
+            InstancePool::Own(_) => parts.pools.get(&own_pool(name)),
+        };
+        let pool = pool.map(|(pool, _)| pool.clone());
+        let observes = parts.wiring.observations.iter().any(|seen| seen.observer == name);
+        drop(parts);
+        let pool = pool.ok_or_else(|| failed("function", name)(&"it has no pool"))?;
+        StartedFunction::start(instance, program, pool, Slice(self.workers.slice), observes, None)
+            .map_err(|reason| failed("function", name)(&reason))
+    }
+}
