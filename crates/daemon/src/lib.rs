@@ -63,3 +63,4 @@ pub use precondition::Precondition;
 pub use query::Query;
 pub use server::Server;
 pub use settings::{Audit, Limits, Settings, Socket, Tcp};
+pub use stored::spec_of;

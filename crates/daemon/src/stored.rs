@@ -31,6 +31,11 @@ impl Stored {
     }
 }
 
+/// What an object of the store is to be; `None` when that cannot be read.
+pub fn spec_of(object: &store::Object) -> Option<Value> {
+    serde_json::from_slice::<Stored>(&object.value).ok().map(|stored| stored.spec)
+}
+
 /// An object as it is answered, without its status.
 pub(crate) fn answered(kind: Kind, object: &store::Object) -> Object {
     let Stored { spec, .. } = Stored::of(object);

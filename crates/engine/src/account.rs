@@ -59,6 +59,8 @@ pub struct InstanceAccount {
     pub overruns: u64,
     /// Times that a call was switched out.
     pub suspensions: u64,
+    /// Bytes of memory that the function has for itself.
+    pub memory: u64,
     /// It is paused.
     pub paused: bool,
     /// Number of the worker that it is on.
@@ -218,9 +220,10 @@ impl Worker {
         let in_flight = instance.in_flight();
         let counters = &mut instance.counters;
         let mut totals = counters.former.clone();
-        let mut down = None;
+        let (mut down, mut memory) = (None, 0);
         match &mut instance.life {
             Life::Up { guest, .. } => {
+                memory = guest.memory() as u64;
                 counters.ledger.generated += guest.take_generated();
                 for (sum, count) in totals.iter_mut().zip(guest.counters()) {
                     *sum += count;
@@ -247,6 +250,7 @@ impl Worker {
             throttled: self.scheduler.throttled(instance.entity),
             overruns: counters.overruns,
             suspensions: counters.suspensions,
+            memory,
             paused: instance.paused,
             worker: self.number,
             queue: instance.queue.len() as u64,

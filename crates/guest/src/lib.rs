@@ -148,6 +148,11 @@ pub trait Guest: Send {
     /// [`GuestFault`].
     fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault>;
 
+    /// Bytes of memory that it has for itself.
+    fn memory(&mut self) -> usize {
+        0
+    }
+
     /// Everything that the function is now, without its help: memory, globals, what the host keeps for it, and copies of
     /// the packets that it holds. It goes on as before.
     ///

@@ -97,6 +97,10 @@ impl Guest for WasmGuest {
         std::mem::take(&mut self.0.store.data_mut().generated)
     }
 
+    fn memory(&mut self) -> usize {
+        self.0.private_bytes()
+    }
+
     fn surrender(&mut self, out: &mut Vec<Packet>) {
         self.0.store.data_mut().surrender(out);
     }

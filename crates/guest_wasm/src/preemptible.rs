@@ -61,6 +61,8 @@ pub struct PreemptibleGuest {
     max_call: Cycles,
     limit: Nanos,
     program: Arc<Program>,
+    /// Bytes of private memory, as last seen.
+    bytes: usize,
     _fibre: Counted,
 }
 
@@ -111,6 +113,7 @@ impl PreemptibleGuest {
             max_call: clock.cycles(limit),
             limit,
             program: program.clone(),
+            bytes: 0,
             _fibre: fibre,
         })
     }
@@ -262,6 +265,14 @@ impl Guest for PreemptibleGuest {
 
     fn take_generated(&mut self) -> u64 {
         std::mem::take(&mut self.state.state_mut().generated)
+    }
+
+    fn memory(&mut self) -> usize {
+        // In the middle of a call it is what it was when it could last be looked at.
+        if let Ok(body) = self.quiet() {
+            self.bytes = body.private_bytes();
+        }
+        self.bytes
     }
 
     fn surrender(&mut self, out: &mut Vec<Packet>) {

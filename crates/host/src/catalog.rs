@@ -62,6 +62,17 @@ impl Catalog {
         self.directory.join(path)
     }
 
+    /// All images that were asked for and are good, by their references, and the stock images.
+    pub fn known(&self) -> Vec<(String, Image)> {
+        for name in stock_images::names() {
+            // What is no good is told to whoever asks for it.
+            let _ = self.load(name);
+        }
+        let images = self.images();
+        let good = images.iter().filter_map(|(reference, image)| Some((reference, image.as_ref().ok()?)));
+        good.map(|(reference, image)| (reference.clone(), image.clone())).collect()
+    }
+
     /// Reads an image anew when it is next asked for.
     pub fn forget(&self, reference: &str) {
         self.images().remove(reference);

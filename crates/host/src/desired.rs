@@ -73,13 +73,20 @@ impl Desired {
         }
     }
 
-    /// Checks changes against all else that is wanted and what runs.
+    /// What an object is to be.
+    pub fn spec(&self, kind: Kind, name: &str) -> Option<Value> {
+        self.objects.get(&(kind, name.to_owned())).cloned()
+    }
+
+    /// Checks changes against all else that is wanted and what runs. Functions that are to begin `anew` do, even if nothing about
+    /// them changes.
     ///
     /// # Errors
     /// All that is wrong, each with its place, such as `functions.fw.config.rules[2].action`.
     pub fn check(
         &self,
         changes: &[ObjectChange],
+        anew: &[String],
         host: &Host,
         catalog: &Catalog,
     ) -> Result<Checked, Vec<Fault>> {
@@ -96,7 +103,11 @@ impl Desired {
         let mut next = self.clone();
         next.take_over(changes.iter().cloned());
         let (wiring, warnings) = read(&next.document(), catalog)?;
-        Ok(Checked { plan: Plan::between(&parts.wiring, &wiring), warnings })
+        let mut plan = Plan::between(&parts.wiring, &wiring);
+        for name in anew {
+            plan.replace(&wiring, name);
+        }
+        Ok(Checked { plan, warnings })
     }
 
     /// A function that is not there yet; `None`: everything has to be looked at.

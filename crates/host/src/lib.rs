@@ -32,7 +32,7 @@ pub use catalog::Catalog;
 pub use desired::{Checked, Desired, ObjectChange};
 pub use lives::TakenOver;
 pub use prepare::{Beginning, PrepareError, Prepared, rehearse};
-pub use workshop::cache_directory;
+pub use workshop::{Workshop, cache_directory};
 
 use clock::Nanos;
 use engine::{Account, Balancer, Event, Fleet, FleetInstance, FleetPort, Stopped, ThreadPlan};
@@ -42,7 +42,6 @@ use parts::Parts;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wiring::{Wiring, Workers};
-use workshop::Workshop;
 
 /// Why there is no host.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +63,7 @@ pub struct Host {
     threads: Vec<ThreadPlan>,
     workers: Workers,
     parts: Arc<Mutex<Parts>>,
-    workshop: Workshop,
+    workshop: Arc<Workshop>,
     /// Stands in for pools that were given back.
     stand_in: Arc<Pool>,
     notices: Vec<String>,
@@ -87,7 +86,7 @@ impl Host {
             threads,
             workers: workers.clone(),
             parts: Arc::default(),
-            workshop,
+            workshop: Arc::new(workshop),
             stand_in: Arc::new(stand_in),
             notices,
         })
@@ -104,6 +103,11 @@ impl Host {
     /// What runs.
     pub fn fleet(&self) -> &Arc<Fleet> {
         &self.fleet
+    }
+
+    /// What has been compiled. It can be asked to compile while the host is at work.
+    pub fn workshop(&self) -> &Arc<Workshop> {
+        &self.workshop
     }
 
     /// The workers that it was made with.

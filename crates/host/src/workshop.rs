@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// See the module's documentation.
-pub(crate) struct Workshop {
+pub struct Workshop {
     sandbox: Sandbox,
     cache: Option<CompileCache>,
     /// By the image's digest.
@@ -30,6 +30,22 @@ impl Workshop {
         Ok((Workshop { sandbox, cache, programs: Mutex::default() }, notices))
     }
 
+    /// Whether functions of an image are made at once: it has been compiled and loaded.
+    ///
+    /// # Errors
+    /// What the catalog has to say of the image.
+    pub fn has(&self, catalog: &Catalog, reference: &str) -> Result<bool, String> {
+        Ok(self.known(&catalog.load(reference)?).is_some())
+    }
+
+    /// Compiles an image, if that has not been done.
+    ///
+    /// # Errors
+    /// What the compiler has to say.
+    pub fn compile(&self, image: &Image) -> Result<(), String> {
+        self.program_of(image).map(drop)
+    }
+
     /// The program of an image if it has been compiled before.
     pub(crate) fn known(&self, image: &Image) -> Option<Arc<Program>> {
         let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,19 +62,24 @@ impl Workshop {
         reference: &str,
     ) -> Result<(Image, Arc<Program>), String> {
         let image = catalog.load(reference)?;
-        if let Some(program) = self.known(&image) {
-            return Ok((image, program));
+        let program = self.program_of(&image)?;
+        Ok((image, program))
+    }
+
+    fn program_of(&self, image: &Image) -> Result<Arc<Program>, String> {
+        if let Some(program) = self.known(image) {
+            return Ok(program);
         }
         let artifact = |sandbox: &Sandbox, wasm: &[u8]| compile::compile(sandbox, wasm);
         let program = match &self.cache {
-            Some(cache) => self.sandbox.compile_cached(cache, image.wasm(), facts(&image), artifact),
+            Some(cache) => self.sandbox.compile_cached(cache, image.wasm(), facts(image), artifact),
             None => artifact(&self.sandbox, image.wasm())
-                .and_then(|artifact| self.sandbox.load(&artifact, facts(&image))),
+                .and_then(|artifact| self.sandbox.load(&artifact, facts(image))),
         }
         .map_err(|error| error.to_string())?;
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         programs.insert(image.digest().to_string(), program.clone());
-        Ok((image, program))
+        Ok(program)
     }
 }
 

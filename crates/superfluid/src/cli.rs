@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Run(RunOptions),
     /// Say everything that is wrong with a file, and start nothing.
     Check(CheckOptions),
+    /// Serve functions, ports and chains that clients create and change while packets pass.
+    Daemon(DaemonOptions),
     /// Make the folder of a new function: it builds, runs in a chain and has a test.
     New(NewOptions),
     /// Build images, look into them, push them to registries and pull them.
@@ -72,6 +74,41 @@ pub(crate) struct RunOptions {
     /// Time between two views.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     pub(crate) every: Duration,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid daemon\n  superfluid daemon --socket ./superfluid.sock --state ./state\n  superfluid \
+                        daemon --mode 660 --group 27\n\nWhat is created is kept in the state's folder, and runs again after a restart."
+)]
+pub(crate) struct DaemonOptions {
+    /// The UNIX socket that clients talk to.
+    #[arg(long, value_name = "PATH", default_value = "/run/superfluid/superfluid.sock")]
+    pub(crate) socket: PathBuf,
+    /// Permissions of the socket, in octal.
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = permissions)]
+    pub(crate) mode: u32,
+    /// Owner of the socket, by number.
+    #[arg(long, value_name = "UID")]
+    pub(crate) owner: Option<u32>,
+    /// Group of the socket, by number.
+    #[arg(long, value_name = "GID")]
+    pub(crate) group: Option<u32>,
+    /// The folder of what the daemon keeps: objects, snapshots, the audit log.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/superfluid")]
+    pub(crate) state: PathBuf,
+    /// Listen on this address too, for clients that show a certificate.
+    #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_cert", "tls_key", "tls_client_ca"])]
+    pub(crate) listen: Option<std::net::SocketAddr>,
+    /// The server's certificate, PEM.
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its key, PEM.
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Who signs clients' certificates, PEM.
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -256,6 +293,14 @@ fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is no size; allowed: 4KiB or more, units B, KiB, MiB, GiB"))
 }
 
+/// Permissions of a file, in octal.
+fn permissions(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o777)
+        .ok_or_else(|| format!("`{text}` are no permissions; allowed: 0 to 777, such as 660"))
+}
+
 /// A time with its unit.
 fn time(text: &str) -> Result<Duration, String> {
     schema::duration(text).map(Duration::from_nanos).ok_or_else(|| {
@@ -273,7 +318,7 @@ mod tests {
         let mut command = CommandLine::command();
         command.build();
         command.clone().debug_assert();
-        let leaves = ["run", "check", "new", "bench", "completions", "man"]
+        let leaves = ["run", "check", "daemon", "new", "bench", "completions", "man"]
             .map(|name| command.find_subcommand(name).cloned());
         let images = command.find_subcommand("image").cloned().expect("image");
         let images =

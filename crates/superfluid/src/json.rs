@@ -136,7 +136,7 @@ pub(crate) fn severity(stream: u32) -> &'static str {
     }
 }
 
-fn ledger(ledger: &Ledger) -> Value {
+pub(crate) fn ledger(ledger: &Ledger) -> Value {
     json!({
         "received": ledger.received, "generated": ledger.generated, "copied": ledger.copied, "split": ledger.split,
         "delivered": ledger.delivered, "consumed": ledger.consumed, "merged": ledger.merged,

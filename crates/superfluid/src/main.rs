@@ -3,7 +3,8 @@
 //! 1. [`cli`] reads the command line.
 //! 2. `run`: `host` knows images and port drivers, `config` makes a wiring of the file, a host carries it out, [`run`] lets it
 //!    work and shows it, [`view`] and [`json`] are how.
-//! 3. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
+//! 3. `daemon`: the same host, changed by clients of the server in `daemon`; [`mod@daemon`] joins the two.
+//! 4. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
 //!
 //! Exit status: 0 done, 1 something did not hold or broke on the way, 2 the input is wrong and nothing was started,
 //! 3 something that is needed is missing.
@@ -11,6 +12,7 @@
 mod bench_command;
 mod check;
 mod cli;
+mod daemon;
 mod event_log;
 mod hop_capture;
 mod image_command;
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
     match command {
         cli::Command::Run(options) => run::run(&options),
         cli::Command::Check(options) => check::check(&options),
+        cli::Command::Daemon(options) => daemon::daemon(&options),
         cli::Command::New(options) => new_command::new(&options),
         cli::Command::Completions(options) => manual::completions(&options),
         cli::Command::Man(options) => manual::man(&options),

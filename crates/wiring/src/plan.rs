@@ -151,6 +151,34 @@ impl Plan {
         }
     }
 
+    /// Replaces an instance of `new` that would have gone on, with all that is connected to it: it is to begin anew. Without effect
+    /// when it is replaced or new already, or not there.
+    pub fn replace(&mut self, new: &Wiring, name: &str) {
+        let Some(instance) = new.instances.get(name).filter(|_| !self.add_instances.contains_key(name))
+        else {
+            return;
+        };
+        self.adjust_instances.remove(name);
+        self.remove_instances.insert(name.to_owned());
+        self.add_instances.insert(name.to_owned(), instance.clone());
+        for edge in new.edges.iter().filter(|edge| edge.ends().iter().any(|end| end.name() == name)) {
+            // One that comes anew is not there to be taken off.
+            if self.wire.insert(edge.clone()) {
+                self.unwire.insert(edge.clone());
+            }
+        }
+        for seen in new.observations.iter().filter(|seen| seen.observer == name || seen.at == name) {
+            if self.observe.insert(seen.clone()) {
+                self.unobserve.insert(seen.clone());
+            }
+        }
+        for (id, endpoint) in new.services.iter().filter(|(_, endpoint)| endpoint.name() == name) {
+            if self.add_services.insert(*id, endpoint.clone()).is_none() {
+                self.remove_services.insert(*id);
+            }
+        }
+    }
+
     /// Is there nothing to do?
     pub fn is_empty(&self) -> bool {
         *self == Plan::default()

@@ -334,3 +334,27 @@ proptest! {
         let _ = one.validate();
     }
 }
+
+#[test]
+fn a_function_that_is_to_begin_anew_is_replaced_with_all_that_is_connected_to_it() {
+    let wiring = edge();
+    let mut plan = Plan::between(&wiring, &wiring);
+    plan.replace(&wiring, "fw");
+    assert!(plan.remove_instances.contains("fw") && plan.add_instances.contains_key("fw"));
+    assert_eq!((plan.unwire.len(), plan.wire.len()), (2, 2));
+    assert_eq!((plan.unobserve.len(), plan.observe.len()), (1, 1));
+    assert!(plan.remove_services.contains(&10) && plan.add_services.contains_key(&10));
+    assert!(!plan.remove_instances.contains("flows"), "others go on");
+    let mut after = wiring.clone();
+    plan.apply(&mut after).expect("it fits");
+    assert_eq!(after, wiring);
+    let mut twice = plan.clone();
+    twice.replace(&wiring, "fw");
+    twice.replace(&wiring, "nobody");
+    assert_eq!(twice, plan);
+    // What comes anyway is not taken off first.
+    let mut new = Plan::between(&Wiring::default(), &wiring);
+    let before = new.clone();
+    new.replace(&wiring, "fw");
+    assert_eq!(new, before);
+}

@@ -102,6 +102,11 @@ impl Balancer {
         self.pinned.insert(instance, worker);
     }
 
+    /// Lets an instance be where it is served best.
+    pub fn unpin(&mut self, instance: FleetInstance) {
+        self.pinned.remove(&instance);
+    }
+
     /// How long to wait before the next look.
     pub fn pause(&self) -> Duration {
         self.pause

@@ -1,0 +1,80 @@
+//! The last lines of every function's log.
+
+use api::LogLine;
+use std::collections::{HashMap, VecDeque};
+use std::time::SystemTime;
+
+/// Lines that are kept of each function.
+const KEPT: usize = 1000;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Logs {
+    functions: HashMap<String, Lines>,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    /// Lines so far.
+    count: u64,
+    kept: VecDeque<LogLine>,
+}
+
+impl Logs {
+    /// Keeps a line, and forgets the oldest one when there are too many.
+    pub(crate) fn add(&mut self, function: &str, line: guest::LogLine) {
+        if !self.functions.contains_key(function) {
+            self.functions.insert(function.to_owned(), Lines::default());
+        }
+        let Some(lines) = self.functions.get_mut(function) else { return };
+        lines.count += 1;
+        if lines.kept.len() == KEPT {
+            lines.kept.pop_front();
+        }
+        lines.kept.push_back(LogLine {
+            number: lines.count,
+            time: now(),
+            severity: crate::json::severity(line.severity).to_owned(),
+            text: line.text,
+        });
+    }
+
+    /// Up to `limit` lines with numbers above `after`.
+    pub(crate) fn after(&self, function: &str, after: u64, limit: usize) -> Vec<LogLine> {
+        let lines = self.functions.get(function).into_iter().flat_map(|lines| &lines.kept);
+        lines.filter(|line| line.number > after).take(limit).cloned().collect()
+    }
+
+    /// Forgets a function that is no more.
+    pub(crate) fn forget(&mut self, function: &str) {
+        self.functions.remove(function);
+    }
+}
+
+/// The present time after RFC 3339.
+pub(crate) fn now() -> String {
+    humantime::format_rfc3339_micros(SystemTime::now()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> guest::LogLine {
+        guest::LogLine { severity: nf_abi::stream::LOG_INFO, text: text.to_owned() }
+    }
+
+    #[test]
+    fn lines_are_numbered_and_the_oldest_go_first() {
+        let mut logs = Logs::default();
+        (0..KEPT + 5).for_each(|n| logs.add("f", line(&n.to_string())));
+        logs.add("g", line("other"));
+        let first = logs.after("f", 0, 2);
+        assert_eq!((first[0].number, first[0].text.as_str(), first.len()), (6, "5", 2));
+        assert_eq!(first[0].severity, "info");
+        assert_eq!(logs.after("f", KEPT as u64 + 4, 10).len(), 1);
+        assert_eq!(logs.after("g", 0, 10)[0].number, 1);
+        logs.forget("g");
+        assert_eq!(logs.after("g", 0, 10), []);
+    }
+}

@@ -1,0 +1,85 @@
+//! `superfluid daemon`: serves what the store says, and lets clients change it while packets pass.
+//!
+//! 1. The store is opened, and the host made with the workers that it says.
+//! 2. The server hands all objects to [`Controller`], which starts them; only then it listens.
+//! 3. Beside the workers there are threads for the balance between them, for memory that is given back, and the server's.
+//! 4. At SIGTERM the server answers what it was asked, then the host is drained, and the account of every packet printed.
+
+mod control;
+mod logs;
+mod memory;
+mod metrics;
+mod saved;
+
+use crate::Outcome;
+use crate::cli::DaemonOptions;
+use control::{Controller, Handle};
+use daemon::{Server, Settings, Tcp};
+use std::path::Path;
+use std::sync::Arc;
+use store::Store;
+
+/// Why the daemon does not run.
+type Trouble = String;
+
+pub(crate) fn daemon(options: &DaemonOptions) -> Outcome {
+    match serve(options) {
+        Ok(balanced) if balanced => Outcome::Done,
+        Ok(_) => Outcome::Failed,
+        Err(trouble) => {
+            eprintln!("superfluid daemon: {trouble}");
+            Outcome::Failed
+        }
+    }
+}
+
+/// Serves until it is told to end. Whether the final account balances.
+fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
+    private_folder(&options.state)?;
+    let store = Store::open(&options.state.join("store")).map_err(|error| error.to_string())?;
+    let store = Arc::new(store);
+    let controller = Arc::new(Controller::new(&store, &options.state)?);
+    let mut settings = Settings::new(&options.socket, options.state.join("audit.jsonl"));
+    settings.socket.mode = options.mode;
+    settings.socket.owner = options.owner;
+    settings.socket.group = options.group;
+    settings.version = env!("CARGO_PKG_VERSION").to_owned();
+    if let (Some(listen), Some(certificate), Some(key), Some(client_ca)) =
+        (options.listen, &options.tls_cert, &options.tls_key, &options.tls_client_ca)
+    {
+        settings.tcp = Some(Tcp {
+            listen,
+            certificate: certificate.clone(),
+            key: key.clone(),
+            client_ca: client_ca.clone(),
+        });
+    }
+    let server = Server::bind(&settings, store, Arc::new(Handle(controller.clone())))
+        .map_err(|error| error.to_string())?;
+    server.serve().map_err(|error| error.to_string())?;
+    let account = controller.stop().map_err(|error| error.to_string())?;
+    print!("{}", crate::view::final_account(&account));
+    match account.balance() {
+        Ok(()) => Ok(true),
+        Err(imbalance) => {
+            eprintln!("the account does not balance: {imbalance}; this is a defect, please report it");
+            Ok(false)
+        }
+    }
+}
+
+/// Makes the folder of the daemon's state, for its own user alone.
+fn private_folder(path: &Path) -> Result<(), Trouble> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    let mode = std::fs::metadata(path).map_err(failed)?.mode() & 0o777;
+    if mode & 0o077 == 0 {
+        Ok(())
+    } else {
+        Err(format!(
+            "{}: others may look into it (mode {mode:o}); allowed: a folder for its owner alone, mode 700",
+            path.display()
+        ))
+    }
+}
