@@ -1,13 +1,15 @@
-//! What is counted, and under which name: drop reasons, the ledger of packets, and the counters of ports and
-//! instances.
+//! What is counted, and under which name: drop reasons, the ledger of packets, and how long things took.
 //!
 //! 1. Whoever takes, makes, hands over or loses a packet adds to its own [`Ledger`].
 //! 2. At any quiet point the ledgers of a host add up to one that [`Ledger::balance`] checks against the packets
 //!    that the owners say they hold.
 //!
-//! Limits: counters are plain integers of the worker that owns them; nothing here is shared or atomic.
+//! Beside them a [`histogram`] counts lengths of time, or whatever else is a number.
+//!
+//! Limits: ledgers are plain integers of the worker that owns them; only histograms can be read while they are written.
 
 mod drop_reason;
+pub mod histogram;
 mod ledger;
 
 pub use drop_reason::{DropCounters, DropReason};

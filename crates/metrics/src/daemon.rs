@@ -1,0 +1,65 @@
+//! The daemon itself: what its server counts.
+
+use crate::text::{Labels, Text, Value};
+use crate::{Family, Notation};
+use std::collections::BTreeMap;
+
+/// What the daemon counts of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Daemon<'a> {
+    /// Requests that were answered, by status.
+    pub requests: &'a BTreeMap<u16, u64>,
+    /// Connections that were refused because there were too many.
+    pub refused_connections: u64,
+    /// Connections that are open.
+    pub connections: u64,
+    /// Operations that have not ended.
+    pub operations: u64,
+    /// The last revision of the store.
+    pub revision: u64,
+}
+
+static REQUESTS: Family =
+    Family::counter("superfluid_daemon_requests", "requests", &["status"], "Requests answered, by status.");
+
+type Number = (Family, fn(&Daemon<'_>) -> u64);
+
+static NUMBERS: [Number; 4] = [
+    (
+        Family::counter(
+            "superfluid_daemon_refused_connections",
+            "connections",
+            &[],
+            "Connections refused because there were too many.",
+        ),
+        |daemon| daemon.refused_connections,
+    ),
+    (Family::gauge("superfluid_daemon_connections", "connections", &[], "Open connections."), |daemon| {
+        daemon.connections
+    }),
+    (
+        Family::gauge("superfluid_daemon_operations", "operations", &[], "Operations that have not ended."),
+        |daemon| daemon.operations,
+    ),
+    (Family::gauge("superfluid_daemon_revision", "", &[], "The last revision of the store."), |daemon| {
+        daemon.revision
+    }),
+];
+
+pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
+    std::iter::once(&REQUESTS).chain(NUMBERS.iter().map(|(family, _)| family))
+}
+
+impl Daemon<'_> {
+    /// Appends all families of the daemon.
+    pub fn write(&self, notation: Notation, to: &mut String) {
+        let text = &mut Text::new(notation, to);
+        let statuses: Vec<String> = self.requests.keys().map(u16::to_string).collect();
+        let labels = Labels::named("status", statuses.iter().map(String::as_str));
+        let mut requests = text.family(&REQUESTS, &labels);
+        self.requests.values().enumerate().for_each(|(n, count)| requests.one(n, Value::Count(*count)));
+        for (family, read) in &NUMBERS {
+            text.family(family, &Labels::none()).one(0, Value::Count(read(self)));
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What is written, read back: by a parser that lets nothing pass, and by Prometheus.
+
+mod cost;
+mod document;
+mod exposition;
+mod prometheus;
+mod sample;
+mod strict;
