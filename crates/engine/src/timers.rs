@@ -152,6 +152,16 @@ impl Worker {
 
     /// Whether all sources have come to their end and nothing is on its way; `None` when there are no sources here.
     pub(crate) fn finished(&mut self) -> Option<bool> {
+        let finished = self.sources_finished();
+        if finished != Some(false) && self.instances.iter_mut().any(|(_, instance)| instance.in_flight() > 0)
+        {
+            return Some(false);
+        }
+        finished
+    }
+
+    /// Whether all sources have come to their end, and nothing is on a wire to another worker.
+    fn sources_finished(&self) -> Option<bool> {
         let mut finished = None;
         for (_, node) in self.ports.iter().filter(|(_, node)| node.target.is_some()) {
             if node.relay {
@@ -167,15 +177,13 @@ impl Worker {
                 return Some(false);
             }
         }
-        if self.instances.iter_mut().any(|(_, instance)| instance.in_flight() > 0) {
-            return Some(false);
-        }
         finished
     }
 
     /// Tells once when there is nothing more to come.
     pub(crate) fn look_finished(&mut self) {
-        if !self.told_finished && self.finished() == Some(true) {
+        // Most have no source that ends: they need not look at everybody, each time that there is nothing to do.
+        if !self.told_finished && self.sources_finished() == Some(true) && self.finished() == Some(true) {
             self.told_finished = true;
             self.tell(Event::Finished);
         }
