@@ -28,7 +28,7 @@ impl Host {
     /// [`Stopped`]: the host has.
     pub fn carry_out(&mut self, prepared: Prepared) -> Result<CarriedOut, Stopped> {
         let (parts, stand_in) = (self.parts.clone(), self.stand_in.clone());
-        let (workers, io) = (self.workers.list.len(), self.thread_of(wiring::PortIo::Thread));
+        let (workers, io) = (self.workers.list.len(), self.io_worker());
         self.fleet.change(move |change| {
             let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
             let mut work = Work {

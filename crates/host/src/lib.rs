@@ -70,13 +70,17 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with so many workers and nothing to do, and beside them one for ports that have a thread of their own. `tell` is
+    /// A host with so many workers and nothing to do, and, if `io`, one more for ports that want a thread of their own. `tell` is
     /// called with what happens, on the workers' threads: it must not wait.
     ///
     /// # Errors
     /// [`HostError`].
-    pub fn new(workers: &Workers, tell: impl Fn(Event) + Send + Sync + 'static) -> Result<Host, HostError> {
-        let (settings, threads) = places::threads(workers);
+    pub fn new(
+        workers: &Workers,
+        io: bool,
+        tell: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<Host, HostError> {
+        let (settings, threads) = places::threads(workers, io);
         let fleet = Fleet::new(&settings, *watchdog::clock(), tell)?;
         let (workshop, notices) = Workshop::open().map_err(HostError::Sandbox)?;
         let small = PoolConfig { buffers: 1, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };

@@ -6,8 +6,8 @@ use placement::{Graph, GraphFault, Kind, Part, PartFacts, Placement};
 use std::collections::HashMap;
 use wiring::{Endpoint, PortIo, Wiring, Workers};
 
-/// What workers are made with, and their threads. One for ports with `io: thread` comes last.
-pub(crate) fn threads(workers: &Workers) -> (Vec<WorkerSettings>, Vec<ThreadPlan>) {
+/// What workers are made with, and their threads. If `io`, one for ports with `io: thread` comes last.
+pub(crate) fn threads(workers: &Workers, io: bool) -> (Vec<WorkerSettings>, Vec<ThreadPlan>) {
     let settings = WorkerSettings {
         slice: workers.slice,
         slack: workers.slack,
@@ -24,9 +24,11 @@ pub(crate) fn threads(workers: &Workers) -> (Vec<WorkerSettings>, Vec<ThreadPlan
             processors: plan.processors.clone(),
         })
         .collect();
-    // What it brings is waited for.
-    all.push(WorkerSettings { rest: Nanos(0), ..settings });
-    threads.push(ThreadPlan { name: "io".to_owned(), processors: None });
+    if io {
+        // What it brings is waited for.
+        all.push(WorkerSettings { rest: Nanos(0), ..settings });
+        threads.push(ThreadPlan { name: "io".to_owned(), processors: None });
+    }
     (all, threads)
 }
 
@@ -96,12 +98,12 @@ mod tests {
     fn defaults_are_the_engines_wherever_they_stand() {
         let engine = [WorkerSettings::default()];
         let wiring = Wiring { workers: Workers::default(), ..Wiring::default() };
-        assert_eq!(threads(&wiring.workers).0[..1], engine, "the wiring's");
+        assert_eq!(threads(&wiring.workers, false).0, engine, "the wiring's");
         let catalog = Catalog::new(Path::new("."));
         // Without the section, and by its schema.
         for text in ["superfluid: 1\n", "superfluid: 1\nworkers: {}\n", "superfluid: 1\nworkers: 1\n"] {
             let read = config::check("test.yaml", text, &catalog).expect("a file without anything is good");
-            assert_eq!(threads(&read.wiring.workers).0[..1], engine, "{text:?}");
+            assert_eq!(threads(&read.wiring.workers, false).0, engine, "{text:?}");
         }
     }
 }

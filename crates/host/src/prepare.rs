@@ -14,7 +14,7 @@ use snapshot::Saved;
 use std::collections::HashMap;
 use std::sync::Arc;
 use virtual_switch::Switch;
-use wiring::{Instance, InstancePool, Plan, PortIo, Wiring};
+use wiring::{Instance, InstancePool, Plan, Wiring};
 
 /// Why a plan is not carried out. Whatever was made for it is given back, and what runs goes on.
 #[derive(Debug, thiserror::Error)]
@@ -140,9 +140,9 @@ impl Host {
         Ok(Prepared { plan, beginnings, pools, switches, functions, ports, places })
     }
 
-    /// The worker of ports that have a thread of their own, or `None` for those that have not.
-    pub(crate) fn thread_of(&self, io: PortIo) -> Option<usize> {
-        (io == PortIo::Thread).then_some(self.workers.list.len())
+    /// The worker of ports that have a thread of their own, if there is one.
+    pub(crate) fn io_worker(&self) -> Option<usize> {
+        Some(self.workers.list.len()).filter(|worker| *worker < self.fleet.workers())
     }
 }
 

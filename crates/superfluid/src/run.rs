@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
-use wiring::{Plan, Wiring};
+use wiring::{Plan, PortIo, Wiring};
 
 /// How often it is asked whether there is nothing left, when a worker's sources have come to their end.
 const FINISHED_CHECK: Duration = Duration::from_millis(20);
@@ -126,7 +126,8 @@ fn set_up(
     taps: HopTaps,
     tell: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<Host, String> {
-    let mut host = Host::new(&wiring.workers, tell).map_err(|error| error.to_string())?;
+    let io = wiring.ports.values().any(|port| port.io == PortIo::Thread);
+    let mut host = Host::new(&wiring.workers, io, tell).map_err(|error| error.to_string())?;
     let plan = Plan::between(&host.wiring(), wiring);
     let prepared = host.prepare(plan, HashMap::new(), catalog).map_err(|error| error.to_string())?;
     let done = host.carry_out(prepared).map_err(|error| error.to_string())?;

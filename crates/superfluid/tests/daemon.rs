@@ -271,3 +271,37 @@ fn bad_input_is_told_with_its_place_and_nothing_is_half_done() {
     daemon.moves("fw");
     assert!(daemon.end().contains("the account balances"));
 }
+
+#[test]
+fn the_readmes_commands_lead_to_a_running_chain() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("the README");
+    let (_, section) = readme.split_once("## Change it while it runs").expect("the section");
+    let (_, block) = section.split_once("```sh\n").expect("commands");
+    let (block, _) = block.split_once("```").expect("their end");
+    let lines: Vec<&str> = block.lines().collect();
+    assert!(lines.len() <= 3 && lines[0].ends_with('&'), "{block}");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::symlink(root.join("examples"), folder.path().join("examples")).expect("a link");
+    let script = format!(
+        "set -e\n{} \npid=$!\ntrap 'kill $pid; wait $pid' EXIT\n\
+         for n in $(seq 500); do [ -S superfluid.sock ] && break; sleep 0.02; done\n{}\n",
+        lines[0],
+        lines[1..].join("\n")
+    );
+    let program = Path::new(env!("CARGO_BIN_EXE_superfluid")).parent().expect("a folder");
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
+    let cache = std::env::temp_dir().join(format!("superfluid-test-{}", std::process::id()));
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .env("PATH", path)
+        .env("XDG_CACHE_HOME", cache)
+        .output()
+        .expect("a shell");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{errors}");
+    assert!(said.contains(r#""created""#) && said.contains(r#""state":"running""#), "{said}{errors}");
+    assert!(said.contains("the account balances"), "{said}{errors}");
+}

@@ -98,7 +98,9 @@ impl Controller {
         let told = Arc::<Told>::default();
         let teller = told.clone();
         let workers = workers(store, &catalog)?;
-        let host = Host::new(&workers, move |event| teller.take(event)).map_err(|error| error.to_string())?;
+        // Clients may want such a port at any time.
+        let host =
+            Host::new(&workers, true, move |event| teller.take(event)).map_err(|error| error.to_string())?;
         let (attic, removed) = channel::<Vec<Removed>>();
         let reaper = std::thread::Builder::new().name("reaper".into());
         let reaper = reaper.spawn(move || while removed.recv().is_ok() {});
