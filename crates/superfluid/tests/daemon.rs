@@ -44,6 +44,17 @@ impl Daemon {
     }
 
     fn ask(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+        let (status, answer) = self.exchange(method, path, body);
+        (status, serde_json::from_str(&answer).unwrap_or(Value::Null))
+    }
+
+    fn text(&self, path: &str) -> String {
+        let (status, answer) = self.exchange("GET", path, None);
+        assert_eq!(status, 200, "{path}: {answer}");
+        answer
+    }
+
+    fn exchange(&self, method: &str, path: &str, body: Option<Value>) -> (u16, String) {
         let mut stream = UnixStream::connect(self.folder.join("s.sock")).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
         let body = body.map(|body| body.to_string()).unwrap_or_default();
@@ -56,7 +67,7 @@ impl Daemon {
         stream.read_to_string(&mut answer).expect("an answer");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+        (status, body.to_owned())
     }
 
     fn put(&self, path: &str, spec: Value) -> Value {
@@ -118,7 +129,8 @@ fn chain(daemon: &Daemon) {
     daemon.put("/v1/ports/source", json!({"type": "generator", "rate": "20kpps", "flows": 500}));
     daemon.put("/v1/ports/out", json!({"type": "sink"}));
     let spec = json!({
-        "image": "firewall", "config": {"default_action": "accept"},
+        // A machine that stalls is none of its faults.
+        "image": "firewall", "config": {"default_action": "accept"}, "max_call": "2s",
         "attach": {"inside": "source", "outside": "out"},
     });
     daemon.put("/v1/functions/fw", spec);
@@ -149,6 +161,11 @@ fn functions_come_and_go_while_packets_pass_and_all_of_them_are_accounted_for() 
     assert_eq!(daemon.get("/v1/functions/fw")["status"]["state"], "paused");
     daemon.post("/v1/functions/fw/resume", None);
     daemon.moves("fw");
+    let metrics = daemon.text("/metrics");
+    assert!(
+        metrics.contains("superfluid_function_packets_total{function=\"fw\",tenant=\"default\""),
+        "{metrics}"
+    );
     let account = daemon.get("/v1/account");
     assert_eq!(account["balanced"], true, "{account}");
     let printed = daemon.end();

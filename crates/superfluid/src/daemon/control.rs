@@ -3,7 +3,7 @@
 use super::logs::Logs;
 use super::saved::Folder;
 use api::{Fault, FunctionMemory, FunctionState, FunctionStatus, Image, Kind, LogLine, ObjectName, Snapshot};
-use clock::Cycles;
+use clock::{Cycles, Nanos};
 use daemon::{Control, Exposition, Notices, ObjectChange, Prepared, Refusal, TakenOver, Work};
 use engine::{Account, Balancer, Event, InstanceAccount, Removed, Stopped};
 use host::{Beginning, Catalog, Checked, Desired, Host, PrepareError, Workshop};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use store::Store;
 
 /// How often what switches have learned is aged.
@@ -39,6 +39,8 @@ pub(crate) struct Controller {
     attic: Sender<Vec<Removed>>,
     /// What a function had used of the processor when it was last asked for, and when.
     shares: Mutex<HashMap<String, (Cycles, Instant, f64)>>,
+    /// Since the Unix epoch.
+    started: Nanos,
     ends: Arc<AtomicBool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -115,6 +117,7 @@ impl Controller {
             told,
             attic,
             shares: Mutex::default(),
+            started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into(),
             ends: Arc::default(),
             threads,
         })
@@ -490,9 +493,12 @@ impl Control for Handle {
     }
 
     fn metrics(&self, exposition: Exposition, to: &mut String) {
-        let fleet = lock(&self.0.host).fleet().clone();
+        let host = lock(&self.0.host);
+        let (fleet, wiring) = (host.fleet().clone(), host.wiring());
+        drop(host);
         if let Ok(account) = fleet.account(false) {
-            super::metrics::write(&account, exposition, to);
+            let (busy, started) = (fleet.busy(), self.0.started);
+            super::metrics::write(&account, &busy, &wiring, &self.0.catalog, started, exposition, to);
         }
     }
 }

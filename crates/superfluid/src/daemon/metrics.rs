@@ -1,22 +1,51 @@
-//! The account as metrics.
+//! The account as metrics, with what the wiring knows of each function.
 
+use clock::{Cycles, Nanos};
 use daemon::Exposition;
 use engine::Account;
-use std::fmt::Write;
+use host::Catalog;
+use metrics::{Function, Notation};
+use std::collections::HashMap;
+use wiring::Wiring;
 
-/// Writes the packets of functions and what became of all packets.
-pub(crate) fn write(account: &Account, exposition: Exposition, to: &mut String) {
-    // OpenMetrics names a counter's family without what its samples end in.
-    let suffix = match exposition {
-        Exposition::Prometheus => "_total",
-        Exposition::OpenMetrics => "",
+/// Writes what was counted up to now.
+pub(crate) fn write(
+    account: &Account,
+    busy: &[Cycles],
+    wiring: &Wiring,
+    catalog: &Catalog,
+    started: Nanos,
+    exposition: Exposition,
+    to: &mut String,
+) {
+    let notation = match exposition {
+        Exposition::Prometheus => Notation::Prometheus,
+        Exposition::OpenMetrics => Notation::OpenMetrics,
     };
-    let mut family = |name: &str, help: &str| {
-        let _ = write!(to, "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} counter\n");
-    };
-    family("superfluid_function_packets", "Packets that a function was called with.");
-    for instance in &account.instances {
-        let (name, packets) = (&instance.name, instance.packets);
-        let _ = writeln!(to, "superfluid_function_packets_total{{function=\"{name}\"}} {packets}");
+    let mut digests: HashMap<&str, String> = HashMap::new();
+    for instance in wiring.instances.values() {
+        digests.entry(&instance.image).or_insert_with(|| {
+            catalog
+                .load(&instance.image)
+                .map(|image| format!("sha256:{}", image.digest()))
+                .unwrap_or_default()
+        });
     }
+    let functions: Vec<Function<'_>> = account
+        .instances
+        .iter()
+        .map(|counted| {
+            let known = wiring.instances.get(&counted.name);
+            let image = known.map_or("", |known| known.image.as_str());
+            Function {
+                tenant: known.map_or("", |known| known.tenant.as_str()),
+                image,
+                digest: digests.get(image).map_or("", String::as_str),
+                calls: None,
+                waiting: None,
+            }
+        })
+        .collect();
+    let (clock, version) = (*guest_wasm::watchdog::clock(), env!("CARGO_PKG_VERSION"));
+    metrics::Host { account, clock, busy, version, started, functions: &functions }.write(notation, to);
 }
