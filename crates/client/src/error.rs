@@ -1,0 +1,176 @@
+//! What can go wrong between a client and the daemon.
+
+use api::Problem;
+use std::fmt;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why there is no answer. One line, and one for each fault of a request that was refused.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// Nobody could be reached.
+    #[error("{daemon} cannot be reached: {reason}")]
+    Unreachable {
+        /// Who.
+        daemon: String,
+        /// Why.
+        reason: String,
+        /// The same for programs.
+        kind: std::io::ErrorKind,
+    },
+    /// There is no connection in time.
+    #[error("{daemon} did not take the connection within {limit:?}")]
+    ConnectLate {
+        /// Who.
+        daemon: String,
+        /// [`crate::Settings::connect`].
+        limit: Duration,
+    },
+    /// Nothing came.
+    #[error("{daemon} was silent for {limit:?}")]
+    Silent {
+        /// Who.
+        daemon: String,
+        /// [`crate::Settings::idle`].
+        limit: Duration,
+    },
+    /// All in all it takes too long.
+    #[error("{daemon} did not answer within {limit:?}")]
+    Late {
+        /// Who.
+        daemon: String,
+        /// [`crate::Settings::total`].
+        limit: Duration,
+    },
+    /// The connection ended before the answer did.
+    #[error("{daemon} ended the connection: {reason}")]
+    Died {
+        /// Who.
+        daemon: String,
+        /// What was seen of it.
+        reason: String,
+    },
+    /// There is no trust.
+    #[error("{daemon} cannot be trusted, or does not trust the certificate that it was shown: {reason}")]
+    Tls {
+        /// Who.
+        daemon: String,
+        /// What was seen.
+        reason: String,
+    },
+    /// The other side speaks something else.
+    #[error("{daemon} does not speak HTTP as it should: {reason}")]
+    NoHttp {
+        /// Who.
+        daemon: String,
+        /// What was seen.
+        reason: String,
+    },
+    /// A refusal without a problem document: somebody else than the daemon.
+    #[error("{daemon} answered {status} with {found}; allowed: a problem document, application/problem+json")]
+    Status {
+        /// Who.
+        daemon: String,
+        /// HTTP's status.
+        status: u16,
+        /// What came.
+        found: String,
+    },
+    /// The answer is something else than was asked for.
+    #[error("{daemon} sent {found}; allowed: {allowed}")]
+    Type {
+        /// Who.
+        daemon: String,
+        /// The content type of what was sent.
+        found: String,
+        /// The one that was asked for.
+        allowed: &'static str,
+    },
+    /// It is too large; no more than the limit was read.
+    #[error("{daemon} sent more than {limit} bytes {what}")]
+    Large {
+        /// Who.
+        daemon: String,
+        /// Of what.
+        what: &'static str,
+        /// Most bytes.
+        limit: u64,
+    },
+    /// It cannot be read.
+    #[error("{daemon} sent what cannot be read: {reason}; is it of another version?")]
+    Unreadable {
+        /// Who.
+        daemon: String,
+        /// Where, and what was found.
+        reason: String,
+    },
+    /// The daemon refuses.
+    #[error("{}", Lines(.0))]
+    Refused(Box<Problem>),
+    /// The operation goes on, and nobody waits any more.
+    #[error("operation {id} goes on: {what} took longer than {limit:?}")]
+    Unfinished {
+        /// The operation.
+        id: String,
+        /// What is done.
+        what: String,
+        /// How long it was waited for.
+        limit: Duration,
+    },
+}
+
+impl ClientError {
+    /// The problem document, if the daemon sent one.
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            ClientError::Refused(problem) => Some(problem),
+            _ => None,
+        }
+    }
+
+    /// Whether the daemon could not even be asked.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(
+            self,
+            ClientError::Unreachable { .. } | ClientError::ConnectLate { .. } | ClientError::Tls { .. }
+        )
+    }
+}
+
+/// A problem as lines: all its faults, or else what happened.
+struct Lines<'a>(&'a Problem);
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problem { title, detail, faults, .. } = self.0;
+        if faults.is_empty() {
+            return write!(f, "{title}: {detail}");
+        }
+        for (n, fault) in faults.iter().enumerate() {
+            if n > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Text from outside as it may be shown: on one line, not longer than `most` characters, and without what controls a terminal or
+/// turns the direction of writing.
+pub fn harmless(text: &str, most: usize) -> String {
+    let mut out = String::new();
+    for (number, c) in text.chars().enumerate() {
+        if number == most {
+            out.push_str("...");
+            break;
+        }
+        let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || turns {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}

@@ -1,0 +1,83 @@
+//! What is asked of functions, and their snapshots.
+
+use crate::exchange::{Ask, Patience};
+use crate::{Answer, Change, Client, ClientError, Written};
+use api::{Object, Restore, Save, Snapshot, Upgrade, paths};
+use serde::de::IgnoredAny;
+use ureq::http::Method;
+
+impl Client {
+    /// Lets a function stand still; packets wait in its queue.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn pause(&self, function: &str, durable: bool) -> Result<Object, ClientError> {
+        self.ask(of(function, "pause").with_flag("durable", durable))
+    }
+
+    /// Lets a paused function go on.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn resume(&self, function: &str, durable: bool) -> Result<Object, ClientError> {
+        self.ask(of(function, "resume").with_flag("durable", durable))
+    }
+
+    /// Starts a function anew, without what it knew.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn restart(&self, function: &str) -> Result<Object, ClientError> {
+        self.ask(of(function, "restart"))
+    }
+
+    /// Lets another image take over a function's packets and state.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn upgrade(
+        &self,
+        function: &str,
+        upgrade: &Upgrade,
+        change: &Change,
+    ) -> Result<Answer<Written>, ClientError> {
+        let ask = change.of(of(function, "upgrade")).with_json(upgrade);
+        self.written(self.send(ask, Patience::Usual)?)
+    }
+
+    /// Saves a function with what it knows.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn save(&self, function: &str, snapshot: &str) -> Result<Snapshot, ClientError> {
+        self.ask(of(function, "snapshots").with_json(&Save { name: snapshot.to_owned() }))
+    }
+
+    /// Makes a function of a snapshot.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn restore(
+        &self,
+        snapshot: &str,
+        function: &str,
+        change: &Change,
+    ) -> Result<Answer<Written>, ClientError> {
+        let ask = Ask::new(Method::POST, paths::restore(snapshot));
+        let ask = change.of(ask).with_json(&Restore { function: function.to_owned() });
+        self.written(self.send(ask, Patience::Usual)?)
+    }
+
+    /// Removes a snapshot.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn delete_snapshot(&self, name: &str) -> Result<(), ClientError> {
+        let ask = Ask::new(Method::DELETE, paths::snapshot(name));
+        self.ask::<IgnoredAny>(ask).map(|_| ())
+    }
+}
+
+fn of(function: &str, part: &str) -> Ask {
+    Ask::new(Method::POST, paths::of_function(function, part))
+}
