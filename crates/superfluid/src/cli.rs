@@ -2,6 +2,7 @@
 
 use crate::hop_capture::HopFile;
 use crate::output::Format;
+use crate::remote::options::RemoteCommand;
 use capture::Filter;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use registry::Reference;
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Completions(CompletionsOptions),
     /// Print the manual page, or write those of all commands into a folder.
     Man(ManOptions),
+    #[command(flatten)]
+    Remote(RemoteCommand),
     /// Compile the module on standard input; started by this program itself.
     #[command(hide = true)]
     CompileModule,
@@ -302,7 +305,7 @@ fn permissions(text: &str) -> Result<u32, String> {
 }
 
 /// A time with its unit.
-fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     schema::duration(text).map(Duration::from_nanos).ok_or_else(|| {
         format!("`{text}` is not a time; allowed: a number and ns, us, ms, s, m, h or d, such as 10s")
     })
@@ -318,14 +321,19 @@ mod tests {
         let mut command = CommandLine::command();
         command.build();
         command.clone().debug_assert();
-        let leaves = ["run", "check", "daemon", "new", "bench", "completions", "man"]
-            .map(|name| command.find_subcommand(name).cloned());
-        let images = command.find_subcommand("image").cloned().expect("image");
-        let images =
-            ["build", "inspect", "push", "pull", "ls"].map(|name| images.find_subcommand(name).cloned());
-        for leaf in leaves.into_iter().chain(images) {
-            let help = leaf.expect("it is there").render_help().to_string();
-            assert!(help.contains("superfluid "), "{help}");
+        let mut leaves = 0;
+        let mut below: Vec<_> = command.get_subcommands().cloned().collect();
+        while let Some(mut command) = below.pop() {
+            if command.is_hide_set() || command.get_name() == "help" {
+                continue;
+            }
+            below.extend(command.get_subcommands().cloned());
+            if command.get_subcommands().next().is_none() {
+                leaves += 1;
+                let help = command.render_help().to_string();
+                assert!(help.contains("Example") && help.contains("\n  superfluid "), "{help}");
+            }
         }
+        assert!(leaves > 30, "{leaves}");
     }
 }

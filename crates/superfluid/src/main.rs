@@ -4,7 +4,8 @@
 //! 2. `run`: `host` knows images and port drivers, `config` makes a wiring of the file, a host carries it out, [`run`] lets it
 //!    work and shows it, [`view`] and [`json`] are how.
 //! 3. `daemon`: the same host, changed by clients of the server in `daemon`; [`mod@daemon`] joins the two.
-//! 4. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
+//! 4. `apply`, `get`, `function` and the others in [`mod@remote`] ask a daemon.
+//! 5. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
 //!
 //! Exit status: 0 done, 1 something did not hold or broke on the way, 2 the input is wrong and nothing was started,
 //! 3 something that is needed is missing.
@@ -12,6 +13,7 @@
 mod bench_command;
 mod check;
 mod cli;
+mod command_groups;
 mod daemon;
 mod event_log;
 mod hop_capture;
@@ -21,10 +23,11 @@ mod json;
 mod manual;
 mod new_command;
 mod output;
+mod remote;
 mod run;
 mod view;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 
 /// How a command ended.
@@ -36,6 +39,8 @@ pub enum Outcome {
     Failed,
     /// The input is wrong; nothing was started.
     BadInput,
+    /// Something that is needed is missing.
+    Missing,
 }
 
 impl From<Outcome> for ExitCode {
@@ -44,6 +49,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Done => 0,
             Outcome::Failed => 1,
             Outcome::BadInput => 2,
+            Outcome::Missing => 3,
         })
     }
 }
@@ -54,7 +60,11 @@ fn main() -> ExitCode {
         return ExitCode::from(3);
     }
     guest_wasm::install_crash_report();
-    let command = cli::CommandLine::parse().command;
+    let matches = command_groups::grouped(cli::CommandLine::command()).get_matches();
+    let command = match cli::CommandLine::from_arg_matches(&matches) {
+        Ok(line) => line.command,
+        Err(error) => error.exit(),
+    };
     match command {
         cli::Command::Run(options) => run::run(&options),
         cli::Command::Check(options) => check::check(&options),
@@ -64,6 +74,7 @@ fn main() -> ExitCode {
         cli::Command::Man(options) => manual::man(&options),
         cli::Command::Image(command) => image_command::image(&command),
         cli::Command::Bench(options) => bench_command::bench(&options),
+        cli::Command::Remote(command) => remote::remote(&command),
         cli::Command::CompileModule => compile_module(),
     }
     .into()

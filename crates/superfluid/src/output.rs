@@ -1,7 +1,7 @@
 //! Lists of things for people and for programs: `-o table|wide|json|yaml`.
 
 use clap::ValueEnum;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// How a list is shown.
@@ -12,7 +12,7 @@ pub(crate) enum Format {
     Table,
     /// All columns.
     Wide,
-    /// One JSON array.
+    /// JSON: an array, or the one object that was named.
     Json,
     /// The same as YAML.
     Yaml,
@@ -78,6 +78,25 @@ impl Listing {
     }
 }
 
+/// One object, for programs; a table of one is for the caller to make.
+pub(crate) fn one(object: &Value, format: Format) -> String {
+    match (format, object) {
+        (Format::Yaml, Value::Object(entries)) if !entries.is_empty() => block(entries, 0),
+        (Format::Yaml, other) => format!("{other}\n"),
+        (_, object) => format!("{object:#}\n"),
+    }
+}
+
+/// A map as a block of YAML, indented by so many steps.
+pub(crate) fn block(entries: &Map<String, Value>, depth: usize) -> String {
+    let mut text = String::new();
+    for (key, value) in entries {
+        text.push_str(&"  ".repeat(depth));
+        entry(&mut text, key, value, depth);
+    }
+    text
+}
+
 /// One value of a list, as a block of YAML 1.2. Text is always quoted: JSON's quoting is YAML's.
 fn item(text: &mut String, value: &Value, depth: usize) {
     let mut lead = format!("{:1$}- ", "", depth * 2);
@@ -97,17 +116,30 @@ fn item(text: &mut String, value: &Value, depth: usize) {
 fn entry(text: &mut String, key: &str, value: &Value, depth: usize) {
     match value {
         Value::Object(entries) if !entries.is_empty() => {
-            line(text, &format!("{key}:"));
+            line(text, &format!("{}:", keyed(key)));
             for (key, value) in entries {
                 text.push_str(&"  ".repeat(depth + 1));
                 entry(text, key, value, depth + 1);
             }
         }
         Value::Array(items) if !items.is_empty() => {
-            line(text, &format!("{key}:"));
+            line(text, &format!("{}:", keyed(key)));
             items.iter().for_each(|value| item(text, value, depth + 1));
         }
-        other => line(text, &format!("{key}: {other}")),
+        other => line(text, &format!("{}: {other}", keyed(key))),
+    }
+}
+
+/// A key; one that is no plain word is quoted.
+fn keyed(key: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    let word = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && key.chars().all(plain);
+    // Words that mean something else in YAML, in 1.1 too.
+    let meant = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+    if word && !meant.contains(&key.to_lowercase().as_str()) {
+        key.to_owned()
+    } else {
+        Value::from(key).to_string()
     }
 }
 
@@ -136,5 +168,12 @@ mod tests {
         let wanted = "- a:\n    b:\n      - 1\n      - c: null\n        d: \"no: \\\"x\\\"\"\n    e: {}\n  f: []\n  g: true\n- \"plain\"\n";
         assert_eq!(listing.shown(Format::Yaml), wanted);
         assert_eq!(listing.shown(Format::Table), "A\nx\ny\n");
+        let object = json!({"a": {"10": 1, "no": [], "a: b": "x"}, "c": [1]});
+        assert_eq!(
+            one(&object, Format::Yaml),
+            "a:\n  \"10\": 1\n  \"no\": []\n  \"a: b\": \"x\"\nc:\n  - 1\n"
+        );
+        assert_eq!(one(&json!({}), Format::Yaml), "{}\n");
+        assert_eq!(one(&json!({"a": 1}), Format::Json), "{\n  \"a\": 1\n}\n");
     }
 }

@@ -1,0 +1,59 @@
+//! The commands that ask a daemon: what it is to run, what runs, and what happens.
+//!
+//! 1. [`options`] is their command line; [`connection`] finds the daemon.
+//! 2. A file is read by [`document`], which remembers where everything stands, so that the daemon's faults have a line and a column.
+//! 3. Each command has a file. What they ask goes through the crate `client`.
+//! 4. [`change`] waits for what takes long; [`failure`] says what went wrong, and with which exit status.
+//! 5. Lists are shown as `-o` says; [`columns`] has what is told of each kind, [`tree`] shows what has no columns of its own.
+
+mod apply;
+mod change;
+mod columns;
+mod compare;
+mod connection;
+mod delete;
+mod describe;
+mod document;
+mod events;
+mod failure;
+mod function;
+mod get;
+mod given;
+mod host_wide;
+mod kinds;
+mod numbers;
+pub(crate) mod options;
+mod paths;
+mod snapshot;
+mod top;
+mod tree;
+
+use crate::Outcome;
+use options::{FunctionCommand, RemoteCommand, SnapshotCommand};
+
+/// Carries a command out.
+pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
+    let done = match command {
+        RemoteCommand::Apply(options) => apply::apply(options),
+        RemoteCommand::Diff(options) => apply::diff(options),
+        RemoteCommand::Get(options) => get::get(options),
+        RemoteCommand::Describe(options) => describe::describe(options),
+        RemoteCommand::Delete(options) => delete::delete(options),
+        RemoteCommand::Function(FunctionCommand::Create(options)) => function::create(options),
+        RemoteCommand::Function(FunctionCommand::Pause(options)) => function::pause(options),
+        RemoteCommand::Function(FunctionCommand::Resume(options)) => function::resume(options),
+        RemoteCommand::Function(FunctionCommand::Restart(options)) => function::restart(options),
+        RemoteCommand::Function(FunctionCommand::Logs(options)) => events::logs(options),
+        RemoteCommand::Upgrade(options) => function::upgrade(options),
+        RemoteCommand::Snapshot(SnapshotCommand::Save(options)) => snapshot::save(options),
+        RemoteCommand::Snapshot(SnapshotCommand::Restore(options)) => snapshot::restore(options),
+        RemoteCommand::Snapshot(SnapshotCommand::Ls(options)) => snapshot::list(options),
+        RemoteCommand::Snapshot(SnapshotCommand::Rm(options)) => snapshot::remove(options),
+        RemoteCommand::Top(options) => top::top(options),
+        RemoteCommand::Events(options) => events::events(options),
+        RemoteCommand::Memory(options) => host_wide::memory(options),
+        RemoteCommand::Account(options) => host_wide::account(options),
+        RemoteCommand::Health(options) => host_wide::health(options),
+    };
+    done.unwrap_or_else(|failure| failure.told())
+}

@@ -1,0 +1,273 @@
+//! What is told of each kind in a table.
+
+use super::numbers::{bytes, percent};
+use crate::output::Listing;
+use api::{FunctionState, FunctionStatus, Image, Kind, Object, Operation, OperationState, Snapshot};
+use client::harmless;
+use serde_json::{Value, json};
+
+/// Longest cell, in characters.
+const CELL: usize = 100;
+
+/// Text from outside, for a cell.
+pub(crate) fn cell(text: &str) -> String {
+    harmless(text, CELL)
+}
+
+/// A value for a cell: text as it is, everything else as JSON.
+fn value_cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => cell(text),
+        other => cell(&other.to_string()),
+    }
+}
+
+fn key(object: &Object, key: &str) -> String {
+    value_cell(object.spec.get(key).unwrap_or(&Value::Null))
+}
+
+/// The spec without these keys, as JSON.
+fn rest(object: &Object, without: &[&str]) -> String {
+    match &object.spec {
+        Value::Object(entries) => {
+            let others = entries.iter().filter(|(key, _)| !without.contains(&key.as_str()));
+            let others: Vec<_> = others.map(|(key, value)| format!("{key}: {}", value_cell(value))).collect();
+            if others.is_empty() { "-".to_owned() } else { cell(&others.join(", ")) }
+        }
+        other => value_cell(other),
+    }
+}
+
+/// The ends of a row of ends: `lan - fw - wan`.
+fn ends(spec: &Value) -> String {
+    match spec.as_array() {
+        Some(ends) => cell(&ends.iter().map(value_cell).collect::<Vec<_>>().join(" - ")),
+        None => value_cell(spec),
+    }
+}
+
+fn tenant(object: &Object) -> String {
+    object.spec.get("tenant").and_then(Value::as_str).map_or("default".to_owned(), cell)
+}
+
+/// How a function is, if the daemon says so as this version knows it.
+pub(crate) fn function_status(object: &Object) -> Option<FunctionStatus> {
+    serde_json::from_value(object.status.clone()?).ok()
+}
+
+/// The `state` of a status, whichever kind it is of.
+fn state_of(object: &Object) -> String {
+    value_cell(object.status.as_ref().and_then(|status| status.get("state")).unwrap_or(&Value::Null))
+}
+
+pub(crate) fn state(state: FunctionState) -> &'static str {
+    match state {
+        FunctionState::Running => "running",
+        FunctionState::Paused => "paused",
+        FunctionState::Down => "down",
+        FunctionState::Frozen => "frozen",
+    }
+}
+
+/// A list of objects of one kind.
+pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
+    let (columns, wide): (&[&str], &[&str]) = match kind {
+        Kind::Function => (
+            &["NAME", "STATE", "IMAGE", "TENANT", "WORKER", "PACKETS", "DROPPED", "CPU"],
+            &["BYTES", "QUEUE", "PROMISED", "MEMORY", "FAULTS", "RESTARTS", "DIGEST", "VERSION"],
+        ),
+        Kind::Port => (&["NAME", "TYPE", "STATE", "TENANT", "SETTINGS"], &["STATUS", "VERSION"]),
+        Kind::Tenant | Kind::Switch | Kind::Workers => (&["NAME", "SETTINGS"], &["STATUS", "VERSION"]),
+        Kind::Chain => (&["NAME", "WAY"], &["STATUS", "VERSION"]),
+        Kind::Wire => (&["NAME", "ENDS"], &["STATUS", "VERSION"]),
+        Kind::Observer => (&["NAME", "AT"], &["SETTINGS", "STATUS", "VERSION"]),
+        Kind::Service => (&["NUMBER", "TO"], &["STATUS", "VERSION"]),
+    };
+    let mut listing = Listing::new(columns, wide);
+    for object in objects {
+        let mut cells = vec![cell(&object.name)];
+        match kind {
+            Kind::Function => cells.extend(function(object)),
+            Kind::Port => {
+                cells.extend([key(object, "type"), state_of(object), tenant(object)]);
+                cells.push(rest(object, &["type", "tenant"]));
+            }
+            Kind::Tenant | Kind::Switch | Kind::Workers => cells.push(rest(object, &[])),
+            Kind::Chain | Kind::Wire => cells.push(ends(&object.spec)),
+            Kind::Observer => {
+                cells.push(ends(object.spec.get("at").unwrap_or(&object.spec)));
+                cells.push(rest(object, &["at"]));
+            }
+            Kind::Service => cells.push(value_cell(&object.spec)),
+        }
+        if kind != Kind::Function {
+            cells.push(value_cell(object.status.as_ref().unwrap_or(&Value::Null)));
+        }
+        cells.push(object.version.to_string());
+        listing.add(cells, json!(object));
+    }
+    listing
+}
+
+/// All of a function but its name and its version.
+fn function(object: &Object) -> Vec<String> {
+    let none = || "-".to_owned();
+    let image = key(object, "image");
+    let Some(status) = function_status(object) else {
+        let mut cells = vec!["unknown".to_owned(), image, tenant(object)];
+        cells.resize(14, none());
+        return cells;
+    };
+    let digest = status.image.strip_prefix("sha256:").unwrap_or(&status.image);
+    vec![
+        state(status.state).to_owned(),
+        image,
+        tenant(object),
+        status.worker.map_or_else(none, |worker| worker.to_string()),
+        status.packets.to_string(),
+        dropped(&status).to_string(),
+        percent(status.got_share),
+        status.bytes.to_string(),
+        status.queue.to_string(),
+        percent(status.promised_share),
+        bytes(memory(&status) as f64),
+        status.faults.to_string(),
+        status.restarts.to_string(),
+        harmless(digest, 12).trim_end_matches("...").to_owned(),
+    ]
+}
+
+/// All packets that a function lost or dropped.
+pub(crate) fn dropped(status: &FunctionStatus) -> u64 {
+    status.drops.values().fold(0, |sum, count| sum.saturating_add(*count))
+}
+
+/// All memory that a function takes.
+pub(crate) fn memory(status: &FunctionStatus) -> u64 {
+    let memory = &status.memory;
+    memory.private.saturating_add(memory.page_tables).saturating_add(memory.runtime)
+}
+
+/// Objects of several kinds.
+pub(crate) fn mixed(objects: &[Object]) -> Listing {
+    let mut listing = Listing::new(&["OBJECT", "STATE"], &["SPEC", "VERSION"]);
+    for object in objects {
+        let cells = vec![
+            cell(&object.id().to_string()),
+            state_of(object),
+            value_cell(&object.spec),
+            object.version.to_string(),
+        ];
+        listing.add(cells, json!(object));
+    }
+    listing
+}
+
+/// Images on the host.
+pub(crate) fn images(images: &[Image]) -> Listing {
+    let mut listing = Listing::new(&["REFERENCE", "VERSION", "SIZE", "COMPILED"], &["DIGEST", "SUMMARY"]);
+    for image in images {
+        let text = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), cell);
+        let compiled = if image.compiled { "yes" } else { "no" };
+        let cells = vec![
+            cell(&image.reference),
+            text(&image.version),
+            bytes(image.bytes as f64),
+            compiled.to_owned(),
+            cell(&image.digest),
+            text(&image.summary),
+        ];
+        listing.add(cells, json!(image));
+    }
+    listing
+}
+
+/// Saved functions.
+pub(crate) fn snapshots(snapshots: &[Snapshot]) -> Listing {
+    let mut listing = Listing::new(&["NAME", "FUNCTION", "SIZE", "SAVED"], &["IMAGE", "DIGEST"]);
+    for snapshot in snapshots {
+        let cells = vec![
+            cell(&snapshot.name),
+            cell(&snapshot.function),
+            bytes(snapshot.bytes as f64),
+            cell(&snapshot.saved),
+            value_cell(snapshot.spec.get("image").unwrap_or(&Value::Null)),
+            cell(&snapshot.image),
+        ];
+        listing.add(cells, json!(snapshot));
+    }
+    listing
+}
+
+/// Work that takes long.
+pub(crate) fn operations(operations: &[Operation]) -> Listing {
+    let mut listing = Listing::new(&["ID", "STATE", "WHAT", "ASKED"], &["ENDED", "PROBLEM"]);
+    for operation in operations {
+        let state = match operation.state {
+            OperationState::Waiting => "waiting",
+            OperationState::Running => "running",
+            OperationState::Done => "done",
+            OperationState::Failed => "failed",
+        };
+        let cells = vec![
+            cell(&operation.id),
+            state.to_owned(),
+            cell(&operation.what),
+            cell(&operation.asked),
+            operation.ended.as_deref().map_or("-".to_owned(), cell),
+            operation.problem.as_ref().map_or("-".to_owned(), |problem| cell(&problem.detail)),
+        ];
+        listing.add(cells, json!(operation));
+    }
+    listing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Format;
+
+    #[test]
+    fn every_kind_has_as_many_cells_as_columns() {
+        let status = json!({
+            "state": "running", "worker": 1, "image": format!("sha256:{}", "ab".repeat(32)), "packets": 5, "bytes": 300,
+            "calls": 1, "cycles": 9, "promised_share": 0.5, "got_share": 0.25, "queue": 2, "drops": {"a": 1, "b": 2},
+            "memory": {"private": 65536, "page_tables": 0, "runtime": 0, "disk": 0}, "faults": 0, "restarts": 0
+        });
+        for kind in Kind::ALL {
+            for status in [None, Some(status.clone())] {
+                let object = Object {
+                    kind,
+                    name: "x\u{1b}".to_owned(),
+                    version: 3,
+                    spec: json!({"image": "firewall", "type": "null"}),
+                    status,
+                };
+                let listing = objects(kind, &[object]);
+                let shown = listing.shown(Format::Wide);
+                let [head, row] = shown.lines().collect::<Vec<_>>().try_into().expect("two lines");
+                assert!(head.ends_with("VERSION") && row.ends_with(" 3"), "{shown}");
+                // The last cell stands below its head.
+                assert_eq!(head.find("VERSION"), row.rfind("3"), "{shown}");
+                assert!(!shown.contains('\u{1b}'));
+            }
+        }
+    }
+
+    #[test]
+    fn functions_are_told_with_what_matters() {
+        let object = Object {
+            kind: Kind::Function,
+            name: "fw".to_owned(),
+            version: 3,
+            spec: json!({"image": "firewall"}),
+            status: Some(json!({"state": "of another version"})),
+        };
+        let shown = objects(Kind::Function, &[object]).shown(Format::Table);
+        assert!(
+            shown.lines().nth(1).expect("a row").starts_with("fw    unknown  firewall  default"),
+            "{shown}"
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! `superfluid delete`: by name, or as a file names them.
+
+use super::change::{Acts, Made};
+use super::document::File;
+use super::failure::{Done, Failure, print};
+use super::get::not_found;
+use super::kinds::objects;
+use super::options::DeleteOptions;
+use crate::Outcome;
+use crate::output::Format;
+use api::{ObjectName, ProblemType};
+use client::Client;
+
+pub(crate) fn delete(options: &DeleteOptions) -> Done {
+    let named: Vec<ObjectName> = match &options.file {
+        // Those first that others are not made from.
+        Some(file) => File::read(file)?.objects().iter().rev().cloned().collect(),
+        None => {
+            let named = objects(&options.what).map_err(|wrong| Failure::new(wrong, Outcome::BadInput))?;
+            let mut named: Vec<_> =
+                named.into_iter().map(|(kind, name)| ObjectName::new(kind, name)).collect();
+            named.sort_by_key(|name| std::cmp::Reverse(name.kind));
+            named
+        }
+    };
+    let client = options.connection.client()?;
+    let mut acts = Acts::new();
+    let ended = named.iter().try_for_each(|name| one(&client, name, options, &mut acts));
+    let shown = acts.print(options.shown.output);
+    ended.map(|()| shown)
+}
+
+fn one(client: &Client, name: &ObjectName, options: &DeleteOptions, acts: &mut Acts) -> Result<(), Failure> {
+    let answer = match client.delete(name.kind, &name.name, &options.waiting.change()) {
+        Ok(answer) => answer,
+        Err(error) => {
+            let missing = error.problem().and_then(api::Problem::problem_type) == Some(ProblemType::NotFound);
+            if missing && options.missing_ok {
+                return tell(name, "not there", options.shown.output, acts);
+            }
+            return Err(not_found(client, name.kind, &name.name, error));
+        }
+    };
+    let outcome = match options.waiting.until_made(client, answer)? {
+        Made::Now(_) | Made::InTime(_) => "deleted",
+        Made::Left(_) => "goes on",
+    };
+    tell(name, outcome, options.shown.output, acts)
+}
+
+/// Says what was done as soon as it is: what comes after may fail.
+fn tell(name: &ObjectName, outcome: &str, format: Format, acts: &mut Acts) -> Result<(), Failure> {
+    acts.add(name, outcome);
+    if matches!(format, Format::Table | Format::Wide) {
+        print(&format!("{name} {outcome}\n"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! `superfluid function` and `superfluid upgrade`.
+
+use super::change::{Made, show_operation};
+use super::columns::{cell, function_status, state};
+use super::failure::{Done, Failure, print};
+use super::get::not_found;
+use super::given::configuration;
+use super::options::{CreateOptions, NamedOptions, RestartOptions, UpgradeOptions, Waiting};
+use super::paths::Paths;
+use crate::Outcome;
+use crate::output::{Format, Listing, one};
+use api::{Kind, Object, ProblemType, Upgrade};
+use client::{Answer, Change, Client, ClientError, Only, Step, Written};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+pub(crate) fn create(options: &CreateOptions) -> Done {
+    let began = Instant::now();
+    let mut spec = spec(options).map_err(|wrong| Failure::new(wrong, Outcome::BadInput))?;
+    Paths::new(Path::new("."), &options.connection).in_function(&mut spec);
+    let client = options.connection.client()?;
+    let mut trace = Trace::default();
+    trace.add("read the command", began.elapsed());
+    if options.trace {
+        // The connection is made by a question of its own, so that what it takes is known.
+        trace.time("connect", || client.health())?;
+    }
+    let change = Change { only: Only::IfAbsent, ..options.waiting.change() };
+    let name = &options.name;
+    let asked = Instant::now();
+    let answer = client.put(Kind::Function, name, &spec, &change).map_err(|error| refused(error, name))?;
+    let answered = asked.elapsed();
+    if let Answer::Done(Written { steps, .. }) = &answer {
+        trace.asked(answered, steps);
+    } else {
+        trace.add("ask the daemon", answered);
+    }
+    let waiting = Instant::now();
+    let Some(object) = settled(&client, &options.waiting, answer, name, options.shown.output)? else {
+        return Ok(Outcome::Done);
+    };
+    if answered < began.elapsed() && waiting.elapsed() > Duration::from_millis(1) {
+        trace.add("wait for it", waiting.elapsed());
+    }
+    trace.add("all", began.elapsed());
+    tell(&object, "created", options.shown.output)?;
+    match options.trace {
+        true => print(&trace.shown(options.shown.output)),
+        false => Ok(Outcome::Done),
+    }
+}
+
+fn spec(options: &CreateOptions) -> Result<Value, String> {
+    let mut spec = Map::from_iter([("image".to_owned(), json!(options.image))]);
+    if let Some(tenant) = &options.tenant {
+        spec.insert("tenant".to_owned(), json!(tenant));
+    }
+    if let Some(config) = configuration(&options.config)? {
+        spec.insert("config".to_owned(), config);
+    }
+    let mut attach = Map::new();
+    for attached in &options.attach {
+        if attach.insert(attached.interface.clone(), json!(attached.end)).is_some() {
+            return Err(format!(
+                "--attach: the interface `{}` is given twice; allowed: once",
+                attached.interface
+            ));
+        }
+    }
+    if !attach.is_empty() {
+        spec.insert("attach".to_owned(), attach.into());
+    }
+    let cpu = [("weight", options.weight.map(Value::from)), ("cap", options.cap.clone().map(Value::from))];
+    let cpu: Map<_, _> = cpu.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
+    if !cpu.is_empty() {
+        spec.insert("cpu".to_owned(), cpu.into());
+    }
+    Ok(spec.into())
+}
+
+/// A refusal in the words of the command: what is meant by it, and where the wrong part stands.
+fn refused(error: ClientError, name: &str) -> Failure {
+    match error.problem().and_then(api::Problem::problem_type) {
+        Some(ProblemType::PreconditionFailed) => Failure::new(
+            format_args!("function/{name} is there already; `apply` and `upgrade` change functions"),
+            Outcome::Failed,
+        ),
+        _ => error.into(),
+    }
+}
+
+/// The object that a change made, once it is made. `None` when it goes on, which is told.
+fn settled(
+    client: &Client,
+    waiting: &Waiting,
+    answer: Answer<Written>,
+    name: &str,
+    format: Format,
+) -> Result<Option<Object>, Failure> {
+    match waiting.until_made(client, answer)? {
+        Made::Now(written) => Ok(Some(written.object)),
+        Made::InTime(_) => Ok(Some(client.object(Kind::Function, name)?)),
+        Made::Left(operation) => show_operation(&operation, format).map(|_| None),
+    }
+}
+
+/// Says what a function is now.
+fn tell(object: &Object, what: &str, format: Format) -> Done {
+    match format {
+        Format::Table | Format::Wide => {
+            let state = function_status(object).map_or("", |status| state(status.state));
+            let state = if state.is_empty() { String::new() } else { format!(", {state}") };
+            print(&format!("{} {what}{state}\n", cell(&object.id().to_string())))
+        }
+        Format::Json | Format::Yaml => print(&one(&json!(object), format)),
+    }
+}
+
+/// Asks for something with each of several functions.
+fn each(
+    names: &[String],
+    client: &Client,
+    what: &str,
+    ask: impl Fn(&str) -> Result<Object, ClientError>,
+) -> Done {
+    for name in names {
+        let object = ask(name).map_err(|error| not_found(client, Kind::Function, name, error))?;
+        tell(&object, what, Format::Table)?;
+    }
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn pause(options: &NamedOptions) -> Done {
+    let client = options.connection.client()?;
+    each(&options.names, &client, "asked to pause", |name| client.pause(name, options.durable))
+}
+
+pub(crate) fn resume(options: &NamedOptions) -> Done {
+    let client = options.connection.client()?;
+    each(&options.names, &client, "asked to go on", |name| client.resume(name, options.durable))
+}
+
+pub(crate) fn restart(options: &RestartOptions) -> Done {
+    let client = options.connection.client()?;
+    each(&options.names, &client, "begins anew", |name| client.restart(name))
+}
+
+pub(crate) fn upgrade(options: &UpgradeOptions) -> Done {
+    let mut spec = json!({"image": options.image});
+    let config = configuration(&options.config).map_err(|wrong| Failure::new(wrong, Outcome::BadInput))?;
+    if let Some(config) = config {
+        spec["config"] = config;
+    }
+    Paths::new(Path::new("."), &options.connection).in_function(&mut spec);
+    let client = options.connection.client()?;
+    let config = spec.get("config").cloned();
+    let image = spec["image"].as_str().unwrap_or(&options.image).to_owned();
+    let name = &options.function;
+    let answer = client
+        .upgrade(name, &Upgrade { image, config }, &options.waiting.change())
+        .map_err(|error| not_found(&client, Kind::Function, name, error))?;
+    match settled(&client, &options.waiting, answer, name, options.shown.output)? {
+        Some(object) => tell(&object, "upgraded", options.shown.output),
+        None => Ok(Outcome::Done),
+    }
+}
+
+/// What each step took.
+#[derive(Default)]
+struct Trace(Vec<(String, Duration)>);
+
+impl Trace {
+    fn add(&mut self, step: &str, time: Duration) {
+        self.0.push((step.to_owned(), time));
+    }
+
+    fn time<T>(&mut self, step: &str, run: impl FnOnce() -> Result<T, ClientError>) -> Result<T, Failure> {
+        let began = Instant::now();
+        let ran = run()?;
+        self.add(step, began.elapsed());
+        Ok(ran)
+    }
+
+    /// An answer, and what the daemon told of its own time within.
+    fn asked(&mut self, time: Duration, steps: &[Step]) {
+        self.add("ask the daemon", time);
+        for step in steps {
+            self.add(&format!("  {}", cell(&step.name)), step.time);
+        }
+    }
+
+    fn shown(&self, format: Format) -> String {
+        let mut listing = Listing::new(&["STEP", "TIME"], &[]);
+        for (step, time) in &self.0 {
+            let microseconds = time.as_secs_f64() * 1e6;
+            listing.add(
+                vec![step.clone(), format!("{microseconds:.0} us")],
+                json!({"step": step.trim_start(), "us": microseconds}),
+            );
+        }
+        listing.shown(format)
+    }
+}

@@ -1,0 +1,121 @@
+//! `superfluid get`: lists.
+
+use super::columns;
+use super::failure::{Done, Failure, print};
+use super::kinds::{Listed, Meant, meant};
+use super::options::GetOptions;
+use crate::Outcome;
+use crate::output::{Format, Listing, one};
+use api::{Kind, Object, ProblemType};
+use client::{Client, ClientError, Page};
+use serde_json::json;
+use yaml_document::spelling;
+
+pub(crate) fn get(options: &GetOptions) -> Done {
+    let all = meant(&options.what).map_err(|wrong| Failure::new(wrong, Outcome::BadInput))?;
+    let of_tenants = |listed: &Listed| matches!(listed, Listed::Objects(Kind::Function | Kind::Port));
+    if options.tenant.is_some() && !all.iter().all(|meant| of_tenants(&meant.kind) && meant.names.is_empty())
+    {
+        let wrong = "--tenant chooses among all functions or all ports; allowed: get functions, get ports";
+        return Err(Failure::new(wrong, Outcome::BadInput));
+    }
+    let client = options.connection.client()?;
+    let format = options.shown.output;
+    if let [Meant { kind, names }] = all.as_slice() {
+        return of_one_kind(&client, *kind, names, options.tenant.as_deref(), format);
+    }
+    let mut objects = Vec::new();
+    for Meant { kind, names } in &all {
+        match kind {
+            Listed::Objects(kind) => objects.extend(named(&client, *kind, names)?),
+            _ => {
+                let wrong = "images, snapshots and operations are listed alone";
+                return Err(Failure::new(wrong, Outcome::BadInput));
+            }
+        }
+    }
+    print(&columns::mixed(&objects).shown(format))
+}
+
+fn of_one_kind(
+    client: &Client,
+    kind: Listed,
+    names: &[String],
+    tenant: Option<&str>,
+    format: Format,
+) -> Done {
+    let listing = match kind {
+        Listed::Objects(kind) => {
+            let objects = match names {
+                [] => client.all(kind, tenant)?,
+                names => named(client, kind, names)?,
+            };
+            if let ([_], [object], Format::Json | Format::Yaml) = (names, objects.as_slice(), format) {
+                return print(&one(&json!(object), format));
+            }
+            columns::objects(kind, &objects)
+        }
+        Listed::All => {
+            let mut objects = Vec::new();
+            for kind in Kind::ALL {
+                objects.extend(client.all(kind, None)?);
+            }
+            columns::mixed(&objects)
+        }
+        Listed::Images => {
+            chosen(client.images()?, names, |image| &image.reference, "image", columns::images)?
+        }
+        Listed::Snapshots => {
+            chosen(client.snapshots()?, names, |saved| &saved.name, "snapshot", columns::snapshots)?
+        }
+        Listed::Operations => {
+            chosen(client.operations()?, names, |operation| &operation.id, "operation", columns::operations)?
+        }
+    };
+    print(&listing.shown(format))
+}
+
+/// Those of a list that have one of these names; all of them without names.
+fn chosen<T>(
+    mut all: Vec<T>,
+    names: &[String],
+    name_of: impl Fn(&T) -> &String,
+    what: &str,
+    listing: impl Fn(&[T]) -> Listing,
+) -> Result<Listing, Failure> {
+    for name in names {
+        if !all.iter().any(|one| name_of(one) == name) {
+            let meant = near(name, all.iter().map(|one| name_of(one).as_str()));
+            let name = spelling::shown(name);
+            return Err(Failure::new(format_args!("there is no {what} `{name}`{meant}"), Outcome::Failed));
+        }
+    }
+    all.retain(|one| names.is_empty() || names.contains(name_of(one)));
+    Ok(listing(&all))
+}
+
+fn named(client: &Client, kind: Kind, names: &[String]) -> Result<Vec<Object>, Failure> {
+    let object = |name: &String| {
+        let name = api::check_name(kind, name)
+            .map_err(|error| Failure::new(format_args!("{kind}: {error}"), Outcome::BadInput))?;
+        client.object(kind, &name).map_err(|error| not_found(client, kind, &name, error))
+    };
+    names.iter().map(object).collect()
+}
+
+/// The same error; where an object is not there, with the name that was probably meant.
+pub(crate) fn not_found(client: &Client, kind: Kind, name: &str, error: ClientError) -> Failure {
+    let missing = error.problem().and_then(api::Problem::problem_type) == Some(ProblemType::NotFound);
+    let there = match missing {
+        true => client.list(kind, &Page { limit: Some(1000), ..Page::default() }).ok(),
+        false => None,
+    };
+    let near = there.map(|list| near(name, list.items.iter().map(|object| object.name.as_str())));
+    Failure::from(error).with(&near.unwrap_or_default())
+}
+
+fn near<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    spelling::nearest(name, names)
+        .map(|near| format!("; did you mean `{}`?", spelling::shown(near)))
+        .unwrap_or_default()
+}

@@ -1,0 +1,413 @@
+//! The command line of what asks a daemon.
+
+use super::connection::Connection;
+use super::given::{Attached, Given};
+use crate::cli::time;
+use crate::output::Format;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RemoteCommand {
+    /// Make what runs what a file says; touch nothing else.
+    Apply(ApplyOptions),
+    /// Say what `apply` would change, and change nothing.
+    Diff(DiffOptions),
+    /// List objects: functions, ports, chains and the other kinds.
+    Get(GetOptions),
+    /// Tell all of one object: what it is to be, how it is, what names it.
+    Describe(DescribeOptions),
+    /// Delete objects, by name or as a file names them.
+    Delete(DeleteOptions),
+    /// Create functions, pause and resume them, start them anew, read what they say.
+    #[command(subcommand)]
+    Function(FunctionCommand),
+    /// Let another image take over a running function; no packet is lost.
+    Upgrade(UpgradeOptions),
+    /// Save functions with what they know, and restore them.
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+    /// Watch functions work: who takes how much, and what is lost.
+    Top(TopOptions),
+    /// Tell what happens, as it happens.
+    Events(EventsOptions),
+    /// Show where the host's memory goes.
+    #[command(after_help = "Examples:\n  superfluid memory\n  superfluid memory -o wide")]
+    Memory(ShowOptions),
+    /// Account for every packet.
+    #[command(after_help = "Examples:\n  superfluid account\n  superfluid account -o json")]
+    Account(ShowOptions),
+    /// Say whether the daemon is well.
+    #[command(
+        after_help = "Examples:\n  superfluid health\n  superfluid health -o json\n\nEnds with 1 when something is not as it should be."
+    )]
+    Health(ShowOptions),
+}
+
+/// How a list is shown.
+#[derive(Args, Debug)]
+pub(crate) struct Shown {
+    /// How to show it.
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// How long one waits for a change.
+#[derive(Args, Debug)]
+pub(crate) struct Waiting {
+    /// Wait until the change is on disk; else it is there within 10 ms.
+    #[arg(long)]
+    pub(crate) durable: bool,
+    /// Do not wait for what takes long, such as compiling an image; `get operations` shows it.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Wait so long for it; it goes on when the time is over.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10m", conflicts_with = "no_wait")]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid apply -f examples/edge.yaml\n  superfluid apply -f edge.yaml --dry-run\n  superfluid \
+                        apply -f - --prune < everything.yaml\n\nThe file is one that `superfluid run` takes. Objects that it names are created or changed, all of it or \
+                        nothing; what is as it should be goes on untouched, and so does what it does not name, unless it is pruned."
+)]
+pub(crate) struct ApplyOptions {
+    /// The file; - for standard input.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Change nothing, and say what would be changed.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Delete what the file does not name.
+    #[arg(long)]
+    pub(crate) prune: bool,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid diff -f examples/edge.yaml\n  superfluid diff -f edge.yaml --prune -o json\n\nEnds with 0 when all is as the \
+                        file says, with 1 when something differs."
+)]
+pub(crate) struct DiffOptions {
+    /// The file; - for standard input.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What the file does not name is to be deleted.
+    #[arg(long)]
+    pub(crate) prune: bool,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid get functions\n  superfluid get fn fw -o yaml\n  superfluid get port/lan function/fw\n  superfluid get \
+                        all -o wide\n\nKinds: workers (wk), tenant (tn), port (po), switch (sw), function (fn), chain (ch), wire (wi), observer (ob), \
+                        service (svc); also image (img), snapshot (snap), operation (op), and all."
+)]
+pub(crate) struct GetOptions {
+    /// A kind and perhaps names, or KIND/NAME.
+    #[arg(required = true, value_name = "KIND [NAME]...", num_args = 1..)]
+    pub(crate) what: Vec<String>,
+    /// Those of this tenant alone: functions and ports.
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid describe function fw\n  superfluid describe port/lan\n\nWith -o json or yaml: the object alone."
+)]
+pub(crate) struct DescribeOptions {
+    /// KIND NAME, or KIND/NAME.
+    #[arg(required = true, value_name = "KIND NAME", num_args = 1..=2)]
+    pub(crate) what: Vec<String>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid delete function fw\n  superfluid delete chain/edge function/fw port/lan\n  superfluid delete -f \
+                        edge.yaml --missing-ok\n\nNothing is deleted that another object needs. Objects go one after the other, those that need others first."
+)]
+pub(crate) struct DeleteOptions {
+    /// A kind and names, or KIND/NAME.
+    #[arg(required_unless_present = "file", conflicts_with = "file", value_name = "KIND NAME...", num_args = 1..)]
+    pub(crate) what: Vec<String>,
+    /// All objects that this file names; - for standard input.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// What is not there is no mistake.
+    #[arg(long)]
+    pub(crate) missing_ok: bool,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FunctionCommand {
+    /// Create a function, with its wires.
+    Create(CreateOptions),
+    /// Let functions stand still: packets wait in their queues.
+    #[command(
+        after_help = "Example:\n  superfluid function pause fw\n\nA pause is kept until it is resumed, over a restart of the daemon too."
+    )]
+    Pause(NamedOptions),
+    /// Let paused functions go on.
+    #[command(after_help = "Example:\n  superfluid function resume fw")]
+    Resume(NamedOptions),
+    /// Start functions anew, without what they know.
+    #[command(after_help = "Example:\n  superfluid function restart fw")]
+    Restart(RestartOptions),
+    /// Show what a function said.
+    Logs(LogsOptions),
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid function create fw --image firewall --attach inside=lan --attach outside=wan\n  superfluid \
+                        function create fw --image firewall --config default_action=accept --config rules=@rules.yaml\n  superfluid function create \
+                        probe --image ./probe.wasm --tenant red --weight 300 --cap 20% --trace\n\nA function that is there already is left as it is; `apply` and \
+                        `upgrade` change functions."
+)]
+pub(crate) struct CreateOptions {
+    /// Its name.
+    pub(crate) name: String,
+    /// A stock image's name, or a file.
+    #[arg(long)]
+    pub(crate) image: String,
+    /// Connect an interface with a port, a switch or another function's interface, such as lan or gate:1.
+    #[arg(long, value_name = "INTERFACE=END")]
+    pub(crate) attach: Vec<Attached>,
+    /// Configure it: KEY=VALUE in YAML, KEY=@FILE with the value in a file, or @FILE with all of it. Dots lead into maps.
+    #[arg(long, value_name = "KEY=VALUE|@FILE")]
+    pub(crate) config: Vec<Given>,
+    /// Whose it is.
+    #[arg(long)]
+    pub(crate) tenant: Option<String>,
+    /// Its share of the processor beside others that want it too; others have 100.
+    #[arg(long)]
+    pub(crate) weight: Option<u32>,
+    /// Most of a core that it may have, such as 20%.
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) cap: Option<String>,
+    /// Print the time of each step.
+    #[arg(long)]
+    pub(crate) trace: bool,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NamedOptions {
+    /// Their names.
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Wait until it is on disk; else it is there within 10 ms.
+    #[arg(long)]
+    pub(crate) durable: bool,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RestartOptions {
+    /// Their names.
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid function logs fw\n  superfluid function logs fw --follow\n\nWith -o json each line is one object."
+)]
+pub(crate) struct LogsOptions {
+    /// The function's name.
+    pub(crate) name: String,
+    /// Go on with what it says next, until Ctrl-C.
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Only lines after the one of this number.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) after: u64,
+    /// At most so many lines.
+    #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(u64).range(1..=10_000), conflicts_with = "follow")]
+    pub(crate) limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid upgrade fw --image ./firewall-2.wasm\n  superfluid upgrade fw --image monitor --config \
+                        interval=5s\n\nThe new image takes over between two batches, with what the old one knew. If it cannot, the old one goes on."
+)]
+pub(crate) struct UpgradeOptions {
+    /// The function's name.
+    pub(crate) function: String,
+    /// The image that takes over: a stock image's name, or a file.
+    #[arg(long)]
+    pub(crate) image: String,
+    /// Configure it anew, as with `function create`; without it, it has the configuration that it had.
+    #[arg(long, value_name = "KEY=VALUE|@FILE")]
+    pub(crate) config: Vec<Given>,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SnapshotCommand {
+    /// Save a function with what it knows; it goes on.
+    Save(SaveOptions),
+    /// Make a function of a snapshot.
+    Restore(RestoreOptions),
+    /// List snapshots.
+    #[command(after_help = "Examples:\n  superfluid snapshot ls\n  superfluid snapshot ls -o json")]
+    Ls(ShowOptions),
+    /// Remove snapshots.
+    #[command(after_help = "Example:\n  superfluid snapshot rm monday")]
+    Rm(RemoveOptions),
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid snapshot save fw monday\n  superfluid snapshot save fw monday -o json"
+)]
+pub(crate) struct SaveOptions {
+    /// The function.
+    pub(crate) function: String,
+    /// What the snapshot is called.
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid snapshot restore monday\n  superfluid snapshot restore monday --as fw2\n\nA function of that name is replaced, with what it \
+                        knows; under another name a clone comes beside it."
+)]
+pub(crate) struct RestoreOptions {
+    /// The snapshot.
+    pub(crate) name: String,
+    /// The function's name; by default the one that was saved.
+    #[arg(long = "as", value_name = "FUNCTION")]
+    pub(crate) function: Option<String>,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RemoveOptions {
+    /// Their names.
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid top\n  superfluid top --sort drops\n  superfluid top --every 5s -o json\n\nKeys: q ends; c, p, b, d, m and n sort by \
+                        processor, packets, bits, drops, memory and name, the same again turns the order; arrows and Page Up and Down move. Without a terminal, or \
+                        with -o, one table is printed after the time between two looks."
+)]
+pub(crate) struct TopOptions {
+    /// What to sort by.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) sort: SortBy,
+    /// Time between two looks.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
+    pub(crate) every: Duration,
+    /// Those of this tenant alone.
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
+    /// How to show it, once.
+    #[arg(long, short, value_enum, value_name = "FORMAT")]
+    pub(crate) output: Option<Format>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// What functions are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SortBy {
+    /// The processor that they take.
+    #[default]
+    Cpu,
+    /// Packets a second.
+    Packets,
+    /// Bits a second.
+    Bits,
+    /// Packets lost a second.
+    Drops,
+    /// Memory.
+    Memory,
+    /// Names.
+    Name,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid events --follow\n  superfluid events --after 0 -o json\n\nWithout --after it begins with what happens next. With -o json each \
+                        line is one object."
+)]
+pub(crate) struct EventsOptions {
+    /// Go on with what happens next, until Ctrl-C.
+    #[arg(long, short, required_unless_present = "after")]
+    pub(crate) follow: bool,
+    /// Begin after this revision.
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) after: Option<u64>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ShowOptions {
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}

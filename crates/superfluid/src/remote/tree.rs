@@ -1,0 +1,146 @@
+//! A value without columns of its own, for people: what stands alone as lines, what has many of one form as tables.
+
+use super::columns::cell;
+use super::numbers::bytes;
+use crate::output::{Format, Listing};
+use serde_json::{Map, Value};
+
+/// Most columns of a table that is not wide.
+const COLUMNS: usize = 8;
+
+/// A value as text. What is zero everywhere or null is left out, unless it is to be wide.
+pub(crate) fn tree(value: &Value, wide: bool) -> String {
+    let Value::Object(entries) = value else { return format!("{}\n", shown("", value)) };
+    let mut text = String::new();
+    let mut alone = Vec::new();
+    let mut tables = Vec::new();
+    for (key, value) in entries {
+        match rows(value) {
+            Some(rows) => tables.push((key, rows)),
+            None => flat(key, value, &mut alone),
+        }
+    }
+    let width = alone.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
+    for (key, value) in &alone {
+        if wide || !nothing(value) {
+            text.push_str(&format!("{:width$}  {}\n", cell(key), shown(key, value)));
+        }
+    }
+    for (key, rows) in tables {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&table(key, &rows, wide));
+    }
+    text
+}
+
+/// The rows of a map or list whose values are all maps.
+fn rows(value: &Value) -> Option<Vec<(String, &Map<String, Value>)>> {
+    let rows: Vec<_> = match value {
+        Value::Object(entries) => entries
+            .iter()
+            .map(|(key, value)| Some((key.clone(), value.as_object()?)))
+            .collect::<Option<_>>()?,
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(n, item)| Some((n.to_string(), item.as_object()?)))
+            .collect::<Option<_>>()?,
+        _ => return None,
+    };
+    (!rows.is_empty()).then_some(rows)
+}
+
+/// Values below a value, each with the way to it.
+fn flat(way: &str, value: &Value, into: &mut Vec<(String, Value)>) {
+    match value {
+        Value::Object(entries) => {
+            entries.iter().for_each(|(key, value)| flat(&format!("{way}.{key}"), value, into));
+        }
+        other => into.push((way.to_owned(), other.clone())),
+    }
+}
+
+fn table(name: &str, rows: &[(String, &Map<String, Value>)], wide: bool) -> String {
+    let rows: Vec<(String, Vec<(String, Value)>)> = rows
+        .iter()
+        .map(|(name, entries)| {
+            let mut cells = Vec::new();
+            entries.iter().for_each(|(key, value)| flat(key, value, &mut cells));
+            (name.clone(), cells)
+        })
+        .collect();
+    let mut columns: Vec<&str> = Vec::new();
+    for (key, value) in rows.iter().flat_map(|(_, cells)| cells) {
+        if !columns.contains(&key.as_str()) && (wide || !nothing(value)) {
+            columns.push(key);
+        }
+    }
+    let left_out = if wide { 0 } else { columns.len().saturating_sub(COLUMNS) };
+    columns.truncate(columns.len() - left_out);
+    let heads: Vec<String> =
+        std::iter::once(name).chain(columns.iter().copied()).map(|head| cell(head).to_uppercase()).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut listing = Listing::new(&heads, &[]);
+    for (name, cells) in &rows {
+        let of = |column: &&str| {
+            let found = cells.iter().find(|(key, _)| key == column);
+            found.map_or_else(|| "-".to_owned(), |(key, value)| shown(key, value))
+        };
+        let cells = std::iter::once(cell(name)).chain(columns.iter().map(of)).collect();
+        listing.add(cells, Value::Null);
+    }
+    let mut text = listing.shown(Format::Table);
+    if left_out > 0 {
+        text.push_str(&format!("... {left_out} more columns; -o wide shows them\n"));
+    }
+    text
+}
+
+fn nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(_) | Value::Object(_) => false,
+    }
+}
+
+/// A value in a cell. Numbers of bytes have a unit.
+fn shown(key: &str, value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => cell(text),
+        Value::Number(number) if key.ends_with("_bytes") => number.as_f64().map_or("-".to_owned(), bytes),
+        other => cell(&other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_of_one_form_is_a_table() {
+        let value = json!({
+            "process": {"resident_bytes": 65536, "swapped_bytes": 0},
+            "functions": {"fw": {"private_bytes": 1536, "calls": 3, "none": 0}, "ids": {"private_bytes": 0, "calls": 12}},
+            "workers": [{"asleep": 7}],
+            "balanced": true,
+            "empty": {},
+        });
+        let told = "process.resident_bytes  64.0KiB\nbalanced                true\n\nFUNCTIONS  PRIVATE_BYTES  CALLS\nfw         1.50KiB        3\nids        0B             12\n\nWORKERS  ASLEEP\n0        7\n";
+        assert_eq!(tree(&value, false), told);
+        let wide = tree(&value, true);
+        assert!(wide.contains("process.swapped_bytes") && wide.contains("NONE"), "{wide}");
+        let many: Map<_, _> = (1..20).map(|n| (format!("c{n}"), json!(n))).collect();
+        let narrow = tree(&json!({"t": {"a": many}}), false);
+        assert!(narrow.contains("... 11 more columns; -o wide shows them"), "{narrow}");
+        assert!(!tree(&json!({"t": {"a": many}}), true).contains("more columns"));
+        assert_eq!(tree(&json!(5), false), "5\n");
+        assert_eq!(tree(&json!({"a\u{1b}": "\u{1b}[2J"}), false), "a\\u{1b}  \\u{1b}[2J\n");
+    }
+}
