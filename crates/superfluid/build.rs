@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let crates = here.join("..");
     let mut list = String::from("static SDK: &[(&str, &str)] = &[\n");
     for part in ["nf_abi/src", "nf_sdk/src"] {
         println!("cargo::rerun-if-changed={}", crates.join(part).display());

@@ -5,15 +5,24 @@
 //! 3. Beside the workers there are threads for the balance between them, for memory that is given back, and the server's.
 //! 4. At SIGTERM the server answers what it was asked, then the host is drained, and the account of every packet printed.
 
+mod begin;
+mod change;
 mod control;
+mod controller;
 mod logs;
 mod memory;
 mod metrics;
+mod refusal;
 mod saved;
+mod status;
+mod told;
+mod upgrade;
+mod upkeep;
 
 use crate::Outcome;
 use crate::cli::DaemonOptions;
-use control::{Controller, Handle};
+use control::Handle;
+use controller::Controller;
 use daemon::{Server, Settings, Tcp};
 use std::path::Path;
 use std::sync::Arc;

@@ -1,0 +1,52 @@
+//! The start: all that the store says, at once.
+
+use super::controller::{Controller, lock};
+use super::refusal::{faults_of, is_about};
+use api::{Fault, Kind, ObjectName};
+use daemon::{Notices, ObjectChange};
+use std::sync::Arc;
+
+impl Controller {
+    /// Starts all objects that can be; what was left out, and why.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        objects: Vec<ObjectChange>,
+        notices: Notices,
+    ) -> Vec<(ObjectName, Fault)> {
+        // It is called once.
+        let _ = self.told.notices.set(notices);
+        let mut faults = Vec::new();
+        let mut wanted = objects;
+        // Each time round, whatever is told to be wrong is left out.
+        loop {
+            let refusal = match self.make(&wanted, true) {
+                Ok(ready) => {
+                    self.carry_out(ready, wanted);
+                    break;
+                }
+                Err(refusal) => refusal,
+            };
+            let told = faults_of(refusal);
+            let before = wanted.len();
+            for fault in told {
+                let culprit = wanted.iter().position(|object| is_about(&fault, object));
+                // A fault of the whole is nobody's in particular: the last kinds go first.
+                let culprit = culprit.or_else(|| wanted.len().checked_sub(1));
+                if let Some(at) = culprit {
+                    let object = wanted.remove(at);
+                    faults.push((ObjectName::new(object.kind, object.name), fault));
+                }
+            }
+            if wanted.len() == before {
+                break;
+            }
+        }
+        if let Err(error) = lock(&self.host).start() {
+            let workers = ObjectName::new(Kind::Workers, "workers");
+            let message = format!("the workers' threads: {error}");
+            faults.push((workers, Fault { at: "workers".to_owned(), message }));
+        }
+        self.look_after();
+        faults
+    }
+}

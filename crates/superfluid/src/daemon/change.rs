@@ -1,0 +1,139 @@
+//! Changes of what runs: checked, made ready, carried out.
+
+use super::controller::{Controller, lock};
+use super::refusal::{as_host, refused, unknown_here};
+use api::Kind;
+use daemon::{ObjectChange, Prepared, Refusal, Work};
+use engine::Stopped;
+use host::{Beginning, Checked, Host};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+impl Controller {
+    /// Checks changes, and says what they come to.
+    pub(super) fn check(&self, host: &Host, changes: &[ObjectChange]) -> Result<Checked, Refusal> {
+        let faults = unknown_here(changes);
+        if !faults.is_empty() {
+            return Err(Refusal::Invalid(faults));
+        }
+        let changed: Vec<host::ObjectChange> = changes.iter().map(as_host).collect();
+        let anew = changes.iter().filter(|change| change.snapshot.is_some());
+        let anew: Vec<String> = anew.map(|change| change.name.clone()).collect();
+        let checked = lock(&self.desired).check(&changed, &anew, host, &self.catalog);
+        checked.map_err(|faults| {
+            // What goes is right by itself: somebody else still names it.
+            if changes.iter().all(|change| change.spec.is_none()) {
+                Refusal::Conflict(faults)
+            } else {
+                Refusal::Invalid(faults)
+            }
+        })
+    }
+
+    pub(super) fn make(&self, changes: &[ObjectChange], wait: bool) -> Result<Ready, Refusal> {
+        let mut host = lock(&self.host);
+        let Checked { plan, .. } = self.check(&host, changes)?;
+        for instance in plan.add_instances.values().filter(|_| !wait) {
+            let image = instance.image.clone();
+            match self.workshop.has(&self.catalog, &image) {
+                Ok(true) => {}
+                Ok(false) => return Err(self.work(image)),
+                Err(reason) => return Err(Refusal::Broken(reason)),
+            }
+        }
+        let restarted = plan.remove_instances.iter().filter(|name| plan.add_instances.contains_key(*name));
+        let restarted: Vec<String> = restarted.cloned().collect();
+        let mut beginnings = HashMap::new();
+        for change in changes.iter().filter(|change| change.spec.is_some()) {
+            let saved = match &change.snapshot {
+                Some(name) => Some(self.folder.load(name).map_err(Refusal::Broken)?.1),
+                None => None,
+            };
+            if change.paused || saved.is_some() {
+                beginnings.insert(change.name.clone(), Beginning { paused: change.paused, saved });
+            }
+        }
+        let prepared = host.prepare(plan, beginnings, &self.catalog).map_err(refused)?;
+        Ok(Ready { prepared, restarted })
+    }
+
+    /// Compiling an image, which takes its time.
+    pub(super) fn work(&self, image: String) -> Refusal {
+        let workshop = self.workshop.clone();
+        let loaded = self.catalog.load(&image);
+        let what = format!("compiling {image}");
+        Refusal::Work(Work {
+            what,
+            run: Box::new(move || {
+                let loaded = loaded.map_err(Refusal::Broken)?;
+                workshop.compile(&loaded).map_err(Refusal::Broken)
+            }),
+        })
+    }
+
+    pub(super) fn carry_out(&self, ready: Ready, changes: Vec<ObjectChange>) {
+        let mut host = lock(&self.host);
+        let plan = ready.prepared.plan();
+        let pins: Vec<(String, Option<usize>)> = plan
+            .add_instances
+            .iter()
+            .map(|(name, instance)| (name.clone(), instance.worker))
+            .chain(plan.adjust_instances.iter().map(|(name, adjustment)| (name.clone(), adjustment.worker)))
+            .collect();
+        let gone: Vec<String> = plan.remove_instances.iter().cloned().collect();
+        match host.carry_out(ready.prepared) {
+            Ok(done) => {
+                for trouble in &done.troubles {
+                    eprintln!("a change that had been checked did not go as it should have: {trouble}");
+                }
+                // The reaper ends with the program.
+                let _ = self.attic.send(done.removed);
+            }
+            // The daemon is ending: what was acknowledged is in the store, and begins with the next start.
+            Err(Stopped) => return,
+        }
+        if let Some(balancer) = lock(&self.balancer).as_mut() {
+            for (name, worker) in pins {
+                match (host.function(&name), worker) {
+                    (Some(id), Some(worker)) => balancer.pin(id, worker),
+                    (Some(id), None) => balancer.unpin(id),
+                    (None, _) => {}
+                }
+            }
+        }
+        lock(&self.desired).take_over(changes.iter().map(as_host));
+        for name in gone.iter().filter(|name| host.function(name).is_none()) {
+            lock(&self.told.logs).forget(name);
+            lock(&self.shares).remove(name);
+        }
+        for notice in host.take_notices() {
+            if let Some(notices) = self.told.notices.get() {
+                notices.tell(Kind::Workers, "workers", "notice", &notice);
+            }
+        }
+    }
+}
+
+/// A change that was made ready, and the functions that begin anew with it.
+pub(super) struct Ready {
+    prepared: host::Prepared,
+    restarted: Vec<String>,
+}
+
+/// A change that was made ready, for the server.
+pub(super) struct Change {
+    pub(super) controller: Arc<Controller>,
+    pub(super) ready: Ready,
+    pub(super) changes: Vec<ObjectChange>,
+}
+
+impl Prepared for Change {
+    fn restarted(&self) -> Vec<String> {
+        self.ready.restarted.clone()
+    }
+
+    fn carry_out(self: Box<Self>) {
+        let Change { controller, ready, changes } = *self;
+        controller.carry_out(ready, changes);
+    }
+}

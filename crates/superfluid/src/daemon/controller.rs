@@ -1,0 +1,97 @@
+//! The host, what is wanted of it, and what is kept beside it.
+
+use super::saved::Folder;
+use super::told::Told;
+use api::Kind;
+use clock::{Cycles, Nanos};
+use engine::{Account, Balancer, Removed, Stopped};
+use host::{Catalog, Desired, Host, Workshop};
+use serde_json::json;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use store::Store;
+
+/// See the module's documentation.
+pub(crate) struct Controller {
+    pub(super) host: Mutex<Host>,
+    pub(super) desired: Mutex<Desired>,
+    pub(super) catalog: Catalog,
+    pub(super) workshop: Arc<Workshop>,
+    pub(super) folder: Folder,
+    pub(super) told: Arc<Told>,
+    pub(super) balancer: Mutex<Option<Balancer>>,
+    /// Memory to be given back, where nobody waits for it.
+    pub(super) attic: Sender<Vec<Removed>>,
+    /// What a function had used of the processor when it was last asked for, and when.
+    pub(super) shares: Mutex<HashMap<String, (Cycles, Instant, f64)>>,
+    /// Since the Unix epoch.
+    pub(super) started: Nanos,
+    pub(super) ends: Arc<AtomicBool>,
+    pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Controller {
+    /// A host with the workers that the store says, and nothing on it.
+    ///
+    /// # Errors
+    /// Why there is none, in words for the operator.
+    pub(crate) fn new(store: &Store, state: &Path) -> Result<Controller, String> {
+        let catalog = Catalog::new(Path::new("."));
+        let told = Arc::<Told>::default();
+        let teller = told.clone();
+        let workers = workers(store, &catalog)?;
+        // Clients may want such a port at any time.
+        let host =
+            Host::new(&workers, true, move |event| teller.take(event)).map_err(|error| error.to_string())?;
+        let (attic, removed) = channel::<Vec<Removed>>();
+        let reaper = std::thread::Builder::new().name("reaper".into());
+        let reaper = reaper.spawn(move || while removed.recv().is_ok() {});
+        let threads = Mutex::new(vec![reaper.map_err(|error| error.to_string())?]);
+        Ok(Controller {
+            workshop: host.workshop().clone(),
+            balancer: Mutex::new(host.balancer()),
+            host: Mutex::new(host),
+            desired: Mutex::default(),
+            catalog,
+            folder: Folder::open(state.join("snapshots"))?,
+            told,
+            attic,
+            shares: Mutex::default(),
+            started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into(),
+            ends: Arc::default(),
+            threads,
+        })
+    }
+
+    /// Drains everything and gives the final account.
+    ///
+    /// # Errors
+    /// [`Stopped`]: it was before.
+    pub(crate) fn stop(&self) -> Result<Account, Stopped> {
+        self.ends.store(true, Relaxed);
+        lock(&self.host).stop()
+    }
+}
+
+/// The workers that the store says.
+fn workers(store: &Store, catalog: &Catalog) -> Result<wiring::Workers, String> {
+    let object = store.read(Kind::Workers.as_str(), "workers");
+    let spec = match &object {
+        Some(object) => daemon::spec_of(object).ok_or("the store's object `workers` cannot be read")?,
+        None => return Ok(wiring::Workers::default()),
+    };
+    let document = json!({"superfluid": 1, "workers": spec}).to_string();
+    match config::check("workers", &document, catalog) {
+        Ok(read) => Ok(read.wiring.workers),
+        Err(faults) => Err(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,70 @@
+//! Why a change is refused, with its places.
+
+use api::{Fault, Kind};
+use daemon::{ObjectChange, Refusal};
+use host::PrepareError;
+
+/// Keys of functions that only `superfluid run` knows.
+const ONLY_RUN: [(&str, &str); 2] = [
+    ("events", "none: what functions find is among the daemon's events"),
+    ("pauses", "none: functions are paused and resumed by request"),
+];
+
+pub(super) fn as_host(change: &ObjectChange) -> host::ObjectChange {
+    host::ObjectChange { kind: change.kind, name: change.name.clone(), spec: change.spec.clone() }
+}
+
+/// What may stand in a file, and means nothing here.
+pub(super) fn unknown_here(changes: &[ObjectChange]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for change in changes.iter().filter(|change| change.kind == Kind::Function) {
+        for (key, allowed) in ONLY_RUN {
+            if change.spec.as_ref().is_some_and(|spec| spec.get(key).is_some()) {
+                faults.push(Fault {
+                    at: format!("functions.{}.{key}", change.name),
+                    message: format!("`{key}` is for `superfluid run`; allowed here: {allowed}"),
+                });
+            }
+        }
+    }
+    faults
+}
+
+pub(super) fn refused(error: PrepareError) -> Refusal {
+    match &error {
+        PrepareError::Part { what, name, reason } => {
+            let section = match *what {
+                "function" => "functions",
+                "port" => "ports",
+                "switch" => "switches",
+                "pool" => "tenants",
+                other => other,
+            };
+            Refusal::Invalid(vec![Fault { at: format!("{section}.{name}"), message: reason.clone() }])
+        }
+        PrepareError::Workers => {
+            Refusal::Conflict(vec![Fault { at: "workers".to_owned(), message: error.to_string() }])
+        }
+        PrepareError::Placement(_) => Refusal::Broken(error.to_string()),
+    }
+}
+
+pub(super) fn faults_of(refusal: Refusal) -> Vec<Fault> {
+    let whole = |message: String| vec![Fault { at: String::new(), message }];
+    match refusal {
+        Refusal::Invalid(faults) | Refusal::Conflict(faults) => faults,
+        Refusal::NotFound(text) | Refusal::NoRoom(text) | Refusal::Busy(text) | Refusal::Broken(text) => {
+            whole(text)
+        }
+        Refusal::Work(work) => whole(work.what),
+    }
+}
+
+/// Whether a fault's place is in an object.
+pub(super) fn is_about(fault: &Fault, object: &ObjectChange) -> bool {
+    let place = match object.kind {
+        Kind::Workers => "workers".to_owned(),
+        kind => format!("{}.{}", kind.plural(), object.name),
+    };
+    fault.at == place || fault.at.strip_prefix(&place).is_some_and(|rest| rest.starts_with(['.', '[']))
+}

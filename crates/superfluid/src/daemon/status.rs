@@ -1,0 +1,69 @@
+//! How functions are.
+
+use super::controller::{Controller, lock};
+use api::{FunctionMemory, FunctionState, FunctionStatus};
+use clock::Cycles;
+use engine::InstanceAccount;
+use std::time::{Duration, Instant};
+
+impl Controller {
+    /// How one is; `None`: it is not there.
+    pub(super) fn function_status(&self, name: &str) -> Option<FunctionStatus> {
+        let host = lock(&self.host);
+        let (account, instance) = (host.account_of(name)?, host.instance(name)?);
+        drop(host);
+        let image = self.catalog.load(&instance.image).map(|image| digest(&image));
+        let got_share = self.share(name, account.cycles);
+        Some(status_of(account, image.unwrap_or_default(), got_share))
+    }
+
+    /// The share of a core that a function got since it was last asked for, a tenth of a second ago or more.
+    fn share(&self, name: &str, cycles: Cycles) -> f64 {
+        let now = Instant::now();
+        let mut shares = lock(&self.shares);
+        let Some(before) = shares.get_mut(name) else {
+            shares.insert(name.to_owned(), (cycles, now, 0.0));
+            return 0.0;
+        };
+        let passed = now.duration_since(before.1);
+        if passed >= Duration::from_millis(100) {
+            let spent = guest_wasm::watchdog::clock().span(cycles.since(before.0));
+            *before = (cycles, now, spent.as_secs_f64() / passed.as_secs_f64());
+        }
+        before.2
+    }
+}
+
+/// The digest of an image, as others name it.
+pub(super) fn digest(image: &image::Image) -> String {
+    format!("sha256:{}", image.digest())
+}
+
+/// How a function is.
+fn status_of(account: InstanceAccount, image: String, got_share: f64) -> FunctionStatus {
+    let mut drops: std::collections::BTreeMap<String, u64> =
+        account.own_drops.iter().map(|(name, count)| (format!("function:{name}"), *count)).collect();
+    drops.extend(account.ledger.dropped.nonzero().map(|(reason, count)| (reason.to_string(), count)));
+    let state = match (&account.down, account.paused) {
+        (Some(_), _) => FunctionState::Down,
+        (None, true) => FunctionState::Paused,
+        (None, false) => FunctionState::Running,
+    };
+    FunctionStatus {
+        state,
+        reason: account.down,
+        worker: Some(u32::from(account.worker)),
+        image,
+        packets: account.packets,
+        bytes: account.bytes,
+        calls: account.calls,
+        cycles: account.cycles.0,
+        promised_share: account.promised,
+        got_share,
+        queue: account.queue,
+        drops,
+        memory: FunctionMemory { private: account.memory, ..FunctionMemory::default() },
+        faults: account.faults,
+        restarts: account.restarts,
+    }
+}
