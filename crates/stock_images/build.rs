@@ -1,11 +1,12 @@
 //! Builds the stock images.
 
 use image::{BuildOptions, Names, build_directory};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let root = here.join("../..");
     // What functions are made of, beside their own folders.
     for part in ["crates/nf_abi/src", "crates/nf_sdk/src", "crates/packet/src", "include", "Cargo.lock"] {
         println!("cargo::rerun-if-changed={}", root.join(part).display());

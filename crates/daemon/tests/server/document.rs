@@ -22,7 +22,7 @@ fn the_commands_in_the_document_do_what_it_says() {
             }
             let (command, shown) = example.split_at(end);
             let command =
-                command.replace("/run/superfluid/daemon.sock", &server.socket().display().to_string());
+                command.replace("/run/superfluid/superfluid.sock", &server.socket().display().to_string());
             let output = Command::new("bash")
                 .args(["-euo", "pipefail", "-c", &command])
                 .current_dir(server.folder.path())
