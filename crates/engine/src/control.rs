@@ -1,5 +1,6 @@
 //! Messages to a worker, and what it tells.
 
+use crate::berth::Berth;
 use crate::meeting::Meeting;
 use clock::Nanos;
 use guest::{Events, LogLine};
@@ -65,6 +66,7 @@ pub(crate) enum Command {
 pub(crate) struct Remote {
     commands: Sender<Command>,
     bell: Arc<Bell>,
+    berth: Arc<Berth>,
 }
 
 impl Remote {
@@ -72,6 +74,11 @@ impl Remote {
         self.commands.send(command).map_err(|_| Stopped)?;
         self.bell.ring();
         Ok(())
+    }
+
+    /// Where the worker lies when its thread sleeps.
+    pub(crate) fn berth(&self) -> &Berth {
+        &self.berth
     }
 }
 
@@ -92,10 +99,10 @@ impl std::fmt::Debug for Command {
 }
 
 impl Mailbox {
-    pub(crate) fn new() -> io::Result<Mailbox> {
+    pub(crate) fn new(berth: Arc<Berth>) -> io::Result<Mailbox> {
         let bell = Arc::new(Bell::new()?);
         let (sender, commands) = channel();
-        Ok(Mailbox { commands, bell: bell.clone(), remote: Remote { commands: sender, bell } })
+        Ok(Mailbox { commands, bell: bell.clone(), remote: Remote { commands: sender, bell, berth } })
     }
 
     pub(crate) fn remote(&self) -> Remote {

@@ -4,14 +4,117 @@ use crate::time::Mark;
 use crate::worker::Worker;
 use clock::{Cycles, Nanos};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+/// A worker that waits for more descriptors has to be woken for a meeting: its thread would need each of them for itself.
+const FEW: usize = 16;
+/// After a shorter sleep the next one is taken to be short as well, and the worker is not put where others find it.
+const LONG: Nanos = Nanos(200_000);
+
+/// What a worker waits for, and until when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outlook {
+    wake_at: Nanos,
+    readable: Vec<RawFd>,
+    /// The last sleep was a long one.
+    calm: bool,
+}
+
+#[cfg(test)]
+impl Outlook {
+    /// The last sleep was a long one.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm
+    }
+}
+
+/// When a sleep began.
+struct Evening {
+    mark: Mark,
+    cycles: Cycles,
+}
 
 impl Worker {
-    /// Sleeps until a port has something, a timer is due, or a message has come.
-    pub(crate) fn sleep(&mut self) {
+    /// Sleeps until a port has something, a timer is due, or a message has come. The worker can be borrowed meanwhile.
+    pub(crate) fn sleep_in_berth(mut self: Box<Worker>) -> Box<Worker> {
+        if !self.outlook.calm || self.rest.length() > Nanos(0) {
+            self.sleep();
+            return self;
+        }
+        let evening = self.evening();
         let bell = self.mailbox.bell();
-        let before_sleep = Mark::now();
-        bell.will_sleep();
         let now = self.clock.now();
+        let (wake_at, readable) = self.look_out(now);
+        let fds: Vec<OwnedFd> = if readable.len() <= FEW {
+            readable.iter().filter_map(|fd| fd.try_clone_to_owned().ok()).collect()
+        } else {
+            Vec::new()
+        };
+        if fds.len() < readable.len() {
+            wait(bell.fd(), &readable, wake_at.since(now));
+            drop(readable);
+            self.awake(&evening);
+            return self;
+        }
+        let readable = readable.iter().map(AsRawFd::as_raw_fd).collect();
+        self.outlook = Outlook { wake_at, readable, calm: true };
+        let berth = self.berth.clone();
+        berth.lie_down(self);
+        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        wait(bell.fd(), &borrowed, wake_at.since(now));
+        drop(fds);
+        let mut worker = berth.get_up();
+        worker.awake(&evening);
+        worker
+    }
+
+    /// Sleeps where nobody finds the worker.
+    pub(crate) fn sleep(&mut self) {
+        let evening = self.evening();
+        let bell = self.mailbox.bell();
+        let now = self.clock.now();
+        let (wake_at, readable) = self.look_out(now);
+        wait(bell.fd(), &readable, wake_at.since(now));
+        drop(readable);
+        self.awake(&evening);
+    }
+
+    /// Says that it will sleep.
+    fn evening(&mut self) -> Evening {
+        let mark = Mark::now();
+        self.mailbox.bell().will_sleep();
+        self.ask_for_room();
+        Evening { mark, cycles: self.now.cycles }
+    }
+
+    /// Takes up the clocks after a sleep. Who borrowed the worker meanwhile has done so before.
+    fn awake(&mut self, evening: &Evening) {
+        self.mailbox.bell().awake();
+        let before = self.now.cycles;
+        self.now = self.clock.moment();
+        self.time.asleep += self.now.cycles.since(before);
+        self.mark = Mark::now();
+        let asleep = self.now.cycles.since(evening.cycles);
+        let cost = self.clock.cycles(self.mark.had_since(evening.mark));
+        self.rest.slept(asleep, cost, self.now.cycles);
+        self.outlook.calm = asleep > self.clock.cycles(LONG);
+        // Ports that were idle for long may be what woke it.
+        self.next_cold = Cycles(0);
+    }
+
+    /// Whether a worker whose thread sleeps has something to do now, or waits for something else than its thread does.
+    pub(crate) fn has_reason_to_wake(&mut self) -> bool {
+        if self.closing || !self.scheduler.is_idle(self.now.cycles) {
+            return true;
+        }
+        self.ask_for_room();
+        let (wake_at, readable) = self.look_out(self.now.nanos);
+        let same = readable.iter().map(AsRawFd::as_raw_fd).eq(self.outlook.readable.iter().copied());
+        !same || wake_at < self.outlook.wake_at
+    }
+
+    /// When the worker has something to do at the latest, and the descriptors that tell of it before.
+    fn look_out(&self, now: Nanos) -> (Nanos, Vec<BorrowedFd<'_>>) {
         let mut wake_at = self.next_timer().min(self.next_maintenance);
         if let Some(release) = self.scheduler.next_release() {
             wake_at = wake_at.min(self.clock.nanos(release));
@@ -19,18 +122,14 @@ impl Worker {
         // Whatever comes from outside may wait that long.
         let rest_until = now.saturating_add(self.rest.length());
         let resting = self.rest.length() > Nanos(0);
-        let mut waiting = vec![PollFd::from_borrowed_fd(bell.fd(), PollFlags::IN)];
+        let mut readable = Vec::new();
         for index in 0..self.ports.end() {
             let Some(node) = self.ports.get(index) else { continue };
             if let Some(target) = node.target
                 && let Some(blocking) = self.blocked_by(target)
                 && self.ports[blocking].relay
             {
-                // Whoever empties it rings; what comes meanwhile waits outside.
-                self.ports[blocking].port.want_room();
-                if self.blocked_by(target).is_some() {
-                    continue;
-                }
+                continue;
             }
             let held_back = self.closing && !node.relay
                 || node
@@ -48,29 +147,38 @@ impl Worker {
                 if resting {
                     wake_at = wake_at.min(rest_until);
                 } else {
-                    waiting.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                    readable.push(fd);
                 }
             }
         }
-        let Nanos(span) = wake_at.since(now);
-        if span > 0 {
-            let timeout = Timespec {
-                tv_sec: i64::try_from(span / 1_000_000_000).unwrap_or(i64::MAX),
-                tv_nsec: (span % 1_000_000_000) as _,
-            };
-            // A signal only wakes the worker early.
-            let _ = poll(&mut waiting, Some(&timeout));
-        }
-        drop(waiting);
-        bell.awake();
-        let before = self.now.cycles;
-        self.now = self.clock.moment();
-        let asleep = self.now.cycles.since(before);
-        self.time.asleep += asleep;
-        self.mark = Mark::now();
-        let cost = self.clock.cycles(self.mark.had_since(before_sleep));
-        self.rest.slept(asleep, cost, self.now.cycles);
-        // Ports that were idle for long may be what woke it.
-        self.next_cold = Cycles(0);
+        (wake_at, readable)
     }
+
+    /// Has whoever empties a full ring to another worker ring when there is room; what comes meanwhile waits outside.
+    fn ask_for_room(&mut self) {
+        for index in 0..self.ports.end() {
+            if let Some(node) = self.ports.get(index)
+                && let Some(target) = node.target
+                && let Some(blocking) = self.blocked_by(target)
+                && self.ports[blocking].relay
+            {
+                self.ports[blocking].port.want_room();
+            }
+        }
+    }
+}
+
+/// Waits until one of these can be read, but no longer than `span`.
+fn wait(bell: BorrowedFd<'_>, readable: &[BorrowedFd<'_>], Nanos(span): Nanos) {
+    if span == 0 {
+        return;
+    }
+    let all = std::iter::once(&bell).chain(readable);
+    let mut waiting: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let timeout = Timespec {
+        tv_sec: i64::try_from(span / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: (span % 1_000_000_000) as _,
+    };
+    // A signal only wakes the worker early.
+    let _ = poll(&mut waiting, Some(&timeout));
 }

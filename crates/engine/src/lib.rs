@@ -15,6 +15,7 @@
 //! Limits: one worker owns its ports and instances; at most 65,536 of each.
 
 mod account;
+mod berth;
 mod classify;
 mod congestion;
 mod control;

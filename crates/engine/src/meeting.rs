@@ -1,6 +1,7 @@
 //! A meeting of all workers of a fleet: the quiet point at which anything may be changed.
 //!
-//! 1. Every worker is sent the same [`Meeting`] and comes to it between two turns.
+//! 1. Every worker is sent the same [`Meeting`] and comes to it between two turns. Those whose threads sleep are brought, and go on
+//!    sleeping (`berth.rs`): when all do, there is no meeting, and whoever called it does all himself.
 //! 2. The last one to come does what is to be done, with all of them in its hands: nothing else runs, no packet is
 //!    between two owners, and what is in the rings between workers stays there in order.
 //! 3. All go on.
@@ -41,9 +42,20 @@ impl Meeting {
 
     /// Comes to the meeting; back when it is over.
     pub(crate) fn attend(&self, worker: Box<Worker>) -> Box<Worker> {
-        let number = worker.number;
+        let mut workers = vec![worker];
+        self.bring(&mut workers);
+        match workers.pop() {
+            Some(worker) => worker,
+            None => unreachable!("whoever is brought comes back"),
+        }
+    }
+
+    /// Brings workers to the meeting; they are back when it is over, in the order of their numbers.
+    #[expect(clippy::vec_box, reason = "workers are handed on by their address")]
+    pub(crate) fn bring(&self, workers: &mut Vec<Box<Worker>>) {
+        let numbers: Vec<u16> = workers.iter().map(|worker| worker.number).collect();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.present.push(worker);
+        state.present.append(workers);
         if state.present.len() == state.expected {
             state.present.sort_by_key(|worker| worker.number);
             if let Some(deed) = state.deed.take() {
@@ -62,9 +74,7 @@ impl Meeting {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
         }
-        match state.present.iter().position(|worker| worker.number == number) {
-            Some(at) => state.present.swap_remove(at),
-            None => unreachable!("a worker is handed back to the thread that handed it in"),
-        }
+        let mine = state.present.extract_if(.., |worker| numbers.contains(&worker.number));
+        workers.extend(mine);
     }
 }

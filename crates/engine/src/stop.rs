@@ -77,6 +77,7 @@ impl Worker {
     /// Closes a port's driver, and tells if it did not end well.
     fn close_driver(&mut self, index: usize) {
         let Some(node) = self.ports.get_mut(index) else { return };
+        self.released |= node.port.wake().readable.is_some();
         let pool = &self.pools[usize::from(node.pool.0)];
         if let Err(reason) = node.port.close(pool) {
             let event = port::PortEvent::WentDown(reason);

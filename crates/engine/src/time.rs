@@ -82,6 +82,13 @@ impl Worker {
         self.time.overhead += self.now.cycles.since(before);
     }
 
+    /// The same for a worker whose thread sleeps, so that whoever has borrowed it finds it in the present.
+    pub(crate) fn look_at_clock_asleep(&mut self) {
+        let before = self.now.cycles;
+        self.now = self.clock.moment();
+        self.time.asleep += self.now.cycles.since(before);
+    }
+
     /// Tells others for how long it has worked for somebody.
     #[inline]
     pub(crate) fn show_busy(&self) {

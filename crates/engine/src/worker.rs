@@ -1,6 +1,8 @@
 //! The worker itself: what it owns, and its way around.
 
+use crate::berth::Berth;
 use crate::control::{Command, Event, Mailbox, Remote};
+use crate::idle::Outlook;
 use crate::ids::{PoolId, SwitchId, Target};
 use crate::instance::Instance;
 use crate::rest::Rest;
@@ -92,6 +94,16 @@ const TIMER_SLACK: u64 = 1_000;
 /// What a worker calls with what happens.
 pub(crate) type Tell = Arc<dyn Fn(Event) + Send + Sync>;
 
+/// What a worker's step has come to.
+enum Step {
+    /// It went around once.
+    Turned,
+    /// The same, and it is time to sleep.
+    Tired,
+    /// A message came first.
+    Message(Command),
+}
+
 /// One thread's engine.
 pub struct Worker {
     /// Its number in its fleet.
@@ -144,6 +156,12 @@ pub struct Worker {
     /// When ports that have been idle for long are looked at again.
     pub(crate) next_cold: Cycles,
     pub(crate) mailbox: Mailbox,
+    /// Where it lies when its thread sleeps.
+    pub(crate) berth: Arc<Berth>,
+    /// What its thread waits for.
+    pub(crate) outlook: Outlook,
+    /// A port was closed that its thread may wait for.
+    pub(crate) released: bool,
     pub(crate) rest: Rest,
     pub(crate) tell: Tell,
     pub(crate) told_finished: bool,
@@ -175,6 +193,7 @@ impl Worker {
 
     pub(crate) fn with(settings: WorkerSettings, clock: Clock, tell: Tell) -> io::Result<Worker> {
         let now = clock.moment();
+        let berth = Arc::<Berth>::default();
         let limits =
             SchedulerSettings { slack: clock.cycles(settings.slack), period: clock.cycles(settings.period) };
         Ok(Worker {
@@ -209,7 +228,10 @@ impl Worker {
             received: 0,
             tapped: false,
             next_cold: Cycles(0),
-            mailbox: Mailbox::new()?,
+            mailbox: Mailbox::new(berth.clone())?,
+            berth,
+            outlook: Outlook::default(),
+            released: false,
             rest: Rest::new(&settings, &clock),
             tell,
             told_finished: false,
@@ -240,9 +262,10 @@ impl Worker {
         self.look_at_clocks();
         loop {
             match self.advance() {
-                None => {}
-                Some(Command::Stop) => return self,
-                Some(Command::Meet(meeting)) => {
+                Step::Turned => {}
+                Step::Tired => self = self.sleep_in_berth(),
+                Step::Message(Command::Stop) => return self,
+                Step::Message(Command::Meet(meeting)) => {
                     self = meeting.attend(self);
                     self.look_at_clocks();
                 }
@@ -252,15 +275,16 @@ impl Worker {
 
     /// One step of a worker that is in no fleet: one turn, and rest when there was nothing to do.
     pub fn step(&mut self) {
-        self.advance();
+        if let Step::Tired = self.advance() {
+            self.sleep();
+        }
     }
 
     /// One step, or the message that comes before it.
     #[inline]
-    fn advance(&mut self) -> Option<Command> {
-        let message = self.mailbox.next();
-        if message.is_some() {
-            return message;
+    fn advance(&mut self) -> Step {
+        if let Some(message) = self.mailbox.next() {
+            return Step::Message(message);
         }
         let began = self.now.cycles;
         self.received = 0;
@@ -271,11 +295,12 @@ impl Worker {
         }
         let busy = worked && !self.scheduler.is_idle(self.now.cycles);
         if self.rest.turned(began, self.now.cycles, self.received, busy, worked) {
-            self.sleep();
-        } else if let Some(percent) = self.settings.duty.filter(|_| worked) {
+            return Step::Tired;
+        }
+        if let Some(percent) = self.settings.duty.filter(|_| worked) {
             self.rest_from_work(self.now.cycles.since(began), percent);
         }
-        None
+        Step::Turned
     }
 
     /// Goes around once: ports, then whoever has work, then what is due. Returns whether there was anything to do.

@@ -29,6 +29,7 @@ pub use parts::{Change, Removed};
 pub use state::{End, FleetInstance, FleetPort};
 pub use threads::ThreadPlan;
 
+use crate::berth::Borrowed;
 use crate::control::{Command, Event, Stopped};
 use crate::meeting::Meeting;
 use crate::worker::{Tell, Worker, WorkerSettings};
@@ -97,6 +98,19 @@ impl Fleet {
                 Ok(deed(workers, &mut state.lock().unwrap_or_else(PoisonError::into_inner)))
             }
             Crew::Working(remotes, _) => {
+                // One meeting at a time: whoever waited for a worker here that another has borrowed would wait for ever.
+                let (mut sleeping, mut awake) = (Vec::new(), Vec::new());
+                for remote in remotes.iter() {
+                    match remote.berth().borrow() {
+                        Some(worker) => sleeping.push(worker),
+                        None => awake.push(remote),
+                    }
+                }
+                let mut sleeping = Borrowed::new(sleeping);
+                if awake.is_empty() {
+                    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                    return Ok(deed(sleeping.workers(), &mut state));
+                }
                 let (answer, received) = channel();
                 let meeting = Arc::new(Meeting::new(
                     remotes.len(),
@@ -106,11 +120,12 @@ impl Fleet {
                         let _ = answer.send(deed(workers, &mut state));
                     }),
                 ));
-                // All are called in one go, under the lock, so that every worker gets meetings in the same order.
-                for remote in remotes.iter() {
+                for remote in awake {
                     remote.send(Command::Meet(meeting.clone()))?;
                 }
-                drop(crew);
+                if !sleeping.workers().is_empty() {
+                    meeting.bring(sleeping.workers());
+                }
                 Ok(received.recv().map_err(|_| Stopped)?)
             }
         }
@@ -126,6 +141,16 @@ impl Fleet {
     #[cfg(test)]
     pub(crate) fn computes_flow_hash(&self, worker: usize) -> bool {
         self.with(move |workers, _| workers[worker].flow_hash).unwrap_or(false)
+    }
+
+    /// How often the threads of all workers have got up, and whether all may lie down again where others find them.
+    #[cfg(test)]
+    pub(crate) fn nights(&self) -> (u64, bool) {
+        self.with(|workers, _| {
+            let calm = workers.iter().all(|worker| worker.outlook.is_calm());
+            (workers.iter().map(|worker| worker.berth.nights()).sum(), calm)
+        })
+        .unwrap_or_default()
     }
 
     /// Ports that are polled by another than the one who takes what they bring.

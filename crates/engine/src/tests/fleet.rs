@@ -220,3 +220,32 @@ fn all_is_finished_when_no_worker_has_anything_left() {
     assert!(rig.fleet.finished().expect("it runs"));
     rig.stop();
 }
+
+#[test]
+fn whoever_asks_sleeping_workers_wakes_none_and_what_he_leaves_them_is_done() {
+    let rig = Rig::new(2, 1);
+    let (left, _) = rig.script(0, 0, vec![]);
+    let (right, sent) = rig.script(1, 0, vec![]);
+    let functions = [rig.wire(0), rig.wire(1)];
+    rig.chain((left, right), &functions);
+    rig.start();
+    rig.wait("they lie in their berths", || rig.fleet.nights().1);
+    let (before, _) = rig.fleet.nights();
+    for _ in 0..1_000 {
+        rig.fleet.account(false).expect("it runs").balance().expect("balanced");
+    }
+    let (after, _) = rig.fleet.nights();
+    assert!(after - before < 500, "{} nights for 1,000 questions to two workers", after - before);
+    // Something to do wakes whom it concerns.
+    let pool = rig.pools[0].0.clone();
+    let mut packet = pool.allocate().expect("one is free");
+    pool.write(&mut packet, &[7]).expect("it fits");
+    classify(&pool, std::slice::from_mut(&mut packet));
+    let id = functions[0];
+    let left_over = rig.fleet.change(move |change| change.put_into_queue(id, vec![packet])).expect("it runs");
+    assert!(left_over.is_empty());
+    rig.wait("it arrives", || sent.lock().expect("not poisoned").len() == 1);
+    // And so does a port that goes: its thread does not wait for it any more when it has gone.
+    rig.fleet.change(move |change| change.remove_port(right)).expect("it runs").expect("it is there");
+    rig.stop();
+}

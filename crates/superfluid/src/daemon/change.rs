@@ -86,8 +86,10 @@ impl Controller {
                 for trouble in &done.troubles {
                     eprintln!("a change that had been checked did not go as it should have: {trouble}");
                 }
-                // The reaper ends with the program.
-                let _ = self.attic.send(done.removed);
+                if !done.removed.is_empty() {
+                    // The reaper ends with the program.
+                    let _ = self.attic.send(done.removed);
+                }
             }
             // The daemon is ending: what was acknowledged is in the store, and begins with the next start.
             Err(Stopped) => return,
