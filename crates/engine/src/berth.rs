@@ -1,18 +1,39 @@
-//! Where a worker lies while its thread sleeps in the kernel: whoever has something to change finds it there, and wakes nobody.
+//! Where a worker is left by its thread, for others to take it: while the thread sleeps in the kernel, and whenever somebody asks
+//! for it.
 //!
-//! 1. The thread puts its worker here, and sleeps.
-//! 2. Whoever calls a meeting takes it from here, does what is to be done, and brings it back. If there is something to do for the
-//!    worker now, or something else to wait for, its bell is rung.
-//! 3. The thread awakes, whatever woke it, and takes its worker again, or waits until it has been brought back.
+//! 1. A thread that sleeps leaves its worker here. Whoever wants to change something takes it from here and wakes nobody.
+//! 2. A thread that works is asked for its worker: it leaves it here between two turns, and waits.
+//! 3. Whoever took a worker brings it back. If there is something to do for it now, or something else to wait for than its sleeping
+//!    thread does, its bell is rung.
+//! 4. The thread takes its worker again, or waits until it has been brought back.
 //!
-//! As everywhere, a worker is a value that one thread has at a time.
+//! A worker is a value that one thread has at a time, so the types say that nobody else has it meanwhile.
 
 use crate::worker::Worker;
+use std::sync::atomic::{AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long one looks for the other before he sleeps.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// What a thread is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Asked {
+    /// Nothing.
+    Nothing = 0,
+    /// To leave its worker here.
+    Worker = 1,
+    /// To end.
+    Stop = 2,
+}
 
 #[derive(Default)]
 struct Place {
     worker: Option<Box<Worker>>,
+    /// The thread has ended: no worker will come.
+    ended: bool,
     /// How often the thread has got up.
     nights: u64,
     /// How many wait for a change here.
@@ -24,29 +45,12 @@ struct Place {
 pub(crate) struct Berth {
     place: Mutex<Place>,
     changed: Condvar,
+    asked: AtomicU8,
 }
 
 impl Berth {
     fn place(&self) -> MutexGuard<'_, Place> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The thread is about to sleep.
-    pub(crate) fn lie_down(&self, worker: Box<Worker>) {
-        self.place().worker = Some(worker);
-    }
-
-    /// The thread is awake again.
-    pub(crate) fn get_up(&self) -> Box<Worker> {
-        let mut place = self.place();
-        loop {
-            if let Some(worker) = place.worker.take() {
-                place.nights += 1;
-                self.tell(place);
-                return worker;
-            }
-            place = self.wait_in(place);
-        }
     }
 
     fn wait_in<'a>(&self, mut place: MutexGuard<'a, Place>) -> MutexGuard<'a, Place> {
@@ -65,74 +69,116 @@ impl Berth {
         }
     }
 
-    /// How often the thread has got up.
-    #[cfg(test)]
-    pub(crate) fn nights(&self) -> u64 {
-        self.place().nights
+    /// What the thread is asked for. A worker looks between two turns.
+    #[inline]
+    pub(crate) fn asked(&self) -> Asked {
+        match self.asked.load(Relaxed) {
+            0 => Asked::Nothing,
+            1 => Asked::Worker,
+            _ => Asked::Stop,
+        }
     }
 
-    /// Takes the worker while its thread sleeps; `None`: it does not.
-    pub(crate) fn borrow(&self) -> Option<Box<Worker>> {
+    /// The thread is about to sleep, and leaves its worker.
+    pub(crate) fn lie_down(&self, worker: Box<Worker>) {
+        let mut place = self.place();
+        place.worker = Some(worker);
+        self.tell(place);
+    }
+
+    /// The thread is awake again, and takes its worker.
+    pub(crate) fn get_up(&self) -> Box<Worker> {
+        let mut place = self.place();
+        loop {
+            if let Some(worker) = place.worker.take() {
+                place.nights += 1;
+                self.tell(place);
+                return worker;
+            }
+            place = self.wait_in(place);
+        }
+    }
+
+    /// The thread, which works, was asked for its worker: leaves it here until it is brought back.
+    pub(crate) fn attend(&self, worker: Box<Worker>) -> Box<Worker> {
+        self.lie_down(worker);
+        let began = Instant::now();
+        while self.asked.load(Acquire) == Asked::Worker as u8 && began.elapsed() < LOOK {
+            std::thread::yield_now();
+        }
+        let mut place = self.place();
+        while self.asked.load(Acquire) == Asked::Worker as u8 {
+            place = self.wait_in(place);
+        }
+        drop(place);
+        self.get_up()
+    }
+
+    /// The thread ends.
+    pub(crate) fn end(&self) {
+        let mut place = self.place();
+        place.ended = true;
+        self.tell(place);
+    }
+
+    /// Asks the thread for something. Its bell is to be rung then.
+    pub(crate) fn ask(&self, asked: Asked) {
+        self.asked.store(asked as u8, Release);
+    }
+
+    /// Takes the worker if it is here.
+    pub(crate) fn take(&self) -> Option<Box<Worker>> {
         self.place().worker.take()
     }
 
-    /// Brings a borrowed worker back. What is returned is for [`Berth::wait`].
+    /// Takes the worker, which has been asked for, as soon as it is here; `None`: its thread has ended.
+    pub(crate) fn take_when_here(&self) -> Option<Box<Worker>> {
+        let began = Instant::now();
+        while began.elapsed() < LOOK {
+            if let Some(worker) = self.take() {
+                return Some(worker);
+            }
+            std::thread::yield_now();
+        }
+        let mut place = self.place();
+        loop {
+            match place.worker.take() {
+                Some(worker) => return Some(worker),
+                None if place.ended => return None,
+                None => place = self.wait_in(place),
+            }
+        }
+    }
+
+    /// Brings a worker back. What is returned is for [`Berth::wait_for_morning`].
     pub(crate) fn bring_back(&self, worker: Box<Worker>) -> u64 {
         let mut place = self.place();
         place.worker = Some(worker);
+        if self.asked() == Asked::Worker {
+            self.asked.store(Asked::Nothing as u8, Release);
+        }
         let night = place.nights;
         self.tell(place);
         night
     }
 
     /// Waits until the thread, whose bell was rung, has got up since, so that it waits for nothing any more that is gone.
-    pub(crate) fn wait(&self, night: u64) {
+    pub(crate) fn wait_for_morning(&self, night: u64) {
         let mut place = self.place();
-        while place.nights == night {
+        while place.nights == night && !place.ended {
             place = self.wait_in(place);
         }
+    }
+
+    /// How often the thread has got up.
+    #[cfg(test)]
+    pub(crate) fn nights(&self) -> u64 {
+        self.place().nights
     }
 }
 
 impl std::fmt::Debug for Berth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Berth").field("taken", &self.place().worker.is_some()).finish()
-    }
-}
-
-/// Workers in the hands of whoever called a meeting, who brings them back however it goes.
-pub(crate) struct Borrowed {
-    #[expect(clippy::vec_box, reason = "workers are handed on by their address")]
-    workers: Vec<Box<Worker>>,
-}
-
-impl Borrowed {
-    /// Workers that were borrowed just now.
-    #[expect(clippy::vec_box, reason = "workers are handed on by their address")]
-    pub(crate) fn new(mut workers: Vec<Box<Worker>>) -> Borrowed {
-        workers.iter_mut().for_each(|worker| worker.look_at_clock_asleep());
-        Borrowed { workers }
-    }
-
-    /// All of them, in the order of their numbers.
-    #[expect(clippy::vec_box, reason = "workers are handed on by their address")]
-    pub(crate) fn workers(&mut self) -> &mut Vec<Box<Worker>> {
-        &mut self.workers
-    }
-}
-
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        for mut worker in self.workers.drain(..) {
-            let (wakes, released) = (worker.has_reason_to_wake(), std::mem::take(&mut worker.released));
-            let (berth, bell) = (worker.berth.clone(), worker.bell());
-            let night = berth.bring_back(worker);
-            if wakes || released {
-                bell.ring();
-            }
-            if released {
-                berth.wait(night);
-            }
-        }
     }
 }

@@ -6,7 +6,7 @@ use clock::{Cycles, Nanos};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// A worker that waits for more descriptors has to be woken for a meeting: its thread would need each of them for itself.
+/// A worker that waits for more descriptors is not left for others: its thread would need each of them for itself.
 const FEW: usize = 16;
 /// After a shorter sleep the next one is taken to be short as well, and the worker is not put where others find it.
 const LONG: Nanos = Nanos(200_000);
@@ -42,7 +42,7 @@ impl Worker {
             return self;
         }
         let evening = self.evening();
-        let bell = self.mailbox.bell();
+        let bell = self.bell();
         let now = self.clock.now();
         let (wake_at, readable) = self.look_out(now);
         let fds: Vec<OwnedFd> = if readable.len() <= FEW {
@@ -71,7 +71,7 @@ impl Worker {
     /// Sleeps where nobody finds the worker.
     pub(crate) fn sleep(&mut self) {
         let evening = self.evening();
-        let bell = self.mailbox.bell();
+        let bell = self.bell();
         let now = self.clock.now();
         let (wake_at, readable) = self.look_out(now);
         wait(bell.fd(), &readable, wake_at.since(now));
@@ -82,14 +82,14 @@ impl Worker {
     /// Says that it will sleep.
     fn evening(&mut self) -> Evening {
         let mark = Mark::now();
-        self.mailbox.bell().will_sleep();
+        self.bell.will_sleep();
         self.ask_for_room();
         Evening { mark, cycles: self.now.cycles }
     }
 
     /// Takes up the clocks after a sleep. Who borrowed the worker meanwhile has done so before.
     fn awake(&mut self, evening: &Evening) {
-        self.mailbox.bell().awake();
+        self.bell.awake();
         let before = self.now.cycles;
         self.now = self.clock.moment();
         self.time.asleep += self.now.cycles.since(before);

@@ -1,7 +1,8 @@
 //! The worker itself: what it owns, and its way around.
 
-use crate::berth::Berth;
-use crate::control::{Command, Event, Mailbox, Remote};
+use crate::berth::{Asked, Berth};
+use crate::control::Event;
+use crate::hands::Remote;
 use crate::idle::Outlook;
 use crate::ids::{PoolId, SwitchId, Target};
 use crate::instance::Instance;
@@ -100,8 +101,8 @@ enum Step {
     Turned,
     /// The same, and it is time to sleep.
     Tired,
-    /// A message came first.
-    Message(Command),
+    /// Somebody has asked for something.
+    Asked(Asked),
 }
 
 /// One thread's engine.
@@ -155,8 +156,9 @@ pub struct Worker {
     pub(crate) tapped: bool,
     /// When ports that have been idle for long are looked at again.
     pub(crate) next_cold: Cycles,
-    pub(crate) mailbox: Mailbox,
-    /// Where it lies when its thread sleeps.
+    /// Wakes its thread.
+    pub(crate) bell: Arc<Bell>,
+    /// Where its thread leaves it for others.
     pub(crate) berth: Arc<Berth>,
     /// What its thread waits for.
     pub(crate) outlook: Outlook,
@@ -193,7 +195,6 @@ impl Worker {
 
     pub(crate) fn with(settings: WorkerSettings, clock: Clock, tell: Tell) -> io::Result<Worker> {
         let now = clock.moment();
-        let berth = Arc::<Berth>::default();
         let limits =
             SchedulerSettings { slack: clock.cycles(settings.slack), period: clock.cycles(settings.period) };
         Ok(Worker {
@@ -228,8 +229,8 @@ impl Worker {
             received: 0,
             tapped: false,
             next_cold: Cycles(0),
-            mailbox: Mailbox::new(berth.clone())?,
-            berth,
+            bell: Arc::new(Bell::new()?),
+            berth: Arc::default(),
             outlook: Outlook::default(),
             released: false,
             rest: Rest::new(&settings, &clock),
@@ -244,14 +245,14 @@ impl Worker {
         })
     }
 
-    /// By which the worker is spoken to from elsewhere.
+    /// How it is reached when it has a thread.
     pub(crate) fn remote(&self) -> Remote {
-        self.mailbox.remote()
+        Remote { bell: self.bell.clone(), berth: self.berth.clone() }
     }
 
     /// By which it is woken.
     pub(crate) fn bell(&self) -> Arc<Bell> {
-        self.mailbox.bell()
+        self.bell.clone()
     }
 
     /// Works until told to stop.
@@ -264,9 +265,10 @@ impl Worker {
             match self.advance() {
                 Step::Turned => {}
                 Step::Tired => self = self.sleep_in_berth(),
-                Step::Message(Command::Stop) => return self,
-                Step::Message(Command::Meet(meeting)) => {
-                    self = meeting.attend(self);
+                Step::Asked(Asked::Stop) => return self,
+                Step::Asked(_) => {
+                    let berth = self.berth.clone();
+                    self = berth.attend(self);
                     self.look_at_clocks();
                 }
             }
@@ -280,11 +282,12 @@ impl Worker {
         }
     }
 
-    /// One step, or the message that comes before it.
+    /// One step, or what is asked for before it.
     #[inline]
     fn advance(&mut self) -> Step {
-        if let Some(message) = self.mailbox.next() {
-            return Step::Message(message);
+        let asked = self.berth.asked();
+        if asked != Asked::Nothing {
+            return Step::Asked(asked);
         }
         let began = self.now.cycles;
         self.received = 0;
@@ -413,6 +416,12 @@ impl Worker {
     /// The switch of a number.
     pub(crate) fn switch(&self, id: SwitchId) -> &SwitchNode {
         &self.switches[id.index()]
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.berth.end();
     }
 }
 

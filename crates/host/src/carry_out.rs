@@ -50,9 +50,9 @@ impl Host {
 }
 
 /// A plan at work.
-struct Work<'a, 'b> {
+struct Work<'a, 'b, 'c> {
     parts: &'a mut Parts,
-    change: &'a mut Change<'b>,
+    change: &'a mut Change<'b, 'c>,
     stand_in: Arc<Pool>,
     /// Workers that share functions.
     workers: usize,
@@ -62,7 +62,7 @@ struct Work<'a, 'b> {
     pools: Vec<Arc<Pool>>,
 }
 
-impl Work<'_, '_> {
+impl Work<'_, '_, '_> {
     fn note(&mut self, what: &str, name: &str, outcome: Result<(), FleetError>) {
         if let Err(error) = outcome {
             self.troubles.push(format!("{what} `{name}`: {error}"));

@@ -12,8 +12,8 @@
 
 use super::Fleet;
 use super::state::{End, FleetInstance, State};
+use crate::hands::Hands;
 use crate::ids::SwitchId;
-use crate::worker::Worker;
 use clock::{Cycles, Nanos};
 use placement::{Graph, GraphFault, Kind, Move, Part, PartFacts, Placement, Reason};
 use std::collections::{BTreeMap, HashMap};
@@ -165,7 +165,7 @@ impl State {
     /// The fleet as a placement sees it.
     fn arrange(
         &self,
-        workers: &[Box<Worker>],
+        workers: &Hands<'_>,
         shared: usize,
         pinned: &BTreeMap<FleetInstance, usize>,
         now: Nanos,
@@ -226,14 +226,14 @@ impl State {
     }
 
     /// Cycles that were charged to an end so far. What ports take is charged to those they feed.
-    fn used_by(&self, workers: &[Box<Worker>], end: End) -> Cycles {
+    fn used_by(&self, workers: &Hands<'_>, end: End) -> Cycles {
         let End::Instance(instance, _) = end else { return Cycles(0) };
         let Some(home) = self.instance(instance) else { return Cycles(0) };
         let worker = &workers[home.worker];
         worker.instances.get(home.id.index()).map_or(Cycles(0), |one| worker.scheduler.used(one.entity))
     }
 
-    fn name_of(&self, workers: &[Box<Worker>], end: End) -> String {
+    fn name_of(&self, workers: &Hands<'_>, end: End) -> String {
         let name = match end {
             End::Instance(instance, _) => self.instance(instance).and_then(|home| {
                 workers[home.worker].instances.get(home.id.index()).map(|one| one.name.clone())
@@ -249,7 +249,7 @@ impl State {
 
 impl Arranged {
     /// Brings everybody where the placement has them: who is wired to somebody that is pinned, and who observes.
-    fn settle(&mut self, workers: &mut [Box<Worker>], state: &mut State) {
+    fn settle(&mut self, workers: &mut Hands<'_>, state: &mut State) {
         let homes = (0..).zip(&self.ends).map(|(part, end)| (self.placement.worker_of(Part(part)), *end));
         let mut elsewhere: BTreeMap<usize, Vec<End>> = BTreeMap::new();
         for (home, end) in homes.filter(|(home, end)| state.worker_of(*end) != Some(*home)) {
@@ -266,11 +266,7 @@ impl Arranged {
     }
 
     /// Tells the placement what everybody used since the last time, and carries out what it answers.
-    fn look(
-        &mut self,
-        workers: &mut [Box<Worker>],
-        state: &mut State,
-    ) -> Option<(Vec<String>, usize, Reason)> {
+    fn look(&mut self, workers: &mut Hands<'_>, state: &mut State) -> Option<(Vec<String>, usize, Reason)> {
         let now = Cycles::now();
         let passed = now.since(std::mem::replace(&mut self.read, now));
         // A core is what the worker had of it.

@@ -83,8 +83,7 @@ impl Fleet {
     /// [`FleetError::Stopped`].
     pub fn sweep_switches(&self) -> Result<(), FleetError> {
         let tables = self.with(|workers, _| {
-            let first = workers.first().map_or(&[][..], |worker| &worker.switches);
-            first.iter().map(|switch| switch.table.clone()).collect::<Vec<_>>()
+            workers[0].switches.iter().map(|switch| switch.table.clone()).collect::<Vec<_>>()
         })?;
         let now = self.clock.now();
         tables.iter().for_each(|table| table.sweep(now));

@@ -4,14 +4,14 @@
 //! 1. [`Fleet::new`] makes its workers. Pools, tenants and switches are everybody's; each port and each instance is on one
 //!    worker. [`Fleet::link`] connects ends wherever they are.
 //! 2. [`Fleet::start`] gives each worker its thread.
-//! 3. From then on everything is done at a [`Meeting`](crate::meeting): an account, a pause, a move, another wire. It is the same code
-//!    as before the start.
+//! 3. From then on everything is done with workers in hand ([`Hands`]): an account, a pause, a move, another wire. It is the same code
+//!    as before the start. A worker that sleeps is not woken for it, and one that is not concerned works on.
 //! 4. [`Fleet::stop`] drains all workers together and gives the final account.
 //!
 //! A wire whose ends are on two workers is two relays (`port::relay`), one for each direction; a relay is named by the worker
 //! it comes from and the end it leads to, so that wires, services and switches share it.
 //!
-//! Limits: at most 65,536 workers; a move stops all workers for as long as it takes the last one to come to the meeting.
+//! Limits: at most 65,536 workers; a move stops all workers for as long as it takes the last one to come.
 
 mod balance;
 mod calls;
@@ -29,23 +29,21 @@ pub use parts::{Change, Removed};
 pub use state::{End, FleetInstance, FleetPort};
 pub use threads::ThreadPlan;
 
-use crate::berth::Borrowed;
-use crate::control::{Command, Event, Stopped};
-use crate::meeting::Meeting;
+use crate::control::{Event, Stopped};
+use crate::hands::Hands;
 use crate::worker::{Tell, Worker, WorkerSettings};
 use clock::{Clock, Cycles, Nanos};
 use cpu_share::Claim;
 use state::State;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use threads::Crew;
 
 /// See the module's documentation.
 pub struct Fleet {
     crew: Mutex<Crew>,
-    state: Arc<Mutex<State>>,
+    state: Mutex<State>,
     clock: Clock,
     drain: Nanos,
     /// By worker: cycles that it worked for somebody.
@@ -72,7 +70,7 @@ impl Fleet {
         let workers = (0..).zip(settings).map(make).collect::<io::Result<Vec<_>>>()?;
         let drain = settings.iter().map(|settings| settings.drain).max().unwrap_or_default();
         let busy = workers.iter().map(|worker| worker.busy.clone()).collect();
-        Ok(Fleet { crew: Mutex::new(Crew::Here(workers)), state: Arc::default(), clock, drain, busy })
+        Ok(Fleet { crew: Mutex::new(Crew::Here(workers)), state: Mutex::default(), clock, drain, busy })
     }
 
     /// How many workers there are.
@@ -85,49 +83,19 @@ impl Fleet {
         self.busy.iter().map(|busy| Cycles(busy.load(Relaxed))).collect()
     }
 
-    /// Does something with all workers at a quiet point.
-    fn with<R: Send + 'static>(
-        &self,
-        deed: impl FnOnce(&mut [Box<Worker>], &mut State) -> R + Send + 'static,
-    ) -> Result<R, FleetError> {
+    /// Does something with workers in hand, where nothing of them runs. Those that are not touched work on.
+    fn with<R>(&self, deed: impl FnOnce(&mut Hands<'_>, &mut State) -> R) -> Result<R, FleetError> {
         let mut crew = self.crew();
-        let state = self.state.clone();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *crew {
             Crew::Here(workers) if workers.is_empty() => Err(Stopped.into()),
             Crew::Here(workers) => {
-                Ok(deed(workers, &mut state.lock().unwrap_or_else(PoisonError::into_inner)))
+                let mut hands = Hands::of(std::mem::take(workers));
+                let done = deed(&mut hands, &mut state);
+                *workers = hands.into_workers();
+                Ok(done)
             }
-            Crew::Working(remotes, _) => {
-                // One meeting at a time: whoever waited for a worker here that another has borrowed would wait for ever.
-                let (mut sleeping, mut awake) = (Vec::new(), Vec::new());
-                for remote in remotes.iter() {
-                    match remote.berth().borrow() {
-                        Some(worker) => sleeping.push(worker),
-                        None => awake.push(remote),
-                    }
-                }
-                let mut sleeping = Borrowed::new(sleeping);
-                if awake.is_empty() {
-                    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-                    return Ok(deed(sleeping.workers(), &mut state));
-                }
-                let (answer, received) = channel();
-                let meeting = Arc::new(Meeting::new(
-                    remotes.len(),
-                    Box::new(move |workers| {
-                        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-                        // Whoever asked waits for the answer.
-                        let _ = answer.send(deed(workers, &mut state));
-                    }),
-                ));
-                for remote in awake {
-                    remote.send(Command::Meet(meeting.clone()))?;
-                }
-                if !sleeping.workers().is_empty() {
-                    meeting.bring(sleeping.workers());
-                }
-                Ok(received.recv().map_err(|_| Stopped)?)
-            }
+            Crew::Working(remotes, _) => Ok(deed(&mut Hands::empty(remotes), &mut state)),
         }
     }
 
@@ -153,6 +121,16 @@ impl Fleet {
         .unwrap_or_default()
     }
 
+    /// The workers that a change takes into hand.
+    #[cfg(test)]
+    pub(crate) fn touched(&self, deed: impl FnOnce(&mut Change<'_, '_>)) -> Vec<usize> {
+        self.with(|workers, state| {
+            deed(&mut Change::new(workers, state));
+            workers.held()
+        })
+        .unwrap_or_default()
+    }
+
     /// Ports that are polled by another than the one who takes what they bring.
     #[cfg(test)]
     pub(crate) fn wrong_consumers(&self) -> Vec<String> {
@@ -163,7 +141,8 @@ impl Fleet {
     /// A meeting that takes its time.
     #[cfg(test)]
     pub(crate) fn dawdle(&self, span: std::time::Duration) {
-        let dawdling = move |_: &mut [Box<Worker>], _: &mut State| {
+        let dawdling = move |hands: &mut Hands<'_>, _: &mut State| {
+            hands.gather();
             let began = std::time::Instant::now();
             while began.elapsed() < span {}
         };

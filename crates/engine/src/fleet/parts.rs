@@ -7,11 +7,11 @@ use super::state::{End, FleetInstance, FleetPort, State};
 use super::{Fleet, FleetError};
 use crate::account::{InstanceAccount, PortAccount};
 use crate::control::Stopped;
+use crate::hands::Hands;
 use crate::ids::{PoolId, SwitchId, WireError};
 use crate::instance::{Instance, InstanceSetup};
 use crate::takeover::{GuestSetup, TakeoverError};
 use crate::tap::Tap;
-use crate::worker::Worker;
 use cpu_share::{Claim, TenantId};
 use guest::Guest;
 use packet_memory::{Packet, Pool};
@@ -21,8 +21,8 @@ use std::sync::Arc;
 use virtual_switch::Switch;
 
 /// A fleet at a quiet point: nothing runs, and everything may be changed.
-pub struct Change<'a> {
-    workers: &'a mut [Box<Worker>],
+pub struct Change<'a, 'b> {
+    workers: &'a mut Hands<'b>,
     state: &'a mut State,
 }
 
@@ -40,11 +40,8 @@ impl Fleet {
     ///
     /// # Errors
     /// [`Stopped`].
-    pub fn change<R: Send + 'static>(
-        &self,
-        deed: impl FnOnce(&mut Change<'_>) -> R + Send + 'static,
-    ) -> Result<R, Stopped> {
-        let done = self.with(move |workers, state| deed(&mut Change { workers, state }));
+    pub fn change<R>(&self, deed: impl FnOnce(&mut Change<'_, '_>) -> R) -> Result<R, Stopped> {
+        let done = self.with(move |workers, state| deed(&mut Change::new(workers, state)));
         done.map_err(|_| Stopped)
     }
 
@@ -160,7 +157,13 @@ impl Fleet {
     }
 }
 
-impl Change<'_> {
+impl<'a, 'b> Change<'a, 'b> {
+    pub(super) fn new(workers: &'a mut Hands<'b>, state: &'a mut State) -> Change<'a, 'b> {
+        Change { workers, state }
+    }
+}
+
+impl Change<'_, '_> {
     /// Takes a tenant in, with its claim on each worker.
     pub fn add_tenant(&mut self, claim: Claim) -> TenantId {
         let mut ids = self.workers.iter_mut().map(|worker| worker.add_tenant(claim));
@@ -265,8 +268,9 @@ impl Change<'_> {
         guest: Box<dyn Guest>,
     ) -> Result<FleetInstance, FleetError> {
         self.check(worker)?;
+        let before = self.workers[worker].flow_hash;
         let id = self.workers[worker].add_instance(setup, guest);
-        if self.workers[worker].flow_hash {
+        if self.workers[worker].flow_hash != before {
             share_flow_hash(self.workers);
         }
         Ok(self.state.add_instance(worker, id))
@@ -308,8 +312,11 @@ impl Change<'_> {
         guest: GuestSetup,
     ) -> Result<GuestSetup, TakeoverError> {
         let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
+        let before = self.workers[home.worker].flow_hash;
         let swapped = self.workers[home.worker].swap_guest(home.id, guest)?;
-        share_flow_hash(self.workers);
+        if self.workers[home.worker].flow_hash != before {
+            share_flow_hash(self.workers);
+        }
         Ok(swapped)
     }
 
@@ -372,7 +379,7 @@ impl Change<'_> {
 
     /// How many instances a worker has.
     pub fn population(&self, worker: usize) -> usize {
-        self.workers.get(worker).map_or(0, |worker| worker.instances.len())
+        self.state.population(worker)
     }
 
     /// On which worker a port or an instance is.
@@ -464,7 +471,7 @@ impl Change<'_> {
 }
 
 /// A packet may come in on one worker and be read on another.
-fn share_flow_hash(workers: &mut [Box<Worker>]) {
+fn share_flow_hash(workers: &mut Hands<'_>) {
     let read = workers.iter().any(|worker| worker.flow_hash);
     workers.iter_mut().for_each(|worker| worker.flow_hash = read);
 }

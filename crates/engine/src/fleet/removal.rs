@@ -4,9 +4,9 @@
 use super::FleetError;
 use super::state::{End, FleetInstance, FleetPort, State, Wire, all_of};
 use crate::account::{InstanceAccount, PortAccount};
+use crate::hands::Hands;
 use crate::ids::{PoolId, SwitchId, WireError};
 use crate::instance::Instance;
-use crate::worker::Worker;
 
 impl State {
     /// The place of a switch that is no more, or the next one.
@@ -33,7 +33,7 @@ impl State {
     }
 
     /// Takes away the wires between two ends.
-    pub(super) fn unlink(&mut self, workers: &mut [Box<Worker>], a: End, b: End) -> Result<(), FleetError> {
+    pub(super) fn unlink(&mut self, workers: &mut Hands<'_>, a: End, b: End) -> Result<(), FleetError> {
         let is_it = |wire: &Wire| (wire.from, wire.to) == (a, b) || (wire.from, wire.to) == (b, a);
         let wires = self.wired.get(&a).into_iter().flatten().copied();
         let found: Vec<u64> = wires.filter(|number| self.wires.get(number).is_some_and(is_it)).collect();
@@ -47,14 +47,14 @@ impl State {
     }
 
     /// Takes away all wires of whatever an end is of.
-    pub(super) fn unwire_all(&mut self, workers: &mut [Box<Worker>], end: End) {
+    pub(super) fn unwire_all(&mut self, workers: &mut Hands<'_>, end: End) {
         let wires: Vec<u64> = self.wires_at(end).collect();
         for number in wires {
             self.unwire(workers, number);
         }
     }
 
-    fn unwire(&mut self, workers: &mut [Box<Worker>], number: u64) {
+    fn unwire(&mut self, workers: &mut Hands<'_>, number: u64) {
         let Some(Wire { from, to, both_ways }) = self.wires.get(&number).copied() else { return };
         self.change += 1;
         for (end, other, leads) in [(from, to, true), (to, from, both_ways)] {
@@ -72,6 +72,9 @@ impl State {
                 *users -= 1;
                 if *users == 0 {
                     self.users.remove(&(switch, worker));
+                    if !self.users_of(workers, switch).contains(&worker) {
+                        workers[worker].clear_switch(switch);
+                    }
                 }
             }
         }
@@ -88,28 +91,35 @@ impl State {
     }
 
     /// Lets what leaves by an end lead nowhere.
-    fn cut(&self, workers: &mut [Box<Worker>], end: End) {
+    fn cut(&self, workers: &mut Hands<'_>, end: End) {
         let Ok((home, target)) = self.place(end) else { return };
-        let at = match home {
-            Some(home) => home..home + 1,
-            // A switch is on every worker that uses it, and may have been on others.
-            None => 0..workers.len(),
+        let at = match (home, end) {
+            // A switch is on every worker that uses it; on others nothing of it is laid.
+            (None, End::Switch(switch, _)) => self.users_of(workers, switch),
+            (home, _) => home.into_iter().collect(),
         };
-        for worker in &mut workers[at] {
-            if let Ok(way) = worker.end(target) {
+        for worker in at {
+            if let Ok(way) = workers[worker].end(target) {
                 *way = None;
             }
         }
     }
 
-    pub(super) fn unserve(&mut self, workers: &mut [Box<Worker>], service: u16) {
+    pub(super) fn unserve(&mut self, workers: &mut Hands<'_>, service: u16) {
         self.change += 1;
-        self.services.remove(&service);
+        let served = self.services.remove(&service);
         workers.iter_mut().for_each(|worker| worker.unserve(service));
+        if let Some(End::Switch(switch, _)) = served {
+            // Workers that only sent there by the service use the switch no more.
+            let users = self.users_of(workers, switch);
+            for worker in (0..workers.len()).filter(|worker| !users.contains(worker)) {
+                workers[worker].clear_switch(switch);
+            }
+        }
     }
 
     /// Takes away all services that lead to whatever an end is of.
-    pub(super) fn unserve_all(&mut self, workers: &mut [Box<Worker>], end: End) {
+    pub(super) fn unserve_all(&mut self, workers: &mut Hands<'_>, end: End) {
         let range = all_of(end);
         let gone = self.services.iter().filter(|(_, to)| range.contains(to));
         let gone: Vec<u16> = gone.map(|(service, _)| *service).collect();
@@ -120,7 +130,7 @@ impl State {
 
     pub(super) fn unobserve(
         &mut self,
-        workers: &mut [Box<Worker>],
+        workers: &mut Hands<'_>,
         observer: FleetInstance,
         at: FleetInstance,
         interface: Option<u16>,
@@ -141,7 +151,7 @@ impl State {
     }
 
     /// Enters who still observes an instance.
-    fn show_to_those_left(&mut self, workers: &mut [Box<Worker>], at: FleetInstance) {
+    fn show_to_those_left(&mut self, workers: &mut Hands<'_>, at: FleetInstance) {
         if let Some(home) = self.instance(at) {
             workers[home.worker].forget_observers(home.id);
         }
@@ -151,7 +161,7 @@ impl State {
     /// Takes a port out.
     pub(super) fn remove_port(
         &mut self,
-        workers: &mut [Box<Worker>],
+        workers: &mut Hands<'_>,
         port: FleetPort,
     ) -> Result<PortAccount, FleetError> {
         let home = self.port(port).ok_or(WireError::Absent)?;
@@ -166,7 +176,7 @@ impl State {
     /// Takes an instance out.
     pub(super) fn remove_instance(
         &mut self,
-        workers: &mut [Box<Worker>],
+        workers: &mut Hands<'_>,
         instance: FleetInstance,
     ) -> Result<(InstanceAccount, Box<Instance>), FleetError> {
         let home = self.instance(instance).ok_or(WireError::Absent)?;
@@ -183,11 +193,14 @@ impl State {
     }
 
     /// Lets nothing lead to a part or away from it. What is on its way there arrives first.
-    pub(super) fn detach(&mut self, workers: &mut [Box<Worker>], part: End) {
+    pub(super) fn detach(&mut self, workers: &mut Hands<'_>, part: End) {
         let range = all_of(part);
         let (first, last) = (*range.start(), *range.end());
         let relays = self.relays.range((first, 0, PoolId(0))..=(last, usize::MAX, PoolId(u16::MAX)));
-        let arriving: Vec<_> = relays.map(|(_, relay)| relay.arriving).collect();
+        let (senders, arriving): (Vec<usize>, Vec<_>) =
+            relays.map(|((_, sender, _), relay)| (*sender, relay.arriving)).unzip();
+        // Whoever sends there stands still from now on.
+        workers.hold(&senders);
         for home in &arriving {
             workers[home.worker].absorb_relay(home.id);
         }

@@ -2,8 +2,8 @@
 
 use super::FleetError;
 use crate::account::Account;
+use crate::hands::Hands;
 use crate::ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};
-use crate::worker::Worker;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use telemetry::Ledger;
@@ -68,6 +68,8 @@ pub(super) type Observation = (FleetInstance, FleetInstance, Option<u16>);
 pub(crate) struct State {
     ports: BTreeMap<FleetPort, Home<PortId>>,
     instances: BTreeMap<FleetInstance, Home<InstanceId>>,
+    /// How many instances each worker has.
+    populations: BTreeMap<usize, usize>,
     /// The number of the next port or instance.
     next: u64,
     /// The worker of each switch that has one of its own. Removed ones are `None`.
@@ -101,7 +103,7 @@ impl State {
 
     pub(super) fn add_instance(&mut self, worker: usize, id: InstanceId) -> FleetInstance {
         let instance = FleetInstance(self.number());
-        self.instances.insert(instance, Home { worker, id });
+        self.set_home(instance, Home { worker, id });
         instance
     }
 
@@ -119,11 +121,27 @@ impl State {
 
     pub(super) fn forget_instance(&mut self, instance: FleetInstance) -> Option<Home<InstanceId>> {
         self.change += 1;
-        self.instances.remove(&instance)
+        let home = self.instances.remove(&instance);
+        self.count(home, |count| count.saturating_sub(1));
+        home
+    }
+
+    fn count(&mut self, home: Option<Home<InstanceId>>, change: impl Fn(usize) -> usize) {
+        if let Some(home) = home {
+            let population = self.populations.entry(home.worker).or_default();
+            *population = change(*population);
+        }
+    }
+
+    /// How many instances a worker has.
+    pub(super) fn population(&self, worker: usize) -> usize {
+        self.populations.get(&worker).copied().unwrap_or(0)
     }
 
     pub(super) fn set_home(&mut self, instance: FleetInstance, home: Home<InstanceId>) {
-        self.instances.insert(instance, home);
+        let before = self.instances.insert(instance, home);
+        self.count(before, |count| count.saturating_sub(1));
+        self.count(Some(home), |count| count + 1);
     }
 
     pub(super) fn set_home_of_port(&mut self, port: FleetPort, home: Home<PortId>) {
@@ -177,7 +195,7 @@ impl State {
     }
 
     /// The account of all workers together, in the order of the fleet's numbers.
-    pub(super) fn account(&self, workers: &mut [Box<Worker>], with_reports: bool) -> Account {
+    pub(super) fn account(&self, workers: &mut Hands<'_>, with_reports: bool) -> Account {
         let mut ports: HashMap<(usize, usize), _> = HashMap::new();
         let mut instances: HashMap<(usize, usize), _> = HashMap::new();
         let reports: Vec<_> = workers.iter_mut().map(|worker| worker.reports(with_reports)).collect();
@@ -206,7 +224,7 @@ impl State {
     }
 
     /// The end of all workers, after draining.
-    pub(super) fn finish(&mut self, workers: &mut [Box<Worker>]) -> Account {
+    pub(super) fn finish(&mut self, workers: &mut Hands<'_>) -> Account {
         let reports = self.account(workers, true);
         for worker in workers.iter_mut() {
             worker.put_down();
@@ -236,7 +254,7 @@ impl State {
     /// Refuses to move what is in the middle of a call.
     pub(super) fn check_moves(
         &self,
-        workers: &[Box<Worker>],
+        workers: &Hands<'_>,
         instances: &[FleetInstance],
     ) -> Result<(), FleetError> {
         for instance in instances {

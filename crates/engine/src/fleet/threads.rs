@@ -2,7 +2,8 @@
 
 use super::{Fleet, FleetError};
 use crate::account::Account;
-use crate::control::{Command, Remote};
+use crate::berth::Asked;
+use crate::hands::Remote;
 use crate::worker::Worker;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
@@ -103,8 +104,7 @@ impl Fleet {
 /// Ends the threads of workers.
 fn end_threads(remotes: &[Remote], threads: Vec<JoinHandle<()>>) {
     for remote in remotes {
-        // One that has ended needs not be told.
-        let _ = remote.send(Command::Stop);
+        remote.ask(Asked::Stop);
     }
     for thread in threads {
         // It has nothing to tell, and a panic of its own has been reported.

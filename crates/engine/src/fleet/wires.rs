@@ -2,8 +2,8 @@
 
 use super::FleetError;
 use super::state::{End, FleetInstance, Home, Relay, State, Wire};
+use crate::hands::Hands;
 use crate::ids::{PoolId, SwitchId, Target, WireError};
-use crate::worker::Worker;
 use port::relay::one_way;
 use std::collections::BTreeSet;
 use virtual_switch::SwitchPort;
@@ -16,7 +16,7 @@ impl State {
     /// Lays a wire.
     pub(super) fn link(
         &mut self,
-        workers: &mut [Box<Worker>],
+        workers: &mut Hands<'_>,
         from: End,
         to: End,
         both_ways: bool,
@@ -52,7 +52,7 @@ impl State {
     }
 
     /// Finds out who polls the ports at the ends of a wire, and those at the switch that it leads into.
-    pub(super) fn find_consumers(&mut self, workers: &mut [Box<Worker>], wire: u64) {
+    pub(super) fn find_consumers(&mut self, workers: &mut Hands<'_>, wire: u64) {
         let Some(Wire { from, to, .. }) = self.wires.get(&wire).copied() else { return };
         let mut ports = std::mem::take(&mut self.laid);
         for end in [from, to] {
@@ -81,7 +81,7 @@ impl State {
     }
 
     /// The same for all ports.
-    fn find_all_consumers(&mut self, workers: &mut [Box<Worker>]) {
+    fn find_all_consumers(&mut self, workers: &mut Hands<'_>) {
         self.laid.clear();
         workers.iter_mut().for_each(|worker| worker.find_consumers());
     }
@@ -89,7 +89,7 @@ impl State {
     /// Enters a service, for every worker to use.
     pub(super) fn serve(
         &mut self,
-        workers: &mut [Box<Worker>],
+        workers: &mut Hands<'_>,
         service: u16,
         end: End,
     ) -> Result<(), FleetError> {
@@ -108,7 +108,7 @@ impl State {
     /// Shows the packets of one instance to another.
     pub(super) fn observe(
         &mut self,
-        workers: &mut [Box<Worker>],
+        workers: &mut Hands<'_>,
         observer: FleetInstance,
         at: FleetInstance,
         interface: Option<u16>,
@@ -127,7 +127,7 @@ impl State {
     /// Moves ports and instances to a worker; returns how many.
     pub(super) fn move_to(
         &mut self,
-        workers: &mut [Box<Worker>],
+        workers: &mut Hands<'_>,
         parts: &[End],
         to: usize,
     ) -> Result<usize, FleetError> {
@@ -150,6 +150,7 @@ impl State {
         }
 
         self.change += 1;
+        workers.gather();
         // What is between workers arrives first: nothing that is sent later overtakes it.
         self.absorb_relays(workers);
         for &instance in &instances {
@@ -197,7 +198,7 @@ impl State {
     }
 
     /// Lays one wire as its ends are now. The ports of switches are seen to by [`State::plug`] and [`State::lay_switches`].
-    fn lay(&mut self, workers: &mut [Box<Worker>], wire: u64) -> Result<(), WireError> {
+    fn lay(&mut self, workers: &mut Hands<'_>, wire: u64) -> Result<(), WireError> {
         let Some(Wire { from, to, both_ways }) = self.wires.get(&wire).copied() else { return Ok(()) };
         let back = both_ways.then_some((to, from));
         for (from, to) in [(from, to)].into_iter().chain(back) {
@@ -210,7 +211,7 @@ impl State {
     }
 
     /// Lays what leaves by the ports of switches among these ends, on every worker where something is plugged into them.
-    fn lay_switches(&mut self, workers: &mut [Box<Worker>], ends: &[End]) -> Result<(), WireError> {
+    fn lay_switches(&mut self, workers: &mut Hands<'_>, ends: &[End]) -> Result<(), WireError> {
         let switches: BTreeSet<SwitchId> = ends
             .iter()
             .filter_map(|end| match end {
@@ -237,7 +238,7 @@ impl State {
     }
 
     /// Lets what a new wire plugs into a switch be found on all workers that use the switch.
-    fn plug(&mut self, workers: &mut [Box<Worker>], wire: u64) -> Result<(), WireError> {
+    fn plug(&mut self, workers: &mut Hands<'_>, wire: u64) -> Result<(), WireError> {
         let Some(Wire { from, to, both_ways }) = self.wires.get(&wire).copied() else { return Ok(()) };
         let (port, end, leads) = match (from, to) {
             (End::Switch(..), _) => (from, to, true),
@@ -264,7 +265,7 @@ impl State {
     }
 
     /// The workers on which a switch forwards.
-    fn users_of(&self, workers: &[Box<Worker>], switch: SwitchId) -> Vec<usize> {
+    pub(super) fn users_of(&self, workers: &Hands<'_>, switch: SwitchId) -> Vec<usize> {
         if let Some(home) = self.switches.get(switch.index()).copied().flatten().flatten() {
             return vec![home];
         }
@@ -289,7 +290,7 @@ impl State {
     /// Lays all that leaves by a switch, on one worker.
     fn lay_switch(
         &mut self,
-        workers: &mut [Box<Worker>],
+        workers: &mut Hands<'_>,
         switch: SwitchId,
         worker: usize,
     ) -> Result<(), WireError> {
@@ -304,7 +305,7 @@ impl State {
     /// Lays what leaves by one port of a switch, on one worker.
     fn lay_plug(
         &mut self,
-        workers: &mut [Box<Worker>],
+        workers: &mut Hands<'_>,
         switch: SwitchId,
         port: SwitchPort,
         end: End,
@@ -316,14 +317,14 @@ impl State {
         Ok(())
     }
 
-    fn lay_services(&mut self, workers: &mut [Box<Worker>]) -> Result<(), WireError> {
+    fn lay_services(&mut self, workers: &mut Hands<'_>) -> Result<(), WireError> {
         for (service, end) in self.services.clone() {
             self.lay_service(workers, service, end)?;
         }
         Ok(())
     }
 
-    fn lay_service(&mut self, workers: &mut [Box<Worker>], service: u16, end: End) -> Result<(), WireError> {
+    fn lay_service(&mut self, workers: &mut Hands<'_>, service: u16, end: End) -> Result<(), WireError> {
         let pool = self.pool_of(workers, end);
         for worker in 0..workers.len() {
             let way = self.way(workers, worker, pool, end)?;
@@ -333,7 +334,7 @@ impl State {
     }
 
     /// Enters who observes these instances, and whom they observe.
-    pub(super) fn lay_observations(&mut self, workers: &mut [Box<Worker>], instances: &[FleetInstance]) {
+    pub(super) fn lay_observations(&mut self, workers: &mut Hands<'_>, instances: &[FleetInstance]) {
         let observed: BTreeSet<FleetInstance> = self
             .observations
             .iter()
@@ -354,7 +355,7 @@ impl State {
     /// How an end is reached from a worker by packets of a pool: directly, or over a relay, made if there is none yet.
     fn way(
         &mut self,
-        workers: &mut [Box<Worker>],
+        workers: &mut Hands<'_>,
         from: usize,
         pool: Option<PoolId>,
         end: End,
@@ -379,7 +380,7 @@ impl State {
 
     /// Empties all relays to where they lead. Those that lead to switches come last, and one by one: what they hold may go on
     /// by others, which have room for it then.
-    pub(super) fn absorb_relays(&self, workers: &mut [Box<Worker>]) {
+    pub(super) fn absorb_relays(&self, workers: &mut Hands<'_>) {
         let (switched, plain): (Vec<_>, Vec<_>) =
             self.relays.iter().partition(|((end, _, _), _)| matches!(end, End::Switch(..)));
         let mut absorb = |relay: &Relay| {
@@ -393,7 +394,7 @@ impl State {
     }
 
     /// Takes away the relays that lead to some ends; they are empty.
-    pub(super) fn remove_relays(&mut self, workers: &mut [Box<Worker>], doomed: impl Fn(&End) -> bool) {
+    pub(super) fn remove_relays(&mut self, workers: &mut Hands<'_>, doomed: impl Fn(&End) -> bool) {
         let gone: Vec<_> = self.relays.keys().filter(|(end, _, _)| doomed(end)).copied().collect();
         for key in gone {
             let Some(relay) = self.relays.remove(&key) else { continue };
@@ -408,7 +409,7 @@ impl State {
         }
     }
 
-    fn pool_of(&self, workers: &[Box<Worker>], end: End) -> Option<PoolId> {
+    fn pool_of(&self, workers: &Hands<'_>, end: End) -> Option<PoolId> {
         match end {
             End::Port(port) => {
                 let home = self.port(port)?;

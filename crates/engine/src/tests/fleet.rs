@@ -249,3 +249,28 @@ fn whoever_asks_sleeping_workers_wakes_none_and_what_he_leaves_them_is_done() {
     rig.fleet.change(move |change| change.remove_port(right)).expect("it runs").expect("it is there");
     rig.stop();
 }
+
+#[test]
+fn only_workers_that_a_change_concerns_are_taken_into_hand() {
+    let rig = Rig::new(3, 1);
+    let table = Arc::new(virtual_switch::Switch::new(Default::default()).expect("the usual settings"));
+    let hall = rig.fleet.add_switch("hall", table.clone(), None).expect("few");
+    let (here, there) = (rig.wire(0), rig.wire(2));
+    rig.start();
+    let plug = || End::Switch(hall, table.attach().expect("few"));
+    let (first, second) = (plug(), plug());
+    let link = |instance, plug| {
+        rig.fleet.touched(move |change| change.link(End::Instance(instance, 0), plug).expect("both are free"))
+    };
+    assert_eq!(link(here, first), [0], "nobody else uses the switch");
+    assert_eq!(link(there, second), [0, 2], "worker 1 does not use it");
+    let account = rig.fleet.touched(|change| drop(change.account_of(there).expect("it is there")));
+    assert_eq!(account, [2]);
+    let pause = rig.fleet.touched(|change| change.set_paused(here, true).expect("it is there"));
+    assert_eq!(pause, [0]);
+    let gone = rig.fleet.touched(|change| drop(change.remove_instance(there).expect("it is there")));
+    assert_eq!(gone, [0, 2], "who sends there stands still");
+    let gone = rig.fleet.touched(|change| drop(change.remove_instance(here).expect("it is there")));
+    assert_eq!(gone, [0, 2], "there is a way from the other still");
+    rig.stop();
+}
