@@ -2,7 +2,10 @@
 
 mod c;
 mod rust;
+mod smallest;
 mod tool;
+
+pub use smallest::{Smallest, build_smallest};
 
 use crate::{AssembleError, Digest, Image, Lowered, Names, assemble};
 use manifest::{Language, MAX_TEXT, Manifest};
@@ -95,6 +98,14 @@ pub enum BuildError {
         /// The package's manifest.
         path: PathBuf,
     },
+    /// The function's own test fails with the image as it was built.
+    #[error("{}: the function's own test fails with the image as it was built: {why}", path.display())]
+    Test {
+        /// The function's folder.
+        path: PathBuf,
+        /// What did not hold.
+        why: String,
+    },
     /// The module makes no image.
     #[error("{}: {source}", path.display())]
     Assemble {
@@ -111,6 +122,56 @@ struct Compiled {
     diagnostics: String,
 }
 
+/// What a compiler makes an effort for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Optimization {
+    #[default]
+    Speed,
+    Size,
+    SizeAboveAll,
+}
+
+impl Optimization {
+    /// As rustc and clang both name it.
+    const fn level(self) -> &'static str {
+        match self {
+            Optimization::Speed => "3",
+            Optimization::Size => "s",
+            Optimization::SizeAboveAll => "z",
+        }
+    }
+}
+
+/// A function's folder whose manifest has been read.
+struct Source<'a> {
+    directory: &'a Path,
+    target: PathBuf,
+    manifest: Manifest,
+}
+
+impl<'a> Source<'a> {
+    fn open(directory: &'a Path, options: &BuildOptions) -> Result<Source<'a>, BuildError> {
+        let manifest = read_manifest(directory)?;
+        let target = std::path::absolute(&options.target_directory)
+            .map_err(|source| BuildError::File { path: options.target_directory.clone(), source })?;
+        Ok(Source { directory, target, manifest })
+    }
+
+    fn compile(&self, optimization: Optimization) -> Result<Compiled, BuildError> {
+        match self.manifest.language {
+            Language::Rust => rust::compile(self.directory, &self.target, optimization),
+            Language::C => {
+                c::compile(self.directory, &self.target, self.manifest.name.as_str(), optimization)
+            }
+        }
+    }
+
+    fn assemble(&self, module: &[u8], names: Names) -> Result<(Image, Lowered), BuildError> {
+        assemble(module, &self.manifest.source, names)
+            .map_err(|source| BuildError::Assemble { path: self.directory.to_owned(), source })
+    }
+}
+
 /// Builds the image of the function in this folder.
 ///
 /// The compiler runs with the caller's rights on the folder's sources, and cargo runs their build scripts: build only
@@ -119,26 +180,29 @@ struct Compiled {
 /// # Errors
 /// What the manifest, the tools, the sources or the module lack, with the command that installs a missing tool.
 pub fn build_directory(directory: &Path, options: &BuildOptions) -> Result<(Image, BuildReport), BuildError> {
-    let manifest = read_manifest(&directory.join(MANIFEST_FILE))?;
-    let target = std::path::absolute(&options.target_directory)
-        .map_err(|source| BuildError::File { path: options.target_directory.clone(), source })?;
-    let compiled = match manifest.language {
-        Language::Rust => rust::compile(directory, &target)?,
-        Language::C => c::compile(directory, &target, manifest.name.as_str())?,
-    };
-    let (image, lowered) = assemble(&compiled.module, &manifest.source, options.names)
-        .map_err(|source| BuildError::Assemble { path: directory.to_owned(), source })?;
-    let report = BuildReport {
+    let source = Source::open(directory, options)?;
+    let compiled = source.compile(Optimization::Speed)?;
+    let (image, lowered) = source.assemble(&compiled.module, options.names)?;
+    let report = report(&image, lowered, compiled);
+    Ok((image, report))
+}
+
+fn report(image: &Image, lowered: Lowered, compiled: Compiled) -> BuildReport {
+    BuildReport {
         compiled_bytes: compiled.module.len(),
         image_bytes: image.wasm().len(),
         lowered,
         digest: image.digest(),
         diagnostics: compiled.diagnostics,
-    };
-    Ok((image, report))
+    }
 }
 
-fn read_manifest(path: &Path) -> Result<Manifest, BuildError> {
+/// The manifest of the function in this folder.
+///
+/// # Errors
+/// [`BuildError::File`] and [`BuildError::Manifest`].
+pub fn read_manifest(directory: &Path) -> Result<Manifest, BuildError> {
+    let path = &directory.join(MANIFEST_FILE);
     let mut bytes = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes))

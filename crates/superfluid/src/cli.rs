@@ -175,18 +175,8 @@ pub(crate) struct ManOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImageCommand {
-    /// Build the image of a function from its folder.
-    #[command(after_help = "Example:\n  superfluid image build functions/forwarder --output forwarder.wasm")]
-    Build {
-        /// The folder, with function.yaml and the sources.
-        directory: PathBuf,
-        /// Where to write the image; NAME.wasm of the function's name by default.
-        #[arg(long, short, value_name = "FILE")]
-        output: Option<PathBuf>,
-        /// Keep the names of functions, for profilers and traps.
-        #[arg(long)]
-        names: bool,
-    },
+    /// Build the smallest image of a function that passes the function's own test, from its folder.
+    Build(BuildOptions),
     /// Show what an image is, what it needs and how it is configured.
     #[command(
         after_help = "Examples:\n  superfluid image inspect firewall\n  superfluid image inspect ./my.wasm"
@@ -234,6 +224,42 @@ pub(crate) enum ImageCommand {
         #[command(flatten)]
         kept: KeptOptions,
     },
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid image build functions/forwarder --output forwarder.wasm\n  superfluid image build . --for size -o \
+                        json\n\nThe function's own test is tests/image.yaml in its folder. A cut stays when the test passes and packets \
+                        cost no more than 2% more."
+)]
+pub(crate) struct BuildOptions {
+    /// The folder, with function.yaml and the sources.
+    pub(crate) directory: PathBuf,
+    /// Where to write the image; NAME.wasm of the function's name by default.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Keep the names of functions, for profilers and traps.
+    #[arg(long)]
+    pub(crate) names: bool,
+    /// Cut nothing, and run no test.
+    #[arg(long, conflicts_with_all = ["goal", "format"])]
+    pub(crate) no_cut: bool,
+    /// What to cut for.
+    #[arg(long = "for", value_name = "GOAL", value_enum, default_value_t)]
+    pub(crate) goal: BuildGoal,
+    /// How to show what was cut.
+    #[arg(long, short = 'o', value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+/// What an image is cut for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BuildGoal {
+    /// Smaller, as long as packets cost no more than 2% more.
+    #[default]
+    Speed,
+    /// Smaller, whatever packets cost.
+    Size,
 }
 
 /// How registries are spoken to.

@@ -1,15 +1,19 @@
 //! `superfluid image`: build and inspect; `image_registry` has the rest.
 
 use crate::Outcome;
-use crate::cli::ImageCommand;
+use crate::cli::{BuildGoal, BuildOptions, ImageCommand};
 use crate::image_registry;
+use crate::output::{Format, Listing};
 use host::Catalog;
-use image::{BuildOptions, Names, build_directory, inspect};
+use image::cut::{Decision, Goal, Step, Trial};
+use image::{Image, Names, Smallest, build_directory, build_smallest, inspect, read_manifest};
+use serde_json::json;
 use std::path::{Path, PathBuf};
+use trial::{ImageTest, Judge, TEST_FILE};
 
 pub(crate) fn image(command: &ImageCommand) -> Outcome {
     match command {
-        ImageCommand::Build { directory, output, names } => build(directory, output.as_deref(), *names),
+        ImageCommand::Build(options) => build(options),
         ImageCommand::Inspect { image } => match Catalog::new(Path::new(".")).load(image) {
             Ok(image) => {
                 print!("{}", inspect(&image));
@@ -28,30 +32,114 @@ pub(crate) fn image(command: &ImageCommand) -> Outcome {
     }
 }
 
-fn build(directory: &Path, output: Option<&Path>, names: bool) -> Outcome {
-    let options = BuildOptions {
-        target_directory: directory.join("target"),
-        names: if names { Names::Kept } else { Names::Dropped },
-    };
-    let (image, report) = match build_directory(directory, &options) {
-        Ok(built) => built,
-        Err(error) => {
-            eprintln!("{error}");
-            return Outcome::BadInput;
+fn build(options: &BuildOptions) -> Outcome {
+    match build_image(options) {
+        Ok(built) => show(options, &built),
+        Err(reason) => {
+            eprintln!("{reason}");
+            Outcome::BadInput
         }
+    }
+}
+
+fn build_image(options: &BuildOptions) -> Result<Smallest, String> {
+    let directory = &options.directory;
+    let settings = image::BuildOptions {
+        target_directory: directory.join("target"),
+        names: if options.names { Names::Kept } else { Names::Dropped },
     };
+    if options.no_cut {
+        let (image, report) = build_directory(directory, &settings).map_err(|error| error.to_string())?;
+        return Ok(Smallest { image, report, steps: Vec::new() });
+    }
+    let manifest = read_manifest(directory).map_err(|error| error.to_string())?;
+    let test = ImageTest::open(directory, &manifest).map_err(|error| error.to_string())?;
+    let mut judge = match test {
+        Some(test) => Some(Judge::new(test).map_err(|error| error.to_string())?),
+        None => None,
+    };
+    let goal = match options.goal {
+        BuildGoal::Speed => Goal::Speed,
+        BuildGoal::Size => Goal::Size,
+    };
+    let trial = judge.as_mut().map(|judge| judge as &mut dyn Trial);
+    let built = build_smallest(directory, &settings, goal, trial).map_err(|error| error.to_string())?;
+    match &judge {
+        Some(judge) => eprintln!(
+            "{}: passed ({} cases, {} packets)",
+            directory.join(TEST_FILE).display(),
+            judge.test().cases(),
+            judge.test().packets()
+        ),
+        None => eprintln!(
+            "{}: the function has no test of its image, so nothing is cut that code could notice",
+            directory.join(TEST_FILE).display()
+        ),
+    }
+    Ok(built)
+}
+
+fn show(options: &BuildOptions, built: &Smallest) -> Outcome {
+    let Smallest { image, report, steps } = built;
     if !report.diagnostics.is_empty() {
         eprint!("{}", report.diagnostics);
     }
-    let default = PathBuf::from(format!("{}.wasm", image.manifest().name.as_str()));
-    let output = output.unwrap_or(&default);
-    if let Err(error) = write(output, image.wasm()) {
+    let output = options.output.clone().unwrap_or_else(|| default_output(image));
+    if let Err(error) = write(&output, image.wasm()) {
         eprintln!("{}: {error}", output.display());
         return Outcome::Failed;
     }
-    println!("{}", output.display());
-    println!("{report}");
+    let summary = format!("{}\n{report}", output.display());
+    match options.format {
+        Format::Json | Format::Yaml => eprintln!("{summary}"),
+        Format::Table | Format::Wide => println!("{summary}"),
+    }
+    if !steps.is_empty() {
+        print!("{}", table(steps).shown(options.format));
+    }
     Outcome::Done
+}
+
+fn default_output(image: &Image) -> PathBuf {
+    PathBuf::from(format!("{}.wasm", image.manifest().name.as_str()))
+}
+
+/// What was cut, what that saved, and why what was not cut was not.
+fn table(steps: &[Step]) -> Listing {
+    let mut listing = Listing::new(&["CUT", "BEFORE", "AFTER", "SAVED", "COST", "KEPT", "WHY"], &["WHAT"]);
+    for step in steps {
+        let (kept, why, cost) = match &step.decision {
+            Decision::Kept { cost } => ("yes", "", *cost),
+            Decision::Refused { why, cost } => ("no", why.as_str(), *cost),
+            Decision::Nothing => ("no", "saves nothing", None),
+            Decision::NotTried { why } => ("-", why.as_str(), None),
+        };
+        let shown_cost = cost.map_or_else(|| "-".to_owned(), |cost| format!("{:+.1}%", (cost - 1.0) * 100.0));
+        listing.add(
+            vec![
+                step.name.to_owned(),
+                step.before.to_string(),
+                step.after.to_string(),
+                step.saved().to_string(),
+                shown_cost,
+                kept.to_owned(),
+                why.to_owned(),
+                step.what.to_owned(),
+            ],
+            json!({
+                "cut": step.name,
+                "what": step.what,
+                "before_bytes": step.before,
+                "after_bytes": step.after,
+                "saved_bytes": step.saved(),
+                "tried": !matches!(step.decision, Decision::NotTried { .. }),
+                "kept": kept == "yes",
+                "why": why,
+                "cost_ratio": cost,
+            }),
+        );
+    }
+    listing
 }
 
 /// Writes an image, so that whoever reads the file meanwhile sees the old one or the new one.

@@ -33,7 +33,10 @@ pub(crate) fn new(options: &NewOptions) -> Outcome {
             println!("{}: the function `{name}`, in {}", folder.display(), options.lang.shown());
             println!("\n  cd {}", folder.display());
             println!("  {:<44} # its tests", test_command(options.lang));
-            println!("  {:<44} # the image", format!("superfluid image build . --output {name}.wasm"));
+            println!(
+                "  {:<44} # the image, tested and cut",
+                format!("superfluid image build . --output {name}.wasm")
+            );
             println!("  {:<44} # the image in a chain", "superfluid run example.yaml");
             Outcome::Done
         }
@@ -110,6 +113,7 @@ fn files(name: &str, language: SourceLanguage) -> Vec<(String, String)> {
         ),
         ("example.yaml", filled(include_str!("../templates/example.yaml"), &[])),
         ("README.md", filled(include_str!("../templates/README.md"), &readme)),
+        ("tests/image.yaml", include_str!("../templates/image.yaml").to_owned()),
         (".gitignore", "/target\n/build\n*.wasm\n*.pcapng\n".to_owned()),
     ];
     match language {

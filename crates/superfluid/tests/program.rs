@@ -467,6 +467,9 @@ fn a_new_function_builds_runs_in_a_chain_and_has_a_test() {
         let built =
             run(&["image", "build", &place.display().to_string(), "--output", &image.display().to_string()]);
         assert!(built.status.success(), "{}", text(&built.stderr));
+        assert!(text(&built.stderr).contains("tests/image.yaml: passed (1 cases, 3 packets)"));
+        assert!(text(&built.stdout).lines().any(|line| line.starts_with("foreign exports")));
+        image_builds_are_tested_and_cut(&place, name);
         let captured = place.join("dropped.pcapng").display().to_string();
         let output = run(&[
             "run",
@@ -502,6 +505,45 @@ fn a_new_function_builds_runs_in_a_chain_and_has_a_test() {
         assert!(text(&refused.stderr).contains("no name for a function"), "{}", text(&refused.stderr));
     }
     assert!(!folder.path().join("bad").exists());
+}
+
+/// Builds the function once more in other ways: without its test, without cuts, and with a test that it fails.
+fn image_builds_are_tested_and_cut(place: &Path, name: &str) {
+    let folder = place.display().to_string();
+    let image = place.join("other.wasm").display().to_string();
+    let build = |more: &[&str]| run(&[&["image", "build", &folder, "--output", &image], more].concat());
+    let size = || fs::metadata(&image).expect("an image").len();
+
+    let listed = build(&["-o", "json", "--for", "size"]);
+    assert!(listed.status.success(), "{}", text(&listed.stderr));
+    let steps: Vec<Value> = serde_json::from_slice(&listed.stdout).expect("a list and nothing else");
+    let saved: i64 = steps.iter().map(|step| step["saved_bytes"].as_i64().expect("a number")).sum();
+    let first = steps[0]["before_bytes"].as_i64().expect("a number");
+    assert_eq!(first - saved, size() as i64, "{name}: what was saved is what is missing");
+    assert!(steps.iter().any(|step| step["kept"] == true && step["cost_ratio"].is_f64()), "{steps:?}");
+    let smallest = size();
+
+    let whole = build(&["--no-cut"]);
+    assert!(whole.status.success() && !text(&whole.stdout).contains("CUT"), "{}", text(&whole.stdout));
+    assert!(size() > smallest, "{} bytes without cuts, {smallest} with", size());
+
+    let test = place.join("tests/image.yaml");
+    let wanted = fs::read_to_string(&test).expect("the test");
+    fs::write(&test, wanted.replace("passed: 2", "passed: 3")).expect("written");
+    let failed = build(&[]);
+    assert_eq!(failed.status.code(), Some(2));
+    assert!(text(&failed.stderr).contains("the counter `passed` is 2, wanted 3"), "{}", text(&failed.stderr));
+    fs::write(&test, wanted.replace("too-long", "too-lang")).expect("written");
+    let wrong = build(&[]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("tests/image.yaml:8:"), "{}", text(&wrong.stderr));
+
+    fs::remove_file(&test).expect("removed");
+    let untested = build(&[]);
+    assert!(untested.status.success());
+    assert!(text(&untested.stderr).contains("has no test of its image"), "{}", text(&untested.stderr));
+    assert!(text(&untested.stdout).contains("the function has no test"), "{}", text(&untested.stdout));
+    fs::write(&test, wanted).expect("written");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Compiles a function in C with clang and lld.
 
 use super::tool::{Tool, diagnostics};
-use super::{BuildError, Compiled, Language, STACK_BYTES, read};
+use super::{BuildError, Compiled, Language, Optimization, STACK_BYTES, read};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,10 +14,9 @@ const LINKER: Tool = Tool { name: "wasm-ld-19", install: INSTALL };
 /// The contract for functions in C; the header of this program's version, wherever the function lies.
 const HEADER: &str = include_str!("../../../../include/superfluid.h");
 
-const FLAGS: [&str; 11] = [
+const FLAGS: [&str; 10] = [
     "--target=wasm32",
     "-std=c11",
-    "-O3",
     "-msimd128",
     "-msign-ext",
     "-mnontrapping-fptoint",
@@ -28,7 +27,12 @@ const FLAGS: [&str; 11] = [
     "-c",
 ];
 
-pub(super) fn compile(directory: &Path, target: &Path, name: &str) -> Result<Compiled, BuildError> {
+pub(super) fn compile(
+    directory: &Path,
+    target: &Path,
+    name: &str,
+    optimization: Optimization,
+) -> Result<Compiled, BuildError> {
     let folder = directory.join("src");
     let sources = sources(&folder)?;
     if sources.is_empty() {
@@ -39,14 +43,19 @@ pub(super) fn compile(directory: &Path, target: &Path, name: &str) -> Result<Com
     static BUILDS: AtomicU32 = AtomicU32::new(0);
     let build = BUILDS.fetch_add(1, Ordering::Relaxed);
     let work = target.join("c").join(format!("{name}-{}-{build}", std::process::id()));
-    let compiled = compile_in(&work, directory, &sources);
+    let compiled = compile_in(&work, directory, &sources, optimization);
     // What is left behind would be a pity, not an error.
     let _ = std::fs::remove_dir_all(&work);
     compiled
 }
 
 /// Compiles and links in two steps: clang, when it links, runs whatever wasm-opt it finds.
-fn compile_in(work: &Path, directory: &Path, sources: &[PathBuf]) -> Result<Compiled, BuildError> {
+fn compile_in(
+    work: &Path,
+    directory: &Path,
+    sources: &[PathBuf],
+    optimization: Optimization,
+) -> Result<Compiled, BuildError> {
     let file = |path: &Path, source| BuildError::File { path: path.to_owned(), source };
     let include = work.join("include");
     std::fs::create_dir_all(&include).map_err(|source| file(&include, source))?;
@@ -66,6 +75,7 @@ fn compile_in(work: &Path, directory: &Path, sources: &[PathBuf]) -> Result<Comp
         let output = CLANG.run(
             Command::new(CLANG.name)
                 .args(FLAGS)
+                .arg(format!("-O{}", optimization.level()))
                 .arg(prefix)
                 .arg("-I")
                 .arg(&include)

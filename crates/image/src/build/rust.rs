@@ -1,7 +1,7 @@
 //! Compiles a function in Rust with cargo.
 
 use super::tool::{Tool, diagnostics};
-use super::{BuildError, Compiled, Language, STACK_BYTES, read};
+use super::{BuildError, Compiled, Language, Optimization, STACK_BYTES, read};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,8 +37,7 @@ const DROPPED: [&str; 14] = [
     "OPT_LEVEL",
 ];
 
-const PROFILE: [(&str, &str); 8] = [
-    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3"),
+const PROFILE: [(&str, &str); 7] = [
     ("CARGO_PROFILE_RELEASE_LTO", "fat"),
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
     ("CARGO_PROFILE_RELEASE_PANIC", "abort"),
@@ -49,7 +48,11 @@ const PROFILE: [(&str, &str); 8] = [
     ("CARGO_PROFILE_RELEASE_STRIP", "none"),
 ];
 
-pub(super) fn compile(directory: &Path, target: &Path) -> Result<Compiled, BuildError> {
+pub(super) fn compile(
+    directory: &Path,
+    target: &Path,
+    optimization: Optimization,
+) -> Result<Compiled, BuildError> {
     let package = directory.join("Cargo.toml");
     if !package.is_file() {
         let path = directory.to_owned();
@@ -74,6 +77,7 @@ pub(super) fn compile(directory: &Path, target: &Path) -> Result<Compiled, Build
         .args(["--message-format", "json-render-diagnostics", "--manifest-path"])
         .arg(&package)
         .envs(PROFILE)
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", optimization.level())
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_ENCODED_RUSTFLAGS", flags(&root));
     if root.join("Cargo.lock").is_file() {

@@ -1,0 +1,96 @@
+//! What packets cost in two images, measured in turns.
+
+use crate::run::{fill, moment, pool, start};
+use crate::{Case, ImageTest};
+use clock::Cycles;
+use guest::Guest;
+use guest_wasm::{Program, WasmGuest};
+use packet_memory::{Packet, Pool};
+use std::sync::Arc;
+
+/// Packets of a batch, as of a busy engine.
+const BATCH: usize = 32;
+/// Packets of a turn, about.
+const TURN: usize = 8192;
+/// Turns of each image.
+const TURNS: usize = 25;
+/// Time between two batches, in nanoseconds.
+const BETWEEN: u64 = 10_000;
+
+/// An instance that is shown the same packets again and again.
+struct Side {
+    guest: WasmGuest,
+    pool: Arc<Pool>,
+    packets: Vec<Packet>,
+    at: u64,
+}
+
+impl Side {
+    fn new(case: &Case, program: &Arc<Program>) -> Result<Side, String> {
+        let pool = pool(case)?;
+        let guest = start(case, program, &pool)?;
+        let mut packets = Vec::new();
+        pool.allocate_batch(BATCH, &mut packets);
+        let at = case.packets.last().map_or(0, |shown| shown.at);
+        Ok(Side { guest, pool, packets, at })
+    }
+
+    /// Cycles inside the function for one turn.
+    fn turn(&mut self, case: &Case, batches: usize) -> Result<u64, String> {
+        let mut source =
+            case.packets.iter().flat_map(|shown| std::iter::repeat_n(shown, shown.times)).cycle();
+        let mut spent = 0;
+        for _ in 0..batches {
+            self.at += BETWEEN;
+            let now = moment(self.at);
+            for (packet, shown) in self.packets.iter_mut().zip(&mut source) {
+                fill(&self.pool, packet, shown, now)?;
+            }
+            let now = moment(self.at);
+            self.guest.process(&mut self.packets, now).map_err(|fault| fault.to_string())?;
+            spent += Cycles::now().since(now.cycles).0;
+            // Packets that it asks to be held stay here: what counts is that both images do the same.
+            self.pool.free_batch(std::mem::take(self.guest.take_emitted()));
+            self.guest.take_log();
+            self.guest.take_events();
+        }
+        Ok(spent)
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.pool.free_batch(self.packets.drain(..));
+    }
+}
+
+/// Cycles of a packet in `cut` over those in `built`: the median over turns, each of which shows all cases to both.
+///
+/// # Errors
+/// A function that does not start, or trapped.
+pub(crate) fn ratio(test: &ImageTest, built: &Arc<Program>, cut: &Arc<Program>) -> Result<f64, String> {
+    let batches = (TURN / BATCH / test.cases.len()).max(1);
+    let mut sides = Vec::new();
+    for case in &test.cases {
+        sides.push((case, Side::new(case, built)?, Side::new(case, cut)?));
+    }
+    let mut ratios = Vec::with_capacity(TURNS);
+    // The first turn fills caches and tables.
+    for turn in 0..=TURNS {
+        let (mut before, mut after) = (0, 0);
+        for (case, built, cut) in &mut sides {
+            if turn % 2 == 0 {
+                before += built.turn(case, batches)?;
+                after += cut.turn(case, batches)?;
+            } else {
+                after += cut.turn(case, batches)?;
+                before += built.turn(case, batches)?;
+            }
+        }
+        if turn > 0 {
+            ratios.push(after as f64 / before.max(1) as f64);
+        }
+    }
+    ratios.sort_by(f64::total_cmp);
+    Ok(ratios[ratios.len() / 2])
+}

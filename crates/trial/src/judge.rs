@@ -1,0 +1,89 @@
+//! Runs a function's own test on images.
+
+use crate::{ImageTest, compare, cost, run};
+use guest_wasm::{Access, Program, ProgramFacts, Sandbox, SandboxError};
+use image::cut::{MOST_COST, Trial};
+use image::{Digest, Image};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How often a cost that is too high is measured again: noise makes a packet dearer, never cheaper.
+const ATTEMPTS: usize = 4;
+
+/// Judges images of one function by its own test.
+pub struct Judge {
+    sandbox: Sandbox,
+    test: ImageTest,
+    programs: BTreeMap<Digest, Arc<Program>>,
+}
+
+impl Judge {
+    /// Prepares a sandbox.
+    ///
+    /// # Errors
+    /// [`SandboxError`] when this processor lacks what compiled code needs.
+    pub fn new(test: ImageTest) -> Result<Judge, SandboxError> {
+        Ok(Judge { sandbox: Sandbox::new()?, test, programs: BTreeMap::new() })
+    }
+
+    /// The test.
+    pub fn test(&self) -> &ImageTest {
+        &self.test
+    }
+
+    fn program(&mut self, image: &Image) -> Result<Arc<Program>, String> {
+        if let Some(program) = self.programs.get(&image.digest()) {
+            return Ok(program.clone());
+        }
+        let program = self.sandbox.compile(image.wasm(), facts(image)).map_err(|error| error.to_string())?;
+        self.programs.insert(image.digest(), program.clone());
+        Ok(program)
+    }
+}
+
+impl Trial for Judge {
+    fn passes(&mut self, image: &Image) -> Result<(), String> {
+        let program = self.program(image)?;
+        self.test.cases.iter().try_for_each(|case| {
+            let outcome = run::run(case, &program)?;
+            compare::wanted(case, &outcome, image.manifest())
+        })
+    }
+
+    fn same(&mut self, built: &Image, cut: &Image) -> Result<(), String> {
+        let (built, cut) = (self.program(built)?, self.program(cut)?);
+        self.test
+            .cases
+            .iter()
+            .try_for_each(|case| compare::same(case, &run::run(case, &built)?, &run::run(case, &cut)?))
+    }
+
+    fn cost(&mut self, built: &Image, cut: &Image) -> Result<f64, String> {
+        let (built, cut) = (self.program(built)?, self.program(cut)?);
+        let mut least = f64::INFINITY;
+        for _ in 0..ATTEMPTS {
+            least = least.min(cost::ratio(&self.test, &built, &cut)?);
+            if least <= MOST_COST {
+                break;
+            }
+        }
+        Ok(least)
+    }
+}
+
+/// What the sandbox must know of an image.
+fn facts(image: &Image) -> ProgramFacts {
+    let manifest = image.manifest();
+    ProgramFacts {
+        image: *image.digest().as_bytes(),
+        name: manifest.name.as_str().to_owned(),
+        access: match manifest.access {
+            manifest::Access::Read => Access::Read,
+            manifest::Access::Write => Access::Write,
+        },
+        memory_limit: manifest.memory_limit,
+        interfaces: manifest.interfaces.len() as u16,
+        drop_reasons: manifest.drop_reasons.len() as u16,
+        counters: manifest.counters.len() as u16,
+    }
+}
