@@ -4,7 +4,7 @@ use crate::run::{fill, moment, pool, start};
 use crate::{Case, ImageTest};
 use clock::Cycles;
 use guest::Guest;
-use guest_wasm::{Program, WasmGuest};
+use guest_wasm::{Program, Sandbox, WasmGuest};
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
 
@@ -68,17 +68,30 @@ impl Drop for Side {
 ///
 /// # Errors
 /// A function that does not start, or trapped.
-pub(crate) fn ratio(test: &ImageTest, built: &Arc<Program>, cut: &Arc<Program>) -> Result<f64, String> {
-    let batches = (TURN / BATCH / test.cases.len()).max(1);
+pub(crate) fn ratio(
+    test: &ImageTest,
+    built: &Arc<Program>,
+    cut: &Arc<Program>,
+    sandbox: &Sandbox,
+) -> Result<f64, String> {
     let mut sides = Vec::new();
     for case in &test.cases {
         sides.push((case, Side::new(case, built)?, Side::new(case, cut)?));
     }
+    let pools: Vec<_> = sides.iter().flat_map(|(_, a, b)| [a.pool.clone(), b.pool.clone()]).collect();
+    let ratio = median(&mut sides);
+    drop(sides);
+    pools.iter().for_each(|pool| sandbox.forget_pool(pool));
+    ratio
+}
+
+fn median(sides: &mut [(&Case, Side, Side)]) -> Result<f64, String> {
+    let batches = (TURN / BATCH / sides.len()).max(1);
     let mut ratios = Vec::with_capacity(TURNS);
     // The first turn fills caches and tables.
     for turn in 0..=TURNS {
         let (mut before, mut after) = (0, 0);
-        for (case, built, cut) in &mut sides {
+        for (case, built, cut) in sides.iter_mut() {
             if turn % 2 == 0 {
                 before += built.turn(case, batches)?;
                 after += cut.turn(case, batches)?;

@@ -45,24 +45,24 @@ impl Trial for Judge {
     fn passes(&mut self, image: &Image) -> Result<(), String> {
         let program = self.program(image)?;
         self.test.cases.iter().try_for_each(|case| {
-            let outcome = run::run(case, &program)?;
+            let outcome = run::run(case, &program, &self.sandbox)?;
             compare::wanted(case, &outcome, image.manifest())
         })
     }
 
     fn same(&mut self, built: &Image, cut: &Image) -> Result<(), String> {
         let (built, cut) = (self.program(built)?, self.program(cut)?);
-        self.test
-            .cases
-            .iter()
-            .try_for_each(|case| compare::same(case, &run::run(case, &built)?, &run::run(case, &cut)?))
+        self.test.cases.iter().try_for_each(|case| {
+            let before = run::run(case, &built, &self.sandbox)?;
+            compare::same(case, &before, &run::run(case, &cut, &self.sandbox)?)
+        })
     }
 
     fn cost(&mut self, built: &Image, cut: &Image) -> Result<f64, String> {
         let (built, cut) = (self.program(built)?, self.program(cut)?);
         let mut least = f64::INFINITY;
         for _ in 0..ATTEMPTS {
-            least = least.min(cost::ratio(&self.test, &built, &cut)?);
+            least = least.min(cost::ratio(&self.test, &built, &cut, &self.sandbox)?);
             if least <= MOST_COST {
                 break;
             }

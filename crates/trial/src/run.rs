@@ -4,7 +4,7 @@ use crate::outcome::{Outcome, Seen};
 use crate::{Case, Shown};
 use clock::{Cycles, Moment, Nanos};
 use guest::{Guest, GuestFault, SlotConfig};
-use guest_wasm::{InstanceError, InstanceSettings, Program, WasmGuest};
+use guest_wasm::{InstanceError, InstanceSettings, Program, Sandbox, WasmGuest};
 use nf_abi::{MAX_BATCH, Verdict};
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use std::sync::Arc;
@@ -57,15 +57,22 @@ pub(crate) fn start(case: &Case, program: &Arc<Program>, pool: &Arc<Pool>) -> Re
 ///
 /// # Errors
 /// Why there is no outcome: it does not start, it trapped.
-pub(crate) fn run(case: &Case, program: &Arc<Program>) -> Result<Outcome, String> {
+pub(crate) fn run(case: &Case, program: &Arc<Program>, sandbox: &Sandbox) -> Result<Outcome, String> {
     let pool = pool(case)?;
-    let mut guest = start(case, program, &pool)?;
+    let outcome = run_in(&pool, case, program);
+    // The instance is gone, and nobody else will use its shell.
+    sandbox.forget_pool(&pool);
+    outcome
+}
+
+fn run_in(pool: &Arc<Pool>, case: &Case, program: &Arc<Program>) -> Result<Outcome, String> {
+    let mut guest = start(case, program, pool)?;
     let mut outcome = Outcome::default();
     let mut packets: Vec<Packet> = Vec::new();
     let shown: Vec<&Shown> =
         case.packets.iter().flat_map(|shown| std::iter::repeat_n(shown, shown.times)).collect();
     for batch in shown.chunk_by(|a, b| a.at == b.at).flat_map(|same| same.chunks(MAX_BATCH)) {
-        let done = show(&mut guest, &pool, batch, &mut packets, &mut outcome);
+        let done = show(&mut guest, pool, batch, &mut packets, &mut outcome);
         pool.free_batch(packets.drain(..));
         done.map_err(|why| format!("case `{}`: {why}", case.name))?;
     }
