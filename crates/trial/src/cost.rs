@@ -7,6 +7,7 @@ use guest::Guest;
 use guest_wasm::{Program, Sandbox, WasmGuest};
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Packets of a batch, as of a busy engine.
 const BATCH: usize = 32;
@@ -14,6 +15,10 @@ const BATCH: usize = 32;
 const TURN: usize = 8192;
 /// Turns of each image.
 const TURNS: usize = 25;
+/// Turns that are enough when they take long.
+const FEWEST_TURNS: usize = 3;
+/// Time for all turns, about.
+const LONGEST: Duration = Duration::from_secs(5);
 /// Time between two batches, in nanoseconds.
 const BETWEEN: u64 = 10_000;
 
@@ -86,24 +91,33 @@ pub(crate) fn ratio(
 }
 
 fn median(sides: &mut [(&Case, Side, Side)]) -> Result<f64, String> {
-    let batches = (TURN / BATCH / sides.len()).max(1);
+    let begin = Instant::now();
+    // Fills caches and tables, and says how long a batch takes.
+    turn(sides, 0, 1)?;
+    turn(sides, 1, 1)?;
+    let pair = begin.elapsed().max(Duration::from_nanos(1)) / 2;
+    let fit = (LONGEST / TURNS as u32).as_nanos() / pair.as_nanos().max(1);
+    let most = (TURN / BATCH / sides.len()).max(1);
+    let batches = usize::try_from(fit).unwrap_or(most).clamp(1, most);
     let mut ratios = Vec::with_capacity(TURNS);
-    // The first turn fills caches and tables.
-    for turn in 0..=TURNS {
-        let (mut before, mut after) = (0, 0);
-        for (case, built, cut) in sides.iter_mut() {
-            if turn % 2 == 0 {
-                before += built.turn(case, batches)?;
-                after += cut.turn(case, batches)?;
-            } else {
-                after += cut.turn(case, batches)?;
-                before += built.turn(case, batches)?;
-            }
-        }
-        if turn > 0 {
-            ratios.push(after as f64 / before.max(1) as f64);
-        }
+    while ratios.len() < TURNS && (ratios.len() < FEWEST_TURNS || begin.elapsed() < LONGEST) {
+        ratios.push(turn(sides, ratios.len(), batches)?);
     }
     ratios.sort_by(f64::total_cmp);
     Ok(ratios[ratios.len() / 2])
+}
+
+/// Shows so many batches of each case to both; whoever was first is second in the next turn.
+fn turn(sides: &mut [(&Case, Side, Side)], number: usize, batches: usize) -> Result<f64, String> {
+    let (mut before, mut after) = (0, 0);
+    for (case, built, cut) in sides.iter_mut() {
+        if number.is_multiple_of(2) {
+            before += built.turn(case, batches)?;
+            after += cut.turn(case, batches)?;
+        } else {
+            after += cut.turn(case, batches)?;
+            before += built.turn(case, batches)?;
+        }
+    }
+    Ok(after as f64 / before.max(1) as f64)
 }

@@ -12,8 +12,8 @@
 //! Time in a test is what the test says, so that the same image always does the same. Costs are measured on the real
 //! processor.
 //!
-//! Limits: [`MAX_CASES`] cases, [`MAX_SHOWN`] packets in all; a packet has at most 9,000 bytes; a call may take 1 s. The
-//! flow hash of packets is 0.
+//! Limits: [`MAX_CASES`] cases, [`MAX_SHOWN`] packets in all; a packet has at most 9,000 bytes; a call may take 1 s, and
+//! all of a test 30 s. The flow hash of packets is 0.
 
 #![forbid(unsafe_code)]
 

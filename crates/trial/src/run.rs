@@ -8,11 +8,26 @@ use guest_wasm::{InstanceError, InstanceSettings, Program, Sandbox, WasmGuest};
 use nf_abi::{MAX_BATCH, Verdict};
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// When every case begins: 2023-11-14, 22:13:20 UTC.
 const BEGIN: u64 = 1_700_000_000_000_000_000;
 /// Packets that an instance may keep.
 const QUOTA: u32 = 1024;
+
+/// How long all cases may take.
+#[derive(Clone, Copy)]
+pub(crate) struct Limit {
+    longest: Duration,
+    until: Instant,
+}
+
+impl Limit {
+    /// From now on.
+    pub(crate) fn new(longest: Duration) -> Limit {
+        Limit { longest, until: Instant::now() + longest }
+    }
+}
 
 /// A moment so long after the beginning of a case.
 pub(crate) fn moment(at: u64) -> Moment {
@@ -57,21 +72,35 @@ pub(crate) fn start(case: &Case, program: &Arc<Program>, pool: &Arc<Pool>) -> Re
 ///
 /// # Errors
 /// Why there is no outcome: it does not start, it trapped.
-pub(crate) fn run(case: &Case, program: &Arc<Program>, sandbox: &Sandbox) -> Result<Outcome, String> {
+pub(crate) fn run(
+    case: &Case,
+    program: &Arc<Program>,
+    sandbox: &Sandbox,
+    limit: Limit,
+) -> Result<Outcome, String> {
     let pool = pool(case)?;
-    let outcome = run_in(&pool, case, program);
+    let outcome = run_in(&pool, case, program, limit);
     // The instance is gone, and nobody else will use its shell.
     sandbox.forget_pool(&pool);
     outcome
 }
 
-fn run_in(pool: &Arc<Pool>, case: &Case, program: &Arc<Program>) -> Result<Outcome, String> {
+fn run_in(
+    pool: &Arc<Pool>,
+    case: &Case,
+    program: &Arc<Program>,
+    limit: Limit,
+) -> Result<Outcome, String> {
     let mut guest = start(case, program, pool)?;
     let mut outcome = Outcome::default();
     let mut packets: Vec<Packet> = Vec::new();
     let shown: Vec<&Shown> =
         case.packets.iter().flat_map(|shown| std::iter::repeat_n(shown, shown.times)).collect();
     for batch in shown.chunk_by(|a, b| a.at == b.at).flat_map(|same| same.chunks(MAX_BATCH)) {
+        if Instant::now() >= limit.until {
+            let most = limit.longest.as_secs();
+            return Err(format!("case `{}`: the test takes longer than {most} s", case.name));
+        }
         let done = show(&mut guest, pool, batch, &mut packets, &mut outcome);
         pool.free_batch(packets.drain(..));
         done.map_err(|why| format!("case `{}`: {why}", case.name))?;

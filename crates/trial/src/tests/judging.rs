@@ -95,3 +95,26 @@ fn a_slower_image_costs_more() {
     let cost = judge(TEST).cost(&built, &slow).expect("a ratio");
     assert!(cost > 3.0, "20,000 turns for each packet cost {cost} of what none does");
 }
+
+#[test]
+fn a_test_that_takes_too_long_does_not_pass() {
+    let image = gate("", RIGHT);
+    let mut judge = judge(TEST);
+    judge.longest = std::time::Duration::ZERO;
+    let told = judge.passes(&image).expect_err("no time");
+    assert_eq!(told, "case `short ones pass`: the test takes longer than 0 s");
+    assert_eq!(judge.same(&image, &image), Err(told));
+}
+
+#[test]
+fn costs_are_measured_in_bounded_time_however_slow_a_function_is() {
+    // About 0.1 s for a batch of 32.
+    let slow = gate(
+        "(local.set $k (i32.const 4000000)) (loop $turn (br_if $turn (local.tee $k (i32.sub (local.get $k) (i32.const 1)))))",
+        RIGHT,
+    );
+    let begin = std::time::Instant::now();
+    let cost = judge(TEST).cost(&slow, &slow).expect("a ratio");
+    assert!((0.2..5.0).contains(&cost), "{cost}");
+    assert!(begin.elapsed().as_secs() < 120, "{:?}", begin.elapsed());
+}
