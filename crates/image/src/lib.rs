@@ -29,7 +29,7 @@ mod rewrite;
 pub use assemble::{AssembleError, assemble};
 pub use build::{
     BuildError, BuildOptions, BuildReport, MANIFEST_FILE, STACK_BYTES, Smallest, build_directory,
-    build_smallest,
+    build_smallest, read_manifest,
 };
 pub use digest::Digest;
 pub use inspect::inspect;

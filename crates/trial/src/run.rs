@@ -85,12 +85,7 @@ pub(crate) fn run(
     outcome
 }
 
-fn run_in(
-    pool: &Arc<Pool>,
-    case: &Case,
-    program: &Arc<Program>,
-    limit: Limit,
-) -> Result<Outcome, String> {
+fn run_in(pool: &Arc<Pool>, case: &Case, program: &Arc<Program>, limit: Limit) -> Result<Outcome, String> {
     let mut guest = start(case, program, pool)?;
     let mut outcome = Outcome::default();
     let mut packets: Vec<Packet> = Vec::new();
