@@ -63,6 +63,8 @@ pub struct InstanceAccount {
     pub memory: u64,
     /// It is paused.
     pub paused: bool,
+    /// It is paused, and what it needs to run has been given up; see [`Change::freeze`](crate::Change::freeze).
+    pub frozen: bool,
     /// Number of the worker that it is on.
     pub worker: u16,
     /// Packets in its queue.
@@ -220,10 +222,11 @@ impl Worker {
         let in_flight = instance.in_flight();
         let counters = &mut instance.counters;
         let mut totals = counters.former.clone();
-        let (mut down, mut memory) = (None, 0);
+        let (mut down, mut memory, mut frozen) = (None, 0, false);
         match &mut instance.life {
             Life::Up { guest, .. } => {
                 memory = guest.memory() as u64;
+                frozen = guest.is_frozen();
                 counters.ledger.generated += guest.take_generated();
                 for (sum, count) in totals.iter_mut().zip(guest.counters()) {
                     *sum += count;
@@ -252,6 +255,7 @@ impl Worker {
             suspensions: counters.suspensions,
             memory,
             paused: instance.paused,
+            frozen,
             worker: self.number,
             queue: instance.queue.len() as u64,
             in_flight,

@@ -22,6 +22,7 @@ mod control;
 mod fault;
 mod fleet;
 mod forward;
+mod freeze;
 mod hands;
 mod hop;
 mod idle;

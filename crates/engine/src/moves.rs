@@ -32,14 +32,19 @@ impl Worker {
     }
 
     /// Lets a paused instance go on.
-    pub fn resume_instance(&mut self, id: InstanceId) {
-        let Some(instance) = self.instances.get_mut(id.index()) else { return };
+    ///
+    /// # Errors
+    /// It is frozen, and this is why it cannot be thawed at present; it is as it was.
+    pub fn resume_instance(&mut self, id: InstanceId) -> Result<(), String> {
+        self.thaw_instance(id)?;
+        let Some(instance) = self.instances.get_mut(id.index()) else { return Ok(()) };
         instance.paused = false;
         if instance.has_work() {
             self.wake_instance(id.index());
         }
         // A timer that fell due meanwhile is late, and not lost.
         self.reschedule(id.index());
+        Ok(())
     }
 
     /// Changes an instance's claim.

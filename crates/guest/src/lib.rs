@@ -15,11 +15,13 @@
 //! Limits: a guest is used by the one worker that owns it. A suspended one may be handed to another worker with its
 //! batch: its call goes on there.
 
+mod cold;
 mod fault;
 mod packets;
 mod save;
 mod slots;
 
+pub use cold::Cold;
 pub use fault::GuestFault;
 pub use packets::{UnpackError, pack, unpack};
 pub use save::{Frozen, NotFrozen, NotThawed, SaveError};
@@ -161,6 +163,19 @@ pub trait Guest: Send {
     /// cannot be saved.
     fn save(&mut self) -> Result<Saved<'static>, SaveError> {
         Err(SaveError::Unable)
+    }
+
+    /// Whether it is frozen; see [`Cold`].
+    fn is_frozen(&self) -> bool {
+        false
+    }
+
+    /// The guest that is to take this one's place before it runs on; `None`: this one goes on itself.
+    ///
+    /// # Errors
+    /// Why it cannot run at present, in words for the operator. It is as it was.
+    fn thaw(&mut self) -> Result<Option<Box<dyn Guest>>, String> {
+        Ok(None)
     }
 
     /// Gives up all that running needs, and keeps what the function is. The packets that it holds stay where they are.

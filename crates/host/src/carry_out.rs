@@ -88,6 +88,7 @@ impl Work<'_, '_, '_> {
         }
         for name in &plan.remove_instances {
             if let Some(id) = self.parts.instances.remove(name) {
+                self.parts.paused.remove(name);
                 match self.change.remove_instance(id) {
                     Ok(removed) => self.done.push(removed),
                     Err(error) => self.troubles.push(format!("function `{name}`: {error}")),

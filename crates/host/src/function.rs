@@ -2,7 +2,7 @@
 
 use cpu_share::TenantId;
 use engine::{FailPolicy, GuestFactory, GuestSetup, InstanceSetup, PoolId, RestartPolicy};
-use guest::{Guest, SlotConfig};
+use guest::{Cold, Guest, NotFrozen, SlotConfig};
 use guest_wasm::{InstanceError, InstanceSettings, Program, Slice};
 use image::Image;
 use packet_memory::Pool;
@@ -79,6 +79,17 @@ impl StartedFunction {
             }
         };
         Ok(StartedFunction { guest, factory, image, queue })
+    }
+
+    /// Freezes it before it has done anything: it will be paused from its beginning.
+    ///
+    /// # Errors
+    /// Why it cannot be frozen.
+    pub(crate) fn frozen(self) -> Result<StartedFunction, String> {
+        match self.guest.freeze() {
+            Ok(frozen) => Ok(StartedFunction { guest: Box::new(Cold::new(frozen)), ..self }),
+            Err(NotFrozen { error, .. }) => Err(error.to_string()),
+        }
     }
 
     /// Its guest.

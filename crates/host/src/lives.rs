@@ -8,6 +8,7 @@ use crate::prepare::{PrepareError, failed};
 use engine::{FleetError, FleetInstance, GuestSetup, InstanceAccount, PortAccount, TakeoverError};
 use guest_wasm::Slice;
 use snapshot::Saved;
+use std::time::{Duration, Instant};
 use wiring::{Instance, InstancePool};
 
 /// A function that another guest has taken over, with the one before kept aside.
@@ -28,8 +29,31 @@ impl Host {
     /// [`FleetError::Stopped`].
     pub fn set_paused(&self, name: &str, paused: bool) -> Result<bool, FleetError> {
         let Some(id) = self.function(name) else { return Ok(false) };
-        self.fleet.change(move |change| change.set_paused(id, paused))??;
+        self.fleet.change(|change| change.set_paused(id, paused))??;
+        let mut parts = self.parts();
+        if paused {
+            parts.paused.entry(name.to_owned()).or_insert_with(Instant::now);
+        } else {
+            parts.paused.remove(name);
+        }
         Ok(true)
+    }
+
+    /// Freezes functions that have been paused for so long, `most` of them at once, and says how many it were. What runs on the same
+    /// worker waits for one of them at a time.
+    pub fn freeze_paused(&self, since: Duration, most: usize) -> usize {
+        let due: Vec<(String, FleetInstance)> = {
+            let parts = self.parts();
+            let long = parts.paused.iter().filter(|(_, began)| began.elapsed() >= since);
+            let known = long.filter_map(|(name, _)| Some((name.clone(), *parts.instances.get(name)?)));
+            known.take(most).collect()
+        };
+        for (name, id) in &due {
+            // One that cannot be frozen, as in the middle of a call, stays paused as it is; the next pause tries again.
+            let _ = self.fleet.change(|change| change.freeze(*id));
+            self.parts().paused.remove(name);
+        }
+        due.len()
     }
 
     /// Starts a function anew, without what it knew. Packets that it held are shown to it again.

@@ -5,6 +5,7 @@ use engine::{End, FleetInstance, FleetPort, PoolId, SwitchId};
 use packet_memory::Pool;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 use virtual_switch::{Switch, SwitchPort};
 use wiring::{Edge, Endpoint, Wiring};
 
@@ -18,6 +19,8 @@ pub(crate) struct Parts {
     pub(crate) switches: HashMap<String, (SwitchId, Arc<Switch>)>,
     pub(crate) ports: HashMap<String, FleetPort>,
     pub(crate) instances: HashMap<String, FleetInstance>,
+    /// Functions that are paused and not frozen, and since when.
+    pub(crate) paused: HashMap<String, Instant>,
     /// The switch's port that a wire into it is plugged into.
     pub(crate) plugs: HashMap<Edge, SwitchPort>,
     /// The wire at each end that has one; switches have any number and are not here.

@@ -118,6 +118,8 @@ impl Host {
             let slice = Slice(self.workers.slice);
             let saved = beginnings.get(name).and_then(|beginning| beginning.saved.as_ref());
             let started = StartedFunction::start(instance, program, pool, slice, observes, saved);
+            let pauses = beginnings.get(name).is_some_and(|beginning| beginning.paused);
+            let started = if pauses { started.and_then(StartedFunction::frozen) } else { started };
             functions.insert(name.clone(), started.map_err(|reason| failed("function", name)(&reason))?);
         }
         let mut ports = HashMap::new();

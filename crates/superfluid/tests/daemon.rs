@@ -158,8 +158,17 @@ fn functions_come_and_go_while_packets_pass_and_all_of_them_are_accounted_for() 
     let still = daemon.packets("fw");
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(daemon.packets("fw"), still);
-    assert_eq!(daemon.get("/v1/functions/fw")["status"]["state"], "paused");
+    let state = daemon.get("/v1/functions/fw")["status"]["state"].clone();
+    assert!(state == "paused" || state == "frozen", "{state}");
+    // Whoever stands still for long gives up what running needs, and goes on with what it knew.
+    let private = || daemon.get("/v1/functions/fw")["status"]["memory"]["private"].as_u64().expect("a number");
+    daemon.wait("it is frozen", || daemon.get("/v1/functions/fw")["status"]["state"] == "frozen");
+    let little = private();
+    assert_eq!(daemon.packets("fw"), still);
+    daemon.post("/v1/functions/fw/snapshots", Some(json!({"name": "asleep"})));
     daemon.post("/v1/functions/fw/resume", None);
+    assert_eq!(daemon.get("/v1/functions/fw")["status"]["state"], "running");
+    assert!(little * 2 < private(), "{little} bytes while it is frozen");
     daemon.moves("fw");
     let metrics = daemon.text("/metrics");
     assert!(
@@ -234,7 +243,9 @@ fn what_was_acknowledged_runs_again_after_a_kill() {
     daemon.kill();
     let daemon = Daemon::start(folder.path());
     daemon.moves("fw");
-    assert_eq!(daemon.get("/v1/functions/second")["status"]["state"], "paused");
+    assert_eq!(daemon.get("/v1/functions/second")["status"]["state"], "frozen", "it did not begin at all");
+    daemon.post("/v1/functions/second/resume", None);
+    assert_eq!(daemon.get("/v1/functions/second")["status"]["state"], "running");
     daemon.end();
     let daemon = Daemon::start(folder.path());
     daemon.moves("fw");

@@ -31,13 +31,9 @@ impl Fleet {
     /// Lets a paused instance go on.
     ///
     /// # Errors
-    /// [`FleetError::Stopped`].
+    /// See [`Change::set_paused`](super::Change::set_paused), or [`FleetError::Stopped`].
     pub fn resume(&self, instance: FleetInstance) -> Result<(), FleetError> {
-        self.with(move |workers, state| {
-            if let Some(home) = state.instance(instance) {
-                workers[home.worker].resume_instance(home.id);
-            }
-        })
+        self.change(move |change| change.set_paused(instance, false))?
     }
 
     /// Changes an instance's claim on its worker.

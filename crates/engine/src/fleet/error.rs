@@ -20,6 +20,14 @@ pub enum FleetError {
         /// The last one.
         last: usize,
     },
+    /// A frozen function cannot be thawed, and stays as it is.
+    #[error("`{instance}` is frozen and cannot be thawed now: {reason}")]
+    Frozen {
+        /// Its name.
+        instance: String,
+        /// Why.
+        reason: String,
+    },
     /// The function is in the middle of a call that was switched out, and cannot be moved now.
     #[error("`{instance}` is in the middle of a call; it can be moved when that has ended")]
     Suspended {

@@ -289,16 +289,29 @@ impl Change<'_, '_> {
     /// Lets an instance stand still, or go on.
     ///
     /// # Errors
-    /// [`WireError::Absent`].
+    /// [`WireError::Absent`], or [`FleetError::Frozen`].
     pub fn set_paused(&mut self, instance: FleetInstance, paused: bool) -> Result<(), FleetError> {
         let home = self.state.instance(instance).ok_or(WireError::Absent)?;
         let worker = &mut self.workers[home.worker];
         if paused {
-            worker.pause(home.id)
-        } else {
-            worker.resume_instance(home.id)
+            worker.pause(home.id);
+            return Ok(());
         }
-        Ok(())
+        worker.resume_instance(home.id).map_err(|reason| {
+            let name = worker.instances.get(home.id.index()).map(|instance| instance.name.clone());
+            FleetError::Frozen { instance: name.unwrap_or_default(), reason }
+        })
+    }
+
+    /// Gives up what a paused instance needs to run, and keeps what it is; it is thawed when it goes on. Its worker stands still for
+    /// as long as it takes to copy what the function has touched of its memory. Says whether it is frozen now: one that is not
+    /// paused is not.
+    ///
+    /// # Errors
+    /// [`TakeoverError`]; it is as it was.
+    pub fn freeze(&mut self, instance: FleetInstance) -> Result<bool, TakeoverError> {
+        let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
+        self.workers[home.worker].freeze_instance(home.id)
     }
 
     /// Lets another guest take over between two batches; the one before comes back. Packets that it held wait in the queue.

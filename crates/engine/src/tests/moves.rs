@@ -131,7 +131,7 @@ fn a_paused_queue_is_bounded_and_what_finds_no_room_is_its_loss() {
     let account = bench.worker.account(false);
     assert_eq!((account.instances[1].queue, account.instances[1].calls), (40, 0));
     assert!(account.instances[1].ledger.dropped[DropReason::QueueFull] > 0);
-    bench.worker.resume_instance(b);
+    bench.worker.resume_instance(b).expect("it is not frozen");
     let (account, _) = bench.finish();
     assert_eq!(sent.lock().expect("not poisoned").len() as u64, account.ledger.delivered);
     assert!(account.ledger.delivered >= 40);
@@ -145,7 +145,7 @@ fn a_timer_that_falls_due_in_a_pause_runs_afterwards() {
     std::thread::sleep(Duration::from_millis(5));
     bench.turn(50);
     assert_eq!(seen.calls(), [], "its time stands still");
-    bench.worker.resume_instance(f);
+    bench.worker.resume_instance(f).expect("it is not frozen");
     bench.turn(5);
     assert!(seen.calls().contains(&Call::Timer), "late, and not lost");
     bench.finish();
@@ -259,7 +259,7 @@ fn an_observer_sees_in_order_what_it_saw_late_and_at_once() {
     // One hop, whose packets are kept for it.
     bench.worker.poll_ports();
     bench.worker.hop(f.index());
-    bench.worker.resume_instance(eye);
+    bench.worker.resume_instance(eye).expect("it is not frozen");
     bench.worker.hop(f.index());
     bench.turn(10);
     assert_eq!(saw.bytes(), offers);
@@ -276,7 +276,7 @@ fn who_was_about_to_run_does_not_when_it_is_paused() {
     bench.worker.pause(f);
     bench.turn(3);
     assert!(sent.lock().expect("not poisoned").is_empty());
-    bench.worker.resume_instance(f);
+    bench.worker.resume_instance(f).expect("it is not frozen");
     bench.turn(1);
     assert_eq!(*sent.lock().expect("not poisoned"), [1]);
     bench.finish();

@@ -58,7 +58,7 @@ fn neither_timer_nor_report_nor_observation_falls_into_a_call() {
     while bench.worker.instances[first.index()].suspended.is_none() {
         bench.turn(1);
     }
-    bench.worker.resume_instance(second);
+    bench.worker.resume_instance(second).expect("it is not frozen");
     // Nobody waits, so that it could be shown the packets at once.
     let entity = bench.worker.instances[second.index()].entity;
     bench.worker.scheduler.deactivate(entity);
@@ -126,7 +126,7 @@ fn who_is_paused_in_the_middle_of_a_call_goes_on_afterwards() {
     let before = seen.calls();
     bench.turn(30);
     assert_eq!(seen.calls(), before);
-    bench.worker.resume_instance(first);
+    bench.worker.resume_instance(first).expect("it is not frozen");
     while bench.worker.on_the_way() > 0 {
         bench.turn(1);
     }

@@ -46,6 +46,7 @@ fn status_of(account: InstanceAccount, image: String, got_share: f64) -> Functio
     drops.extend(account.ledger.dropped.nonzero().map(|(reason, count)| (reason.to_string(), count)));
     let state = match (&account.down, account.paused) {
         (Some(_), _) => FunctionState::Down,
+        (None, true) if account.frozen => FunctionState::Frozen,
         (None, true) => FunctionState::Paused,
         (None, false) => FunctionState::Running,
     };

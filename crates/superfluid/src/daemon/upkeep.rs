@@ -6,6 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+/// A function that has been paused for so long is frozen: it takes next to no memory then.
+const FREEZE_AFTER: Duration = Duration::from_secs(1);
+/// Most functions that are frozen in one go, while nobody can change anything.
+const FREEZE_AT_ONCE: usize = 16;
 /// How often what switches have learned is aged.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
@@ -31,13 +35,15 @@ impl Controller {
                     }
                     None => SWEEP_EVERY,
                 };
+                let frozen = lock(&this.host).freeze_paused(FREEZE_AFTER, FREEZE_AT_ONCE);
                 if swept.elapsed() >= SWEEP_EVERY {
                     swept = Instant::now();
                     // Workers that have stopped have nothing to sweep.
                     let _ = fleet.sweep_switches();
                 }
                 drop(this);
-                std::thread::sleep(pause);
+                // Where many wait to be frozen, they are not kept waiting.
+                std::thread::sleep(if frozen == FREEZE_AT_ONCE { Duration::from_millis(1) } else { pause });
             }
         });
         if let Ok(thread) = looking {

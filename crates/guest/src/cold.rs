@@ -1,0 +1,201 @@
+//! A frozen guest in the place of one that runs.
+
+use crate::{
+    Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, NotThawed, Progress, SaveError, SlotTable,
+};
+use clock::{Moment, Nanos};
+use packet_memory::Packet;
+use snapshot::Saved;
+
+enum State {
+    Frozen(Box<dyn Frozen>),
+    /// It was called all the same.
+    Warm(Box<dyn Guest>),
+    /// Another one has its place.
+    Gone,
+}
+
+/// A frozen guest that can be looked at like one that runs, and is thawed when it is called.
+///
+/// Whoever lets it run again takes the guest out with [`Guest::thaw`], so that calls are made without a detour.
+pub struct Cold {
+    state: State,
+    /// A frozen guest has nothing on its way.
+    emitted: Vec<Packet>,
+}
+
+impl Cold {
+    /// A guest that was frozen.
+    pub fn new(frozen: Box<dyn Frozen>) -> Cold {
+        Cold { state: State::Frozen(frozen), emitted: Vec::new() }
+    }
+
+    /// Stands where a guest is about to be put.
+    pub fn nobody() -> Cold {
+        Cold { state: State::Gone, emitted: Vec::new() }
+    }
+
+    /// The guest, thawed if it is not yet.
+    fn warm(&mut self) -> Result<&mut Box<dyn Guest>, String> {
+        if let State::Frozen(_) = self.state {
+            let State::Frozen(frozen) = std::mem::replace(&mut self.state, State::Gone) else {
+                unreachable!()
+            };
+            match frozen.thaw() {
+                Ok(guest) => self.state = State::Warm(guest),
+                Err(NotThawed { frozen, reason }) => {
+                    self.state = State::Frozen(frozen);
+                    return Err(reason);
+                }
+            }
+        }
+        match &mut self.state {
+            State::Warm(guest) => Ok(guest),
+            State::Frozen(_) | State::Gone => Err("it has been taken out".to_owned()),
+        }
+    }
+
+    fn called(&mut self) -> Result<&mut Box<dyn Guest>, GuestFault> {
+        self.warm().map_err(|reason| GuestFault::Contract(format!("it cannot be thawed: {reason}")))
+    }
+}
+
+impl Guest for Cold {
+    fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
+        self.called()?.process(packets, now)
+    }
+
+    fn resume(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
+        self.called()?.resume(packets, now)
+    }
+
+    fn suspended(&self) -> bool {
+        matches!(&self.state, State::Warm(guest) if guest.suspended())
+    }
+
+    fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault> {
+        self.called()?.observe(packets, now)
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        match &self.state {
+            State::Frozen(frozen) => frozen.deadline(),
+            State::Warm(guest) => guest.deadline(),
+            State::Gone => None,
+        }
+    }
+
+    fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
+        self.called()?.timer(now)
+    }
+
+    fn take_emitted(&mut self) -> &mut Vec<Packet> {
+        match &mut self.state {
+            State::Warm(guest) => guest.take_emitted(),
+            State::Frozen(_) | State::Gone => &mut self.emitted,
+        }
+    }
+
+    fn slots(&mut self) -> &mut SlotTable {
+        match &mut self.state {
+            State::Frozen(frozen) => frozen.slots(),
+            State::Warm(guest) => guest.slots(),
+            State::Gone => unreachable!("nobody's packets are looked for while a guest is exchanged"),
+        }
+    }
+
+    fn take_generated(&mut self) -> u64 {
+        match &mut self.state {
+            State::Warm(guest) => guest.take_generated(),
+            // What it made was counted before it was frozen.
+            State::Frozen(_) | State::Gone => 0,
+        }
+    }
+
+    fn surrender(&mut self, out: &mut Vec<Packet>) {
+        match &mut self.state {
+            State::Frozen(frozen) => frozen.surrender(out),
+            State::Warm(guest) => guest.surrender(out),
+            State::Gone => {}
+        }
+    }
+
+    fn counters(&self) -> &[u64] {
+        match &self.state {
+            State::Frozen(frozen) => frozen.counters(),
+            State::Warm(guest) => guest.counters(),
+            State::Gone => &[],
+        }
+    }
+
+    fn take_log(&mut self) -> Vec<LogLine> {
+        match &mut self.state {
+            State::Frozen(frozen) => frozen.take_log(),
+            State::Warm(guest) => guest.take_log(),
+            State::Gone => Vec::new(),
+        }
+    }
+
+    fn take_events(&mut self) -> Events {
+        match &mut self.state {
+            State::Frozen(frozen) => frozen.take_events(),
+            State::Warm(guest) => guest.take_events(),
+            State::Gone => Events::default(),
+        }
+    }
+
+    fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault> {
+        match &mut self.state {
+            // It says nothing in its sleep: a report is not worth waking it, nor losing it if it cannot be thawed.
+            State::Frozen(_) | State::Gone => Ok(None),
+            State::Warm(guest) => guest.report(now),
+        }
+    }
+
+    fn export_state(&mut self) -> Result<Option<Vec<u8>>, GuestFault> {
+        self.called()?.export_state()
+    }
+
+    fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault> {
+        self.called()?.import_state(state)
+    }
+
+    fn memory(&mut self) -> usize {
+        match &mut self.state {
+            State::Frozen(frozen) => frozen.footprint(),
+            State::Warm(guest) => guest.memory(),
+            State::Gone => 0,
+        }
+    }
+
+    fn save(&mut self) -> Result<Saved<'static>, SaveError> {
+        match &mut self.state {
+            State::Frozen(frozen) => frozen.save(),
+            State::Warm(guest) => guest.save(),
+            State::Gone => Err(SaveError::Unable),
+        }
+    }
+
+    fn freeze(self: Box<Self>) -> Result<Box<dyn Frozen>, NotFrozen> {
+        match self.state {
+            State::Frozen(frozen) => Ok(frozen),
+            State::Warm(guest) => guest.freeze(),
+            State::Gone => Err(NotFrozen { guest: self, error: SaveError::Unable }),
+        }
+    }
+
+    fn is_frozen(&self) -> bool {
+        matches!(self.state, State::Frozen(_))
+    }
+
+    fn thaw(&mut self) -> Result<Option<Box<dyn Guest>>, String> {
+        self.warm()?;
+        match std::mem::replace(&mut self.state, State::Gone) {
+            State::Warm(guest) => Ok(Some(guest)),
+            other => {
+                self.state = other;
+                Ok(None)
+            }
+        }
+    }
+}
