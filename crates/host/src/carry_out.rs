@@ -4,6 +4,7 @@ use crate::Host;
 use crate::parts::{Parts, own_pool};
 use crate::places::Places;
 use crate::prepare::{Beginning, Prepared};
+use crate::workshop::Unused;
 use engine::{Change, End, FleetError, PoolId, Removed, Stopped};
 use packet_memory::{Packet, Pool};
 use snapshot::Place;
@@ -17,8 +18,15 @@ pub struct CarriedOut {
     pub removed: Vec<Removed>,
     /// What did not go as it should have, one line each: defects, since it had been checked before.
     pub troubles: Vec<String>,
-    /// Pools that were given back.
-    _pools: Vec<Arc<Pool>>,
+    /// Pools that were given back. After the functions, whose address space waits for others of their pools.
+    unused: Unused,
+}
+
+impl CarriedOut {
+    /// Whether there is memory to give back.
+    pub fn has_remains(&self) -> bool {
+        !(self.removed.is_empty() && self.unused.pools.is_empty())
+    }
 }
 
 impl Host {
@@ -28,6 +36,7 @@ impl Host {
     /// [`Stopped`]: the host has.
     pub fn carry_out(&mut self, prepared: Prepared) -> Result<CarriedOut, Stopped> {
         let (parts, stand_in) = (self.parts.clone(), self.stand_in.clone());
+        let workshop = self.workshop.clone();
         let (workers, io) = (self.workers.list.len(), self.io_worker());
         self.fleet.change(move |change| {
             let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +53,8 @@ impl Host {
             work.take_away(&prepared.plan);
             work.adjust(&prepared.plan);
             work.add(prepared);
-            CarriedOut { removed: work.done, troubles: work.troubles, _pools: work.pools }
+            let Work { done: removed, troubles, pools, .. } = work;
+            CarriedOut { removed, troubles, unused: Unused { pools, workshop } }
         })
     }
 }
@@ -72,6 +82,7 @@ impl Work<'_, '_, '_> {
     fn take_away(&mut self, plan: &Plan) {
         for service in &plan.remove_services {
             self.change.unserve(*service);
+            self.parts.unplug_service(*service);
             self.parts.wiring.services.remove(service);
         }
         for seen in &plan.unobserve {
@@ -150,7 +161,9 @@ impl Work<'_, '_, '_> {
     }
 
     fn add(&mut self, prepared: Prepared) {
-        let Prepared { plan, beginnings, pools, switches, mut functions, mut ports, places } = prepared;
+        let Prepared { plan, beginnings, pools, switches, mut functions, mut ports, places, mut unused } =
+            prepared;
+        unused.pools.clear();
         let homes = self.homes(&plan, places.as_ref());
         if let Some(workers) = &plan.workers {
             self.parts.wiring.workers = workers.clone();
@@ -218,9 +231,13 @@ impl Work<'_, '_, '_> {
             self.begin(&name, beginning);
         }
         for (service, endpoint) in plan.add_services {
-            if let Some(end) = self.serving(&endpoint) {
-                let served = self.change.serve(service, end);
-                self.note("service", &service.to_string(), served);
+            match self.parts.plug_service(service, &endpoint) {
+                Ok(Some(end)) => {
+                    let served = self.change.serve(service, end);
+                    self.note("service", &service.to_string(), served);
+                }
+                Ok(None) => {}
+                Err(trouble) => self.troubles.push(trouble),
             }
             self.parts.wiring.services.insert(service, endpoint);
         }
@@ -246,22 +263,6 @@ impl Work<'_, '_, '_> {
             .collect();
         for packet in self.change.put_into_queue(id, packets) {
             pool.free(packet);
-        }
-    }
-
-    fn serving(&mut self, endpoint: &Endpoint) -> Option<End> {
-        match endpoint {
-            Endpoint::Switch(name) => {
-                let (id, table) = self.parts.switches.get(name)?;
-                match table.attach() {
-                    Ok(port) => Some(End::Switch(*id, port)),
-                    Err(error) => {
-                        self.troubles.push(format!("switch `{name}`: {error}"));
-                        None
-                    }
-                }
-            }
-            other => self.parts.part(other),
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A change is checked as the file would be that it makes of them: the objects are put together to a document, and
 //! `config` says what is wrong with it. A function that comes alone, or goes alone, is checked with those objects only that
-//! it names, so that one function more costs the same beside ten and beside ten thousand.
+//! it names, so that one function more costs the same beside ten and beside ten thousand. What is wrong with a change is always
+//! told by the check of the whole.
 
 use crate::Host;
 use crate::catalog::Catalog;
@@ -41,7 +42,7 @@ pub struct Desired {
 pub struct Checked {
     /// How to get there from what runs.
     pub plan: Plan,
-    /// What is allowed but probably not meant.
+    /// What is allowed but probably not meant; none is told of a function that was looked at alone.
     pub warnings: Vec<Fault>,
 }
 
@@ -93,7 +94,7 @@ impl Desired {
         let parts = host.parts();
         if let [ObjectChange { kind: Kind::Function, name, spec }] = changes {
             let alone = match spec {
-                Some(spec) => self.check_new_function(name, spec, &parts, catalog)?,
+                Some(spec) => self.check_new_function(name, spec, &parts, catalog),
                 None => self.check_old_function(name, &parts),
             };
             if let Some(plan) = alone {
@@ -110,43 +111,29 @@ impl Desired {
         Ok(Checked { plan, warnings })
     }
 
-    /// A function that is not there yet; `None`: everything has to be looked at.
-    fn check_new_function(
-        &self,
-        name: &str,
-        spec: &Value,
-        parts: &Parts,
-        catalog: &Catalog,
-    ) -> Result<Option<Plan>, Vec<Fault>> {
+    /// A function that is not there yet; `None`: everything has to be looked at, because something is wrong as well: what there
+    /// is to choose from is told with it.
+    fn check_new_function(&self, name: &str, spec: &Value, parts: &Parts, catalog: &Catalog) -> Option<Plan> {
         let taken = [Kind::Function, Kind::Port, Kind::Switch];
         if self.reserves > 0
             || spec.pointer("/cpu/reserve").is_some()
             || self.named.contains_key(name)
             || taken.iter().any(|kind| self.objects.contains_key(&(*kind, name.to_owned())))
         {
-            return Ok(None);
+            return None;
         }
-        let (wiring, _) = read(&self.document_about(name, spec), catalog)?;
-        let Some(instance) = wiring.instances.get(name) else { return Ok(None) };
+        let (wiring, _) = read(&self.document_about(name, spec), catalog).ok()?;
+        let instance = wiring.instances.get(name)?;
         if !parts.wiring.tenants.contains_key(&instance.tenant) {
-            return Ok(None);
+            return None;
         }
         let mine = |edge: &&Edge| edge.ends().iter().any(|end| end.name() == name);
         let wire: std::collections::BTreeSet<Edge> = wiring.edges.iter().filter(mine).cloned().collect();
-        let mut faults = Vec::new();
-        for edge in &wire {
-            for end in edge.ends() {
-                if let Some(other) = parts.wired.get(end) {
-                    let at = format!("functions.{name}.attach");
-                    faults.push(Fault { at, message: format!("`{end}` has a wire already: {other}") });
-                }
-            }
-        }
-        if !faults.is_empty() {
-            return Err(faults);
+        if wire.iter().flat_map(Edge::ends).any(|end| parts.wired.contains_key(end)) {
+            return None;
         }
         let add_instances = [(name.to_owned(), instance.clone())].into_iter().collect();
-        Ok(Some(Plan { add_instances, wire, ..Plan::default() }))
+        Some(Plan { add_instances, wire, ..Plan::default() })
     }
 
     /// A function that goes, and that nobody else names; `None`: everything has to be looked at.

@@ -23,6 +23,8 @@ pub(crate) struct Parts {
     pub(crate) paused: HashMap<String, Instant>,
     /// The switch's port that a wire into it is plugged into.
     pub(crate) plugs: HashMap<Edge, SwitchPort>,
+    /// The switch's port by which packets for a service come in, and the switch.
+    pub(crate) serving: HashMap<u16, (String, SwitchPort)>,
     /// The wire at each end that has one; switches have any number and are not here.
     pub(crate) wired: HashMap<Endpoint, Edge>,
 }
@@ -75,6 +77,27 @@ impl Parts {
             {
                 table.detach(port);
             }
+        }
+    }
+
+    /// The end by which packets for a service come in; at a switch, by a port of its own.
+    ///
+    /// # Errors
+    /// The switch has no port left.
+    pub(crate) fn plug_service(&mut self, service: u16, endpoint: &Endpoint) -> Result<Option<End>, String> {
+        let Endpoint::Switch(name) = endpoint else { return Ok(self.part(endpoint)) };
+        let Some((id, table)) = self.switches.get(name) else { return Ok(None) };
+        let port = table.attach().map_err(|error| format!("switch `{name}`: {error}"))?;
+        self.serving.insert(service, (name.clone(), port));
+        Ok(Some(End::Switch(*id, port)))
+    }
+
+    /// Gives the service's port of a switch back, if it has one.
+    pub(crate) fn unplug_service(&mut self, service: u16) {
+        if let Some((name, port)) = self.serving.remove(&service)
+            && let Some((_, table)) = self.switches.get(&name)
+        {
+            table.detach(port);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::catalog::Catalog;
 use crate::function::StartedFunction;
 use crate::parts::{Parts, own_pool};
 use crate::places::Places;
-use crate::workshop::Workshop;
+use crate::workshop::{Unused, Workshop};
 use crate::{Host, drivers};
 use guest_wasm::Slice;
 use indexmap::IndexMap;
@@ -58,6 +58,8 @@ pub struct Prepared {
     pub(crate) ports: HashMap<String, Box<dyn Port>>,
     /// Where everything is to begin, when it is a wiring as a whole.
     pub(crate) places: Option<Places>,
+    /// Its pools, until it is carried out. After the functions, which leave address space behind.
+    pub(crate) unused: Unused,
 }
 
 impl Prepared {
@@ -96,6 +98,8 @@ impl Host {
             return Err(PrepareError::Workers);
         }
         let pools = pools(&plan, notices)?;
+        // First of all, so that it is dropped last.
+        let unused = Unused { pools: pools.values().cloned().collect(), workshop: self.workshop.clone() };
         let pool_of = |parts: &Parts, name: &str| {
             let known = || parts.pools.get(name).map(|(pool, _)| pool.clone());
             let pool = pools.get(name).cloned().or_else(known);
@@ -139,7 +143,7 @@ impl Host {
             None
         };
         drop(parts);
-        Ok(Prepared { plan, beginnings, pools, switches, functions, ports, places })
+        Ok(Prepared { plan, beginnings, pools, switches, functions, ports, places, unused })
     }
 
     /// The worker of ports that have a thread of their own, if there is one.

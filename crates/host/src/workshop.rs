@@ -4,6 +4,7 @@ use crate::catalog::Catalog;
 use crate::compile;
 use guest_wasm::{Access, CompileCache, Program, ProgramFacts, Sandbox};
 use image::Image;
+use packet_memory::Pool;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,7 +71,11 @@ impl Workshop {
         if let Some(program) = self.known(image) {
             return Ok(program);
         }
-        let artifact = |sandbox: &Sandbox, wasm: &[u8]| compile::compile(sandbox, wasm);
+        let artifact = |sandbox: &Sandbox, wasm: &[u8]| match cfg!(test) {
+            // A test's program is none that compiles.
+            true => sandbox.precompile(wasm),
+            false => compile::compile(sandbox, wasm),
+        };
         let program = match &self.cache {
             Some(cache) => self.sandbox.compile_cached(cache, image.wasm(), facts(image), artifact),
             None => artifact(&self.sandbox, image.wasm())
@@ -80,6 +85,19 @@ impl Workshop {
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         programs.insert(image.digest().to_string(), program.clone());
         Ok(program)
+    }
+}
+
+/// Pools that nothing uses any more when this is dropped.
+pub(crate) struct Unused {
+    pub(crate) pools: Vec<Arc<Pool>>,
+    pub(crate) workshop: Arc<Workshop>,
+}
+
+impl Drop for Unused {
+    fn drop(&mut self) {
+        // Address space that waits for the next function of a pool keeps the pool.
+        self.pools.iter().for_each(|pool| self.workshop.sandbox.forget_pool(pool));
     }
 }
 

@@ -86,9 +86,9 @@ impl Controller {
                 for trouble in &done.troubles {
                     eprintln!("a change that had been checked did not go as it should have: {trouble}");
                 }
-                if !done.removed.is_empty() {
+                if done.has_remains() {
                     // The reaper ends with the program.
-                    let _ = self.attic.send(done.removed);
+                    let _ = self.attic.send(done);
                 }
             }
             // The daemon is ending: what was acknowledged is in the store, and begins with the next start.

@@ -4,8 +4,8 @@ use super::saved::Folder;
 use super::told::Told;
 use api::Kind;
 use clock::{Cycles, Nanos};
-use engine::{Account, Balancer, Removed, Stopped};
-use host::{Catalog, Desired, Host, Workshop};
+use engine::{Account, Balancer, Stopped};
+use host::{CarriedOut, Catalog, Desired, Host, Workshop};
 use serde_json::json;
 use std::collections::HashMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(crate) struct Controller {
     pub(super) told: Arc<Told>,
     pub(super) balancer: Mutex<Option<Balancer>>,
     /// Memory to be given back, where nobody waits for it.
-    pub(super) attic: Sender<Vec<Removed>>,
+    pub(super) attic: Sender<CarriedOut>,
     /// What a function had used of the processor when it was last asked for, and when.
     pub(super) shares: Mutex<HashMap<String, (Cycles, Instant, f64)>>,
     /// Since the Unix epoch.
@@ -48,7 +48,7 @@ impl Controller {
         // Clients may want such a port at any time.
         let host =
             Host::new(&workers, true, move |event| teller.take(event)).map_err(|error| error.to_string())?;
-        let (attic, removed) = channel::<Vec<Removed>>();
+        let (attic, removed) = channel::<CarriedOut>();
         let reaper = std::thread::Builder::new().name("reaper".into());
         let reaper = reaper.spawn(move || while removed.recv().is_ok() {});
         let threads = Mutex::new(vec![reaper.map_err(|error| error.to_string())?]);

@@ -1,1 +1,0 @@
-//! Hosts that carry out plans, with ports that need no kernel.

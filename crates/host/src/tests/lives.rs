@@ -1,0 +1,118 @@
+//! Pauses, new beginnings, other images, snapshots.
+
+use super::*;
+use wiring::Instance;
+
+/// A firewall between a source and a sink, at work.
+fn firewall() -> Rig {
+    let mut rig = Rig::new(2);
+    let mut changes = chain();
+    changes[3] = function("f", filter(json!({"default_action": "accept"})));
+    rig.apply(&changes);
+    rig.host.start().expect("threads");
+    rig.moves("f");
+    rig
+}
+
+fn filter(config: Value) -> Value {
+    json!({
+        "image": "firewall", "config": config, "max_call": "10s",
+        "attach": {"inside": "source", "outside": "out"},
+    })
+}
+
+/// What a change makes of `f`.
+fn wanted(rig: &Rig, spec: Value) -> Instance {
+    let plan = rig.check(&[function("f", spec)]).expect("right");
+    plan.add_instances["f"].clone()
+}
+
+#[test]
+fn paused_it_stands_still_and_resumed_it_goes_on() {
+    let rig = firewall();
+    assert!(rig.host.set_paused("f", true).expect("it runs"));
+    let still = rig.packets("f");
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(rig.packets("f"), still);
+    assert!(rig.host.set_paused("f", false).expect("it runs"));
+    rig.moves("f");
+    assert!(!rig.host.set_paused("nobody", true).expect("it runs"));
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}
+
+#[test]
+fn started_anew_it_keeps_its_place_and_its_counts() {
+    let rig = firewall();
+    let (id, before) = (rig.host.function("f"), rig.packets("f"));
+    rig.host.restart("f", &rig.catalog).expect("it starts");
+    rig.moves("f");
+    assert_eq!(rig.host.function("f"), id);
+    assert!(rig.packets("f") > before);
+    assert!(rig.host.restart("nobody", &rig.catalog).is_err());
+    assert_eq!(rig.account().ledger.dropped.total(), 0);
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}
+
+#[test]
+fn another_configuration_takes_over_and_is_rolled_back() {
+    let rig = firewall();
+    let before = rig.host.instance("f").expect("it is there");
+    let next = wanted(&rig, filter(json!({"default_action": "accept", "max_flows": 5000})));
+    let taken = rig.host.take_over("f", &next, &rig.catalog).expect("it takes over");
+    assert!(taken.state_carried);
+    assert_eq!(rig.host.instance("f"), Some(next.clone()));
+    rig.moves("f");
+    rig.host.roll_back(taken).expect("it takes over again");
+    assert_eq!(rig.host.instance("f"), Some(before.clone()));
+    rig.moves("f");
+    // One that does not start, or does not take the state, changes nothing.
+    let mut other = before.clone();
+    other.image = "monitor".to_owned();
+    for instance in [other, Instance { image: "./no/such.wasm".to_owned(), ..before.clone() }] {
+        assert!(rig.host.take_over("f", &instance, &rig.catalog).is_err());
+        assert_eq!(rig.host.instance("f"), Some(before.clone()));
+    }
+    let fewer = Instance { interfaces: 1, ..before };
+    let error = rig.host.take_over("f", &fewer, &rig.catalog).err().expect("refused").to_string();
+    assert!(error.contains("1 interfaces; allowed: 2"), "{error}");
+    rig.moves("f");
+    let account = rig.account();
+    assert_eq!(account.ledger.dropped.total(), 0, "no packet is lost: {:?}", account.ledger);
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}
+
+#[test]
+fn it_goes_on_from_what_was_saved_of_it() {
+    let mut rig = firewall();
+    rig.host.set_paused("f", true).expect("it runs");
+    let saved = rig.host.save("f").expect("it can be saved");
+    let known = saved.memory.footprint();
+    assert!(known > 4096, "{known}");
+    rig.host.set_paused("f", false).expect("it runs");
+    rig.moves("f");
+    let id = rig.host.function("f");
+    // In its own place, and standing still.
+    let spec = filter(json!({"default_action": "accept"}));
+    let beginning = Beginning { paused: true, saved: Some(saved.clone()) };
+    rig.apply_with(&[function("f", spec.clone())], [("f".to_owned(), beginning)].into());
+    assert_ne!(rig.host.function("f"), id, "another one, though nothing about it has changed");
+    let again = rig.host.save("f").expect("it can be saved");
+    assert_eq!((again.identity, again.memory), (saved.identity.clone(), saved.memory.clone()));
+    rig.host.set_paused("f", false).expect("it runs");
+    rig.moves("f");
+    // As another one beside it.
+    let mut other = spec;
+    other["attach"] = json!({});
+    let beginning = Beginning { paused: true, saved: Some(saved.clone()) };
+    rig.apply_with(&[function("twin", other)], [("twin".to_owned(), beginning)].into());
+    assert_eq!(rig.host.save("twin").expect("it can be saved").memory, saved.memory);
+    // Of another image it is none.
+    let beginning = Beginning { paused: false, saved: Some(saved) };
+    let plan = rig.check(&[function("odd", forwarder(json!({})))]).expect("right");
+    let refused =
+        rig.host.prepare(plan, [("odd".to_owned(), beginning)].into(), &rig.catalog).err().expect("refused");
+    assert!(refused.to_string().starts_with("function `odd`: "), "{refused}");
+    assert!(rig.host.function("odd").is_none());
+    rig.moves("f");
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}

@@ -1,0 +1,115 @@
+//! Hosts that carry out what is wanted: stock images on a real fleet, with ports that need no kernel.
+
+mod desired;
+mod lives;
+mod moves;
+mod plans;
+mod services;
+
+use crate::{Beginning, CarriedOut, Catalog, Desired, Host, ObjectChange};
+use api::{Fault, Kind};
+use engine::Account;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use wiring::{Plan, WorkerPlan, Workers};
+
+/// A host, and what is wanted of it.
+struct Rig {
+    host: Host,
+    desired: Desired,
+    catalog: Catalog,
+}
+
+impl Rig {
+    /// A host with so many workers, whose threads have not started.
+    fn new(workers: usize) -> Rig {
+        let plan = Workers { list: vec![WorkerPlan::default(); workers], ..Workers::default() };
+        let host = Host::new(&plan, false, |_| {}).expect("a host");
+        let mut desired = Desired::default();
+        desired.take_over([put(Kind::Workers, "workers", json!({"count": workers}))]);
+        Rig { host, desired, catalog: Catalog::new(Path::new(".")) }
+    }
+
+    fn check(&self, changes: &[ObjectChange]) -> Result<Plan, Vec<Fault>> {
+        self.desired.check(changes, &[], &self.host, &self.catalog).map(|checked| checked.plan)
+    }
+
+    /// Does what is wanted, which has to be right.
+    fn apply(&mut self, changes: &[ObjectChange]) -> CarriedOut {
+        self.apply_with(changes, HashMap::new())
+    }
+
+    fn apply_with(&mut self, changes: &[ObjectChange], beginnings: HashMap<String, Beginning>) -> CarriedOut {
+        let anew: Vec<String> = beginnings.keys().cloned().collect();
+        let checked = self.desired.check(changes, &anew, &self.host, &self.catalog).expect("right");
+        let prepared = self.host.prepare(checked.plan, beginnings, &self.catalog).expect("it can be made");
+        let done = self.host.carry_out(prepared).expect("it has not stopped");
+        assert_eq!(done.troubles, [""; 0]);
+        self.desired.take_over(changes.iter().cloned());
+        done
+    }
+
+    fn account(&self) -> Account {
+        let account = self.host.fleet().account(false).expect("it has not stopped");
+        account.balance().expect("balanced");
+        account
+    }
+
+    /// All that can be seen of a host whose workers stand still.
+    fn picture(&self) -> String {
+        let Account { at: _, ledger, in_flight, ports, instances, switches, workers: _, pools } =
+            self.account();
+        format!(
+            "{:?}\n{ledger:?} {in_flight} {ports:?} {instances:?} {switches:?} {pools:?}",
+            self.host.wiring()
+        )
+    }
+
+    fn packets(&self, function: &str) -> u64 {
+        self.host.account_of(function).expect("it is there").packets
+    }
+
+    /// Waits until a function has got more packets.
+    fn moves(&self, function: &str) {
+        let before = self.packets(function);
+        wait(&format!("packets pass {function}"), || self.packets(function) > before + 100);
+    }
+}
+
+/// Waits for half a minute at most.
+fn wait(what: &str, mut until: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !until() {
+        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn put(kind: Kind, name: &str, spec: Value) -> ObjectChange {
+    ObjectChange { kind, name: name.to_owned(), spec: Some(spec) }
+}
+
+fn delete(kind: Kind, name: &str) -> ObjectChange {
+    ObjectChange { kind, name: name.to_owned(), spec: None }
+}
+
+fn function(name: &str, spec: Value) -> ObjectChange {
+    put(Kind::Function, name, spec)
+}
+
+/// A tenant with a source and a sink, and a forwarder between them, which comes last.
+fn chain() -> Vec<ObjectChange> {
+    vec![
+        put(Kind::Tenant, "default", json!({"pool": {"buffers": 2048, "pages": "ordinary"}})),
+        put(Kind::Port, "source", json!({"type": "generator", "rate": "50kpps", "flows": 10})),
+        put(Kind::Port, "out", json!({"type": "sink"})),
+        function("f", forwarder(json!({"left": "source", "right": "out"}))),
+    ]
+}
+
+/// One that stalls only when the machine does.
+fn forwarder(attach: Value) -> Value {
+    json!({"image": "forwarder", "max_call": "10s", "attach": attach})
+}
