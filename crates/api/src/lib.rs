@@ -32,6 +32,7 @@ mod problem;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use difference::Difference;
 pub use event::{Event, Happened};
@@ -44,6 +45,7 @@ pub use object::{Desired, Health, List, Object};
 pub use operation::{Operation, OperationState};
 pub use problem::{Fault, Problem, ProblemType};
 pub use snapshot::{Restore, Save, Snapshot};
+pub use watch::{Capture, TRACED, TRACED_MAX, Trace, TraceEnd, TraceHop, TraceLine, TracedPacket, WayEnd};
 
 /// Version of the interface: the first part of all paths.
 pub const VERSION: &str = "v1";
@@ -53,3 +55,6 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// Content type of streams: one JSON object a line.
 pub const JSON_LINES: &str = "application/jsonl";
+
+/// Content type of captures (draft-ietf-opsawg-pcapng).
+pub const PCAPNG: &str = "application/pcapng";

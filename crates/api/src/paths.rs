@@ -18,6 +18,10 @@ pub const SNAPSHOTS: &str = "/v1/snapshots";
 pub const IMAGES: &str = "/v1/images";
 /// Where the host's memory goes.
 pub const MEMORY: &str = "/v1/memory";
+/// Packets are followed from here.
+pub const TRACES: &str = "/v1/traces";
+/// Packets are captured from here.
+pub const CAPTURES: &str = "/v1/captures";
 /// The account of every packet.
 pub const ACCOUNT: &str = "/v1/account";
 /// Counters for Prometheus.

@@ -1,14 +1,15 @@
 //! Blocks of the pcapng format (draft-ietf-opsawg-pcapng), little-endian, in memory.
 
 /// Kinds of blocks, section 11.1.
-mod kind {
+pub(crate) mod kind {
     pub const SECTION: u32 = 0x0a0d_0d0a;
     pub const INTERFACE: u32 = 1;
+    pub const STATISTICS: u32 = 5;
     pub const ENHANCED_PACKET: u32 = 6;
 }
 
-/// Options, sections 3.5, 4.1, 4.2 and 4.3.
-mod option {
+/// Options, sections 3.5, 4.1, 4.2, 4.3 and 4.6.
+pub(crate) mod option {
     pub const END: u16 = 0;
     pub const COMMENT: u16 = 1;
     pub const USER_APPLICATION: u16 = 4;
@@ -16,6 +17,9 @@ mod option {
     pub const TIME_RESOLUTION: u16 = 9;
     pub const INTERFACE_FILTER: u16 = 11;
     pub const PACKET_FLAGS: u16 = 2;
+    pub const FILTER_ACCEPTED: u16 = 6;
+    pub const SYSTEM_DROPPED: u16 = 7;
+    pub const DELIVERED: u16 = 8;
 }
 
 /// Link type of Ethernet.
@@ -58,6 +62,17 @@ pub struct Entry<'a> {
     pub direction: Direction,
     /// A comment; none when empty.
     pub comment: &'a str,
+}
+
+/// How a capture went, as its last block says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// When that was so, in nanoseconds since the Unix epoch.
+    pub timestamp: u64,
+    /// Packets in the file.
+    pub written: u64,
+    /// Packets that the filter let through and that are not in it.
+    pub lost: u64,
 }
 
 /// Whole blocks, one behind the other, and where each packet's ends.
@@ -124,6 +139,21 @@ impl Blocks {
             }
         });
         self.ends.push(self.bytes.len());
+    }
+
+    /// Adds how the capture went.
+    pub fn statistics(&mut self, statistics: &Statistics) {
+        let Statistics { timestamp, written, lost } = *statistics;
+        self.block(kind::STATISTICS, |body| {
+            for word in [0, (timestamp >> 32) as u32, timestamp as u32] {
+                body.extend(word.to_le_bytes());
+            }
+            let accepted = written.saturating_add(lost);
+            put_option(body, option::FILTER_ACCEPTED, &accepted.to_le_bytes());
+            put_option(body, option::SYSTEM_DROPPED, &lost.to_le_bytes());
+            put_option(body, option::DELIVERED, &written.to_le_bytes());
+            put_option(body, option::END, &[]);
+        });
     }
 
     /// Number of packets.

@@ -9,6 +9,8 @@
 //! 4. An error of the file (a full disk) ends the capture and nothing else; the file ends with a whole packet.
 //! 5. When the recorder is gone, [`Capture::finish`] waits for the rest and says what became of it.
 //!
+//! [`Splitter`] finds the blocks of a capture that comes bit by bit, and [`words`] says in a line what a packet is.
+//!
 //! [`Blocks`] and [`CaptureFile`] are the two halves of writing pcapng, for whoever needs no thread.
 //!
 //! Limits: Ethernet; one interface in a file; memory of [`WAITING`] chunks of [`CHUNK`] bytes for each capture.
@@ -19,10 +21,14 @@ mod block;
 mod file;
 mod filter;
 mod recorder;
+mod splitter;
 #[cfg(test)]
 mod tests;
+mod words;
 
-pub use block::{Blocks, Direction, Entry, Interface};
+pub use block::{Blocks, Direction, Entry, Interface, Statistics};
 pub use file::{CaptureFile, Target};
 pub use filter::{Filter, FilterError, Outcome};
-pub use recorder::{CHUNK, Capture, Recorder, Settings, Sighting, Summary, WAITING, begin};
+pub use recorder::{CHUNK, Capture, Recorder, Settings, Sighting, Summary, WAITING, begin, begin_to};
+pub use splitter::{Block, NotPcapng, Seen, Splitter};
+pub use words::words;

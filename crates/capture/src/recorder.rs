@@ -1,13 +1,14 @@
 //! Recording without waiting: chunks of packets go to a thread that writes them.
 
 use crate::filter::{Filter, Outcome};
-use crate::{Blocks, CaptureFile, Direction, Entry, Interface};
+use crate::{Blocks, CaptureFile, Direction, Entry, Interface, Statistics, Target};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes that are gathered before they are handed over.
 pub const CHUNK: usize = 256 << 10;
@@ -29,6 +30,8 @@ pub struct Settings {
     pub snap_length: u32,
     /// Where the file ends, in bytes; 0: nowhere.
     pub limit: u64,
+    /// How many packets are captured; 0: all.
+    pub count: u64,
 }
 
 /// A packet that was seen.
@@ -49,7 +52,7 @@ pub struct Sighting<'a> {
 /// What became of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// The file.
+    /// The file, or what stands for it.
     pub path: PathBuf,
     /// Packets in it.
     pub written: u64,
@@ -65,6 +68,10 @@ struct Shared {
     lost: AtomicU64,
     /// Nothing is written any more.
     over: AtomicBool,
+    /// Nothing more is wanted: all packets that were, are there, or nobody reads them.
+    enough: AtomicBool,
+    /// Packets that are still wanted.
+    left: AtomicU64,
     ended: Mutex<Option<String>>,
 }
 
@@ -80,10 +87,14 @@ pub struct Recorder {
     filter: Option<Filter>,
     snap_length: u32,
     blocks: Blocks,
-    full: Option<SyncSender<Blocks>>,
+    full: Option<SyncSender<Chunk>>,
     empty: Receiver<Blocks>,
+    give_back: Sender<Blocks>,
     shared: Arc<Shared>,
 }
+
+/// Blocks to be written, and whom they are given back to then.
+type Chunk = (Blocks, Sender<Blocks>);
 
 /// The side of whoever asked for it.
 pub struct Capture {
@@ -97,34 +108,65 @@ pub struct Capture {
 /// # Errors
 /// The file cannot be made or written, or there is no thread to be had.
 pub fn begin(path: &Path, settings: Settings) -> io::Result<(Recorder, Capture)> {
-    let file = std::fs::File::create(path)?;
+    begin_to(Box::new(std::fs::File::create(path)?), path, settings)
+}
+
+/// The same, to somewhere else that is called `path`.
+///
+/// # Errors
+/// It cannot be written to, or there is no thread to be had.
+pub fn begin_to(target: Box<dyn Target>, path: &Path, settings: Settings) -> io::Result<(Recorder, Capture)> {
     let interface = Interface {
         name: settings.place,
         filter: settings.filter.as_ref().map(|filter| filter.text().to_owned()).unwrap_or_default(),
         snap_length: settings.snap_length,
     };
-    let file = CaptureFile::begin(Box::new(file), &interface)?;
-    let shared = Arc::new(Shared::default());
+    let file = CaptureFile::begin(target, &interface)?;
+    let left = if settings.count == 0 { u64::MAX } else { settings.count };
+    let shared = Arc::new(Shared { left: AtomicU64::new(left), ..Shared::default() });
     let (full, chunks) = sync_channel(WAITING);
     let (give_back, empty) = channel();
     let (theirs, limit, name) = (shared.clone(), settings.limit, path.to_owned());
     let thread = std::thread::Builder::new()
         .name("capture".into())
-        .spawn(move || write(file, &name, limit, &chunks, &give_back, &theirs))?;
+        .spawn(move || write(file, &name, limit, &chunks, &theirs))?;
     let recorder = Recorder {
         filter: settings.filter,
         snap_length: settings.snap_length,
         blocks: Blocks::default(),
         full: Some(full),
         empty,
+        give_back,
         shared: shared.clone(),
     };
     Ok((recorder, Capture { path: path.to_owned(), shared, thread: Some(thread) }))
 }
 
 impl Recorder {
+    /// One more for the same capture, for packets that somebody else sees. Those of each are in order.
+    pub fn another(&self) -> Recorder {
+        let (give_back, empty) = channel();
+        Recorder {
+            filter: self.filter.clone(),
+            snap_length: self.snap_length,
+            blocks: Blocks::default(),
+            full: self.full.clone(),
+            empty,
+            give_back,
+            shared: self.shared.clone(),
+        }
+    }
+
+    /// Whether nothing is recorded any more.
+    pub fn is_over(&self) -> bool {
+        self.shared.over.load(Ordering::Relaxed) || self.shared.enough.load(Ordering::Relaxed)
+    }
+
     /// Records a packet if the filter lets it through. `read` copies the packet's first bytes and never waits.
     pub fn record(&mut self, sighting: &Sighting<'_>, read: impl Fn(&mut [u8])) {
+        if self.shared.enough.load(Ordering::Relaxed) {
+            return;
+        }
         if let Some(filter) = &self.filter {
             let mut seen = [0; SEEN];
             let seen = &mut seen[..SEEN.min(sighting.length as usize)];
@@ -137,6 +179,11 @@ impl Recorder {
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
+        let left =
+            self.shared.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if left.is_err() {
+            return;
+        }
         let snap = if self.snap_length == 0 { u32::MAX } else { self.snap_length };
         let entry = Entry {
             timestamp: sighting.timestamp,
@@ -146,7 +193,10 @@ impl Recorder {
             comment: sighting.comment,
         };
         self.blocks.packet(&entry, read);
-        if self.blocks.bytes().len() >= CHUNK {
+        if left == Ok(1) {
+            self.shared.enough.store(true, Ordering::Relaxed);
+            self.hand_over();
+        } else if self.blocks.bytes().len() >= CHUNK {
             self.hand_over();
         }
     }
@@ -158,8 +208,8 @@ impl Recorder {
         }
         let blocks = std::mem::replace(&mut self.blocks, self.empty.try_recv().unwrap_or_default());
         let Some(full) = &self.full else { return };
-        if let Err(TrySendError::Full(mut blocks) | TrySendError::Disconnected(mut blocks)) =
-            full.try_send(blocks)
+        if let Err(TrySendError::Full((mut blocks, _)) | TrySendError::Disconnected((mut blocks, _))) =
+            full.try_send((blocks, self.give_back.clone()))
         {
             self.shared.lost.fetch_add(blocks.packets() as u64, Ordering::Relaxed);
             blocks.clear();
@@ -176,6 +226,16 @@ impl Drop for Recorder {
 }
 
 impl Capture {
+    /// Whether all packets that were wanted were seen, or nothing can be written any more.
+    pub fn is_over(&self) -> bool {
+        self.shared.over.load(Ordering::Relaxed) || self.shared.enough.load(Ordering::Relaxed)
+    }
+
+    /// Wants nothing more. What was recorded before is still written.
+    pub fn stop(&self) {
+        self.shared.enough.store(true, Ordering::Relaxed);
+    }
+
     /// Why the capture has ended before its time, if it has.
     pub fn ended(&self) -> Option<String> {
         self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -197,15 +257,8 @@ impl Capture {
     }
 }
 
-fn write(
-    mut file: CaptureFile,
-    path: &Path,
-    limit: u64,
-    chunks: &Receiver<Blocks>,
-    give_back: &Sender<Blocks>,
-    shared: &Shared,
-) {
-    while let Ok(mut blocks) = chunks.recv() {
+fn write(mut file: CaptureFile, path: &Path, limit: u64, chunks: &Receiver<Chunk>, shared: &Shared) {
+    while let Ok((mut blocks, give_back)) = chunks.recv() {
         let (mut written, mut error) = (0, None);
         let fits = limit == 0 || file.length() + blocks.bytes().len() as u64 <= limit;
         if !shared.over.load(Ordering::Relaxed) {
@@ -224,9 +277,29 @@ fn write(
         // The recorder may be gone.
         let _ = give_back.send(blocks);
     }
+    if !shared.over.load(Ordering::Relaxed) {
+        conclude(&mut file, path, limit, shared);
+    }
     if let Err(error) = file.sync()
         && !shared.over.load(Ordering::Relaxed)
     {
+        shared.end(format!("{}: {error}", path.display()));
+    }
+}
+
+/// Says at the file's end how the capture went, if there is room for that.
+fn conclude(file: &mut CaptureFile, path: &Path, limit: u64, shared: &Shared) {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut blocks = Blocks::default();
+    blocks.statistics(&Statistics {
+        timestamp: u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX),
+        written: shared.written.load(Ordering::Relaxed),
+        lost: shared.lost.load(Ordering::Relaxed),
+    });
+    if limit != 0 && file.length() + blocks.bytes().len() as u64 > limit {
+        return;
+    }
+    if let (_, Some(error)) = file.append(&blocks) {
         shared.end(format!("{}: {error}", path.display()));
     }
 }

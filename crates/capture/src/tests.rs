@@ -174,7 +174,7 @@ fn what_is_recorded_is_in_the_file() {
         place: "edge_firewall".into(),
         filter: Some(Filter::parse("udp").expect("a filter")),
         snap_length: 50,
-        limit: 0,
+        ..Settings::default()
     };
     let (mut recorder, capture) = begin(&path, settings).expect("a capture");
     let (udp, tcp) = (frame(17, None), frame(6, None));
@@ -289,4 +289,74 @@ impl Target for Disk {
     fn sync(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+#[test]
+fn a_count_ends_the_capture_and_what_comes_bit_by_bit_is_found_again() {
+    let disk = Disk { room: 1 << 20, bytes: Arc::default() };
+    let file = disk.bytes.clone();
+    let settings = Settings { count: 3, snap_length: 40, ..Settings::default() };
+    let (mut recorder, capture) =
+        begin_to(Box::new(disk), std::path::Path::new("the client"), settings).expect("a capture");
+    let mut other = recorder.another();
+    let bytes = frame(17, None);
+    for n in 0..10 {
+        let recorder = if n % 2 == 0 { &mut recorder } else { &mut other };
+        let fill = |room: &mut [u8]| room.copy_from_slice(&bytes[..room.len()]);
+        recorder.record(&sighting(n, bytes.len() as u32, "fw: drop"), fill);
+    }
+    assert!(capture.is_over() && recorder.is_over() && other.is_over());
+    drop((recorder, other));
+    let summary = capture.finish();
+    assert_eq!((summary.written, summary.lost, summary.ended), (3, 0, None));
+    let file = file.lock().expect("sound").clone();
+    assert_eq!(read(&file).len(), 3);
+    for step in [1, 7, 64, file.len()] {
+        let (mut splitter, mut blocks) = (Splitter::default(), Vec::new());
+        for part in file.chunks(step) {
+            splitter.feed(part);
+            while let Some(block) = splitter.next_block().expect("pcapng") {
+                blocks.push(block);
+            }
+        }
+        assert!(!splitter.is_within_block());
+        assert_eq!(blocks.iter().map(|block| block.bytes.clone()).collect::<Vec<_>>().concat(), file);
+        let packets: Vec<Seen<'_>> = blocks.iter().filter_map(Block::packet).collect();
+        assert_eq!(packets.len(), 3);
+        let Seen { length, bytes: kept, direction, comment, .. } = packets[0];
+        assert_eq!((length, kept, direction, comment), (74, &bytes[..40], Direction::Inbound, "fw: drop"));
+        let told = blocks.last().and_then(Block::statistics).expect("the last block");
+        assert_eq!((told.written, told.lost), (3, 0));
+        assert!(told.timestamp > 1_700_000_000_000_000_000);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_break_the_splitter(bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0u8..4) {
+        let mut splitter = Splitter::default();
+        // Some that look like a block of a packet.
+        let mut block = vec![6, 0, 0, 0, 64, 0, 0, 0];
+        block.extend(&bytes);
+        block.resize(60, at);
+        block.extend([64, 0, 0, 0]);
+        for bytes in [&block, &bytes] {
+            splitter.feed(bytes);
+            while let Ok(Some(block)) = splitter.next_block() {
+                let _ = (block.packet(), block.statistics());
+            }
+        }
+        let _ = words(&bytes, 1);
+    }
+}
+
+#[test]
+fn packets_are_told_in_words() {
+    assert_eq!(words(&frame(17, None), 64), "10.1.0.1:1000 > 10.2.0.2:53 UDP, 64 bytes");
+    let mut tcp = frame(6, Some(7));
+    tcp[18 + 20 + 13] = 0x12;
+    assert_eq!(words(&tcp, 68), "10.1.0.1:1000 > 10.2.0.2:53 TCP SYN ACK, 68 bytes");
+    assert_eq!(words(&frame(1, None), 64), "10.1.0.1 > 10.2.0.2 ICMP type 3 code 232, 64 bytes");
+    assert_eq!(words(&frame(99, None), 64), "10.1.0.1 > 10.2.0.2 protocol 99, 64 bytes");
+    assert_eq!(words(&[0; 4], 4), "malformed, 4 bytes");
 }

@@ -31,7 +31,7 @@ pub use answer::{Answer, Step, Written};
 pub use calls::Page;
 pub use changes::{Change, Only};
 pub use error::{ClientError, harmless};
-pub use lines::Lines;
+pub use lines::{Lines, Packets};
 pub use settings::{Address, Settings, SettingsError, Tls};
 
 use ureq::Agent;

@@ -2,13 +2,14 @@
 
 use crate::exchange::{Ask, Patience};
 use crate::{Client, ClientError};
-use api::{Event, JSON_LINES, LogLine, paths};
+use api::{Capture, Event, JSON_LINES, LogLine, PCAPNG, Trace, TraceLine, paths};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::marker::PhantomData;
 use std::time::Duration;
 use ureq::BodyReader;
+use ureq::http::Method;
 
 /// Longest line, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -62,10 +63,46 @@ impl Client {
         self.lines(ask, (!follow).then_some(ALIVE))
     }
 
+    /// Follows packets on their way: a line for each that has come to its end.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn trace(&self, wanted: &Trace) -> Result<Lines<'_, TraceLine>, ClientError> {
+        self.lines(Ask::new(Method::POST, paths::TRACES).with_json(wanted), Some(ALIVE))
+    }
+
+    /// Captures packets where they pass: pcapng, as long as it goes on.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn capture(&self, wanted: &Capture) -> Result<Packets<'_>, ClientError> {
+        let ask = Ask::new(Method::POST, paths::CAPTURES).with_json(wanted).accepting(PCAPNG);
+        // Nothing may pass for as long as it likes.
+        let response = self.send(ask, Patience::Stream(None))?;
+        let reader = response.into_body().into_with_config().limit(u64::MAX).reader();
+        Ok(Packets { client: self, reader })
+    }
+
     fn lines<T>(&self, ask: Ask, idle: Option<Duration>) -> Result<Lines<'_, T>, ClientError> {
         let response = self.send(ask.accepting(JSON_LINES), Patience::Stream(idle))?;
         let body = response.into_body().into_with_config().limit(u64::MAX).reader();
         Ok(Lines { client: self, reader: BufReader::new(body), over: false, of: PhantomData })
+    }
+}
+
+/// The bytes of a capture, as they come.
+pub struct Packets<'a> {
+    client: &'a Client,
+    reader: BodyReader<'static>,
+}
+
+impl Packets<'_> {
+    /// Reads what has come; how many bytes that were. None: the capture has ended.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn read(&mut self, bytes: &mut [u8]) -> Result<usize, ClientError> {
+        self.reader.read(bytes).map_err(|error| self.client.fault(error.into()))
     }
 }
 

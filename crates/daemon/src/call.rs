@@ -55,6 +55,10 @@ pub enum Call {
     Save,
     /// What it said.
     Logs,
+    /// Follows packets on their way.
+    Trace,
+    /// Captures packets.
+    Capture,
 }
 
 /// What a body is read as.
@@ -77,6 +81,8 @@ pub enum Gives {
     Lines,
     /// Text for Prometheus.
     Text,
+    /// Packets, as pcapng.
+    Packets,
 }
 
 /// What a path is, when it is one.
@@ -114,6 +120,8 @@ impl Call {
             Call::Events,
             Call::Operations,
             Call::Operation,
+            Call::Trace,
+            Call::Capture,
             Call::Account,
             Call::Memory,
             Call::Metrics,
@@ -134,7 +142,9 @@ impl Call {
             | Call::Restart
             | Call::Upgrade
             | Call::Save
-            | Call::Restore => Method::POST,
+            | Call::Restore
+            | Call::Trace
+            | Call::Capture => Method::POST,
             _ => Method::GET,
         }
     }
@@ -166,6 +176,8 @@ impl Call {
             Call::Upgrade => "/v1/functions/{name}/upgrade".to_owned(),
             Call::Save => "/v1/functions/{name}/snapshots".to_owned(),
             Call::Logs => "/v1/functions/{name}/logs".to_owned(),
+            Call::Trace => paths::TRACES.to_owned(),
+            Call::Capture => paths::CAPTURES.to_owned(),
         }
     }
 
@@ -189,7 +201,7 @@ impl Call {
         matches!(self, Call::Put(_) | Call::Delete(_) | Call::Upgrade | Call::Restore)
     }
 
-    /// Whether it changes something, so that it is written to the audit log.
+    /// Whether it changes something, or looks into packets, so that it is written to the audit log.
     pub fn changes(self) -> bool {
         self.method() != Method::GET
     }
@@ -202,7 +214,9 @@ impl Call {
     /// Its body.
     pub fn takes(self) -> Takes {
         match self {
-            Call::Put(_) | Call::Upgrade | Call::Save | Call::Restore => Takes::Json,
+            Call::Put(_) | Call::Upgrade | Call::Save | Call::Restore | Call::Trace | Call::Capture => {
+                Takes::Json
+            }
             Call::Apply => Takes::Document,
             _ => Takes::Nothing,
         }
@@ -212,7 +226,8 @@ impl Call {
     pub fn gives(self) -> Gives {
         match self {
             Call::Events => Gives::Lines,
-            Call::Logs => Gives::Lines,
+            Call::Logs | Call::Trace => Gives::Lines,
+            Call::Capture => Gives::Packets,
             Call::Metrics => Gives::Text,
             _ => Gives::Json,
         }
@@ -240,6 +255,8 @@ impl Call {
                 ("apply", _) => &[Call::Apply],
                 ("operations", _) => &[Call::Operations],
                 ("snapshots", _) => &[Call::Snapshots],
+                ("traces", _) => &[Call::Trace],
+                ("captures", _) => &[Call::Capture],
                 _ => &[],
             },
             ("v1", [section, segment]) => {
@@ -308,7 +325,7 @@ mod tests {
             assert_eq!(Call::find(&call.method(), &path), Found::Call(call, named), "{path}");
             assert!(seen.insert((call.method().to_string(), call.path())), "{call:?} is there once");
         }
-        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 20);
+        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 22);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::call::Call;
 use crate::change::{Outcome, Patience, Wanted, WantedObject, not_committed};
 use crate::control::{Control, Exposition, Refusal};
 use crate::document;
+use crate::outlet::Outlet;
 use crate::precondition::Precondition;
 use crate::request::{Asked, OPENMETRICS};
 use crate::state::State;
@@ -92,6 +93,14 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
             }
         }
         Call::Upgrade => upgrade(state, asked).await,
+        Call::Trace => {
+            let wanted: api::Trace = asked.body()?;
+            watch(state, &asked, move |control, outlet| control.trace(&wanted, outlet)).await
+        }
+        Call::Capture => {
+            let wanted: api::Capture = asked.body()?;
+            watch(state, &asked, move |control, outlet| control.capture(&wanted, outlet)).await
+        }
     }
 }
 
@@ -123,6 +132,21 @@ async fn aside_in_turn(
         let answer = ask(control);
         drop(turn);
         answer
+    })
+    .await
+}
+
+/// Lets the host write a stream until nobody reads on.
+async fn watch(
+    state: &Arc<State>,
+    asked: &Asked,
+    begin: impl FnOnce(&dyn Control, Outlet) -> Result<(), Refusal> + Send + 'static,
+) -> Result<Answer, Problem> {
+    let (bytes, answer) = events::stream(asked);
+    let outlet = Outlet::new(bytes, state.ending.subscribe());
+    aside(state, move |control| match begin(control, outlet) {
+        Ok(()) => answer,
+        Err(refusal) => refused(refusal).into(),
     })
     .await
 }

@@ -1,7 +1,8 @@
 //! What the server asks of the host: everything that it does not do itself.
 
 use crate::notices::Notices;
-use api::{Fault, Image, Kind, LogLine, ObjectName, Snapshot};
+use crate::outlet::Outlet;
+use api::{Capture, Fault, Image, Kind, LogLine, ObjectName, Snapshot, Trace};
 use serde_json::Value;
 use std::fmt;
 
@@ -80,6 +81,19 @@ pub trait Control: Send + Sync + 'static {
 
     /// Where the host's memory goes: an object.
     fn memory(&self) -> Value;
+
+    /// Follows packets on their way, and writes a [`TraceLine`](api::TraceLine) for each that has come to its end, until there are
+    /// enough or nobody reads on. Returns when it has begun.
+    ///
+    /// # Errors
+    /// [`Refusal`]: what is wrong with what is wanted.
+    fn trace(&self, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal>;
+
+    /// Captures packets, and writes them as pcapng until there are enough or nobody reads on. Returns when it has begun.
+    ///
+    /// # Errors
+    /// [`Refusal`]: what is wrong with what is wanted.
+    fn capture(&self, wanted: &Capture, outlet: Outlet) -> Result<(), Refusal>;
 
     /// Writes metric families, each as a whole, in one of two notations.
     fn metrics(&self, exposition: Exposition, to: &mut String);

@@ -24,7 +24,7 @@ const MOST: u64 = (1 << 53) - 1;
 /// Lines of a log in one answer.
 const LOG_LINES: (u64, u64) = (100, 10_000);
 
-fn stream(asked: &Asked) -> (mpsc::Sender<Bytes>, Answer) {
+pub(crate) fn stream(asked: &Asked) -> (mpsc::Sender<Bytes>, Answer) {
     let (lines, written) = mpsc::channel(WAITING);
     let answer =
         Answer { body: Written::Lines(written), ..Answer::bytes(200, asked.content_type, Bytes::new()) };

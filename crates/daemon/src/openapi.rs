@@ -3,7 +3,7 @@
 use crate::call::{Call, Gives, Takes};
 use crate::request::{OPENMETRICS, PROMETHEUS};
 use crate::spec;
-use api::{JSON_LINES, Kind, PROBLEM_JSON, ProblemType};
+use api::{JSON_LINES, Kind, PCAPNG, PROBLEM_JSON, ProblemType};
 use hyper::Method;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -64,6 +64,9 @@ fn schemas() -> Value {
     types.subschema_for::<api::Save>();
     types.subschema_for::<api::Snapshot>();
     types.subschema_for::<api::Upgrade>();
+    types.subschema_for::<api::Trace>();
+    types.subschema_for::<api::TraceLine>();
+    types.subschema_for::<api::Capture>();
     types.subschema_for::<api::Object>();
     types.subschema_for::<api::List>();
     types.subschema_for::<api::Desired>();
@@ -153,6 +156,8 @@ fn operation(call: Call) -> Value {
         Call::Upgrade => Some(reference("Upgrade")),
         Call::Save => Some(reference("Save")),
         Call::Restore => Some(reference("Restore")),
+        Call::Trace => Some(reference("Trace")),
+        Call::Capture => Some(reference("Capture")),
         Call::Apply => Some(reference("Document")),
         _ => None,
     };
@@ -210,6 +215,11 @@ fn naming(call: Call) -> (String, String) {
         ),
         Call::Save => ("saveFunction", "Saves a function with what it knows."),
         Call::Logs => ("getLogs", "What a function said: one JSON object a line."),
+        Call::Trace => (
+            "tracePackets",
+            "Follows packets on their way through the functions: one JSON object a line, for each that has come to its end.",
+        ),
+        Call::Capture => ("capturePackets", "Captures packets where they pass."),
     };
     (id.to_owned(), summary.to_owned())
 }
@@ -362,6 +372,16 @@ fn responses(call: Call) -> Value {
             json!({JSON_LINES: {"schema": {"type": "string", "description": "Each line is a `LogLine`."}}}),
             None,
         ),
+        Call::Trace => add(
+            200,
+            "A line for each packet.",
+            json!({JSON_LINES: {"schema": {"type": "string", "description": "Each line is a `TraceLine`."}}}),
+            None,
+        ),
+        Call::Capture => {
+            let packets = json!({"type": "string", "contentMediaType": PCAPNG});
+            add(200, "The packets, as they come.", json!({PCAPNG: {"schema": packets}}), None);
+        }
     }
     if call.parameters().contains(&"wait") {
         let of = "It takes longer: the operation, which goes on.";

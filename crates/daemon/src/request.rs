@@ -9,7 +9,7 @@ use crate::identity::Identity;
 use crate::precondition::{Precondition, shown};
 use crate::query::Query;
 use crate::state::State;
-use api::{Fault, JSON_LINES, Kind, ObjectName, Problem, ProblemType, check_name};
+use api::{Fault, JSON_LINES, Kind, ObjectName, PCAPNG, Problem, ProblemType, check_name};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
@@ -82,6 +82,7 @@ pub(crate) async fn read(
     let offered: &[&'static str] = match call.gives() {
         Gives::Json => &["application/json"],
         Gives::Lines => &[JSON_LINES],
+        Gives::Packets => &[PCAPNG],
         Gives::Text => &[PROMETHEUS, OPENMETRICS],
     };
     let accept: Vec<String> =

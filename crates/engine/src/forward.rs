@@ -148,6 +148,9 @@ impl Worker {
                     Source::Instance(from) => self.instances[from].counters.ledger.consumed += 1,
                     Source::Port(from) => self.ports[from].ledger.consumed += 1,
                 }
+                if self.is_tapped(from) {
+                    self.show_copy(from, &packet, there, &copy);
+                }
                 self.pools[here.0 as usize].free(packet);
                 Some(copy)
             }
@@ -166,28 +169,28 @@ impl Worker {
 
     /// Brings a packet that a port received into the pool of the instance that it is for, at that instance's cost.
     pub(crate) fn enter_pool(&mut self, port: usize, to: usize, interface: u16, packet: Packet) {
-        let (here, there) = (self.ports[port].pool, self.instances[to].pool);
-        let (here, there) =
-            (self.pools[usize::from(here.0)].clone(), self.pools[usize::from(there.0)].clone());
-        let lost = match there.copy_from(&here, &packet) {
+        let pool = self.instances[to].pool;
+        let here = self.pools[usize::from(self.ports[port].pool.0)].clone();
+        match self.pools[usize::from(pool.0)].copy_from(&here, &packet) {
             Ok(Some(copy)) => {
                 self.instances[to].counters.ledger.copied += 1;
                 self.ports[port].ledger.consumed += 1;
+                if self.is_tapped(Source::Port(port)) {
+                    self.show_copy(Source::Port(port), &packet, pool, &copy);
+                }
                 here.free(packet);
-                return self.enqueue(to, interface, copy);
+                self.enqueue(to, interface, copy);
             }
-            Ok(None) => DropReason::NoBuffer,
-            Err(_) => DropReason::TooLong,
-        };
-        self.ports[port].ledger.dropped[lost] += 1;
-        here.free(packet);
+            Ok(None) => self.drop_at_port(port, packet, DropReason::NoBuffer),
+            Err(_) => self.drop_at_port(port, packet, DropReason::TooLong),
+        }
     }
 
     /// Hands what a port received to the port that it is wired to.
     pub(crate) fn pass_through(&mut self, from: usize, to: PortId, batch: &mut Vec<Packet>) {
-        let (here, there) = (self.ports[from].pool, self.ports[to.index()].pool);
-        let (here, there) =
-            (self.pools[usize::from(here.0)].clone(), self.pools[usize::from(there.0)].clone());
+        let pool = self.ports[to.index()].pool;
+        let here = self.pools[usize::from(self.ports[from].pool.0)].clone();
+        let there = self.pools[usize::from(pool.0)].clone();
         if !Arc::ptr_eq(&here, &there) {
             let mut copies = Vec::with_capacity(batch.len());
             for packet in batch.drain(..) {
@@ -195,12 +198,15 @@ impl Worker {
                     Ok(Some(copy)) => {
                         self.ports[to.index()].ledger.copied += 1;
                         self.ports[from].ledger.consumed += 1;
+                        if self.is_tapped(Source::Port(from)) {
+                            self.show_copy(Source::Port(from), &packet, pool, &copy);
+                        }
                         copies.push(copy);
+                        here.free(packet);
                     }
-                    Ok(None) => self.ports[from].ledger.dropped[DropReason::NoBuffer] += 1,
-                    Err(_) => self.ports[from].ledger.dropped[DropReason::TooLong] += 1,
+                    Ok(None) => self.drop_at_port(from, packet, DropReason::NoBuffer),
+                    Err(_) => self.drop_at_port(from, packet, DropReason::TooLong),
                 }
-                here.free(packet);
             }
             *batch = copies;
         }
@@ -246,6 +252,9 @@ impl Worker {
 
     /// Ends a packet for a reason, in an instance's account.
     pub(crate) fn drop_packet(&mut self, index: usize, packet: Packet, reason: DropReason) {
+        if !self.instances[index].taps.is_empty() {
+            self.show_instance(index, std::slice::from_ref(&packet), Passage::Lost(reason));
+        }
         self.instances[index].counters.ledger.dropped[reason] += 1;
         self.free(index, [packet]);
     }

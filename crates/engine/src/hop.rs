@@ -30,6 +30,9 @@ impl Worker {
             self.show_to_observers(index, &batch);
         }
         let now = self.now;
+        if !self.instances[index].taps.is_empty() {
+            self.show_instance(index, &batch, Passage::Arrived);
+        }
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else {
             if !instance.taps.is_empty() {

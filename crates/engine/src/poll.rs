@@ -285,6 +285,9 @@ impl Worker {
 
     /// Ends a packet that a port brought, for a reason, in the port's account.
     pub(crate) fn drop_at_port(&mut self, port: usize, packet: Packet, reason: DropReason) {
+        if !self.ports[port].taps.is_empty() {
+            self.show_port(port, std::slice::from_ref(&packet), Passage::Lost(reason));
+        }
         let node = &mut self.ports[port];
         node.ledger.dropped[reason] += 1;
         self.pools[usize::from(node.pool.0)].free(packet);

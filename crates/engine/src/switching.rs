@@ -180,6 +180,9 @@ impl Worker {
                         Source::Instance(index) => self.instances[index].counters.ledger.copied += 1,
                         Source::Port(index) => self.ports[index].ledger.copied += 1,
                     }
+                    if self.is_tapped(source) {
+                        self.show_copy(source, &packet, self.pool_of_source(source), &copy);
+                    }
                     self.forward(source, copy, target);
                 }
                 None => self.count_missed_copy(source),

@@ -1,17 +1,21 @@
-//! Who looks at packets without being part of their way: a capture, say.
+//! Who looks at packets without being part of their way: a capture, say, or a trace.
 
-use crate::ids::{InstanceId, PortId};
+use crate::ids::{InstanceId, PoolId, PortId};
+use crate::switching::Source;
 use crate::worker::Worker;
 use clock::Nanos;
 use packet_memory::{Packet, Pool};
+use telemetry::DropReason;
 
 /// What is happening to packets that a tap sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Passage {
     /// A port has received them.
     Received,
     /// A port is about to transmit them.
     Transmitted,
+    /// A function is about to be called with them.
+    Arrived,
     /// A function has decided: verdict, interface and bytes are as it left them.
     Decided,
     /// A function gave up packets that it held or made.
@@ -20,6 +24,8 @@ pub enum Passage {
     Trapped,
     /// The function is down.
     Down,
+    /// They end here without, or in spite of, what a function decided.
+    Lost(DropReason),
 }
 
 /// Sees packets. It is called between the steps of the data path, at the cost of whoever is running, and must never
@@ -30,6 +36,14 @@ pub trait Tap: Send {
 
     /// Called about ten times in a second: for whatever is not to be kept back longer.
     fn settle(&mut self);
+
+    /// A copy of a packet was made, which goes on in another pool or another way.
+    fn copied(&mut self, _original: (&Pool, &Packet), _copy: (&Pool, &Packet)) {}
+
+    /// It wants to see nothing any more, and is taken out when taps are next settled.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 impl Worker {
@@ -65,9 +79,39 @@ impl Worker {
         }
     }
 
+    /// Tells the taps of whoever hands a packet on that the packet was copied.
+    #[cold]
+    pub(crate) fn show_copy(&mut self, source: Source, original: &Packet, pool: PoolId, copy: &Packet) {
+        let here = self.pool_of_source(source);
+        let taps = match source {
+            Source::Instance(index) => &mut self.instances[index].taps,
+            Source::Port(index) => &mut self.ports[index].taps,
+        };
+        let (here, there) = (&self.pools[usize::from(here.0)], &self.pools[usize::from(pool.0)]);
+        for tap in taps {
+            tap.copied((here, original), (there, copy));
+        }
+    }
+
+    /// Whether anybody looks at what an end hands on.
+    #[inline]
+    pub(crate) fn is_tapped(&self, source: Source) -> bool {
+        match source {
+            Source::Instance(index) => !self.instances[index].taps.is_empty(),
+            Source::Port(index) => !self.ports[index].taps.is_empty(),
+        }
+    }
+
+    /// Lets taps hand over what they keep back, and takes those out that are over.
     pub(crate) fn settle_taps(&mut self) {
-        let of_ports = self.ports.iter_mut().flat_map(|(_, node)| &mut node.taps);
-        let of_instances = self.instances.iter_mut().flat_map(|(_, instance)| &mut instance.taps);
-        of_ports.chain(of_instances).for_each(|tap| tap.settle());
+        let of_ports = self.ports.iter_mut().map(|(_, node)| &mut node.taps);
+        let of_instances = self.instances.iter_mut().map(|(_, instance)| &mut instance.taps);
+        let mut left = false;
+        for taps in of_ports.chain(of_instances).filter(|taps| !taps.is_empty()) {
+            taps.iter_mut().for_each(|tap| tap.settle());
+            taps.retain(|tap| !tap.is_over());
+            left |= !taps.is_empty();
+        }
+        self.tapped = left;
     }
 }

@@ -17,6 +17,7 @@ mod command_groups;
 mod daemon;
 mod event_log;
 mod hop_capture;
+mod hop_tap;
 mod image_command;
 mod image_registry;
 mod json;

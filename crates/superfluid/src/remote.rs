@@ -7,6 +7,7 @@
 //! 5. Lists are shown as `-o` says; [`columns`] has what is told of each kind, [`tree`] shows what has no columns of its own.
 
 mod apply;
+mod capture;
 mod change;
 mod columns;
 mod compare;
@@ -16,6 +17,7 @@ mod describe;
 mod document;
 mod events;
 mod failure;
+mod frame;
 mod function;
 mod get;
 mod given;
@@ -26,6 +28,7 @@ pub(crate) mod options;
 mod paths;
 mod snapshot;
 mod top;
+mod trace;
 mod tree;
 
 use crate::Outcome;
@@ -51,6 +54,8 @@ pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
         RemoteCommand::Snapshot(SnapshotCommand::Rm(options)) => snapshot::remove(options),
         RemoteCommand::Top(options) => top::top(options),
         RemoteCommand::Events(options) => events::events(options),
+        RemoteCommand::Trace(options) => trace::trace(options),
+        RemoteCommand::Capture(options) => capture::capture(options),
         RemoteCommand::Memory(options) => host_wide::memory(options),
         RemoteCommand::Account(options) => host_wide::account(options),
         RemoteCommand::Health(options) => host_wide::health(options),

@@ -122,6 +122,10 @@ fn every_call_is_described_and_every_answer_is_as_described() {
     ask("GET", "/v1/events", "", "?after=999999", "", 410);
     ask("POST", "/v1/apply", "", "", r#"{"superfluid": 1, "functions": {"fw": {"image": "z"}}}"#, 200);
     ask("POST", "/v1/apply", "", "", r#"{"superfluid": 1, "functions": {"fw": {"image": "missing"}}}"#, 422);
+    ask("POST", "/v1/traces", "", "", r#"{"at": "lan", "count": 2, "for": "1s"}"#, 200);
+    ask("POST", "/v1/traces", "", "", r#"{"count": 0}"#, 422);
+    ask("POST", "/v1/captures", "", "", r#"{"at": "lan", "filter": "tcp", "snap": 64}"#, 200);
+    ask("POST", "/v1/captures", "", "", "{}", 422);
     for (plural, name, _) in specs.iter().rev() {
         ask("DELETE", &format!("/v1/{plural}/{{name}}"), name, "", "", 200);
         ask("DELETE", &format!("/v1/{plural}/{{name}}"), name, "", "", 404);

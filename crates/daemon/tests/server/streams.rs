@@ -110,3 +110,42 @@ fn streams_end_when_the_server_does() {
     assert!(follower.chunk().expect("ends well").is_empty());
     server.join();
 }
+
+#[test]
+fn traces_and_captures_are_streams_that_end_with_their_reader() {
+    let server = Running::new();
+    let mut client = server.client();
+    let json = [("content-type", "application/json")];
+    client.put("/v1/ports/lan", &json!({"type": "sink"}));
+    let traced = client.ask("POST", "/v1/traces", &json, r#"{"at": "lan", "count": 3}"#);
+    assert_eq!((traced.status, traced.header("content-type")), (200, Some("application/jsonl")));
+    let lines: Vec<Value> =
+        traced.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((lines.len(), &lines[0]["trace"], &lines[3]["trace"]), (4, &json!("alive"), &json!("ended")));
+    for (path, wrong, place) in [
+        ("/v1/traces", r#"{"at": "wan"}"#, "at"),
+        ("/v1/traces", r#"{"count": 0}"#, "count"),
+        ("/v1/captures", r#"{"at": "wan"}"#, "at"),
+    ] {
+        let refused = client.ask("POST", path, &json, wrong);
+        assert_eq!(
+            (refused.problem(), &refused.json()["faults"][0]["at"]),
+            ("invalid".into(), &json!(place))
+        );
+    }
+    for wrong in [r#"{"filtre": "x"}"#, "[]", r#"{"at": 1}"#] {
+        assert_eq!(client.ask("POST", "/v1/traces", &json, wrong).problem(), "invalid", "{wrong}");
+    }
+    // All of a capture, and one that nobody reads on.
+    let captured = client.ask("POST", "/v1/captures", &json, r#"{"at": "lan"}"#);
+    assert_eq!((captured.header("content-type"), captured.body.len()), (Some("application/pcapng"), 10_000));
+    let mut leaves = server.client();
+    leaves.send("POST", "/v1/captures", &json, br#"{"at": "lan"}"#).expect("asks");
+    leaves.head().expect("answers");
+    drop(leaves);
+    let began = std::time::Instant::now();
+    while server.fake.open.load(std::sync::atomic::Ordering::SeqCst) > 0 {
+        assert!(began.elapsed() < Duration::from_secs(20), "it goes on for nobody");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

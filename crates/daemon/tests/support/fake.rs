@@ -3,8 +3,11 @@
 //! Images with a meaning: `missing` is invalid, `huge` finds no room, `slow-…` must be compiled first, which takes 50 ms and
 //! is done once; `slow-broken` then fails.
 
-use api::{Fault, FunctionMemory, FunctionState, FunctionStatus, Image, Kind, LogLine, ObjectName, Snapshot};
-use daemon::{Control, Exposition, Notices, ObjectChange, Prepared, Refusal, TakenOver, Work};
+use api::{
+    Capture, Fault, FunctionMemory, FunctionState, FunctionStatus, Image, Kind, LogLine, ObjectName,
+    Snapshot, Trace, TraceEnd, TraceLine,
+};
+use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, TakenOver, Work};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
@@ -270,6 +273,44 @@ impl Control for Fake {
         json!({"functions": {}, "pools": {}})
     }
 
+    fn trace(&self, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal> {
+        let count = wanted.count.unwrap_or(api::TRACED);
+        if !(1..=api::TRACED_MAX).contains(&count) {
+            let allowed = format!("found {count}; allowed: 1 to {}", api::TRACED_MAX);
+            return Err(Refusal::Invalid(vec![Fault::new("count", allowed)]));
+        }
+        self.there(wanted.at.as_deref())?;
+        // Says that it is alive as often as was wanted.
+        std::thread::spawn(move || {
+            let line = |line| format!("{}\n", serde_json::to_string(&line).expect("JSON")).into_bytes();
+            let alive = (0..count).all(|_| {
+                std::thread::sleep(Duration::from_millis(1));
+                outlet.write(line(TraceLine::Alive))
+            });
+            let _ = alive && outlet.write(line(TraceLine::Ended(TraceEnd::default())));
+        });
+        Ok(())
+    }
+
+    fn capture(&self, wanted: &Capture, outlet: Outlet) -> Result<(), Refusal> {
+        if wanted.count == Some(0) || wanted.snap.is_some_and(|snap| snap < 14) {
+            return Err(Refusal::Invalid(vec![Fault::new("count", "found too little")]));
+        }
+        self.there(Some(&wanted.at))?;
+        // Writes until nobody reads, at most 100 times.
+        self.open.fetch_add(1, SeqCst);
+        let open = self.open.clone();
+        std::thread::spawn(move || {
+            let mut left = 100;
+            while left > 0 && outlet.write(vec![0; 100]) {
+                std::thread::sleep(Duration::from_millis(1));
+                left -= 1;
+            }
+            open.fetch_sub(1, SeqCst);
+        });
+        Ok(())
+    }
+
     fn metrics(&self, exposition: Exposition, to: &mut String) {
         let family = match exposition {
             Exposition::Prometheus => "superfluid_function_packets_total",
@@ -292,6 +333,17 @@ impl Fake {
             notices.tell(Kind::Function, function, what, "by request");
         }
         Ok(())
+    }
+
+    fn there(&self, at: Option<&str>) -> Result<(), Refusal> {
+        let known = |at: &str| self.world().objects.keys().any(|id| id.name == at);
+        match at {
+            Some(at) if !known(at) => Err(Refusal::Invalid(vec![Fault::new(
+                "at",
+                format!("found `{at}`; allowed: a port or function"),
+            )])),
+            _ => Ok(()),
+        }
     }
 
     /// A function says something.

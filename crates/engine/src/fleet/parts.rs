@@ -477,6 +477,11 @@ impl Change<'_, '_> {
         }
     }
 
+    /// Takes out the taps that are over.
+    pub fn settle_taps(&mut self) {
+        self.workers.iter_mut().for_each(|worker| worker.settle_taps());
+    }
+
     fn check(&self, worker: usize) -> Result<(), FleetError> {
         let there = self.workers.len();
         if worker < there { Ok(()) } else { Err(FleetError::NoWorker { worker, last: there - 1 }) }

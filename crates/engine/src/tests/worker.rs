@@ -219,7 +219,52 @@ fn taps_see_every_packet_and_what_becomes_of_it() {
     let seen: Vec<_> = seen.iter().map(|seen| seen.lock().expect("not poisoned").clone()).collect();
     assert_eq!(seen[0], [(Passage::Received, 20)]);
     assert_eq!(seen[1], [(Passage::Transmitted, 15)]);
-    assert_eq!(seen[2], [(Passage::Decided, 20)]);
+    let lost = Passage::Lost(DropReason::Function);
+    assert_eq!(seen[2], [(Passage::Arrived, 20), (Passage::Decided, 20), (lost, 5)]);
+}
+
+/// Wants to see one packet, and says which copies were made.
+struct One {
+    seen: Arc<Mutex<Vec<Passage>>>,
+    copies: Arc<Mutex<usize>>,
+    most: usize,
+}
+
+impl Tap for One {
+    fn see(&mut self, _pool: &Pool, packets: &[Packet], passage: Passage, _now: Nanos) {
+        self.seen.lock().expect("not poisoned").extend(packets.iter().map(|_| passage));
+    }
+    fn settle(&mut self) {}
+    fn copied(&mut self, (here, original): (&Pool, &Packet), (there, copy): (&Pool, &Packet)) {
+        assert!(!std::ptr::eq(here, there) && original.length() == copy.length());
+        *self.copies.lock().expect("not poisoned") += 1;
+    }
+    fn is_over(&self) -> bool {
+        self.seen.lock().expect("not poisoned").len() >= self.most
+    }
+}
+
+#[test]
+fn taps_are_told_of_copies_and_leave_when_they_are_over() {
+    let mut bench = Bench::new(&[32, 32]);
+    let (left, _) = bench.port(0, (0..4).collect());
+    let (right, _) = bench.port(1, vec![]);
+    let (f, _) = bench.function(0, |_, _| Action::Give(Verdict::Interface(1)));
+    bench.chain((left, right), &[f]);
+    let (seen, copies) = (Arc::default(), Arc::default());
+    bench
+        .worker
+        .tap_instance(f, Box::new(One { seen: Arc::clone(&seen), copies: Arc::clone(&copies), most: 8 }));
+    assert!(bench.worker.tapped);
+    bench.worker.settle_taps();
+    assert!(bench.worker.tapped, "it is not over");
+    while bench.worker.turn() {}
+    let seen: Vec<Passage> = seen.lock().expect("not poisoned").clone();
+    assert_eq!(seen, [[Passage::Arrived; 4], [Passage::Decided; 4]].concat());
+    assert_eq!(*copies.lock().expect("not poisoned"), 4, "each went to the other pool");
+    bench.worker.settle_taps();
+    assert!(!bench.worker.tapped && bench.worker.instances[f.index()].taps.is_empty());
+    bench.finish();
 }
 
 #[test]

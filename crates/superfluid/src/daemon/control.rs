@@ -4,8 +4,8 @@ use super::change::Change;
 use super::controller::{Controller, lock};
 use super::refusal::refused;
 use super::status::digest;
-use api::{Fault, Image, Kind, LogLine, ObjectName, Snapshot};
-use daemon::{Control, Exposition, Notices, ObjectChange, Prepared, Refusal, TakenOver};
+use api::{Capture, Fault, Image, Kind, LogLine, ObjectName, Snapshot, Trace};
+use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, TakenOver};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -105,6 +105,14 @@ impl Control for Handle {
         let fleet = lock(&self.0.host).fleet().clone();
         let Ok(account) = fleet.account(false) else { return Value::Null };
         super::memory::of(&account)
+    }
+
+    fn trace(&self, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal> {
+        self.0.trace(wanted, outlet)
+    }
+
+    fn capture(&self, wanted: &Capture, outlet: Outlet) -> Result<(), Refusal> {
+        self.0.capture(wanted, outlet)
     }
 
     fn metrics(&self, exposition: Exposition, to: &mut String) {

@@ -29,6 +29,8 @@ pub(crate) struct Controller {
     pub(super) attic: Sender<CarriedOut>,
     /// What a function had used of the processor when it was last asked for, and when.
     pub(super) shares: Mutex<HashMap<String, (Cycles, Instant, f64)>>,
+    /// Held by each trace and capture.
+    pub(super) watching: Arc<()>,
     /// Since the Unix epoch.
     pub(super) started: Nanos,
     pub(super) ends: Arc<AtomicBool>,
@@ -62,6 +64,7 @@ impl Controller {
             told,
             attic,
             shares: Mutex::default(),
+            watching: Arc::default(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into(),
             ends: Arc::default(),
             threads,

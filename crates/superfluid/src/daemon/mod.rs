@@ -18,6 +18,7 @@ mod status;
 mod told;
 mod upgrade;
 mod upkeep;
+mod watch;
 
 use crate::Outcome;
 use crate::cli::DaemonOptions;

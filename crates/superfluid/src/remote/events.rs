@@ -59,7 +59,7 @@ fn event_line(event: &Event, format: Format) -> Option<String> {
 }
 
 /// An object of a stream: a line of JSON, or an item of a YAML list that goes on.
-fn streamed(value: Value, format: Format) -> String {
+pub(crate) fn streamed(value: Value, format: Format) -> String {
     match format {
         Format::Yaml => {
             let mut listing = Listing::new(&[], &[]);

@@ -1,6 +1,7 @@
 //! The command line of what asks a daemon.
 
 use super::connection::Connection;
+use super::frame::Frame;
 use super::given::{Attached, Given};
 use crate::cli::time;
 use crate::output::Format;
@@ -32,6 +33,10 @@ pub(crate) enum RemoteCommand {
     Top(TopOptions),
     /// Tell what happens, as it happens.
     Events(EventsOptions),
+    /// Follow packets on their way through the functions, hop by hop.
+    Trace(TraceOptions),
+    /// Capture packets at a port, a function, an interface or a wire, as pcapng or as lines.
+    Capture(CaptureOptions),
     /// Show where the host's memory goes.
     #[command(after_help = "Examples:\n  superfluid memory\n  superfluid memory -o wide")]
     Memory(ShowOptions),
@@ -406,6 +411,65 @@ pub(crate) struct EventsOptions {
 
 #[derive(Args, Debug)]
 pub(crate) struct ShowOptions {
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid trace --at lan tcp port 80\n  superfluid trace -n 3 dropped\n  superfluid trace --at fw:inside --inject \
+                        tcp:10.1.0.5:40000-10.2.0.1:80\n\nWithout --at, packets are picked at all ports. Each is told of when its way has ended, with the cycles that \
+                        each function took for it; -o json: an object a line. Ends with 1 when no packet was seen."
+)]
+pub(crate) struct TraceOptions {
+    /// Which packets, in the language of pcap-filter(7); also `dropped` and `passed`.
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// Pick packets at a port, a function or a function's interface, such as lan or fw:inside.
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) at: Option<String>,
+    /// Follow so many packets.
+    #[arg(long, short = 'n', value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..=api::TRACED_MAX))]
+    pub(crate) count: Option<u64>,
+    /// Pick packets for this time.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub(crate) time: Option<Duration>,
+    /// Put this packet there where --at says, and follow it; it really goes its way.
+    #[arg(long, value_name = "PACKET", requires = "at", conflicts_with_all = ["filter", "count"])]
+    pub(crate) inject: Option<Frame>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid capture lan -w lan.pcapng\n  superfluid capture fw dropped and tcp -n 100\n  superfluid capture fw:inside -w - | tcpdump -n \
+                        -r -\n  superfluid capture lan~fw:0 --for 10s -w wire.pcapng\n\nPLACE is a port, a function, one of its interfaces, or a wire. Where a function is captured, a \
+                        comment says what it decided. Goes on until Ctrl-C; what was lost on the way to the file is told at the end."
+)]
+pub(crate) struct CaptureOptions {
+    /// Where, such as lan, fw, fw:inside or lan~fw:0.
+    #[arg(value_name = "PLACE")]
+    pub(crate) at: String,
+    /// Which packets, in the language of pcap-filter(7); also `dropped` and `passed`.
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// Write pcapng into this file; - for standard output. Without it, a line for each packet is printed.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+    /// Capture so many packets.
+    #[arg(long, short = 'n', value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Capture for this time.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub(crate) time: Option<Duration>,
+    /// Capture at most so many bytes of each packet.
+    #[arg(long = "snaplen", short = 's', value_name = "BYTES", value_parser = clap::value_parser!(u32).range(14..))]
+    pub(crate) snap: Option<u32>,
     #[command(flatten)]
     pub(crate) shown: Shown,
     #[command(flatten)]

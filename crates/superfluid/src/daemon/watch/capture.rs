@@ -1,0 +1,102 @@
+//! A capture that a client reads while it goes on.
+
+use super::super::controller::{Controller, lock};
+use super::places::{self, Place};
+use super::{LOOK, filter, invalid, put, until};
+use crate::hop_tap::{HopTap, Which};
+use ::capture::{Settings, Target, begin_to};
+use api::Capture;
+use daemon::{Outlet, Refusal};
+use engine::Tap;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The client, as a file.
+struct Client(Arc<Outlet>);
+
+impl Write for Client {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes.to_vec()) {
+            true => Ok(bytes.len()),
+            false => Err(ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Target for Client {
+    /// What was sent was sent.
+    fn cut(&mut self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Controller {
+    /// Begins a capture.
+    pub(in super::super) fn capture(
+        self: &Arc<Self>,
+        wanted: &Capture,
+        outlet: Outlet,
+    ) -> Result<(), Refusal> {
+        let place = self.watch_place()?;
+        let filter = filter(wanted.filter.as_deref())?;
+        let end = until(wanted.time.as_deref())?;
+        if wanted.count == Some(0) {
+            return Err(invalid("count", "found 0; allowed: 1 or more"));
+        }
+        if let Some(snap) = wanted.snap.filter(|snap| *snap < 14) {
+            return Err(invalid(
+                "snap",
+                format!("found {snap}; allowed: 14, which is an Ethernet header, or more"),
+            ));
+        }
+        let host = lock(&self.host);
+        let wiring = host.wiring();
+        let captured =
+            places::captured(&wanted.at, &wiring, &self.catalog).map_err(|why| invalid("at", why))?;
+        let named = |(place, which): (Place, Which)| Ok((place.names(&wiring, &self.catalog)?, place, which));
+        let named = captured.into_iter().map(named).collect::<Result<Vec<_>, String>>();
+        let named = named.map_err(Refusal::Broken)?;
+        let settings = Settings {
+            place: wanted.at.clone(),
+            filter,
+            snap_length: wanted.snap.unwrap_or(0),
+            limit: 0,
+            count: wanted.count.unwrap_or(0),
+        };
+        let outlet = Arc::new(outlet);
+        let broken = |error: io::Error| Refusal::Broken(error.to_string());
+        let target = Box::new(Client(outlet.clone()));
+        let (recorder, capture) = begin_to(target, Path::new("the client"), settings).map_err(broken)?;
+        let tap = |(names, place, which)| {
+            let tap: Box<dyn Tap> = Box::new(HopTap::new(names, which, recorder.another()));
+            (place, tap)
+        };
+        put(&host, named.into_iter().map(tap).collect())?;
+        drop((host, recorder));
+        let this = self.clone();
+        let watching = move || {
+            let over =
+                || end.is_some_and(|end| Instant::now() >= end) || capture.is_over() || !outlet.is_open();
+            while !over() {
+                let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
+                std::thread::sleep(left.min(LOOK));
+            }
+            capture.stop();
+            this.end_taps();
+            // The last that was recorded is on its way, and the count of what was lost.
+            capture.finish();
+            drop(place);
+        };
+        std::thread::Builder::new().name("watch".into()).spawn(watching).map(drop).map_err(broken)
+    }
+}

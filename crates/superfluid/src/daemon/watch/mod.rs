@@ -1,0 +1,101 @@
+//! Looking at packets on their way, for clients: traces and captures.
+//!
+//! 1. [`places`] finds what is meant: ports, functions, interfaces, wires, and what can be reached from there.
+//! 2. Taps are put there at one quiet point of the workers. Where there are none, packets pass as ever: nothing asks whether
+//!    there is a trace.
+//! 3. A thread for each trace and each capture writes what it is handed to the client. What it does not take in time is lost, counted,
+//!    and told at the end; nobody on the packets' way waits for it.
+//! 4. When there are enough, the time is over, or nobody reads on, the taps are over, and are taken out.
+//!
+//! Limits: [`MOST`] traces and captures at a time; a trace looks at [`places::MOST`] places. What is created meanwhile is not looked at.
+
+mod capture;
+mod places;
+mod tell;
+mod trace;
+mod way;
+
+use super::controller::{Controller, lock};
+use api::Fault;
+use daemon::Refusal;
+use engine::Tap;
+use host::Host;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Traces and captures at a time.
+const MOST: usize = 8;
+
+/// How often a thread looks whether anybody reads on.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// One of the traces and captures that there may be.
+struct Place(#[expect(dead_code, reason = "it is counted by how often it is held")] Arc<()>);
+
+impl Controller {
+    /// A place among those that there may be.
+    fn watch_place(&self) -> Result<Place, Refusal> {
+        let place = self.watching.clone();
+        // The controller holds it, too.
+        if Arc::strong_count(&place) > MOST + 1 {
+            return Err(Refusal::Busy(format!(
+                "there are {MOST} traces and captures, which is as many as may be"
+            )));
+        }
+        Ok(Place(place))
+    }
+
+    /// Takes those taps out that are over.
+    fn end_taps(&self) {
+        let fleet = lock(&self.host).fleet().clone();
+        // Workers that have stopped see nothing any more.
+        let _ = fleet.change(|change| change.settle_taps());
+    }
+}
+
+/// Puts taps to ports and functions, by their names, at one quiet point. Those that have gone meanwhile have none.
+fn put(host: &Host, taps: Vec<(places::Place, Box<dyn Tap>)>) -> Result<(), Refusal> {
+    let ports = |name: &str| host.port(name);
+    let mut known = Vec::new();
+    for (place, tap) in taps {
+        match &place {
+            places::Place::Port(name) => known.extend(ports(name).map(|id| (engine::End::Port(id), tap))),
+            places::Place::Function(name) => {
+                known.extend(host.function(name).map(|id| (engine::End::Instance(id, 0), tap)));
+            }
+        }
+    }
+    let put = host.fleet().change(move |change| {
+        for (end, tap) in known {
+            match end {
+                engine::End::Port(id) => change.tap_port(id, tap),
+                engine::End::Instance(id, _) => change.tap_instance(id, tap),
+                engine::End::Switch(..) => {}
+            }
+        }
+    });
+    put.map_err(|error| Refusal::Busy(error.to_string()))
+}
+
+fn invalid(at: &str, message: impl Into<String>) -> Refusal {
+    Refusal::Invalid(vec![Fault::new(at, message.into())])
+}
+
+fn filter(text: Option<&str>) -> Result<Option<::capture::Filter>, Refusal> {
+    let parsed = text.map(::capture::Filter::parse).transpose();
+    parsed.map_err(|error| invalid("filter", error.to_string()))
+}
+
+/// When a time from now on is over.
+fn until(time: Option<&str>) -> Result<Option<Instant>, Refusal> {
+    let Some(text) = time else { return Ok(None) };
+    let nanos = schema::duration(text).filter(|nanos| *nanos > 0);
+    let wrong = || {
+        let shown = yaml_document::spelling::shown(text);
+        invalid(
+            "for",
+            format!("found `{shown}`; allowed: a number and ns, us, ms, s, m, h or d, such as 10s"),
+        )
+    };
+    Ok(Instant::now().checked_add(Duration::from_nanos(nanos.ok_or_else(wrong)?)))
+}

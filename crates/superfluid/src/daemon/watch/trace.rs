@@ -1,0 +1,181 @@
+//! A trace: taps at all places that its packets may come to, and a thread that tells what they saw.
+
+use super::super::controller::{Controller, lock};
+use super::places::{self, Place, Spot};
+use super::tell::Teller;
+use super::way::{Following, Pick, PlaceTap};
+use super::{LOOK, filter, invalid, put, until};
+use api::{Trace, TraceEnd, TraceLine};
+use daemon::{Outlet, Refusal};
+use engine::Tap;
+use host::InjectError;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+use wiring::{Endpoint, Wiring};
+
+/// Packets that wait to be told of.
+const WAITING: usize = 1024;
+
+/// How long packets that were picked are followed when no more are.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How often a stream says that it is alive.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// Where a packet is put, and its bytes.
+struct Injection {
+    function: String,
+    interface: u16,
+    place: usize,
+    bytes: Vec<u8>,
+}
+
+impl Controller {
+    /// Begins a trace.
+    pub(in super::super) fn trace(self: &Arc<Self>, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal> {
+        let place = self.watch_place()?;
+        let filter = filter(wanted.filter.as_deref())?;
+        let end = until(wanted.time.as_deref())?;
+        let count = wanted.count.unwrap_or(api::TRACED);
+        if !(1..=api::TRACED_MAX).contains(&count) {
+            let message = format!("found {count}; allowed: 1 to {}", api::TRACED_MAX);
+            return Err(invalid("count", message));
+        }
+        let host = lock(&self.host);
+        let wiring = host.wiring();
+        let at = wanted.at.as_deref().map(|at| places::spot(at, &wiring, &self.catalog)).transpose();
+        let at = at.map_err(|why| invalid("at", why))?;
+        let (places, left_out) = places::reached(at.as_ref(), &wiring);
+        let injection = match &wanted.inject {
+            None => None,
+            Some(_) if filter.is_some() || wanted.count.is_some() => {
+                return Err(invalid(
+                    "inject",
+                    "one packet is followed then; allowed: without `filter` and `count`",
+                ));
+            }
+            Some(hex) => Some(injection(hex, at.as_ref(), &wiring, &places)?),
+        };
+        let names = places.iter().map(|place| place.names(&wiring, &self.catalog));
+        let names = names.collect::<Result<Vec<_>, String>>().map_err(Refusal::Broken)?;
+        let (told, ways) = sync_channel(WAITING);
+        let clock = *guest_wasm::watchdog::clock();
+        let count = if injection.is_some() { 1 } else { count };
+        let following = Arc::new(Following::new(told, filter, count, clock));
+        let tap = |(number, place): (usize, &Place)| {
+            let pick = match (&injection, &at, place) {
+                (Some(_), _, _) => Pick::Nothing,
+                (None, None, Place::Port(_)) => Pick::All,
+                (None, Some(spot), place) if spot.place == *place => {
+                    spot.interface.map_or(Pick::All, Pick::Interface)
+                }
+                _ => Pick::Nothing,
+            };
+            let tap: Box<dyn Tap> = Box::new(PlaceTap::new(number, pick, following.clone()));
+            (place.clone(), tap)
+        };
+        put(&host, places.iter().enumerate().map(tap).collect())?;
+        if let Some(Injection { function, interface, place, bytes }) = injection {
+            let theirs = following.clone();
+            let seen = move |pool: &_, packet: &_| theirs.inject(place, pool, packet);
+            if let Err(error) = host.inject(&function, interface, &bytes, clock.now(), seen) {
+                following.end();
+                drop(host);
+                self.end_taps();
+                return Err(match error {
+                    InjectError::Absent(_) | InjectError::TooLong { .. } => {
+                        invalid("inject", error.to_string())
+                    }
+                    InjectError::NoBuffer(_) | InjectError::QueueFull(_) | InjectError::Stopped(_) => {
+                        Refusal::Busy(error.to_string())
+                    }
+                });
+            }
+        }
+        drop(host);
+        let this = self.clone();
+        let telling = move || {
+            let mut teller = Teller::new(outlet, &places, names);
+            let (mut end, mut alive) = (end, Instant::now() + ALIVE);
+            let mut picking = true;
+            while teller.is_read() && !following.is_done() {
+                match ways.recv_timeout(LOOK) {
+                    Ok(ended) => {
+                        teller.packet(ended);
+                        alive = Instant::now() + ALIVE;
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+                let now = Instant::now();
+                if now >= alive {
+                    teller.line(&TraceLine::Alive);
+                    alive = now + ALIVE;
+                }
+                if end.is_some_and(|end| now >= end) {
+                    if !picking {
+                        break;
+                    }
+                    following.pick_no_more();
+                    (picking, end) = (false, Some(now + GRACE));
+                }
+            }
+            following.end();
+            this.end_taps();
+            following.give_up();
+            while let Ok(ended) = ways.try_recv() {
+                teller.packet(ended);
+            }
+            let ended = TraceEnd {
+                packets: teller.packets(),
+                missed: following.missed(),
+                places: places.len() as u64,
+                places_left_out: left_out as u64,
+            };
+            teller.line(&TraceLine::Ended(ended));
+            drop(place);
+        };
+        let begun = std::thread::Builder::new().name("watch".into()).spawn(telling);
+        begun.map(drop).map_err(|error| Refusal::Broken(error.to_string()))
+    }
+}
+
+/// Where a packet that is injected at a spot goes first.
+fn injection(hex: &str, at: Option<&Spot>, wiring: &Wiring, places: &[Place]) -> Result<Injection, Refusal> {
+    let Some(bytes) = bytes_of(hex).filter(|bytes| bytes.len() >= 14) else {
+        return Err(invalid("inject", "allowed: an Ethernet frame of 14 bytes or more, in hexadecimal"));
+    };
+    let (function, interface) = match at {
+        Some(Spot { place: Place::Function(name), interface: Some(interface) }) => (name.clone(), *interface),
+        Some(Spot { place: Place::Port(name), .. }) => match wiring.peer(&Endpoint::Port(name.clone())) {
+            Some(Endpoint::Interface(function, interface)) => (function.clone(), *interface),
+            _ => {
+                let message = format!("`{name}` leads to no function; allowed: a function's interface");
+                return Err(invalid("at", message));
+            }
+        },
+        Some(Spot { place: Place::Function(name), interface: None }) => {
+            let message = format!("found `{name}`; allowed: one of its interfaces, such as `{name}:0`");
+            return Err(invalid("at", message));
+        }
+        None => {
+            return Err(invalid(
+                "at",
+                "nothing says where the packet is put; allowed: a function's interface, or a port",
+            ));
+        }
+    };
+    let is_it = |place: &Place| matches!(place, Place::Function(name) if *name == function);
+    let place = places.iter().position(is_it).unwrap_or(0);
+    Ok(Injection { function, interface, place, bytes })
+}
+
+fn bytes_of(hex: &str) -> Option<Vec<u8>> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let pair = |pair: &[u8]| match pair {
+        [high, low] => Some((digit(high)? * 16 + digit(low)?) as u8),
+        _ => None,
+    };
+    hex.as_bytes().chunks(2).map(pair).collect()
+}

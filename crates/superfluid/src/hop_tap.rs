@@ -1,0 +1,245 @@
+//! Seeing packets at a hop, and recording them with what became of each.
+
+use capture::{Direction, Outcome, Recorder, Sighting};
+use clock::Nanos;
+use engine::{Passage, Tap};
+use host::Catalog;
+use nf_abi::Verdict;
+use packet_memory::{Packet, Pool};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use telemetry::DropReason;
+
+/// Comments that are kept to be used again.
+const MOST_COMMENTS: usize = 4096;
+
+/// The names behind a hop's numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    pub(crate) hop: String,
+    pub(crate) interfaces: Vec<String>,
+    pub(crate) drop_reasons: Vec<String>,
+}
+
+/// Which packets of a hop are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Those of a port in both directions, or those of a function with what it decided.
+    All,
+    /// Those that come in and go out by an interface of a function, as they do.
+    Interface(u16),
+    /// Those that go out by it.
+    Out(u16),
+    /// Those that a port receives.
+    Received,
+}
+
+/// What a comment is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Said {
+    passage: Passage,
+    ingress: u16,
+    verdict: u32,
+}
+
+/// Records what is seen at a hop.
+pub(crate) struct HopTap {
+    names: Names,
+    which: Which,
+    recorder: Recorder,
+    comments: HashMap<Said, String>,
+}
+
+impl HopTap {
+    pub(crate) fn new(names: Names, which: Which, recorder: Recorder) -> HopTap {
+        HopTap { names, which, recorder, comments: HashMap::new() }
+    }
+}
+
+impl Which {
+    /// Which way a packet goes that is meant; `None`: it is not.
+    fn direction(self, passage: Passage, ingress: u16, verdict: u32) -> Option<Direction> {
+        let goes_out = |interface| {
+            matches!(passage, Passage::Decided | Passage::Emitted)
+                && Verdict::decode(verdict) == Some(Verdict::Interface(interface))
+        };
+        match (self, passage) {
+            (Which::All | Which::Received, Passage::Received) => Some(Direction::Inbound),
+            (Which::All, Passage::Transmitted) => Some(Direction::Outbound),
+            // What is lost there for other reasons was seen before.
+            (Which::All, Passage::Lost(DropReason::QueueFull | DropReason::HopBudget)) => {
+                Some(Direction::Unknown)
+            }
+            (Which::All, Passage::Arrived | Passage::Lost(_)) => None,
+            (Which::All, _) => Some(Direction::Unknown),
+            (Which::Interface(interface), Passage::Arrived) if ingress == interface => {
+                Some(Direction::Inbound)
+            }
+            (Which::Interface(interface) | Which::Out(interface), _) if goes_out(interface) => {
+                Some(Direction::Outbound)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Tap for HopTap {
+    fn see(&mut self, pool: &Pool, packets: &[Packet], passage: Passage, now: Nanos) {
+        for packet in packets {
+            let record = packet.record();
+            let decided = matches!(passage, Passage::Decided | Passage::Emitted);
+            let verdict = if decided { record.verdict } else { 0 };
+            let Some(direction) = self.which.direction(passage, record.ingress, verdict) else { continue };
+            let said = Said { passage, ingress: record.ingress, verdict };
+            if self.comments.len() > MOST_COMMENTS {
+                self.comments.clear();
+            }
+            let names = &self.names;
+            let comment = self.comments.entry(said).or_insert_with(|| names.comment(passage, said));
+            let sighting = Sighting {
+                timestamp: if record.timestamp == 0 { now.0 } else { record.timestamp },
+                length: packet.length(),
+                direction,
+                outcome: outcome(passage, verdict),
+                comment,
+            };
+            self.recorder.record(&sighting, |room| {
+                pool.read(packet, 0, room);
+            });
+        }
+    }
+
+    fn settle(&mut self) {
+        self.recorder.hand_over();
+    }
+
+    fn is_over(&self) -> bool {
+        self.recorder.is_over()
+    }
+}
+
+fn outcome(passage: Passage, verdict: u32) -> Outcome {
+    match passage {
+        Passage::Trapped | Passage::Lost(_) => Outcome::Dropped,
+        Passage::Decided | Passage::Emitted => match Verdict::decode(verdict) {
+            Some(Verdict::None | Verdict::Drop(_)) | None => Outcome::Dropped,
+            Some(_) => Outcome::Passed,
+        },
+        Passage::Received | Passage::Transmitted | Passage::Arrived | Passage::Down => Outcome::Passed,
+    }
+}
+
+impl Names {
+    /// Of a port.
+    pub(crate) fn of_port(name: &str) -> Names {
+        Names { hop: name.to_owned(), ..Names::default() }
+    }
+
+    /// Of a function of an image.
+    ///
+    /// # Errors
+    /// What the catalog has to say of the image.
+    pub(crate) fn of_function(name: &str, image: &str, catalog: &Catalog) -> Result<Names, String> {
+        let image = catalog.load(image)?;
+        let manifest = image.manifest();
+        Ok(Names {
+            hop: name.to_owned(),
+            interfaces: manifest.interfaces.clone(),
+            drop_reasons: manifest.drop_reasons.clone(),
+        })
+    }
+
+    /// An interface's name.
+    pub(crate) fn interface(&self, number: u16) -> String {
+        match self.interfaces.get(usize::from(number)) {
+            Some(name) => name.clone(),
+            None => number.to_string(),
+        }
+    }
+
+    /// `edge_firewall: from inside: drop denied`.
+    fn comment(&self, passage: Passage, said: Said) -> String {
+        let mut text = self.hop.clone();
+        if !matches!(passage, Passage::Received | Passage::Transmitted | Passage::Emitted | Passage::Lost(_))
+        {
+            let _ = write!(text, ": from {}", self.interface(said.ingress));
+        }
+        let verdict = match passage {
+            Passage::Received => "received".to_owned(),
+            Passage::Transmitted => "transmitted".to_owned(),
+            Passage::Arrived => return text,
+            Passage::Lost(reason) => format!("drop {reason}"),
+            Passage::Trapped => "the function trapped".to_owned(),
+            Passage::Down => "the function is down".to_owned(),
+            Passage::Decided | Passage::Emitted => match Verdict::decode(said.verdict) {
+                Some(Verdict::Interface(number)) => format!("to {}", self.interface(number)),
+                Some(Verdict::Service(id)) => format!("to service {id}"),
+                Some(Verdict::Hold(_)) => "hold".to_owned(),
+                Some(Verdict::Consume) => "consume".to_owned(),
+                Some(Verdict::Drop(reason)) => match self.drop_reasons.get(usize::from(reason)) {
+                    Some(name) => format!("drop {name}"),
+                    None => "drop".to_owned(),
+                },
+                Some(Verdict::None) => "drop no-verdict".to_owned(),
+                None => "drop bad-verdict".to_owned(),
+            },
+        };
+        let _ = write!(text, ": {verdict}");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_name_hop_interface_and_verdict() {
+        let names = Names {
+            hop: "fw".into(),
+            interfaces: vec!["inside".into(), "outside".into()],
+            drop_reasons: vec!["denied".into()],
+        };
+        let said =
+            |verdict: Verdict| Said { passage: Passage::Decided, ingress: 1, verdict: verdict.encode() };
+        for (passage, verdict, comment, outcome) in [
+            (Passage::Decided, Verdict::Drop(0), "fw: from outside: drop denied", Outcome::Dropped),
+            (Passage::Decided, Verdict::Interface(0), "fw: from outside: to inside", Outcome::Passed),
+            (Passage::Decided, Verdict::None, "fw: from outside: drop no-verdict", Outcome::Dropped),
+            (Passage::Decided, Verdict::Drop(9), "fw: from outside: drop", Outcome::Dropped),
+            (Passage::Emitted, Verdict::Service(7), "fw: to service 7", Outcome::Passed),
+            (Passage::Trapped, Verdict::None, "fw: from outside: the function trapped", Outcome::Dropped),
+            (Passage::Received, Verdict::None, "fw: received", Outcome::Passed),
+            (Passage::Arrived, Verdict::None, "fw: from outside", Outcome::Passed),
+            (Passage::Lost(DropReason::QueueFull), Verdict::None, "fw: drop queue-full", Outcome::Dropped),
+        ] {
+            assert_eq!(names.comment(passage, said(verdict)), comment);
+            assert_eq!(super::outcome(passage, verdict.encode()), outcome, "{comment}");
+        }
+        let bad = Said { passage: Passage::Decided, ingress: 7, verdict: u32::MAX };
+        assert_eq!(names.comment(Passage::Decided, bad), "fw: from 7: drop bad-verdict");
+    }
+
+    #[test]
+    fn interfaces_and_wires_show_what_is_on_them() {
+        let to = |interface| Verdict::Interface(interface).encode();
+        let (lost, full) = (Passage::Lost(DropReason::NoRoute), Passage::Lost(DropReason::QueueFull));
+        for (which, passage, ingress, verdict, direction) in [
+            (Which::All, Passage::Decided, 0, to(1), Some(Direction::Unknown)),
+            (Which::All, Passage::Arrived, 0, 0, None),
+            (Which::All, lost, 0, 0, None),
+            (Which::All, full, 0, 0, Some(Direction::Unknown)),
+            (Which::Interface(1), Passage::Arrived, 1, 0, Some(Direction::Inbound)),
+            (Which::Interface(1), Passage::Arrived, 0, 0, None),
+            (Which::Interface(1), Passage::Decided, 0, to(1), Some(Direction::Outbound)),
+            (Which::Interface(1), Passage::Decided, 1, to(0), None),
+            (Which::Interface(1), Passage::Emitted, 0, to(1), Some(Direction::Outbound)),
+            (Which::Out(1), Passage::Arrived, 1, 0, None),
+            (Which::Out(1), Passage::Decided, 1, to(1), Some(Direction::Outbound)),
+            (Which::Received, Passage::Received, 0, 0, Some(Direction::Inbound)),
+            (Which::Received, Passage::Transmitted, 0, 0, None),
+        ] {
+            assert_eq!(which.direction(passage, ingress, verdict), direction, "{which:?} {passage:?}");
+        }
+    }
+}

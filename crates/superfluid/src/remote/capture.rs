@@ -1,0 +1,156 @@
+//! `superfluid capture`: packets as pcapng, while they pass.
+
+use super::columns::cell;
+use super::events::streamed;
+use super::failure::{Done, Failure, print};
+use super::options::CaptureOptions;
+use crate::Outcome;
+use crate::output::Format;
+use ::capture::{Block, Direction, Splitter, Statistics, words};
+use client::harmless;
+use serde_json::json;
+use std::fs::File;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Where packets go.
+enum Sink {
+    /// Lines for people or programs.
+    Lines(Format),
+    File(File, String),
+    Standard,
+}
+
+pub(crate) fn capture(options: &CaptureOptions) -> Done {
+    let filter = options.filter.join(" ");
+    let wanted = api::Capture {
+        at: options.at.clone(),
+        filter: (!filter.is_empty()).then_some(filter),
+        count: options.count,
+        snap: options.snap,
+        time: options.time.map(|time| format!("{}ns", time.as_nanos())),
+    };
+    let mut sink = match options.write.as_deref() {
+        None => Sink::Lines(options.shown.output),
+        Some(path) if path == Path::new("-") => {
+            if std::io::stdout().is_terminal() {
+                let wrong = "standard output is a terminal, which shows no pcapng; allowed: a file, or a pipe such as `| tcpdump -r -`";
+                return Err(Failure::new(wrong, Outcome::BadInput));
+            }
+            Sink::Standard
+        }
+        Some(path) => {
+            let failed = |error| Failure::new(format_args!("{}: {error}", path.display()), Outcome::BadInput);
+            Sink::File(File::create(path).map_err(failed)?, path.display().to_string())
+        }
+    };
+    let client = options.connection.client()?;
+    let mut packets = client.capture(&wanted)?;
+    // Held while something is written: Ctrl-C may end it at any time, and what was written is whole packets.
+    let written = Arc::new(Mutex::new(0u64));
+    let so_far = written.clone();
+    let handler = ctrlc::set_handler(move || {
+        let packets = so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        eprintln!("{packets} packets captured");
+        std::process::exit(0);
+    });
+    handler.map_err(|error| Failure::new(error, Outcome::Failed))?;
+    let (mut splitter, mut statistics) = (Splitter::default(), None);
+    let mut bytes = vec![0; 64 << 10];
+    loop {
+        let count = packets.read(&mut bytes)?;
+        if count == 0 {
+            break;
+        }
+        splitter.feed(&bytes[..count]);
+        let mut whole = Vec::new();
+        let mut packets_so_far = written.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(block) = splitter.next_block().map_err(|error| Failure::new(error, Outcome::Failed))? {
+            statistics = block.statistics().or(statistics);
+            *packets_so_far += u64::from(block.packet().is_some());
+            match &sink {
+                Sink::Lines(format) => {
+                    if let Some(line) = line(&block, *format) {
+                        print(&line)?;
+                    }
+                }
+                Sink::File(..) | Sink::Standard => whole.extend(block.bytes),
+            }
+        }
+        put(&mut sink, &whole)?;
+    }
+    match statistics {
+        Some(Statistics { written, lost, .. }) => {
+            let lost = if lost > 0 { format!(", {lost} lost") } else { String::new() };
+            eprintln!("{written} packets captured{lost}");
+            Ok(Outcome::Done)
+        }
+        None => Err(Failure::new("the daemon ended the capture", Outcome::Failed)),
+    }
+}
+
+fn put(sink: &mut Sink, bytes: &[u8]) -> Result<(), Failure> {
+    let (written, name) = match sink {
+        Sink::Lines(_) => return Ok(()),
+        Sink::File(file, name) => (file.write_all(bytes), name.as_str()),
+        Sink::Standard => {
+            let mut out = std::io::stdout().lock();
+            (out.write_all(bytes).and_then(|()| out.flush()), "standard output")
+        }
+    };
+    match written {
+        Ok(()) => Ok(()),
+        // A reader that has seen enough is no failure.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => Err(Failure::new(format_args!("{name}: {error}"), Outcome::Failed)),
+    }
+}
+
+/// A line for a packet, with its end.
+fn line(block: &Block, format: Format) -> Option<String> {
+    let seen = block.packet()?;
+    let time = UNIX_EPOCH + Duration::from_nanos(seen.timestamp);
+    let time = humantime::format_rfc3339_nanos(time).to_string();
+    let what = words(seen.bytes, seen.length);
+    let (direction, arrow) = match seen.direction {
+        Direction::Unknown => (None, ""),
+        Direction::Inbound => (Some("in"), "in   "),
+        Direction::Outbound => (Some("out"), "out  "),
+    };
+    if matches!(format, Format::Json | Format::Yaml) {
+        let value = json!({
+            "time": time, "length": seen.length, "direction": direction, "what": what,
+            "comment": harmless(seen.comment, 1000),
+        });
+        return Some(streamed(value, format));
+    }
+    Some(format!("{time}  {arrow}{}  {}\n", cell(&what), cell(seen.comment)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::capture::{Blocks, Entry};
+
+    #[test]
+    fn packets_are_lines() {
+        let mut blocks = Blocks::default();
+        let entry = Entry {
+            timestamp: 1_760_000_000_000_000_007,
+            length: 20,
+            kept: 14,
+            direction: Direction::Inbound,
+            comment: "fw: from inside",
+        };
+        blocks.packet(&entry, |room| room[12..].copy_from_slice(&[8, 6]));
+        let mut splitter = Splitter::default();
+        splitter.feed(blocks.bytes());
+        let block = splitter.next_block().expect("pcapng").expect("a block");
+        let told = "2025-10-09T08:53:20.000000007Z  in   ARP, 20 bytes  fw: from inside\n";
+        assert_eq!(line(&block, Format::Table).as_deref(), Some(told));
+        let json = line(&block, Format::Json).expect("a line");
+        assert!(json.contains("\"direction\":\"in\"") && json.ends_with("}\n"), "{json}");
+    }
+}
