@@ -14,6 +14,7 @@
 
 mod call;
 mod chain;
+mod daemon;
 mod dpi_load;
 mod feed;
 mod frames;
@@ -75,6 +76,12 @@ pub const NAMES: &[&str] = &[
     "tap",
     "peers",
     "snapshot",
+    "create",
+    "delete",
+    "churn",
+    "density",
+    "pause",
+    "upgrade",
     "shares",
     "shares-cost",
     "models",
@@ -108,6 +115,18 @@ pub enum Bench {
     Peers,
     /// Saving, restoring, cloning and freezing.
     Snapshot,
+    /// How soon the daemon's functions run.
+    Create,
+    /// How soon they are gone.
+    Delete,
+    /// Functions that come and go beside a chain.
+    Churn,
+    /// Functions that a host holds.
+    Density,
+    /// How soon a function stands still.
+    Pause,
+    /// Another image at full load.
+    Upgrade,
     /// How exactly processor shares are kept.
     Shares,
     /// Shares beside dear packets, and caps.
@@ -146,6 +165,12 @@ impl Bench {
             "tap" => Bench::Tap,
             "peers" => Bench::Peers,
             "snapshot" => Bench::Snapshot,
+            "create" => Bench::Create,
+            "delete" => Bench::Delete,
+            "churn" => Bench::Churn,
+            "density" => Bench::Density,
+            "pause" => Bench::Pause,
+            "upgrade" => Bench::Upgrade,
             "shares" => Bench::Shares,
             "shares-cost" => Bench::SharesCost,
             "models" => Bench::Models,
@@ -172,6 +197,12 @@ impl Bench {
             Bench::Tap => "tap",
             Bench::Peers => "peers",
             Bench::Snapshot => "snapshot",
+            Bench::Create => "create",
+            Bench::Delete => "delete",
+            Bench::Churn => "churn",
+            Bench::Density => "density",
+            Bench::Pause => "pause",
+            Bench::Upgrade => "upgrade",
             Bench::Shares => "shares",
             Bench::SharesCost => "shares-cost",
             Bench::Models => "models",
@@ -217,6 +248,12 @@ impl Bench {
             Bench::Stop => stop::run(progress),
             Bench::Rss => rss::run(progress),
             Bench::Snapshot => saving::run(progress),
+            Bench::Create => daemon::create::run(progress),
+            Bench::Delete => daemon::create::delete(progress),
+            Bench::Churn => daemon::churn::run(progress),
+            Bench::Density => daemon::density::run(progress),
+            Bench::Pause => daemon::pause::run(progress),
+            Bench::Upgrade => daemon::upgrade::run(progress),
             Bench::Tap => tap::run(progress),
             Bench::Peers => {
                 let (results, told) = peers::run(progress)?;

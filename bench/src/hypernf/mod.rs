@@ -9,11 +9,11 @@ mod devices;
 pub(crate) mod dynamic;
 pub(crate) mod load;
 pub(crate) mod models;
-mod rig;
+pub(crate) mod rig;
 pub(crate) mod scale;
 pub(crate) mod shares;
 pub(crate) mod shares_cost;
-mod timing;
+pub(crate) mod timing;
 
 use crate::{Bound, Measurement, feed};
 use experiment::{Experiment, Reading, Verdict};

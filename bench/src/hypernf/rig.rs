@@ -21,6 +21,7 @@ use engine::{
     RestartPolicy, ThreadPlan, WorkerSettings,
 };
 use experiment::Model;
+use guest::Guest;
 use guest_wasm::{InstanceSettings, Program, Sandbox};
 use image::Image;
 use packet_memory::Pool;
@@ -142,6 +143,8 @@ pub(crate) struct Plan {
     pub(crate) tenants: Vec<Claim>,
     /// The processors that there are for it.
     pub(crate) cores: Vec<usize>,
+    /// Processors of workers beside, on which nothing is placed.
+    pub(crate) spare: Vec<usize>,
     /// How many of them `split` sets aside for I/O.
     pub(crate) io_cores: usize,
     /// Parts of its time in percent that a function worker and an I/O worker work; for `split` with as many cores too many.
@@ -167,6 +170,7 @@ impl Plan {
             functions,
             tenants: Vec::new(),
             cores,
+            spare: Vec::new(),
             io_cores: 1,
             duty,
             settings: WorkerSettings { batch: crate::frames::BATCH, ..WorkerSettings::default() },
@@ -218,6 +222,10 @@ impl Plan {
             let processors = if self.model == Model::Mix { self.cores.clone() } else { vec![*core] };
             threads.push(plan(format!("io-{n}"), processors));
         }
+        for (n, core) in self.spare.iter().enumerate() {
+            settings.push(self.settings);
+            threads.push(plan(format!("spare-{n}"), vec![*core]));
+        }
         (settings, threads, functions.len())
     }
 
@@ -232,7 +240,7 @@ impl Plan {
             fleet,
             threads,
             function_workers,
-            io_workers: settings.len() - function_workers,
+            io_workers: settings.len() - function_workers - self.spare.len(),
             clock: kit.clock,
             pool,
             open: Arc::default(),
@@ -290,28 +298,8 @@ impl Rig {
             0 => (None, worker),
             io => (Some(self.function_workers + n % io), self.function_workers + n % io),
         };
-        let settings = InstanceSettings {
-            config: nf.what.config.clone(),
-            max_call: LONG,
-            ..InstanceSettings::default()
-        };
-        let mut factory = Factory { program: nf.what.program.clone(), pool: kit.pool.clone(), settings };
-        let guest = factory.start().map_err(BenchError::Setup)?;
-        let manifest = nf.what.image.manifest();
-        let setup = InstanceSetup {
-            name: format!("function-{n}"),
-            pool: self.pool,
-            tenant,
-            claim: nf.claim,
-            interfaces: facts(&nf.what.image).interfaces,
-            flow_hash: false,
-            drop_reasons: manifest.drop_reasons.clone(),
-            counters: manifest.counters.clone(),
-            factory: Box::new(factory),
-            fail: FailPolicy::Closed,
-            restart: RestartPolicy::default(),
-            queue: 1024,
-        };
+        let (setup, guest) = self.function(kit, &nf.what, &format!("function-{n}"))?;
+        let setup = InstanceSetup { tenant, claim: nf.claim, ..setup };
         let instance = self.fleet.add_instance(worker, setup, guest).map_err(BenchError::setup)?;
         self.instances.push(instance);
         let ends = shape == Shape::Apart;
@@ -348,6 +336,40 @@ impl Rig {
             *last = Some(End::Instance(instance, 1));
         }
         Ok(())
+    }
+
+    /// A function that has started, for this rig's pool.
+    pub(crate) fn function(
+        &self,
+        kit: &Kit,
+        what: &Prepared,
+        name: &str,
+    ) -> Result<(InstanceSetup, Box<dyn Guest>), BenchError> {
+        let settings =
+            InstanceSettings { config: what.config.clone(), max_call: LONG, ..InstanceSettings::default() };
+        let mut factory = Factory { program: what.program.clone(), pool: kit.pool.clone(), settings };
+        let guest = factory.start().map_err(BenchError::Setup)?;
+        let manifest = what.image.manifest();
+        let setup = InstanceSetup {
+            name: name.to_owned(),
+            pool: self.pool,
+            tenant: TenantId(0),
+            claim: Claim::default(),
+            interfaces: facts(&what.image).interfaces,
+            flow_hash: false,
+            drop_reasons: manifest.drop_reasons.clone(),
+            counters: manifest.counters.clone(),
+            factory: Box::new(factory),
+            fail: FailPolicy::Closed,
+            restart: RestartPolicy::default(),
+            queue: 1024,
+        };
+        Ok((setup, guest))
+    }
+
+    /// The first worker on which nothing is placed.
+    pub(crate) fn spare_worker(&self) -> usize {
+        self.function_workers + self.io_workers
     }
 
     /// Who moves functions between the workers that run them, as the program does.

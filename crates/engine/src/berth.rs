@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long one looks for the other before he sleeps.
-const LOOK: Duration = Duration::from_micros(50);
+/// How long one looks for the other before he sleeps. Nobody else is let in meanwhile: on a busy machine that could take long.
+const LOOK: Duration = Duration::from_micros(20);
 
 /// What a thread is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Berth {
         self.lie_down(worker);
         let began = Instant::now();
         while self.asked.load(Acquire) == Asked::Worker as u8 && began.elapsed() < LOOK {
-            std::thread::yield_now();
+            std::hint::spin_loop();
         }
         let mut place = self.place();
         while self.asked.load(Acquire) == Asked::Worker as u8 {
@@ -138,7 +138,7 @@ impl Berth {
             if let Some(worker) = self.take() {
                 return Some(worker);
             }
-            std::thread::yield_now();
+            std::hint::spin_loop();
         }
         let mut place = self.place();
         loop {

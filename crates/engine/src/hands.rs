@@ -24,7 +24,7 @@ impl Remote {
     /// Asks the thread for something, and wakes it if it sleeps.
     pub(crate) fn ask(&self, asked: Asked) {
         self.berth.ask(asked);
-        self.bell.ring();
+        self.bell.ring_if_asleep();
     }
 }
 

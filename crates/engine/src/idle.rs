@@ -1,5 +1,6 @@
 //! How a worker sleeps in the kernel, and what wakes it. Whether it does is decided in `rest.rs`.
 
+use crate::berth::Asked;
 use crate::time::Mark;
 use crate::worker::Worker;
 use clock::{Cycles, Nanos};
@@ -115,6 +116,10 @@ impl Worker {
 
     /// When the worker has something to do at the latest, and the descriptors that tell of it before.
     fn look_out(&self, now: Nanos) -> (Nanos, Vec<BorrowedFd<'_>>) {
+        if self.berth.asked() != Asked::Nothing {
+            // Whoever asked before the worker said that it will sleep has not rung.
+            return (now, Vec::new());
+        }
         let mut wake_at = self.next_timer().min(self.next_maintenance);
         if let Some(release) = self.scheduler.next_release() {
             wake_at = wake_at.min(self.clock.nanos(release));

@@ -5,8 +5,9 @@ use crate::catalog::Catalog;
 use crate::function::StartedFunction;
 use crate::parts::own_pool;
 use crate::prepare::{PrepareError, failed};
+use clock::Nanos;
 use engine::{FleetError, FleetInstance, GuestSetup, InstanceAccount, PortAccount, TakeoverError};
-use guest_wasm::Slice;
+use guest_wasm::{Slice, watchdog};
 use snapshot::Saved;
 use std::time::{Duration, Instant};
 use wiring::{Instance, InstancePool};
@@ -20,6 +21,8 @@ pub struct TakenOver {
     instance: Instance,
     /// Whether it had state, and the new one has it now.
     pub state_carried: bool,
+    /// For how long its worker did nothing else.
+    pub stood_still: Nanos,
 }
 
 impl Host {
@@ -94,6 +97,7 @@ impl Host {
         }
         let mut started = self.start_beside(name, instance, catalog)?;
         let swapped = self.fleet.change(move |change| {
+            let since = change.still_since(id);
             let state = change.export_state(id)?;
             let state_carried = match &state {
                 Some(state) => started.guest().import_state(state)?,
@@ -103,13 +107,22 @@ impl Host {
                 return Ok(None);
             }
             let carried = state.is_some();
-            change.swap_guest(id, started.taking_over()).map(|before| Some((before, carried)))
+            let before = change.swap_guest(id, started.taking_over())?;
+            let stood_still = watchdog::clock().now().since(since.unwrap_or_default());
+            Ok(Some((before, carried, stood_still)))
         });
         let swapped: Result<_, TakeoverError> = swapped.map_err(|error| failed("function", name)(&error))?;
         match swapped.map_err(|error| failed("function", name)(&error))? {
-            Some((guest, state_carried)) => {
+            Some((guest, state_carried, stood_still)) => {
                 self.parts().wiring.instances.insert(name.to_owned(), instance.clone());
-                Ok(TakenOver { name: name.to_owned(), id, before: guest, instance: before, state_carried })
+                Ok(TakenOver {
+                    name: name.to_owned(),
+                    id,
+                    before: guest,
+                    instance: before,
+                    state_carried,
+                    stood_still,
+                })
             }
             None => Err(failed("function", name)(
                 &"the new image does not take the state that the one before has given",

@@ -39,7 +39,7 @@ pub(crate) fn account(kind: &str, account: &Account) -> Value {
                 "missed": instance.missed, "in_flight": instance.in_flight, "down": instance.down,
                 "promised_share": instance.promised, "throttled_cycles": instance.throttled.0,
                 "queue": instance.queue, "overruns": instance.overruns, "suspensions": instance.suspensions,
-                "paused": instance.paused, "worker": instance.worker,
+                "paused": instance.paused, "frozen": instance.frozen, "worker": instance.worker,
                 "ledger": ledger(&instance.ledger), "drops": named(&instance.own_drops),
                 "counters": named(&instance.counters), "report": report,
             });

@@ -12,6 +12,7 @@ use crate::ids::{PoolId, SwitchId, WireError};
 use crate::instance::{Instance, InstanceSetup};
 use crate::takeover::{GuestSetup, TakeoverError};
 use crate::tap::Tap;
+use clock::Nanos;
 use cpu_share::{Claim, TenantId};
 use guest::Guest;
 use packet_memory::{Packet, Pool};
@@ -357,6 +358,12 @@ impl Change<'_, '_> {
             Some(home) => self.workers[home.worker].put_into_queue(home.id, packets),
             None => packets,
         }
+    }
+
+    /// Since when the worker of an instance has done nothing.
+    pub fn still_since(&self, instance: FleetInstance) -> Option<Nanos> {
+        let home = self.state.instance(instance)?;
+        Some(self.workers[home.worker].now.nanos)
     }
 
     /// The account of one instance, without its report.

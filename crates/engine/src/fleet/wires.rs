@@ -27,9 +27,11 @@ impl State {
         if matches!((from, to), (End::Switch(..), End::Switch(..))) {
             return Err(WireError::TwoSwitches.into());
         }
-        for end in [from, to] {
+        for (end, other) in [(from, to), (to, from)] {
             let (home, target) = self.place(end)?;
-            workers[home.unwrap_or(0)].end(target)?;
+            // A switch without a worker of its own is known to all: whoever is concerned anyway is asked.
+            let home = home.or(self.place(other)?.0).unwrap_or(0);
+            workers[home].end(target)?;
             if self.leads_on(end) {
                 return Err(WireError::Taken.into());
             }

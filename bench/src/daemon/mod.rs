@@ -1,0 +1,158 @@
+//! The daemon as its clients see it: a process of its own with its own socket and state, asked over HTTP, one question after the
+//! other.
+
+pub(crate) mod churn;
+pub(crate) mod create;
+pub(crate) mod density;
+pub(crate) mod pause;
+pub(crate) mod upgrade;
+
+use crate::BenchError;
+use api::{FunctionStatus, Kind};
+use client::{Address, Answer, Change, Client, Settings, Written};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Longest time that anything of the daemon is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Functions of one switch.
+pub(crate) const PER_SWITCH: usize = 250;
+
+/// A daemon, and a client of it. It ends with this.
+pub(crate) struct Daemon {
+    child: Child,
+    folder: PathBuf,
+    pub(crate) client: Client,
+}
+
+impl Daemon {
+    /// Starts one with an empty store.
+    pub(crate) fn start() -> Result<Daemon, BenchError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("superfluid-bench-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).map_err(BenchError::setup)?;
+        let program = std::env::current_exe().map_err(BenchError::setup)?;
+        let log = std::fs::File::create(folder.join("log")).map_err(BenchError::setup)?;
+        let child = Command::new(program)
+            .args(["daemon", "--socket"])
+            .arg(folder.join("socket"))
+            .arg("--state")
+            .arg(folder.join("state"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(BenchError::setup)?;
+        let settings = Settings::new(Address::Unix(folder.join("socket")));
+        let client = Client::new(settings).map_err(BenchError::setup)?;
+        let daemon = Daemon { child, folder, client };
+        let began = Instant::now();
+        while let Err(error) = daemon.client.health() {
+            if began.elapsed() > PATIENCE {
+                return Err(BenchError::Setup(format!(
+                    "the daemon does not answer: {error}; {}",
+                    daemon.log()
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(daemon)
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("log")).unwrap_or_default().trim().to_owned()
+    }
+
+    /// The folder of its state and of whatever a bench puts there.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Creates an object, and waits until it is there.
+    pub(crate) fn put(&self, kind: Kind, name: &str, spec: &Value) -> Result<Written, BenchError> {
+        match self.client.put(kind, name, spec, &Change::default()).map_err(BenchError::setup)? {
+            Answer::Done(written) => Ok(written),
+            Answer::Later(operation) => {
+                self.client.settle(*operation, PATIENCE, |_| {}).map_err(BenchError::setup)?;
+                let object = self.client.object(kind, name).map_err(BenchError::setup)?;
+                Ok(Written { object, created: true, steps: Vec::new() })
+            }
+        }
+    }
+
+    /// Makes what there is what a document says.
+    pub(crate) fn apply(&self, document: &Value) -> Result<(), BenchError> {
+        match self.client.apply(document, false, &Change::default()).map_err(BenchError::setup)? {
+            Answer::Done(_) => Ok(()),
+            Answer::Later(operation) => {
+                self.client.settle(*operation, PATIENCE, |_| {}).map(drop).map_err(BenchError::setup)
+            }
+        }
+    }
+
+    /// How a function is.
+    pub(crate) fn status(&self, function: &str) -> Result<FunctionStatus, BenchError> {
+        let object = self.client.object(Kind::Function, function).map_err(BenchError::setup)?;
+        let status = object.status.ok_or_else(|| BenchError::Setup(format!("`{function}` has no status")))?;
+        serde_json::from_value(status).map_err(BenchError::setup)
+    }
+
+    /// Switches for so many functions, and a first function, so that the image has been compiled.
+    pub(crate) fn halls(&self, functions: usize) -> Result<(), BenchError> {
+        for hall in 0..=functions.div_ceil(PER_SWITCH) {
+            self.put(Kind::Switch, &format!("hall{hall}"), &json!({}))?;
+        }
+        self.put(Kind::Function, "first", &spec(0)).map(drop)
+    }
+
+    /// A row of `/proc/PID/FILE`, in KiB.
+    pub(crate) fn kib(&self, row: &str) -> Result<f64, BenchError> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).map_err(BenchError::setup)?;
+        let line = status.lines().find_map(|line| line.strip_prefix(row)?.strip_prefix(':'));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse().ok());
+        kib.ok_or_else(|| BenchError::Setup(format!("/proc/PID/status lacks {row}")))
+    }
+
+    /// Processor time that it has used so far.
+    pub(crate) fn processor_time(&self) -> Result<Duration, BenchError> {
+        let path = format!("/proc/{}/schedstat", self.child.id());
+        let tasks =
+            std::fs::read_dir(format!("/proc/{}/task", self.child.id())).map_err(BenchError::setup)?;
+        let mut sum = 0;
+        for task in tasks {
+            let path = task.map_err(BenchError::setup)?.path().join("schedstat");
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            sum += text.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
+        }
+        if sum == 0 {
+            return Err(BenchError::Setup(format!("{path}: no processor time")));
+        }
+        Ok(Duration::from_nanos(sum))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // What cannot be removed is in the folder for what is temporary.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A forwarder, with one interface plugged into a switch that it shares with others.
+pub(crate) fn spec(number: usize) -> Value {
+    json!({"image": "forwarder", "attach": {"left": format!("hall{}", number / PER_SWITCH)}})
+}
+
+/// Microseconds that something takes.
+pub(crate) fn timed<T>(deed: impl FnOnce() -> Result<T, BenchError>) -> Result<f64, BenchError> {
+    let began = Instant::now();
+    deed()?;
+    Ok(began.elapsed().as_nanos() as f64 / 1e3)
+}

@@ -1,0 +1,67 @@
+//! Another image for a function that works at full load: what is lost, and for how long nothing is done.
+
+use super::pause::host;
+use crate::statistics::median;
+use crate::{BenchError, Bound, Measurement, RUNS};
+use ::host::{Catalog, Host};
+use std::time::Duration;
+use wiring::Instance;
+
+/// Flows that the function knows.
+const FLOWS: usize = 10_000;
+/// Upgrades of one run.
+const UPGRADES: usize = 20;
+
+pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
+    let document = format!(
+        "superfluid: 1\n\
+         ports:\n  source: {{type: generator, flows: {FLOWS}, order: random}}\n  sink: {{type: sink}}\n\
+         functions:\n  fw:\n    image: firewall\n    config:\n      max_flows: 65536\n      rules: [{{action: accept, protocol: udp}}]\n\
+         chains:\n  one: [source, fw, sink]\n"
+    );
+    let (host, catalog) = host(&document)?;
+    std::thread::sleep(Duration::from_millis(500));
+    let instance = host.instance("fw").ok_or_else(|| BenchError::Setup("there is no `fw`".to_owned()))?;
+    let (mut alike, mut others) = (Vec::new(), Vec::new());
+    let changed = document.replace("max_flows: 65536", "max_flows: 65537");
+    if changed == document {
+        return Err(BenchError::Setup("there is no other configuration".to_owned()));
+    }
+    let other = config::check("bench", &changed, &catalog);
+    let other = other.map_err(|_| BenchError::Setup("the other configuration is refused".to_owned()))?;
+    let other = other.wiring.instances.get("fw").cloned();
+    let other = other.ok_or_else(|| BenchError::Setup("there is no `fw`".to_owned()))?;
+    for run in 0..RUNS {
+        progress(run as f64 / RUNS as f64, "upgrades at full load");
+        let times =
+            (0..UPGRADES).map(|_| blocked(&host, &catalog, &instance)).collect::<Result<Vec<_>, _>>()?;
+        alike.push(median(&times));
+        let mut times = Vec::new();
+        for _ in 0..UPGRADES / 2 {
+            times.push(blocked(&host, &catalog, &other)?);
+            times.push(blocked(&host, &catalog, &instance)?);
+        }
+        others.push(median(&times));
+    }
+    let account = host.stop().map_err(BenchError::setup)?;
+    account.balance().map_err(BenchError::setup)?;
+    let lost: u64 = account.ledger.dropped.nonzero().map(|(_, count)| count).sum();
+    let most = |name: &str, unit, values: &[f64], most| {
+        Measurement::new(name, unit, values, Some(Bound::AtMost(most)))
+    };
+    Ok(vec![
+        most("lost", "packets", &[lost as f64], 0.0),
+        most("blocked-us", "us", &alike, 100.0),
+        most("blocked-layout-us", "us", &others, 2_000.0),
+    ])
+}
+
+/// For how long nothing was done while another guest took over, in microseconds.
+fn blocked(host: &Host, catalog: &Catalog, instance: &Instance) -> Result<f64, BenchError> {
+    let taken = host.take_over("fw", instance, catalog).map_err(BenchError::setup)?;
+    if !taken.state_carried {
+        return Err(BenchError::Invalid("the new guest knows nothing".to_owned()));
+    }
+    std::thread::sleep(Duration::from_millis(2));
+    Ok(taken.stood_still.0 as f64 / 1e3)
+}
