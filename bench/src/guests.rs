@@ -40,6 +40,7 @@ pub(crate) fn facts(image: &Image) -> ProgramFacts {
     ProgramFacts {
         name: manifest.name.as_str().to_owned(),
         image: *image.digest().as_bytes(),
+        layout: image.layout(),
         access: match manifest.access {
             manifest::Access::Read => Access::Read,
             manifest::Access::Write => Access::Write,

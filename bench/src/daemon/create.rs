@@ -102,22 +102,22 @@ pub(crate) fn delete(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurem
     ])
 }
 
-/// A forwarder that has so many bytes beside, in a segment of data that nobody uses.
+/// A forwarder that has so many bytes beside, in a section that nobody reads.
 fn padded(folder: &Path, name: &str, bytes: usize) -> Result<String, BenchError> {
     let small = crate::guests::stock("forwarder")?;
     let mut wasm = small.wasm().to_vec();
     if bytes > 0 {
         let noise: Vec<u8> =
             (0u32..).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).take(bytes).collect();
-        wasm.extend(custom_section("padding", &noise));
+        wasm.extend(padding(&noise));
     }
     let path = folder.join(name);
     std::fs::write(&path, wasm).map_err(BenchError::setup)?;
     Ok(path.display().to_string())
 }
 
-/// A section that no engine looks into.
-fn custom_section(name: &str, content: &[u8]) -> Vec<u8> {
+/// A section of names with a part that nobody knows.
+fn padding(content: &[u8]) -> Vec<u8> {
     let leb = |mut value: usize| {
         let mut bytes = Vec::new();
         loop {
@@ -129,13 +129,9 @@ fn custom_section(name: &str, content: &[u8]) -> Vec<u8> {
             }
         }
     };
-    let mut body = leb(name.len());
-    body.extend(name.as_bytes());
-    body.extend(content);
-    let mut section = vec![0];
-    section.extend(leb(body.len()));
-    section.extend(body);
-    section
+    let part = [vec![100], leb(content.len()), content.to_vec()].concat();
+    let body = [leb(4), b"name".to_vec(), part].concat();
+    [vec![0], leb(body.len()), body].concat()
 }
 
 /// What creating takes with the large image, over what it takes with the small one, in turns.

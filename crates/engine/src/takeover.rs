@@ -114,6 +114,34 @@ impl Worker {
         })
     }
 
+    /// Lets another guest go on in the place of an instance's own, with its memory and all that is kept for it; the one before comes
+    /// back with nothing. `Err`: they are not alike, and the new one comes back.
+    pub(crate) fn succeed_guest(
+        &mut self,
+        id: InstanceId,
+        mut new: GuestSetup,
+    ) -> Result<Result<GuestSetup, GuestSetup>, TakeoverError> {
+        let index = id.index();
+        let instance = self.instances.get_mut(index).ok_or(TakeoverError::Absent)?;
+        if instance.suspended.is_some() {
+            return Err(TakeoverError::Suspended(instance.name.clone()));
+        }
+        let alike = instance.drop_reasons == new.drop_reasons && instance.counter_names == new.counters;
+        let (Some(guest), true) = (&mut new.guest, alike) else { return Ok(Err(new)) };
+        self.collect(index);
+        let instance = &mut self.instances[index];
+        let Life::Up { guest: before, .. } = &mut instance.life else { return Ok(Err(new)) };
+        instance.counters.ledger.generated += before.take_generated();
+        if !guest.take_place_of(&mut **before)? {
+            return Ok(Err(new));
+        }
+        std::mem::swap(before, guest);
+        std::mem::swap(&mut instance.factory, &mut new.factory);
+        std::mem::swap(&mut instance.flow_hash, &mut new.flow_hash);
+        self.flow_hash |= self.instances[index].flow_hash;
+        Ok(Ok(new))
+    }
+
     /// Everything that an instance is now, what waits for it included. It goes on.
     pub(crate) fn save_instance(&mut self, id: InstanceId) -> Result<Saved<'static>, TakeoverError> {
         let instance = self.instances.get_mut(id.index()).ok_or(TakeoverError::Absent)?;

@@ -30,6 +30,7 @@ pub use slots::{SlotConfig, SlotRefusal, SlotTable};
 use clock::{Moment, Nanos};
 use packet_memory::Packet;
 use snapshot::Saved;
+use std::any::Any;
 
 /// A line that a function logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +164,22 @@ pub trait Guest: Send {
     /// cannot be saved.
     fn save(&mut self) -> Result<Saved<'static>, SaveError> {
         Err(SaveError::Unable)
+    }
+
+    /// Goes on in the place of another guest, with its memory and all that the host keeps for it, if both are of one kind and lay
+    /// out their memory alike. The other one is finished then, but for [`Guest::take_place_of`] the other way round. `false`: they
+    /// are not alike, and both are as they were.
+    ///
+    /// # Errors
+    /// [`GuestFault`]: this guest is finished, and the other one as it was.
+    fn take_place_of(&mut self, before: &mut dyn Guest) -> Result<bool, GuestFault> {
+        let _ = before;
+        Ok(false)
+    }
+
+    /// What it is, for [`Guest::take_place_of`]; `None`: it gives its place to nobody.
+    fn as_any(&mut self) -> Option<&mut dyn Any> {
+        None
     }
 
     /// Whether it is frozen; see [`Cold`].

@@ -11,6 +11,7 @@ use clock::{Moment, Nanos};
 use guest::{Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotTable};
 use packet_memory::{Packet, Pool};
 use snapshot::Saved;
+use std::any::Any;
 use std::sync::Arc;
 use wasmtime::UpdateDeadline;
 
@@ -127,6 +128,15 @@ impl Guest for WasmGuest {
 
     fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault> {
         self.0.import_state(state)
+    }
+
+    fn take_place_of(&mut self, before: &mut dyn Guest) -> Result<bool, GuestFault> {
+        let before = before.as_any().and_then(|any| any.downcast_mut::<WasmGuest>());
+        before.map_or(Ok(false), |before| self.0.take_place_of(&mut before.0))
+    }
+
+    fn as_any(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
     }
 
     fn save(&mut self) -> Result<Saved<'static>, SaveError> {

@@ -43,6 +43,7 @@ mod settings;
 mod shared_memory;
 mod shell;
 mod state;
+mod succession;
 mod touched;
 pub mod watchdog;
 

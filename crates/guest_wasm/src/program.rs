@@ -18,6 +18,8 @@ pub struct ProgramFacts {
     pub name: String,
     /// SHA-256 of the image: what a snapshot must name to be restored into this program.
     pub image: [u8; 32],
+    /// Instances of programs with the same one can go on with each other's memory.
+    pub layout: [u8; 32],
     /// What its instances may do with packets.
     pub access: Access,
     /// Most bytes of private memory.

@@ -42,7 +42,7 @@ impl<T: HostState> Body<T> {
     }
 
     /// Packets that were given up are nowhere a snapshot could have them from.
-    fn carried_out(&self) -> Result<(), SaveError> {
+    pub(crate) fn carried_out(&self) -> Result<(), SaveError> {
         match self.store.data().state().emitted.len() {
             0 => Ok(()),
             packets => Err(SaveError::Busy { packets }),

@@ -55,6 +55,8 @@ pub(crate) struct Shell {
     private: usize,
     /// Bytes from the base on that are a clone's: private pages over memory that others share.
     shared: usize,
+    /// Private memory up to here is about to come from another shell.
+    expected: usize,
     /// Keeps the window's memory alive.
     pool: Arc<Pool>,
     access: Access,
@@ -77,7 +79,7 @@ impl Shell {
             }
             base
         };
-        let shell = Shell { base, private: 0, shared: 0, pool: pool.clone(), access };
+        let shell = Shell { base, private: 0, shared: 0, expected: 0, pool: pool.clone(), access };
         let memory = pool.memory();
         // A handful of large pages is entered at once; thousands of small ones are when they are first touched, most
         // of them never.
@@ -108,6 +110,10 @@ impl Shell {
         }
         if bytes > WINDOW_BASE as usize {
             return Err(io::Error::other("private memory ends where the window begins"));
+        }
+        if bytes <= self.expected {
+            self.private = bytes;
+            return Ok(());
         }
         let (start, length) = (self.base + self.private, bytes - self.private);
         // SAFETY: inside the reservation and below the window, as just checked.
@@ -168,6 +174,40 @@ impl Shell {
         Ok(())
     }
 
+    /// Private memory up to here will come from another shell: until then it is not made ready.
+    pub(crate) fn expect(&mut self, bytes: usize) {
+        self.expected = bytes.next_multiple_of(PAGE);
+    }
+
+    /// Moves the pages of private memory from one shell to another, where what was there is gone. What they leave behind is empty, and
+    /// as accessible as before.
+    ///
+    /// # Errors
+    /// The kernel's refusal: the memory is where it was, and the other shell's private memory is unknown.
+    pub(crate) fn move_private(from: &mut Shell, to: &mut Shell) -> io::Result<()> {
+        to.expected = 0;
+        if from.private != to.private || from.shared > 0 || to.shared > 0 {
+            return Err(io::Error::other("private memory of different sizes, or shared with others"));
+        }
+        let (old, new, length) = (from.base as *mut libc::c_void, to.base as *mut libc::c_void, from.private);
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+        // SAFETY: both ranges are private parts of reservations that are in our hands, and nobody runs in them. The old range
+        // stays mapped, so that no other mapping can come to lie there.
+        if length == 0 || unsafe { libc::mremap(old, length, length, flags, new) } != libc::MAP_FAILED {
+            return Ok(());
+        }
+        let refusal = io::Error::last_os_error();
+        // The kernel may have cleared the way before it refused: the reservation must have no hole.
+        // SAFETY: it replaces nothing; where something is left, it is our own reservation.
+        match unsafe { map(new, length, libc::PROT_NONE, RESERVE | libc::MAP_FIXED_NOREPLACE, -1) } {
+            Ok(_) => to.private = 0,
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+            // A hole in which others' memory could come to lie would be in reach of a guest.
+            Err(_) => std::process::abort(),
+        }
+        Err(refusal)
+    }
+
     /// Zeroes the private part and makes all of it inaccessible but `keep` bytes.
     fn clear(&mut self, keep: usize) -> io::Result<()> {
         if self.shared > 0 {
@@ -179,6 +219,7 @@ impl Shell {
             (self.shared, self.private) = (0, 0);
             return Ok(());
         }
+        self.expected = 0;
         let keep = keep.next_multiple_of(PAGE).min(self.private).min(CLEARED_IN_PLACE);
         if self.private > keep {
             self.discard(keep, self.private - keep)?;

@@ -92,11 +92,6 @@ impl StartedFunction {
         }
     }
 
-    /// Its guest.
-    pub(crate) fn guest(&mut self) -> &mut dyn Guest {
-        &mut *self.guest
-    }
-
     /// What takes over in an instance that goes on.
     pub(crate) fn taking_over(self) -> GuestSetup {
         let manifest = self.image.manifest();

@@ -7,6 +7,7 @@ use crate::parts::own_pool;
 use crate::prepare::{PrepareError, failed};
 use clock::Nanos;
 use engine::{FleetError, FleetInstance, GuestSetup, InstanceAccount, PortAccount, TakeoverError};
+use guest::GuestFault;
 use guest_wasm::{Slice, watchdog};
 use snapshot::Saved;
 use std::time::{Duration, Instant};
@@ -19,10 +20,20 @@ pub struct TakenOver {
     before: GuestSetup,
     /// What the wiring said of it.
     instance: Instance,
+    /// It goes on with the memory of the one before, which it lays out alike.
+    pub moved: bool,
     /// Whether it had state, and the new one has it now.
     pub state_carried: bool,
     /// For how long its worker did nothing else.
     pub stood_still: Nanos,
+}
+
+/// Another guest in the place of one.
+struct Succession {
+    before: GuestSetup,
+    carried: bool,
+    moved: bool,
+    stood_still: Nanos,
 }
 
 impl Host {
@@ -95,31 +106,38 @@ impl Host {
                 instance.interfaces, before.interfaces
             )));
         }
-        let mut started = self.start_beside(name, instance, catalog)?;
+        let started = self.start_beside(name, instance, catalog)?.taking_over();
         let swapped = self.fleet.change(move |change| {
             let since = change.still_since(id);
-            let state = change.export_state(id)?;
-            let state_carried = match &state {
-                Some(state) => started.guest().import_state(state)?,
-                None => true,
+            let done = |before, carried, moved| {
+                let stood_still = watchdog::clock().now().since(since.unwrap_or_default());
+                Ok(Some(Succession { before, carried, moved, stood_still }))
             };
-            if !state_carried {
+            // Whoever lays out its memory alike goes on with it as it is; others are told what the one before knows.
+            let mut started = match change.succeed_guest(id, started)? {
+                Ok(before) => return done(before, true, true),
+                Err(started) => started,
+            };
+            let state = change.export_state(id)?;
+            let taken = match (&state, &mut started.guest) {
+                (Some(state), Some(guest)) => guest.import_state(state)?,
+                _ => true,
+            };
+            if !taken {
                 return Ok(None);
             }
-            let carried = state.is_some();
-            let before = change.swap_guest(id, started.taking_over())?;
-            let stood_still = watchdog::clock().now().since(since.unwrap_or_default());
-            Ok(Some((before, carried, stood_still)))
+            done(change.swap_guest(id, started)?, state.is_some(), false)
         });
         let swapped: Result<_, TakeoverError> = swapped.map_err(|error| failed("function", name)(&error))?;
         match swapped.map_err(|error| failed("function", name)(&error))? {
-            Some((guest, state_carried, stood_still)) => {
+            Some(Succession { before: guest, carried: state_carried, moved, stood_still }) => {
                 self.parts().wiring.instances.insert(name.to_owned(), instance.clone());
                 Ok(TakenOver {
                     name: name.to_owned(),
                     id,
                     before: guest,
                     instance: before,
+                    moved,
                     state_carried,
                     stood_still,
                 })
@@ -135,8 +153,14 @@ impl Host {
     /// # Errors
     /// [`PrepareError`]; the new one stays.
     pub fn roll_back(&self, taken: TakenOver) -> Result<(), PrepareError> {
-        let TakenOver { name, id, before, instance, .. } = taken;
-        let swapped = self.fleet.change(move |change| change.swap_guest(id, before));
+        let TakenOver { name, id, before, instance, moved, .. } = taken;
+        let swapped = self.fleet.change(move |change| {
+            if !moved {
+                return change.swap_guest(id, before);
+            }
+            let back = change.succeed_guest(id, before)?;
+            back.map_err(|_| GuestFault::Contract("its memory does not come back".to_owned()).into())
+        });
         let swapped = swapped.map_err(|error| failed("function", &name)(&error))?;
         swapped.map_err(|error| failed("function", &name)(&error))?;
         self.parts().wiring.instances.insert(name, instance);

@@ -115,6 +115,7 @@ fn facts(image: &Image) -> ProgramFacts {
     let manifest = image.manifest();
     ProgramFacts {
         image: *image.digest().as_bytes(),
+        layout: image.layout(),
         name: manifest.name.as_str().to_owned(),
         access: match manifest.access {
             manifest::Access::Read => Access::Read,

@@ -21,6 +21,7 @@ mod build;
 pub mod cut;
 mod digest;
 mod inspect;
+mod layout;
 pub mod limits;
 mod load;
 mod names;

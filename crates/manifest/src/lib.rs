@@ -17,6 +17,7 @@
 //! memory_limit: 128MiB
 //! drop_reasons: [denied, invalid] # optional
 //! counters: [accepted]            # optional
+//! memory_layout: 1                # optional: other images with the same one go on with this one's memory
 //! config:                         # optional: the schema of the function's configuration
 //!   max_flows: {type: integer, min: 1, max: 4000000, default: 65536}
 //! ```
@@ -60,6 +61,9 @@ pub struct Manifest {
     pub counters: Vec<String>,
     /// Whether it reads the flow hash of packets.
     pub flow_hash: bool,
+    /// Version of how it lays out its memory. Its author promises that an image with the same one goes on with the memory of
+    /// another; without one, none but the same image does.
+    pub memory_layout: Option<u32>,
     /// What configuration it takes.
     pub schema: Schema,
     /// The text that all this was read from.

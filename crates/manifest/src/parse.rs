@@ -72,6 +72,11 @@ fn manifest(values: &Value, name: FunctionName, schema: Schema, source: &str) ->
         drop_reasons: texts("drop_reasons"),
         counters: texts("counters"),
         flow_hash: values.get("flow_hash").and_then(Value::as_bool).unwrap_or_default(),
+        memory_layout: values
+            .get("memory_layout")
+            .and_then(Value::as_integer)
+            .and_then(|it| u32::try_from(it).ok())
+            .filter(|it| *it > 0),
         schema,
         source: source.to_owned(),
     }

@@ -334,6 +334,26 @@ impl Change<'_, '_> {
         Ok(swapped)
     }
 
+    /// Lets another guest go on in the place of an instance's own, with its memory and all that is kept for it, if both lay out their
+    /// memory alike; the one before comes back with nothing, and can take its place again in the same way. `Err`: they are not
+    /// alike, nothing has changed, and the new one comes back. No packet is lost.
+    ///
+    /// # Errors
+    /// [`TakeoverError`]; the new guest is dropped.
+    pub fn succeed_guest(
+        &mut self,
+        instance: FleetInstance,
+        guest: GuestSetup,
+    ) -> Result<Result<GuestSetup, GuestSetup>, TakeoverError> {
+        let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
+        let before = self.workers[home.worker].flow_hash;
+        let done = self.workers[home.worker].succeed_guest(home.id, guest)?;
+        if self.workers[home.worker].flow_hash != before {
+            share_flow_hash(self.workers);
+        }
+        Ok(done)
+    }
+
     /// Everything that an instance is now, what waits for it included, without its help. It goes on.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ mod proposals;
 mod release;
 mod saving;
 mod shells;
+mod succession;
 mod support;
 mod traps;
 mod whole_modules;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Counts calls in memory, in globals of every type, and in a counter; sets a deadline; clears a byte of its own data;
 /// holds the packet, logs, and writes an event when the mark says so.
-fn busy() -> String {
+pub fn busy() -> String {
     format!(
         r#"(module {IMPORTS}
             (memory (export "memory") 2)
@@ -63,7 +63,7 @@ fn busy() -> String {
     )
 }
 
-fn call(guest: &mut dyn Guest, packet: &mut Packet, mark: u64) -> u64 {
+pub fn call(guest: &mut dyn Guest, packet: &mut Packet, mark: u64) -> u64 {
     packet.edit(|record| record.mark = mark);
     let done = guest.process(std::slice::from_mut(packet), now()).expect("it works");
     assert_eq!(done, Progress::Done);

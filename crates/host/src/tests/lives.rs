@@ -82,6 +82,38 @@ fn another_configuration_takes_over_and_is_rolled_back() {
 }
 
 #[test]
+fn an_image_that_lays_out_its_memory_alike_goes_on_with_it_as_it_is() {
+    let rig = firewall();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("other.wasm");
+    let mut wasm = rig.catalog.load("firewall").expect("it is there").wasm().to_vec();
+    // A name that nobody reads makes it another image.
+    wasm.extend(b"\x00\x09\x04name\x00\x02\x01n");
+    std::fs::write(&path, wasm).expect("room");
+    let before = rig.host.instance("f").expect("it is there");
+    let other = Instance { image: path.display().to_string(), ..before.clone() };
+    rig.moves("f");
+    let counted = || rig.host.account_of("f").expect("it is there").counters;
+    for _ in 0..3 {
+        let first = counted();
+        let taken = rig.host.take_over("f", &other, &rig.catalog).expect("it takes over");
+        assert!(taken.moved && taken.state_carried);
+        rig.moves("f");
+        rig.host.roll_back(taken).expect("it takes over again");
+        assert_eq!(rig.host.instance("f"), Some(before.clone()));
+        rig.moves("f");
+        let then = counted();
+        assert!(first.iter().zip(&then).all(|((_, first), (_, then))| first <= then), "{first:?} {then:?}");
+    }
+    let taken = rig.host.take_over("f", &other, &rig.catalog).expect("it takes over");
+    assert!(taken.moved);
+    drop(taken);
+    rig.moves("f");
+    assert_eq!(rig.account().ledger.dropped.total(), 0, "no packet is lost");
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}
+
+#[test]
 fn it_goes_on_from_what_was_saved_of_it() {
     let mut rig = firewall();
     rig.host.set_paused("f", true).expect("it runs");

@@ -47,6 +47,7 @@ pub fn facts(access: Access) -> ProgramFacts {
     ProgramFacts {
         name: "guest".to_owned(),
         image: [7; 32],
+        layout: [7; 32],
         access,
         memory_limit: 1 << 20,
         interfaces: 2,

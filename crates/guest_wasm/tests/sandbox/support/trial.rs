@@ -32,6 +32,7 @@ pub fn trial(sandbox: &Sandbox, wasm: &[u8], access: Access, bytes: &[u8]) -> Re
     let facts = ProgramFacts {
         name: "random".to_owned(),
         image: [0; 32],
+        layout: [7; 32],
         access,
         memory_limit: 4 << 20,
         interfaces: 2,
