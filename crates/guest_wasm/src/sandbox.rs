@@ -130,6 +130,15 @@ impl Sandbox {
         self.shells.prepare(pool, access, count)
     }
 
+    /// Makes shells where instances are made, as many as the rate asks for, and gives those up that nobody takes any more. Says whether
+    /// any were taken since the last call. It is called every few milliseconds by a thread that nobody waits for.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn refill_shells(&self) -> std::io::Result<bool> {
+        self.shells.refill()
+    }
+
     /// Gives up the spare shells of a pool, so that its memory can go.
     pub fn forget_pool(&self, pool: &Arc<Pool>) {
         self.shells.forget(pool);

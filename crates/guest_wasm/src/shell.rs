@@ -12,7 +12,7 @@ use packet_memory::{PageKind, Pool};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Bytes that a guest can name with a 32-bit address.
 pub(crate) const RESERVATION: usize = 4 << 30;
@@ -26,6 +26,8 @@ const PAGE: usize = 4 << 10;
 const CLEARED_IN_PLACE: usize = 256 << 10;
 /// Most shells that wait for use, for each key.
 const MOST_SPARE: usize = 64;
+/// Most shells that are made in advance, for each key.
+const MOST_READY: usize = 512;
 /// Private memory from this size on asks for huge pages.
 const HUGE_FROM: usize = 2 << 20;
 
@@ -286,7 +288,29 @@ unsafe fn map(
 /// The shells that wait for use, by key.
 #[derive(Debug, Default)]
 pub(crate) struct Shells {
-    spare: Mutex<HashMap<Key, Vec<Shell>>>,
+    spare: Mutex<HashMap<Key, Spare>>,
+}
+
+/// Shells of one key.
+#[derive(Debug)]
+struct Spare {
+    shells: Vec<Shell>,
+    pool: Weak<Pool>,
+    /// How many were taken since [`Shells::refill`] was last called.
+    taken: usize,
+    /// How many are to be ready; it follows the rate at which they are taken.
+    wanted: usize,
+}
+
+impl Spare {
+    fn new(pool: &Arc<Pool>) -> Spare {
+        Spare { shells: Vec::new(), pool: Arc::downgrade(pool), taken: 0, wanted: 0 }
+    }
+
+    /// Most that are kept.
+    fn most(&self) -> usize {
+        MOST_SPARE.max(self.wanted)
+    }
 }
 
 /// Address of the pool and protection. The address stays valid for as long as a shell of the key exists, because
@@ -307,7 +331,12 @@ fn key(pool: &Arc<Pool>, access: Access) -> Key {
 impl Shells {
     /// A shell with this window, from the spare ones or new.
     pub(crate) fn take(&self, pool: &Arc<Pool>, access: Access) -> io::Result<Shell> {
-        let spare = self.lock().get_mut(&key(pool, access)).and_then(Vec::pop);
+        let spare = {
+            let mut all = self.lock();
+            let spare = all.entry(key(pool, access)).or_insert_with(|| Spare::new(pool));
+            spare.taken += 1;
+            spare.shells.pop()
+        };
         match spare {
             Some(shell) => Ok(shell),
             None => Shell::reserve(pool, access).map_err(explain),
@@ -319,11 +348,36 @@ impl Shells {
         if shell.clear(keep).is_err() {
             return; // Unmapped by its drop: what could not be cleared is never shown to anyone.
         }
-        let mut spare = self.lock();
-        let list = spare.entry(key(&shell.pool, shell.access)).or_default();
-        if list.len() < MOST_SPARE {
-            list.push(shell);
+        let mut all = self.lock();
+        let spare = all.entry(key(&shell.pool, shell.access)).or_insert_with(|| Spare::new(&shell.pool));
+        if spare.shells.len() < spare.most() {
+            spare.shells.push(shell);
         }
+    }
+
+    /// Makes shells where they are taken, twice as many as since the last call, and gives those up that nobody takes any more. Says
+    /// whether any were taken. To be called every few milliseconds, where nobody waits for it.
+    pub(crate) fn refill(&self) -> io::Result<bool> {
+        let (mut missing, mut superfluous, mut busy) = (Vec::new(), Vec::new(), false);
+        self.lock().retain(|(_, access), spare| {
+            let taken = std::mem::take(&mut spare.taken);
+            busy |= taken > 0;
+            spare.wanted = (taken * 2).max(spare.wanted - spare.wanted.div_ceil(16)).min(MOST_READY);
+            superfluous.extend(spare.shells.drain(spare.most().min(spare.shells.len())..));
+            let Some(pool) = spare.pool.upgrade() else { return false };
+            missing.push((pool, *access, spare.wanted.saturating_sub(spare.shells.len())));
+            true
+        });
+        drop(superfluous);
+        for (pool, access, count) in missing {
+            for _ in 0..count {
+                let shell = Shell::reserve(&pool, access).map_err(explain)?;
+                if let Some(spare) = self.lock().get_mut(&key(&pool, access)) {
+                    spare.shells.push(shell);
+                }
+            }
+        }
+        Ok(busy)
     }
 
     /// Makes shells in advance.
@@ -336,7 +390,7 @@ impl Shells {
     }
 
     pub(crate) fn counts(&self) -> ShellCounts {
-        ShellCounts { spare: self.lock().values().map(Vec::len).sum() }
+        ShellCounts { spare: self.lock().values().map(|spare| spare.shells.len()).sum() }
     }
 
     /// Gives up the shells of a pool that is going away.
@@ -347,7 +401,7 @@ impl Shells {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Vec<Shell>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Spare>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -397,6 +451,30 @@ mod tests {
         // SAFETY: just made private.
         let bytes = unsafe { std::slice::from_raw_parts(again.base(), 300 << 10) };
         assert!(bytes.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn as_many_are_made_in_advance_as_are_taken() {
+        let (shells, pool) = (Shells::default(), pool());
+        let taken: Vec<Shell> =
+            (0..5).map(|_| shells.take(&pool, Access::Read).expect("address space")).collect();
+        assert_eq!(shells.counts().spare, 0);
+        assert!(shells.refill().expect("address space"));
+        assert_eq!(shells.counts().spare, 10);
+        let again = shells.take(&pool, Access::Read).expect("a spare one");
+        assert_eq!(shells.counts().spare, 9);
+        drop((taken, again));
+        // Nobody takes any more: what is wanted falls, and nothing is made.
+        assert!(shells.refill().expect("address space"));
+        for _ in 0..100 {
+            assert!(!shells.refill().expect("nothing to do"));
+        }
+        assert!(shells.counts().spare <= 10);
+        // With its pool everything goes.
+        let before = Arc::strong_count(&pool);
+        shells.forget(&pool);
+        assert!(Arc::strong_count(&pool) < before);
+        assert_eq!(shells.counts().spare, 0);
     }
 
     #[test]

@@ -39,6 +39,12 @@ impl Workshop {
         Ok(self.known(&catalog.load(reference)?).is_some())
     }
 
+    /// Keeps shells ready for functions to come. Says whether any came since the last call, for the next to be soon.
+    pub fn refill_shells(&self) -> bool {
+        // Where none can be made in advance, the next function is told why.
+        self.sandbox.refill_shells().unwrap_or(false)
+    }
+
     /// Compiles an image, if that has not been done.
     ///
     /// # Errors

@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 const FREEZE_AFTER: Duration = Duration::from_secs(1);
 /// Most functions that are frozen in one go, while nobody can change anything.
 const FREEZE_AT_ONCE: usize = 16;
+/// How often shells are made for functions to come, while functions come, and while none do.
+const REFILL_EVERY: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 /// How often what switches have learned is aged.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 impl Controller {
-    /// Keeps workers equally busy and switches up to date, until the end.
+    /// Keeps workers equally busy, switches up to date and shells ready, and freezes who stands still, until the end.
     pub(super) fn look_after(self: &Arc<Self>) {
         let this = Arc::downgrade(self);
         let ends = self.ends.clone();
@@ -46,8 +48,13 @@ impl Controller {
                 std::thread::sleep(if frozen == FREEZE_AT_ONCE { Duration::from_millis(1) } else { pause });
             }
         });
-        if let Ok(thread) = looking {
-            lock(&self.threads).push(thread);
-        }
+        let (workshop, ends) = (self.workshop.clone(), self.ends.clone());
+        let making = std::thread::Builder::new().name("shells".into()).spawn(move || {
+            while !ends.load(Relaxed) {
+                let busy = workshop.refill_shells();
+                std::thread::sleep(if busy { REFILL_EVERY.0 } else { REFILL_EVERY.1 });
+            }
+        });
+        lock(&self.threads).extend(looking.into_iter().chain(making));
     }
 }
