@@ -102,6 +102,18 @@ pub struct Configuration {
 /// All faults, in the order of the file. A file of another version of the format has that one fault.
 pub fn check(file: &str, text: &str, catalog: &dyn Catalog) -> Result<Configuration, Vec<Fault>> {
     let document = Document::parse(file, text).map_err(|fault| vec![fault])?;
+    check_document(file, &document, catalog)
+}
+
+/// The same for a document that has been parsed, or was never text.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn check_document(
+    file: &str,
+    document: &Document,
+    catalog: &dyn Catalog,
+) -> Result<Configuration, Vec<Fault>> {
     let root = document.root();
     let place = Place::new(file, "", root.position);
     format::same_version(&place, root).map_err(|fault| vec![fault])?;

@@ -12,6 +12,7 @@ use api::{Fault, Kind};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use wiring::{Edge, Endpoint, Instance, Plan, Wiring};
+use yaml_document::{Document, Key, Node, NodeValue, Position};
 
 /// What faults call the document.
 const DOCUMENT: &str = "desired";
@@ -206,10 +207,35 @@ fn add(document: &mut Map<String, Value>, kind: Kind, name: &str, spec: Value) {
 /// Reads a document as the operator's file.
 fn read(document: &Value, catalog: &Catalog) -> Result<(Wiring, Vec<Fault>), Vec<Fault>> {
     let told = |fault: yaml_document::Fault| Fault { at: fault.key, message: fault.message };
-    match config::check(DOCUMENT, &document.to_string(), catalog) {
+    match config::check_document(DOCUMENT, &tree(document), catalog) {
         Ok(read) => Ok((read.wiring, read.warnings.into_iter().map(told).collect())),
         Err(faults) => Err(faults.into_iter().map(told).collect()),
     }
+}
+
+/// JSON as a document, without the detour over text.
+fn tree(value: &Value) -> Document {
+    fn node(value: &Value, next: &mut u32) -> Node {
+        *next += 1;
+        let position = Position { line: 1, column: *next };
+        let plain = |text: String| NodeValue::Scalar { text, quoted: false };
+        let value = match value {
+            Value::Null => NodeValue::Null,
+            Value::Bool(value) => plain(value.to_string()),
+            Value::Number(value) => plain(value.to_string()),
+            Value::String(text) => NodeValue::Scalar { text: text.clone(), quoted: true },
+            Value::Array(items) => NodeValue::List(items.iter().map(|item| node(item, next)).collect()),
+            Value::Object(entries) => {
+                let entry = |(text, value): (&String, &Value)| {
+                    let key = Key { position: Position { line: 1, column: *next }, text: text.clone() };
+                    (key, node(value, next))
+                };
+                NodeValue::Map(entries.iter().map(entry).collect())
+            }
+        };
+        Node { position, value }
+    }
+    Document::of(node(value, &mut 0))
 }
 
 /// The names of ports, switches and functions that an object names beside its own.
@@ -239,5 +265,35 @@ fn names_in(kind: Kind, name: &str, spec: &Value) -> Vec<String> {
             names
         }
         Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A document without its positions.
+    fn shape(node: &Node) -> Value {
+        match &node.value {
+            NodeValue::Null => Value::Null,
+            NodeValue::Scalar { text, quoted } => json!([text, quoted]),
+            NodeValue::List(items) => json!({ "list": items.iter().map(shape).collect::<Vec<_>>() }),
+            NodeValue::Map(entries) => {
+                Value::Object(entries.iter().map(|(key, node)| (key.text.clone(), shape(node))).collect())
+            }
+        }
+    }
+
+    #[test]
+    fn json_is_the_same_document_as_its_text() {
+        let values = [
+            json!({"superfluid": 1, "functions": {"f": {"image": "forwarder", "attach": {"left": "a:0"}}}}),
+            json!({"a": [1, -2, 0.5, 1e300, true, false, null, "", "true", "1", "~", "a\nb\t\"c\u{7f}\u{e9}"]}),
+            json!({"": {"deep": [[[{"er": []}], {}]]}}),
+        ];
+        for value in values {
+            let parsed = Document::parse("text", &value.to_string()).expect("JSON is YAML");
+            assert_eq!(shape(tree(&value).root()), shape(parsed.root()), "{value}");
+        }
     }
 }

@@ -9,6 +9,11 @@ pub struct Document {
 }
 
 impl Document {
+    /// A document that was not written as text: what its author has bounded. Positions are for its order alone.
+    pub fn of(root: Node) -> Document {
+        Document { root }
+    }
+
     /// The outermost node; [`NodeValue::Null`] for an empty text.
     pub fn root(&self) -> &Node {
         &self.root
