@@ -138,7 +138,7 @@ impl Fleet {
             .unwrap_or_default()
     }
 
-    /// A meeting that takes its time.
+    /// A change of all workers that takes its time.
     #[cfg(test)]
     pub(crate) fn dawdle(&self, span: std::time::Duration) {
         let dawdling = move |hands: &mut Hands<'_>, _: &mut State| {

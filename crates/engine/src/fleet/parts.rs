@@ -1,6 +1,6 @@
 //! What a fleet is given and what is taken from it: tenants, pools, switches, ports and instances, and what connects them.
 //!
-//! All of it is done through a [`Change`], in one meeting however much it is. The calls of [`Fleet`] of the same names are
+//! All of it is done through a [`Change`], in one go however much it is. The calls of [`Fleet`] of the same names are
 //! changes of one thing.
 
 use super::state::{End, FleetInstance, FleetPort, State};
@@ -21,7 +21,7 @@ use snapshot::Saved;
 use std::sync::Arc;
 use virtual_switch::Switch;
 
-/// A fleet at a quiet point: nothing runs, and everything may be changed.
+/// A fleet whose workers are taken into hand as they are touched: nothing of those runs, and everything of them may be changed.
 pub struct Change<'a, 'b> {
     workers: &'a mut Hands<'b>,
     state: &'a mut State,
