@@ -48,12 +48,26 @@ pub struct FunctionStatus {
     pub queue: u64,
     /// Packets that it lost or dropped, by reason.
     pub drops: BTreeMap<String, u64>,
+    /// How long packets took from their reception to the end of its verdicts, if it had any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
     /// Memory that it takes.
     pub memory: FunctionMemory,
     /// How often it failed.
     pub faults: u64,
     /// How often it was started again.
     pub restarts: u64,
+}
+
+/// How long packets took, as bounds that are powers of two: up to twice the true values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Latency {
+    /// In nanoseconds, all packets together over their number.
+    pub mean_ns: u64,
+    /// Half of the packets did not take longer; in nanoseconds.
+    pub p50_ns: u64,
+    /// 99 of a hundred did not take longer; in nanoseconds.
+    pub p99_ns: u64,
 }
 
 /// Memory that a function takes, in bytes.

@@ -36,7 +36,7 @@ mod watch;
 
 pub use difference::Difference;
 pub use event::{Event, Happened};
-pub use function::{FunctionMemory, FunctionState, FunctionStatus, Upgrade};
+pub use function::{FunctionMemory, FunctionState, FunctionStatus, Latency, Upgrade};
 pub use image::Image;
 pub use kind::Kind;
 pub use log::LogLine;

@@ -9,7 +9,7 @@ use packet_memory::Pool;
 use port::{PortCounters, PortStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use telemetry::{Imbalance, Ledger};
+use telemetry::{Imbalance, Latencies, Ledger};
 use virtual_switch::SwitchCounters;
 
 /// What functions report of themselves, by the numbers of their instances.
@@ -28,6 +28,8 @@ pub struct PortAccount {
     pub in_flight: u64,
     /// What only this kind of port counts.
     pub details: Vec<(&'static str, u64)>,
+    /// How long packets took from their reception anywhere until this port was handed them.
+    pub latencies: Latencies,
 }
 
 /// One instance's part.
@@ -77,6 +79,8 @@ pub struct InstanceAccount {
     pub own_drops: Vec<(String, u64)>,
     /// Its own counters.
     pub counters: Vec<(String, u64)>,
+    /// How long packets took from their reception to the end of its verdicts.
+    pub latencies: Latencies,
     /// Its own report, JSON, when asked for.
     pub report: Option<String>,
 }
@@ -262,6 +266,7 @@ impl Worker {
             down,
             own_drops,
             counters: named(&instance.counter_names, &totals),
+            latencies: counters.latencies.clone(),
             report,
         }
     }
@@ -302,5 +307,6 @@ fn account_of_node(node: &PortNode) -> PortAccount {
         counters,
         in_flight: node.port.in_flight() + node.outgoing.len() as u64,
         details: node.port.details(),
+        latencies: node.latencies.clone(),
     }
 }

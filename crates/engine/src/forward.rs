@@ -59,6 +59,7 @@ impl Worker {
         if !node.taps.is_empty() {
             self.show_port(port.index(), batch, Passage::Transmitted);
         }
+        self.note_departure(port.index(), batch);
         let node = &mut self.ports[port.index()];
         node.port.transmit(&self.pools[usize::from(pool.0)], self.now.nanos, batch);
         debug_assert!(batch.is_empty(), "a port takes all of a batch");
@@ -213,6 +214,7 @@ impl Worker {
         if !self.ports[to.index()].taps.is_empty() {
             self.show_port(to.index(), batch, Passage::Transmitted);
         }
+        self.note_departure(to.index(), batch);
         self.ports[to.index()].port.transmit(&there, self.now.nanos, batch);
     }
 
@@ -243,6 +245,7 @@ impl Worker {
                 if !self.ports[port].taps.is_empty() {
                     self.show_port(port, &outgoing, Passage::Transmitted);
                 }
+                self.note_departure(port, &outgoing);
                 let node = &mut self.ports[port];
                 node.port.transmit(&self.pools[node.pool.0 as usize], self.now.nanos, &mut outgoing);
             }

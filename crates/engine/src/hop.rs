@@ -97,6 +97,7 @@ impl Worker {
             let passage = if processed.is_ok() { Passage::Decided } else { Passage::Trapped };
             self.show_instance(index, &batch, passage);
         }
+        self.instances[index].received = batch.first().map_or(0, |packet| packet.record().timestamp);
         match processed {
             Ok(_) => {
                 let next = self.carry_out(index, batch);

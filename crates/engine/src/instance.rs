@@ -8,7 +8,7 @@ use clock::{Moment, Nanos};
 use cpu_share::{Claim, EntityId, TenantId};
 use guest::Guest;
 use packet_memory::Packet;
-use telemetry::Ledger;
+use telemetry::{Latencies, Ledger};
 
 /// Makes the guest of an instance, at the start and again after a fault.
 pub trait GuestFactory: Send {
@@ -71,6 +71,8 @@ pub(crate) struct InstanceCounters {
     /// Packets that an observer did not get to see.
     pub(crate) missed: u64,
     pub(crate) own_drops: Vec<u64>,
+    /// From packets' reception to the end of their verdicts.
+    pub(crate) latencies: Latencies,
     /// What the function counted in former lives.
     pub(crate) former: Vec<u64>,
 }
@@ -101,6 +103,8 @@ pub(crate) struct Instance {
     pub(crate) called: bool,
     /// Packets of the last call.
     pub(crate) called_with: usize,
+    /// When the first packet of the last call was received; 0 when that is counted, or not known.
+    pub(crate) received: u64,
     /// The batch of a call that was switched out.
     pub(crate) suspended: Option<Vec<Packet>>,
     /// Numbers of the ports whose packets come to it.
@@ -153,6 +157,7 @@ impl Instance {
             batch,
             called: false,
             called_with: 0,
+            received: 0,
             suspended: None,
             feeds: Vec::new(),
             hungry: false,

@@ -168,6 +168,7 @@ impl Worker {
                 self.pass_through(index, out, &mut batch);
                 self.spare.push(batch);
                 self.switch_account(NOBODY);
+                self.count_departed();
             }
             Target::Switch(id, from) => {
                 self.classify(index, &mut batch, 0, nf_abi::HOP_BUDGET);
@@ -270,6 +271,7 @@ impl Worker {
             }
         }
         self.switch_account(NOBODY);
+        self.count_departed();
         self.received_for.clear();
     }
 

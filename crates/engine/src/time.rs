@@ -67,6 +67,41 @@ impl Worker {
         std::mem::replace(&mut self.running, to)
     }
 
+    /// Counts how long the packets took that an instance was called with, and those that ports were handed meanwhile. All of a
+    /// batch count as its first.
+    #[inline]
+    pub(crate) fn count_latency(&mut self, index: usize) {
+        let now = self.now.nanos.0;
+        let instance = &mut self.instances[index];
+        if instance.received != 0 {
+            let took = now.saturating_sub(instance.received);
+            instance.counters.latencies.record(took, instance.called_with as u64);
+            instance.received = 0;
+        }
+        if !self.departed.is_empty() {
+            self.count_departed();
+        }
+    }
+
+    /// Counts how long the packets took that ports were handed.
+    pub(crate) fn count_departed(&mut self) {
+        let now = self.now.nanos.0;
+        for (port, received, packets) in self.departed.drain(..) {
+            if let Some(node) = self.ports.get_mut(port as usize) {
+                node.latencies.record(now.saturating_sub(received), packets);
+            }
+        }
+    }
+
+    /// A port is about to be handed packets.
+    #[inline]
+    pub(crate) fn note_departure(&mut self, port: usize, batch: &[packet_memory::Packet]) {
+        let received = batch.first().map_or(0, |packet| packet.record().timestamp);
+        if received != 0 && !self.ports[port].relay {
+            self.departed.push((port as u32, received, batch.len() as u64));
+        }
+    }
+
     /// What of an interval up to now the worker had a processor for.
     #[inline]
     pub(crate) fn had(&mut self, spent: Cycles) -> Cycles {

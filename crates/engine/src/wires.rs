@@ -10,7 +10,7 @@ use nf_abi::MAX_BATCH;
 use packet_memory::Pool;
 use port::Port;
 use std::sync::Arc;
-use telemetry::Ledger;
+use telemetry::{Latencies, Ledger};
 use virtual_switch::Switch;
 
 impl Worker {
@@ -52,6 +52,7 @@ impl Worker {
             idle_polls: 0,
             outgoing: Vec::with_capacity(MAX_BATCH),
             ledger: Ledger::default(),
+            latencies: Latencies::default(),
             taps: Vec::new(),
         }))
     }

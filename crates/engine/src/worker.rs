@@ -23,7 +23,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use telemetry::Ledger;
+use telemetry::{Latencies, Ledger};
 use virtual_switch::Route;
 
 /// How a worker works.
@@ -85,6 +85,8 @@ pub(crate) struct PortNode {
     pub(crate) outgoing: Vec<Packet>,
     /// What the engine counts on the port's behalf.
     pub(crate) ledger: Ledger,
+    /// From packets' reception anywhere to when they are handed to the port.
+    pub(crate) latencies: Latencies,
     /// Who looks at what comes and goes.
     pub(crate) taps: Vec<Box<dyn Tap>>,
 }
@@ -135,6 +137,8 @@ pub struct Worker {
     /// The instance whose turn it is; none's number when it is nobody's.
     pub(crate) current: usize,
     pub(crate) touched_ports: Vec<usize>,
+    /// Packets that ports were handed since the clock was last read: port, reception, how many.
+    pub(crate) departed: Vec<(u32, u64, u64)>,
     /// Whether anybody here reads the flow hash of packets.
     pub(crate) flow_hash: bool,
     /// Emptied vectors, to be used again.
@@ -218,6 +222,7 @@ impl Worker {
             running: NOBODY,
             current: usize::MAX,
             touched_ports: Vec::new(),
+            departed: Vec::new(),
             flow_hash: false,
             spare: Vec::new(),
             routes: Vec::new(),
@@ -319,6 +324,9 @@ impl Worker {
             self.run_timers();
             worked = true;
         }
+        if !self.departed.is_empty() {
+            self.count_departed();
+        }
         if self.now.nanos >= self.next_maintenance {
             self.maintain();
         }
@@ -340,6 +348,7 @@ impl Worker {
             let handed_to = self.hop(index);
             self.current = usize::MAX;
             self.switch_account(entity);
+            self.count_latency(index);
             let instance = &self.instances[index];
             if instance.batch < self.settings.batch {
                 self.adapt(index, began);

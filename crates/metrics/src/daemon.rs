@@ -11,6 +11,8 @@ pub struct Daemon<'a> {
     pub requests: &'a BTreeMap<u16, u64>,
     /// Connections that were refused because there were too many.
     pub refused_connections: u64,
+    /// Spans that the collector took, that were lost, and that it would not have.
+    pub spans: [u64; 3],
     /// Connections that are open.
     pub connections: u64,
     /// Operations that have not ended.
@@ -24,7 +26,7 @@ static REQUESTS: Family =
 
 type Number = (Family, fn(&Daemon<'_>) -> u64);
 
-static NUMBERS: [Number; 4] = [
+static NUMBERS: [Number; 7] = [
     (
         Family::counter(
             "superfluid_daemon_refused_connections",
@@ -33,6 +35,28 @@ static NUMBERS: [Number; 4] = [
             "Connections refused because there were too many.",
         ),
         |daemon| daemon.refused_connections,
+    ),
+    (
+        Family::counter("superfluid_daemon_sent_spans", "spans", &[], "Spans that the collector took."),
+        |daemon| daemon.spans[0],
+    ),
+    (
+        Family::counter(
+            "superfluid_daemon_lost_spans",
+            "spans",
+            &[],
+            "Spans for which there was no room, or no collector.",
+        ),
+        |daemon| daemon.spans[1],
+    ),
+    (
+        Family::counter(
+            "superfluid_daemon_refused_spans",
+            "spans",
+            &[],
+            "Spans that the collector would not have.",
+        ),
+        |daemon| daemon.spans[2],
     ),
     (Family::gauge("superfluid_daemon_connections", "connections", &[], "Open connections."), |daemon| {
         daemon.connections

@@ -7,7 +7,7 @@ use crate::{Family, Type};
 use clock::Nanos;
 use engine::InstanceAccount;
 use telemetry::histogram::Histogram;
-use telemetry::{DropReason, Ledger};
+use telemetry::{DropReason, Latencies, Ledger};
 
 /// What is known of a function and is not counted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -174,6 +174,15 @@ static OWN_DROPS: [Column<InstanceAccount>; 1] = [Column::each(
     |function, _, take| named(&function.own_drops, take),
 )];
 
+static LATENCY: Family = Family {
+    name: "superfluid_function_latency_seconds",
+    kind: Type::Histogram,
+    unit: "seconds",
+    help: "How long packets took from their reception to the end of its verdicts; those of a batch count as the first of them.",
+    labels: LABELS,
+    sparse: true,
+};
+
 static CALLS: Family = Family {
     name: "superfluid_function_call_seconds",
     kind: Type::Histogram,
@@ -205,7 +214,7 @@ fn columns() -> impl Iterator<Item = &'static [Column<InstanceAccount>]> {
 
 pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
     let counts = columns().flatten().map(|column| &column.family);
-    std::iter::once(&INFO).chain(counts).chain([&CALLS, &WAITING])
+    std::iter::once(&INFO).chain(counts).chain([&LATENCY, &CALLS, &WAITING])
 }
 
 pub(crate) fn write(host: &Host<'_>, text: &mut Text<'_>) {
@@ -219,8 +228,25 @@ pub(crate) fn write(host: &Host<'_>, text: &mut Text<'_>) {
     let mut info = text.family(&INFO, &labels);
     facts().for_each(|(n, facts)| info.more(n, ("digest", facts.digest), Value::Count(1)));
     columns().for_each(|columns| column::write(columns, functions, &labels, &host.clock, text));
+    latencies(&LATENCY, functions.iter().map(|function| &function.latencies), &labels, text);
     histograms(&CALLS, facts().filter_map(|(n, facts)| Some((n, facts.calls?))), &labels, text);
     histograms(&WAITING, facts().filter_map(|(n, facts)| Some((n, facts.waiting?))), &labels, text);
+}
+
+/// Writes how long packets took; of those that had none, nothing.
+pub(crate) fn latencies<'a>(
+    family: &Family,
+    counted: impl Iterator<Item = &'a Latencies>,
+    labels: &Labels,
+    text: &mut Text<'_>,
+) {
+    let spelled: Vec<String> = Latencies::bounds().chain([u64::MAX]).map(spell).collect();
+    let spelled: Vec<&str> = spelled.iter().map(String::as_str).collect();
+    let mut samples = text.family(family, labels);
+    for (n, latencies) in counted.enumerate().filter(|(_, latencies)| latencies.count() > 0) {
+        let counts: Vec<u64> = latencies.at_most().collect();
+        samples.histogram(n, &spelled, &counts, Nanos(latencies.sum()));
+    }
 }
 
 fn histograms<'a>(

@@ -1,8 +1,9 @@
 //! Ports: whether packets pass, and how many did.
 
-use crate::Family;
 use crate::column::{self, Column, full, ledger_columns, sparse};
+use crate::function::latencies;
 use crate::text::{Labels, Text, Value};
+use crate::{Family, Type};
 use clock::Clock;
 use engine::PortAccount;
 use port::PortStatus;
@@ -83,15 +84,25 @@ static OWN: [Column<PortAccount>; 1] = [Column::each(
     |port, _, take| port.details.iter().for_each(|(name, count)| take(name, Value::Count(*count))),
 )];
 
+static LATENCY: Family = Family {
+    name: "superfluid_port_latency_seconds",
+    kind: Type::Histogram,
+    unit: "seconds",
+    help: "How long packets took from their reception anywhere until the port was handed them; those of a batch count as the first of them.",
+    labels: LABELS,
+    sparse: true,
+};
+
 fn columns() -> impl Iterator<Item = &'static [Column<PortAccount>]> {
     [&PORT[..], &ENDS, &PACKETS, &OWN].into_iter()
 }
 
 pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
-    columns().flatten().map(|column| &column.family)
+    columns().flatten().map(|column| &column.family).chain([&LATENCY])
 }
 
 pub(crate) fn write(ports: &[PortAccount], clock: &Clock, text: &mut Text<'_>) {
     let labels = Labels::named("port", ports.iter().map(|port| port.name.as_str()));
     columns().for_each(|columns| column::write(columns, ports, &labels, clock, text));
+    latencies(&LATENCY, ports.iter().map(|port| &port.latencies), &labels, text);
 }

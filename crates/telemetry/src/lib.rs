@@ -4,13 +4,17 @@
 //! 2. At any quiet point the ledgers of a host add up to one that [`Ledger::balance`] checks against the packets
 //!    that the owners say they hold.
 //!
-//! Beside them a [`histogram`] counts lengths of time, or whatever else is a number.
+//! Beside them a [`histogram`] counts lengths of time, or whatever else is a number, [`Latencies`] how long packets took, and [`steps`]
+//! what the parts of a rare piece of work take.
 //!
 //! Limits: ledgers are plain integers of the worker that owns them; only histograms can be read while they are written.
 
 mod drop_reason;
 pub mod histogram;
+mod latencies;
 mod ledger;
+pub mod steps;
 
 pub use drop_reason::{DropCounters, DropReason};
+pub use latencies::Latencies;
 pub use ledger::{Imbalance, Ledger};

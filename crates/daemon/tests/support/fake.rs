@@ -4,7 +4,7 @@
 //! is done once; `slow-broken` then fails.
 
 use api::{
-    Capture, Fault, FunctionMemory, FunctionState, FunctionStatus, Image, Kind, LogLine, ObjectName,
+    Capture, Fault, FunctionMemory, FunctionState, FunctionStatus, Image, Kind, Latency, LogLine, ObjectName,
     Snapshot, Trace, TraceEnd, TraceLine,
 };
 use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, TakenOver, Work};
@@ -210,6 +210,7 @@ impl Control for Fake {
             got_share: 0.25,
             queue: 0,
             drops: BTreeMap::from([("denied".to_owned(), 1)]),
+            latency: Some(Latency { mean_ns: 900, p50_ns: 1024, p99_ns: 4096 }),
             memory: FunctionMemory::default(),
             faults: 0,
             restarts: world.restarts.get(name).copied().unwrap_or(0),

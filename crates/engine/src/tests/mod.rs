@@ -80,7 +80,7 @@ impl Script {
 }
 
 impl Port for Script {
-    fn receive(&mut self, pool: &Pool, _now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+    fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
         let count = budget.min(self.offers.len());
         for byte in self.offers.drain(..count) {
             self.counters.ledger.received += 1;
@@ -89,6 +89,7 @@ impl Port for Script {
                     let mut frame = [0; 14];
                     (frame[0], frame[6]) = (byte, (byte ^ 2) & !1);
                     pool.write(&mut packet, &frame).expect("it fits");
+                    packet.edit(|record| record.timestamp = now.0);
                     out.push(packet);
                 }
                 None => self.counters.ledger.dropped[DropReason::NoBuffer] += 1,

@@ -280,3 +280,20 @@ fn a_wire_that_leads_one_way_brings_nothing_back() {
     assert_eq!(*collected.lock().expect("not poisoned"), [0, 1, 2, 3, 4]);
     assert_eq!(account.instances[0].packets, 5, "the collector is not heard");
 }
+
+#[test]
+fn it_is_counted_how_long_packets_took_to_the_end_of_verdicts_and_to_ports() {
+    let mut bench = Bench::new(&[64]);
+    let (left, _) = bench.port(0, (0..20).collect());
+    let (right, _) = bench.port(0, vec![]);
+    let (drops, _) = bench
+        .function(0, |byte, _| Action::Give(if byte < 5 { Verdict::Drop(0) } else { Verdict::Interface(1) }));
+    let last = bench.wire(0);
+    bench.chain((left, right), &[drops, last]);
+    let (account, _) = bench.finish();
+    let counts: Vec<u64> = account.instances.iter().map(|instance| instance.latencies.count()).collect();
+    assert_eq!(counts, [20, 15], "what is dropped took its time as well");
+    assert!(account.instances[1].latencies.sum() > account.instances[0].latencies.sum() / 20 * 15);
+    assert_eq!((account.ports[0].latencies.count(), account.ports[1].latencies.count()), (0, 15));
+    assert!(account.ports[1].latencies.quantile(0.99) >= account.instances[0].latencies.quantile(0.0));
+}

@@ -55,8 +55,8 @@ fn every_family_is_there_once_in_order_and_as_it_is_described() {
                     "{sample:?}"
                 );
             }
-            let measured = family.kind == Type::Histogram;
-            assert_eq!(parsed.samples.is_empty(), measured, "{}", family.name);
+            let not_measured = ["superfluid_function_call_seconds", "superfluid_function_waiting_seconds"];
+            assert_eq!(parsed.samples.is_empty(), not_measured.contains(&family.name), "{}", family.name);
         }
     }
 }

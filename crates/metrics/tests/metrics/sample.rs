@@ -7,7 +7,7 @@ use port::{PortCounters, PortStatus};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use telemetry::histogram::{Histogram, Recorder};
-use telemetry::{DropReason, Ledger};
+use telemetry::{DropReason, Latencies, Ledger};
 use virtual_switch::SwitchCounters;
 
 /// Names that a notation could trip over.
@@ -64,14 +64,24 @@ pub fn function(name: &str, seed: u64) -> InstanceAccount {
         suspensions: seed * 31,
         memory: seed * 53,
         paused: seed.is_multiple_of(2),
+        frozen: false,
         worker: (seed % 2) as u16,
         queue: seed * 37,
         in_flight: seed * 41,
         down: seed.is_multiple_of(3).then(|| "trapped".to_owned()),
         own_drops: own(43),
         counters: own(47),
+        latencies: latencies(seed),
         report: None,
     }
+}
+
+/// Some, and none of the first.
+fn latencies(seed: u64) -> Latencies {
+    let mut counted = Latencies::default();
+    counted.record(300, seed);
+    counted.record(2_000_000_000, seed);
+    counted
 }
 
 pub fn account(instances: Vec<InstanceAccount>) -> Account {
@@ -90,6 +100,7 @@ pub fn account(instances: Vec<InstanceAccount>) -> Account {
         },
         in_flight: n * 11,
         details: vec![("checked", n), ("kicks", n * 13)],
+        latencies: latencies(n),
     };
     let switch = |(n, name): (u64, &&str)| SwitchAccount {
         name: (*name).to_owned(),
@@ -134,8 +145,15 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
     }
     .write(notation, &mut text);
     let requests = BTreeMap::from([(200, 5), (404, 1)]);
-    Daemon { requests: &requests, refused_connections: 1, connections: 2, operations: 3, revision: 1 << 52 }
-        .write(notation, &mut text);
+    Daemon {
+        requests: &requests,
+        refused_connections: 1,
+        spans: [7, 8, 9],
+        connections: 2,
+        operations: 3,
+        revision: 1 << 52,
+    }
+    .write(notation, &mut text);
     text.push_str(notation.end());
     text
 }

@@ -1,10 +1,11 @@
 //! How functions are.
 
 use super::controller::{Controller, lock};
-use api::{FunctionMemory, FunctionState, FunctionStatus};
+use api::{FunctionMemory, FunctionState, FunctionStatus, Latency};
 use clock::Cycles;
 use engine::InstanceAccount;
 use std::time::{Duration, Instant};
+use telemetry::Latencies;
 
 impl Controller {
     /// How one is; `None`: it is not there.
@@ -63,8 +64,20 @@ fn status_of(account: InstanceAccount, image: String, got_share: f64) -> Functio
         got_share,
         queue: account.queue,
         drops,
+        latency: latency(&account.latencies),
         memory: FunctionMemory { private: account.memory, ..FunctionMemory::default() },
         faults: account.faults,
         restarts: account.restarts,
     }
+}
+
+/// How long packets took, in short. Times that are too long to be told apart are the longest that there is.
+fn latency(counted: &Latencies) -> Option<Latency> {
+    // Every JSON reader takes this exactly.
+    let most = |nanos: u64| nanos.min((1 << 53) - 1);
+    Some(Latency {
+        mean_ns: most(counted.sum().checked_div(counted.count())?),
+        p50_ns: most(counted.quantile(0.5)?),
+        p99_ns: most(counted.quantile(0.99)?),
+    })
 }

@@ -36,6 +36,8 @@ pub(crate) struct Row {
     pub(crate) drops: f64,
     /// Packets that wait.
     pub(crate) queue: u64,
+    /// 99 of a hundred packets did not take longer, in nanoseconds, since it was made.
+    pub(crate) latency: Option<u64>,
     /// In bytes.
     pub(crate) memory: u64,
     /// Since it was made.
@@ -65,6 +67,7 @@ pub(crate) fn rows(before: &Sample, after: &Sample) -> Vec<Row> {
             bits: rate(&|status| status.bytes) * 8.0,
             drops: rate(&dropped),
             queue: now.queue,
+            latency: now.latency.map(|latency| latency.p99_ns),
             memory: memory(now),
             all_packets: now.packets,
             all_drops: dropped(now),
@@ -93,6 +96,7 @@ pub(crate) mod tests {
             got_share: 0.25,
             queue: 3,
             drops: [("a".to_owned(), drops)].into(),
+            latency: None,
             memory: FunctionMemory { private: 4096, ..FunctionMemory::default() },
             faults: 0,
             restarts: 0,

@@ -122,7 +122,7 @@ pub(crate) fn sort(rows: &mut [Row], by: SortBy, turned: bool) {
 /// Rows as a table.
 pub(crate) fn listing(rows: &[Row]) -> Listing {
     let mut listing = Listing::new(
-        &["NAME", "STATE", "CPU", "PACKETS/S", "BIT/S", "DROPS/S", "QUEUE", "MEMORY"],
+        &["NAME", "STATE", "CPU", "PACKETS/S", "BIT/S", "DROPS/S", "QUEUE", "P99", "MEMORY"],
         &["PACKETS", "DROPS"],
     );
     for row in rows {
@@ -135,6 +135,7 @@ pub(crate) fn listing(rows: &[Row]) -> Listing {
                 count(row.bits),
                 count(row.drops),
                 row.queue.to_string(),
+                row.latency.map_or_else(|| "-".to_owned(), crate::remote::trace::time),
                 bytes(row.memory as f64),
                 row.all_packets.to_string(),
                 row.all_drops.to_string(),
@@ -142,7 +143,7 @@ pub(crate) fn listing(rows: &[Row]) -> Listing {
             json!({
                 "name": row.name, "state": row.state, "cpu_share": row.cpu, "packets_per_second": row.packets,
                 "bits_per_second": row.bits, "drops_per_second": row.drops, "queue": row.queue,
-                "memory_bytes": row.memory, "packets": row.all_packets, "drops": row.all_drops,
+                "latency_p99_ns": row.latency, "memory_bytes": row.memory, "packets": row.all_packets, "drops": row.all_drops,
             }),
         );
     }
@@ -162,6 +163,7 @@ mod tests {
             bits: 0.0,
             drops: f64::from(n % 2),
             queue: 0,
+            latency: Some(2048),
             memory: 4096,
             all_packets: 0,
             all_drops: 0,
