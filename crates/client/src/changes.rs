@@ -20,6 +20,8 @@ pub struct Change {
     pub at_once: bool,
     /// What must hold of the object.
     pub only: Only,
+    /// The daemon is to tell how long each step takes.
+    pub timed: bool,
 }
 
 /// What must hold of an object, so that it is changed.
@@ -36,7 +38,7 @@ pub enum Only {
 
 impl Change {
     pub(crate) fn of(&self, ask: Ask) -> Ask {
-        let ask = ask.with_flag("durable", self.durable);
+        let ask = ask.with_flag("durable", self.durable).timed(self.timed);
         let ask = if self.at_once { ask.with("wait", "false") } else { ask };
         match self.only {
             Only::Always => ask,

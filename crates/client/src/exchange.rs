@@ -44,11 +44,13 @@ pub(crate) struct Ask {
     body: Option<(&'static str, Vec<u8>)>,
     condition: Option<(header::HeaderName, String)>,
     accept: &'static str,
+    /// How long each step takes is to be told.
+    timed: bool,
 }
 
 impl Ask {
     pub(crate) fn new(method: Method, path: impl Into<String>) -> Ask {
-        Ask { method, path: path.into(), body: None, condition: None, accept: JSON }
+        Ask { method, path: path.into(), body: None, condition: None, accept: JSON, timed: false }
     }
 
     pub(crate) fn get(path: impl Into<String>) -> Ask {
@@ -77,6 +79,11 @@ impl Ask {
 
     pub(crate) fn only_if(mut self, name: header::HeaderName, value: String) -> Ask {
         self.condition = Some((name, value));
+        self
+    }
+
+    pub(crate) fn timed(mut self, timed: bool) -> Ask {
+        self.timed = timed;
         self
     }
 
@@ -124,6 +131,9 @@ impl Client {
             .header(header::ACCEPT, format!("{wanted}, {PROBLEM_JSON};q=0.9"));
         if let Some((name, value)) = &ask.condition {
             request = request.header(name, value);
+        }
+        if ask.timed {
+            request = request.header("prefer", "server-timing");
         }
         let unsent = |error: ureq::http::Error| self.fault(error.into());
         let answered = match ask.body {

@@ -179,7 +179,8 @@ async fn metrics(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
         let mut text = String::new();
         control.metrics(exposition, &mut text);
         let revision = counted.store.revision().0;
-        counted.counts.write(exposition, counted.operations.unended(), revision, &mut text);
+        let spans = counted.spans.as_ref().map(spans::Exporter::counts).unwrap_or_default();
+        counted.counts.write(exposition, counted.operations.unended(), revision, spans, &mut text);
         text.push_str(end);
         Answer::bytes(200, content_type, text)
     })
@@ -256,7 +257,8 @@ async fn change(
     let durable = asked.flag("durable")?;
     let dry_run = asked.call.parameters().contains(&"dry_run") && asked.flag("dry_run")?;
     let prune = asked.call.parameters().contains(&"prune") && asked.flag("prune")?;
-    let wanted = Wanted { objects, prune, dry_run, take_over };
+    let timing = asked.timing.clone();
+    let wanted = Wanted { objects, prune, dry_run, take_over, timing: timing.clone() };
     let (who, call, name) = (asked.who.clone(), asked.call, asked.name.clone());
     let audited = state.clone();
     let outcome = state
@@ -269,7 +271,9 @@ async fn change(
     match outcome {
         Outcome::Done(difference) => {
             if durable && !dry_run {
+                let began = timing.now();
                 state.durable(difference.revision).await?;
+                timing.step("durable", began);
             }
             Ok(Changed::Done(difference))
         }

@@ -15,12 +15,14 @@ use crate::operations::{ends, runs};
 use crate::precondition::Precondition;
 use crate::state::State;
 use crate::stored::Stored;
+use crate::timing::Timing;
 use api::{Difference, Fault, Kind, ObjectName, Operation, Problem, ProblemType};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Change, CommitError, Revision};
+use telemetry::steps;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -39,6 +41,8 @@ pub(crate) struct Wanted {
     pub dry_run: bool,
     /// A function's image takes over from the one that runs.
     pub take_over: bool,
+    /// Who wants to know how long it takes.
+    pub timing: Timing,
 }
 
 /// What is wanted of one object.
@@ -129,7 +133,9 @@ impl State {
         for _ in 0..ROUNDS {
             let turn = self.operations.at_once.clone().acquire_owned().await.map_err(|_| ends())?;
             runs(operation, &work.what);
+            let began = wanted.timing.now();
             let done = tokio::task::spawn_blocking(work.run).await;
+            wanted.timing.step("compile", began);
             drop(turn);
             done.map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))?.map_err(refused)?;
             match self.attempt(wanted).await? {
@@ -144,15 +150,17 @@ impl State {
     }
 
     async fn attempt(self: &Arc<State>, wanted: &Arc<Wanted>) -> Result<Attempt, Problem> {
+        let began = wanted.timing.now();
         let turn = self.turn().await?;
+        wanted.timing.step("turn", began);
         if wanted.objects.len() < LARGE && !wanted.prune && !wanted.take_over {
-            let attempt = self.change_now(wanted);
+            let attempt = wanted.timing.measure(|| self.change_now(wanted));
             drop(turn);
             return attempt;
         }
         let (state, wanted) = (self.clone(), wanted.clone());
         let attempt = tokio::task::spawn_blocking(move || {
-            let attempt = state.change_now(&wanted);
+            let attempt = wanted.timing.measure(|| state.change_now(&wanted));
             drop(turn);
             attempt
         });
@@ -177,6 +185,7 @@ impl State {
             ..Difference::default()
         };
         let (changes, writes) = self.compare(wanted, &mut difference)?;
+        steps::done("compare");
         if changes.is_empty() {
             return Ok(Attempt::Done(difference));
         }
@@ -192,8 +201,10 @@ impl State {
                 Ok(taken_over) => taken_over,
                 Err(refused) => return refusal(refused),
             };
+            steps::done("take-over");
             match self.store.commit(&writes) {
                 Ok(revision) => {
+                    steps::done("commit");
                     taken_over.keep();
                     difference.revision = revision.0;
                     return Ok(Attempt::Done(difference));
@@ -208,10 +219,13 @@ impl State {
             Ok(prepared) => prepared,
             Err(refused) => return refusal(refused),
         };
+        steps::done("prepare");
         difference.restarted = prepared.restarted();
         if !wanted.dry_run {
             let revision = self.store.commit(&writes).map_err(|error| not_committed(&error))?;
+            steps::done("commit");
             prepared.carry_out();
+            steps::done("finish");
             difference.revision = revision.0;
         }
         Ok(Attempt::Done(difference))

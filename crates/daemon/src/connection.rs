@@ -8,6 +8,7 @@ use crate::log::{Severity, log};
 use crate::request::{self, Asked};
 use crate::state::State;
 use crate::stream::{Stream, plain};
+use crate::timing::Timed;
 use api::{Difference, Problem, ProblemType};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -65,10 +66,15 @@ pub(crate) async fn refuse<S: AsyncWrite + Unpin>(mut stream: S, connections: us
 }
 
 async fn respond(state: &Arc<State>, request: Request<Incoming>, who: Arc<Identity>) -> Response<Written> {
+    let (timed, path) = (Timed::begin(state, &request), request.uri().path().to_owned());
+    let mut known = None;
     let answer = match request::call_of(&request) {
         Err(answer) => *answer,
         Ok((call, name)) => {
-            let answer = match request::read(state, request, (call, name), who.clone()).await {
+            known = Some(call);
+            let answer = match request::read(state, request, (call, name), who.clone(), timed.timing.clone())
+                .await
+            {
                 // Not of the connection: what is begun is brought to its end, and written down, when the client leaves.
                 Ok(asked) if call.changes() => tokio::spawn(carry_out(state.clone(), asked))
                     .await
@@ -87,7 +93,11 @@ async fn respond(state: &Arc<State>, request: Request<Incoming>, who: Arc<Identi
         }
     };
     state.counts.answered(answer.status);
-    answer.into_response()
+    let mut response = answer.into_response();
+    if let Some(call) = known {
+        timed.end(state, call, &path, &who, &mut response);
+    }
+    response
 }
 
 /// Does what changes something, and writes it down; changes of objects write themselves down.

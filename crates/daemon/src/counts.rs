@@ -20,7 +20,14 @@ impl Counts {
         *self.requests.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += 1;
     }
 
-    pub fn write(&self, exposition: Exposition, operations: usize, revision: u64, to: &mut String) {
+    pub fn write(
+        &self,
+        exposition: Exposition,
+        operations: usize,
+        revision: u64,
+        spans: spans::Counts,
+        to: &mut String,
+    ) {
         let family = |name: &str| match exposition {
             Exposition::Prometheus => format!("{name}_total"),
             Exposition::OpenMetrics => name.to_owned(),
@@ -39,6 +46,19 @@ impl Counts {
             "# TYPE {0} counter\n# HELP {0} Connections refused because there were too many.\n{name}_total {refused}\n",
             family(name)
         );
+        let counters = [
+            ("superfluid_daemon_sent_spans", "Spans that the collector took.", spans.sent),
+            (
+                "superfluid_daemon_lost_spans",
+                "Spans for which there was no room, or no collector.",
+                spans.lost,
+            ),
+            ("superfluid_daemon_refused_spans", "Spans that the collector would not have.", spans.refused),
+        ];
+        for (name, help, value) in counters {
+            let _ =
+                write!(text, "# TYPE {0} counter\n# HELP {0} {help}\n{name}_total {value}\n", family(name));
+        }
         let gauges = [
             ("superfluid_daemon_connections", "Open connections.", self.connections.load(Relaxed)),
             ("superfluid_daemon_operations", "Operations that are not ended.", operations as u64),

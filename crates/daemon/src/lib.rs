@@ -50,6 +50,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod time;
+mod timing;
 mod tls;
 
 pub use accept::accepted;

@@ -288,6 +288,13 @@ fn parameters(call: Call) -> Value {
             json!({"type": "string", "const": "*"}),
         ));
     }
+    if call.changes() {
+        parameters.push(json!({
+            "name": "Prefer", "in": "header", "required": false,
+            "description": "`server-timing`: the answer says in `Server-Timing` how long each step took.",
+            "schema": {"type": "string", "enum": ["server-timing"]},
+        }));
+    }
     Value::Array(parameters)
 }
 

@@ -9,6 +9,7 @@ use crate::identity::Identity;
 use crate::precondition::{Precondition, shown};
 use crate::query::Query;
 use crate::state::State;
+use crate::timing::Timing;
 use api::{Fault, JSON_LINES, Kind, ObjectName, PCAPNG, Problem, ProblemType, check_name};
 use hyper::Request;
 use hyper::body::Incoming;
@@ -34,6 +35,7 @@ pub(crate) struct Asked {
     /// The body; null when the call takes none.
     pub body: Value,
     pub who: Arc<Identity>,
+    pub timing: Timing,
 }
 
 /// Which call it is, with the name in its path, or the answer that it is none.
@@ -60,7 +62,9 @@ pub(crate) async fn read(
     request: Request<Incoming>,
     (call, name): (Call, Option<String>),
     who: Arc<Identity>,
+    timing: Timing,
 ) -> Result<Asked, Problem> {
+    let began = timing.now();
     let (head, body) = request.into_parts();
     let name = name.unwrap_or_default();
     let name = match call {
@@ -116,7 +120,8 @@ pub(crate) async fn read(
             document::read(language, &read.bytes).map_err(|fault| one_fault(ProblemType::Malformed, fault))?
         }
     };
-    Ok(Asked { call, name, query, precondition, content_type, body, who })
+    timing.step("parse", began);
+    Ok(Asked { call, name, query, precondition, content_type, body, who, timing })
 }
 
 fn named(kind: Kind, name: &str) -> Result<String, Problem> {

@@ -62,7 +62,10 @@ impl Server {
         let tcp = tcp.transpose()?;
         let claim = socket::claim(&settings.socket)?;
         let audit = Audit::open(&settings.audit)?;
-        let state = Arc::new(State::new(store, control, settings, audit));
+        let told = |text: &str| log(Severity::Warning, text, &[]);
+        let spans = settings.spans.clone().map(|settings| spans::Exporter::begin(settings, told)).transpose();
+        let spans = spans.map_err(BindError::Runtime)?;
+        let state = Arc::new(State::new(store, control, settings, audit, spans));
         let number = objects.len();
         let faults = state.control.begin(objects, state.notices.clone());
         for (object, fault) in &faults {

@@ -15,6 +15,8 @@ pub struct Settings {
     pub audit: Audit,
     /// What clients can use up at most.
     pub limits: Limits,
+    /// Where spans of calls go, if anywhere.
+    pub spans: Option<spans::Settings>,
     /// What `/v1/health` calls the program's version.
     pub version: String,
 }
@@ -27,6 +29,7 @@ impl Settings {
             tcp: None,
             audit: Audit { file: audit.into(), bytes: 16 << 20, kept: 8 },
             limits: Limits::default(),
+            spans: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

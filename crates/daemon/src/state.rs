@@ -26,6 +26,8 @@ pub(crate) struct State {
     pub version: String,
     pub started: String,
     pub openapi: Bytes,
+    /// Who is told of calls and their steps.
+    pub spans: Option<spans::Exporter>,
     /// The last revision, for those who follow.
     pub revision: watch::Sender<u64>,
     /// True when the server ends: streams do then, too.
@@ -34,7 +36,13 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub fn new(store: Arc<Store>, control: Arc<dyn Control>, settings: &Settings, audit: Audit) -> State {
+    pub fn new(
+        store: Arc<Store>,
+        control: Arc<dyn Control>,
+        settings: &Settings,
+        audit: Audit,
+        spans: Option<spans::Exporter>,
+    ) -> State {
         let revision = watch::Sender::new(store.revision().0);
         let told = {
             let revision = revision.clone();
@@ -58,6 +66,7 @@ impl State {
             limits: settings.limits.clone(),
             version: settings.version.clone(),
             started: crate::time::now(),
+            spans,
             openapi: Bytes::from(crate::openapi::document().to_string()),
             revision,
             ending: watch::Sender::new(false),

@@ -13,6 +13,7 @@ use port::Port;
 use snapshot::Saved;
 use std::collections::HashMap;
 use std::sync::Arc;
+use telemetry::steps;
 use virtual_switch::Switch;
 use wiring::{Instance, InstancePool, Plan, Wiring};
 
@@ -98,6 +99,7 @@ impl Host {
             return Err(PrepareError::Workers);
         }
         let pools = pools(&plan, notices)?;
+        steps::done("memory");
         // First of all, so that it is dropped last.
         let unused = Unused { pools: pools.values().cloned().collect(), workshop: self.workshop.clone() };
         let pool_of = |parts: &Parts, name: &str| {
@@ -114,6 +116,7 @@ impl Host {
         for (name, instance) in &plan.add_instances {
             let program = self.workshop.program(catalog, &instance.image);
             let program = program.map_err(|reason| failed("function", name)(&reason))?;
+            steps::done("image");
             let pool = match &instance.pool {
                 InstancePool::Tenant => pool_of(&parts, &instance.tenant)?,
                 InstancePool::Own(_) => pool_of(&parts, &own_pool(name))?,
@@ -126,12 +129,14 @@ impl Host {
             let started = if pauses { started.and_then(StartedFunction::frozen) } else { started };
             functions.insert(name.clone(), started.map_err(|reason| failed("function", name)(&reason))?);
         }
+        steps::done("shell");
         let mut ports = HashMap::new();
         for (name, port) in &plan.add_ports {
             let pool = pool_of(&parts, &port.tenant)?;
             let opened = drivers::open(name, port, &pool, catalog, notices);
             ports.insert(name.clone(), opened.map_err(|reason| failed("port", name)(&reason))?);
         }
+        steps::done("ports");
         let places = if parts.instances.is_empty() && parts.ports.is_empty() {
             let mut whole = Wiring { workers: self.workers.clone(), ..Wiring::default() };
             whole.ports = plan.add_ports.clone();

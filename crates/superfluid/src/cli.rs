@@ -112,6 +112,9 @@ pub(crate) struct DaemonOptions {
     /// Who signs clients' certificates, PEM.
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub(crate) tls_client_ca: Option<PathBuf>,
+    /// Tell this OpenTelemetry collector of calls and their steps (OTLP over HTTP); by default as OTEL_EXPORTER_OTLP_ENDPOINT says.
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp_endpoint: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -225,7 +225,9 @@ fn a_function_is_created_watched_and_driven() {
     );
     assert!(created.starts_with("function/fw created, running\nSTEP"), "{created}");
     assert!(
-        created.contains("\nconnect ") && created.contains("\nask the daemon ") && created.contains("\nall "),
+        ["\nconnect ", "\nask the daemon ", "\n  commit ", "\n  total ", "\nall ", "##"]
+            .iter()
+            .all(|part| created.contains(part)),
         "{created}"
     );
     let spec = daemon.json("get fn fw")["spec"].clone();

@@ -65,6 +65,10 @@ impl Daemon {
         lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
+    fn json(&self, arguments: &str) -> Value {
+        serde_json::from_str(&self.done(&format!("{arguments} -o json"))).expect("JSON")
+    }
+
     fn refused(&self, arguments: &str) -> String {
         let output = self.run(arguments);
         assert!(!output.status.success(), "{arguments}: {}", text(&output.stdout));
@@ -296,6 +300,42 @@ fn a_capture_is_read_while_it_goes_on_and_ends_with_its_reader() {
         std::fs::read_to_string(Path::new(daemon.folder.path()).join("state/audit.jsonl")).expect("a log");
     let looked = |path: &str| audit.lines().filter(|line| line.contains(&json!(path).to_string())).count();
     assert!(looked("/v1/captures") >= 9 && looked("/v1/traces") >= 21, "{audit}");
+}
+
+#[test]
+fn a_creation_is_told_step_by_step_and_latencies_are_counted() {
+    let daemon = Daemon::start();
+    daemon.apply(CHAIN);
+    // So that its image is compiled.
+    daemon.done("function create first --image monitor");
+    let output = daemon.done("function create probe --image monitor --trace --durable");
+    for step in
+        ["parse", "turn", "compare", "check", "image", "shell", "commit", "workers", "finish", "durable"]
+    {
+        assert!(output.contains(&format!("\n  {step} ")), "{step}: {output}");
+    }
+    assert!(output.contains("#") && output.contains(" us "), "{output}");
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let latency = &daemon.json("get function there")["status"]["latency"];
+        if latency["p99_ns"].as_u64() > Some(0) {
+            assert!(latency["p50_ns"].as_u64() <= latency["p99_ns"].as_u64(), "{latency}");
+            break;
+        }
+        assert!(Instant::now() < until, "{latency}");
+    }
+    let mut stream = UnixStream::connect(daemon.folder.path().join("socket")).expect("it listens");
+    let request = b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    std::io::Write::write_all(&mut stream, request).expect("asked");
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).expect("text");
+    for name in
+        ["function_latency_seconds_bucket{function=\"fw\"", "port_latency_seconds_count{port=\"out\"}"]
+    {
+        assert!(metrics.contains(&format!("superfluid_{name}")), "{name}: {metrics}");
+    }
+    assert!(daemon.done("describe function fw").contains("p99_ns"));
+    assert!(daemon.done("top --every 10ms").contains("P99"));
 }
 
 #[test]

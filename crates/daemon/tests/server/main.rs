@@ -15,6 +15,7 @@ mod model;
 mod running;
 mod socket;
 mod streams;
+mod timing;
 
 use client::Client;
 use daemon::{Server, Settings};

@@ -8,6 +8,7 @@ use engine::Stopped;
 use host::{Beginning, Checked, Host};
 use std::collections::HashMap;
 use std::sync::Arc;
+use telemetry::steps;
 
 impl Controller {
     /// Checks changes, and says what they come to.
@@ -33,6 +34,7 @@ impl Controller {
     pub(super) fn make(&self, changes: &[ObjectChange], wait: bool) -> Result<Ready, Refusal> {
         let mut host = lock(&self.host);
         let Checked { plan, .. } = self.check(&host, changes)?;
+        steps::done("check");
         for instance in plan.add_instances.values().filter(|_| !wait) {
             let image = instance.image.clone();
             match self.workshop.has(&self.catalog, &image) {
@@ -94,6 +96,7 @@ impl Controller {
             // The daemon is ending: what was acknowledged is in the store, and begins with the next start.
             Err(Stopped) => return,
         }
+        steps::done("workers");
         if let Some(balancer) = lock(&self.balancer).as_mut() {
             for (name, worker) in pins {
                 match (host.function(&name), worker) {

@@ -64,6 +64,9 @@ fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
             client_ca: client_ca.clone(),
         });
     }
+    let environment = |name: &str| std::env::var(name).ok();
+    let spans = spans::Settings::find(options.otlp_endpoint.as_deref(), environment, &settings.version);
+    settings.spans = spans.map_err(|error| error.to_string())?;
     let server = Server::bind(&settings, store, Arc::new(Handle(controller.clone())))
         .map_err(|error| error.to_string())?;
     server.serve().map_err(|error| error.to_string())?;

@@ -26,7 +26,7 @@ pub(crate) fn create(options: &CreateOptions) -> Done {
         // The connection is made by a question of its own, so that what it takes is known.
         trace.time("connect", || client.health())?;
     }
-    let change = Change { only: Only::IfAbsent, ..options.waiting.change() };
+    let change = Change { only: Only::IfAbsent, timed: options.trace, ..options.waiting.change() };
     let name = &options.name;
     let asked = Instant::now();
     let answer = client.put(Kind::Function, name, &spec, &change).map_err(|error| refused(error, name))?;
@@ -166,6 +166,9 @@ pub(crate) fn upgrade(options: &UpgradeOptions) -> Done {
     }
 }
 
+/// Longest bar, in characters.
+const BAR: usize = 40;
+
 /// What each step took.
 #[derive(Default)]
 struct Trace(Vec<(String, Duration)>);
@@ -191,11 +194,13 @@ impl Trace {
     }
 
     fn shown(&self, format: Format) -> String {
-        let mut listing = Listing::new(&["STEP", "TIME"], &[]);
+        let mut listing = Listing::new(&["STEP", "TIME", ""], &[]);
+        let longest = self.0.iter().map(|(_, time)| time.as_secs_f64()).fold(f64::MIN_POSITIVE, f64::max);
         for (step, time) in &self.0 {
             let microseconds = time.as_secs_f64() * 1e6;
+            let bar = (time.as_secs_f64() / longest * BAR as f64).round() as usize;
             listing.add(
-                vec![step.clone(), format!("{microseconds:.0} us")],
+                vec![step.clone(), format!("{microseconds:.0} us"), "#".repeat(bar.min(BAR))],
                 json!({"step": step.trim_start(), "us": microseconds}),
             );
         }
