@@ -73,13 +73,16 @@ pub struct Latency {
 /// Memory that a function takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionMemory {
-    /// Its own memory.
+    /// Its own memory; what of it is there, `/v1/memory` tells.
     pub private: u64,
-    /// Page tables for it.
+    /// Page tables for it: at most so many.
     pub page_tables: u64,
-    /// What the engine keeps for it.
+    /// What the engine keeps for it: at most so many.
     pub runtime: u64,
-    /// Its state on disk.
+    /// What it may come to take, all together.
+    #[serde(default)]
+    pub promised: u64,
+    /// Its snapshots on disk.
     pub disk: u64,
 }
 

@@ -28,6 +28,8 @@ static OBSERVER: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("observer.yaml", include_str!("observer.yaml")).unwrap_or_default());
 static CPU: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("cpu.yaml", include_str!("cpu.yaml")).unwrap_or_default());
+static MEMORY: LazyLock<Schema> =
+    LazyLock::new(|| Schema::from_text("memory.yaml", include_str!("memory.yaml")).unwrap_or_default());
 static SWITCH: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("switch.yaml", include_str!("switch.yaml")).unwrap_or_default());
 static WORKERS: LazyLock<Schema> =
@@ -41,6 +43,11 @@ pub fn pool_schema() -> &'static Schema {
 /// What `cpu` of a function or tenant takes.
 pub fn cpu_schema() -> &'static Schema {
     &CPU
+}
+
+/// What a tenant's `memory` takes.
+pub fn memory_schema() -> &'static Schema {
+    &MEMORY
 }
 
 /// What a switch takes.

@@ -40,6 +40,7 @@ mod connect;
 mod cpu;
 mod format;
 mod leftover;
+mod memory;
 mod read;
 mod reference;
 mod switch;
@@ -49,10 +50,12 @@ mod workers;
 
 use manifest::Manifest;
 use schema::Schema;
-use wiring::Wiring;
+use wiring::{Claimant, Wiring};
 use yaml_document::{Document, Fault, Place};
 
-pub use format::{cpu_schema, function_schema, observer_schema, pool_schema, switch_schema, workers_schema};
+pub use format::{
+    cpu_schema, function_schema, memory_schema, observer_schema, pool_schema, switch_schema, workers_schema,
+};
 
 /// Version of the file's format.
 pub const FORMAT_VERSION: u32 = 1;
@@ -82,6 +85,16 @@ pub trait Catalog {
 
     /// Names of the port drivers.
     fn driver_names(&self) -> Vec<&str>;
+
+    /// Bytes of memory that may be promised to all together; `None`: there is no bound.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether a tenant or a function is there already and asks for nothing new: it comes before the others.
+    fn is_there(&self, _: &Claimant) -> bool {
+        false
+    }
 
     /// Numbers of the processors that the program may run on.
     fn processors(&self) -> Vec<usize>;

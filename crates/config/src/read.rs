@@ -10,7 +10,7 @@ use schema::{Files, Schema, Value};
 use std::collections::{BTreeMap, HashMap};
 use wiring::{
     Claimant, Cpu, Endpoint, FailMode, Fraction, Instance, InstancePool, Observation, Pause, Port, PortIo,
-    RestartDelays, Tenant, Wiring,
+    RestartDelays, Tenant, TenantMemory, Wiring,
 };
 use yaml_document::{Fault, Key, Node, Place, Position, spelling};
 
@@ -49,6 +49,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) observations: BTreeMap<Observation, (usize, Position)>,
     /// Where a `reserve` is said.
     pub(crate) reserves: BTreeMap<Claimant, Position>,
+    /// Where it is said who may have how much memory.
+    pub(crate) memories: BTreeMap<Claimant, Position>,
     /// How many workers there are; `None` when their section has a fault.
     pub(crate) worker_count: Option<usize>,
 }
@@ -69,6 +71,7 @@ impl<'a> Reader<'a> {
             serving: HashMap::new(),
             observations: BTreeMap::new(),
             reserves: BTreeMap::new(),
+            memories: BTreeMap::new(),
             worker_count: None,
         }
     }
@@ -98,6 +101,7 @@ impl<'a> Reader<'a> {
         self.services(place, root);
         self.leftovers(place, root);
         self.promises(place);
+        self.overdrafts(place);
     }
 
     /// Reads each entry of a section that maps names to descriptions.
@@ -149,22 +153,24 @@ impl<'a> Reader<'a> {
 
     fn default_tenant(&mut self) {
         self.tenants.push("default".to_owned());
-        self.wiring
-            .tenants
-            .insert("default".to_owned(), Tenant { pool: PoolConfig::default(), cpu: Cpu::default() });
+        self.wiring.tenants.insert(
+            "default".to_owned(),
+            Tenant { pool: PoolConfig::default(), cpu: Cpu::default(), memory: TenantMemory::default() },
+        );
     }
 
     fn tenant(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
         self.tenants.push(key.text.clone());
         let empty = Schema::default();
-        let known = empty.check_at(place, Some(node), &["pool", "cpu"], &mut self.faults);
+        let known = empty.check_at(place, Some(node), &["pool", "cpu", "memory"], &mut self.faults);
         let pool = match node.entry("pool") {
             Some((_, node)) => self.pool(&place.key("pool", node.position), node),
             None => Some(PoolConfig::default()),
         };
         let cpu = self.cpu(place, node, Claimant::Tenant(key.text.clone()));
-        if let (Some(_), Some(pool), Some(cpu)) = (known, pool, cpu) {
-            self.wiring.tenants.insert(key.text.clone(), Tenant { pool, cpu });
+        let memory = self.tenant_memory(place, node, &key.text);
+        if let (Some(_), Some(pool), Some(cpu), Some(memory)) = (known, pool, cpu, memory) {
+            self.wiring.tenants.insert(key.text.clone(), Tenant { pool, cpu, memory });
         }
     }
 
@@ -336,6 +342,8 @@ impl<'a> Reader<'a> {
                 manifest.schema.check_with(&place, None, &[], &files, &mut self.faults)
             }
         };
+        let memory =
+            values.as_ref().and_then(|values| self.memory(place, node, values, &key.text, &manifest));
         let interfaces = manifest.interfaces.clone();
         self.names
             .learn(&key.text, FunctionFacts { interfaces, access: manifest.access, tenant: tenant.clone() });
@@ -348,6 +356,7 @@ impl<'a> Reader<'a> {
                 config: config?,
                 interfaces: u16::try_from(manifest.interfaces.len()).ok()?,
                 access: manifest.access,
+                memory: memory?,
                 pool: pool?,
                 max_call: duration("max_call")?,
                 fail: match values.get("fail").and_then(Value::as_text)? {

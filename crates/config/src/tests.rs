@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use wiring::{Endpoint, FailMode, InstancePool, PoolOwner};
 
 mod cpu;
+mod memory;
 mod switches;
 mod workers;
 
@@ -169,9 +170,10 @@ fn with(text: &str) -> String {
 #[test]
 fn the_formats_schemas_are_schemas() {
     assert_eq!(pool_schema().keys().len(), 4);
-    assert_eq!(function_schema().keys().len(), 11);
+    assert_eq!(function_schema().keys().len(), 12);
     assert_eq!(observer_schema().keys().len(), 1);
     assert_eq!(cpu_schema().keys().len(), 3);
+    assert_eq!(memory_schema().keys().len(), 2);
     assert_eq!(switch_schema().keys().len(), 2);
     assert_eq!(workers_schema().keys().len(), 7);
     let explicit = good("superfluid: 1\ntenants: {default: {pool: {}}}\n");
@@ -365,8 +367,8 @@ f.yaml:5:27: tenants.tall.pool.headroom: found `1025`; allowed: at most 1024, ha
 f.yaml:6:26: tenants.none.pool.buffers: found `0`; allowed: an integer from 1 to 524288
 f.yaml:6:36: tenants.none.pool.pages: found `large`; allowed: one of auto, huge, ordinary
 f.yaml:7:3: tenants.1st: found the name `1st`; allowed: a letter, then letters, digits, `_` and `-`, 32 characters at most
-f.yaml:8:9: tenants.pol.pol: unknown key `pol`; allowed: pool, cpu; did you mean `pool`?
-f.yaml:9:9: tenants.list: found a list; allowed: a map of these keys: pool, cpu
+f.yaml:8:9: tenants.pol.pol: unknown key `pol`; allowed: pool, cpu, memory; did you mean `pool`?
+f.yaml:9:9: tenants.list: found a list; allowed: a map of these keys: pool, cpu, memory
 f.yaml:11:6: ports.a.tenant: the required key `tenant` is missing, as no tenant is named `default`; allowed: big, odd, tall, none, pol, list
 f.yaml:12:29: ports.b.tenant: found `bgi`; allowed: big, odd, tall, none, pol, list; did you mean `big`?
 f.yaml:13:29: ports.c.tenant: found a list; allowed: big, odd, tall, none, pol, list
@@ -408,7 +410,7 @@ f.yaml:11:6: functions.g.config.rate: the required key `rate` is missing; allowe
 f.yaml:12:31: functions.h.config: found a list; allowed: a map of these keys: rate
 f.yaml:13:70: functions.i.fail: found `opne`; allowed: one of closed, open; did you mean `open`?
 f.yaml:13:82: functions.i.pool: found `shared`; allowed: tenant, own, or a map of these keys: buffers, buffer_size, headroom, pages
-f.yaml:14:23: functions.j.configuration: unknown key `configuration`; allowed: pool, cpu, config, attach, image, tenant, max_call, fail, restart, quota, events, longest_hold, worker, preemptible, pauses
+f.yaml:14:23: functions.j.configuration: unknown key `configuration`; allowed: pool, cpu, config, attach, image, tenant, max_call, fail, restart, quota, events, memory, longest_hold, worker, preemptible, pauses
 f.yaml:14:56: functions.j.longest_hold: found `2h`; allowed: a duration from 1ms to 1h, such as `10s` (units: ns, us, ms, s, m, h, d)
 f.yaml:15:32: functions.k.config.mode: unknown key `mode`; allowed: none
 f.yaml:15:64: functions.k.pool.bufer_size: unknown key `bufer_size`; allowed: buffers, buffer_size, headroom, pages; did you mean `buffer_size`?

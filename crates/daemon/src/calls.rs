@@ -422,14 +422,26 @@ async fn restore(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem
         .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("function", error.to_string())))?;
     let snapshot = state.control.snapshot(&asked.name).ok_or_else(|| missing_snapshot(&asked.name))?;
     let id = ObjectName::new(Kind::Function, function);
+    let mut spec = snapshot.spec.clone();
+    if id.name != snapshot.function
+        && let Value::Object(spec) = &mut spec
+    {
+        // Wires are of the place and not of who was saved there: another one has its own, or none.
+        let there = state.store.read(id.kind.as_str(), &id.name);
+        let attach = there.and_then(|there| Stored::of(&there).spec.get("attach").cloned());
+        match attach {
+            Some(attach) => drop(spec.insert("attach".to_owned(), attach)),
+            None => drop(spec.remove("attach")),
+        }
+    }
     let wanted = WantedObject {
         id: id.clone(),
-        spec: Some(snapshot.spec.clone()),
+        spec: Some(spec.clone()),
         precondition: std::mem::take(&mut asked.precondition),
         snapshot: Some(snapshot.name),
     };
     let changed = change(state, &asked, vec![wanted], false).await?;
-    Ok(written(state, &id, changed, Some(snapshot.spec)))
+    Ok(written(state, &id, changed, Some(spec)))
 }
 
 /// A pause is part of what is desired: who paused a function finds it paused after a restart.

@@ -63,6 +63,8 @@ pub struct InstanceAccount {
     pub suspensions: u64,
     /// Bytes of memory that the function has for itself.
     pub memory: u64,
+    /// The address in this process at which they begin; 0: unknown.
+    pub memory_place: usize,
     /// It is paused.
     pub paused: bool,
     /// It is paused, and what it needs to run has been given up; see [`Change::freeze`](crate::Change::freeze).
@@ -226,10 +228,11 @@ impl Worker {
         let in_flight = instance.in_flight();
         let counters = &mut instance.counters;
         let mut totals = counters.former.clone();
-        let (mut down, mut memory, mut frozen) = (None, 0, false);
+        let (mut down, mut memory, mut memory_place, mut frozen) = (None, 0, 0, false);
         match &mut instance.life {
             Life::Up { guest, .. } => {
                 memory = guest.memory() as u64;
+                memory_place = guest.memory_place();
                 frozen = guest.is_frozen();
                 counters.ledger.generated += guest.take_generated();
                 for (sum, count) in totals.iter_mut().zip(guest.counters()) {
@@ -258,6 +261,7 @@ impl Worker {
             overruns: counters.overruns,
             suspensions: counters.suspensions,
             memory,
+            memory_place,
             paused: instance.paused,
             frozen,
             worker: self.number,

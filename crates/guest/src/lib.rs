@@ -156,6 +156,11 @@ pub trait Guest: Send {
         0
     }
 
+    /// The address in this process at which that memory begins; 0: it does not say, or has it nowhere in one piece.
+    fn memory_place(&mut self) -> usize {
+        0
+    }
+
     /// Everything that the function is now, without its help: memory, globals, what the host keeps for it, and copies of
     /// the packets that it holds. It goes on as before.
     ///

@@ -103,7 +103,9 @@ impl<T: HostState> Body<T> {
         store.epoch_deadline_callback(move |_| Ok(on_epoch()));
 
         let contract = |reason: String| InstanceError::Contract { name: facts.name.clone(), reason };
-        let request = MemoryRequest { pool: pool.clone(), access: facts.access, limit: facts.memory_limit };
+        // The instance's own, which may be less than the manifest's.
+        let limit = store.data().state().facts.memory_limit;
+        let request = MemoryRequest { pool: pool.clone(), access: facts.access, limit };
         // A start function runs here, so this is a call like any other.
         let (instance, shell) = {
             let _call = watchdog::begin(engine, Cycles::now(), max_control_call);
@@ -144,6 +146,11 @@ impl<T: HostState> Body<T> {
     /// Bytes of private memory now.
     pub(crate) fn private_bytes(&self) -> usize {
         self.store.data().state().memory.map_or(0, |memory| memory.data_size(&self.store))
+    }
+
+    /// Where its private memory lies in this process.
+    pub(crate) fn private_place(&self) -> usize {
+        self.store.data().state().memory.map_or(0, |memory| memory.data_ptr(&self.store) as usize)
     }
 
     /// Says where the records lie.

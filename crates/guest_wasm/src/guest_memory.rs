@@ -69,7 +69,7 @@ unsafe impl MemoryCreator for ShellMemoryCreator {
         }
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
         if minimum > limit {
-            return Err(format!("the module needs {minimum} bytes of memory, its manifest allows {limit}"));
+            return Err(format!("the module needs {minimum} bytes of memory, {limit} are allowed"));
         }
         let mut shell = self.0.take(&request.pool, request.access).map_err(|error| error.to_string())?;
         shell.make_private_only(minimum).map_err(|error| error.to_string())?;
@@ -121,7 +121,7 @@ unsafe impl LinearMemory for GuestMemory {
             wasmtime::bail!("the call that asks for more memory is overdue");
         }
         if size > self.limit {
-            wasmtime::bail!("{size} bytes are more than the {} that the manifest allows", self.limit);
+            wasmtime::bail!("{size} bytes are more than the {} that are allowed", self.limit);
         }
         self.shell.with(|shell| shell.make_private(size)).transpose()?;
         self.size = size;

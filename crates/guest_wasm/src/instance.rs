@@ -102,6 +102,10 @@ impl Guest for WasmGuest {
         self.0.private_bytes()
     }
 
+    fn memory_place(&mut self) -> usize {
+        self.0.private_place()
+    }
+
     fn surrender(&mut self, out: &mut Vec<Packet>) {
         self.0.store.data_mut().surrender(out);
     }

@@ -275,6 +275,10 @@ impl Guest for PreemptibleGuest {
         self.bytes
     }
 
+    fn memory_place(&mut self) -> usize {
+        self.quiet().map_or(0, |body| body.private_place())
+    }
+
     fn surrender(&mut self, out: &mut Vec<Packet>) {
         self.end_call();
         self.state.state_mut().surrender(out);

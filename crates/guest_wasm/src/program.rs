@@ -88,6 +88,12 @@ pub(crate) struct MutableGlobal {
 }
 
 impl Program {
+    /// Bytes of its machine code, with what belongs to it.
+    pub fn code_bytes(&self) -> u64 {
+        let image = self.instance_pre.module().image_range();
+        (image.end as usize - image.start as usize) as u64
+    }
+
     pub(crate) fn from_artifact(
         sandbox: &Sandbox,
         artifact: &Artifact,

@@ -157,7 +157,8 @@ pub(crate) fn revive(
 ) -> Result<Box<dyn Guest>, RestoreError> {
     let facts = program.facts();
     let pool = state.pool.clone();
-    let empty = GuestState::empty(facts, &pool);
+    let mut empty = GuestState::empty(facts, &pool);
+    empty.facts.memory_limit = state.facts.memory_limit;
     match pace.slice {
         None => {
             let on_epoch = instance::on_epoch;

@@ -15,6 +15,8 @@ pub struct InstanceSettings {
     pub max_call: Nanos,
     /// Longest time of `sf_init` and of handing state over.
     pub max_control_call: Nanos,
+    /// Most bytes of private memory, if that is less than the manifest allows.
+    pub memory: Option<u64>,
     /// Switches calls with packets out when a stretch has lasted this long; `None` lets each run to its end.
     pub preemptible: Option<Slice>,
 }
@@ -30,6 +32,7 @@ impl Default for InstanceSettings {
             slots: SlotConfig { quota: 64, longest_hold: Nanos::from_millis(1000) },
             max_call: Nanos::from_millis(10),
             max_control_call: Nanos::from_millis(5000),
+            memory: None,
             preemptible: None,
         }
     }

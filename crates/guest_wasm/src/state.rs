@@ -34,8 +34,9 @@ pub(crate) struct GuestState {
 impl GuestState {
     /// Of an instance that has not begun yet.
     pub(crate) fn new(facts: &ProgramFacts, pool: &Arc<Pool>, settings: InstanceSettings) -> GuestState {
+        let least = settings.memory.map_or(facts.memory_limit, |most| most.min(facts.memory_limit));
         GuestState {
-            facts: facts.clone(),
+            facts: ProgramFacts { memory_limit: least, ..facts.clone() },
             pool: pool.clone(),
             memory: None,
             config: settings.config,

@@ -106,7 +106,7 @@ impl Work<'_, '_, '_> {
                 }
             }
             self.give_back(&own_pool(name));
-            self.parts.wiring.instances.swap_remove(name);
+            self.parts.take_instance(name);
         }
         for name in &plan.remove_ports {
             if let Some(id) = self.parts.ports.remove(name) {
@@ -137,12 +137,12 @@ impl Work<'_, '_, '_> {
     }
 
     fn adjust(&mut self, plan: &Plan) {
-        for (name, cpu) in &plan.adjust_tenants {
+        for (name, allowance) in &plan.adjust_tenants {
             if let (Some(id), Some(tenant)) =
                 (self.parts.tenants.get(name), self.parts.wiring.tenants.get_mut(name))
             {
-                self.change.set_tenant_claim(*id, cpu.claim());
-                tenant.cpu = *cpu;
+                self.change.set_tenant_claim(*id, allowance.cpu.claim());
+                allowance.apply(tenant);
             }
         }
         for (name, adjustment) in &plan.adjust_instances {
@@ -202,7 +202,7 @@ impl Work<'_, '_, '_> {
                     Err(error) => self.troubles.push(format!("function `{name}`: {error}")),
                 }
             }
-            self.parts.wiring.instances.insert(name, instance);
+            self.parts.put_instance(&name, instance);
         }
         for (name, port) in plan.add_ports {
             let pool: Option<PoolId> = self.parts.pools.get(&port.tenant).map(|(_, id)| *id);

@@ -25,6 +25,8 @@ pub struct Catalog {
     images: Mutex<BTreeMap<String, Result<Image, String>>>,
     drivers: Vec<Driver>,
     faults: Schema,
+    /// What may be promised to all together.
+    memory: Option<u64>,
 }
 
 impl Catalog {
@@ -46,7 +48,12 @@ impl Catalog {
             driver("tap", port_tap::SCHEMA),
         ];
         let faults = schema("fault", port::fault::SCHEMA);
-        Catalog { directory: directory.to_owned(), images: Mutex::default(), drivers, faults }
+        Catalog { directory: directory.to_owned(), images: Mutex::default(), drivers, faults, memory: None }
+    }
+
+    /// The same for a host that may promise so many bytes of memory; `None`: any number.
+    pub fn promising(self, memory: Option<u64>) -> Catalog {
+        Catalog { memory, ..self }
     }
 
     /// The image that a reference names.
@@ -100,6 +107,10 @@ impl Catalog {
 }
 
 impl config::Catalog for Catalog {
+    fn memory(&self) -> Option<u64> {
+        self.memory
+    }
+
     fn processors(&self) -> Vec<usize> {
         // A kernel that does not tell allows what it allows; a worker that asks for another is refused at the start.
         let Ok(allowed) = sched_getaffinity(None) else { return (0..CpuSet::MAX_CPU).collect() };

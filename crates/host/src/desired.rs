@@ -9,9 +9,12 @@ use crate::Host;
 use crate::catalog::Catalog;
 use crate::parts::Parts;
 use api::{Fault, Kind};
+use config::Catalog as _;
+use manifest::Manifest;
+use schema::Schema;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
-use wiring::{Edge, Endpoint, Instance, Plan, Wiring};
+use wiring::{Claimant, Edge, Endpoint, Instance, Plan, Wiring};
 use yaml_document::{Document, Key, Node, NodeValue, Position};
 
 /// What faults call the document.
@@ -104,7 +107,8 @@ impl Desired {
         }
         let mut next = self.clone();
         next.take_over(changes.iter().cloned());
-        let (wiring, warnings) = read(&next.document(), catalog)?;
+        let running = Running { catalog, parts: &parts, changes };
+        let (wiring, warnings) = read(&next.document(), &running)?;
         let mut plan = Plan::between(&parts.wiring, &wiring);
         for name in anew {
             plan.replace(&wiring, name);
@@ -130,7 +134,9 @@ impl Desired {
         }
         let mine = |edge: &&Edge| edge.ends().iter().any(|end| end.name() == name);
         let wire: std::collections::BTreeSet<Edge> = wiring.edges.iter().filter(mine).cloned().collect();
-        if wire.iter().flat_map(Edge::ends).any(|end| parts.wired.contains_key(end)) {
+        if wire.iter().flat_map(Edge::ends).any(|end| parts.wired.contains_key(end))
+            || !parts.has_room_for(instance, catalog.memory())
+        {
             return None;
         }
         let add_instances = [(name.to_owned(), instance.clone())].into_iter().collect();
@@ -185,6 +191,57 @@ impl Desired {
     }
 }
 
+/// The catalog, and what runs already: of those who ask for memory, whoever has it comes first.
+struct Running<'a> {
+    catalog: &'a Catalog,
+    parts: &'a Parts,
+    changes: &'a [ObjectChange],
+}
+
+impl config::Catalog for Running<'_> {
+    fn image(&self, reference: &str) -> Result<Manifest, String> {
+        self.catalog.image(reference)
+    }
+
+    fn file(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
+        self.catalog.file(path, most)
+    }
+
+    fn image_names(&self) -> Vec<&str> {
+        self.catalog.image_names()
+    }
+
+    fn driver(&self, name: &str) -> Option<&Schema> {
+        self.catalog.driver(name)
+    }
+
+    fn faults(&self) -> &Schema {
+        self.catalog.faults()
+    }
+
+    fn driver_names(&self) -> Vec<&str> {
+        self.catalog.driver_names()
+    }
+
+    fn processors(&self) -> Vec<usize> {
+        self.catalog.processors()
+    }
+
+    fn memory(&self) -> Option<u64> {
+        self.catalog.memory()
+    }
+
+    fn is_there(&self, whose: &Claimant) -> bool {
+        let (kind, name, is_there) = match whose {
+            Claimant::Tenant(name) => (Kind::Tenant, name, self.parts.wiring.tenants.contains_key(name)),
+            Claimant::Instance(name) => {
+                (Kind::Function, name, self.parts.wiring.instances.contains_key(name))
+            }
+        };
+        is_there && !self.changes.iter().any(|change| change.kind == kind && &change.name == name)
+    }
+}
+
 /// Puts an object where it stands in the file.
 fn add(document: &mut Map<String, Value>, kind: Kind, name: &str, spec: Value) {
     match kind {
@@ -205,7 +262,7 @@ fn add(document: &mut Map<String, Value>, kind: Kind, name: &str, spec: Value) {
 }
 
 /// Reads a document as the operator's file.
-fn read(document: &Value, catalog: &Catalog) -> Result<(Wiring, Vec<Fault>), Vec<Fault>> {
+fn read(document: &Value, catalog: &dyn config::Catalog) -> Result<(Wiring, Vec<Fault>), Vec<Fault>> {
     let told = |fault: yaml_document::Fault| Fault { at: fault.key, message: fault.message };
     match config::check_document(DOCUMENT, &tree(document), catalog) {
         Ok(read) => Ok((read.wiring, read.warnings.into_iter().map(told).collect())),

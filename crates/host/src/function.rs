@@ -60,6 +60,7 @@ impl StartedFunction {
             config: instance.config.to_cbor(),
             slots: SlotConfig { quota, longest_hold: instance.longest_hold },
             max_call: instance.max_call,
+            memory: Some(instance.memory),
             preemptible: instance.preemptible.then_some(slice),
             ..InstanceSettings::default()
         };

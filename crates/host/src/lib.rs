@@ -21,6 +21,7 @@ mod drivers;
 mod function;
 mod inject;
 mod lives;
+mod memory;
 mod parts;
 mod places;
 mod prepare;
@@ -33,6 +34,7 @@ pub use catalog::Catalog;
 pub use desired::{Checked, Desired, ObjectChange};
 pub use inject::InjectError;
 pub use lives::TakenOver;
+pub use memory::{FunctionMemory, HostMemory, PoolMemory, TenantPromise};
 pub use prepare::{Beginning, PrepareError, Prepared, rehearse};
 pub use workshop::{Workshop, cache_directory};
 

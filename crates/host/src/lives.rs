@@ -131,7 +131,7 @@ impl Host {
         let swapped: Result<_, TakeoverError> = swapped.map_err(|error| failed("function", name)(&error))?;
         match swapped.map_err(|error| failed("function", name)(&error))? {
             Some(Succession { before: guest, carried: state_carried, moved, stood_still }) => {
-                self.parts().wiring.instances.insert(name.to_owned(), instance.clone());
+                self.parts().put_instance(name, instance.clone());
                 Ok(TakenOver {
                     name: name.to_owned(),
                     id,
@@ -163,7 +163,7 @@ impl Host {
         });
         let swapped = swapped.map_err(|error| failed("function", &name)(&error))?;
         swapped.map_err(|error| failed("function", &name)(&error))?;
-        self.parts().wiring.instances.insert(name, instance);
+        self.parts().put_instance(&name, instance);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use virtual_switch::{Switch, SwitchPort};
-use wiring::{Edge, Endpoint, Wiring};
+use wiring::{Edge, Endpoint, Instance, Tenant, Wiring, bytes};
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -21,6 +21,8 @@ pub(crate) struct Parts {
     pub(crate) instances: HashMap<String, FleetInstance>,
     /// Functions that are paused and not frozen, and since when.
     pub(crate) paused: HashMap<String, Instant>,
+    /// What the functions of each tenant are promised, in bytes.
+    pub(crate) promised: HashMap<String, u64>,
     /// The switch's port that a wire into it is plugged into.
     pub(crate) plugs: HashMap<Edge, SwitchPort>,
     /// The switch's port by which packets for a service come in, and the switch.
@@ -99,6 +101,46 @@ impl Parts {
         {
             table.detach(port);
         }
+    }
+
+    /// Notes a function, in the place of one of its name if there is such.
+    pub(crate) fn put_instance(&mut self, name: &str, instance: Instance) {
+        self.take_instance(name);
+        if let Some(tenant) = self.wiring.tenants.get(&instance.tenant) {
+            *self.promised.entry(instance.tenant.clone()).or_default() += instance.promise(&tenant.pool);
+        }
+        self.wiring.instances.insert(name.to_owned(), instance);
+    }
+
+    /// Forgets a function.
+    pub(crate) fn take_instance(&mut self, name: &str) {
+        let Some(instance) = self.wiring.instances.swap_remove(name) else { return };
+        if let (Some(tenant), Some(promised)) =
+            (self.wiring.tenants.get(&instance.tenant), self.promised.get_mut(&instance.tenant))
+        {
+            *promised = promised.saturating_sub(instance.promise(&tenant.pool));
+            if *promised == 0 {
+                self.promised.remove(&instance.tenant);
+            }
+        }
+    }
+
+    /// Whether there is memory to promise to one more function, when the host may promise `host` bytes.
+    pub(crate) fn has_room_for(&self, instance: &Instance, host: Option<u64>) -> bool {
+        let of = |(name, tenant): (&String, &Tenant)| {
+            let functions = self.promised.get(name).copied().unwrap_or(0);
+            bytes(&tenant.pool) + functions
+        };
+        let Some((name, tenant)) = self.wiring.tenants.get_key_value(&instance.tenant) else { return false };
+        let more = instance.promise(&tenant.pool);
+        let fits = tenant.memory.limit.is_none_or(|limit| of((name, tenant)) + more <= limit);
+        fits && host.is_none_or(|host| {
+            let all = self.wiring.tenants.iter().map(|(other, tenant)| {
+                let asked = of((other, tenant)) + if other == name { more } else { 0 };
+                asked.max(tenant.memory.reserve)
+            });
+            all.sum::<u64>() <= host
+        })
     }
 
     /// Whether a function observes others.

@@ -53,6 +53,17 @@ impl Workshop {
         self.program_of(image).map(drop)
     }
 
+    /// How many images are compiled and loaded, and the bytes of their machine code.
+    pub(crate) fn code(&self) -> (usize, u64) {
+        let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        (programs.len(), programs.values().map(|program| program.code_bytes()).sum())
+    }
+
+    /// How much address space waits for the next functions, in functions.
+    pub(crate) fn spare_shells(&self) -> usize {
+        self.sandbox.shell_counts().spare
+    }
+
     /// The program of an image if it has been compiled before.
     pub(crate) fn known(&self, image: &Image) -> Option<Arc<Program>> {
         let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 use crate::column::{self, Column, full, ledger_columns};
 use crate::function::{self, Function};
 use crate::text::{Labels, Text, Value};
-use crate::{Family, Notation, pool, port, switch, worker};
+use crate::{Family, Memory, Notation, memory, pool, port, switch, worker};
 use clock::{Clock, Cycles, Nanos};
 use engine::Account;
 use telemetry::{DropReason, Ledger};
@@ -23,6 +23,8 @@ pub struct Host<'a> {
     pub started: Nanos,
     /// What is known of each of the account's instances, in their order; of those beyond nothing is known.
     pub functions: &'a [Function<'a>],
+    /// What memory is promised.
+    pub memory: Memory<'a>,
 }
 
 static BUILD: Family = Family::info("superfluid_build", &["version"], "The program that answers.");
@@ -85,6 +87,7 @@ pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
         .into_iter()
         .chain(columns().flatten().map(|column| &column.family))
         .chain(worker::families())
+        .chain(memory::families())
         .chain(pool::families())
         .chain(port::families())
         .chain(switch::families())
@@ -102,6 +105,7 @@ impl Host<'_> {
         text.family(&STARTED, &none).one(0, Value::Time(self.started));
         columns().for_each(|columns| column::write(columns, this, &none, &self.clock, text));
         worker::write(&self.account.workers, self.busy, &self.clock, text);
+        memory::write(&self.memory, &self.clock, text);
         pool::write(&self.account.pools, &self.clock, text);
         port::write(&self.account.ports, &self.clock, text);
         switch::write(&self.account.switches, &self.clock, text);

@@ -23,6 +23,7 @@ mod daemon;
 mod family;
 mod function;
 mod host;
+mod memory;
 mod notation;
 mod pool;
 mod port;
@@ -34,6 +35,7 @@ pub use daemon::Daemon;
 pub use family::{Family, Type};
 pub use function::Function;
 pub use host::Host;
+pub use memory::{Memory, TenantMemory};
 pub use notation::Notation;
 
 /// All families, in the order in which they are written: the host's, then the daemon's.

@@ -100,6 +100,9 @@ pub(crate) struct DaemonOptions {
     /// The folder of what the daemon keeps: objects, snapshots, the audit log.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/superfluid")]
     pub(crate) state: PathBuf,
+    /// The most memory that may be promised to tenants and functions all together; without it, there is no bound.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory: Option<u64>,
     /// Listen on this address too, for clients that show a certificate.
     #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_cert", "tls_key", "tls_client_ca"])]
     pub(crate) listen: Option<std::net::SocketAddr>,

@@ -11,7 +11,8 @@
 //! by that endpoint's edge.
 //!
 //! Who shares a processor core with whom is part of the wiring too: [`Workers`], the worker that an [`Instance`] is to
-//! stay on, and what each may have of it, [`Cpu`]. [`Wiring::broken_promises`] tells what cannot be kept of that.
+//! stay on, and what each may have of it, [`Cpu`]. [`Wiring::broken_promises`] tells what cannot be kept of that, and
+//! [`Wiring::overdrafts`] what cannot be kept of the memory that is promised.
 //!
 //! Limits: nothing here does I/O, reads a clock or knows what a driver or an image is.
 
@@ -19,6 +20,7 @@
 
 mod cpu;
 mod fraction;
+mod memory;
 mod plan;
 mod promise;
 #[cfg(test)]
@@ -28,7 +30,8 @@ mod workers;
 
 pub use cpu::{Cpu, Percent};
 pub use fraction::Fraction;
-pub use plan::{Adjustment, Plan, PlanMismatch};
+pub use memory::{Overdraft, Purse, RUNTIME, Size, TenantMemory, bytes, page_tables};
+pub use plan::{Adjustment, Allowance, Plan, PlanMismatch};
 pub use promise::{BrokenPromise, Claimant, Obstacle, Remedy};
 pub use validate::WiringFault;
 pub use workers::{MAX_WORKERS, WorkerPlan, Workers};
@@ -71,6 +74,8 @@ pub struct Tenant {
     pub pool: PoolConfig,
     /// What it may have of each worker's core, for all its instances there together.
     pub cpu: Cpu,
+    /// What it may have of the host's memory.
+    pub memory: TenantMemory,
 }
 
 /// A port.
@@ -135,6 +140,8 @@ pub struct Instance {
     pub interfaces: u16,
     /// What the image may do with the bytes of packets.
     pub access: Access,
+    /// The most private memory that it may come to have, in bytes.
+    pub memory: u64,
     /// Where its packets are.
     pub pool: InstancePool,
     /// Longest time one call may take.

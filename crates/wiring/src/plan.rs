@@ -1,6 +1,8 @@
 //! From one wiring to another.
 
-use crate::{Cpu, Edge, Endpoint, Instance, Observation, Port, Switch, Tenant, Wiring, Workers};
+use crate::{
+    Cpu, Edge, Endpoint, Instance, Observation, Port, Switch, Tenant, TenantMemory, Wiring, Workers,
+};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +31,7 @@ pub struct Plan {
     /// Workers to go on with, when they change; what stays and is on a worker that goes is moved.
     pub workers: Option<Workers>,
     /// Tenants that stay and may have more or less than before.
-    pub adjust_tenants: BTreeMap<String, Cpu>,
+    pub adjust_tenants: BTreeMap<String, Allowance>,
     /// Instances that stay and may have more or less than before, or have to run elsewhere.
     pub adjust_instances: BTreeMap<String, Adjustment>,
     /// Tenants to make a pool for.
@@ -46,6 +48,27 @@ pub struct Plan {
     pub observe: BTreeSet<Observation>,
     /// Services to add.
     pub add_services: BTreeMap<u16, Endpoint>,
+}
+
+/// What changes about a tenant while its functions run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// See [`Tenant::cpu`].
+    pub cpu: Cpu,
+    /// See [`Tenant::memory`].
+    pub memory: TenantMemory,
+}
+
+impl Allowance {
+    /// A tenant's.
+    pub fn of(tenant: &Tenant) -> Allowance {
+        Allowance { cpu: tenant.cpu, memory: tenant.memory }
+    }
+
+    /// Makes it a tenant's.
+    pub fn apply(self, tenant: &mut Tenant) {
+        (tenant.cpu, tenant.memory) = (self.cpu, self.memory);
+    }
 }
 
 /// What changes about an instance while it runs on.
@@ -107,8 +130,9 @@ impl Plan {
                 || add_switches.contains_key(name)
         };
         let adjust_tenants = new.tenants.iter().filter_map(|(name, tenant)| {
-            let differs = old.tenants.get(name).is_some_and(|before| before.cpu != tenant.cpu);
-            (differs && !add_tenants.contains_key(name)).then(|| (name.clone(), tenant.cpu))
+            let allowance = Allowance::of(tenant);
+            let differs = old.tenants.get(name).is_some_and(|before| Allowance::of(before) != allowance);
+            (differs && !add_tenants.contains_key(name)).then(|| (name.clone(), allowance))
         });
         let adjust_instances = new.instances.iter().filter_map(|(name, instance)| {
             let adjustment = Adjustment::of(instance);
@@ -214,9 +238,9 @@ impl Plan {
         if let Some(workers) = &self.workers {
             next.workers = workers.clone();
         }
-        for (name, cpu) in &self.adjust_tenants {
+        for (name, allowance) in &self.adjust_tenants {
             let tenant = next.tenants.get_mut(name);
-            gone("tenant", name, tenant.map(|tenant| tenant.cpu = *cpu).is_some())?;
+            gone("tenant", name, tenant.map(|tenant| allowance.apply(tenant)).is_some())?;
         }
         for (name, adjustment) in &self.adjust_instances {
             let instance = next.instances.get_mut(name);

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 mod cores;
+mod memory;
 mod switches;
 
 fn instance(tenant: &str) -> Instance {
@@ -23,6 +24,7 @@ fn instance(tenant: &str) -> Instance {
         events: None,
         cpu: Cpu::default(),
         worker: None,
+        memory: 1 << 20,
         preemptible: false,
         pauses: Vec::new(),
     }
@@ -48,7 +50,11 @@ fn at(text: &str) -> Endpoint {
 /// lan - fw - wan, watched by `flows`, with a service.
 fn edge() -> Wiring {
     Wiring {
-        tenants: [("default".to_owned(), Tenant { pool: PoolConfig::default(), cpu: Cpu::default() })].into(),
+        tenants: [(
+            "default".to_owned(),
+            Tenant { pool: PoolConfig::default(), cpu: Cpu::default(), memory: TenantMemory::default() },
+        )]
+        .into(),
         ports: [("lan".to_owned(), port("default")), ("wan".to_owned(), port("default"))].into(),
         instances: [("fw".to_owned(), instance("default")), ("flows".to_owned(), instance("default"))].into(),
         edges: [Edge::new(at("lan"), at("fw:0")), Edge::new(at("fw:1"), at("wan"))].into(),
@@ -136,7 +142,10 @@ fn each_invariant_is_checked() {
     );
     assert_eq!(
         with(&|w| {
-            w.tenants.insert("red".into(), Tenant { pool: PoolConfig::default(), cpu: Cpu::default() });
+            w.tenants.insert(
+                "red".into(),
+                Tenant { pool: PoolConfig::default(), cpu: Cpu::default(), memory: TenantMemory::default() },
+            );
             w.instances["flows"].tenant = "red".into();
         }),
         ["`flows` observes `fw`, which is another tenant's"]
@@ -219,6 +228,7 @@ fn wiring() -> impl Strategy<Value = Wiring> {
     let tenant_name = || select(vec!["red", "blue"]);
     let tenant = (1u32..3, cpu()).prop_map(|(buffers, cpu)| Tenant {
         cpu,
+        memory: TenantMemory { limit: (buffers == 1).then_some(1 << 30), reserve: 0 },
         pool: PoolConfig {
             buffers,
             buffer_size: BufferSize::LARGEST,

@@ -2,6 +2,7 @@
 
 mod desired;
 mod lives;
+mod memory;
 mod moves;
 mod plans;
 mod services;

@@ -62,6 +62,8 @@ pub fn function(name: &str, seed: u64) -> InstanceAccount {
         throttled: Cycles(seed * 23_000_000),
         overruns: seed * 29,
         suspensions: seed * 31,
+        memory_place: 0,
+        frozen: false,
         memory: seed * 53,
         paused: seed.is_multiple_of(2),
         frozen: false,
@@ -134,6 +136,7 @@ pub fn histogram() -> Histogram {
 /// The whole text, as the daemon answers it.
 pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Function<'a>) -> String {
     let functions: Vec<_> = account.instances.iter().map(|function| of(&function.name)).collect();
+    let tenant = metrics::TenantMemory { name: "t\"1", promised: 2 << 20, reserve: 0, limit: Some(4 << 20) };
     let mut text = String::new();
     Host {
         account,
@@ -142,6 +145,7 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
         version: "1.2.3 \"x\"",
         started: Nanos(1_600_000_000_000_000_000),
         functions: &functions,
+        memory: metrics::Memory { tenants: &[tenant], promised: 3 << 20, limit: Some(1 << 30) },
     }
     .write(notation, &mut text);
     let requests = BTreeMap::from([(200, 5), (404, 1)]);

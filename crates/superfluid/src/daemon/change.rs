@@ -2,7 +2,7 @@
 
 use super::controller::{Controller, lock};
 use super::refusal::{as_host, refused, unknown_here};
-use api::Kind;
+use api::{Fault, Kind};
 use daemon::{ObjectChange, Prepared, Refusal, Work};
 use engine::Stopped;
 use host::{Beginning, Checked, Host};
@@ -48,7 +48,11 @@ impl Controller {
         let mut beginnings = HashMap::new();
         for change in changes.iter().filter(|change| change.spec.is_some()) {
             let saved = match &change.snapshot {
-                Some(name) => Some(self.folder.load(name).map_err(Refusal::Broken)?.1),
+                Some(name) => {
+                    let unreadable =
+                        |message| Refusal::Conflict(vec![Fault { at: format!("snapshots.{name}"), message }]);
+                    Some(self.folder.load(name).map_err(unreadable)?.1)
+                }
                 None => None,
             };
             if change.paused || saved.is_some() {

@@ -104,7 +104,9 @@ impl Control for Handle {
     fn memory(&self) -> Value {
         let fleet = lock(&self.0.host).fleet().clone();
         let Ok(account) = fleet.account(false) else { return Value::Null };
-        super::memory::of(&account)
+        let known = super::memory::Known::of(&lock(&self.0.host), &account, self.0.memory);
+        // Looking at memory stops nobody.
+        super::memory::of(&account, &known, &self.0.folder, &self.0.state)
     }
 
     fn trace(&self, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal> {
@@ -117,11 +119,20 @@ impl Control for Handle {
 
     fn metrics(&self, exposition: Exposition, to: &mut String) {
         let host = lock(&self.0.host);
-        let (fleet, wiring) = (host.fleet().clone(), host.wiring());
+        let (fleet, wiring, memory) = (host.fleet().clone(), host.wiring(), host.memory());
         drop(host);
         if let Ok(account) = fleet.account(false) {
             let (busy, started) = (fleet.busy(), self.0.started);
-            super::metrics::write(&account, &busy, &wiring, &self.0.catalog, started, exposition, to);
+            let catalog = &self.0.catalog;
+            super::metrics::write(
+                &account,
+                &busy,
+                (&wiring, &memory, self.0.memory),
+                catalog,
+                started,
+                exposition,
+                to,
+            );
         }
     }
 }

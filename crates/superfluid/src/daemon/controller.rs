@@ -8,7 +8,7 @@ use engine::{Account, Balancer, Stopped};
 use host::{CarriedOut, Catalog, Desired, Host, Workshop};
 use serde_json::json;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +22,10 @@ pub(crate) struct Controller {
     pub(super) desired: Mutex<Desired>,
     pub(super) catalog: Catalog,
     pub(super) workshop: Arc<Workshop>,
+    /// What the host may promise, in bytes.
+    pub(super) memory: Option<u64>,
+    /// Where everything is kept.
+    pub(super) state: PathBuf,
     pub(super) folder: Folder,
     pub(super) told: Arc<Told>,
     pub(super) balancer: Mutex<Option<Balancer>>,
@@ -38,12 +42,12 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// A host with the workers that the store says, and nothing on it.
+    /// A host with the workers that the store says, and nothing on it. It may promise so many bytes of `memory`; `None`: any number.
     ///
     /// # Errors
     /// Why there is none, in words for the operator.
-    pub(crate) fn new(store: &Store, state: &Path) -> Result<Controller, String> {
-        let catalog = Catalog::new(Path::new("."));
+    pub(crate) fn new(store: &Store, state: &Path, memory: Option<u64>) -> Result<Controller, String> {
+        let catalog = Catalog::new(Path::new(".")).promising(memory);
         let told = Arc::<Told>::default();
         let teller = told.clone();
         let workers = workers(store, &catalog)?;
@@ -60,6 +64,8 @@ impl Controller {
             host: Mutex::new(host),
             desired: Mutex::default(),
             catalog,
+            memory,
+            state: state.to_owned(),
             folder: Folder::open(state.join("snapshots"))?,
             told,
             attic,

@@ -1,27 +1,137 @@
 //! Where the host's memory goes.
 
+use super::saved::Folder;
 use engine::Account;
+use host::{FunctionMemory, Host, HostMemory};
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+use std::path::Path;
 
-/// What the kernel says of the process, what functions have for themselves, and what is in the pools.
-pub(crate) fn of(account: &Account) -> Value {
-    let functions: Map<String, Value> = account
-        .instances
-        .iter()
-        .map(|instance| (instance.name.clone(), json!({"private_bytes": instance.memory})))
-        .collect();
-    let private: u64 = account.instances.iter().map(|instance| instance.memory).sum();
-    let pools: Map<String, Value> = account
-        .pools
-        .iter()
-        .map(|(name, free, buffers)| (name.clone(), json!({"buffers": buffers, "free": free})))
-        .collect();
+/// What is known of functions and pools without looking at them.
+pub(super) struct Known {
+    pub(super) memory: HostMemory,
+    pub(super) functions: HashMap<String, FunctionMemory>,
+    pub(super) limit: Option<u64>,
+}
+
+impl Known {
+    pub(super) fn of(host: &Host, account: &Account, limit: Option<u64>) -> Known {
+        let known = account.instances.iter().filter_map(|counted| {
+            let memory = host.function_memory(&counted.name, counted.memory, counted.frozen)?;
+            Some((counted.name.clone(), memory))
+        });
+        Known { memory: host.memory(), functions: known.collect(), limit }
+    }
+}
+
+/// Adds to a number of an entry.
+fn add(entry: &mut Map<String, Value>, key: &str, bytes: u64) {
+    let sum = entry.get(key).and_then(Value::as_u64).unwrap_or(0) + bytes;
+    entry.insert(key.to_owned(), json!(sum));
+}
+
+/// Everything: the process as the kernel sees it, what is promised, and what tenants, functions, pools, code and the disk take.
+pub(super) fn of(account: &Account, known: &Known, folder: &Folder, state: &Path) -> Value {
+    let mut tenants: Map<String, Value> = Map::new();
+    for tenant in &known.memory.tenants {
+        let left = tenant.memory.limit.map(|limit| limit.saturating_sub(tenant.promised));
+        let entry = json!({
+            "functions": tenant.functions,
+            "promised_bytes": tenant.promised,
+            "limit_bytes": tenant.memory.limit,
+            "left_bytes": left,
+            "reserved_bytes": tenant.memory.reserve,
+            "pool_bytes": 0,
+            "private_bytes": 0,
+            "resident_bytes": 0,
+            "page_tables_bytes": 0,
+            "runtime_bytes": 0,
+            "disk_bytes": 0,
+        });
+        tenants.insert(tenant.name.clone(), entry);
+    }
+    let mut to_tenant = |tenant: &str, key: &str, bytes: u64| {
+        if let Some(Value::Object(entry)) = tenants.get_mut(tenant) {
+            add(entry, key, bytes);
+        }
+    };
+    let mut functions = Map::new();
+    let mut private = 0;
+    for counted in &account.instances {
+        let Some(function) = known.functions.get(&counted.name) else { continue };
+        // What is frozen lies packed in the host's own memory.
+        let resident = match counted.frozen {
+            true => counted.memory,
+            false => guest_wasm::resident(counted.memory_place, counted.memory as usize),
+        };
+        let disk = folder.bytes_of(&counted.name);
+        private += counted.memory;
+        for (key, bytes) in [
+            ("private_bytes", counted.memory),
+            ("resident_bytes", resident),
+            ("page_tables_bytes", function.page_tables),
+            ("runtime_bytes", function.runtime),
+            ("disk_bytes", disk),
+        ] {
+            to_tenant(&function.tenant, key, bytes);
+        }
+        let entry = json!({
+            "tenant": function.tenant,
+            "private_bytes": counted.memory,
+            "resident_bytes": resident,
+            "page_tables_bytes": function.page_tables,
+            "runtime_bytes": function.runtime,
+            "limit_bytes": function.limit,
+            "promised_bytes": function.promised,
+            "disk_bytes": disk,
+        });
+        functions.insert(counted.name.clone(), entry);
+    }
+    let mut pools = Map::new();
+    for pool in &known.memory.pools {
+        to_tenant(&pool.tenant, "pool_bytes", pool.bytes);
+        let buffers = account.pools.iter().find(|(name, ..)| *name == pool.name);
+        let (free, buffers) = buffers.map_or((0, 0), |(_, free, buffers)| (*free, *buffers));
+        let entry = json!({
+            "tenant": pool.tenant, "bytes": pool.bytes, "buffers": buffers, "free": free, "huge_pages": pool.huge,
+        });
+        pools.insert(pool.name.clone(), entry);
+    }
+    let promised = known.memory.promised();
     json!({
         "process": process(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()),
+        "promised": {
+            "bytes": promised,
+            "limit_bytes": known.limit,
+            "left_bytes": known.limit.map(|limit| limit.saturating_sub(promised)),
+        },
+        "runtime": {
+            "images_compiled": known.memory.programs,
+            "code_bytes": known.memory.code,
+            "spare_shells": known.memory.spare_shells,
+        },
+        "disk": {
+            "store_bytes": size_of(&state.join("store")),
+            "snapshots_bytes": size_of(&state.join("snapshots")),
+            "all_bytes": size_of(state),
+        },
         "functions_private_bytes": private,
+        "tenants": tenants,
         "functions": functions,
         "pools": pools,
     })
+}
+
+/// Bytes of all files in a folder.
+fn size_of(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(data) if data.is_dir() => size_of(&entry.path()),
+        Ok(data) => data.len(),
+        // It has just gone.
+        Err(_) => 0,
+    });
+    sizes.sum()
 }
 
 /// Rows of `/proc/PID/status` that tell of memory, in bytes.

@@ -3,8 +3,8 @@
 use clock::{Cycles, Nanos};
 use daemon::Exposition;
 use engine::Account;
-use host::Catalog;
-use metrics::{Function, Notation};
+use host::{Catalog, HostMemory};
+use metrics::{Function, Memory, Notation, TenantMemory};
 use std::collections::HashMap;
 use wiring::Wiring;
 
@@ -12,7 +12,7 @@ use wiring::Wiring;
 pub(crate) fn write(
     account: &Account,
     busy: &[Cycles],
-    wiring: &Wiring,
+    (wiring, memory, limit): (&Wiring, &HostMemory, Option<u64>),
     catalog: &Catalog,
     started: Nanos,
     exposition: Exposition,
@@ -47,5 +47,17 @@ pub(crate) fn write(
         })
         .collect();
     let (clock, version) = (*guest_wasm::watchdog::clock(), env!("CARGO_PKG_VERSION"));
-    metrics::Host { account, clock, busy, version, started, functions: &functions }.write(notation, to);
+    let tenants: Vec<TenantMemory<'_>> = memory
+        .tenants
+        .iter()
+        .map(|tenant| TenantMemory {
+            name: &tenant.name,
+            promised: tenant.promised,
+            reserve: tenant.memory.reserve,
+            limit: tenant.memory.limit,
+        })
+        .collect();
+    let memory = Memory { tenants: &tenants, promised: memory.promised(), limit };
+    metrics::Host { account, clock, busy, version, started, functions: &functions, memory }
+        .write(notation, to);
 }

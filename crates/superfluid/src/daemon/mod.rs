@@ -48,7 +48,7 @@ fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
     private_folder(&options.state)?;
     let store = Store::open(&options.state.join("store")).map_err(|error| error.to_string())?;
     let store = Arc::new(store);
-    let controller = Arc::new(Controller::new(&store, &options.state)?);
+    let controller = Arc::new(Controller::new(&store, &options.state, options.memory)?);
     let mut settings = Settings::new(&options.socket, options.state.join("audit.jsonl"));
     settings.socket.mode = options.mode;
     settings.socket.owner = options.owner;

@@ -1,13 +1,16 @@
 //! Snapshots, each in a file of its own: a line of JSON that says what it is, and the function as `snapshot` writes it.
 
+use super::controller::lock;
 use super::logs::now;
 use api::Snapshot;
 use serde_json::Value;
 use snapshot::Saved;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// Longest first line.
 const LINE_MAX: u64 = 4 << 20;
@@ -17,7 +20,35 @@ const FILE_MAX: u64 = 1 << 30;
 const ENDING: &str = "snapshot";
 
 /// The folder of snapshots.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// By snapshot, the function that it is of, and its bytes; by function, the bytes of all of them.
+    sizes: Mutex<Sizes>,
+}
+
+#[derive(Default)]
+struct Sizes {
+    snapshots: HashMap<String, (String, u64)>,
+    functions: HashMap<String, u64>,
+}
+
+impl Sizes {
+    fn forget(&mut self, name: &str) {
+        let Some((function, bytes)) = self.snapshots.remove(name) else { return };
+        if let Some(sum) = self.functions.get_mut(&function) {
+            *sum = sum.saturating_sub(bytes);
+            if *sum == 0 {
+                self.functions.remove(&function);
+            }
+        }
+    }
+
+    fn note(&mut self, told: &Snapshot) {
+        self.forget(&told.name);
+        *self.functions.entry(told.function.clone()).or_default() += told.bytes;
+        self.snapshots.insert(told.name.clone(), (told.function.clone(), told.bytes));
+    }
+}
 
 impl Folder {
     /// Opens the folder; what was being written when the daemon ended is removed.
@@ -27,17 +58,31 @@ impl Folder {
     pub(crate) fn open(path: PathBuf) -> Result<Folder, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
+        let mut sizes = Sizes::default();
         for entry in std::fs::read_dir(&path).map_err(failed)? {
             let entry = entry.map_err(failed)?.path();
             if entry.extension().is_some_and(|ending| ending == "part") {
                 std::fs::remove_file(&entry).map_err(failed)?;
+                continue;
+            }
+            match first_line(&entry) {
+                Ok((told, _)) => sizes.note(&told),
+                Err(error) => {
+                    let path = entry.display();
+                    eprintln!("{path}: no snapshot that can be read, and left as it is: {error}");
+                }
             }
         }
-        Ok(Folder(path))
+        Ok(Folder { path, sizes: Mutex::new(sizes) })
+    }
+
+    /// Bytes of all snapshots of a function.
+    pub(crate) fn bytes_of(&self, function: &str) -> u64 {
+        lock(&self.sizes).functions.get(function).copied().unwrap_or(0)
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.0.join(format!("{name}.{ENDING}"))
+        self.path.join(format!("{name}.{ENDING}"))
     }
 
     /// Writes one; it is on disk when this returns.
@@ -73,13 +118,14 @@ impl Folder {
             file.write_all(&encoded)?;
             file.sync_all()?;
             std::fs::rename(&part, &path)?;
-            File::open(&self.0)?.sync_all()
+            File::open(&self.path)?.sync_all()
         })();
         if written.is_err() {
             // What is left of it is removed at the next start, if it cannot be now.
             let _ = std::fs::remove_file(&part);
         }
         written.map_err(failed)?;
+        lock(&self.sizes).note(&told);
         Ok(told)
     }
 
@@ -110,7 +156,7 @@ impl Folder {
 
     /// All of them, in the order of their names.
     pub(crate) fn list(&self) -> Vec<Snapshot> {
-        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
         let files = entries.map(|entry| entry.path());
         let mut all: Vec<Snapshot> = files
             .filter(|path| path.extension().is_some_and(|ending| ending == ENDING))
@@ -127,7 +173,10 @@ impl Folder {
     pub(crate) fn remove(&self, name: &str) -> Result<bool, String> {
         let path = self.file(name);
         match std::fs::remove_file(&path) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                lock(&self.sizes).forget(name);
+                Ok(true)
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(format!("{}: {error}", path.display())),
         }

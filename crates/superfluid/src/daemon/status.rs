@@ -12,10 +12,18 @@ impl Controller {
     pub(super) fn function_status(&self, name: &str) -> Option<FunctionStatus> {
         let host = lock(&self.host);
         let (account, instance) = (host.account_of(name)?, host.instance(name)?);
+        let known = host.function_memory(name, account.memory, account.frozen);
         drop(host);
         let image = self.catalog.load(&instance.image).map(|image| digest(&image));
         let got_share = self.share(name, account.cycles);
-        Some(status_of(account, image.unwrap_or_default(), got_share))
+        let memory = FunctionMemory {
+            private: account.memory,
+            page_tables: known.as_ref().map_or(0, |known| known.page_tables),
+            runtime: known.as_ref().map_or(0, |known| known.runtime),
+            promised: known.as_ref().map_or(0, |known| known.promised),
+            disk: self.folder.bytes_of(name),
+        };
+        Some(status_of(account, memory, image.unwrap_or_default(), got_share))
     }
 
     /// The share of a core that a function got since it was last asked for, a tenth of a second ago or more.
@@ -41,7 +49,12 @@ pub(super) fn digest(image: &image::Image) -> String {
 }
 
 /// How a function is.
-fn status_of(account: InstanceAccount, image: String, got_share: f64) -> FunctionStatus {
+fn status_of(
+    account: InstanceAccount,
+    memory: FunctionMemory,
+    image: String,
+    got_share: f64,
+) -> FunctionStatus {
     let mut drops: std::collections::BTreeMap<String, u64> =
         account.own_drops.iter().map(|(name, count)| (format!("function:{name}"), *count)).collect();
     drops.extend(account.ledger.dropped.nonzero().map(|(reason, count)| (reason.to_string(), count)));
@@ -65,7 +78,7 @@ fn status_of(account: InstanceAccount, image: String, got_share: f64) -> Functio
         queue: account.queue,
         drops,
         latency: latency(&account.latencies),
-        memory: FunctionMemory { private: account.memory, ..FunctionMemory::default() },
+        memory,
         faults: account.faults,
         restarts: account.restarts,
     }

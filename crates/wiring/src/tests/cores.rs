@@ -125,7 +125,7 @@ fn shares_and_places_change_while_all_runs() {
     let plan = Plan::between(&edge(), &new);
     let expected = Plan {
         workers: Some(new.workers.clone()),
-        adjust_tenants: [("default".to_owned(), new.tenants["default"].cpu)].into(),
+        adjust_tenants: [("default".to_owned(), Allowance::of(&new.tenants["default"]))].into(),
         adjust_instances: [
             ("fw".to_owned(), Adjustment { cpu: reserve(20), worker: None }),
             ("flows".to_owned(), Adjustment { cpu: Cpu::default(), worker: Some(1) }),

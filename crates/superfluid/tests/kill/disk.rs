@@ -1,0 +1,191 @@
+//! A disk that is full, a store and snapshots that are damaged or of a later version.
+
+use crate::files;
+use crate::program::{Daemon, Socket};
+use serde_json::{Value, json};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+fn put(socket: &mut Socket, path: &str, spec: &Value) -> (u16, Value) {
+    let body = json!({ "spec": spec });
+    socket.ask("PUT", &format!("/v1/{path}?wait=true"), Some(&body)).expect("it answers")
+}
+
+/// A source, a firewall and a sink.
+fn chain(socket: &mut Socket) {
+    let firewall = json!({
+        "image": "firewall", "config": {"default_action": "accept"}, "max_call": "10s",
+        "attach": {"inside": "source", "outside": "out"},
+    });
+    for (path, spec) in [
+        ("tenants/default", json!({"pool": {"buffers": 1024, "pages": "ordinary"}})),
+        ("ports/source", json!({"type": "generator", "rate": "20kpps", "flows": 50})),
+        ("ports/out", json!({"type": "sink"})),
+        ("functions/fw", firewall),
+    ] {
+        let (status, answer) = put(socket, path, &spec);
+        assert_eq!(status, 201, "{answer}");
+    }
+    moves(socket);
+}
+
+/// Waits until packets pass.
+fn moves(socket: &mut Socket) {
+    let mut packets = || socket.get("/v1/functions/fw")["status"]["packets"].as_u64().expect("a count");
+    let (before, began) = (packets(), Instant::now());
+    while packets() <= before + 100 {
+        assert!(began.elapsed() < Duration::from_secs(30), "no packet passes");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn detail(answer: &Value) -> &str {
+    answer["detail"].as_str().unwrap_or_default()
+}
+
+#[test]
+fn a_full_disk_refuses_changes_and_the_rest_goes_on() {
+    testbed::isolated("disk::a_full_disk_refuses_changes_and_the_rest_goes_on", || {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("state")).expect("a folder");
+        // Seen by the daemon alone.
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c"]);
+        command.arg("mount -t tmpfs -o size=3m,mode=700 tmpfs \"$1\"; shift; exec \"$@\"");
+        command.arg("sh").arg(folder.path().join("state")).arg(env!("CARGO_BIN_EXE_superfluid"));
+        let daemon = Daemon::spawn_with(command, folder.path(), &[]).listening();
+        let mut socket = daemon.connect().expect("it listens");
+        chain(&mut socket);
+        let inside = format!("/proc/{}/root{}/state", daemon.id(), folder.path().display());
+        let inside = Path::new(&inside);
+        let filler = inside.join("filler");
+        fill(&filler);
+        // A snapshot takes room.
+        let body = json!({"name": "s"});
+        let (status, answer) =
+            socket.ask("POST", "/v1/functions/fw/snapshots", Some(&body)).expect("it answers");
+        assert_eq!(status, 507, "{answer}");
+        assert_eq!(files(&inside.join("snapshots")), [""; 0], "nothing half written is left");
+        // So does a change, sooner or later: what is refused has not been done.
+        let forwarder = json!({"image": "forwarder", "tenant": "default"});
+        let mut made = Vec::new();
+        let refused = (0..2000).find_map(|n| {
+            let name = format!("f{n}");
+            match put(&mut socket, &format!("functions/{name}"), &forwarder) {
+                (201, _) => made.push(name),
+                refused => return Some((name, refused)),
+            }
+            None
+        });
+        let (name, (status, answer)) = refused.expect("the disk is full");
+        assert_eq!(status, 507, "{answer}");
+        assert!(detail(&answer).contains("disk is full"), "{answer}");
+        let (status, _) = socket.ask("GET", &format!("/v1/functions/{name}"), None).expect("it answers");
+        assert_eq!(status, 404);
+        moves(&mut socket);
+        for path in ["/v1/memory", "/v1/account", "/v1/functions?limit=1000"] {
+            socket.get(path);
+        }
+        // With room again, all goes on.
+        fs::remove_file(&filler).expect("removed");
+        let (status, answer) = put(&mut socket, &format!("functions/{name}"), &forwarder);
+        assert_eq!(status, 201, "{answer}");
+        socket.done("POST", "/v1/functions/fw/snapshots", Some(&body));
+        for name in made {
+            socket.done("DELETE", &format!("/v1/functions/{name}"), None);
+        }
+        let account = socket.get("/v1/account");
+        assert_eq!(account["balanced"], true, "{account}");
+        assert!(daemon.end().contains("the account balances"));
+    });
+}
+
+/// Writes until there is no room.
+fn fill(path: &Path) {
+    let mut file = OpenOptions::new().create_new(true).write(true).open(path).expect("a file");
+    for size in [64 << 10, 4 << 10, 1] {
+        while file.write_all(&vec![0xa5; size]).is_ok() {}
+    }
+}
+
+#[test]
+fn a_damaged_store_is_not_opened_and_not_changed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = Daemon::start(folder.path());
+    let mut socket = daemon.connect().expect("it listens");
+    chain(&mut socket);
+    daemon.end();
+    let table = folder.path().join("state/store/store.db");
+    let whole = fs::read(&table).expect("the store");
+    // Every page of the file in turn; what is not in use does no harm.
+    let mut refused = 0;
+    for at in (0..whole.len()).step_by(4096) {
+        let mut damaged = whole.clone();
+        for byte in damaged.iter_mut().skip(at).take(512) {
+            *byte ^= 0x55;
+        }
+        fs::write(&table, &damaged).expect("written");
+        let daemon = Daemon::spawn(folder.path());
+        if at == 0 || refused == 0 {
+            let said = daemon.fails();
+            assert!(said.contains("store.db") && said.lines().count() == 1, "{said}");
+            assert_eq!(fs::read(&table).expect("the store"), damaged, "it is left for whoever looks into it");
+            refused += 1;
+        } else {
+            break;
+        }
+    }
+    fs::write(&table, &whole).expect("written");
+    let daemon = Daemon::start(folder.path());
+    moves(&mut daemon.connect().expect("it listens"));
+    daemon.end();
+}
+
+#[test]
+fn snapshots_that_cannot_be_read_are_told_and_the_rest_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = Daemon::start(folder.path());
+    let mut socket = daemon.connect().expect("it listens");
+    chain(&mut socket);
+    for name in ["good", "damaged", "newer", "cut", "odd"] {
+        socket.done("POST", "/v1/functions/fw/snapshots", Some(&json!({ "name": name })));
+    }
+    let file = |name: &str| folder.path().join(format!("state/snapshots/{name}.snapshot"));
+    let bytes = fs::read(file("newer")).expect("it was saved");
+    // Behind the line that says what it is.
+    let begin = bytes.iter().position(|byte| *byte == b'\n').expect("a first line") + 1;
+    let write = |name: &str, at: usize, with: &[u8]| {
+        let opened = OpenOptions::new().write(true).open(file(name)).expect("it was saved");
+        opened.write_all_at(with, at as u64).expect("written");
+        opened
+    };
+    let damaged = fs::metadata(file("damaged")).expect("it was saved").len() as usize;
+    write("damaged", damaged - 100, &[0x5a; 16]);
+    // The major version follows eight bytes.
+    write("newer", begin + 8, &7u16.to_le_bytes());
+    write("cut", 0, &[]).set_len(bytes.len() as u64 / 2).expect("cut");
+    write("odd", 0, b"[]");
+    for (name, says) in [("damaged", "checksum"), ("newer", "version"), ("cut", "cut off")] {
+        let body = json!({"function": "fw"});
+        let path = format!("/v1/snapshots/{name}/restore?wait=true");
+        let (status, answer) = socket.ask("POST", &path, Some(&body)).expect("it answers");
+        assert_eq!(status, 409, "{name}: {answer}");
+        assert!(detail(&answer).contains(says), "{name}: {answer}");
+        assert_eq!(answer["faults"][0]["at"], format!("snapshots.{name}"), "{answer}");
+    }
+    moves(&mut socket);
+    socket.done("POST", "/v1/snapshots/good/restore?wait=true", Some(&json!({"function": "fw"})));
+    moves(&mut socket);
+    assert!(daemon.end().contains("the account balances"));
+    // What does not even say what it is, is told at the start, and kept.
+    let daemon = Daemon::start(folder.path());
+    let said = daemon.log();
+    assert!(said.contains("odd.snapshot"), "{said}");
+    moves(&mut daemon.connect().expect("it listens"));
+    daemon.end();
+    assert!(file("odd").exists());
+}
