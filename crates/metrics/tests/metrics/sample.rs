@@ -66,7 +66,6 @@ pub fn function(name: &str, seed: u64) -> InstanceAccount {
         frozen: false,
         memory: seed * 53,
         paused: seed.is_multiple_of(2),
-        frozen: false,
         worker: (seed % 2) as u16,
         queue: seed * 37,
         in_flight: seed * 41,
