@@ -3,6 +3,7 @@
 use crate::ObjectName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What a change made different, or would. Each object that the change named stands in one of the first three lists, or
 /// in `deleted`.
@@ -23,6 +24,9 @@ pub struct Difference {
     pub deleted: Vec<ObjectName>,
     /// Functions that were running and begin anew, without what they knew, because the change does not allow otherwise.
     pub restarted: Vec<String>,
+    /// Of functions whose image was named by a tag or as a file: their image with the digest that it is pinned to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub images: BTreeMap<String, String>,
 }
 
 impl Difference {

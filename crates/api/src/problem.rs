@@ -128,6 +128,9 @@ pub enum ProblemType {
     /// The daemon broke; its log says more.
     #[schemars(rename = "/problems/internal")]
     Internal,
+    /// A registry that has to be asked for an image does not answer, has no such image, or lies; `faults` has all of it.
+    #[schemars(rename = "/problems/registry")]
+    Registry,
     /// Too much is under way, or the daemon ends; `Retry-After` says when to try again.
     #[schemars(rename = "/problems/busy")]
     Busy,
@@ -141,7 +144,7 @@ pub enum ProblemType {
 
 impl ProblemType {
     /// All types.
-    pub const ALL: [ProblemType; 16] = [
+    pub const ALL: [ProblemType; 17] = [
         ProblemType::Malformed,
         ProblemType::NotFound,
         ProblemType::MethodNotAllowed,
@@ -155,6 +158,7 @@ impl ProblemType {
         ProblemType::Invalid,
         ProblemType::HeadersTooLarge,
         ProblemType::Internal,
+        ProblemType::Registry,
         ProblemType::Busy,
         ProblemType::NotDurable,
         ProblemType::NoRoom,
@@ -181,6 +185,7 @@ impl ProblemType {
             ProblemType::Invalid => ("/problems/invalid", 422, "Something in what was sent is wrong"),
             ProblemType::HeadersTooLarge => ("/problems/headers-too-large", 431, "The headers are too large"),
             ProblemType::Internal => ("/problems/internal", 500, "The daemon broke"),
+            ProblemType::Registry => ("/problems/registry", 502, "A registry does not give the image"),
             ProblemType::Busy => ("/problems/busy", 503, "Too much is under way"),
             ProblemType::NotDurable => ("/problems/not-durable", 500, "Not known to be on disk"),
             ProblemType::NoRoom => ("/problems/no-room", 507, "No room"),

@@ -88,12 +88,18 @@ impl Client {
         self.answered(self.send(change.of(ask), Patience::Usual)?)
     }
 
-    /// What [`Client::apply`] would change.
+    /// What [`Client::apply`] would change. Registries are asked whether tags have moved only if it is to `resolve`.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn difference(&self, document: &Value, prune: bool) -> Result<Answer<Difference>, ClientError> {
+    pub fn difference(
+        &self,
+        document: &Value,
+        prune: bool,
+        resolve: bool,
+    ) -> Result<Answer<Difference>, ClientError> {
         let ask = Ask::new(Method::POST, paths::APPLY).with("dry_run", "true").with_flag("prune", prune);
+        let ask = ask.with_flag("resolve", resolve);
         self.answered(self.send(ask.with_json(document), Patience::Usual)?)
     }
 

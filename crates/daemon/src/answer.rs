@@ -103,6 +103,7 @@ pub(crate) fn refused(refusal: Refusal) -> Problem {
         Refusal::NotFound(what) => Problem::new(ProblemType::NotFound, what),
         Refusal::NoRoom(what) => Problem::new(ProblemType::NoRoom, what),
         Refusal::Busy(what) => Problem::new(ProblemType::Busy, what),
+        Refusal::Registry(faults) => faulty(ProblemType::Registry, faults),
         Refusal::Broken(what) => Problem::new(ProblemType::Internal, what),
         Refusal::Work(work) => Problem::new(
             ProblemType::Internal,

@@ -187,7 +187,7 @@ impl Call {
             Call::List(Kind::Function | Kind::Port) => &["limit", "after", "tenant"],
             Call::List(_) => &["limit", "after"],
             Call::Put(_) | Call::Delete(_) => CHANGES,
-            Call::Apply => &["dry_run", "durable", "prune", "wait"],
+            Call::Apply => &["dry_run", "durable", "prune", "resolve", "wait"],
             Call::Upgrade | Call::Restore => &["durable", "wait"],
             Call::Pause | Call::Resume => &["durable"],
             Call::Events => &["after", "follow"],

@@ -257,8 +257,10 @@ async fn change(
     let durable = asked.flag("durable")?;
     let dry_run = asked.call.parameters().contains(&"dry_run") && asked.flag("dry_run")?;
     let prune = asked.call.parameters().contains(&"prune") && asked.flag("prune")?;
+    let resolve = asked.call.parameters().contains(&"resolve") && asked.flag("resolve")?;
     let timing = asked.timing.clone();
-    let wanted = Wanted { objects, prune, dry_run, take_over, timing: timing.clone() };
+    let wanted =
+        Wanted { objects, prune, dry_run, resolve: resolve || !dry_run, take_over, timing: timing.clone() };
     let (who, call, name) = (asked.who.clone(), asked.call, asked.name.clone());
     let audited = state.clone();
     let outcome = state
@@ -300,6 +302,9 @@ pub(crate) fn audit(
         Ok(difference) => {
             record["outcome"] = "done".into();
             record["revision"] = difference.revision.into();
+            if !difference.images.is_empty() {
+                record["images"] = json!(difference.images);
+            }
             let lists = [
                 ("created", &difference.created),
                 ("changed", &difference.changed),

@@ -1,5 +1,7 @@
 //! A change, from what is wanted to what is done.
 //!
+//! 0. Images that are named by something that may come to mean something else are pinned to what they mean now. If a registry has to be
+//!    asked, that is work too, and nobody waits for it who changes something else.
 //! 1. What there is, is read from the store, and the preconditions are compared with it.
 //! 2. What is as it should be is left out. If nothing is left, that is the answer.
 //! 3. The host prepares the rest: it checks it, and opens and starts whatever it needs.
@@ -10,15 +12,16 @@
 //! first, the lock is let go, the work is done as an operation, and everything begins anew.
 
 use crate::answer::{faulty, refused};
-use crate::control::{ObjectChange, Refusal, Work};
+use crate::control::{ObjectChange, Refusal, Settled, Work};
 use crate::operations::{ends, runs};
+use crate::pin::{First, Pinned, functions, pin};
 use crate::precondition::Precondition;
 use crate::state::State;
 use crate::stored::Stored;
 use crate::timing::Timing;
 use api::{Difference, Fault, Kind, ObjectName, Operation, Problem, ProblemType};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Change, CommitError, Revision};
@@ -39,6 +42,8 @@ pub(crate) struct Wanted {
     /// Whatever is not named is deleted.
     pub prune: bool,
     pub dry_run: bool,
+    /// Registries are asked what tags mean that functions run with.
+    pub resolve: bool,
     /// A function's image takes over from the one that runs.
     pub take_over: bool,
     /// Who wants to know how long it takes.
@@ -81,10 +86,9 @@ impl State {
         patience: Patience,
         ended: impl FnOnce(&Result<Difference, Problem>) + Send + 'static,
     ) -> Result<Outcome, Problem> {
-        let wanted = Arc::new(wanted);
-        let work = match self.attempt(&wanted).await {
-            Ok(Attempt::Work(work)) => work,
-            Ok(Attempt::Done(difference)) => {
+        let first = match self.begin(wanted).await {
+            Ok(Ok(first)) => first,
+            Ok(Err(difference)) => {
                 let outcome = Ok(difference);
                 ended(&outcome);
                 return outcome.map(Outcome::Done);
@@ -95,7 +99,7 @@ impl State {
                 return outcome.map(Outcome::Done);
             }
         };
-        let operation = match self.operations.begin(&work.what) {
+        let operation = match self.operations.begin(first.what()) {
             Ok(operation) => operation,
             Err(problem) => {
                 let outcome = Err(problem);
@@ -107,7 +111,7 @@ impl State {
         let state = self.clone();
         // Not of the request: it goes on when the client leaves.
         tokio::spawn(async move {
-            let outcome = state.work(&wanted, work, &operation).await;
+            let outcome = state.work(first, &operation).await;
             ended(&outcome);
             ends(&operation, &outcome);
         });
@@ -123,22 +127,52 @@ impl State {
         }
     }
 
+    /// Does it, if that can be done at once; else, what has to be done first.
+    async fn begin(self: &Arc<State>, wanted: Wanted) -> Result<Result<First, Difference>, Problem> {
+        let settled = self.control.settle(&functions(&wanted), wanted.resolve).map_err(refused)?;
+        let pinned = match settled {
+            Settled::Now(images) => Arc::new(pin(wanted, images)),
+            Settled::After(settling) => return Ok(Ok(First::Settle(wanted, settling))),
+        };
+        Ok(match self.attempt(&pinned).await? {
+            Attempt::Work(work) => Ok(First::Work(pinned, work)),
+            Attempt::Done(difference) => Err(difference),
+        })
+    }
+
     async fn work(
         self: &Arc<State>,
-        wanted: &Arc<Wanted>,
-        mut work: Work,
+        first: First,
         operation: &watch::Sender<Operation>,
     ) -> Result<Difference, Problem> {
         let ends = || Problem::new(ProblemType::Busy, "the daemon ends");
+        let broken = |error: tokio::task::JoinError| Problem::new(ProblemType::Internal, error.to_string());
+        let (wanted, mut work) = match first {
+            First::Work(wanted, work) => (wanted, work),
+            First::Settle(wanted, settling) => {
+                let turn =
+                    self.operations.asking_at_once.clone().acquire_owned().await.map_err(|_| ends())?;
+                runs(operation, &settling.what);
+                let began = wanted.timing.now();
+                let images = tokio::task::spawn_blocking(settling.run).await;
+                wanted.timing.step("fetch", began);
+                drop(turn);
+                let wanted = Arc::new(pin(wanted, images.map_err(broken)?.map_err(refused)?));
+                match self.attempt(&wanted).await? {
+                    Attempt::Done(difference) => return Ok(difference),
+                    Attempt::Work(work) => (wanted, work),
+                }
+            }
+        };
         for _ in 0..ROUNDS {
             let turn = self.operations.at_once.clone().acquire_owned().await.map_err(|_| ends())?;
             runs(operation, &work.what);
-            let began = wanted.timing.now();
+            let began = wanted.wanted.timing.now();
             let done = tokio::task::spawn_blocking(work.run).await;
-            wanted.timing.step("compile", began);
+            wanted.wanted.timing.step("compile", began);
             drop(turn);
-            done.map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))?.map_err(refused)?;
-            match self.attempt(wanted).await? {
+            done.map_err(broken)?.map_err(refused)?;
+            match self.attempt(&wanted).await? {
                 Attempt::Done(difference) => return Ok(difference),
                 Attempt::Work(more) => work = more,
             }
@@ -149,18 +183,20 @@ impl State {
         ))
     }
 
-    async fn attempt(self: &Arc<State>, wanted: &Arc<Wanted>) -> Result<Attempt, Problem> {
+    async fn attempt(self: &Arc<State>, pinned: &Arc<Pinned>) -> Result<Attempt, Problem> {
+        let Pinned { wanted, images } = &**pinned;
         let began = wanted.timing.now();
         let turn = self.turn().await?;
         wanted.timing.step("turn", began);
         if wanted.objects.len() < LARGE && !wanted.prune && !wanted.take_over {
-            let attempt = wanted.timing.measure(|| self.change_now(wanted));
+            let attempt = wanted.timing.measure(|| self.change_now(wanted, images));
             drop(turn);
             return attempt;
         }
-        let (state, wanted) = (self.clone(), wanted.clone());
+        let (state, pinned) = (self.clone(), pinned.clone());
         let attempt = tokio::task::spawn_blocking(move || {
-            let attempt = wanted.timing.measure(|| state.change_now(&wanted));
+            let Pinned { wanted, images } = &*pinned;
+            let attempt = wanted.timing.measure(|| state.change_now(wanted, images));
             drop(turn);
             attempt
         });
@@ -178,10 +214,11 @@ impl State {
     }
 
     /// Steps 1 to 5; the caller has the lock.
-    fn change_now(&self, wanted: &Wanted) -> Result<Attempt, Problem> {
+    fn change_now(&self, wanted: &Wanted, images: &BTreeMap<String, String>) -> Result<Attempt, Problem> {
         let mut difference = Difference {
             dry_run: wanted.dry_run,
             revision: self.store.revision().0,
+            images: images.clone(),
             ..Difference::default()
         };
         let (changes, writes) = self.compare(wanted, &mut difference)?;
@@ -260,7 +297,9 @@ impl State {
                     writes.push(Change::delete(id.kind.as_str(), id.name.as_str()));
                     difference.deleted.push(id.clone());
                 }
-                (Some(spec), Some(stored)) if stored.spec == *spec && snapshot.is_none() => {
+                (Some(spec), Some(stored))
+                    if stored.spec == *spec && snapshot.is_none() && !self.lacks(id) =>
+                {
                     difference.unchanged.push(id.clone());
                 }
                 (Some(spec), stored) => {
@@ -281,6 +320,11 @@ impl State {
             self.prune(wanted, difference, &mut changes, &mut writes);
         }
         Ok((changes, writes))
+    }
+
+    /// Whether an object is in the store alone: it could not be started, and is begun when it is wanted again.
+    fn lacks(&self, id: &ObjectName) -> bool {
+        id.kind == Kind::Function && self.control.lacks(&id.name)
     }
 
     /// Deletes what is not named, last kinds first, so that nothing loses what it is made from.

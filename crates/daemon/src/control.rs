@@ -17,6 +17,23 @@ pub trait Control: Send + Sync + 'static {
     /// cannot be started is returned with the reason; it stays desired, and the rest is started.
     fn begin(&self, objects: Vec<ObjectChange>, notices: Notices) -> Vec<(ObjectName, Fault)>;
 
+    /// Says what images mean that may come to mean something else: artifacts in registries named by a tag, and files. `functions` are
+    /// names and specs of functions as they are wanted. Where it is not to `resolve`, a tag that a function runs with means what it
+    /// meant when it was applied, and nobody is asked. It is called without the order of changes.
+    ///
+    /// # Errors
+    /// [`Refusal`]: what cannot be had, and why.
+    fn settle(&self, functions: &[(&str, &Value)], resolve: bool) -> Result<Settled, Refusal> {
+        let _ = resolve;
+        Ok(Settled::Now(vec![None; functions.len()]))
+    }
+
+    /// Whether a function that is wanted is not there, because it could not be started.
+    fn lacks(&self, function: &str) -> bool {
+        let _ = function;
+        false
+    }
+
     /// Checks a change, and opens, compiles and starts whatever it needs, without touching what runs. Dropping what is
     /// returned undoes it.
     ///
@@ -132,6 +149,25 @@ pub struct ObjectChange {
     pub snapshot: Option<String>,
 }
 
+/// For each function, what stands for its image from now on; `None`: its image is as it was written.
+pub type Images = Vec<Option<String>>;
+
+/// What images mean.
+pub enum Settled {
+    /// It is known.
+    Now(Images),
+    /// Somebody has to be asked first.
+    After(Settling),
+}
+
+/// What has to be done before it is known what images mean.
+pub struct Settling {
+    /// In words for the operator: `pulling registry.example/nf/firewall:1.2`.
+    pub what: String,
+    /// Does it, on a thread of its own.
+    pub run: Box<dyn FnOnce() -> Result<Images, Refusal> + Send>,
+}
+
 /// Why something is not done. What runs is untouched.
 pub enum Refusal {
     /// Something in what is wanted is wrong: all of it, with places such as `functions.fw.config.rules[2].action`.
@@ -144,6 +180,8 @@ pub enum Refusal {
     NoRoom(String),
     /// Not now, in words that say why; it may be tried again in a moment.
     Busy(String),
+    /// Registries do not give what is wanted, each with its place.
+    Registry(Vec<Fault>),
     /// Something broke, in words.
     Broken(String),
     /// Something takes time, such as compiling an image. When it is done the same is asked again.
@@ -166,6 +204,7 @@ impl fmt::Debug for Refusal {
             Refusal::NotFound(what) => f.debug_tuple("NotFound").field(what).finish(),
             Refusal::NoRoom(what) => f.debug_tuple("NoRoom").field(what).finish(),
             Refusal::Busy(what) => f.debug_tuple("Busy").field(what).finish(),
+            Refusal::Registry(faults) => f.debug_tuple("Registry").field(faults).finish(),
             Refusal::Broken(what) => f.debug_tuple("Broken").field(what).finish(),
             Refusal::Work(work) => f.debug_tuple("Work").field(&work.what).finish(),
         }

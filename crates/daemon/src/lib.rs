@@ -37,6 +37,7 @@ mod notices;
 mod openapi;
 mod operations;
 mod outlet;
+mod pin;
 mod precondition;
 mod query;
 mod request;
@@ -55,7 +56,9 @@ mod tls;
 
 pub use accept::accepted;
 pub use call::{Call, Found, Gives, Takes};
-pub use control::{Control, Exposition, ObjectChange, Prepared, Refusal, TakenOver, Work};
+pub use control::{
+    Control, Exposition, Images, ObjectChange, Prepared, Refusal, Settled, Settling, TakenOver, Work,
+};
 pub use document::{Language, objects, read};
 pub use error::BindError;
 pub use identity::Identity;

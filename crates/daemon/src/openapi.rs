@@ -263,6 +263,10 @@ fn parameters(call: Call) -> Value {
                 (flag(), "Nothing is changed; the answer is the difference that it would make.")
             }
             ("durable", _) => (flag(), "The answer comes when the change is on disk."),
+            ("resolve", _) => (
+                flag(),
+                "With `dry_run`: registries are asked what tags mean now. Without it, those that functions run with mean what they meant when they were applied.",
+            ),
             ("prune", _) => (flag(), "What the document does not name is deleted."),
             _ => (
                 flag(),

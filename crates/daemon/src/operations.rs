@@ -19,7 +19,12 @@ pub(crate) struct Operations {
     most: usize,
     kept: usize,
     pub at_once: Arc<Semaphore>,
+    /// Of those that ask registries, so that one that hangs keeps nobody from compiling.
+    pub asking_at_once: Arc<Semaphore>,
 }
+
+/// How many ask registries at once.
+const ASKING_AT_ONCE: usize = 4;
 
 impl Operations {
     pub fn new(limits: &Limits) -> Operations {
@@ -31,6 +36,7 @@ impl Operations {
             most: limits.operations,
             kept: limits.operations_kept,
             at_once: Arc::new(Semaphore::new(limits.operations_at_once.max(1))),
+            asking_at_once: Arc::new(Semaphore::new(ASKING_AT_ONCE)),
         }
     }
 

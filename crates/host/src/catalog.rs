@@ -1,13 +1,15 @@
-//! What the program knows beside the file: images, by name or in files, and port drivers.
+//! What the program knows beside the file: images, by name, in files or kept from registries, and port drivers.
 
+use crate::named::Named;
 use image::Image;
 use manifest::Manifest;
+use registry::{Digest, Images, ImagesError};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use schema::Schema;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Largest image file that is read.
 const LARGEST_IMAGE: u64 = 32 << 20;
@@ -22,7 +24,9 @@ pub struct Driver {
 pub struct Catalog {
     /// Paths in the file are relative to the file.
     directory: PathBuf,
-    images: Mutex<BTreeMap<String, Result<Image, String>>>,
+    images: Mutex<BTreeMap<String, Image>>,
+    /// Where images are kept by their digests, if they are.
+    kept: Option<Arc<Images>>,
     drivers: Vec<Driver>,
     faults: Schema,
     /// What may be promised to all together.
@@ -32,6 +36,11 @@ pub struct Catalog {
 impl Catalog {
     /// A catalog for a file in this folder.
     pub fn new(directory: &Path) -> Catalog {
+        Catalog::with_kept(directory, None)
+    }
+
+    /// The same, with a folder of images that references to registries and pinned files mean.
+    pub fn with_kept(directory: &Path, kept: Option<Arc<Images>>) -> Catalog {
         let schema = |name, text| {
             Schema::from_text(name, text).unwrap_or_else(|faults| {
                 unreachable!("the settings of port `{name}` are this program's own and tested: {faults:?}")
@@ -48,7 +57,14 @@ impl Catalog {
             driver("tap", port_tap::SCHEMA),
         ];
         let faults = schema("fault", port::fault::SCHEMA);
-        Catalog { directory: directory.to_owned(), images: Mutex::default(), drivers, faults, memory: None }
+        Catalog {
+            directory: directory.to_owned(),
+            images: Mutex::default(),
+            kept,
+            drivers,
+            faults,
+            memory: None,
+        }
     }
 
     /// The same for a host that may promise so many bytes of memory; `None`: any number.
@@ -56,12 +72,17 @@ impl Catalog {
         Catalog { memory, ..self }
     }
 
-    /// The image that a reference names.
+    /// The image that the text of an `image` names.
     ///
     /// # Errors
     /// Why there is none, in words for the operator.
-    pub fn load(&self, reference: &str) -> Result<Image, String> {
-        self.images().entry(reference.to_owned()).or_insert_with(|| self.read(reference)).clone()
+    pub fn load(&self, text: &str) -> Result<Image, String> {
+        if let Some(image) = self.images().get(text) {
+            return Ok(image.clone());
+        }
+        let image = self.read(text)?;
+        self.images().insert(text.to_owned(), image.clone());
+        Ok(image)
     }
 
     /// A path as it stands in the file.
@@ -69,41 +90,92 @@ impl Catalog {
         self.directory.join(path)
     }
 
-    /// All images that were asked for and are good, by their references, and the stock images.
+    /// All images that were asked for and are good, by what names them, and the stock images.
     pub fn known(&self) -> Vec<(String, Image)> {
         for name in stock_images::names() {
             // What is no good is told to whoever asks for it.
             let _ = self.load(name);
         }
-        let images = self.images();
-        let good = images.iter().filter_map(|(reference, image)| Some((reference, image.as_ref().ok()?)));
-        good.map(|(reference, image)| (reference.clone(), image.clone())).collect()
+        self.images().iter().map(|(text, image)| (text.clone(), image.clone())).collect()
     }
 
-    /// Reads an image anew when it is next asked for.
-    pub fn forget(&self, reference: &str) {
-        self.images().remove(reference);
+    /// Forgets the images whose names do not stay, so that they are read anew when they are next asked for.
+    pub fn retain(&self, stays: impl Fn(&str) -> bool) {
+        self.images().retain(|text, _| stays(text));
     }
 
-    fn images(&self) -> MutexGuard<'_, BTreeMap<String, Result<Image, String>>> {
+    /// Knows an image under a name from now on.
+    pub fn learn(&self, text: &str, image: Image) {
+        self.images().insert(text.to_owned(), image);
+    }
+
+    fn images(&self) -> MutexGuard<'_, BTreeMap<String, Image>> {
         self.images.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, reference: &str) -> Result<Image, String> {
-        if !reference.contains(['/', '.']) {
-            let bytes = stock_images::stock(reference).ok_or_else(|| {
-                let names: Vec<_> = stock_images::names().collect();
-                format!("no stock image has this name; allowed: {}, or the path of a file", names.join(", "))
-            })?;
-            return Image::load(bytes).map_err(|error| error.to_string());
+    fn read(&self, text: &str) -> Result<Image, String> {
+        match Named::read(text)? {
+            Named::Stock(name) => stock(name),
+            Named::File { path, digest: None } => self.read_file(path),
+            Named::File { path, digest: Some(digest) } => self.read_pinned_file(path, digest),
+            Named::Artifact(reference) => {
+                let Some(kept) = &self.kept else {
+                    return Err(format!(
+                        "images in registries are for the daemon; allowed here: a file, such as that of `superfluid image pull {reference} \
+                         --output FILE`"
+                    ));
+                };
+                let told = |error: ImagesError| error.to_string();
+                match kept.find(&reference).map_err(told)? {
+                    Some(digest) => kept.get(digest).map_err(told)?,
+                    None => None,
+                }
+                .ok_or_else(|| {
+                    "this image is not on this host any more; apply it again, so that it is fetched"
+                        .to_owned()
+                })
+            }
         }
-        let path = self.path(reference);
+    }
+
+    /// Reads an image out of a file.
+    ///
+    /// # Errors
+    /// What the system says, and what is wrong with the image.
+    pub fn read_file(&self, path: &str) -> Result<Image, String> {
+        let path = self.path(path);
         let mut bytes = Vec::new();
         std::fs::File::open(&path)
             .and_then(|file| file.take(LARGEST_IMAGE + 1).read_to_end(&mut bytes))
             .map_err(|error| format!("{}: {error}", path.display()))?;
         Image::load(&bytes).map_err(|error| format!("{}: {error}", path.display()))
     }
+
+    /// What was in the file when it was pinned: out of the folder, or out of the file if it has not changed.
+    fn read_pinned_file(&self, path: &str, digest: Digest) -> Result<Image, String> {
+        if let Some(kept) = &self.kept
+            && let Some(image) = kept.get_single(digest).map_err(|error| error.to_string())?
+        {
+            return Ok(image);
+        }
+        let image = self.read_file(path)?;
+        let found = Digest::from(image.digest());
+        if found == digest {
+            return Ok(image);
+        }
+        Err(format!("{}: found {found}; allowed: what it is pinned to, {digest}", self.path(path).display()))
+    }
+}
+
+fn stock(name: &str) -> Result<Image, String> {
+    let bytes = stock_images::stock(name).ok_or_else(|| {
+        let names: Vec<_> = stock_images::names().collect();
+        format!(
+            "no stock image has this name; allowed: {}, the path of a file, or HOST/REPOSITORY:TAG in a registry",
+            names.join(", ")
+        )
+    })?;
+    Image::load(bytes).map_err(|error| error.to_string())
 }
 
 impl config::Catalog for Catalog {
@@ -117,8 +189,8 @@ impl config::Catalog for Catalog {
         (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect()
     }
 
-    fn image(&self, reference: &str) -> Result<Manifest, String> {
-        self.load(reference).map(|image| image.manifest().clone())
+    fn image(&self, text: &str) -> Result<Manifest, String> {
+        self.load(text).map(|image| image.manifest().clone())
     }
 
     fn file(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
@@ -159,5 +231,52 @@ mod tests {
         assert!(stock_images::names().count() >= 3);
         assert!(catalog.load("fire").expect_err("unknown").contains("firewall"));
         assert!(catalog.load("./no/such.wasm").expect_err("absent").contains("no/such.wasm"));
+        let refused = catalog.load("r.example/fw:1").expect_err("no registries");
+        assert!(refused.contains("image pull r.example/fw:1"), "{refused}");
+    }
+
+    #[test]
+    fn a_pinned_file_means_what_was_kept_and_never_anything_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let images = Arc::new(Images::open(&folder.path().join("images"), 64 << 20).expect("opened"));
+        let stock = Catalog::new(folder.path()).load("forwarder").expect("sound");
+        let digest = Digest::from(stock.digest());
+        let file = folder.path().join("f.wasm");
+        std::fs::write(&file, stock.wasm()).expect("written");
+        let pinned = crate::named::pinned_file("f.wasm", digest);
+        let load = |kept: bool| {
+            let kept = kept.then(|| images.clone());
+            Catalog::with_kept(folder.path(), kept).load(&pinned).map(|image| image.digest())
+        };
+        // Not kept, but unchanged.
+        assert_eq!((load(true), load(false)), (Ok(stock.digest()), Ok(stock.digest())));
+        images.pin("daemon", &[digest]).expect("pinned");
+        images.keep(&stock).expect("kept");
+        let other = Catalog::new(folder.path()).load("monitor").expect("sound");
+        std::fs::write(&file, other.wasm()).expect("written");
+        assert_eq!(load(true), Ok(stock.digest()));
+        let refused = load(false).expect_err("another file");
+        assert!(refused.contains(&format!("found {}", Digest::from(other.digest()))), "{refused}");
+        std::fs::remove_file(&file).expect("removed");
+        assert_eq!(load(true), Ok(stock.digest()));
+        assert!(load(false).expect_err("no file").contains("f.wasm"));
+    }
+
+    #[test]
+    fn a_reference_means_what_is_kept_of_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let images = Arc::new(Images::open(folder.path(), 64 << 20).expect("opened"));
+        let catalog = Catalog::with_kept(folder.path(), Some(images.clone()));
+        assert!(catalog.load("r.example/fw:1").expect_err("absent").contains("apply it again"));
+        let artifact = registry::Artifact::of(catalog.load("forwarder").expect("sound"));
+        images.add(&"r.example/fw:1".parse().expect("a reference"), &artifact).expect("added");
+        let digest = artifact.digest();
+        for text in
+            [format!("r.example/fw:1@{digest}"), format!("r.example/fw@{digest}"), "r.example/fw:1".into()]
+        {
+            assert_eq!(catalog.load(&text).expect("kept").digest(), artifact.image().digest(), "{text}");
+        }
+        catalog.retain(|text| text == "forwarder");
+        assert_eq!(catalog.known().len(), stock_images::names().count());
     }
 }

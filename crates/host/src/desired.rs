@@ -83,6 +83,18 @@ impl Desired {
         self.objects.get(&(kind, name.to_owned())).cloned()
     }
 
+    /// What the images of functions are called, one for each function.
+    pub fn images(&self) -> impl Iterator<Item = &str> {
+        let first = (Kind::Function, String::new());
+        let functions = self.objects.range(first..).take_while(|((kind, _), _)| *kind == Kind::Function);
+        functions.filter_map(|(_, spec)| spec.get("image")?.as_str())
+    }
+
+    /// Whether there is an object of this name.
+    pub fn has(&self, kind: Kind, name: &str) -> bool {
+        self.objects.contains_key(&(kind, name.to_owned()))
+    }
+
     /// Checks changes against all else that is wanted and what runs. Functions that are to begin `anew` do, even if nothing about
     /// them changes.
     ///

@@ -22,6 +22,7 @@ mod function;
 mod inject;
 mod lives;
 mod memory;
+mod named;
 mod parts;
 mod places;
 mod prepare;
@@ -35,6 +36,7 @@ pub use desired::{Checked, Desired, ObjectChange};
 pub use inject::InjectError;
 pub use lives::TakenOver;
 pub use memory::{FunctionMemory, HostMemory, PoolMemory, TenantPromise};
+pub use named::{Named, pinned_file};
 pub use prepare::{Beginning, PrepareError, Prepared, rehearse};
 pub use workshop::{Workshop, cache_directory};
 

@@ -45,6 +45,11 @@ impl Workshop {
         self.sandbox.refill_shells().unwrap_or(false)
     }
 
+    /// Whether the image of this digest has been compiled and loaded.
+    pub fn knows(&self, digest: &str) -> bool {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner).contains_key(digest)
+    }
+
     /// Compiles an image, if that has not been done.
     ///
     /// # Errors

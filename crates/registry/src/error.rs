@@ -39,6 +39,22 @@ impl fmt::Display for Step {
     }
 }
 
+impl Fault {
+    /// Whether the other side is not to be spoken with, so that it is of no use to ask it for something else.
+    pub fn is_silence(&self) -> bool {
+        matches!(
+            self,
+            Fault::Unreachable { .. }
+                | Fault::ConnectLate { .. }
+                | Fault::Silent { .. }
+                | Fault::Late { .. }
+                | Fault::Died { .. }
+                | Fault::Tls { .. }
+                | Fault::NoHttp { .. }
+        )
+    }
+}
+
 /// What happened. Texts that came from outside are short and cannot control a terminal.
 #[derive(Debug, Error)]
 pub enum Fault {

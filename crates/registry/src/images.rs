@@ -3,8 +3,8 @@
 //! ```text
 //! oci-layout             what other tools know the folder by (OCI image specification 1.1, "Image Layout")
 //! index.json             which reference means which manifest, and since when
-//! blobs/sha256/DIGITS    manifests, configurations, layers; when a manifest was modified is when it was used last
-//! pins/OWNER             digests of manifests that OWNER needs, one a line
+//! blobs/sha256/DIGITS    manifests, configurations, layers, single images; when a manifest was modified is when it was used last
+//! pins/OWNER             digests of manifests and of single images that OWNER needs, one a line
 //! unfinished/            files that are being written
 //! lock                   held by whoever changes any of this
 //! ```
@@ -20,7 +20,7 @@ mod evict;
 mod files;
 mod index;
 
-use crate::{Artifact, Client, Digest, Manifest, Reference, RegistryError};
+use crate::{Artifact, Client, Digest, MAX_DOCUMENT, Manifest, Reference, RegistryError};
 pub use error::ImagesError;
 
 use evict::Content;
@@ -52,6 +52,8 @@ pub struct Kept {
     pub reference: String,
     /// The digest of the manifest.
     pub digest: Digest,
+    /// The digest of the image itself.
+    pub image: Digest,
     /// Bytes of manifest, configuration and layer.
     pub bytes: u64,
     /// Since when the reference means this.
@@ -127,6 +129,55 @@ impl Images {
         let image = Image::load(&layer).map_err(|source| ImagesError::Image { digest, source })?;
         self.folder.touch(digest)?;
         Ok(Some(image))
+    }
+
+    /// An image that is kept for itself, under the digest of its own bytes, checked. `None`: it is not there.
+    ///
+    /// # Errors
+    /// [`ImagesError::Damaged`] and others.
+    pub fn get_single(&self, digest: Digest) -> Result<Option<Image>, ImagesError> {
+        let Some(bytes) = self.folder.blob(digest)? else { return Ok(None) };
+        // What is no image was not put here under this name.
+        Ok(Image::load(&bytes).ok())
+    }
+
+    /// Whether there is content of this digest, without a look at it.
+    ///
+    /// # Errors
+    /// [`ImagesError`].
+    pub fn has(&self, digest: Digest) -> Result<bool, ImagesError> {
+        self.folder.has(digest)
+    }
+
+    /// Whether there is an artifact of this digest; its manifest is read for that.
+    ///
+    /// # Errors
+    /// [`ImagesError`].
+    pub fn has_artifact(&self, digest: Digest) -> Result<bool, ImagesError> {
+        if self.folder.size(digest)?.is_none_or(|size| size > MAX_DOCUMENT) {
+            return Ok(false);
+        }
+        let text = self.folder.blob(digest)?.unwrap_or_default();
+        match Manifest::parse(&text) {
+            Ok(manifest) => self.folder.has(manifest.layer.digest),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Keeps an image for itself, without a reference, as long as somebody [pins](Images::pin) its digest, which this returns: pin it
+    /// first.
+    ///
+    /// # Errors
+    /// [`ImagesError`]; nothing is changed then but what had to leave.
+    pub fn keep(&self, image: &Image) -> Result<Digest, ImagesError> {
+        let digest = Digest::from(image.digest());
+        let _lock = self.folder.lock(LOCK_WAIT)?;
+        let mut index = Index::read(&self.folder)?;
+        let parts = [(digest, image.wasm().len() as u64)];
+        evict::make_room(&self.folder, &mut index, digest, &parts, self.limit)?;
+        self.folder.put_blob(digest, image.wasm())?;
+        self.folder.sync_blobs()?;
+        Ok(digest)
     }
 
     /// The manifest that a reference means here: its digest if it is pinned, or else what its tag meant when it was pulled last.
@@ -215,7 +266,7 @@ impl Images {
         index.write(&self.folder)
     }
 
-    /// Says what an owner needs, from now on and until it says otherwise: these manifests, and no others. They do not leave. What is
+    /// Says what an owner needs, from now on and until it says otherwise: these manifests and single images, and no others. They do not leave. What is
     /// not there yet may be pinned.
     ///
     /// # Errors
@@ -242,9 +293,12 @@ impl Images {
         for (reference, digest, stored) in index.entries() {
             // What left meanwhile is not there.
             let Some(used) = self.folder.used(digest)? else { continue };
-            let Some(bytes) = content.bytes_of(digest) else { continue };
+            let (Some(bytes), Some(image)) = (content.bytes_of(digest), content.image_of(digest)) else {
+                continue;
+            };
             let pinned = pins.contains(&digest);
-            kept.push(Kept { reference: reference.to_owned(), digest, bytes, stored, used, pinned });
+            let reference = reference.to_owned();
+            kept.push(Kept { reference, digest, image, bytes, stored, used, pinned });
         }
         kept.sort_by(|a, b| a.reference.cmp(&b.reference));
         Ok(kept)

@@ -97,12 +97,27 @@ pub(crate) struct DaemonOptions {
     /// Group of the socket, by number.
     #[arg(long, value_name = "GID")]
     pub(crate) group: Option<u32>,
-    /// The folder of what the daemon keeps: objects, snapshots, the audit log.
+    /// The folder of what the daemon keeps: objects, images, snapshots, the audit log.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/superfluid")]
     pub(crate) state: PathBuf,
     /// The most memory that may be promised to tenants and functions all together; without it, there is no bound.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
+    /// Speak plain HTTP to this registry, HOST[:PORT] as in images' references; without it nothing goes without TLS, to localhost neither.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) registry_insecure: Vec<String>,
+    /// Trust the certificates in this file, in PEM, beside the system's, when registries are asked.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) registry_ca_file: Option<PathBuf>,
+    /// Credentials for registries: a file with `auths`, as ~/.docker/config.json has them. Read whenever a registry is asked.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) registry_auth_file: Option<PathBuf>,
+    /// Give a registry up when it takes longer in all.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "2m")]
+    pub(crate) registry_timeout: Duration,
+    /// Keep at most so many bytes of images; what no function and no snapshot needs leaves, the longest unused first.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1GiB")]
+    pub(crate) keep_images: u64,
     /// Listen on this address too, for clients that show a certificate.
     #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["tls_cert", "tls_key", "tls_client_ca"])]
     pub(crate) listen: Option<std::net::SocketAddr>,

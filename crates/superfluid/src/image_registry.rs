@@ -153,6 +153,7 @@ mod tests {
         let image = Kept {
             reference: "r.example/echo:1".to_owned(),
             digest: Digest::of(b""),
+            image: Digest::of(b"x"),
             bytes: 1234,
             stored: now - Duration::from_secs(7_300),
             used: now - Duration::from_secs(59),

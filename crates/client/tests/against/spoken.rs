@@ -45,7 +45,7 @@ fn questions_are_put_as_the_interface_has_them() {
     };
     assert_eq!(deleted.deleted[0].to_string(), "function/fw");
     let document = value!({"superfluid": 1});
-    client.difference(&document, true).expect("answered");
+    client.difference(&document, true, false).expect("answered");
     client.pause("f w", true).expect("answered");
     let upgrade = Upgrade { image: "monitor".into(), config: None };
     client.upgrade("fw", &upgrade, &Change::default()).expect("answered");

@@ -219,6 +219,54 @@ fn work_is_waited_for_or_told_as_an_operation() {
 }
 
 #[test]
+fn images_are_pinned_before_anything_is_compared() {
+    let server = Running::new();
+    let mut client = server.client();
+    let spec = json!({"image": "tag-a"});
+    let made = client.put("/v1/functions/f", &spec);
+    assert_eq!((made.status, &made.json()["spec"]["image"]), (201, &json!("tag-a@0")));
+    // As it is, and as it was read.
+    for image in ["tag-a", "tag-a@0"] {
+        let again = client.put("/v1/functions/f", &json!({"image": image}));
+        assert_eq!((again.status, &again.json()["version"]), (200, &json!(1)), "{image}");
+    }
+    server.fake.world().tags.insert("tag-a".to_owned(), 1);
+    let document = json!({"superfluid": 1, "functions": {"f": spec}}).to_string();
+    let tried = |client: &mut crate::client::Client, more: &str| {
+        client.post(&format!("/v1/apply?dry_run=true{more}"), &document).json()
+    };
+    let asked = server.fake.world().asked;
+    assert_eq!(tried(&mut client, "")["changed"], json!([]));
+    assert_eq!(server.fake.world().asked, asked, "nobody is asked");
+    let moved = tried(&mut client, "&resolve=true");
+    assert_eq!((&moved["changed"][0]["name"], &moved["images"]), (&json!("f"), &json!({"f": "tag-a@1"})));
+    assert_eq!(client.get("/v1/functions/f").json()["spec"]["image"], "tag-a@0");
+    assert_eq!(client.put("/v1/functions/f", &spec).json()["spec"]["image"], "tag-a@1");
+    server.fake.world().tags.insert("tag-a".to_owned(), 2);
+    let upgraded = client.post("/v1/functions/f/upgrade", &spec.to_string());
+    assert_eq!((upgraded.status, &upgraded.json()["spec"]["image"]), (200, &json!("tag-a@2")));
+
+    let silent = client.put("/v1/functions/g", &json!({"image": "tag-silent"}));
+    assert_eq!((silent.status, silent.problem().as_str()), (502, "registry"));
+    assert_eq!(silent.json()["faults"][0]["at"], "functions.g.image");
+    let later = client.put("/v1/functions/g?wait=false", &json!({"image": "tag-b"}));
+    assert_eq!((later.status, &later.json()["what"]), (202, &json!("fetching")));
+    let audit = server.audit();
+    assert!(audit.iter().any(|line| line["images"] == json!({"f": "tag-a@2"})), "{audit:?}");
+}
+
+#[test]
+fn what_could_not_be_started_is_started_when_it_is_wanted_again() {
+    let server = Running::new();
+    let mut client = server.client();
+    let spec = json!({"image": "x"});
+    assert_eq!(client.put("/v1/functions/lost", &spec).status, 201);
+    assert_eq!(client.put("/v1/functions/lost", &spec).json()["version"], 2);
+    assert_eq!(client.put("/v1/functions/f", &spec).json()["version"], 3);
+    assert_eq!(client.put("/v1/functions/f", &spec).json()["version"], 3);
+}
+
+#[test]
 fn operations_are_bounded() {
     let server = Running::with(|settings| settings.limits.operations = 2);
     let mut client = server.client();

@@ -1,13 +1,17 @@
 //! A host that runs nothing: it keeps what it is told, refuses what a real one would refuse, and counts what was prepared.
 //!
 //! Images with a meaning: `missing` is invalid, `huge` finds no room, `slow-…` must be compiled first, which takes 50 ms and
-//! is done once; `slow-broken` then fails.
+//! is done once; `slow-broken` then fails. `tag-…` is pinned to what [`World::tags`] says, which takes 50 ms; `tag-silent` is not to be had,
+//! and `lost` is never there.
 
 use api::{
     Capture, Fault, FunctionMemory, FunctionState, FunctionStatus, Image, Kind, Latency, LogLine, ObjectName,
     Snapshot, Trace, TraceEnd, TraceLine,
 };
-use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, TakenOver, Work};
+use daemon::{
+    Control, Exposition, Images, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, Settling,
+    TakenOver, Work,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
@@ -21,6 +25,9 @@ pub struct World {
     pub compiled: BTreeSet<String>,
     pub logs: Vec<LogLine>,
     pub restarts: BTreeMap<String, u64>,
+    /// What tags mean now, and how often somebody asked.
+    pub tags: BTreeMap<String, u64>,
+    pub asked: u64,
 }
 
 #[derive(Default)]
@@ -145,6 +152,46 @@ impl TakenOver for Both {
 }
 
 impl Control for Fake {
+    fn settle(&self, functions: &[(&str, &Value)], resolve: bool) -> Result<Settled, Refusal> {
+        let image = |spec: &Value| spec["image"].as_str().unwrap_or_default().to_owned();
+        let mut settled: Images = vec![None; functions.len()];
+        let mut wanted = Vec::new();
+        for (at, (name, spec)) in functions.iter().enumerate() {
+            let tag = image(spec);
+            if !tag.starts_with("tag-") || tag.contains('@') {
+                continue;
+            }
+            let there =
+                self.world().objects.get(&ObjectName::new(Kind::Function, (*name).to_owned())).cloned();
+            match there.map(|(spec, _)| image(&spec)).filter(|there| there.starts_with(&format!("{tag}@"))) {
+                Some(there) if !resolve => settled[at] = Some(there),
+                _ => wanted.push((at, (*name).to_owned(), tag)),
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(Settled::Now(settled));
+        }
+        let world = self.world.clone();
+        let run = move || {
+            std::thread::sleep(Duration::from_millis(50));
+            let mut world = world.lock().unwrap_or_else(PoisonError::into_inner);
+            world.asked += 1;
+            for (at, name, tag) in wanted {
+                if tag == "tag-silent" {
+                    let at = format!("functions.{name}.image");
+                    return Err(Refusal::Registry(vec![Fault::new(at, "nobody answers")]));
+                }
+                settled[at] = Some(format!("{tag}@{}", world.tags.get(&tag).copied().unwrap_or(0)));
+            }
+            Ok(settled)
+        };
+        Ok(Settled::After(Settling { what: "fetching".to_owned(), run: Box::new(run) }))
+    }
+
+    fn lacks(&self, function: &str) -> bool {
+        function == "lost"
+    }
+
     fn begin(&self, objects: Vec<ObjectChange>, notices: Notices) -> Vec<(ObjectName, Fault)> {
         assert!(self.notices.set(notices).is_ok(), "begins once");
         let mut faults = Vec::new();
@@ -258,6 +305,8 @@ impl Control for Fake {
         let reference = "firewall".to_owned();
         vec![Image {
             reference,
+            pinned: None,
+            functions: 1,
             digest,
             bytes: 2048,
             compiled: true,

@@ -3,7 +3,7 @@
 use super::ImagesError;
 use super::files::Folder;
 use super::index::Index;
-use crate::{Digest, Manifest};
+use crate::{Digest, MAX_DOCUMENT, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use std::time::SystemTime;
 /// What the folder holds and who needs it.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// Manifests that somebody names, with all that belongs to each.
+    /// Manifests that somebody names, with all that belongs to each, the layer last; and single images that somebody pins.
     artifacts: BTreeMap<Digest, Vec<(Digest, u64)>>,
     /// Everything, with sizes.
     blobs: BTreeMap<Digest, u64>,
@@ -20,19 +20,27 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Looks at everything. Manifests that cannot be read name nothing.
+    /// Looks at everything. What is named and is no manifest is a single image.
     pub(super) fn survey(folder: &Folder, index: &Index) -> Result<Content, ImagesError> {
         let (blobs, others) = folder.blobs()?;
         let mut content = Content { blobs, others, ..Content::default() };
         let named: BTreeSet<Digest> =
             index.entries().map(|(_, digest, _)| digest).chain(pins(folder)?).collect();
         for digest in named {
+            // No manifest is as large: it is an image, and need not be read for this.
+            if let Some(size) = content.blobs.get(&digest).copied().filter(|size| *size > MAX_DOCUMENT) {
+                content.artifacts.insert(digest, vec![(digest, size)]);
+                continue;
+            }
             let text = match folder.blob(digest) {
                 Ok(Some(text)) => text,
                 Ok(None) | Err(ImagesError::Damaged { .. }) => continue,
                 Err(error) => return Err(error),
             };
-            let Ok(manifest) = Manifest::parse(&text) else { continue };
+            let Ok(manifest) = Manifest::parse(&text) else {
+                content.artifacts.insert(digest, vec![(digest, text.len() as u64)]);
+                continue;
+            };
             let parts = [
                 (digest, text.len() as u64),
                 (manifest.config.digest, manifest.config.size),
@@ -53,6 +61,11 @@ impl Content {
     /// Bytes of an artifact.
     pub(super) fn bytes_of(&self, digest: Digest) -> Option<u64> {
         self.artifacts.get(&digest).map(|parts| parts.iter().map(|(_, size)| size).sum())
+    }
+
+    /// The image of an artifact.
+    pub(super) fn image_of(&self, digest: Digest) -> Option<Digest> {
+        self.artifacts.get(&digest)?.last().map(|(part, _)| *part)
     }
 
     /// Removes what nobody names.

@@ -174,3 +174,48 @@ fn changes_wait_for_each_other_and_not_for_ever() {
     assert_eq!(names(&images).len(), 8);
     assert!((0..8).all(|number| images.get(artifact(number).digest).expect("sound").is_some()));
 }
+
+#[test]
+fn single_images_stay_as_long_as_somebody_pins_them() {
+    let (folder, images) = images(10);
+    let image = artifact(1).image;
+    let digest = Digest::from(image.digest());
+    images.pin("daemon", &[digest]).expect("pinned");
+    assert_eq!(images.keep(&image).expect("kept"), digest);
+    // Once more it is the same.
+    assert_eq!(images.keep(&image).expect("kept"), digest);
+    assert_eq!((blobs(&folder), names(&images).len()), (1, 0));
+    assert_eq!(images.get_single(digest).expect("sound"), Some(image.clone()));
+    assert!(images.get(digest).expect("no manifest").is_none());
+    assert!(!images.has_artifact(digest).expect("looked"));
+    // Others come, and the folder is opened again.
+    images.add(&reference("2"), &artifact(2)).expect("added");
+    assert!(images.has_artifact(artifact(2).digest).expect("looked"));
+    let images = open(&folder, 10).expect("opened");
+    assert_eq!(images.get_single(digest).expect("sound"), Some(image.clone()));
+    // What is damaged is told.
+    fs::write(images.folder.blob_path(digest), b"rotten").expect("written");
+    assert!(matches!(images.get_single(digest), Err(ImagesError::Damaged { .. })));
+    images.keep(&image).expect("mended");
+    assert!(images.get_single(digest).expect("sound").is_some());
+    images.pin("daemon", &[]).expect("pinned");
+    images.add(&reference("3"), &artifact(3)).expect("added");
+    assert!(!images.has(digest).expect("looked"));
+}
+
+#[test]
+fn a_single_image_comes_in_when_others_can_leave_and_not_otherwise() {
+    let (_folder, images) = images(2);
+    images.add(&reference("1"), &artifact(1)).expect("added");
+    images.add(&reference("2"), &artifact(2)).expect("added");
+    used_before(&images, artifact(1).digest, 60);
+    let image = artifact(3).image;
+    let digest = Digest::from(image.digest());
+    images.pin("daemon", &[digest]).expect("pinned");
+    images.keep(&image).expect("kept");
+    assert_eq!(names(&images), ["r.example/edge/echo:2"]);
+    images.pin("daemon", &[digest, artifact(2).digest]).expect("pinned");
+    let more = artifact(4);
+    let error = images.add(&reference("4"), &more).expect_err("full");
+    assert!(matches!(error, ImagesError::Full { .. }), "{error}");
+}

@@ -46,6 +46,9 @@ impl Controller {
             let message = format!("the workers' threads: {error}");
             faults.push((workers, Fault { at: "workers".to_owned(), message }));
         }
+        if let Err(reason) = self.pin_needed() {
+            eprintln!("the folder of images: {reason}");
+        }
         self.look_after();
         faults
     }

@@ -35,13 +35,17 @@ impl Controller {
         let mut host = lock(&self.host);
         let Checked { plan, .. } = self.check(&host, changes)?;
         steps::done("check");
+        let mut uncompiled = Vec::new();
         for instance in plan.add_instances.values().filter(|_| !wait) {
-            let image = instance.image.clone();
-            match self.workshop.has(&self.catalog, &image) {
+            match self.workshop.has(&self.catalog, &instance.image) {
                 Ok(true) => {}
-                Ok(false) => return Err(self.work(image)),
+                Ok(false) if uncompiled.contains(&instance.image) => {}
+                Ok(false) => uncompiled.push(instance.image.clone()),
                 Err(reason) => return Err(Refusal::Broken(reason)),
             }
+        }
+        if !uncompiled.is_empty() {
+            return Err(self.work(uncompiled));
         }
         let restarted = plan.remove_instances.iter().filter(|name| plan.add_instances.contains_key(*name));
         let restarted: Vec<String> = restarted.cloned().collect();
@@ -63,16 +67,17 @@ impl Controller {
         Ok(Ready { prepared, restarted })
     }
 
-    /// Compiling an image, which takes its time.
-    pub(super) fn work(&self, image: String) -> Refusal {
+    /// Compiling images, which takes its time.
+    pub(super) fn work(&self, images: Vec<String>) -> Refusal {
         let workshop = self.workshop.clone();
-        let loaded = self.catalog.load(&image);
-        let what = format!("compiling {image}");
+        let what = format!("compiling {}", images.join(", "));
+        let loaded: Vec<_> = images.iter().map(|image| self.catalog.load(image)).collect();
         Refusal::Work(Work {
             what,
             run: Box::new(move || {
-                let loaded = loaded.map_err(Refusal::Broken)?;
-                workshop.compile(&loaded).map_err(Refusal::Broken)
+                loaded.into_iter().try_for_each(|loaded| {
+                    workshop.compile(&loaded.map_err(Refusal::Broken)?).map_err(Refusal::Broken)
+                })
             }),
         })
     }

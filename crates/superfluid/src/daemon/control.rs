@@ -3,9 +3,8 @@
 use super::change::Change;
 use super::controller::{Controller, lock};
 use super::refusal::refused;
-use super::status::digest;
 use api::{Capture, Fault, Image, Kind, LogLine, ObjectName, Snapshot, Trace};
-use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, TakenOver};
+use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, TakenOver};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -15,6 +14,14 @@ pub(crate) struct Handle(pub(crate) Arc<Controller>);
 impl Control for Handle {
     fn begin(&self, objects: Vec<ObjectChange>, notices: Notices) -> Vec<(ObjectName, Fault)> {
         self.0.begin(objects, notices)
+    }
+
+    fn settle(&self, functions: &[(&str, &Value)], resolve: bool) -> Result<Settled, Refusal> {
+        self.0.settle(functions, resolve)
+    }
+
+    fn lacks(&self, function: &str) -> bool {
+        !lock(&self.0.desired).has(Kind::Function, function)
     }
 
     fn prepare(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal> {
@@ -84,16 +91,7 @@ impl Control for Handle {
     }
 
     fn images(&self) -> Vec<Image> {
-        let this = &self.0;
-        let of = |(reference, image): (String, image::Image)| Image {
-            digest: digest(&image),
-            bytes: image.wasm().len() as u64,
-            compiled: this.workshop.has(&this.catalog, &reference).unwrap_or(false),
-            version: Some(image.manifest().version.to_string()),
-            summary: Some(image.manifest().summary.clone()),
-            reference,
-        };
-        this.catalog.known().into_iter().map(of).collect()
+        self.0.images_here()
     }
 
     fn account(&self) -> Value {

@@ -1,7 +1,9 @@
 //! The host, what is wanted of it, and what is kept beside it.
 
 use super::saved::Folder;
+use super::shelf::Shelf;
 use super::told::Told;
+use crate::cli::DaemonOptions;
 use api::Kind;
 use clock::{Cycles, Nanos};
 use engine::{Account, Balancer, Stopped};
@@ -21,6 +23,7 @@ pub(crate) struct Controller {
     pub(super) host: Mutex<Host>,
     pub(super) desired: Mutex<Desired>,
     pub(super) catalog: Catalog,
+    pub(super) shelf: Shelf,
     pub(super) workshop: Arc<Workshop>,
     /// What the host may promise, in bytes.
     pub(super) memory: Option<u64>,
@@ -46,8 +49,10 @@ impl Controller {
     ///
     /// # Errors
     /// Why there is none, in words for the operator.
-    pub(crate) fn new(store: &Store, state: &Path, memory: Option<u64>) -> Result<Controller, String> {
-        let catalog = Catalog::new(Path::new(".")).promising(memory);
+    pub(crate) fn new(store: &Store, options: &DaemonOptions) -> Result<Controller, String> {
+        let (state, memory) = (&options.state, options.memory);
+        let shelf = Shelf::open(options)?;
+        let catalog = Catalog::with_kept(Path::new("."), shelf.kept()).promising(memory);
         let told = Arc::<Told>::default();
         let teller = told.clone();
         let workers = workers(store, &catalog)?;
@@ -64,6 +69,7 @@ impl Controller {
             host: Mutex::new(host),
             desired: Mutex::default(),
             catalog,
+            shelf,
             memory,
             state: state.to_owned(),
             folder: Folder::open(state.join("snapshots"))?,

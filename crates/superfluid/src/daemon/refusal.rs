@@ -52,7 +52,7 @@ pub(super) fn refused(error: PrepareError) -> Refusal {
 pub(super) fn faults_of(refusal: Refusal) -> Vec<Fault> {
     let whole = |message: String| vec![Fault { at: String::new(), message }];
     match refusal {
-        Refusal::Invalid(faults) | Refusal::Conflict(faults) => faults,
+        Refusal::Invalid(faults) | Refusal::Conflict(faults) | Refusal::Registry(faults) => faults,
         Refusal::NotFound(text) | Refusal::NoRoom(text) | Refusal::Busy(text) | Refusal::Broken(text) => {
             whole(text)
         }

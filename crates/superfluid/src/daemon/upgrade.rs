@@ -30,10 +30,6 @@ impl Controller {
     /// Gives a function the image that a change says.
     pub(super) fn take_image(self: &Arc<Self>, change: &ObjectChange) -> Result<Box<dyn TakenOver>, Refusal> {
         let this = self;
-        // A file may have another content than when it was last read.
-        if let Some(image) = change.spec.as_ref().and_then(|spec| spec["image"].as_str()) {
-            this.catalog.forget(image);
-        }
         let host = lock(&this.host);
         let Checked { plan, .. } = this.check(&host, std::slice::from_ref(change))?;
         let instance = match plan.add_instances.get(&change.name) {
@@ -44,7 +40,7 @@ impl Controller {
         };
         match this.workshop.has(&this.catalog, &instance.image) {
             Ok(true) => {}
-            Ok(false) => return Err(this.work(instance.image)),
+            Ok(false) => return Err(this.work(vec![instance.image])),
             Err(reason) => return Err(Refusal::Broken(reason)),
         }
         let taken = host.take_over(&change.name, &instance, &this.catalog).map_err(refused)?;

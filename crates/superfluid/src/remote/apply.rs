@@ -7,7 +7,7 @@ use super::failure::{Done, Failure, print};
 use super::options::{ApplyOptions, DiffOptions, Waiting};
 use crate::Outcome;
 use crate::output::{Format, one};
-use api::Difference;
+use api::{Difference, Kind};
 use client::{Client, harmless};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -17,11 +17,12 @@ pub(crate) fn apply(options: &ApplyOptions) -> Done {
     let document = file.as_json(&options.connection);
     let client = options.connection.client()?;
     let answer = if options.dry_run {
-        client.difference(&document, options.prune)
+        client.difference(&document, options.prune, true)
     } else {
         client.apply(&document, options.prune, &options.waiting.change())
     };
-    let made = options.waiting.until_made(&client, answer.map_err(|error| file.placed(error))?)?;
+    let made = answer.and_then(|answer| options.waiting.until_made(&client, answer));
+    let made = made.map_err(|error| file.placed(error))?;
     show(made, options.shown.output)
 }
 
@@ -29,9 +30,10 @@ pub(crate) fn diff(options: &DiffOptions) -> Done {
     let file = File::read(&options.file)?;
     let document = file.as_json(&options.connection);
     let client = options.connection.client()?;
-    let answer = client.difference(&document, options.prune).map_err(|error| file.placed(error))?;
     let waiting = Waiting { durable: false, no_wait: false, timeout: Duration::from_secs(600) };
-    let difference = match waiting.until_made(&client, answer)? {
+    let answer = client.difference(&document, options.prune, options.resolve);
+    let made = answer.and_then(|answer| waiting.until_made(&client, answer));
+    let difference = match made.map_err(|error| file.placed(error))? {
         Made::Now(difference) | Made::InTime(difference) => difference,
         Made::Left(operation) => return super::change::show_operation(&operation, options.shown.output),
     };
@@ -50,7 +52,11 @@ fn details(
     let mut details = Vec::new();
     for object in &difference.changed {
         let before = client.object(object.kind, &object.name)?.spec;
-        let lines = compare(&before, &file.spec(document, object));
+        let mut after = file.spec(document, object);
+        if let (Kind::Function, Some(image)) = (object.kind, difference.images.get(&object.name)) {
+            after["image"] = image.as_str().into();
+        }
+        let lines = compare(&before, &after);
         details.push((object.to_string(), lines.iter().map(|line| harmless(line, 2000)).collect()));
     }
     Ok(details)

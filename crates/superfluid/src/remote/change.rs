@@ -1,11 +1,11 @@
 //! Changes, until they are made: what takes long is waited for, and what came of it is shown.
 
-use super::failure::{Done, Failure, print};
+use super::failure::{Done, print};
 use super::options::Waiting;
 use crate::Outcome;
 use crate::output::{Format, Listing, one};
 use api::{Difference, ObjectName, Operation};
-use client::{Answer, Change, Client, harmless};
+use client::{Answer, Change, Client, ClientError, harmless};
 use serde_json::json;
 
 /// What came of a change.
@@ -25,7 +25,7 @@ impl Waiting {
     }
 
     /// Waits for what takes longer, unless that is not wanted. What is being done is told meanwhile.
-    pub(crate) fn until_made<T>(&self, client: &Client, answer: Answer<T>) -> Result<Made<T>, Failure> {
+    pub(crate) fn until_made<T>(&self, client: &Client, answer: Answer<T>) -> Result<Made<T>, ClientError> {
         let operation = match answer {
             Answer::Done(done) => return Ok(Made::Now(done)),
             Answer::Later(operation) if self.no_wait => return Ok(Made::Left(operation)),
@@ -64,7 +64,7 @@ pub(crate) fn show_operation(operation: &Operation, format: Format) -> Done {
 
 /// A difference in words, one line for each object, those last that are as they should be.
 fn difference_shown(difference: &Difference, format: Format) -> String {
-    let Difference { created, changed, unchanged, deleted, restarted, .. } = difference;
+    let Difference { created, changed, unchanged, deleted, restarted, images, .. } = difference;
     if matches!(format, Format::Json | Format::Yaml) {
         return one(&json!(difference), format);
     }
@@ -82,6 +82,10 @@ fn difference_shown(difference: &Difference, format: Format) -> String {
     tell(deleted, &format!("{would}deleted"));
     if format == Format::Wide {
         tell(unchanged, "unchanged");
+    }
+    for (function, image) in images {
+        let (function, image) = (harmless(function, 100), harmless(image, 700));
+        text.push_str(&format!("function/{function} image {image}\n"));
     }
     let counts = [(created, "created"), (changed, "changed"), (deleted, "deleted"), (unchanged, "unchanged")];
     let counts: Vec<_> = counts
@@ -133,8 +137,9 @@ mod tests {
             unchanged: vec![name("d")],
             deleted: vec![],
             restarted: vec!["c".to_owned()],
+            images: [("a".to_owned(), "./a.wasm@sha256:12".to_owned())].into(),
         };
-        let told = "function/a would be created\nfunction/b would be changed\nfunction/c would be changed, begins anew\n1 created, 2 changed, 1 unchanged; revision 7\n";
+        let told = "function/a would be created\nfunction/b would be changed\nfunction/c would be changed, begins anew\nfunction/a image ./a.wasm@sha256:12\n1 created, 2 changed, 1 unchanged; revision 7\n";
         assert_eq!(difference_shown(&difference, Format::Table), told);
         assert!(difference_shown(&difference, Format::Wide).contains("function/d unchanged\n"));
         assert!(difference_shown(&difference, Format::Json).starts_with("{\n  \"dry_run\": true"));

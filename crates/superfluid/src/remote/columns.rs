@@ -27,6 +27,19 @@ fn key(object: &Object, key: &str) -> String {
     value_cell(object.spec.get(key).unwrap_or(&Value::Null))
 }
 
+/// A function's image, with so much of the digest that it is pinned to as tells it from others.
+fn image(object: &Object) -> String {
+    let shown = key(object, "image");
+    let Some(text) = object.spec.get("image").and_then(Value::as_str) else { return shown };
+    match text.split_once("@sha256:") {
+        Some((name, digest)) => {
+            let digest: String = digest.chars().take(12).collect();
+            cell(&format!("{name}@{digest}"))
+        }
+        None => shown,
+    }
+}
+
 /// The spec without these keys, as JSON.
 fn rest(object: &Object, without: &[&str]) -> String {
     match &object.spec {
@@ -113,7 +126,7 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
 /// All of a function but its name and its version.
 fn function(object: &Object) -> Vec<String> {
     let none = || "-".to_owned();
-    let image = key(object, "image");
+    let image = image(object);
     let Some(status) = function_status(object) else {
         let mut cells = vec!["unknown".to_owned(), image, tenant(object)];
         cells.resize(14, none());
@@ -166,7 +179,10 @@ pub(crate) fn mixed(objects: &[Object]) -> Listing {
 
 /// Images on the host.
 pub(crate) fn images(images: &[Image]) -> Listing {
-    let mut listing = Listing::new(&["REFERENCE", "VERSION", "SIZE", "COMPILED"], &["DIGEST", "SUMMARY"]);
+    let mut listing = Listing::new(
+        &["REFERENCE", "VERSION", "SIZE", "COMPILED", "FUNCTIONS"],
+        &["DIGEST", "PINNED", "SUMMARY"],
+    );
     for image in images {
         let text = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), cell);
         let compiled = if image.compiled { "yes" } else { "no" };
@@ -175,7 +191,9 @@ pub(crate) fn images(images: &[Image]) -> Listing {
             text(&image.version),
             bytes(image.bytes as f64),
             compiled.to_owned(),
+            image.functions.to_string(),
             cell(&image.digest),
+            image.pinned.as_deref().map_or("-".to_owned(), |pinned| harmless(pinned, 700)),
             text(&image.summary),
         ];
         listing.add(cells, json!(image));
@@ -264,10 +282,13 @@ mod tests {
             spec: json!({"image": "firewall"}),
             status: Some(json!({"state": "of another version"})),
         };
-        let shown = objects(Kind::Function, &[object]).shown(Format::Table);
+        let shown = objects(Kind::Function, std::slice::from_ref(&object)).shown(Format::Table);
         assert!(
             shown.lines().nth(1).expect("a row").starts_with("fw    unknown  firewall  default"),
             "{shown}"
         );
+        let pinned = json!({"image": format!("r.example/nf/fw:1.2@sha256:{}", "ab".repeat(32))});
+        let shown = objects(Kind::Function, &[Object { spec: pinned, ..object }]).shown(Format::Table);
+        assert!(shown.contains(" r.example/nf/fw:1.2@abababababab  "), "{shown}");
     }
 }

@@ -108,6 +108,9 @@ pub(crate) struct DiffOptions {
     /// What the file does not name is to be deleted.
     #[arg(long)]
     pub(crate) prune: bool,
+    /// Ask registries whether tags mean other images now than those that functions run with.
+    #[arg(long)]
+    pub(crate) resolve: bool,
     #[command(flatten)]
     pub(crate) shown: Shown,
     #[command(flatten)]

@@ -1,0 +1,304 @@
+//! Images of functions: pinned to digests when they are applied, kept by them, and given up when nobody needs them.
+//!
+//! 1. [`Controller::settle`] reads what each function's image names. An image of this program stays as it is written. A file, or a tag
+//!    in a registry, is pinned to what it means now: what is written down holds the digest, and means the same for ever.
+//! 2. A file that has not changed since it was last read, and a digest that is kept, are known at once. Anything else is work: the
+//!    registry is asked, the file is read, and what comes is checked and kept in the state's folder `images`.
+//! 3. What functions, snapshots and changes that are under way name is pinned there; the rest leaves when room is needed.
+//!
+//! So a restart needs neither the registry nor the file.
+
+use super::controller::{Controller, lock};
+use super::shelf::Stamp;
+use super::status::digest;
+use api::{Fault, Image};
+use daemon::{Refusal, Settled, Settling};
+use host::{Named, pinned_file};
+use registry::{Client, Digest, Images, Reference};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Who pins, for the folder.
+const OWNER: &str = "daemon";
+/// How often content that left while it came is put back.
+const ATTEMPTS: usize = 3;
+
+/// An image that has to be had first: of which functions, and what they call it.
+struct Wanted {
+    text: String,
+    functions: Vec<(usize, String)>,
+}
+
+/// Why an image is not to be had.
+enum Lack {
+    /// What is wanted is wrong.
+    Wrong(String),
+    /// A registry does not give it.
+    Registry(String),
+    /// It does not answer; who else is there is not asked for.
+    Silent(String),
+    /// This host.
+    Here(String),
+}
+
+impl Controller {
+    /// Pins images to what they mean now; see the module's documentation.
+    pub(super) fn settle(
+        self: &Arc<Self>,
+        functions: &[(&str, &Value)],
+        resolve: bool,
+    ) -> Result<Settled, Refusal> {
+        let mut settled = vec![None; functions.len()];
+        let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
+        for (at, (name, spec)) in functions.iter().enumerate() {
+            let Some(text) = spec.get("image").and_then(Value::as_str) else { continue };
+            // What is wrong with it is told when the change is checked.
+            let Ok(named) = Named::read(text) else { continue };
+            if matches!(named, Named::Stock(_)) {
+                continue;
+            }
+            match self.known(name, text, &named, resolve) {
+                Some((pinned, digest)) => {
+                    self.shelf.promise(&pinned, digest);
+                    settled[at] = (pinned != text).then_some(pinned);
+                }
+                None => {
+                    let of = || Wanted { text: text.to_owned(), functions: Vec::new() };
+                    wanted.entry(text).or_insert_with(of).functions.push((at, (*name).to_owned()));
+                }
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(Settled::Now(settled));
+        }
+        let wanted: Vec<Wanted> = wanted.into_values().collect();
+        let what = match wanted.as_slice() {
+            [one] => format!("fetching {}", one.text),
+            several => format!("fetching {} images", several.len()),
+        };
+        let this = self.clone();
+        Ok(Settled::After(Settling { what, run: Box::new(move || this.fetch_all(&wanted, settled)) }))
+    }
+
+    /// What an image means, as far as that is known without a question.
+    fn known(
+        &self,
+        function: &str,
+        text: &str,
+        named: &Named<'_>,
+        resolve: bool,
+    ) -> Option<(String, Digest)> {
+        let there = |pinned: String, digest| self.shelf.has(digest).then_some((pinned, digest));
+        match named {
+            Named::Stock(_) => None,
+            Named::File { path, digest: None } => {
+                let path = self.catalog.path(path);
+                let (stamp, digest) = *lock(&self.shelf.files).get(&path)?;
+                (Stamp::of(&path)? == stamp).then(|| there(pinned_file(text, digest), digest))?
+            }
+            Named::Artifact(reference) if reference.digest().is_none() => {
+                if resolve {
+                    return None;
+                }
+                let runs = lock(&self.desired).spec(api::Kind::Function, function)?;
+                let runs = runs.get("image")?.as_str()?;
+                let Ok(Named::Artifact(pinned)) = Named::read(runs) else { return None };
+                let digest = pinned.digest()?;
+                (reference.pinned(digest) == pinned).then(|| there(runs.to_owned(), digest))?
+            }
+            Named::File { digest, .. } => there(text.to_owned(), (*digest)?),
+            // The digest may be another one than a manifest's.
+            Named::Artifact(reference) => {
+                let digest = reference.digest()?;
+                self.shelf.has_artifact(digest).then(|| (text.to_owned(), digest))
+            }
+        }
+    }
+
+    /// Fetches all, and tells all that cannot be had.
+    fn fetch_all(&self, wanted: &[Wanted], mut settled: daemon::Images) -> Result<daemon::Images, Refusal> {
+        let (mut faults, mut of_registries) = (Vec::new(), false);
+        let mut silent: BTreeMap<String, String> = BTreeMap::new();
+        let client = self.shelf.source.client().map_err(Refusal::Broken)?;
+        for Wanted { text, functions } in wanted {
+            let host = match Named::read(text) {
+                Ok(Named::Artifact(reference)) => Some(reference.host().to_owned()),
+                _ => None,
+            };
+            let before = host.as_ref().and_then(|host| silent.get(host)).cloned();
+            let fetched = match before {
+                Some(reason) => Err(Lack::Registry(format!("{text}: not asked for after {reason}"))),
+                None => self.fetch(&client, text),
+            };
+            let message = match fetched {
+                Ok(pinned) => {
+                    let other = (pinned != *text).then_some(pinned);
+                    functions.iter().for_each(|(at, _)| settled[*at].clone_from(&other));
+                    continue;
+                }
+                Err(Lack::Here(reason)) => return Err(Refusal::Broken(reason)),
+                Err(Lack::Wrong(message)) => message,
+                Err(Lack::Registry(message)) => {
+                    of_registries = true;
+                    message
+                }
+                Err(Lack::Silent(message)) => {
+                    of_registries = true;
+                    silent.extend(host.map(|host| (host, message.clone())));
+                    message
+                }
+            };
+            let at = |name: &str| format!("functions.{name}.image");
+            faults.extend(functions.iter().map(|(_, name)| Fault::new(at(name), message.clone())));
+        }
+        match (faults.is_empty(), of_registries) {
+            (true, _) => Ok(settled),
+            (false, true) => Err(Refusal::Registry(faults)),
+            (false, false) => Err(Refusal::Invalid(faults)),
+        }
+    }
+
+    /// Has an image fetched and kept; what names it for ever.
+    fn fetch(&self, client: &Client, text: &str) -> Result<String, Lack> {
+        let kept = self.shelf.kept.as_ref().map_err(|reason| Lack::Here(reason.clone()))?;
+        match Named::read(text).map_err(Lack::Wrong)? {
+            Named::Stock(_) => Ok(text.to_owned()),
+            Named::File { path, digest } => self.fetch_file(kept, path, digest),
+            Named::Artifact(reference) => self.fetch_artifact(kept, client, &reference),
+        }
+    }
+
+    fn fetch_file(&self, kept: &Images, text: &str, wanted: Option<Digest>) -> Result<String, Lack> {
+        let path = self.catalog.path(text);
+        let stamp = Stamp::of(&path);
+        let image = self.catalog.read_file(text).map_err(Lack::Wrong)?;
+        let digest = Digest::from(image.digest());
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != digest) {
+            let reason =
+                format!("{}: found {digest}; allowed: what it is pinned to, {wanted}", path.display());
+            return Err(Lack::Wrong(reason));
+        }
+        let pinned = pinned_file(text, digest);
+        self.keep(&pinned, digest, &image, || {
+            kept.keep(&image).map(drop).map_err(|error| error.to_string())
+        })?;
+        // Whoever wrote into it meanwhile may have changed more than was read.
+        if let Some(stamp) = stamp.filter(|stamp| Stamp::of(&path) == Some(*stamp) && stamp.is_old()) {
+            self.shelf.remember(path, stamp, digest);
+        }
+        Ok(pinned)
+    }
+
+    fn fetch_artifact(&self, kept: &Images, client: &Client, reference: &Reference) -> Result<String, Lack> {
+        // What is needed is pinned before anything else may leave.
+        self.pin_needed().map_err(Lack::Here)?;
+        let pull = |reference: &Reference| kept.pull(client, reference);
+        let pulled = pull(reference).map_err(|error| match error {
+            registry::PullError::Registry(error) if error.fault.is_silence() => {
+                Lack::Silent(error.to_string())
+            }
+            registry::PullError::Registry(error) => Lack::Registry(error.to_string()),
+            registry::PullError::Images(error) => Lack::Here(error.to_string()),
+        })?;
+        let pinned = pulled.reference.to_string();
+        self.keep(&pinned, pulled.digest, &pulled.image, || {
+            pull(&pulled.reference).map(drop).map_err(|error| error.to_string())
+        })?;
+        Ok(pinned)
+    }
+
+    /// Sees to it that an image is kept and stays; `put` puts it there.
+    fn keep(
+        &self,
+        text: &str,
+        digest: Digest,
+        image: &image::Image,
+        put: impl Fn() -> Result<(), String>,
+    ) -> Result<(), Lack> {
+        self.shelf.promise(text, digest);
+        self.pin_needed().map_err(Lack::Here)?;
+        // Before it was pinned it may have left for others.
+        for _ in 0..ATTEMPTS {
+            if self.shelf.has(digest) {
+                self.catalog.learn(text, image.clone());
+                return Ok(());
+            }
+            put().map_err(Lack::Here)?;
+        }
+        Err(Lack::Here(format!("{text}: it leaves the folder of images as soon as it comes")))
+    }
+
+    /// Pins what functions, snapshots and changes under way name, and lets the catalog forget the rest.
+    ///
+    /// # Errors
+    /// What the folder has to say.
+    pub(super) fn pin_needed(&self) -> Result<(), String> {
+        let Ok(kept) = &self.shelf.kept else { return Ok(()) };
+        let mut last = lock(&self.shelf.pinned);
+        let mut texts: BTreeSet<String> = lock(&self.desired).images().map(str::to_owned).collect();
+        let of = |saved: &api::Snapshot| Some(saved.spec.get("image")?.as_str()?.to_owned());
+        texts.extend(self.folder.list().iter().filter_map(of));
+        texts.extend(self.shelf.promises());
+        let digests = texts.iter().filter_map(|text| Named::read(text).ok()?.digest());
+        let digests: BTreeSet<Digest> = digests.collect();
+        self.catalog.retain(|text| texts.contains(text) || matches!(Named::read(text), Ok(Named::Stock(_))));
+        if last.as_ref() != Some(&digests) {
+            let list: Vec<Digest> = digests.iter().copied().collect();
+            kept.pin(OWNER, &list).map_err(|error| error.to_string())?;
+            *last = Some(digests);
+        }
+        Ok(())
+    }
+
+    /// All images: this program's own, those that are kept, and those that functions name.
+    pub(super) fn images_here(&self) -> Vec<Image> {
+        let mut functions: HashMap<String, u64> = HashMap::new();
+        for text in lock(&self.desired).images() {
+            *functions.entry(text.to_owned()).or_default() += 1;
+        }
+        let mut all: BTreeMap<String, Image> = BTreeMap::new();
+        for (text, image) in self.catalog.known() {
+            let (reference, pinned) = told_apart(&text);
+            let one = Image {
+                digest: digest(&image),
+                bytes: image.wasm().len() as u64,
+                compiled: self.workshop.knows(&image.digest().to_string()),
+                functions: functions.get(&text).copied().unwrap_or(0),
+                version: Some(image.manifest().version.to_string()),
+                summary: Some(image.manifest().summary.clone()),
+                reference,
+                pinned,
+            };
+            all.insert(text, one);
+        }
+        let kept = self.shelf.kept().and_then(|kept| kept.list().ok()).unwrap_or_default();
+        for one in kept {
+            let Ok(reference) = one.reference.parse::<Reference>() else { continue };
+            let text = reference.pinned(one.digest).to_string();
+            let hex = one.image.to_string();
+            all.entry(text.clone()).or_insert_with(|| Image {
+                reference: one.reference,
+                compiled: self.workshop.knows(hex.strip_prefix("sha256:").unwrap_or(&hex)),
+                digest: hex,
+                bytes: one.bytes,
+                functions: functions.get(&text).copied().unwrap_or(0),
+                pinned: Some(text),
+                version: None,
+                summary: None,
+            });
+        }
+        all.into_values().collect()
+    }
+}
+
+/// What a user calls an image, and the same with its digest, if it has one.
+fn told_apart(text: &str) -> (String, Option<String>) {
+    match Named::read(text) {
+        Ok(named) if named.digest().is_some() => {
+            let name = text.rsplit_once('@').map_or(text, |(name, _)| name);
+            (name.to_owned(), Some(text.to_owned()))
+        }
+        _ => (text.to_owned(), None),
+    }
+}

@@ -1,0 +1,146 @@
+//! The daemon's folder of images, how registries are asked, and what is remembered of files.
+
+use super::controller::lock;
+use crate::cli::DaemonOptions;
+use registry::{Client, Credentials, Digest, Images, Settings};
+use std::collections::{BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long what was settled is kept for the change that asked for it.
+const PROMISE: Duration = Duration::from_secs(3600);
+/// How much is remembered before what is old is looked for.
+const MOST: usize = 1024;
+
+/// Where images are, and where they come from.
+pub(crate) struct Shelf {
+    /// The folder, or why there is none.
+    pub(super) kept: Result<Arc<Images>, String>,
+    pub(super) source: Source,
+    /// Files as they were when they were last read.
+    pub(super) files: Mutex<HashMap<PathBuf, (Stamp, Digest)>>,
+    /// What was settled lately: what names it, its digest, and when.
+    pub(super) promised: Mutex<HashMap<String, (Digest, Instant)>>,
+    /// What was pinned last.
+    pub(super) pinned: Mutex<Option<BTreeSet<Digest>>>,
+}
+
+/// How registries are asked.
+pub(super) struct Source {
+    insecure: Vec<String>,
+    ca_file: Option<PathBuf>,
+    auth_file: Option<PathBuf>,
+    timeout: Duration,
+}
+
+impl Source {
+    /// A client with the credentials that the file has now.
+    pub(super) fn client(&self) -> Result<Client, String> {
+        let credentials = match &self.auth_file {
+            Some(file) => Credentials::from_file(file).map_err(|error| error.to_string())?,
+            None => Credentials::default(),
+        };
+        let settings = Settings {
+            insecure: self.insecure.clone(),
+            ca_file: self.ca_file.clone(),
+            total: self.timeout,
+            credentials,
+            ..Settings::default()
+        };
+        Client::new(settings).map_err(|error| error.to_string())
+    }
+}
+
+/// By what one sees that a file is another one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp([i128; 5]);
+
+impl Stamp {
+    pub(super) fn of(path: &Path) -> Option<Stamp> {
+        let found = std::fs::metadata(path).ok()?;
+        let time = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        Some(Stamp([
+            found.dev().into(),
+            found.ino().into(),
+            found.len().into(),
+            time(found.mtime(), found.mtime_nsec()),
+            time(found.ctime(), found.ctime_nsec()),
+        ]))
+    }
+}
+
+impl Stamp {
+    /// Whether it is so old that whoever changes the file now changes the stamp: clocks of file systems are coarse.
+    pub(super) fn is_old(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i128;
+        self.0[3..].iter().all(|time| now - time > 2_000_000_000)
+    }
+}
+
+impl Shelf {
+    /// Opens the folder. What is wrong with the settings is told now; a folder that cannot be opened, when it is needed.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, in words for the operator.
+    pub(crate) fn open(options: &DaemonOptions) -> Result<Shelf, String> {
+        let source = Source {
+            insecure: options.registry_insecure.clone(),
+            ca_file: options.registry_ca_file.clone(),
+            auth_file: options.registry_auth_file.clone(),
+            timeout: options.registry_timeout,
+        };
+        source.client()?;
+        let kept = Images::open(&options.state.join("images"), options.keep_images);
+        let kept = kept.map(Arc::new).map_err(|error| format!("the folder of images: {error}"));
+        if let Err(reason) = &kept {
+            eprintln!("{reason}; functions whose images are not this program's own do not run");
+        }
+        Ok(Shelf {
+            kept,
+            source,
+            files: Mutex::default(),
+            promised: Mutex::default(),
+            pinned: Mutex::default(),
+        })
+    }
+
+    /// The folder, for the catalog.
+    pub(crate) fn kept(&self) -> Option<Arc<Images>> {
+        self.kept.as_ref().ok().cloned()
+    }
+
+    pub(super) fn has(&self, digest: Digest) -> bool {
+        self.kept.as_ref().is_ok_and(|kept| kept.has(digest).unwrap_or(false))
+    }
+
+    /// What was settled lately.
+    pub(super) fn promises(&self) -> Vec<String> {
+        let mut promised = lock(&self.promised);
+        promised.retain(|_, (_, since)| since.elapsed() < PROMISE);
+        promised.keys().cloned().collect()
+    }
+
+    /// The same of an artifact, whose digest is that of its manifest.
+    pub(super) fn has_artifact(&self, digest: Digest) -> bool {
+        self.kept.as_ref().is_ok_and(|kept| kept.has_artifact(digest).unwrap_or(false))
+    }
+
+    /// Remembers what a file is, as long as it looks like this.
+    pub(super) fn remember(&self, path: PathBuf, stamp: Stamp, digest: Digest) {
+        let mut files = lock(&self.files);
+        if files.len() > MOST {
+            files.retain(|_, (_, digest)| self.has(*digest));
+        }
+        files.insert(path, (stamp, digest));
+    }
+
+    pub(super) fn promise(&self, text: &str, digest: Digest) {
+        let mut promised = lock(&self.promised);
+        promised.insert(text.to_owned(), (digest, Instant::now()));
+        if promised.len() > MOST {
+            promised.retain(|_, (_, since)| since.elapsed() < PROMISE);
+        }
+    }
+}
