@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn a_reference_means_what_is_kept_of_it() {
         let folder = tempfile::tempdir().expect("a folder");
-        let images = Arc::new(Images::open(folder.path(), 64 << 20).expect("opened"));
+        let images = Arc::new(Images::open(&folder.path().join("images"), 64 << 20).expect("opened"));
         let catalog = Catalog::with_kept(folder.path(), Some(images.clone()));
         assert!(catalog.load("r.example/fw:1").expect_err("absent").contains("apply it again"));
         let artifact = registry::Artifact::of(catalog.load("forwarder").expect("sound"));

@@ -48,11 +48,18 @@ pub(crate) struct HopTap {
     which: Which,
     recorder: Recorder,
     comments: HashMap<Said, String>,
+    /// It goes when the capture is over; else it stays, and what it sees then is counted as lost.
+    leaves: bool,
 }
 
 impl HopTap {
+    /// The same, but gone when the capture is over.
+    pub(crate) fn leaving(self) -> HopTap {
+        HopTap { leaves: true, ..self }
+    }
+
     pub(crate) fn new(names: Names, which: Which, recorder: Recorder) -> HopTap {
-        HopTap { names, which, recorder, comments: HashMap::new() }
+        HopTap { names, which, recorder, comments: HashMap::new(), leaves: false }
     }
 }
 
@@ -114,7 +121,7 @@ impl Tap for HopTap {
     }
 
     fn is_over(&self) -> bool {
-        self.recorder.is_over()
+        self.leaves && self.recorder.is_over()
     }
 }
 

@@ -24,6 +24,8 @@ fn header(at: u32, length: usize) -> usize {
 /// Lays the segments anew.
 pub(super) fn trim(parts: &mut Parts<'_>) -> Result<(), CutError> {
     let mut segments = std::mem::take(&mut parts.data);
+    // One that has no bytes is nowhere, whatever address it names.
+    segments.retain(|(_, bytes)| !bytes.is_empty());
     segments.sort_by_key(|(at, _)| *at);
     let end = |(at, bytes): &(u32, Cow<'_, [u8]>)| u64::from(*at) + bytes.len() as u64;
     if segments.windows(2).any(|pair| end(&pair[0]) > u64::from(pair[1].0)) {

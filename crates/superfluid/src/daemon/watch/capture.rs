@@ -78,7 +78,7 @@ impl Controller {
         let target = Box::new(Client(outlet.clone()));
         let (recorder, capture) = begin_to(target, Path::new("the client"), settings).map_err(broken)?;
         let tap = |(names, place, which)| {
-            let tap: Box<dyn Tap> = Box::new(HopTap::new(names, which, recorder.another()));
+            let tap: Box<dyn Tap> = Box::new(HopTap::new(names, which, recorder.another()).leaving());
             (place, tap)
         };
         put(&host, named.into_iter().map(tap).collect())?;
