@@ -176,7 +176,16 @@ impl EngineChain {
         let generated = account.ledger.generated;
         let lost = account.ledger.dropped.total();
         if lost > 0 || account.instances.iter().any(|i| i.packets + account.in_flight < generated) {
-            return Err(BenchError::Invalid(format!("{lost} of {generated} packets were lost in the chain")));
+            let why: Vec<_> = account
+                .ledger
+                .dropped
+                .nonzero()
+                .map(|(reason, count)| format!("{reason}: {count}"))
+                .collect();
+            return Err(BenchError::Invalid(format!(
+                "{lost} of {generated} packets were lost in the chain: {}",
+                why.join(", ")
+            )));
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ impl Connector for Socket {
         };
         let buffers =
             LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
-        Ok(Some(Connection { stream, buffers }))
+        Ok(Some(Connection { stream, buffers, unsent: Vec::new() }))
     }
 }
 
@@ -66,6 +66,24 @@ fn connect(path: &Path, limit: Option<Duration>) -> Result<UnixStream, Errno> {
 struct Connection {
     stream: UnixStream,
     buffers: LazyBuffers,
+    /// A request's head waits for its body, so that the daemon is woken once for both.
+    unsent: Vec<u8>,
+}
+
+/// So much waits at most until it is sent.
+const MOST_UNSENT: usize = 32 << 10;
+
+impl Connection {
+    fn send(&mut self, timeout: NextTimeout) -> Result<(), Error> {
+        if self.unsent.is_empty() {
+            return Ok(());
+        }
+        let timeout = timeout.for_write();
+        self.stream.set_write_timeout(left(timeout)?)?;
+        let sent = self.stream.write_all(&self.unsent).map_err(|error| told(error, timeout));
+        self.unsent.clear();
+        sent
+    }
 }
 
 /// What is left of a limit, if there is one.
@@ -89,13 +107,12 @@ impl Transport for Connection {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
-        let timeout = timeout.for_write();
-        self.stream.set_write_timeout(left(timeout)?)?;
-        let output = &self.buffers.output()[..amount];
-        self.stream.write_all(output).map_err(|error| told(error, timeout))
+        self.unsent.extend_from_slice(&self.buffers.output()[..amount]);
+        if self.unsent.len() < MOST_UNSENT { Ok(()) } else { self.send(timeout) }
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.send(timeout)?;
         let timeout = timeout.for_read();
         let limit = left(timeout)?;
         let began = Instant::now();

@@ -57,6 +57,9 @@ impl Reader<'_> {
 
     /// Observers that have to run elsewhere than whom they observe.
     pub(crate) fn distant_observers(&mut self, root: &Place<'_>) {
+        if self.observations.is_empty() {
+            return;
+        }
         let homes = self.wiring.homes();
         for (Observation { observer, at, .. }, (number, position)) in &self.observations {
             let home = |name: &str| homes.get(name).copied();

@@ -11,8 +11,10 @@ impl Reader<'_> {
     pub(crate) fn leftovers(&mut self, place: &Place<'_>, root: &Node) {
         self.observers_elsewhere(place, root);
         self.distant_observers(place);
-        self.unwired(place, root);
-        self.lonely_switches(place, root);
+        if self.whole {
+            self.unwired(place, root);
+            self.lonely_switches(place, root);
+        }
     }
 
     fn observers_elsewhere(&mut self, place: &Place<'_>, root: &Node) {

@@ -127,10 +127,31 @@ pub fn check_document(
     document: &Document,
     catalog: &dyn Catalog,
 ) -> Result<Configuration, Vec<Fault>> {
+    read(file, document, catalog, true)
+}
+
+/// The same for a part of one: nothing is told of what has no wire in it.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn check_part(
+    file: &str,
+    document: &Document,
+    catalog: &dyn Catalog,
+) -> Result<Configuration, Vec<Fault>> {
+    read(file, document, catalog, false)
+}
+
+fn read(
+    file: &str,
+    document: &Document,
+    catalog: &dyn Catalog,
+    whole: bool,
+) -> Result<Configuration, Vec<Fault>> {
     let root = document.root();
     let place = Place::new(file, "", root.position);
     format::same_version(&place, root).map_err(|fault| vec![fault])?;
-    let mut reader = read::Reader::new(catalog);
+    let mut reader = read::Reader::new(catalog, whole);
     reader.read(&place, root);
     let read::Reader { wiring, mut faults, mut warnings, .. } = reader;
     // A fault that only the wiring as a whole shows would be one that the reader has missed.

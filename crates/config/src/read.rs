@@ -30,6 +30,8 @@ impl Files for Named<'_> {
 /// it is not a second fault.
 pub(crate) struct Reader<'a> {
     pub(crate) catalog: &'a dyn Catalog,
+    /// What is read is all that there is; what is not wired in a part may be elsewhere.
+    pub(crate) whole: bool,
     images: HashMap<String, Result<Manifest, String>>,
     pub(crate) wiring: Wiring,
     pub(crate) faults: Vec<Fault>,
@@ -56,9 +58,10 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(catalog: &'a dyn Catalog) -> Reader<'a> {
+    pub(crate) fn new(catalog: &'a dyn Catalog, whole: bool) -> Reader<'a> {
         Reader {
             catalog,
+            whole,
             images: HashMap::new(),
             wiring: Wiring::default(),
             faults: Vec::new(),

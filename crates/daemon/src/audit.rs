@@ -45,9 +45,11 @@ impl Audit {
     /// Writes one line. A change that was made cannot be undone for want of a line: what cannot be written is told in
     /// the daemon's log, and shows in its health until a later line could be written.
     pub fn write(&self, record: &serde_json::Value) {
-        let line = format!("{record}\n");
+        // A record is a map with keys of text, which can always be written.
+        let mut line = serde_json::to_vec(record).unwrap_or_default();
+        line.push(b'\n');
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = self.rotate(&mut state).and_then(|()| state.file.write_all(line.as_bytes()));
+        let written = self.rotate(&mut state).and_then(|()| state.file.write_all(&line));
         match written {
             Ok(()) => {
                 state.bytes += line.len() as u64;

@@ -113,8 +113,12 @@ pub(crate) struct Instance {
     pub(crate) hungry: bool,
     /// Batches since its feeds were last polled.
     pub(crate) unpolled: u32,
+    /// The number of who handed it its last batch; none's when a port did.
+    pub(crate) handed_by: usize,
     /// Whom it handed packets to that had much to do already.
     pub(crate) held_up_by: Option<usize>,
+    /// Whom it waits for to have room for what it would hand on.
+    pub(crate) waits_for: Option<usize>,
     /// It does not run until it is resumed.
     pub(crate) paused: bool,
     /// When the worker's timers have it due; [`Nanos::MAX`] when they do not.
@@ -162,7 +166,9 @@ impl Instance {
             feeds: Vec::new(),
             hungry: false,
             unpolled: 0,
+            handed_by: usize::MAX,
             held_up_by: None,
+            waits_for: None,
             paused: false,
             timer_at: Nanos::MAX,
             life: Life::up(guest, setup.restart.first_delay, now.nanos),

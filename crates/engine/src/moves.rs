@@ -66,7 +66,7 @@ impl Worker {
         instance.observers.clear();
         instance.feeds.clear();
         instance.hungry = false;
-        instance.held_up_by = None;
+        (instance.handed_by, instance.held_up_by, instance.waits_for) = (usize::MAX, None, None);
         Some(Moving { instance, standing })
     }
 

@@ -280,7 +280,7 @@ impl Worker {
     #[inline]
     pub(crate) fn wake_instance(&mut self, index: usize) {
         let instance = &self.instances[index];
-        if !instance.paused && index != self.current {
+        if !instance.paused && index != self.current && instance.waits_for.is_none() {
             self.scheduler.activate(instance.entity);
         }
     }

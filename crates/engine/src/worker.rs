@@ -134,6 +134,8 @@ pub struct Worker {
     pub(crate) tenants: Vec<(TenantId, Claim)>,
     /// Whom cycles are charged to at present.
     pub(crate) running: EntityId,
+    /// Instances that wait for others to have room.
+    pub(crate) waiting: Vec<usize>,
     /// The instance whose turn it is; none's number when it is nobody's.
     pub(crate) current: usize,
     pub(crate) touched_ports: Vec<usize>,
@@ -220,6 +222,7 @@ impl Worker {
             scheduler: Scheduler::new(limits, now.cycles),
             tenants: Vec::new(),
             running: NOBODY,
+            waiting: Vec::new(),
             current: usize::MAX,
             touched_ports: Vec::new(),
             departed: Vec::new(),
@@ -314,6 +317,7 @@ impl Worker {
     /// Goes around once: ports, then whoever has work, then what is due. Returns whether there was anything to do.
     pub fn turn(&mut self) -> bool {
         let mut worked = self.poll_ports();
+        self.look_who_waits();
         if self.run_ready(worked) {
             worked = true;
         } else {
@@ -343,6 +347,11 @@ impl Worker {
         let mut index = self.by_entity[first.0 as usize] as usize;
         let mut since = self.now.cycles;
         loop {
+            if self.waits_for_room(index) {
+                let Some(next) = self.pick() else { break };
+                (index, since) = (next, self.now.cycles);
+                continue;
+            }
             let (entity, began) = (self.instances[index].entity, self.now.cycles);
             (self.running, self.current) = (entity, index);
             let handed_to = self.hop(index);
@@ -380,16 +389,21 @@ impl Worker {
                     if more {
                         self.wake_instance(index);
                     }
-                    match self.scheduler.pick(self.now.cycles) {
-                        Some(picked) => self.by_entity[picked.0 as usize] as usize,
-                        None => break,
-                    }
+                    let Some(next) = self.pick() else { break };
+                    next
                 }
             };
             since = self.now.cycles;
         }
         self.running = NOBODY;
         true
+    }
+
+    /// Whose turn it is.
+    #[inline]
+    fn pick(&mut self) -> Option<usize> {
+        let picked = self.scheduler.pick(self.now.cycles)?;
+        Some(self.by_entity[picked.0 as usize] as usize)
     }
 
     /// Rests for as long as makes what was worked the given part of all.

@@ -120,7 +120,8 @@ impl Desired {
         let mut next = self.clone();
         next.take_over(changes.iter().cloned());
         let running = Running { catalog, parts: &parts, changes };
-        let (wiring, warnings) = read(&next.document(), &running)?;
+        let (mut wiring, warnings) = read(&next.document(), &running)?;
+        keep_same_images(&mut wiring, &parts.wiring, catalog);
         let mut plan = Plan::between(&parts.wiring, &wiring);
         for name in anew {
             plan.replace(&wiring, name);
@@ -139,7 +140,8 @@ impl Desired {
         {
             return None;
         }
-        let (wiring, _) = read(&self.document_about(name, spec), catalog).ok()?;
+        let part = tree(&self.document_about(name, spec));
+        let wiring = config::check_part(DOCUMENT, &part, catalog).ok()?.wiring;
         let instance = wiring.instances.get(name)?;
         if !parts.wiring.tenants.contains_key(&instance.tenant) {
             return None;
@@ -269,6 +271,20 @@ fn add(document: &mut Map<String, Value>, kind: Kind, name: &str, spec: Value) {
             if let Value::Object(section) = section {
                 section.insert(name.to_owned(), spec);
             }
+        }
+    }
+}
+
+/// A function whose image is named otherwise than before, and is the same, goes on with it.
+fn keep_same_images(wiring: &mut Wiring, runs: &Wiring, catalog: &Catalog) {
+    let digest = |image: &str| catalog.load(image).ok().map(|image| image.digest());
+    for (name, instance) in &mut wiring.instances {
+        let Some(there) = runs.instances.get(name).filter(|there| there.image != instance.image) else {
+            continue;
+        };
+        let found = digest(&instance.image);
+        if found.is_some() && found == digest(&there.image) {
+            instance.image.clone_from(&there.image);
         }
     }
 }

@@ -159,7 +159,7 @@ fn calls(image: &Image, names: &[&str]) -> (Vec<Option<String>>, Vec<u8>) {
     for name in names {
         let function = instance.get_func(&store, name).unwrap();
         let kind = function.ty(&store);
-        let zero = |kind: &wasmi::ValType| Val::default_for_ty(*kind);
+        let zero = |kind: &wasmi::ValType| Val::default(*kind);
         let parameters: Vec<Val> = kind.params().iter().map(zero).collect();
         let mut results: Vec<Val> = kind.results().iter().map(zero).collect();
         let called = function.call(&mut store, &parameters, &mut results);

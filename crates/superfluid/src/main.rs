@@ -29,7 +29,12 @@ mod run;
 mod view;
 
 use clap::{CommandFactory, FromArgMatches};
+use mimalloc::MiMalloc;
 use std::process::ExitCode;
+
+/// What comes and goes with each request of the daemon is freed by other threads than those that asked for it; see 033.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

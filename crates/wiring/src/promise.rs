@@ -132,6 +132,12 @@ impl Wiring {
     ///
     /// Takes time in proportion to the reserves of different weights and caps, times all instances of a worker.
     pub fn broken_promises(&self) -> Vec<BrokenPromise> {
+        let mut all = self.tenants.values().map(|tenant| &tenant.cpu);
+        let mut of_instances = self.instances.values().map(|instance| &instance.cpu);
+        let reserves = |cpu: &Cpu| cpu.reserve.is_some();
+        if !all.any(reserves) && !of_instances.any(reserves) {
+            return Vec::new();
+        }
         let mut broken = self.above_caps();
         let mut told: BTreeSet<Claimant> = broken.iter().map(|promise| promise.whose.clone()).collect();
         let homes = self.homes();

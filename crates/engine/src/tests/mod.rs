@@ -1,6 +1,7 @@
 //! What the tests share: ports that keep what they are sent, and a worker to try things on.
 
 mod balance;
+mod congestion;
 mod fleet;
 mod idle;
 mod moves;

@@ -5,7 +5,7 @@ use super::*;
 use cpu_share::{Cap, Weight};
 
 /// Offers without end.
-struct Endless {
+pub(super) struct Endless {
     byte: u8,
     /// What sending a batch costs.
     burn: Cycles,
@@ -15,7 +15,7 @@ struct Endless {
 }
 
 impl Endless {
-    fn boxed(byte: u8) -> Box<Endless> {
+    pub(super) fn boxed(byte: u8) -> Box<Endless> {
         let (burn, nap) = (Cycles(0), Duration::ZERO);
         Box::new(Endless { byte, burn, nap, counters: PortCounters::default() })
     }

@@ -112,3 +112,24 @@ fn what_is_told_of_one_function_names_all_that_there_is() {
     assert!(faults[0].message.contains("did you mean `source`"), "{faults:?}");
     assert_eq!(faults[0].at, "functions.g.attach.left");
 }
+
+#[test]
+fn the_same_image_under_another_name_starts_nothing_anew() {
+    let mut rig = Rig::new(1);
+    rig.apply(&chain());
+    let spec = rig.desired.spec(Kind::Function, "f").expect("it is there");
+    let image = spec["image"].as_str().expect("a name");
+    let image = rig.catalog.load(image).expect("sound");
+    // One that differs in a name that nobody reads.
+    let other = [image.wasm(), b"\x00\x09\x04name\x00\x02\x01n"].concat();
+    rig.catalog.learn("./copy.wasm", image);
+    rig.catalog.learn("./other.wasm", image::Image::load(&other).expect("sound"));
+    let with = |image: &str| {
+        let mut spec = spec.clone();
+        spec["image"] = json!(image);
+        function("f", spec)
+    };
+    assert_eq!(rig.check(&[with("./copy.wasm")]).expect("right"), Plan::default());
+    let other = rig.check(&[with("./other.wasm")]).expect("right");
+    assert!(other.add_instances.contains_key("f") && other.remove_instances.contains("f"), "{other:?}");
+}
