@@ -5,6 +5,7 @@
 //! 3. Beside the workers there are threads for the balance between them, for memory that is given back, and the server's.
 //! 4. At SIGTERM the server answers what it was asked, then the host is drained, and the account of every packet printed.
 
+mod backup;
 mod begin;
 mod change;
 mod control;
@@ -48,6 +49,7 @@ pub(crate) fn daemon(options: &DaemonOptions) -> Outcome {
 /// Serves until it is told to end. Whether the final account balances.
 fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
     private_folder(&options.state)?;
+    backup::clean(&options.state)?;
     let store = Store::open(&options.state.join("store")).map_err(|error| error.to_string())?;
     let store = Arc::new(store);
     let controller = Arc::new(Controller::new(&store, options)?);
