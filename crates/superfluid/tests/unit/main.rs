@@ -1,20 +1,25 @@
 //! The daemon under its systemd unit, in a machine of namespaces that systemd boots: packets pass, what is kept is kept, and what the
 //! unit does not allow is not to be had. Needs root, systemd, cgroups of version 2.
 
+mod guide;
 mod machine;
 
 use machine::Machine;
 use std::fs;
 
-/// As an operator installs it; what the daemon says goes to a file.
+/// What the daemon says goes to a file.
+const LOG: &str = "
+mkdir -p /etc/systemd/system/superfluid.service.d
+printf '[Service]\\nStandardOutput=append:/run/given/daemon.log\\nStandardError=append:/run/given/daemon.log\\n' \\
+    >/etc/systemd/system/superfluid.service.d/log.conf
+";
+
+/// As an operator installs it.
 const INSTALL: &str = "
 install -m 755 /run/program/superfluid /usr/local/bin/
 install -m 644 /run/source/packaging/systemd/superfluid.service /etc/systemd/system/
 install -m 644 /run/source/packaging/systemd/superfluid.sysusers /etc/sysusers.d/superfluid.conf
 systemd-sysusers
-mkdir -p /etc/systemd/system/superfluid.service.d
-printf '[Service]\\nStandardOutput=append:/run/given/daemon.log\\nStandardError=append:/run/given/daemon.log\\n' \\
-    >/etc/systemd/system/superfluid.service.d/log.conf
 ";
 
 /// Two hosts, and the device between them.
@@ -55,6 +60,7 @@ fn shown(machine: &Machine, property: &str) -> String {
 fn packets_pass_under_the_unit_and_nothing_else_is_allowed() {
     let mut machine = Machine::boot();
     machine.run(INSTALL);
+    machine.run(LOG);
     machine.run(HOSTS);
     fs::write(machine.given.path().join("chain.yaml"), CHAIN).expect("written");
     // With Type=notify this returns when packets are served.
