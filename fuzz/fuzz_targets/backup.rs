@@ -20,7 +20,9 @@ fuzz_target!(|input: (Vec<u8>, Vec<(u8, String, Vec<u8>)>)| {
         "bytes": files.iter().map(|(_, _, bytes)| bytes.len()).sum::<usize>(),
     });
     let first = ("superfluid-backup.json".to_owned(), about.to_string().into_bytes());
-    for (kind, (name, bytes)) in std::iter::once((b'0', first)).chain(files.into_iter().map(|(kind, name, bytes)| (kind, (name, bytes)))) {
+    for (kind, (name, bytes)) in std::iter::once((b'0', first))
+        .chain(files.into_iter().map(|(kind, name, bytes)| (kind, (name, bytes))))
+    {
         let mut header = tar::Header::new_gnu();
         header.set_size(bytes.len() as u64);
         header.set_entry_type(tar::EntryType::new(kind));

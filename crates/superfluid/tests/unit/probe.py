@@ -84,6 +84,7 @@ attributes = (ctypes.c_uint32 * 32)(2, 4, 4, 1)
 attempt("may: make a BPF map", lambda: os.close(call(321, 0, attributes, ctypes.c_long(128))))
 
 attempt("write /etc", lambda: write("/etc/x"))
+attempt("write what everybody may write", lambda: write("/etc/open"))
 attempt("write /usr/local/bin", lambda: write("/usr/local/bin/superfluid"))
 attempt("write /var/lib", lambda: write("/var/lib/x"))
 attempt("write /run", lambda: write("/run/x"))
