@@ -1,6 +1,7 @@
 //! Backups of a daemon that runs, and daemons that go on from them. Needs no privileges.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -179,4 +180,43 @@ fn what_is_no_whole_backup_is_refused_and_nothing_is_written() {
     std::fs::create_dir(folder.path().join("fresh")).expect("made");
     assert!(asked(folder.path(), &["restore", "b.tar", "--state", "fresh"]).status.success());
     refused("b.tar", "fresh", "found \"images\" in it");
+}
+
+#[test]
+fn a_client_that_is_slow_holds_up_backups_and_nothing_else_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = Daemon::start(folder.path(), "state");
+    furnish(&daemon);
+    // More than what lies between the daemon and a client that takes nothing.
+    let large = std::fs::File::create(folder.path().join("state/snapshots/large.snapshot")).expect("made");
+    large.set_len(64 << 20).expect("room");
+    let slow = || {
+        let mut slow = UnixStream::connect(folder.path().join("s.sock")).expect("it listens");
+        let question = b"POST /v1/backups HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
+        slow.write_all(question).expect("sent");
+        let mut first = [0; 12];
+        slow.read_exact(&mut first).expect("an answer");
+        assert_eq!(&first, b"HTTP/1.1 200");
+        slow
+    };
+    let held = slow();
+    let second = asked(folder.path(), &["backup", "-o", "b.tar"]);
+    let errors = String::from_utf8_lossy(&second.stderr);
+    assert!(second.status.code() == Some(1) && errors.contains("one is at a time"), "{errors}");
+    daemon.does(&["function", "create", "meanwhile", "--image", "forwarder"]);
+    drop(held);
+    let began = Instant::now();
+    while !asked(folder.path(), &["backup", "-o", "b.tar"]).status.success() {
+        assert!(began.elapsed() < Duration::from_secs(20), "who left is waited for");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!folder.path().join("state/backup.part").exists());
+    // A daemon that is ended in the middle removes the rest when it starts.
+    let held = slow();
+    daemon.end();
+    drop(held);
+    assert!(folder.path().join("state/backup.part").exists());
+    let daemon = Daemon::start(folder.path(), "state");
+    assert!(!folder.path().join("state/backup.part").exists());
+    assert!(daemon.names("functions").contains("\"meanwhile\""));
 }
