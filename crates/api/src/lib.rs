@@ -58,3 +58,5 @@ pub const JSON_LINES: &str = "application/jsonl";
 
 /// Content type of captures (draft-ietf-opsawg-pcapng).
 pub const PCAPNG: &str = "application/pcapng";
+/// Content type of backups.
+pub const TAR: &str = "application/x-tar";

@@ -22,6 +22,8 @@ pub const MEMORY: &str = "/v1/memory";
 pub const TRACES: &str = "/v1/traces";
 /// Packets are captured from here.
 pub const CAPTURES: &str = "/v1/captures";
+/// A backup is written from here.
+pub const BACKUPS: &str = "/v1/backups";
 /// The account of every packet.
 pub const ACCOUNT: &str = "/v1/account";
 /// Counters for Prometheus.

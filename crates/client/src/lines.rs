@@ -2,7 +2,7 @@
 
 use crate::exchange::{Ask, Patience};
 use crate::{Client, ClientError};
-use api::{Capture, Event, JSON_LINES, LogLine, PCAPNG, Trace, TraceLine, paths};
+use api::{Capture, Event, JSON_LINES, LogLine, PCAPNG, TAR, Trace, TraceLine, paths};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -83,6 +83,18 @@ impl Client {
         Ok(Packets { client: self, reader })
     }
 
+    /// A backup of all that the daemon keeps, as it comes; what is read is not believed before it was checked.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn back_up(&self) -> Result<Packets<'_>, ClientError> {
+        let ask = Ask::new(Method::POST, paths::BACKUPS).accepting(TAR);
+        // A large store takes its time to be put aside.
+        let response = self.send(ask, Patience::Stream(Some(self.settings.total)))?;
+        let reader = response.into_body().into_with_config().limit(u64::MAX).reader();
+        Ok(Packets { client: self, reader })
+    }
+
     fn lines<T>(&self, ask: Ask, idle: Option<Duration>) -> Result<Lines<'_, T>, ClientError> {
         let response = self.send(ask.accepting(JSON_LINES), Patience::Stream(idle))?;
         let body = response.into_body().into_with_config().limit(u64::MAX).reader();
@@ -90,14 +102,14 @@ impl Client {
     }
 }
 
-/// The bytes of a capture, as they come.
+/// The bytes of a capture or a backup, as they come.
 pub struct Packets<'a> {
     client: &'a Client,
     reader: BodyReader<'static>,
 }
 
 impl Packets<'_> {
-    /// Reads what has come; how many bytes that were. None: the capture has ended.
+    /// Reads what has come; how many bytes that were. None: it has ended.
     ///
     /// # Errors
     /// [`ClientError`].

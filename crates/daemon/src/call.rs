@@ -59,6 +59,8 @@ pub enum Call {
     Trace,
     /// Captures packets.
     Capture,
+    /// Writes a backup.
+    Backup,
 }
 
 /// What a body is read as.
@@ -83,6 +85,8 @@ pub enum Gives {
     Text,
     /// Packets, as pcapng.
     Packets,
+    /// A backup, as a tar file.
+    Archive,
 }
 
 /// What a path is, when it is one.
@@ -122,6 +126,7 @@ impl Call {
             Call::Operation,
             Call::Trace,
             Call::Capture,
+            Call::Backup,
             Call::Account,
             Call::Memory,
             Call::Metrics,
@@ -144,7 +149,8 @@ impl Call {
             | Call::Save
             | Call::Restore
             | Call::Trace
-            | Call::Capture => Method::POST,
+            | Call::Capture
+            | Call::Backup => Method::POST,
             _ => Method::GET,
         }
     }
@@ -178,6 +184,7 @@ impl Call {
             Call::Logs => "/v1/functions/{name}/logs".to_owned(),
             Call::Trace => paths::TRACES.to_owned(),
             Call::Capture => paths::CAPTURES.to_owned(),
+            Call::Backup => paths::BACKUPS.to_owned(),
         }
     }
 
@@ -201,7 +208,7 @@ impl Call {
         matches!(self, Call::Put(_) | Call::Delete(_) | Call::Upgrade | Call::Restore)
     }
 
-    /// Whether it changes something, or looks into packets, so that it is written to the audit log.
+    /// Whether it changes something, looks into packets or takes all there is with it, so that it is written to the audit log.
     pub fn changes(self) -> bool {
         self.method() != Method::GET
     }
@@ -228,6 +235,7 @@ impl Call {
             Call::Events => Gives::Lines,
             Call::Logs | Call::Trace => Gives::Lines,
             Call::Capture => Gives::Packets,
+            Call::Backup => Gives::Archive,
             Call::Metrics => Gives::Text,
             _ => Gives::Json,
         }
@@ -257,6 +265,7 @@ impl Call {
                 ("snapshots", _) => &[Call::Snapshots],
                 ("traces", _) => &[Call::Trace],
                 ("captures", _) => &[Call::Capture],
+                ("backups", _) => &[Call::Backup],
                 _ => &[],
             },
             ("v1", [section, segment]) => {
@@ -325,7 +334,7 @@ mod tests {
             assert_eq!(Call::find(&call.method(), &path), Found::Call(call, named), "{path}");
             assert!(seen.insert((call.method().to_string(), call.path())), "{call:?} is there once");
         }
-        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 22);
+        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 23);
     }
 
     #[test]

@@ -101,6 +101,17 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
             let wanted: api::Capture = asked.body()?;
             watch(state, &asked, move |control, outlet| control.capture(&wanted, outlet)).await
         }
+        Call::Backup => {
+            // What the store says and what is kept beside it are of one moment.
+            let turn = state.turn().await?;
+            let store = state.store.clone();
+            watch(state, &asked, move |control, outlet| {
+                let begun = control.back_up(&store, outlet);
+                drop(turn);
+                begun
+            })
+            .await
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::outlet::Outlet;
 use api::{Capture, Fault, Image, Kind, LogLine, ObjectName, Snapshot, Trace};
 use serde_json::Value;
 use std::fmt;
+use store::Store;
 
 /// The host, as the server sees it. All functions may be called from several threads at once, but for [`begin`](Control::begin),
 /// which is called once and first; changes ([`prepare`](Control::prepare) until what it returned is gone, and
@@ -111,6 +112,13 @@ pub trait Control: Send + Sync + 'static {
     /// # Errors
     /// [`Refusal`]: what is wrong with what is wanted.
     fn capture(&self, wanted: &Capture, outlet: Outlet) -> Result<(), Refusal>;
+
+    /// Puts aside what `store` says and what is kept beside it, as they are now, and then writes a backup of that, until it is whole or nobody
+    /// reads on. Returns when it has been put aside; until then nobody changes anything.
+    ///
+    /// # Errors
+    /// [`Refusal`]: what stands in the way.
+    fn back_up(&self, store: &Store, outlet: Outlet) -> Result<(), Refusal>;
 
     /// Writes metric families, each as a whole, in one of two notations.
     fn metrics(&self, exposition: Exposition, to: &mut String);

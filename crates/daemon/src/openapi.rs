@@ -3,7 +3,7 @@
 use crate::call::{Call, Gives, Takes};
 use crate::request::{OPENMETRICS, PROMETHEUS};
 use crate::spec;
-use api::{JSON_LINES, Kind, PCAPNG, PROBLEM_JSON, ProblemType};
+use api::{JSON_LINES, Kind, PCAPNG, PROBLEM_JSON, ProblemType, TAR};
 use hyper::Method;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -220,6 +220,7 @@ fn naming(call: Call) -> (String, String) {
             "Follows packets on their way through the functions: one JSON object a line, for each that has come to its end.",
         ),
         Call::Capture => ("capturePackets", "Captures packets where they pass."),
+        Call::Backup => ("backUp", "Writes a backup of objects, images and snapshots, all of one moment."),
     };
     (id.to_owned(), summary.to_owned())
 }
@@ -392,6 +393,15 @@ fn responses(call: Call) -> Value {
         Call::Capture => {
             let packets = json!({"type": "string", "contentMediaType": PCAPNG});
             add(200, "The packets, as they come.", json!({PCAPNG: {"schema": packets}}), None);
+        }
+        Call::Backup => {
+            let archive = json!({"type": "string", "contentMediaType": TAR});
+            add(
+                200,
+                "The backup; its last entry has the sums of all before it.",
+                json!({TAR: {"schema": archive}}),
+                None,
+            );
         }
     }
     if call.parameters().contains(&"wait") {

@@ -10,7 +10,7 @@ use crate::precondition::{Precondition, shown};
 use crate::query::Query;
 use crate::state::State;
 use crate::timing::Timing;
-use api::{Fault, JSON_LINES, Kind, ObjectName, PCAPNG, Problem, ProblemType, check_name};
+use api::{Fault, JSON_LINES, Kind, ObjectName, PCAPNG, Problem, ProblemType, TAR, check_name};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
@@ -87,6 +87,7 @@ pub(crate) async fn read(
         Gives::Json => &["application/json"],
         Gives::Lines => &[JSON_LINES],
         Gives::Packets => &[PCAPNG],
+        Gives::Archive => &[TAR],
         Gives::Text => &[PROMETHEUS, OPENMETRICS],
     };
     let accept: Vec<String> =

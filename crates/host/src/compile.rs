@@ -1,4 +1,4 @@
-// UNSAFETY: the child's limits are set between fork and exec, with one async-signal-safe system call each.
+// UNSAFETY: the child's limits are set between fork and exec, with async-signal-safe system calls.
 // Miri forks no process; every start of the program in `tests/program.rs` does.
 #![allow(unsafe_code)]
 //! Compiling in a process of its own: bounded in time and memory, and if the compiler breaks, nothing else does.
@@ -25,7 +25,7 @@ pub(crate) fn compile(_sandbox: &Sandbox, wasm: &[u8]) -> Result<Artifact, Compi
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let mut command = Command::new(program);
     command.arg("compile-module").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // SAFETY: setrlimit is async-signal-safe, and nothing else happens between fork and exec.
+    // SAFETY: setrlimit and prctl are system calls and no more, and nothing else happens between fork and exec.
     unsafe { command.pre_exec(limit) };
     let mut child = command.spawn().map_err(|error| failed(format!("starting the compiler: {error}")))?;
     let outcome = talk(&mut child, wasm);
@@ -48,7 +48,10 @@ fn limit() -> std::io::Result<()> {
     let time = libc::rlimit { rlim_cur: seconds, rlim_max: seconds };
     // SAFETY: plain system calls with valid pointers.
     let set = unsafe { libc::setrlimit(libc::RLIMIT_AS, &bound) | libc::setrlimit(libc::RLIMIT_CPU, &time) };
-    if set == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    // What a service manager gave the daemon for its ports, the compiler does without.
+    // SAFETY: a plain system call with numbers.
+    let none = unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
+    if set == 0 && none == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// Hands the module over and takes what comes back, for as long as that may take.

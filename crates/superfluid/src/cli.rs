@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Check(CheckOptions),
     /// Serve functions, ports and chains that clients create and change while packets pass.
     Daemon(DaemonOptions),
+    /// Make the state of a daemon of a backup, before the daemon starts.
+    Restore(RestoreOptions),
     /// Make the folder of a new function: it builds, runs in a chain and has a test.
     New(NewOptions),
     /// Build images, look into them, push them to registries and pull them.
@@ -133,6 +135,19 @@ pub(crate) struct DaemonOptions {
     /// Tell this OpenTelemetry collector of calls and their steps (OTLP over HTTP); by default as OTEL_EXPORTER_OTLP_ENDPOINT says.
     #[arg(long, value_name = "URL")]
     pub(crate) otlp_endpoint: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example:\n  superfluid restore /srv/backup/edge1.tar --state /var/lib/superfluid\n\nAll of it or nothing: the backup is checked as a whole first. The folder must be empty or \
+                        not exist; if it exists, what is restored belongs to whom it belongs."
+)]
+pub(crate) struct RestoreOptions {
+    /// What `superfluid backup` wrote.
+    pub(crate) file: PathBuf,
+    /// The folder that a daemon is then given as its --state.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/superfluid")]
+    pub(crate) state: PathBuf,
 }
 
 #[derive(Args, Debug)]

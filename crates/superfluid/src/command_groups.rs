@@ -5,9 +5,10 @@ use clap::Command;
 /// A heading, and the commands below it.
 type Group = (&'static str, &'static [&'static str]);
 
-const GROUPS: [Group; 5] = [
+const GROUPS: [Group; 6] = [
     ("Run a file", &["run", "check"]),
     ("What a daemon is to run", &["daemon", "apply", "diff", "delete", "function", "upgrade", "snapshot"]),
+    ("Back up and restore", &["backup", "restore"]),
     (
         "What runs, and what happens",
         &["get", "describe", "top", "events", "trace", "capture", "memory", "account", "health"],

@@ -5,7 +5,8 @@
 //!    work and shows it, [`view`] and [`json`] are how.
 //! 3. `daemon`: the same host, changed by clients of the server in `daemon`; [`mod@daemon`] joins the two.
 //! 4. `apply`, `get`, `function` and the others in [`mod@remote`] ask a daemon.
-//! 5. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
+//! 5. `restore` makes a daemon's state of a backup.
+//! 6. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
 //!
 //! Exit status: 0 done, 1 something did not hold or broke on the way, 2 the input is wrong and nothing was started,
 //! 3 something that is needed is missing.
@@ -25,6 +26,7 @@ mod manual;
 mod new_command;
 mod output;
 mod remote;
+mod restore;
 mod run;
 mod view;
 
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         cli::Command::Run(options) => run::run(&options),
         cli::Command::Check(options) => check::check(&options),
         cli::Command::Daemon(options) => daemon::daemon(&options),
+        cli::Command::Restore(options) => restore::restore(&options),
         cli::Command::New(options) => new_command::new(&options),
         cli::Command::Completions(options) => manual::completions(&options),
         cli::Command::Man(options) => manual::man(&options),

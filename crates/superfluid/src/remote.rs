@@ -7,6 +7,7 @@
 //! 5. Lists are shown as `-o` says; [`columns`] has what is told of each kind, [`tree`] shows what has no columns of its own.
 
 mod apply;
+mod backup;
 mod capture;
 mod change;
 mod columns;
@@ -58,6 +59,7 @@ pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
         RemoteCommand::Capture(options) => capture::capture(options),
         RemoteCommand::Memory(options) => host_wide::memory(options),
         RemoteCommand::Account(options) => host_wide::account(options),
+        RemoteCommand::Backup(options) => backup::backup(options),
         RemoteCommand::Health(options) => host_wide::health(options),
     };
     done.unwrap_or_else(|failure| failure.told())

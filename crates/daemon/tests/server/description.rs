@@ -126,6 +126,7 @@ fn every_call_is_described_and_every_answer_is_as_described() {
     ask("POST", "/v1/traces", "", "", r#"{"count": 0}"#, 422);
     ask("POST", "/v1/captures", "", "", r#"{"at": "lan", "filter": "tcp", "snap": 64}"#, 200);
     ask("POST", "/v1/captures", "", "", "{}", 422);
+    ask("POST", "/v1/backups", "", "", "", 200);
     for (plural, name, _) in specs.iter().rev() {
         ask("DELETE", &format!("/v1/{plural}/{{name}}"), name, "", "", 200);
         ask("DELETE", &format!("/v1/{plural}/{{name}}"), name, "", "", 404);

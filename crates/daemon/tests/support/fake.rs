@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use store::Store;
 
 #[derive(Default)]
 pub struct World {
@@ -357,6 +358,14 @@ impl Control for Fake {
                 left -= 1;
             }
             open.fetch_sub(1, SeqCst);
+        });
+        Ok(())
+    }
+
+    fn back_up(&self, store: &Store, outlet: Outlet) -> Result<(), Refusal> {
+        let revision = store.revision().0;
+        std::thread::spawn(move || {
+            let _ = outlet.write(format!("as of revision {revision}").into_bytes());
         });
         Ok(())
     }

@@ -7,6 +7,7 @@ use api::{Capture, Fault, Image, Kind, LogLine, ObjectName, Snapshot, Trace};
 use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, TakenOver};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use store::Store;
 
 /// What the server holds: the controller, which hands itself to what it prepares.
 pub(crate) struct Handle(pub(crate) Arc<Controller>);
@@ -113,6 +114,10 @@ impl Control for Handle {
 
     fn capture(&self, wanted: &Capture, outlet: Outlet) -> Result<(), Refusal> {
         self.0.capture(wanted, outlet)
+    }
+
+    fn back_up(&self, store: &Store, outlet: Outlet) -> Result<(), Refusal> {
+        self.0.back_up(store, outlet)
     }
 
     fn metrics(&self, exposition: Exposition, to: &mut String) {

@@ -38,6 +38,8 @@ pub(crate) struct Controller {
     pub(super) shares: Mutex<HashMap<String, (Cycles, Instant, f64)>>,
     /// Held by each trace and capture.
     pub(super) watching: Arc<()>,
+    /// Held by the backup that is being written.
+    pub(super) backing_up: Arc<()>,
     /// Since the Unix epoch.
     pub(super) started: Nanos,
     pub(super) ends: Arc<AtomicBool>,
@@ -77,6 +79,7 @@ impl Controller {
             attic,
             shares: Mutex::default(),
             watching: Arc::default(),
+            backing_up: Arc::default(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into(),
             ends: Arc::default(),
             threads,

@@ -2,9 +2,11 @@
 //!
 //! 1. The store is opened, and the host made with the workers that it says.
 //! 2. The server hands all objects to [`Controller`], which starts them; only then it listens.
-//! 3. Beside the workers there are threads for the balance between them, for memory that is given back, and the server's.
-//! 4. At SIGTERM the server answers what it was asked, then the host is drained, and the account of every packet printed.
+//! 3. A service manager that wants to know is told so, and as long as all workers answer.
+//! 4. Beside the workers there are threads for the balance between them, for memory that is given back, and the server's.
+//! 5. At SIGTERM the server answers what it was asked, then the host is drained, and the account of every packet printed.
 
+mod backup;
 mod begin;
 mod change;
 mod control;
@@ -13,6 +15,7 @@ mod images;
 mod logs;
 mod memory;
 mod metrics;
+mod notify;
 mod refusal;
 mod saved;
 mod shelf;
@@ -48,6 +51,7 @@ pub(crate) fn daemon(options: &DaemonOptions) -> Outcome {
 /// Serves until it is told to end. Whether the final account balances.
 fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
     private_folder(&options.state)?;
+    backup::clean(&options.state)?;
     let store = Store::open(&options.state.join("store")).map_err(|error| error.to_string())?;
     let store = Arc::new(store);
     let controller = Arc::new(Controller::new(&store, options)?);
@@ -71,7 +75,10 @@ fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
     settings.spans = spans.map_err(|error| error.to_string())?;
     let server = Server::bind(&settings, store, Arc::new(Handle(controller.clone())))
         .map_err(|error| error.to_string())?;
+    notify::tell("READY=1");
+    notify::watch(&controller);
     server.serve().map_err(|error| error.to_string())?;
+    notify::tell("STOPPING=1");
     let account = controller.stop().map_err(|error| error.to_string())?;
     print!("{}", crate::view::final_account(&account));
     match account.balance() {

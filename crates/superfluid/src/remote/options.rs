@@ -48,6 +48,8 @@ pub(crate) enum RemoteCommand {
         after_help = "Examples:\n  superfluid health\n  superfluid health -o json\n\nEnds with 1 when something is not as it should be."
     )]
     Health(ShowOptions),
+    /// Write all that the daemon keeps into one file, while it runs.
+    Backup(BackupOptions),
 }
 
 /// How a list is shown.
@@ -408,6 +410,20 @@ pub(crate) struct EventsOptions {
     pub(crate) after: Option<u64>,
     #[command(flatten)]
     pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example:\n  superfluid backup -o /srv/backup/edge1.tar\n\nObjects, images and snapshots are as they were at one moment. The file is there when it is whole, on disk and \
+                        was read again; a file that has the name is replaced then. It has what is in configurations, secrets too, and is for its owner alone. `superfluid \
+                        restore` makes a daemon's state of it."
+)]
+pub(crate) struct BackupOptions {
+    /// The file.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) connection: Connection,
 }
