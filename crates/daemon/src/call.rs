@@ -59,6 +59,14 @@ pub enum Call {
     Trace,
     /// Captures packets.
     Capture,
+    /// All tokens.
+    Tokens,
+    /// One token.
+    Token,
+    /// Makes a token.
+    IssueToken,
+    /// Deletes one.
+    DeleteToken,
 }
 
 /// What a body is read as.
@@ -122,6 +130,10 @@ impl Call {
             Call::Operation,
             Call::Trace,
             Call::Capture,
+            Call::Tokens,
+            Call::IssueToken,
+            Call::Token,
+            Call::DeleteToken,
             Call::Account,
             Call::Memory,
             Call::Metrics,
@@ -135,7 +147,7 @@ impl Call {
     pub fn method(self) -> Method {
         match self {
             Call::Put(_) => Method::PUT,
-            Call::Delete(_) | Call::DeleteSnapshot => Method::DELETE,
+            Call::Delete(_) | Call::DeleteSnapshot | Call::DeleteToken => Method::DELETE,
             Call::Apply
             | Call::Pause
             | Call::Resume
@@ -144,7 +156,8 @@ impl Call {
             | Call::Save
             | Call::Restore
             | Call::Trace
-            | Call::Capture => Method::POST,
+            | Call::Capture
+            | Call::IssueToken => Method::POST,
             _ => Method::GET,
         }
     }
@@ -178,6 +191,8 @@ impl Call {
             Call::Logs => "/v1/functions/{name}/logs".to_owned(),
             Call::Trace => paths::TRACES.to_owned(),
             Call::Capture => paths::CAPTURES.to_owned(),
+            Call::Tokens | Call::IssueToken => paths::TOKENS.to_owned(),
+            Call::Token | Call::DeleteToken => format!("{}/{{name}}", paths::TOKENS),
         }
     }
 
@@ -214,9 +229,13 @@ impl Call {
     /// Its body.
     pub fn takes(self) -> Takes {
         match self {
-            Call::Put(_) | Call::Upgrade | Call::Save | Call::Restore | Call::Trace | Call::Capture => {
-                Takes::Json
-            }
+            Call::Put(_)
+            | Call::Upgrade
+            | Call::Save
+            | Call::Restore
+            | Call::Trace
+            | Call::Capture
+            | Call::IssueToken => Takes::Json,
             Call::Apply => Takes::Document,
             _ => Takes::Nothing,
         }
@@ -257,6 +276,7 @@ impl Call {
                 ("snapshots", _) => &[Call::Snapshots],
                 ("traces", _) => &[Call::Trace],
                 ("captures", _) => &[Call::Capture],
+                ("tokens", _) => &[Call::Tokens, Call::IssueToken],
                 _ => &[],
             },
             ("v1", [section, segment]) => {
@@ -265,6 +285,7 @@ impl Call {
                     (_, Some(kind)) => &[Call::Get(kind), Call::Put(kind), Call::Delete(kind)],
                     ("operations", _) => &[Call::Operation],
                     ("snapshots", _) => &[Call::Snapshot, Call::DeleteSnapshot],
+                    ("tokens", _) => &[Call::Token, Call::DeleteToken],
                     _ => &[],
                 }
             }
@@ -325,7 +346,7 @@ mod tests {
             assert_eq!(Call::find(&call.method(), &path), Found::Call(call, named), "{path}");
             assert!(seen.insert((call.method().to_string(), call.path())), "{call:?} is there once");
         }
-        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 22);
+        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 26);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A change, from what is wanted to what is done.
 //!
-//! 0. Images that are named by something that may come to mean something else are pinned to what they mean now. If a registry has to be
+//! 0. What a tenant may not change is refused; it is looked at again in step 1.
+//!    Images that are named by something that may come to mean something else are pinned to what they mean now. If a registry has to be
 //!    asked, that is work too, and nobody waits for it who changes something else.
 //! 1. What there is, is read from the store, and the preconditions are compared with it.
 //! 2. What is as it should be is left out. If nothing is left, that is the answer.
@@ -16,6 +17,7 @@ use crate::control::{ObjectChange, Refusal, Settled, Work};
 use crate::operations::{ends, runs};
 use crate::pin::{First, Pinned, functions, pin};
 use crate::precondition::Precondition;
+use crate::rights::{Rights, is_a_tenants_to_change};
 use crate::state::State;
 use crate::stored::Stored;
 use crate::timing::Timing;
@@ -44,6 +46,8 @@ pub(crate) struct Wanted {
     pub dry_run: bool,
     /// Registries are asked what tags mean that functions run with.
     pub resolve: bool,
+    /// Of whoever wants it.
+    pub rights: Rights,
     /// A function's image takes over from the one that runs.
     pub take_over: bool,
     /// Who wants to know how long it takes.
@@ -86,20 +90,33 @@ impl State {
         patience: Patience,
         ended: impl FnOnce(&Result<Difference, Problem>) + Send + 'static,
     ) -> Result<Outcome, Problem> {
+        let rights = wanted.rights.clone();
+        // What is told of a tenant's change is told in terms of what it sees.
+        let named: Vec<ObjectName> = match rights.tenant() {
+            Some(_) => wanted.objects.iter().map(|object| object.id.clone()).collect(),
+            None => Vec::new(),
+        };
+        let told = {
+            let (state, rights) = (self.clone(), rights.clone());
+            move |outcome: Result<Difference, Problem>| match outcome {
+                Ok(difference) => Ok(state.told_of(&rights, difference)),
+                Err(problem) => Err(state.told(&rights, &named, problem)),
+            }
+        };
         let first = match self.begin(wanted).await {
             Ok(Ok(first)) => first,
             Ok(Err(difference)) => {
-                let outcome = Ok(difference);
+                let outcome = told(Ok(difference));
                 ended(&outcome);
                 return outcome.map(Outcome::Done);
             }
             Err(problem) => {
-                let outcome = Err(problem);
+                let outcome = told(Err(problem));
                 ended(&outcome);
                 return outcome.map(Outcome::Done);
             }
         };
-        let operation = match self.operations.begin(first.what()) {
+        let operation = match self.operations.begin(first.what(), &rights) {
             Ok(operation) => operation,
             Err(problem) => {
                 let outcome = Err(problem);
@@ -111,7 +128,7 @@ impl State {
         let state = self.clone();
         // Not of the request: it goes on when the client leaves.
         tokio::spawn(async move {
-            let outcome = state.work(first, &operation).await;
+            let outcome = told(state.work(first, &operation).await);
             ended(&outcome);
             ends(&operation, &outcome);
         });
@@ -129,6 +146,8 @@ impl State {
 
     /// Does it, if that can be done at once; else, what has to be done first.
     async fn begin(self: &Arc<State>, wanted: Wanted) -> Result<Result<First, Difference>, Problem> {
+        // Before anything is read or fetched for whoever has no right to it.
+        self.admit(&wanted)?;
         let settled = self.control.settle(&functions(&wanted), wanted.resolve).map_err(refused)?;
         let pinned = match settled {
             Settled::Now(images) => Arc::new(pin(wanted, images)),
@@ -221,6 +240,7 @@ impl State {
             images: images.clone(),
             ..Difference::default()
         };
+        self.admit(wanted)?;
         let (changes, writes) = self.compare(wanted, &mut difference)?;
         steps::done("compare");
         if changes.is_empty() {
@@ -239,11 +259,11 @@ impl State {
                 Err(refused) => return refusal(refused),
             };
             steps::done("take-over");
-            match self.store.commit(&writes) {
+            match self.commit(&writes, &changes) {
                 Ok(revision) => {
                     steps::done("commit");
                     taken_over.keep();
-                    difference.revision = revision.0;
+                    difference.revision = revision;
                     return Ok(Attempt::Done(difference));
                 }
                 Err(error) => {
@@ -259,11 +279,11 @@ impl State {
         steps::done("prepare");
         difference.restarted = prepared.restarted();
         if !wanted.dry_run {
-            let revision = self.store.commit(&writes).map_err(|error| not_committed(&error))?;
+            let revision = self.commit(&writes, &changes).map_err(|error| not_committed(&error))?;
             steps::done("commit");
             prepared.carry_out();
             steps::done("finish");
-            difference.revision = revision.0;
+            difference.revision = revision;
         }
         Ok(Attempt::Done(difference))
     }
@@ -319,7 +339,22 @@ impl State {
         if wanted.prune {
             self.prune(wanted, difference, &mut changes, &mut writes);
         }
+        let faults: Vec<Fault> = changes.iter().filter_map(|change| self.still_has_tokens(change)).collect();
+        if !faults.is_empty() {
+            return Err(faulty(ProblemType::Conflict, faults));
+        }
         Ok((changes, writes))
+    }
+
+    /// A tenant that goes would leave its tokens to whoever is called so next.
+    fn still_has_tokens(&self, change: &ObjectChange) -> Option<Fault> {
+        if change.kind != Kind::Tenant || change.spec.is_some() {
+            return None;
+        }
+        let tokens = self.tokens.of(&change.name);
+        let listed = yaml_document::spelling::listed(tokens.iter().map(String::as_str));
+        let message = format!("tokens are for it: {listed}; delete them first");
+        (!tokens.is_empty()).then(|| Fault::new(format!("tenants.{}", change.name), message))
     }
 
     /// Whether an object is in the store alone: it could not be started, and is begun when it is wanted again.
@@ -336,19 +371,27 @@ impl State {
         writes: &mut Vec<Change>,
     ) {
         let named: BTreeSet<&ObjectName> = wanted.objects.iter().map(|object| &object.id).collect();
+        let mut delete = |id: ObjectName| {
+            if !named.contains(&id) {
+                let name = id.name.clone();
+                changes.push(ObjectChange { kind: id.kind, name, spec: None, paused: false, snapshot: None });
+                writes.push(Change::delete(id.kind.as_str(), id.name.as_str()));
+                difference.deleted.push(id);
+            }
+        };
+        if let Some(tenant) = wanted.rights.tenant() {
+            for kind in Kind::ALL.into_iter().rev().filter(|kind| is_a_tenants_to_change(*kind)) {
+                let names = self.owners.page(tenant, kind, None, usize::MAX);
+                names.into_iter().for_each(|name| delete(ObjectName::new(kind, name)));
+            }
+            return;
+        }
         for kind in Kind::ALL.into_iter().rev() {
             let mut from = String::new();
             loop {
                 let page = self.store.list(kind.as_str(), &from, store::PAGE_MAX);
                 for object in page.objects {
-                    let id = ObjectName::new(kind, object.name.to_string());
-                    if named.contains(&id) {
-                        continue;
-                    }
-                    let name = id.name.clone();
-                    changes.push(ObjectChange { kind, name, spec: None, paused: false, snapshot: None });
-                    writes.push(Change::delete(kind.as_str(), id.name.as_str()));
-                    difference.deleted.push(id);
+                    delete(ObjectName::new(kind, object.name.to_string()));
                 }
                 match page.next {
                     Some(next) => from = next.to_string(),

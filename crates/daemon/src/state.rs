@@ -5,7 +5,9 @@ use crate::control::Control;
 use crate::counts::Counts;
 use crate::notices::Notices;
 use crate::operations::Operations;
+use crate::owners::Owners;
 use crate::settings::{Limits, Settings};
+use crate::tokens::Tokens;
 use bytes::Bytes;
 use std::sync::Arc;
 use store::{Store, Subscription};
@@ -22,6 +24,10 @@ pub(crate) struct State {
     pub audit: Audit,
     pub counts: Counts,
     pub bodies: Arc<Semaphore>,
+    /// Of those who show a token, so that they keep no administrator from being heard.
+    pub tenants_bodies: Arc<Semaphore>,
+    pub tokens: Tokens,
+    pub owners: Owners,
     pub limits: Limits,
     pub version: String,
     pub started: String,
@@ -42,6 +48,7 @@ impl State {
         settings: &Settings,
         audit: Audit,
         spans: Option<spans::Exporter>,
+        (tokens, owners): (Tokens, Owners),
     ) -> State {
         let revision = watch::Sender::new(store.revision().0);
         let told = {
@@ -63,6 +70,9 @@ impl State {
             audit,
             counts: Counts::default(),
             bodies: crate::body::budget(&settings.limits),
+            tenants_bodies: crate::body::budget(&settings.limits),
+            tokens,
+            owners,
             limits: settings.limits.clone(),
             version: settings.version.clone(),
             started: crate::time::now(),
