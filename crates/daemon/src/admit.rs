@@ -4,13 +4,14 @@
 //! may not see is as if it were not there, except that a name can be taken. What of a function's spec is the host's, such as an image in a file, is for
 //! [`Control::confined`](crate::Control::confined) to say; it stays as an administrator has written it.
 
-use crate::answer::faulty;
+use crate::answer::{faulty, refused};
 use crate::change::{Wanted, WantedObject};
+use crate::control::Refusal;
 use crate::owners::{base, names_in, size};
 use crate::rights::{Rights, is_a_tenants_to_change};
 use crate::state::State;
 use crate::stored::Stored;
-use api::{Difference, Fault, Kind, ObjectName, Problem, ProblemType};
+use api::{Fault, Kind, ObjectName, Problem, ProblemType};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -177,9 +178,11 @@ impl State {
         come.contains(name) || self.owners.has(tenant, name)
     }
 
-    /// What a tenant is told of a problem: that of its own objects, and of others that there are some.
-    pub fn told(&self, rights: &Rights, named: &[ObjectName], mut problem: Problem) -> Problem {
-        let Some(tenant) = rights.tenant() else { return problem };
+    /// Why the host refuses a change: a tenant is told what is wrong with its own objects, and of others that there are some.
+    pub fn refusal(&self, wanted: &Wanted, refusal: Refusal) -> Problem {
+        let mut problem = refused(refusal);
+        let Some(tenant) = wanted.rights.tenant() else { return problem };
+        let named = |id: &ObjectName| wanted.objects.iter().any(|object| object.id == *id);
         match problem.problem_type() {
             Some(ProblemType::Internal) => {
                 // The log has it all.
@@ -195,7 +198,15 @@ impl State {
             }
             Some(of @ (ProblemType::Invalid | ProblemType::Conflict)) if !problem.faults.is_empty() => {
                 let all = problem.faults.len();
-                problem.faults.retain(|fault| self.is_told_of(tenant, named, &fault.at));
+                problem.faults.retain(|fault| {
+                    self.is_told_of(tenant, &named, &fault.at) && !self.names_others(tenant, &fault.message)
+                });
+                for fault in &mut problem.faults {
+                    // The number is that among all wires of the host.
+                    if fault.at.starts_with("wires[") {
+                        "wires".clone_into(&mut fault.at);
+                    }
+                }
                 if problem.faults.len() < all {
                     let message = "it does not go with what is not the tenant's: something there needs what is to change, or is in its way";
                     problem.faults.push(Fault::new("", message));
@@ -207,28 +218,41 @@ impl State {
     }
 
     /// Whether a fault's place is within a tenant's objects.
-    fn is_told_of(&self, tenant: &str, named: &[ObjectName], at: &str) -> bool {
+    fn is_told_of(&self, tenant: &str, named: &dyn Fn(&ObjectName) -> bool, at: &str) -> bool {
         let Some((section, rest)) = at.split_once(['.', '[']) else {
-            // Wires have no names in documents; whoever wants some and nothing else is told what is wrong with them.
             return Kind::from_plural(at).is_none();
         };
         let Some(kind) = Kind::from_plural(section) else { return true };
+        // Wires have no names in documents.
         if kind == Kind::Wire {
-            return !named.is_empty() && named.iter().all(|id| id.kind == Kind::Wire);
+            return true;
         }
         let name = rest.split(['.', '[']).next().unwrap_or_default();
         let id = ObjectName::new(kind, name);
-        named.contains(&id) || self.owners.is_of(&id, tenant)
+        named(&id) || self.owners.is_of(&id, tenant)
     }
 
-    /// What a tenant is told of its change: its own.
-    pub fn told_of(&self, rights: &Rights, mut difference: Difference) -> Difference {
+    /// Whether a text has the name of something that is there and is not a tenant's.
+    fn names_others(&self, tenant: &str, text: &str) -> bool {
+        const NAMED: [Kind; 6] =
+            [Kind::Tenant, Kind::Port, Kind::Switch, Kind::Function, Kind::Chain, Kind::Observer];
+        let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let words = text.split(|c| !of_name(c)).map(|word| word.trim_end_matches('.'));
+        words.filter(|word| !word.is_empty()).any(|word| {
+            NAMED.into_iter().any(|kind| {
+                self.store.read(kind.as_str(), word).is_some()
+                    && !self.owners.is_of(&ObjectName::new(kind, word), tenant)
+            })
+        })
+    }
+
+    /// Of functions, those that somebody is shown.
+    pub fn shown_functions(&self, rights: &Rights, mut functions: Vec<String>) -> Vec<String> {
         if let Some(tenant) = rights.tenant() {
-            let mine =
-                |name: &String| self.owners.is_of(&ObjectName::new(Kind::Function, name.clone()), tenant);
-            difference.restarted.retain(mine);
+            functions
+                .retain(|name| self.owners.is_of(&ObjectName::new(Kind::Function, name.clone()), tenant));
         }
-        difference
+        functions
     }
 }
 

@@ -12,7 +12,7 @@
 //! All that is under one lock, so that changes come one after the other. When the host says in step 3 that it needs work
 //! first, the lock is let go, the work is done as an operation, and everything begins anew.
 
-use crate::answer::{faulty, refused};
+use crate::answer::faulty;
 use crate::control::{ObjectChange, Refusal, Settled, Work};
 use crate::operations::{ends, runs};
 use crate::pin::{First, Pinned, functions, pin};
@@ -91,27 +91,15 @@ impl State {
         ended: impl FnOnce(&Result<Difference, Problem>) + Send + 'static,
     ) -> Result<Outcome, Problem> {
         let rights = wanted.rights.clone();
-        // What is told of a tenant's change is told in terms of what it sees.
-        let named: Vec<ObjectName> = match rights.tenant() {
-            Some(_) => wanted.objects.iter().map(|object| object.id.clone()).collect(),
-            None => Vec::new(),
-        };
-        let told = {
-            let (state, rights) = (self.clone(), rights.clone());
-            move |outcome: Result<Difference, Problem>| match outcome {
-                Ok(difference) => Ok(state.told_of(&rights, difference)),
-                Err(problem) => Err(state.told(&rights, &named, problem)),
-            }
-        };
         let first = match self.begin(wanted).await {
             Ok(Ok(first)) => first,
             Ok(Err(difference)) => {
-                let outcome = told(Ok(difference));
+                let outcome = Ok(difference);
                 ended(&outcome);
                 return outcome.map(Outcome::Done);
             }
             Err(problem) => {
-                let outcome = told(Err(problem));
+                let outcome = Err(problem);
                 ended(&outcome);
                 return outcome.map(Outcome::Done);
             }
@@ -128,7 +116,7 @@ impl State {
         let state = self.clone();
         // Not of the request: it goes on when the client leaves.
         tokio::spawn(async move {
-            let outcome = told(state.work(first, &operation).await);
+            let outcome = state.work(first, &operation).await;
             ended(&outcome);
             ends(&operation, &outcome);
         });
@@ -148,7 +136,10 @@ impl State {
     async fn begin(self: &Arc<State>, wanted: Wanted) -> Result<Result<First, Difference>, Problem> {
         // Before anything is read or fetched for whoever has no right to it.
         self.admit(&wanted)?;
-        let settled = self.control.settle(&functions(&wanted), wanted.resolve).map_err(refused)?;
+        let settled = self
+            .control
+            .settle(&functions(&wanted), wanted.resolve)
+            .map_err(|refusal| self.refusal(&wanted, refusal))?;
         let pinned = match settled {
             Settled::Now(images) => Arc::new(pin(wanted, images)),
             Settled::After(settling) => return Ok(Ok(First::Settle(wanted, settling))),
@@ -176,7 +167,8 @@ impl State {
                 let images = tokio::task::spawn_blocking(settling.run).await;
                 wanted.timing.step("fetch", began);
                 drop(turn);
-                let wanted = Arc::new(pin(wanted, images.map_err(broken)?.map_err(refused)?));
+                let images = images.map_err(broken)?.map_err(|refusal| self.refusal(&wanted, refusal))?;
+                let wanted = Arc::new(pin(wanted, images));
                 match self.attempt(&wanted).await? {
                     Attempt::Done(difference) => return Ok(difference),
                     Attempt::Work(work) => (wanted, work),
@@ -190,7 +182,7 @@ impl State {
             let done = tokio::task::spawn_blocking(work.run).await;
             wanted.wanted.timing.step("compile", began);
             drop(turn);
-            done.map_err(broken)?.map_err(refused)?;
+            done.map_err(broken)?.map_err(|refusal| self.refusal(&wanted.wanted, refusal))?;
             match self.attempt(&wanted).await? {
                 Attempt::Done(difference) => return Ok(difference),
                 Attempt::Work(more) => work = more,
@@ -248,7 +240,7 @@ impl State {
         }
         let refusal = |refusal| match refusal {
             Refusal::Work(work) => Ok(Attempt::Work(work)),
-            refusal => Err(refused(refusal)),
+            refusal => Err(self.refusal(wanted, refusal)),
         };
         if wanted.take_over {
             let [change] = changes.as_slice() else {
@@ -277,7 +269,7 @@ impl State {
             Err(refused) => return refusal(refused),
         };
         steps::done("prepare");
-        difference.restarted = prepared.restarted();
+        difference.restarted = self.shown_functions(&wanted.rights, prepared.restarted());
         if !wanted.dry_run {
             let revision = self.commit(&writes, &changes).map_err(|error| not_committed(&error))?;
             steps::done("commit");

@@ -66,9 +66,7 @@ fn a_tenant_makes_what_is_its_own_and_joins_it_with_its_own() {
     );
     let after = objects(&shared);
     assert_eq!(before.iter().filter(|id| !deleted.contains(id)).cloned().collect::<Vec<_>>(), after);
-    assert!(
-        after.iter().any(|id| id == "chain/between") && after.iter().any(|id| id == "port/crimson-port0")
-    );
+    assert!(after.iter().any(|id| id == "chain/ochre") && after.iter().any(|id| id == "port/crimson-port0"));
     // It is written down who did it.
     let audit = shared.server.audit();
     let line = audit.iter().rfind(|line| line["outcome"] == "done").expect("a line");
@@ -132,7 +130,7 @@ fn what_is_others_or_the_hosts_is_refused_with_its_place() {
         let got = refused(&format!("/v1/functions/{name}"), of("crimson"), 409, &format!("functions.{name}"));
         assert!(got.text().contains("is taken"), "{got:?}");
     }
-    for name in ["azure-chain", "between"] {
+    for name in ["azure-chain", "ochre"] {
         refused(
             &format!("/v1/chains/{name}"),
             json!(["crimson-port0", "crimson-fw", "crimson-port1"]),

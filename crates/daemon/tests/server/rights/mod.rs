@@ -55,7 +55,7 @@ impl Shared {
             put(&format!("/v1/wires/{}~{}", ends[0], ends[1]), json!(ends));
             put(&format!("/v1/observers/{tenant}-eye"), json!({"at": [format!("{tenant}-fw")]}));
         }
-        put("/v1/chains/between", json!(["crimson-port0", "azure-fw", "hall"]));
+        put("/v1/chains/ochre", json!(["crimson-port0", "azure-fw", "hall"]));
         put("/v1/services/7", json!("crimson-fw:0"));
         for tenant in ["crimson", "azure"] {
             let saved = admin.post(
