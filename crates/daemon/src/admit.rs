@@ -191,10 +191,7 @@ impl State {
                     "a tenant's change could not be made",
                     &[("detail", problem.detail.into())],
                 );
-                return Problem::new(
-                    ProblemType::Internal,
-                    "the daemon's log says more to its administrator",
-                );
+                Problem::new(ProblemType::Internal, "the daemon's log says more to its administrator")
             }
             Some(of @ (ProblemType::Invalid | ProblemType::Conflict)) if !problem.faults.is_empty() => {
                 let all = problem.faults.len();
