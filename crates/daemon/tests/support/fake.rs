@@ -325,11 +325,17 @@ impl Control for Fake {
     }
 
     fn account(&self, tenant: Option<&str>) -> Value {
-        json!({"functions": self.functions_of(tenant), "balanced": true})
+        match tenant {
+            None => json!({"packets": {"received": 0}, "balanced": true}),
+            Some(_) => json!({"functions": self.functions_of(tenant)}),
+        }
     }
 
     fn memory(&self, tenant: Option<&str>) -> Value {
-        json!({"functions": self.functions_of(tenant), "pools": {}})
+        match tenant {
+            None => json!({"functions": {}, "pools": {}}),
+            Some(_) => json!({"functions": self.functions_of(tenant)}),
+        }
     }
 
     fn trace(&self, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal> {
