@@ -5,7 +5,7 @@
 //! [`Control::confined`](crate::Control::confined) to say; it stays as an administrator has written it.
 
 use crate::answer::{faulty, refused};
-use crate::change::{Wanted, WantedObject};
+use crate::change::{Wanted, WantedObject, not_held};
 use crate::control::Refusal;
 use crate::owners::{base, names_in, size};
 use crate::rights::{Rights, is_a_tenants_to_change};
@@ -81,8 +81,7 @@ impl State {
                     .taken
                     .push(Fault::new(place(id), format!("the name `{}` is taken; choose another", id.name)));
             } else if taken {
-                let fault =
-                    Fault::new("If-Match", format!("{id}: found no such object; allowed: one that is there"));
+                let fault = not_held(id, precondition, None);
                 return Err(faulty(ProblemType::PreconditionFailed, vec![fault]));
             }
             created += usize::from(mine.is_none());
@@ -140,24 +139,22 @@ impl State {
             let message = format!("{found}; allowed: `{tenant}`, whose token it is");
             wrong.forbidden.push(Fault::new(format!("{at}.tenant"), message));
         }
-        // What an administrator has written stays; a snapshot of the tenant's has been a function of it.
+        // What an administrator has written stays; wires that a snapshot was saved with are those of another time.
         let saved = match &object.snapshot {
             Some(name) => Some(self.snapshot_of(tenant, name)?.spec),
             None => None,
         };
-        let known: Vec<&Value> = before.into_iter().chain(&saved).collect();
         if let Some(ends) = spec.get("attach").and_then(Value::as_object) {
             for (interface, end) in ends {
-                let same = known
-                    .iter()
-                    .any(|known| known.pointer("/attach").and_then(|ends| ends.get(interface)) == Some(end));
+                let there = before.and_then(|before| before.pointer("/attach")?.get(interface));
+                let same = there == Some(end);
                 let end = end.as_str().unwrap_or_default();
                 if !same && !self.joins(tenant, base(end), come) {
                     wrong.invalid.push(Fault::new(format!("{at}.attach.{interface}"), not_there(end)));
                 }
             }
         }
-        let confined = self.control.confined(&object.id.name, spec, &known);
+        let confined = self.control.confined(&object.id.name, spec, before, saved.as_ref());
         wrong.forbidden.extend(confined.into_iter().map(|fault| {
             let inner = if fault.at.is_empty() { at.clone() } else { format!("{at}.{}", fault.at) };
             Fault::new(inner, fault.message)

@@ -22,6 +22,7 @@ use api::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Change;
+use tokio::time::timeout;
 
 /// Objects of a page.
 const PAGE: (u64, u64) = (100, 1000);
@@ -30,6 +31,14 @@ const LOOKED_AT: usize = 1000;
 
 /// Does what is asked.
 pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    let _place = match asked.rights {
+        Rights::Of(_) if !asked.call.changes() => {
+            let place = state.tenants_reading.clone().acquire_owned();
+            let late = |_| Problem::new(ProblemType::Busy, "other tenants read much");
+            timeout(state.limits.body_time, place).await.map_err(late)?.ok()
+        }
+        _ => None,
+    };
     match asked.call {
         Call::OpenApi => Ok(Answer::bytes(200, "application/json", state.openapi.clone())),
         Call::Health => Ok(Answer::json(200, &state.health(&asked.rights))),
@@ -57,7 +66,10 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
             })
             .await
         }
-        Call::DeleteSnapshot => aside_in_turn(state, move |state| delete_snapshot(state, &asked)).await,
+        Call::DeleteSnapshot => {
+            let rights = asked.rights.clone();
+            aside_in_turn(state, &rights, move |state| delete_snapshot(state, &asked)).await
+        }
         Call::Save => save(state, asked).await,
         Call::Restore => restore(state, asked).await,
         Call::List(kind) => list(state, &asked, kind),
@@ -81,7 +93,7 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
             let id = asked.id(Kind::Function);
             state.object(&asked.rights, &id)?;
             let (rights, function) = (asked.rights.clone(), id.clone());
-            let done = aside_in_turn(state, move |state| {
+            let done = aside_in_turn(state, &asked.rights, move |state| {
                 if let Err(problem) = state.is_still(&rights, &function) {
                     return problem.into();
                 }
@@ -130,9 +142,10 @@ async fn aside(
 /// The same while nobody else changes anything.
 async fn aside_in_turn(
     state: &Arc<State>,
+    rights: &Rights,
     ask: impl FnOnce(&State) -> Answer + Send + 'static,
 ) -> Result<Answer, Problem> {
-    let turn = state.turn().await?;
+    let turn = state.turn(rights).await?;
     aside(state, move |state| {
         let answer = ask(state);
         drop(turn);
@@ -417,7 +430,7 @@ async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
         .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("name", error.to_string())))?;
     let (function, rights) = (asked.id(Kind::Function), asked.rights);
     state.read(&rights, &function)?;
-    aside_in_turn(state, move |state| {
+    aside_in_turn(state, &rights.clone(), move |state| {
         if let Err(problem) = state.is_still(&rights, &function) {
             return problem.into();
         }
@@ -486,7 +499,7 @@ fn delete_snapshot(state: &State, asked: &Asked) -> Answer {
 async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer, Problem> {
     let durable = asked.flag("durable")?;
     let id = asked.id(Kind::Function);
-    let turn = state.turn().await?;
+    let turn = state.turn(&asked.rights).await?;
     state.tokens.hold(&asked.rights)?;
     let stored = state.read(&asked.rights, &id)?;
     let wanted = Stored { paused, ..Stored::of(&stored) };

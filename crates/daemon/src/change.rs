@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Change, CommitError, Revision};
 use telemetry::steps;
-use tokio::sync::watch;
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 
 /// From so many objects on, a change is made on a thread of its own, so that others are served meanwhile.
@@ -75,6 +75,12 @@ pub(crate) enum Patience {
 pub(crate) enum Outcome {
     Done(Difference),
     Later(Box<Operation>),
+}
+
+/// Held by whoever changes something.
+pub(crate) struct Turn {
+    _turn: OwnedMutexGuard<()>,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 enum Attempt {
@@ -197,7 +203,7 @@ impl State {
     async fn attempt(self: &Arc<State>, pinned: &Arc<Pinned>) -> Result<Attempt, Problem> {
         let Pinned { wanted, images } = &**pinned;
         let began = wanted.timing.now();
-        let turn = self.turn().await?;
+        let turn = self.turn(&wanted.rights).await?;
         wanted.timing.step("turn", began);
         if wanted.objects.len() < LARGE && !wanted.prune && !wanted.take_over {
             let attempt = wanted.timing.measure(|| self.change_now(wanted, images));
@@ -215,7 +221,21 @@ impl State {
     }
 
     /// Waits until nobody else changes anything.
-    pub async fn turn(&self) -> Result<tokio::sync::OwnedMutexGuard<()>, Problem> {
+    pub async fn turn(&self, rights: &Rights) -> Result<Turn, Problem> {
+        let late = |_| Problem::new(ProblemType::Busy, "other changes take long");
+        // However many tenants wait, an administrator waits for one of them.
+        let place = match rights {
+            Rights::All => None,
+            Rights::Of(_) => {
+                let place = self.tenants_turn.clone().acquire_owned();
+                timeout(self.limits.body_time, place).await.map_err(late)?.ok()
+            }
+        };
+        let turn = self.changing_turn().await?;
+        Ok(Turn { _turn: turn, _place: place })
+    }
+
+    async fn changing_turn(&self) -> Result<OwnedMutexGuard<()>, Problem> {
         if let Ok(turn) = self.changing.clone().try_lock_owned() {
             return Ok(turn);
         }
@@ -408,7 +428,7 @@ impl State {
     }
 }
 
-fn not_held(id: &ObjectName, precondition: &Precondition, version: Option<u64>) -> Fault {
+pub(crate) fn not_held(id: &ObjectName, precondition: &Precondition, version: Option<u64>) -> Fault {
     let found = version.map_or("no such object".to_owned(), |version| format!("version {version}"));
     let (at, allowed) = match precondition {
         Precondition::Any => ("", "anything".to_owned()),

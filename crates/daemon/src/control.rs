@@ -29,10 +29,16 @@ pub trait Control: Send + Sync + 'static {
     }
 
     /// What of a function that a tenant wants is not a tenant's to want, because it is the host's: an image in a file, say. Places are
-    /// within the spec. `before` are specs of the same function that are not to be questioned again: what is as in one of them is as an
-    /// administrator, or an earlier check, had it. It is called before [`settle`](Control::settle), and again with what images mean.
-    fn confined(&self, function: &str, spec: &Value, before: &[&Value]) -> Vec<Fault> {
-        let _ = (function, spec, before);
+    /// within the spec. What is as it is `now` is as an administrator, or an earlier check, had it; and so are image and configuration of
+    /// what was `saved`, if it is to be restored. It is called before [`settle`](Control::settle), and again with what images mean.
+    fn confined(
+        &self,
+        function: &str,
+        spec: &Value,
+        now: Option<&Value>,
+        saved: Option<&Value>,
+    ) -> Vec<Fault> {
+        let _ = (function, spec, now, saved);
         Vec::new()
     }
 

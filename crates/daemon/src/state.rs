@@ -13,12 +13,19 @@ use std::sync::Arc;
 use store::{Store, Subscription};
 use tokio::sync::{Mutex, Semaphore, watch};
 
+/// Tenants that read what takes a thread, at a time: half of the threads stay for administrators.
+const TENANTS_READING: usize = 4;
+
 /// What all requests share.
 pub(crate) struct State {
     pub store: Arc<Store>,
     pub control: Arc<dyn Control>,
     /// Held by whoever changes something, from reading what there is until it is changed.
     pub changing: Arc<Mutex<()>>,
+    /// Held by the one tenant that waits for [`changing`](State::changing), or has it.
+    pub tenants_turn: Arc<Semaphore>,
+    /// Held by tenants that read what takes a thread.
+    pub tenants_reading: Arc<Semaphore>,
     pub notices: Notices,
     pub operations: Operations,
     pub audit: Audit,
@@ -65,6 +72,8 @@ impl State {
             store,
             control,
             changing: Arc::default(),
+            tenants_turn: Arc::new(Semaphore::new(1)),
+            tenants_reading: Arc::new(Semaphore::new(TENANTS_READING)),
             notices: Notices::new(),
             operations: Operations::new(&settings.limits),
             audit,

@@ -30,7 +30,7 @@ pub(crate) async fn issue(state: &Arc<State>, mut asked: Asked) -> Result<Answer
         let found = spelling::shown(wanted.expires.as_deref().unwrap_or_default()).to_string();
         return Err(wrong("expires", format!("found `{found}`, which is over; allowed: a time to come")));
     }
-    let turn = state.turn().await?;
+    let turn = state.turn(&asked.rights).await?;
     if !state.owners.is_tenant(&wanted.tenant) {
         let tenants = state.owners.tenants();
         let found = spelling::shown(&wanted.tenant).to_string();
@@ -62,7 +62,7 @@ pub(crate) async fn issue(state: &Arc<State>, mut asked: Asked) -> Result<Answer
 
 /// Deletes a token: it is not taken any more when this returns, and not after a crash either.
 pub(crate) async fn delete(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem> {
-    let turn = state.turn().await?;
+    let turn = state.turn(&asked.rights).await?;
     let token = state.tokens.get(&asked.name).ok_or_else(|| no_such(&asked.name))?;
     let write = Change::delete(tokens::KIND, asked.name.as_str());
     let revision = state.commit(&[write], &[]).map_err(|error| not_committed(&error))?;

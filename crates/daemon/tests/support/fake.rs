@@ -188,10 +188,10 @@ impl Control for Fake {
         Ok(Settled::After(Settling { what: "fetching".to_owned(), run: Box::new(run) }))
     }
 
-    fn confined(&self, _: &str, spec: &Value, before: &[&Value]) -> Vec<Fault> {
+    fn confined(&self, _: &str, spec: &Value, now: Option<&Value>, saved: Option<&Value>) -> Vec<Fault> {
         let image = spec.get("image");
         let is_file = image.and_then(Value::as_str).is_some_and(|image| image.starts_with('/'));
-        if is_file && !before.iter().any(|before| before.get("image") == image) {
+        if is_file && !now.into_iter().chain(saved).any(|known| known.get("image") == image) {
             return vec![Fault::new("image", "found a file; allowed: an image of this program")];
         }
         Vec::new()

@@ -25,26 +25,21 @@ const HOSTS: [(&str, &str); 7] = [
 ];
 
 impl Controller {
-    /// All of a spec that is not a tenant's to ask for, unless it stands in one of `before` too.
-    pub(super) fn confined(&self, spec: &Value, before: &[&Value]) -> Vec<Fault> {
+    /// All of a spec that is not a tenant's to ask for, unless it is so now; image and files may be as they were `saved`, too.
+    pub(super) fn confined(&self, spec: &Value, now: Option<&Value>, saved: Option<&Value>) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (pointer, place) in HOSTS {
-            let found = spec.pointer(pointer);
-            let as_before = match before {
-                [] => found.is_none(),
-                before => before.iter().any(|before| before.pointer(pointer) == found),
-            };
-            if !as_before {
-                let allowed = match before.first().and_then(|before| before.pointer(pointer)) {
+            let there = now.and_then(|now| now.pointer(pointer));
+            if spec.pointer(pointer) != there {
+                let allowed = match there {
                     Some(there) => format!("`{}`, as it is", spelling::shown(&there.to_string())),
                     None => "nothing, as it is".to_owned(),
                 };
-                faults.push(Fault::new(
-                    place,
-                    format!("this is an administrator's to set; allowed: {allowed}"),
-                ));
+                let message = format!("this is an administrator's to set; allowed: {allowed}");
+                faults.push(Fault::new(place, message));
             }
         }
+        let before: Vec<&Value> = now.into_iter().chain(saved).collect();
         let Some(image) = spec.get("image").and_then(Value::as_str) else { return faults };
         let same_image: Vec<&Value> = before
             .iter()

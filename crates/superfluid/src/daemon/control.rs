@@ -22,8 +22,8 @@ impl Control for Handle {
         self.0.settle(functions, resolve)
     }
 
-    fn confined(&self, _: &str, spec: &Value, before: &[&Value]) -> Vec<Fault> {
-        self.0.confined(spec, before)
+    fn confined(&self, _: &str, spec: &Value, now: Option<&Value>, saved: Option<&Value>) -> Vec<Fault> {
+        self.0.confined(spec, now, saved)
     }
 
     fn lacks(&self, function: &str) -> bool {
