@@ -148,6 +148,8 @@ fn what_is_others_or_the_hosts_is_refused_with_its_place() {
         ask(&mut shared.tenants(), token, "PUT", "/v1/functions/none", &[("if-match", "*")], &body),
     );
     assert_eq!((hidden.status, none.status), (412, 412), "{hidden:?}");
+    let told = |got: &crate::client::Got, name: &str| got.text().replace(name, "NAME");
+    assert_eq!(told(&hidden, "azure-fw"), told(&none, "none"), "the same in the same words");
     assert_eq!(put(("if-none-match", "*")).status, 409);
     // Documents: all of it or nothing.
     let headers = [("content-type", "application/json")];
