@@ -1,8 +1,8 @@
-//! What the daemon reads of a request by itself: path, parameters, preconditions, `Accept` and documents.
+//! What the daemon reads of a request by itself: path, parameters, preconditions, `Accept`, tokens and documents.
 #![no_main]
 
 use arbitrary::Arbitrary;
-use daemon::{Call, Found, Language, Precondition, Query, accepted, objects, read};
+use daemon::{Call, Found, Language, Precondition, Query, accepted, bearer, objects, read};
 use hyper::Method;
 use libfuzzer_sys::fuzz_target;
 
@@ -14,6 +14,7 @@ struct Request<'a> {
     if_match: Vec<&'a [u8]>,
     if_none_match: Option<&'a [u8]>,
     accept: &'a str,
+    authorization: &'a [u8],
     yaml: bool,
     body: &'a [u8],
 }
@@ -37,6 +38,9 @@ fuzz_target!(|request: Request<'_>| {
         assert!(!both || precondition == Precondition::Any);
     }
     let _ = accepted(request.accept, &["application/json", "text/plain; version=0.0.4"]);
+    if let Some(secret) = bearer(request.authorization) {
+        assert!(api::is_secret(secret));
+    }
     let language = if request.yaml { Language::Yaml } else { Language::Json };
     if let Ok(document) = read(language, request.body) {
         if let Ok(objects) = objects(document) {

@@ -32,6 +32,7 @@ mod problem;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod token;
 mod watch;
 
 pub use difference::Difference;
@@ -45,6 +46,7 @@ pub use object::{Desired, Health, List, Object};
 pub use operation::{Operation, OperationState};
 pub use problem::{Fault, Problem, ProblemType};
 pub use snapshot::{Restore, Save, Snapshot};
+pub use token::{IssuedToken, NewToken, TOKEN_DIGITS, TOKEN_PREFIX, Token, is_secret};
 pub use watch::{Capture, TRACED, TRACED_MAX, Trace, TraceEnd, TraceHop, TraceLine, TracedPacket, WayEnd};
 
 /// Version of the interface: the first part of all paths.

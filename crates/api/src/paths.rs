@@ -26,6 +26,8 @@ pub const CAPTURES: &str = "/v1/captures";
 pub const BACKUPS: &str = "/v1/backups";
 /// The account of every packet.
 pub const ACCOUNT: &str = "/v1/account";
+/// Tokens, each with the rights of a tenant.
+pub const TOKENS: &str = "/v1/tokens";
 /// Counters for Prometheus.
 pub const METRICS: &str = "/metrics";
 
@@ -53,6 +55,11 @@ pub fn operation(id: &str) -> String {
 /// One snapshot.
 pub fn snapshot(name: &str) -> String {
     format!("{SNAPSHOTS}/{}", escaped(name))
+}
+
+/// One token.
+pub fn token(name: &str) -> String {
+    format!("{TOKENS}/{}", escaped(name))
 }
 
 /// Where a snapshot becomes a function.

@@ -92,6 +92,12 @@ pub enum ProblemType {
     /// The request itself is wrong: a header, a parameter, or what should be JSON or YAML and is not.
     #[schemars(rename = "/problems/malformed")]
     Malformed,
+    /// No token was shown where one is needed, or one that is unknown, deleted or expired.
+    #[schemars(rename = "/problems/unauthorized")]
+    Unauthorized,
+    /// The token does not give the right to it; `faults` says where, if it is about a part of what was sent.
+    #[schemars(rename = "/problems/forbidden")]
+    Forbidden,
     /// There is nothing of this name, or nothing at this path.
     #[schemars(rename = "/problems/not-found")]
     NotFound,
@@ -144,8 +150,10 @@ pub enum ProblemType {
 
 impl ProblemType {
     /// All types.
-    pub const ALL: [ProblemType; 17] = [
+    pub const ALL: [ProblemType; 19] = [
         ProblemType::Malformed,
+        ProblemType::Unauthorized,
+        ProblemType::Forbidden,
         ProblemType::NotFound,
         ProblemType::MethodNotAllowed,
         ProblemType::NotAcceptable,
@@ -167,6 +175,8 @@ impl ProblemType {
     const fn row(self) -> (&'static str, u16, &'static str) {
         match self {
             ProblemType::Malformed => ("/problems/malformed", 400, "The request is malformed"),
+            ProblemType::Unauthorized => ("/problems/unauthorized", 401, "A valid token is needed"),
+            ProblemType::Forbidden => ("/problems/forbidden", 403, "The token gives no right to it"),
             ProblemType::NotFound => ("/problems/not-found", 404, "Not found"),
             ProblemType::MethodNotAllowed => {
                 ("/problems/method-not-allowed", 405, "The path does not take this method")

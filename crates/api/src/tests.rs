@@ -154,3 +154,38 @@ proptest! {
         prop_assert_eq!(check_name(Kind::Wire, &turned), Ok(name.into()));
     }
 }
+
+#[test]
+fn secrets_have_one_form() {
+    let digits = "0123456789abcdef".repeat(4);
+    assert!(is_secret(&format!("{TOKEN_PREFIX}{digits}")));
+    let wrong = [
+        String::new(),
+        digits.clone(),
+        format!("sft_{digits}0"),
+        format!("sft_{}", &digits[1..]),
+        format!("SFT_{digits}"),
+        format!("sft_{}", digits.to_uppercase()),
+        format!("sft_{}é", &digits[2..]),
+        format!(" sft_{digits}"),
+    ];
+    for text in wrong {
+        assert!(!is_secret(&text), "{text:?}");
+    }
+}
+
+#[test]
+fn a_secret_is_not_shown_by_mistake() {
+    let token = Token {
+        name: "ci".into(),
+        tenant: "red".into(),
+        created: "2026-01-02T03:04:05Z".into(),
+        expires: None,
+        read_only: false,
+    };
+    let issued = IssuedToken { token, secret: "sft_hush".into() };
+    assert!(!format!("{issued:?}").contains("hush"));
+    let written = serde_json::to_value(&issued).expect("JSON");
+    assert_eq!(written["name"], "ci");
+    assert_eq!(serde_json::from_value::<IssuedToken>(written).expect("is one"), issued);
+}

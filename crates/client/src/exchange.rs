@@ -132,6 +132,16 @@ impl Client {
         if let Some((name, value)) = &ask.condition {
             request = request.header(name, value);
         }
+        if let Some(token) = &self.settings.token {
+            let shown = header::HeaderValue::try_from(token.header()).map(|mut value| {
+                value.set_sensitive(true);
+                value
+            });
+            request = request.header(
+                header::AUTHORIZATION,
+                shown.map_err(|error| self.fault(ureq::Error::Http(error.into())))?,
+            );
+        }
         if ask.timed {
             request = request.header("prefer", "server-timing");
         }

@@ -23,8 +23,10 @@ mod error;
 mod exchange;
 mod functions;
 mod lines;
+mod secret;
 mod settings;
 mod tls;
+mod tokens;
 mod unix;
 
 pub use answer::{Answer, Step, Written};
@@ -32,6 +34,7 @@ pub use calls::Page;
 pub use changes::{Change, Only};
 pub use error::{ClientError, harmless};
 pub use lines::{Lines, Packets};
+pub use secret::Secret;
 pub use settings::{Address, Settings, SettingsError, Tls};
 
 use ureq::Agent;

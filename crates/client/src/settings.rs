@@ -1,5 +1,6 @@
 //! Where the daemon is, and how long it is waited for.
 
+use crate::Secret;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,6 +11,8 @@ use thiserror::Error;
 pub struct Settings {
     /// Where the daemon is.
     pub address: Address,
+    /// The token to show: it gives its tenant's rights, and no others.
+    pub token: Option<Secret>,
     /// Longest time to connect, TLS included.
     pub connect: Duration,
     /// Longest time without a byte.
@@ -25,6 +28,7 @@ impl Settings {
     pub fn new(address: Address) -> Settings {
         Settings {
             address,
+            token: None,
             connect: Duration::from_secs(5),
             idle: Duration::from_secs(60),
             total: Duration::from_secs(120),
@@ -86,6 +90,20 @@ pub enum SettingsError {
         path: PathBuf,
         /// Why.
         source: std::io::Error,
+    },
+    /// A token's file that others may look into.
+    #[error("{}: others may look into it (mode {mode:o}); allowed: 600, for its owner alone", path.display())]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A token's file without one.
+    #[error("{}: there is no token in it; allowed: `sft_` and 64 hexadecimal digits, and nothing else", path.display())]
+    NoToken {
+        /// Which.
+        path: PathBuf,
     },
     /// A file does not hold what it should.
     #[error("{}: {reason}; allowed: {wanted} in PEM", path.display())]

@@ -4,7 +4,9 @@ use crate::body::Written;
 use crate::control::Refusal;
 use api::{Difference, Fault, Object, PROBLEM_JSON, Problem, ProblemType};
 use bytes::Bytes;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, LOCATION, RETRY_AFTER};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
@@ -18,6 +20,8 @@ pub(crate) struct Answer {
     pub allow: Option<String>,
     /// What was changed, for the audit log.
     pub difference: Option<Difference>,
+    /// More for the audit log.
+    pub about: Option<serde_json::Value>,
     /// Why nothing was, for the audit log.
     pub problem: Option<Problem>,
 }
@@ -42,6 +46,7 @@ impl Answer {
             location: None,
             allow: None,
             difference: None,
+            about: None,
             problem: None,
         }
     }
@@ -62,6 +67,7 @@ impl Answer {
             (ETAG, self.version.map(|version| format!("\"{version}\""))),
             (LOCATION, self.location),
             (ALLOW, self.allow),
+            (WWW_AUTHENTICATE, (self.status == 401).then(|| "Bearer realm=\"superfluid\"".to_owned())),
             (RETRY_AFTER, (self.status == 503).then(|| "1".to_owned())),
         ];
         for (name, text) in texts {

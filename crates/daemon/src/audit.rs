@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The audit log. Lines are in the system's hands when [`write`](Audit::write) returns: they survive the process.
 #[derive(Debug)]
@@ -22,7 +23,12 @@ struct State {
     file: File,
     bytes: u64,
     trouble: Option<String>,
+    /// Refusals that were written in the present second, and those that were left out since the last.
+    refusals: (Option<Instant>, u32, u64),
 }
+
+/// Refusals of those without rights that are written in a second: nobody fills the log by being refused.
+const REFUSALS: u32 = 20;
 
 impl Audit {
     /// Opens the log, or makes it, readable for its owner alone. A last line that was cut off by a crash gets its end, so
@@ -38,7 +44,7 @@ impl Audit {
             file.write_all(b"\n").map_err(error)?;
             bytes += 1;
         }
-        let state = Mutex::new(State { file, bytes, trouble: None });
+        let state = Mutex::new(State { file, bytes, trouble: None, refusals: (None, 0, 0) });
         Ok(Audit { settings: settings.clone(), state })
     }
 
@@ -62,6 +68,27 @@ impl Audit {
                 state.trouble = Some(what);
             }
         }
+    }
+
+    /// Writes the line of a refusal to somebody who is no administrator; of many in a second some, and then how many were left out.
+    pub fn write_refusal(&self, mut record: serde_json::Value) {
+        let left_out = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let (second, written, left_out) = &mut state.refusals;
+            if second.is_none_or(|second| second.elapsed() >= Duration::from_secs(1)) {
+                (*second, *written) = (Some(Instant::now()), 0);
+            }
+            if *written >= REFUSALS {
+                *left_out += 1;
+                return;
+            }
+            *written += 1;
+            std::mem::take(left_out)
+        };
+        if left_out > 0 {
+            record["left_out"] = left_out.into();
+        }
+        self.write(&record);
     }
 
     /// Why the last line could not be written.
@@ -150,6 +177,23 @@ mod tests {
             Audit::open(&settings::Audit { file: file.clone(), bytes: 1000, kept: 2 }).expect("opens");
         audit.write(&json!({"c": 3}));
         assert_eq!(std::fs::read_to_string(&file).expect("reads"), "{\"a\":1}\n{\"b\n{\"c\":3}\n");
+    }
+
+    #[test]
+    fn many_refusals_in_a_second_are_counted_and_not_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("audit.jsonl");
+        let audit =
+            Audit::open(&settings::Audit { file: file.clone(), bytes: 1 << 20, kept: 0 }).expect("opens");
+        for n in 0..1000 {
+            audit.write_refusal(json!({"number": n}));
+        }
+        audit.state.lock().expect("no panic").refusals.0 = None;
+        audit.write_refusal(json!({"number": 1000}));
+        let all = lines(&file);
+        let left_out: u64 = all.iter().filter_map(|line| line["left_out"].as_u64()).sum();
+        assert!(all.len() < 200, "{}", all.len());
+        assert_eq!(all.len() as u64 + left_out, 1001, "each is written or counted");
     }
 
     #[test]

@@ -61,6 +61,14 @@ pub enum Call {
     Capture,
     /// Writes a backup.
     Backup,
+    /// All tokens.
+    Tokens,
+    /// One token.
+    Token,
+    /// Makes a token.
+    IssueToken,
+    /// Deletes one.
+    DeleteToken,
 }
 
 /// What a body is read as.
@@ -127,6 +135,10 @@ impl Call {
             Call::Trace,
             Call::Capture,
             Call::Backup,
+            Call::Tokens,
+            Call::IssueToken,
+            Call::Token,
+            Call::DeleteToken,
             Call::Account,
             Call::Memory,
             Call::Metrics,
@@ -140,7 +152,7 @@ impl Call {
     pub fn method(self) -> Method {
         match self {
             Call::Put(_) => Method::PUT,
-            Call::Delete(_) | Call::DeleteSnapshot => Method::DELETE,
+            Call::Delete(_) | Call::DeleteSnapshot | Call::DeleteToken => Method::DELETE,
             Call::Apply
             | Call::Pause
             | Call::Resume
@@ -150,7 +162,8 @@ impl Call {
             | Call::Restore
             | Call::Trace
             | Call::Capture
-            | Call::Backup => Method::POST,
+            | Call::Backup
+            | Call::IssueToken => Method::POST,
             _ => Method::GET,
         }
     }
@@ -185,6 +198,8 @@ impl Call {
             Call::Trace => paths::TRACES.to_owned(),
             Call::Capture => paths::CAPTURES.to_owned(),
             Call::Backup => paths::BACKUPS.to_owned(),
+            Call::Tokens | Call::IssueToken => paths::TOKENS.to_owned(),
+            Call::Token | Call::DeleteToken => format!("{}/{{name}}", paths::TOKENS),
         }
     }
 
@@ -221,9 +236,13 @@ impl Call {
     /// Its body.
     pub fn takes(self) -> Takes {
         match self {
-            Call::Put(_) | Call::Upgrade | Call::Save | Call::Restore | Call::Trace | Call::Capture => {
-                Takes::Json
-            }
+            Call::Put(_)
+            | Call::Upgrade
+            | Call::Save
+            | Call::Restore
+            | Call::Trace
+            | Call::Capture
+            | Call::IssueToken => Takes::Json,
             Call::Apply => Takes::Document,
             _ => Takes::Nothing,
         }
@@ -266,6 +285,7 @@ impl Call {
                 ("traces", _) => &[Call::Trace],
                 ("captures", _) => &[Call::Capture],
                 ("backups", _) => &[Call::Backup],
+                ("tokens", _) => &[Call::Tokens, Call::IssueToken],
                 _ => &[],
             },
             ("v1", [section, segment]) => {
@@ -274,6 +294,7 @@ impl Call {
                     (_, Some(kind)) => &[Call::Get(kind), Call::Put(kind), Call::Delete(kind)],
                     ("operations", _) => &[Call::Operation],
                     ("snapshots", _) => &[Call::Snapshot, Call::DeleteSnapshot],
+                    ("tokens", _) => &[Call::Token, Call::DeleteToken],
                     _ => &[],
                 }
             }
@@ -334,7 +355,7 @@ mod tests {
             assert_eq!(Call::find(&call.method(), &path), Found::Call(call, named), "{path}");
             assert!(seen.insert((call.method().to_string(), call.path())), "{call:?} is there once");
         }
-        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 23);
+        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 27);
     }
 
     #[test]

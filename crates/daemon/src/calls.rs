@@ -4,21 +4,25 @@ use crate::answer::{Answer, faulty, one_fault, refused};
 use crate::audit::Audit;
 use crate::call::Call;
 use crate::change::{Outcome, Patience, Wanted, WantedObject, not_committed};
-use crate::control::{Control, Exposition, Refusal};
+use crate::control::{Control, Exposition, ObjectChange, Refusal};
 use crate::document;
+use crate::identity::Identity;
 use crate::outlet::Outlet;
 use crate::precondition::Precondition;
 use crate::request::{Asked, OPENMETRICS};
+use crate::rights::Rights;
+use crate::seen::{items, missing_snapshot};
 use crate::state::State;
 use crate::stored::{Stored, answered};
-use crate::{events, spec, time};
+use crate::{events, spec, time, token_calls};
 use api::{
-    Desired, Difference, Fault, Health, Kind, List, Object, ObjectName, Operation, Problem, ProblemType,
-    Restore, Save, Upgrade, check_name, paths,
+    Desired, Difference, Fault, Kind, List, Object, ObjectName, Operation, Problem, ProblemType, Restore,
+    Save, Upgrade, check_name, paths,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Change;
+use tokio::time::timeout;
 
 /// Objects of a page.
 const PAGE: (u64, u64) = (100, 1000);
@@ -27,45 +31,51 @@ const LOOKED_AT: usize = 1000;
 
 /// Does what is asked.
 pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    let _place = match asked.rights {
+        Rights::Of(_) if !asked.call.changes() => {
+            let place = state.tenants_reading.clone().acquire_owned();
+            let late = |_| Problem::new(ProblemType::Busy, "other tenants read much");
+            timeout(state.limits.body_time, place).await.map_err(late)?.ok()
+        }
+        _ => None,
+    };
     match asked.call {
         Call::OpenApi => Ok(Answer::bytes(200, "application/json", state.openapi.clone())),
-        Call::Health => Ok(Answer::json(200, &health(state))),
+        Call::Health => Ok(Answer::json(200, &state.health(&asked.rights))),
         Call::Metrics => metrics(state, asked).await,
-        Call::Account => aside(state, |control| Answer::json(200, &control.account())).await,
-        Call::Memory => aside(state, |control| Answer::json(200, &control.memory())).await,
-        Call::Images => aside(state, |control| Answer::json(200, &json!({"items": control.images()}))).await,
+        Call::Account => {
+            aside(state, move |state| Answer::json(200, &state.control.account(asked.rights.tenant()))).await
+        }
+        Call::Memory => {
+            aside(state, move |state| Answer::json(200, &state.control.memory(asked.rights.tenant()))).await
+        }
+        Call::Images => aside(state, move |state| items(&state.images(&asked.rights))).await,
         Call::Events => events::events(state, &asked),
         Call::Logs => events::logs(state, &asked),
         Call::Apply => apply(state, asked).await,
-        Call::Operations => Ok(Answer::json(200, &json!({"items": state.operations.all()}))),
-        Call::Operation => match state.operations.find(&asked.name) {
+        Call::Operations => Ok(items(&state.operations.all(&asked.rights))),
+        Call::Operation => match state.operations.find(&asked.name, &asked.rights) {
             Some(operation) => Ok(Answer::json(200, &operation)),
             None => Err(missing(&format!("operation `{}`", yaml_document::spelling::shown(&asked.name)))),
         },
-        Call::Snapshots => {
-            aside(state, |control| Answer::json(200, &json!({"items": control.snapshots()}))).await
-        }
+        Call::Snapshots => aside(state, move |state| items(&state.snapshots(&asked.rights))).await,
         Call::Snapshot => {
-            let name = asked.name;
-            aside(state, move |control| match control.snapshot(&name) {
-                Some(snapshot) => Answer::json(200, &snapshot),
-                None => missing_snapshot(&name).into(),
+            aside(state, move |state| match state.snapshot(&asked.rights, &asked.name) {
+                Ok(snapshot) => Answer::json(200, &snapshot),
+                Err(problem) => problem.into(),
             })
             .await
         }
         Call::DeleteSnapshot => {
-            let name = asked.name;
-            aside_in_turn(state, move |control| match control.delete_snapshot(&name) {
-                Ok(true) => Answer::json(200, &json!({"deleted": name})),
-                Ok(false) => missing_snapshot(&name).into(),
-                Err(refusal) => refused(refusal).into(),
-            })
-            .await
+            let rights = asked.rights.clone();
+            aside_in_turn(state, &rights, move |state| delete_snapshot(state, &asked)).await
         }
         Call::Save => save(state, asked).await,
         Call::Restore => restore(state, asked).await,
         Call::List(kind) => list(state, &asked, kind),
-        Call::Get(kind) => object(state, &asked.id(kind)).map(|object| Answer::object(200, &object)),
+        Call::Get(kind) => {
+            state.object(&asked.rights, &asked.id(kind)).map(|object| Answer::object(200, &object))
+        }
         Call::Put(kind) => put(state, asked, kind).await,
         Call::Delete(kind) => {
             let wanted = WantedObject {
@@ -80,16 +90,22 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         Call::Pause => pause(state, asked, true).await,
         Call::Resume => pause(state, asked, false).await,
         Call::Restart => {
-            object(state, &asked.id(Kind::Function))?;
-            let name = asked.name.clone();
-            let done = aside_in_turn(state, move |control| match control.restart(&name) {
-                Ok(()) => Answer::json(200, &Value::Null),
-                Err(refusal) => refused(refusal).into(),
+            let id = asked.id(Kind::Function);
+            state.object(&asked.rights, &id)?;
+            let (rights, function) = (asked.rights.clone(), id.clone());
+            let done = aside_in_turn(state, &asked.rights, move |state| {
+                if let Err(problem) = state.is_still(&rights, &function) {
+                    return problem.into();
+                }
+                match state.control.restart(&function.name) {
+                    Ok(()) => Answer::json(200, &Value::Null),
+                    Err(refusal) => refused(refusal).into(),
+                }
             })
             .await?;
             match done.problem {
                 Some(problem) => Err(problem),
-                None => Ok(Answer::object(200, &object(state, &asked.id(Kind::Function))?)),
+                None => Ok(Answer::object(200, &state.object(&asked.rights, &id)?)),
             }
         }
         Call::Upgrade => upgrade(state, asked).await,
@@ -103,7 +119,7 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         }
         Call::Backup => {
             // What the store says and what is kept beside it are of one moment.
-            let turn = state.turn().await?;
+            let turn = state.turn(&asked.rights).await?;
             let store = state.store.clone();
             watch(state, &asked, move |control, outlet| {
                 let begun = control.back_up(&store, outlet);
@@ -112,35 +128,37 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
             })
             .await
         }
+        Call::Tokens => Ok(items(&state.tokens.list())),
+        Call::Token => token_calls::get(state, &asked),
+        Call::IssueToken => token_calls::issue(state, asked).await,
+        Call::DeleteToken => token_calls::delete(state, &asked).await,
     }
 }
 
-fn missing(what: &str) -> Problem {
+/// There is no such thing.
+pub(crate) fn missing(what: &str) -> Problem {
     Problem::new(ProblemType::NotFound, format!("there is no {what}"))
-}
-
-fn missing_snapshot(name: &str) -> Problem {
-    missing(&format!("snapshot `{}`", yaml_document::spelling::shown(name)))
 }
 
 /// Asks the host on a thread of its own, because it may take some milliseconds.
 async fn aside(
     state: &Arc<State>,
-    ask: impl FnOnce(&dyn Control) -> Answer + Send + 'static,
+    ask: impl FnOnce(&State) -> Answer + Send + 'static,
 ) -> Result<Answer, Problem> {
-    let control = state.control.clone();
-    let answer = tokio::task::spawn_blocking(move || ask(&*control)).await;
+    let state = state.clone();
+    let answer = tokio::task::spawn_blocking(move || ask(&state)).await;
     answer.map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))
 }
 
 /// The same while nobody else changes anything.
 async fn aside_in_turn(
     state: &Arc<State>,
-    ask: impl FnOnce(&dyn Control) -> Answer + Send + 'static,
+    rights: &Rights,
+    ask: impl FnOnce(&State) -> Answer + Send + 'static,
 ) -> Result<Answer, Problem> {
-    let turn = state.turn().await?;
-    aside(state, move |control| {
-        let answer = ask(control);
+    let turn = state.turn(rights).await?;
+    aside(state, move |state| {
+        let answer = ask(state);
         drop(turn);
         answer
     })
@@ -155,28 +173,11 @@ async fn watch(
 ) -> Result<Answer, Problem> {
     let (bytes, answer) = events::stream(asked);
     let outlet = Outlet::new(bytes, state.ending.subscribe());
-    aside(state, move |control| match begin(control, outlet) {
+    aside(state, move |state| match begin(&*state.control, outlet) {
         Ok(()) => answer,
         Err(refusal) => refused(refusal).into(),
     })
     .await
-}
-
-fn health(state: &State) -> Health {
-    let standing = state.store.standing();
-    let mut troubles = Vec::new();
-    troubles.extend(standing.failure.map(|failure| failure.to_string()));
-    troubles.extend(standing.log_trouble);
-    troubles.extend(state.audit.trouble());
-    Health {
-        healthy: troubles.is_empty(),
-        troubles,
-        version: state.version.clone(),
-        started: state.started.clone(),
-        objects: standing.objects,
-        revision: standing.revision.0,
-        durable: standing.durable.0,
-    }
 }
 
 async fn metrics(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
@@ -185,30 +186,33 @@ async fn metrics(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
         _ => (Exposition::Prometheus, ""),
     };
     let content_type = asked.content_type;
-    let counted = state.clone();
-    aside(state, move |control| {
+    let rights = asked.rights;
+    aside(state, move |state| {
         let mut text = String::new();
-        control.metrics(exposition, &mut text);
-        let revision = counted.store.revision().0;
-        let spans = counted.spans.as_ref().map(spans::Exporter::counts).unwrap_or_default();
-        counted.counts.write(exposition, counted.operations.unended(), revision, spans, &mut text);
+        state.control.metrics(exposition, rights.tenant(), &mut text);
+        // What the server counts of itself is of all clients.
+        if rights.tenant().is_none() {
+            let revision = state.store.revision().0;
+            let spans = state.spans.as_ref().map(spans::Exporter::counts).unwrap_or_default();
+            state.counts.write(exposition, state.operations.unended(), revision, spans, &mut text);
+        }
         text.push_str(end);
         Answer::bytes(200, content_type, text)
     })
     .await
 }
 
-/// An object as it is, with its status.
-fn object(state: &State, id: &ObjectName) -> Result<Object, Problem> {
-    let stored = state.store.read(id.kind.as_str(), &id.name).ok_or_else(|| missing(&id.to_string()))?;
-    let mut object = answered(id.kind, &stored);
-    object.status = state.control.status(id.kind, &id.name);
-    Ok(object)
-}
-
 fn list(state: &State, asked: &Asked, kind: Kind) -> Result<Answer, Problem> {
     let limit = asked.number("limit", 1, PAGE.1)?.unwrap_or(PAGE.0) as usize;
     let tenant = asked.query.text("tenant");
+    if let Some(own) = asked.rights.tenant() {
+        let after = asked.query.text("after");
+        let other = tenant.is_some_and(|tenant| tenant != own);
+        let limit = if other { 0 } else { limit };
+        let mut list = state.list_of(&asked.rights, own, kind, after, limit);
+        list.next = list.next.filter(|_| !other);
+        return Ok(Answer::json(200, &list));
+    }
     // Names have no zeros: this is the first that comes after.
     let from = asked.query.text("after").map(|after| format!("{after}\0")).unwrap_or_default();
     let looked_at = if tenant.is_some() { LOOKED_AT } else { limit };
@@ -270,14 +274,14 @@ async fn change(
     let prune = asked.call.parameters().contains(&"prune") && asked.flag("prune")?;
     let resolve = asked.call.parameters().contains(&"resolve") && asked.flag("resolve")?;
     let timing = asked.timing.clone();
-    let wanted =
-        Wanted { objects, prune, dry_run, resolve: resolve || !dry_run, take_over, timing: timing.clone() };
+    let (rights, resolve) = (asked.rights.clone(), resolve || !dry_run);
+    let wanted = Wanted { objects, prune, dry_run, resolve, rights, take_over, timing: timing.clone() };
     let (who, call, name) = (asked.who.clone(), asked.call, asked.name.clone());
     let audited = state.clone();
     let outcome = state
         .change(wanted, patience, move |outcome| {
             if !dry_run {
-                audit(&audited.audit, &who, call, &name, outcome.as_ref());
+                audit(&audited.audit, &who, call, &name, outcome.as_ref(), None);
             }
         })
         .await?;
@@ -297,10 +301,11 @@ async fn change(
 /// Writes down who changed what, or could not.
 pub(crate) fn audit(
     audit: &Audit,
-    who: &crate::identity::Identity,
+    who: &Identity,
     call: Call,
     name: &str,
     outcome: Result<&Difference, &Problem>,
+    about: Option<&Value>,
 ) {
     let mut record = json!({
         "time": time::now(),
@@ -334,7 +339,27 @@ pub(crate) fn audit(
             record["detail"] = problem.detail.as_str().into();
         }
     }
-    audit.write(&record);
+    for (key, value) in about.and_then(Value::as_object).into_iter().flatten() {
+        record[key] = value.clone();
+    }
+    match (outcome, who) {
+        (Err(_), Identity::Token { .. }) => audit.write_refusal(record),
+        _ => audit.write(&record),
+    }
+}
+
+/// Writes down who was not let in, or was not let do something.
+pub(crate) fn audit_refusal(audit: &Audit, who: &Identity, method: &str, path: &str, problem: &Problem) {
+    audit.write_refusal(json!({
+        "time": time::now(),
+        "who": who.to_json(),
+        "method": method,
+        "path": path,
+        "outcome": "refused",
+        "status": problem.status,
+        "problem": problem.kind,
+        "detail": problem.detail,
+    }));
 }
 
 async fn put(state: &Arc<State>, mut asked: Asked, kind: Kind) -> Result<Answer, Problem> {
@@ -345,18 +370,18 @@ async fn put(state: &Arc<State>, mut asked: Asked, kind: Kind) -> Result<Answer,
     let precondition = std::mem::take(&mut asked.precondition);
     let wanted = WantedObject { id: id.clone(), spec: Some(spec.clone()), precondition, snapshot: None };
     let changed = change(state, &asked, vec![wanted], false).await?;
-    Ok(written(state, &id, changed, Some(spec)))
+    Ok(written(state, &asked.rights, &id, changed, Some(spec)))
 }
 
 /// Answers a change of one object with the object. Whoever was faster has changed it again already; the answer is then
 /// what this change wrote.
-fn written(state: &State, id: &ObjectName, changed: Changed, spec: Option<Value>) -> Answer {
+fn written(state: &State, rights: &Rights, id: &ObjectName, changed: Changed, spec: Option<Value>) -> Answer {
     let difference = match changed {
         Changed::Done(difference) if !difference.dry_run => difference,
         other => return other.into_answer(),
     };
     let status = if difference.created.is_empty() { 200 } else { 201 };
-    let there = object(state, id).ok();
+    let there = state.object(rights, id).ok();
     let object = match (there, spec) {
         (Some(there), _) if there.version <= difference.revision => there,
         (_, spec) => Object {
@@ -390,7 +415,7 @@ async fn apply(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> 
 async fn upgrade(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
     let id = asked.id(Kind::Function);
     let Upgrade { image, config } = asked.body()?;
-    let mut there = object(state, &id)?;
+    let mut there = state.object(&asked.rights, &id)?;
     let Some(spec) = there.spec.as_object_mut() else {
         let detail = format!("the spec of {id} is no map; replace it first");
         return Err(Problem::new(ProblemType::Conflict, detail));
@@ -407,21 +432,30 @@ async fn upgrade(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem
     let spec = there.spec;
     let wanted = WantedObject { id: id.clone(), spec: Some(spec.clone()), precondition, snapshot: None };
     let changed = change(state, &asked, vec![wanted], true).await?;
-    Ok(written(state, &id, changed, Some(spec)))
+    Ok(written(state, &asked.rights, &id, changed, Some(spec)))
 }
 
 async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
     let Save { name } = asked.body()?;
     check_name(Kind::Function, &name)
         .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("name", error.to_string())))?;
-    object(state, &asked.id(Kind::Function))?;
-    let function = asked.name;
-    aside_in_turn(state, move |control| {
-        if control.snapshot(&name).is_some() {
+    let (function, rights) = (asked.id(Kind::Function), asked.rights);
+    state.read(&rights, &function)?;
+    aside_in_turn(state, &rights.clone(), move |state| {
+        if let Err(problem) = state.is_still(&rights, &function) {
+            return problem.into();
+        }
+        let allowed = state.limits.tenant_snapshots;
+        if rights.tenant().is_some() && state.snapshots(&rights).len() >= allowed {
+            let what =
+                format!("the tenant has {allowed} snapshots, which is as many as it may have; delete some");
+            return Problem::new(ProblemType::NoRoom, what).into();
+        }
+        if state.control.snapshot(&name).is_some() {
             let what = format!("the snapshot `{name}` is there already; choose another name, or delete it");
             return Problem::new(ProblemType::Conflict, what).into();
         }
-        match control.save(&function, &name) {
+        match state.control.save(&function.name, &name) {
             Ok(snapshot) => {
                 let location = Some(paths::snapshot(&snapshot.name));
                 Answer { location, ..Answer::json(201, &snapshot) }
@@ -436,15 +470,15 @@ async fn restore(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem
     let Restore { function } = asked.body()?;
     check_name(Kind::Function, &function)
         .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("function", error.to_string())))?;
-    let snapshot = state.control.snapshot(&asked.name).ok_or_else(|| missing_snapshot(&asked.name))?;
+    let snapshot = state.snapshot(&asked.rights, &asked.name)?;
     let id = ObjectName::new(Kind::Function, function);
     let mut spec = snapshot.spec.clone();
     if id.name != snapshot.function
         && let Value::Object(spec) = &mut spec
     {
         // Wires are of the place and not of who was saved there: another one has its own, or none.
-        let there = state.store.read(id.kind.as_str(), &id.name);
-        let attach = there.and_then(|there| Stored::of(&there).spec.get("attach").cloned());
+        let there = state.read(&asked.rights, &id);
+        let attach = there.ok().and_then(|there| Stored::of(&there).spec.get("attach").cloned());
         match attach {
             Some(attach) => drop(spec.insert("attach".to_owned(), attach)),
             None => drop(spec.remove("attach")),
@@ -457,15 +491,28 @@ async fn restore(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem
         snapshot: Some(snapshot.name),
     };
     let changed = change(state, &asked, vec![wanted], false).await?;
-    Ok(written(state, &id, changed, Some(spec)))
+    Ok(written(state, &asked.rights, &id, changed, Some(spec)))
+}
+
+fn delete_snapshot(state: &State, asked: &Asked) -> Answer {
+    let shown = state.tokens.hold(&asked.rights).and_then(|()| state.snapshot(&asked.rights, &asked.name));
+    if let Err(problem) = shown {
+        return problem.into();
+    }
+    match state.control.delete_snapshot(&asked.name) {
+        Ok(true) => Answer::json(200, &json!({"deleted": asked.name})),
+        Ok(false) => missing_snapshot(&asked.name).into(),
+        Err(refusal) => refused(refusal).into(),
+    }
 }
 
 /// A pause is part of what is desired: who paused a function finds it paused after a restart.
 async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer, Problem> {
     let durable = asked.flag("durable")?;
     let id = asked.id(Kind::Function);
-    let turn = state.turn().await?;
-    let stored = state.store.read(id.kind.as_str(), &id.name).ok_or_else(|| missing(&id.to_string()))?;
+    let turn = state.turn(&asked.rights).await?;
+    state.tokens.hold(&asked.rights)?;
+    let stored = state.read(&asked.rights, &id)?;
     let wanted = Stored { paused, ..Stored::of(&stored) };
     let control = state.control.clone();
     let function = id.name.clone();
@@ -477,7 +524,14 @@ async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer,
     done.map_err(refused)?;
     if !same {
         let write = Change::put(id.kind.as_str(), id.name.as_str(), wanted.to_bytes());
-        if let Err(error) = state.store.commit(&[write]) {
+        let change = ObjectChange {
+            kind: id.kind,
+            name: id.name.clone(),
+            spec: Some(wanted.spec),
+            paused,
+            snapshot: None,
+        };
+        if let Err(error) = state.commit(&[write], &[change]) {
             // What could not be written down is taken back.
             match set(!paused) {
                 Ok(()) => {}
@@ -493,5 +547,5 @@ async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer,
     }
     let changed = if same { Vec::new() } else { vec![id.clone()] };
     let difference = Difference { revision, changed, ..Difference::default() };
-    Ok(Answer { difference: Some(difference), ..Answer::object(200, &object(state, &id)?) })
+    Ok(Answer { difference: Some(difference), ..Answer::object(200, &state.object(&asked.rights, &id)?) })
 }

@@ -1,6 +1,7 @@
 //! A change, from what is wanted to what is done.
 //!
-//! 0. Images that are named by something that may come to mean something else are pinned to what they mean now. If a registry has to be
+//! 0. What a tenant may not change is refused; it is looked at again in step 1.
+//!    Images that are named by something that may come to mean something else are pinned to what they mean now. If a registry has to be
 //!    asked, that is work too, and nobody waits for it who changes something else.
 //! 1. What there is, is read from the store, and the preconditions are compared with it.
 //! 2. What is as it should be is left out. If nothing is left, that is the answer.
@@ -11,11 +12,12 @@
 //! All that is under one lock, so that changes come one after the other. When the host says in step 3 that it needs work
 //! first, the lock is let go, the work is done as an operation, and everything begins anew.
 
-use crate::answer::{faulty, refused};
+use crate::answer::faulty;
 use crate::control::{ObjectChange, Refusal, Settled, Work};
 use crate::operations::{ends, runs};
 use crate::pin::{First, Pinned, functions, pin};
 use crate::precondition::Precondition;
+use crate::rights::{Rights, is_a_tenants_to_change};
 use crate::state::State;
 use crate::stored::Stored;
 use crate::timing::Timing;
@@ -26,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Change, CommitError, Revision};
 use telemetry::steps;
-use tokio::sync::watch;
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 
 /// From so many objects on, a change is made on a thread of its own, so that others are served meanwhile.
@@ -44,6 +46,8 @@ pub(crate) struct Wanted {
     pub dry_run: bool,
     /// Registries are asked what tags mean that functions run with.
     pub resolve: bool,
+    /// Of whoever wants it.
+    pub rights: Rights,
     /// A function's image takes over from the one that runs.
     pub take_over: bool,
     /// Who wants to know how long it takes.
@@ -73,6 +77,12 @@ pub(crate) enum Outcome {
     Later(Box<Operation>),
 }
 
+/// Held by whoever changes something.
+pub(crate) struct Turn {
+    _turn: OwnedMutexGuard<()>,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
 enum Attempt {
     Done(Difference),
     Work(Work),
@@ -86,6 +96,7 @@ impl State {
         patience: Patience,
         ended: impl FnOnce(&Result<Difference, Problem>) + Send + 'static,
     ) -> Result<Outcome, Problem> {
+        let rights = wanted.rights.clone();
         let first = match self.begin(wanted).await {
             Ok(Ok(first)) => first,
             Ok(Err(difference)) => {
@@ -99,7 +110,7 @@ impl State {
                 return outcome.map(Outcome::Done);
             }
         };
-        let operation = match self.operations.begin(first.what()) {
+        let operation = match self.operations.begin(first.what(), &rights) {
             Ok(operation) => operation,
             Err(problem) => {
                 let outcome = Err(problem);
@@ -129,7 +140,12 @@ impl State {
 
     /// Does it, if that can be done at once; else, what has to be done first.
     async fn begin(self: &Arc<State>, wanted: Wanted) -> Result<Result<First, Difference>, Problem> {
-        let settled = self.control.settle(&functions(&wanted), wanted.resolve).map_err(refused)?;
+        // Before anything is read or fetched for whoever has no right to it.
+        self.admit(&wanted)?;
+        let settled = self
+            .control
+            .settle(&functions(&wanted), wanted.resolve)
+            .map_err(|refusal| self.refusal(&wanted, refusal))?;
         let pinned = match settled {
             Settled::Now(images) => Arc::new(pin(wanted, images)),
             Settled::After(settling) => return Ok(Ok(First::Settle(wanted, settling))),
@@ -157,7 +173,8 @@ impl State {
                 let images = tokio::task::spawn_blocking(settling.run).await;
                 wanted.timing.step("fetch", began);
                 drop(turn);
-                let wanted = Arc::new(pin(wanted, images.map_err(broken)?.map_err(refused)?));
+                let images = images.map_err(broken)?.map_err(|refusal| self.refusal(&wanted, refusal))?;
+                let wanted = Arc::new(pin(wanted, images));
                 match self.attempt(&wanted).await? {
                     Attempt::Done(difference) => return Ok(difference),
                     Attempt::Work(work) => (wanted, work),
@@ -171,7 +188,7 @@ impl State {
             let done = tokio::task::spawn_blocking(work.run).await;
             wanted.wanted.timing.step("compile", began);
             drop(turn);
-            done.map_err(broken)?.map_err(refused)?;
+            done.map_err(broken)?.map_err(|refusal| self.refusal(&wanted.wanted, refusal))?;
             match self.attempt(&wanted).await? {
                 Attempt::Done(difference) => return Ok(difference),
                 Attempt::Work(more) => work = more,
@@ -186,7 +203,7 @@ impl State {
     async fn attempt(self: &Arc<State>, pinned: &Arc<Pinned>) -> Result<Attempt, Problem> {
         let Pinned { wanted, images } = &**pinned;
         let began = wanted.timing.now();
-        let turn = self.turn().await?;
+        let turn = self.turn(&wanted.rights).await?;
         wanted.timing.step("turn", began);
         if wanted.objects.len() < LARGE && !wanted.prune && !wanted.take_over {
             let attempt = wanted.timing.measure(|| self.change_now(wanted, images));
@@ -204,7 +221,21 @@ impl State {
     }
 
     /// Waits until nobody else changes anything.
-    pub async fn turn(&self) -> Result<tokio::sync::OwnedMutexGuard<()>, Problem> {
+    pub async fn turn(&self, rights: &Rights) -> Result<Turn, Problem> {
+        let late = |_| Problem::new(ProblemType::Busy, "other changes take long");
+        // However many tenants wait, an administrator waits for one of them.
+        let place = match rights {
+            Rights::All => None,
+            Rights::Of(_) => {
+                let place = self.tenants_turn.clone().acquire_owned();
+                timeout(self.limits.body_time, place).await.map_err(late)?.ok()
+            }
+        };
+        let turn = self.changing_turn().await?;
+        Ok(Turn { _turn: turn, _place: place })
+    }
+
+    async fn changing_turn(&self) -> Result<OwnedMutexGuard<()>, Problem> {
         if let Ok(turn) = self.changing.clone().try_lock_owned() {
             return Ok(turn);
         }
@@ -221,6 +252,7 @@ impl State {
             images: images.clone(),
             ..Difference::default()
         };
+        self.admit(wanted)?;
         let (changes, writes) = self.compare(wanted, &mut difference)?;
         steps::done("compare");
         if changes.is_empty() {
@@ -228,7 +260,7 @@ impl State {
         }
         let refusal = |refusal| match refusal {
             Refusal::Work(work) => Ok(Attempt::Work(work)),
-            refusal => Err(refused(refusal)),
+            refusal => Err(self.refusal(wanted, refusal)),
         };
         if wanted.take_over {
             let [change] = changes.as_slice() else {
@@ -239,11 +271,11 @@ impl State {
                 Err(refused) => return refusal(refused),
             };
             steps::done("take-over");
-            match self.store.commit(&writes) {
+            match self.commit(&writes, &changes) {
                 Ok(revision) => {
                     steps::done("commit");
                     taken_over.keep();
-                    difference.revision = revision.0;
+                    difference.revision = revision;
                     return Ok(Attempt::Done(difference));
                 }
                 Err(error) => {
@@ -257,13 +289,13 @@ impl State {
             Err(refused) => return refusal(refused),
         };
         steps::done("prepare");
-        difference.restarted = prepared.restarted();
+        difference.restarted = self.shown_functions(&wanted.rights, prepared.restarted());
         if !wanted.dry_run {
-            let revision = self.store.commit(&writes).map_err(|error| not_committed(&error))?;
+            let revision = self.commit(&writes, &changes).map_err(|error| not_committed(&error))?;
             steps::done("commit");
             prepared.carry_out();
             steps::done("finish");
-            difference.revision = revision.0;
+            difference.revision = revision;
         }
         Ok(Attempt::Done(difference))
     }
@@ -319,7 +351,22 @@ impl State {
         if wanted.prune {
             self.prune(wanted, difference, &mut changes, &mut writes);
         }
+        let faults: Vec<Fault> = changes.iter().filter_map(|change| self.still_has_tokens(change)).collect();
+        if !faults.is_empty() {
+            return Err(faulty(ProblemType::Conflict, faults));
+        }
         Ok((changes, writes))
+    }
+
+    /// A tenant that goes would leave its tokens to whoever is called so next.
+    fn still_has_tokens(&self, change: &ObjectChange) -> Option<Fault> {
+        if change.kind != Kind::Tenant || change.spec.is_some() {
+            return None;
+        }
+        let tokens = self.tokens.of(&change.name);
+        let listed = yaml_document::spelling::listed(tokens.iter().map(String::as_str));
+        let message = format!("tokens are for it: {listed}; delete them first");
+        (!tokens.is_empty()).then(|| Fault::new(format!("tenants.{}", change.name), message))
     }
 
     /// Whether an object is in the store alone: it could not be started, and is begun when it is wanted again.
@@ -336,19 +383,27 @@ impl State {
         writes: &mut Vec<Change>,
     ) {
         let named: BTreeSet<&ObjectName> = wanted.objects.iter().map(|object| &object.id).collect();
+        let mut delete = |id: ObjectName| {
+            if !named.contains(&id) {
+                let name = id.name.clone();
+                changes.push(ObjectChange { kind: id.kind, name, spec: None, paused: false, snapshot: None });
+                writes.push(Change::delete(id.kind.as_str(), id.name.as_str()));
+                difference.deleted.push(id);
+            }
+        };
+        if let Some(tenant) = wanted.rights.tenant() {
+            for kind in Kind::ALL.into_iter().rev().filter(|kind| is_a_tenants_to_change(*kind)) {
+                let names = self.owners.page(tenant, kind, None, usize::MAX);
+                names.into_iter().for_each(|name| delete(ObjectName::new(kind, name)));
+            }
+            return;
+        }
         for kind in Kind::ALL.into_iter().rev() {
             let mut from = String::new();
             loop {
                 let page = self.store.list(kind.as_str(), &from, store::PAGE_MAX);
                 for object in page.objects {
-                    let id = ObjectName::new(kind, object.name.to_string());
-                    if named.contains(&id) {
-                        continue;
-                    }
-                    let name = id.name.clone();
-                    changes.push(ObjectChange { kind, name, spec: None, paused: false, snapshot: None });
-                    writes.push(Change::delete(kind.as_str(), id.name.as_str()));
-                    difference.deleted.push(id);
+                    delete(ObjectName::new(kind, object.name.to_string()));
                 }
                 match page.next {
                     Some(next) => from = next.to_string(),
@@ -373,7 +428,7 @@ impl State {
     }
 }
 
-fn not_held(id: &ObjectName, precondition: &Precondition, version: Option<u64>) -> Fault {
+pub(crate) fn not_held(id: &ObjectName, precondition: &Precondition, version: Option<u64>) -> Fault {
     let found = version.map_or("no such object".to_owned(), |version| format!("version {version}"));
     let (at, allowed) = match precondition {
         Precondition::Any => ("", "anything".to_owned()),

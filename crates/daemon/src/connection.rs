@@ -2,10 +2,13 @@
 
 use crate::answer::Answer;
 use crate::body::Written;
+use crate::call::Call;
 use crate::calls;
 use crate::identity::Identity;
 use crate::log::{Severity, log};
+use crate::precondition::shown;
 use crate::request::{self, Asked};
+use crate::rights::{self, Door};
 use crate::state::State;
 use crate::stream::{Stream, plain};
 use crate::timing::Timed;
@@ -23,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 /// Serves a connection until the client ends it, takes too long, or the server ends.
-pub(crate) async fn serve<S>(state: Arc<State>, stream: S, who: Identity)
+pub(crate) async fn serve<S>(state: Arc<State>, stream: S, (door, who): (Door, Identity))
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -32,7 +35,7 @@ where
     let io = TokioIo::new(Stream::new(stream, limits.write_time));
     let service = service_fn(|request| {
         let (state, who) = (state.clone(), who.clone());
-        async move { Ok::<_, Infallible>(respond(&state, request, who).await) }
+        async move { Ok::<_, Infallible>(respond(&state, request, (door, who)).await) }
     });
     let mut builder = http1::Builder::new();
     builder
@@ -65,16 +68,38 @@ pub(crate) async fn refuse<S: AsyncWrite + Unpin>(mut stream: S, connections: us
     .await;
 }
 
-async fn respond(state: &Arc<State>, request: Request<Incoming>, who: Arc<Identity>) -> Response<Written> {
+async fn respond(
+    state: &Arc<State>,
+    request: Request<Incoming>,
+    (door, mut who): (Door, Arc<Identity>),
+) -> Response<Written> {
     let (timed, path) = (Timed::begin(state, &request), request.uri().path().to_owned());
     let mut known = None;
-    let answer = match request::call_of(&request) {
-        Err(answer) => *answer,
-        Ok((call, name)) => {
+    let method = request.method().clone();
+    let refused = |who: &Identity, problem: Problem| {
+        let method = shown(method.as_str().as_bytes());
+        calls::audit_refusal(&state.audit, who, &method, &shown(path.as_bytes()), &problem);
+        problem.into()
+    };
+    // Who has no right to anything is told so, whatever is asked.
+    let rights = rights::of(state, (door, &who), request.headers()).map(|(rights, of)| {
+        who = of;
+        rights
+    });
+    let found = rights.map(|rights| (rights, request::call_of(&request)));
+    let answer = match found {
+        Err(problem) => refused(&who, problem),
+        Ok((_, Err(answer))) => *answer,
+        Ok((rights, Ok((call, name)))) => {
             known = Some(call);
-            let answer = match request::read(state, request, (call, name), who.clone(), timed.timing.clone())
-                .await
-            {
+            let read = match rights.may(call) {
+                Err(problem) => return finish(state, refused(&who, problem), (timed, known), &path, &who),
+                Ok(()) => {
+                    let timing = timed.timing.clone();
+                    request::read(state, request, (call, name), (rights, who.clone()), timing).await
+                }
+            };
+            let answer = match read {
                 // Not of the connection: what is begun is brought to its end, and written down, when the client leaves.
                 Ok(asked) if call.changes() => tokio::spawn(carry_out(state.clone(), asked))
                     .await
@@ -92,10 +117,21 @@ async fn respond(state: &Arc<State>, request: Request<Incoming>, who: Arc<Identi
             answer
         }
     };
+    finish(state, answer, (timed, known), &path, &who)
+}
+
+/// Counts an answer, and tells how long it took.
+fn finish(
+    state: &State,
+    answer: Answer,
+    (timed, call): (Timed, Option<Call>),
+    path: &str,
+    who: &Identity,
+) -> Response<Written> {
     state.counts.answered(answer.status);
     let mut response = answer.into_response();
-    if let Some(call) = known {
-        timed.end(state, call, &path, &who, &mut response);
+    if let Some(call) = call {
+        timed.end(state, call, path, who, &mut response);
     }
     response
 }
@@ -110,7 +146,7 @@ async fn carry_out(state: Arc<State>, asked: Asked) -> Answer {
             Some(problem) => Err(problem),
             None => Ok(answer.difference.as_ref().unwrap_or(&none)),
         };
-        calls::audit(&state.audit, &who, call, &name, outcome);
+        calls::audit(&state.audit, &who, call, &name, outcome, answer.about.as_ref());
     }
     answer
 }

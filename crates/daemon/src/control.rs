@@ -29,6 +29,20 @@ pub trait Control: Send + Sync + 'static {
         Ok(Settled::Now(vec![None; functions.len()]))
     }
 
+    /// What of a function that a tenant wants is not a tenant's to want, because it is the host's: an image in a file, say. Places are
+    /// within the spec. What is as it is `now` is as an administrator, or an earlier check, had it; and so are image and configuration of
+    /// what was `saved`, if it is to be restored. It is called before [`settle`](Control::settle), and again with what images mean.
+    fn confined(
+        &self,
+        function: &str,
+        spec: &Value,
+        now: Option<&Value>,
+        saved: Option<&Value>,
+    ) -> Vec<Fault> {
+        let _ = (function, spec, now, saved);
+        Vec::new()
+    }
+
     /// Whether a function that is wanted is not there, because it could not be started.
     fn lacks(&self, function: &str) -> bool {
         let _ = function;
@@ -94,11 +108,11 @@ pub trait Control: Send + Sync + 'static {
     /// The images on this host, in the order of their references.
     fn images(&self) -> Vec<Image>;
 
-    /// The account of every packet: an object.
-    fn account(&self) -> Value;
+    /// The account of every packet, or what of it is one tenant's: an object.
+    fn account(&self, tenant: Option<&str>) -> Value;
 
-    /// Where the host's memory goes: an object.
-    fn memory(&self) -> Value;
+    /// Where the host's memory goes, or a tenant's: an object.
+    fn memory(&self, tenant: Option<&str>) -> Value;
 
     /// Follows packets on their way, and writes a [`TraceLine`](api::TraceLine) for each that has come to its end, until there are
     /// enough or nobody reads on. Returns when it has begun.
@@ -120,8 +134,8 @@ pub trait Control: Send + Sync + 'static {
     /// [`Refusal`]: what stands in the way.
     fn back_up(&self, store: &Store, outlet: Outlet) -> Result<(), Refusal>;
 
-    /// Writes metric families, each as a whole, in one of two notations.
-    fn metrics(&self, exposition: Exposition, to: &mut String);
+    /// Writes metric families, each as a whole, in one of two notations; of one tenant, those of its functions and ports.
+    fn metrics(&self, exposition: Exposition, tenant: Option<&str>, to: &mut String);
 }
 
 /// A change that is ready. Dropped, it leaves all as it was.

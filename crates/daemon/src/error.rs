@@ -10,6 +10,9 @@ pub enum BindError {
     /// Somebody answers on the socket.
     #[error("{0}: another daemon answers on this socket; one at a time is allowed")]
     InUse(PathBuf),
+    /// Both sockets have one path.
+    #[error("{0}: found as the administrators' socket and as the tenants'; allowed: two paths")]
+    OneSocket(PathBuf),
     /// There is something else of this name.
     #[error("{0}: there is a file of this name that is no socket; choose another path, or remove it")]
     NotASocket(PathBuf),

@@ -7,7 +7,7 @@ use crate::answer::Answer;
 use crate::body::Written;
 use crate::request::Asked;
 use crate::state::State;
-use api::{Event, Happened, Kind, Problem, ProblemType};
+use api::{Event, Happened, Kind, ObjectName, Problem, ProblemType};
 use bytes::Bytes;
 use std::sync::Arc;
 use store::{Gone, Revision};
@@ -41,7 +41,11 @@ fn line<T: serde::Serialize>(text: &mut Vec<u8>, value: &T) {
 /// The events after a revision.
 pub(crate) fn events(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem> {
     let follow = asked.flag("follow")?;
-    let after = asked.number("after", 0, MOST)?.map_or_else(|| state.store.revision(), Revision);
+    let after = asked.number("after", 0, MOST)?;
+    if let Some(tenant) = asked.rights.tenant() {
+        return tenants_events(state, asked, tenant, after, follow);
+    }
+    let after = after.map_or_else(|| state.store.revision(), Revision);
     let gone = |gone: Gone| Problem::new(ProblemType::Gone, gone.to_string());
     // Those who come too late are told so before the stream begins.
     state.store.changes_after(after, 1).map_err(gone)?;
@@ -116,47 +120,135 @@ async fn follow_changes(
     }
 }
 
+/// The same of one tenant's objects, as long as its token is taken.
+fn tenants_events(
+    state: &Arc<State>,
+    asked: &Asked,
+    tenant: &str,
+    after: Option<u64>,
+    follow: bool,
+) -> Result<Answer, Problem> {
+    let after = after.unwrap_or_else(|| state.owners.revision());
+    state.owners.changes(tenant, after).map_err(|gone| {
+        let (asked, newest) = (Revision(after), Revision(gone.newest));
+        Problem::new(ProblemType::Gone, Gone { asked, oldest: Revision(gone.oldest), newest }.to_string())
+    })?;
+    let (lines, answer) = stream(asked);
+    let (state, tenant, rights) = (state.clone(), tenant.to_owned(), asked.rights.clone());
+    let notices = state.notices.follow();
+    tokio::spawn(async move {
+        tokio::select! {
+            // What waits to be written is not written either.
+            biased;
+            () = state.tokens.over(&rights) => {}
+            () = follow_tenant(&state, (&tenant, after), follow, notices, &lines) => {}
+        }
+    });
+    Ok(answer)
+}
+
+async fn follow_tenant(
+    state: &State,
+    (tenant, mut after): (&str, u64),
+    follow: bool,
+    mut notices: tokio::sync::broadcast::Receiver<Arc<Event>>,
+    lines: &mpsc::Sender<Bytes>,
+) {
+    let mut revision = state.owners.follow();
+    let mut ending = state.ending.subscribe();
+    let mut alive = interval(state.limits.alive);
+    alive.reset();
+    loop {
+        revision.mark_unchanged();
+        let mut text = Vec::new();
+        let (changes, end) = match state.owners.changes(tenant, after) {
+            Ok((changes, newest)) => {
+                after = newest;
+                (changes, false)
+            }
+            Err(gone) => (vec![Event::Gone { oldest: gone.oldest, newest: gone.newest }], true),
+        };
+        changes.iter().for_each(|change| line(&mut text, change));
+        if !text.is_empty() && lines.send(text.into()).await.is_err() || end || !follow {
+            return;
+        }
+        let mut text = Vec::new();
+        tokio::select! {
+            changed = revision.changed() => if changed.is_err() { return },
+            notice = notices.recv() => match notice {
+                Ok(notice) => if is_about(state, tenant, &notice) { line(&mut text, &*notice) },
+                Err(RecvError::Lagged(notices)) => line(&mut text, &Event::Lost { notices }),
+                Err(RecvError::Closed) => return,
+            },
+            _ = alive.tick() => line(&mut text, &Event::Alive { revision: after }),
+            _ = ending.wait_for(|ending| *ending) => return,
+            () = lines.closed() => return,
+        }
+        if !text.is_empty() && lines.send(text.into()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether a notice is about an object of a tenant.
+fn is_about(state: &State, tenant: &str, notice: &Event) -> bool {
+    match notice {
+        Event::Notice { kind, name, .. } => state.owners.is_of(&ObjectName::new(*kind, name.clone()), tenant),
+        _ => false,
+    }
+}
+
 /// What a function said after a line.
 pub(crate) fn logs(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem> {
     let follow = asked.flag("follow")?;
     let limit = asked.number("limit", 1, LOG_LINES.1)?.unwrap_or(LOG_LINES.0) as usize;
     let mut after = asked.number("after", 0, MOST)?.unwrap_or(0);
     let id = asked.id(Kind::Function);
-    if state.store.read(id.kind.as_str(), &id.name).is_none() {
-        return Err(Problem::new(ProblemType::NotFound, format!("there is no {id}")));
-    }
+    state.read(&asked.rights, &id)?;
     let (lines, answer) = stream(asked);
-    let state = state.clone();
+    let (state, rights) = (state.clone(), asked.rights.clone());
     tokio::spawn(async move {
-        let mut logged = state.notices.follow_logs();
-        let mut ending = state.ending.subscribe();
-        loop {
-            logged.mark_unchanged();
+        let over = state.tokens.over(&rights);
+        let follow = async {
+            let mut logged = state.notices.follow_logs();
+            let mut ending = state.ending.subscribe();
             loop {
-                let mut text = Vec::new();
-                let said = state.control.logs(&id.name, after, limit.min(BATCH * 40));
-                let full = said.len() >= limit;
-                for said in &said {
-                    after = said.number;
-                    line(&mut text, said);
+                logged.mark_unchanged();
+                loop {
+                    let mut text = Vec::new();
+                    let said = state.control.logs(&id.name, after, limit.min(BATCH * 40));
+                    let full = said.len() >= limit;
+                    // Somebody else's function may have come to be called so.
+                    if rights.tenant().is_some() && state.read(&rights, &id).is_err() {
+                        return;
+                    }
+                    for said in &said {
+                        after = said.number;
+                        line(&mut text, said);
+                    }
+                    if !text.is_empty() && lines.send(text.into()).await.is_err() {
+                        return;
+                    }
+                    // Without `follow`, `limit` lines are all that was asked for.
+                    if !full || !follow {
+                        break;
+                    }
                 }
-                if !text.is_empty() && lines.send(text.into()).await.is_err() {
+                if !follow || state.read(&rights, &id).is_err() {
                     return;
                 }
-                // Without `follow`, `limit` lines are all that was asked for.
-                if !full || !follow {
-                    break;
+                // Looked at now and then without being told, so that a function that is gone ends the stream.
+                tokio::select! {
+                    _ = timeout(state.limits.alive, logged.changed()) => {}
+                    _ = ending.wait_for(|ending| *ending) => return,
+                    () = lines.closed() => return,
                 }
             }
-            if !follow || state.store.read(id.kind.as_str(), &id.name).is_none() {
-                return;
-            }
-            // Looked at now and then without being told, so that a function that is gone ends the stream.
-            tokio::select! {
-                _ = timeout(state.limits.alive, logged.changed()) => {}
-                _ = ending.wait_for(|ending| *ending) => return,
-                () = lines.closed() => return,
-            }
+        };
+        tokio::select! {
+            biased;
+            () = over => {}
+            () = follow => {}
         }
     });
     Ok(answer)

@@ -23,6 +23,15 @@ pub enum Identity {
         /// The names that it is for (its DNS names).
         names: Vec<String>,
     },
+    /// Whoever has a token's secret.
+    Token {
+        /// Its name.
+        token: String,
+        /// The tenant whose rights it gives.
+        tenant: String,
+        /// Who is at the other end.
+        by: Box<Identity>,
+    },
 }
 
 impl Identity {
@@ -41,6 +50,12 @@ impl Identity {
         match self {
             Identity::Process { user, group, process } => json!({"uid": user, "gid": group, "pid": process}),
             Identity::Certificate { sha256, names } => json!({"certificate": sha256, "names": names}),
+            Identity::Token { token, tenant, by } => {
+                let mut told = by.to_json();
+                told["token"] = token.as_str().into();
+                told["tenant"] = tenant.as_str().into();
+                told
+            }
         }
     }
 }
@@ -52,6 +67,7 @@ impl fmt::Display for Identity {
             Identity::Certificate { sha256, names } => {
                 write!(f, "certificate {:.16} ({})", sha256, names.join(", "))
             }
+            Identity::Token { token, tenant, by } => write!(f, "token {token} of {tenant}, {by}"),
         }
     }
 }

@@ -13,12 +13,16 @@
 //! What it does not know: images, functions, packets. That is behind [`Control`]. The description of the interface, OpenAPI
 //! 3.1, is made from the same table that requests are told apart by, and from the types of `api`.
 //!
-//! Limits: all in [`Limits`]; connections, headers, bodies, times, operations. What a client may do is decided by whether it
-//! can connect: each may do everything. [`docs/api.md`](../../../docs/api.md) is for those who talk to it.
+//! Who may do what: whoever reaches the administrators' socket, or shows a certificate of theirs, everything; whoever shows a token
+//! what the token's tenant may, and sees nothing else. Without either nobody gets further than 401. The modules `rights`, `admit`, `owners` and `seen` say how.
+//!
+//! Limits: all in [`Limits`]; connections, headers, bodies, times, operations, what a tenant may have.
+//! [`docs/api.md`](../../../docs/api.md) is for those who talk to it.
 
 #![forbid(unsafe_code)]
 
 mod accept;
+mod admit;
 mod answer;
 mod audit;
 mod body;
@@ -37,10 +41,13 @@ mod notices;
 mod openapi;
 mod operations;
 mod outlet;
+mod owners;
 mod pin;
 mod precondition;
 mod query;
 mod request;
+mod rights;
+mod seen;
 mod server;
 mod settings;
 mod socket;
@@ -53,6 +60,8 @@ mod tests;
 mod time;
 mod timing;
 mod tls;
+mod token_calls;
+mod tokens;
 
 pub use accept::accepted;
 pub use call::{Call, Found, Gives, Takes};
@@ -67,6 +76,7 @@ pub use openapi::document as openapi;
 pub use outlet::Outlet;
 pub use precondition::Precondition;
 pub use query::Query;
+pub use rights::bearer;
 pub use server::Server;
-pub use settings::{Audit, Limits, Settings, Socket, Tcp};
+pub use settings::{Administrator, Audit, Limits, Settings, Socket, Tcp};
 pub use stored::spec_of;

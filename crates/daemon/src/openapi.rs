@@ -31,7 +31,13 @@ pub fn document() -> Value {
         },
         "servers": [{"url": "http://localhost", "description": "Over the daemon's UNIX socket; the host name does not matter."}],
         "paths": paths,
-        "components": {"schemas": schemas()},
+        "security": [{}, {"token": []}],
+        "components": {"schemas": schemas(), "securitySchemes": {"token": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A tenant's token, `sft_` and 64 hexadecimal digits: it gives the rights of that tenant and no others. Administrators need none: they are who may \
+                            connect to the administrators' socket, or show a certificate of theirs.",
+        }}},
     })
 }
 
@@ -67,6 +73,9 @@ fn schemas() -> Value {
     types.subschema_for::<api::Trace>();
     types.subschema_for::<api::TraceLine>();
     types.subschema_for::<api::Capture>();
+    types.subschema_for::<api::Token>();
+    types.subschema_for::<api::NewToken>();
+    types.subschema_for::<api::IssuedToken>();
     types.subschema_for::<api::Object>();
     types.subschema_for::<api::List>();
     types.subschema_for::<api::Desired>();
@@ -158,6 +167,7 @@ fn operation(call: Call) -> Value {
         Call::Restore => Some(reference("Restore")),
         Call::Trace => Some(reference("Trace")),
         Call::Capture => Some(reference("Capture")),
+        Call::IssueToken => Some(reference("NewToken")),
         Call::Apply => Some(reference("Document")),
         _ => None,
     };
@@ -221,6 +231,12 @@ fn naming(call: Call) -> (String, String) {
         ),
         Call::Capture => ("capturePackets", "Captures packets where they pass."),
         Call::Backup => ("backUp", "Writes a backup of objects, images and snapshots, all of one moment."),
+        Call::Tokens => ("listTokens", "The tokens, without their secrets."),
+        Call::Token => ("getToken", "One token, without its secret."),
+        Call::IssueToken => ("issueToken", "Makes a token of a tenant; its secret is told this once."),
+        Call::DeleteToken => {
+            ("deleteToken", "Deletes a token: it is not taken any more, and streams by it end.")
+        }
     };
     (id.to_owned(), summary.to_owned())
 }
@@ -236,6 +252,7 @@ fn parameters(call: Call) -> Value {
             Call::Snapshot | Call::DeleteSnapshot | Call::Restore => {
                 (name_schema(None), "The snapshot's name.")
             }
+            Call::Token | Call::DeleteToken => (name_schema(None), "The token's name."),
             _ => (name_schema(Some(Kind::Function)), "The function's name."),
         };
         parameters.push(
@@ -357,7 +374,17 @@ fn responses(call: Call) -> Value {
         Call::Save => add(201, "The snapshot.", json(reference("Snapshot")), Some(location("Where it is."))),
         Call::Snapshots => add(200, "All of them.", json(items("Snapshot")), None),
         Call::Snapshot => add(200, "The snapshot.", json(reference("Snapshot")), None),
-        Call::DeleteSnapshot => {
+        Call::Tokens => add(200, "All of them.", json(items("Token")), None),
+        Call::Token => add(200, "The token.", json(reference("Token")), None),
+        Call::IssueToken => {
+            add(
+                201,
+                "The token, with its secret.",
+                json(reference("IssuedToken")),
+                Some(location("Where it is.")),
+            );
+        }
+        Call::DeleteSnapshot | Call::DeleteToken => {
             let deleted = json!({"type": "object", "required": ["deleted"], "properties": {"deleted": {"type": "string", "description": "Its name."}}});
             add(200, "It is gone.", json(deleted), None);
         }
@@ -410,9 +437,14 @@ fn responses(call: Call) -> Value {
     }
     for of in problems(call) {
         let description = ProblemType::title(of);
-        responses.entry(of.status().to_string()).or_insert_with(|| {
+        let response = responses.entry(of.status().to_string()).or_insert_with(|| {
             json!({"description": description, "content": {PROBLEM_JSON: {"schema": reference("Problem")}}})
         });
+        if of == ProblemType::Unauthorized {
+            let challenge =
+                json!({"description": "`Bearer`: a token is wanted.", "schema": {"type": "string"}});
+            response["headers"] = json!({"WWW-Authenticate": challenge});
+        }
     }
     Value::Object(responses)
 }
@@ -420,10 +452,21 @@ fn responses(call: Call) -> Value {
 /// What a call may be refused with.
 fn problems(call: Call) -> Vec<ProblemType> {
     use ProblemType::{
-        Busy, Conflict, Gone, HeadersTooLarge, Internal, Invalid, Malformed, NoRoom, NotAcceptable,
-        NotDurable, NotFound, PreconditionFailed, Timeout, TooLarge, UnsupportedMediaType,
+        Busy, Conflict, Forbidden, Gone, HeadersTooLarge, Internal, Invalid, Malformed, NoRoom,
+        NotAcceptable, NotDurable, NotFound, PreconditionFailed, Timeout, TooLarge, Unauthorized,
+        UnsupportedMediaType,
     };
-    let mut problems = vec![Malformed, NotAcceptable, Timeout, TooLarge, HeadersTooLarge, Internal, Busy];
+    let mut problems = vec![
+        Malformed,
+        Unauthorized,
+        Forbidden,
+        NotAcceptable,
+        Timeout,
+        TooLarge,
+        HeadersTooLarge,
+        Internal,
+        Busy,
+    ];
     if call.path().contains("{name}") {
         problems.push(NotFound);
     }

@@ -1,5 +1,6 @@
 //! Work that takes longer than a request should: kept to be looked at, bounded, and done a few at a time.
 
+use crate::rights::Rights;
 use crate::settings::Limits;
 use crate::time;
 use api::{Difference, Operation, OperationState, Problem, ProblemType};
@@ -12,15 +13,33 @@ use tokio::sync::{Semaphore, watch};
 /// All operations: those that are not ended, and the last that are.
 pub(crate) struct Operations {
     /// In the order in which they were asked for.
-    list: Mutex<VecDeque<Arc<watch::Sender<Operation>>>>,
+    list: Mutex<VecDeque<Begun>>,
     next: AtomicU64,
     /// Tells operations of this process from those of the one before it.
     start: u64,
     most: usize,
+    most_of_tenant: usize,
     kept: usize,
     pub at_once: Arc<Semaphore>,
     /// Of those that ask registries, so that one that hangs keeps nobody from compiling.
     pub asking_at_once: Arc<Semaphore>,
+}
+
+/// An operation, and the tenant by whose token it was begun.
+#[derive(Clone)]
+struct Begun {
+    operation: Arc<watch::Sender<Operation>>,
+    tenant: Option<String>,
+}
+
+impl Begun {
+    fn is_unended(&self) -> bool {
+        self.operation.borrow().ended.is_none()
+    }
+
+    fn is_shown(&self, rights: &Rights) -> bool {
+        rights.tenant().is_none_or(|tenant| self.tenant.as_deref() == Some(tenant))
+    }
 }
 
 /// How many ask registries at once.
@@ -34,22 +53,37 @@ impl Operations {
             next: AtomicU64::new(1),
             start,
             most: limits.operations,
+            most_of_tenant: limits.tenant_operations,
             kept: limits.operations_kept,
             at_once: Arc::new(Semaphore::new(limits.operations_at_once.max(1))),
             asking_at_once: Arc::new(Semaphore::new(ASKING_AT_ONCE)),
         }
     }
 
-    fn list(&self) -> MutexGuard<'_, VecDeque<Arc<watch::Sender<Operation>>>> {
+    fn list(&self) -> MutexGuard<'_, VecDeque<Begun>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new one, which waits.
-    pub fn begin(&self, what: &str) -> Result<Arc<watch::Sender<Operation>>, Problem> {
+    pub fn begin(&self, what: &str, rights: &Rights) -> Result<Arc<watch::Sender<Operation>>, Problem> {
+        let tenant = rights.tenant().map(str::to_owned);
         let mut list = self.list();
-        if unended(&list) >= self.most {
-            let what = format!("{} operations are not ended, which is as many as may be", self.most);
-            return Err(Problem::new(ProblemType::Busy, what));
+        let full = |number: usize, whose: &str| {
+            let what = format!("{number} operations{whose} are not ended, which is as many as may be");
+            Err(Problem::new(ProblemType::Busy, what))
+        };
+        let unended = || list.iter().filter(|begun| begun.is_unended());
+        if unended().count() >= self.most {
+            return full(self.most, "");
+        }
+        if tenant.is_some() {
+            if unended().filter(|begun| begun.tenant == tenant).count() >= self.most_of_tenant {
+                return full(self.most_of_tenant, " of the tenant");
+            }
+            // Administrators have room, whatever tenants do.
+            if unended().filter(|begun| begun.tenant.is_some()).count() >= self.most.div_ceil(2) {
+                return full(self.most.div_ceil(2), " of tenants");
+            }
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let operation = Arc::new(watch::Sender::new(Operation {
@@ -61,34 +95,34 @@ impl Operations {
             difference: None,
             problem: None,
         }));
-        list.push_back(operation.clone());
-        let mut ended = list.len() - unended(&list);
-        list.retain(|operation| {
-            let forget = ended > self.kept && operation.borrow().ended.is_some();
+        list.push_back(Begun { operation: operation.clone(), tenant });
+        let mut ended = list.iter().filter(|begun| !begun.is_unended()).count();
+        list.retain(|begun| {
+            let forget = ended > self.kept && !begun.is_unended();
             ended -= usize::from(forget);
             !forget
         });
         Ok(operation)
     }
 
-    pub fn find(&self, id: &str) -> Option<Operation> {
-        self.list()
-            .iter()
-            .find(|operation| operation.borrow().id == id)
-            .map(|operation| operation.borrow().clone())
+    pub fn find(&self, id: &str, rights: &Rights) -> Option<Operation> {
+        let list = self.list();
+        let found = list.iter().find(|begun| begun.is_shown(rights) && begun.operation.borrow().id == id);
+        found.map(|begun| begun.operation.borrow().clone())
     }
 
-    pub fn all(&self) -> Vec<Operation> {
-        self.list().iter().map(|operation| operation.borrow().clone()).collect()
+    /// All that somebody is shown: a tenant those of its tokens.
+    pub fn all(&self, rights: &Rights) -> Vec<Operation> {
+        self.list()
+            .iter()
+            .filter(|begun| begun.is_shown(rights))
+            .map(|begun| begun.operation.borrow().clone())
+            .collect()
     }
 
     pub fn unended(&self) -> usize {
-        unended(&self.list())
+        self.list().iter().filter(|begun| begun.is_unended()).count()
     }
-}
-
-fn unended(list: &VecDeque<Arc<watch::Sender<Operation>>>) -> usize {
-    list.iter().filter(|operation| operation.borrow().ended.is_none()).count()
 }
 
 /// It is being worked on, by this in words.

@@ -8,6 +8,7 @@ use crate::document::{self, Language};
 use crate::identity::Identity;
 use crate::precondition::{Precondition, shown};
 use crate::query::Query;
+use crate::rights::Rights;
 use crate::state::State;
 use crate::timing::Timing;
 use api::{Fault, JSON_LINES, Kind, ObjectName, PCAPNG, Problem, ProblemType, TAR, check_name};
@@ -35,6 +36,7 @@ pub(crate) struct Asked {
     /// The body; null when the call takes none.
     pub body: Value,
     pub who: Arc<Identity>,
+    pub rights: Rights,
     pub timing: Timing,
 }
 
@@ -61,7 +63,7 @@ pub(crate) async fn read(
     state: &State,
     request: Request<Incoming>,
     (call, name): (Call, Option<String>),
-    who: Arc<Identity>,
+    (rights, who): (Rights, Arc<Identity>),
     timing: Timing,
 ) -> Result<Asked, Problem> {
     let began = timing.now();
@@ -110,7 +112,8 @@ pub(crate) async fn read(
             return Err(one_fault(ProblemType::Malformed, fault));
         }
     };
-    let read = body::read(body, &state.bodies, &state.limits).await?;
+    let bodies = if rights.tenant().is_some() { &state.tenants_bodies } else { &state.bodies };
+    let read = body::read(body, bodies, &state.limits).await?;
     let body = match call.takes() {
         Takes::Nothing if read.bytes.is_empty() => Value::Null,
         Takes::Nothing => {
@@ -122,7 +125,7 @@ pub(crate) async fn read(
         }
     };
     timing.step("parse", began);
-    Ok(Asked { call, name, query, precondition, content_type, body, who, timing })
+    Ok(Asked { call, name, query, precondition, content_type, body, who, rights, timing })
 }
 
 fn named(kind: Kind, name: &str) -> Result<String, Problem> {

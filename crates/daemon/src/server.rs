@@ -6,9 +6,12 @@ use crate::control::Control;
 use crate::error::BindError;
 use crate::identity::Identity;
 use crate::log::{Severity, log};
-use crate::settings::Settings;
+use crate::owners::Owners;
+use crate::rights::Door;
+use crate::settings::{Settings, Tcp};
 use crate::socket::{self, SocketFile};
 use crate::state::State;
+use crate::tokens::Tokens;
 use crate::{stored, tls};
 use std::future::Future;
 use std::io;
@@ -33,8 +36,11 @@ const THREADS: usize = 8;
 pub struct Server {
     state: Arc<State>,
     unix: StdUnixListener,
+    /// For those who show a token.
+    tenants: Option<StdUnixListener>,
     /// Removed when the server ends.
-    file: SocketFile,
+    files: Vec<SocketFile>,
+    administrators: Option<Tcp>,
     tcp: Option<(std::net::TcpListener, Arc<rustls::ServerConfig>)>,
 }
 
@@ -60,12 +66,20 @@ impl Server {
             Ok::<_, BindError>((listener, configuration))
         });
         let tcp = tcp.transpose()?;
+        if let Some(tenants) =
+            settings.tenants.as_ref().filter(|tenants| tenants.path == settings.socket.path)
+        {
+            return Err(BindError::OneSocket(tenants.path.clone()));
+        }
         let claim = socket::claim(&settings.socket)?;
+        let tenants_claim = settings.tenants.as_ref().map(socket::claim).transpose()?;
+        let tokens = Tokens::load(&store)?;
+        let owners = Owners::new(&objects, store.revision().0);
         let audit = Audit::open(&settings.audit)?;
         let told = |text: &str| log(Severity::Warning, text, &[]);
         let spans = settings.spans.clone().map(|settings| spans::Exporter::begin(settings, told)).transpose();
         let spans = spans.map_err(BindError::Runtime)?;
-        let state = Arc::new(State::new(store, control, settings, audit, spans));
+        let state = Arc::new(State::new(store, control, settings, audit, spans, (tokens, owners)));
         let number = objects.len();
         let faults = state.control.begin(objects, state.notices.clone());
         for (object, fault) in &faults {
@@ -73,14 +87,24 @@ impl Server {
             log(Severity::Error, "an object could not be started", &fields);
         }
         let (unix, file) = claim.bind()?;
+        let mut files = vec![file];
+        let tenants = match tenants_claim {
+            Some(claim) => {
+                let (listener, file) = claim.bind()?;
+                files.push(file);
+                Some(listener)
+            }
+            None => None,
+        };
         let fields = [
             ("socket", settings.socket.path.display().to_string().into()),
+            ("tenants", settings.tenants.as_ref().map(|socket| socket.path.display().to_string()).into()),
             ("tcp", tcp.as_ref().and_then(|(tcp, _)| tcp.local_addr().ok()).map(|a| a.to_string()).into()),
             ("objects", number.into()),
             ("faults", faults.len().into()),
         ];
         log(Severity::Notice, "listening", &fields);
-        Ok(Server { state, unix, file, tcp })
+        Ok(Server { state, unix, tenants, files, administrators: settings.tcp.clone(), tcp })
     }
 
     /// The address on which TCP is taken, if it is.
@@ -119,9 +143,10 @@ impl Server {
     }
 
     fn run(self, runtime: &Runtime, end: impl Future<Output = &'static str>) -> Result<(), BindError> {
-        let Server { state, unix, file, tcp } = self;
+        let Server { state, unix, tenants, files, administrators, tcp } = self;
         let _entered = runtime.enter();
         let unix = UnixListener::from_std(unix).map_err(BindError::Runtime)?;
+        let tenants = tenants.map(UnixListener::from_std).transpose().map_err(BindError::Runtime)?;
         let tcp = match tcp {
             Some((listener, configuration)) => {
                 let listener = TcpListener::from_std(listener).map_err(BindError::Runtime)?;
@@ -131,17 +156,20 @@ impl Server {
         };
         let grace = state.limits.grace;
         runtime.block_on(async {
-            let places = state.limits.connections;
-            let room = Arc::new(Semaphore::new(places));
+            let rooms = Rooms::new(&state);
             let accepting = async {
-                tokio::join!(accept_unix(&state, &unix, &room), accept_tcp(&state, tcp.as_ref(), &room))
+                tokio::join!(
+                    accept_unix(&state, Some(&unix), (Door::Administrators, &rooms.administrators)),
+                    accept_unix(&state, tenants.as_ref(), (Door::Tenants, &rooms.tenants)),
+                    accept_tcp(&state, tcp.as_ref(), administrators.as_ref(), &rooms)
+                )
             };
             let why = tokio::select! {
                 why = end => why,
                 _ = accepting => "nothing listens",
             };
-            drop((unix, tcp, file));
-            let open = places - room.available_permits();
+            drop((unix, tenants, tcp, files));
+            let open = rooms.open();
             let fields = [
                 ("why", why.into()),
                 ("connections", open.into()),
@@ -149,10 +177,9 @@ impl Server {
             ];
             log(Severity::Notice, "ending", &fields);
             state.ending.send_replace(true);
-            let all = u32::try_from(places).unwrap_or(u32::MAX);
-            let mut done = pin!(room.acquire_many(all));
+            let mut done = pin!(rooms.empty());
             if timeout(grace, done.as_mut()).await.is_err() {
-                let left = places - room.available_permits();
+                let left = rooms.open();
                 log(Severity::Warning, "ended before all clients had", &[("connections", left.into())]);
             }
         });
@@ -170,6 +197,38 @@ fn runtime() -> Result<Runtime, BindError> {
         .map_err(BindError::Runtime)
 }
 
+/// Places for connections: those without rights take none from administrators.
+struct Rooms {
+    administrators: Arc<Semaphore>,
+    tenants: Arc<Semaphore>,
+    places: (usize, usize),
+}
+
+impl Rooms {
+    fn new(state: &State) -> Rooms {
+        let places = (state.limits.connections, state.limits.tenants_connections);
+        Rooms {
+            administrators: Arc::new(Semaphore::new(places.0)),
+            tenants: Arc::new(Semaphore::new(places.1)),
+            places,
+        }
+    }
+
+    fn open(&self) -> usize {
+        let free = self.administrators.available_permits() + self.tenants.available_permits();
+        (self.places.0 + self.places.1).saturating_sub(free)
+    }
+
+    /// Comes when all connections have ended.
+    async fn empty(&self) {
+        let all = |places: usize| u32::try_from(places).unwrap_or(u32::MAX);
+        let _all = (
+            self.administrators.acquire_many(all(self.places.0)).await,
+            self.tenants.acquire_many(all(self.places.1)).await,
+        );
+    }
+}
+
 /// What is accepted has a place, or is refused.
 enum Accepted<S> {
     Placed(S, OwnedSemaphorePermit),
@@ -179,7 +238,7 @@ enum Accepted<S> {
 /// Takes the next connection.
 async fn accepted<S: tokio::io::AsyncWrite + Unpin>(
     state: &Arc<State>,
-    room: &Arc<Semaphore>,
+    (room, places): (&Arc<Semaphore>, usize),
     accepted: io::Result<S>,
 ) -> Accepted<S> {
     match accepted {
@@ -187,7 +246,7 @@ async fn accepted<S: tokio::io::AsyncWrite + Unpin>(
             Ok(place) => return Accepted::Placed(stream, place),
             Err(_) => {
                 state.counts.refused_connections.fetch_add(1, Relaxed);
-                connection::refuse(stream, state.limits.connections).await;
+                connection::refuse(stream, places).await;
             }
         },
         Err(error) => {
@@ -199,10 +258,20 @@ async fn accepted<S: tokio::io::AsyncWrite + Unpin>(
     Accepted::Refused
 }
 
-async fn accept_unix(state: &Arc<State>, listener: &UnixListener, room: &Arc<Semaphore>) {
+async fn accept_unix(
+    state: &Arc<State>,
+    listener: Option<&UnixListener>,
+    (door, room): (Door, &Arc<Semaphore>),
+) {
+    let Some(listener) = listener else { return std::future::pending().await };
+    let places = match door {
+        Door::Administrators => state.limits.connections,
+        Door::Tenants => state.limits.tenants_connections,
+    };
     loop {
         let next = listener.accept().await.map(|(stream, _)| stream);
-        let Accepted::Placed(stream, place) = accepted::<UnixStream>(state, room, next).await else {
+        let Accepted::Placed(stream, place) = accepted::<UnixStream>(state, (room, places), next).await
+        else {
             continue;
         };
         let who = match stream.peer_cred() {
@@ -218,20 +287,28 @@ async fn accept_unix(state: &Arc<State>, listener: &UnixListener, room: &Arc<Sem
         let state = state.clone();
         tokio::spawn(async move {
             state.counts.connections.fetch_add(1, Relaxed);
-            connection::serve(state.clone(), stream, who).await;
+            connection::serve(state.clone(), stream, (door, who)).await;
             state.counts.connections.fetch_sub(1, Relaxed);
             drop(place);
         });
     }
 }
 
-async fn accept_tcp(state: &Arc<State>, tcp: Option<&(TcpListener, TlsAcceptor)>, room: &Arc<Semaphore>) {
-    let Some((listener, tls)) = tcp else { return std::future::pending().await };
+async fn accept_tcp(
+    state: &Arc<State>,
+    tcp: Option<&(TcpListener, TlsAcceptor)>,
+    settings: Option<&Tcp>,
+    rooms: &Rooms,
+) {
+    let (Some((listener, tls)), Some(settings)) = (tcp, settings) else {
+        return std::future::pending().await;
+    };
+    let (room, settings) = (&rooms.administrators, Arc::new(settings.clone()));
     loop {
         let next = listener.accept().await.map(|(stream, _)| stream);
         // In the clear nothing is said to anybody, not even that there are too many.
         let Ok(stream) = next else {
-            let _ = accepted::<TcpStream>(state, room, next).await;
+            let _ = accepted::<TcpStream>(state, (room, state.limits.connections), next).await;
             continue;
         };
         let Ok(place) = room.clone().try_acquire_owned() else {
@@ -239,7 +316,9 @@ async fn accept_tcp(state: &Arc<State>, tcp: Option<&(TcpListener, TlsAcceptor)>
             continue;
         };
         let (state, tls) = (state.clone(), tls.clone());
+        let (settings, tenants) = (settings.clone(), rooms.tenants.clone());
         tokio::spawn(async move {
+            let mut place = place;
             let _ = stream.set_nodelay(true);
             let peer = stream.peer_addr().ok();
             state.counts.connections.fetch_add(1, Relaxed);
@@ -253,7 +332,22 @@ async fn accept_tcp(state: &Arc<State>, tcp: Option<&(TcpListener, TlsAcceptor)>
                         .map(Identity::of_certificate);
                     // The verifier lets nobody in without one.
                     if let Some(who) = who {
-                        connection::serve(state.clone(), stream, who).await;
+                        let door = door_of(&settings, &who);
+                        let room =
+                            if door == Door::Tenants { tenants.try_acquire_owned().ok() } else { None };
+                        match (door, room) {
+                            (Door::Tenants, None) => {
+                                state.counts.refused_connections.fetch_add(1, Relaxed);
+                                connection::refuse(stream, state.limits.tenants_connections).await;
+                            }
+                            (Door::Tenants, Some(room)) => {
+                                place = room;
+                                connection::serve(state.clone(), stream, (door, who)).await;
+                            }
+                            (Door::Administrators, _) => {
+                                connection::serve(state.clone(), stream, (door, who)).await;
+                            }
+                        }
                     }
                 }
                 Ok(Err(error)) => {
@@ -266,5 +360,15 @@ async fn accept_tcp(state: &Arc<State>, tcp: Option<&(TcpListener, TlsAcceptor)>
             state.counts.connections.fetch_sub(1, Relaxed);
             drop(place);
         });
+    }
+}
+
+/// By which way whoever has a certificate comes in.
+fn door_of(tcp: &Tcp, who: &Identity) -> Door {
+    match who {
+        Identity::Certificate { sha256, names } if tcp.is_administrator(sha256, names) => {
+            Door::Administrators
+        }
+        _ => Door::Tenants,
     }
 }

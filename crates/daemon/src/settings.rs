@@ -9,7 +9,9 @@ use std::time::Duration;
 pub struct Settings {
     /// The UNIX socket.
     pub socket: Socket,
-    /// TCP beside it.
+    /// A second one, on which nobody is served without a token.
+    pub tenants: Option<Socket>,
+    /// TCP beside them.
     pub tcp: Option<Tcp>,
     /// Where changes are written down.
     pub audit: Audit,
@@ -26,6 +28,7 @@ impl Settings {
     pub fn new(socket: impl Into<PathBuf>, audit: impl Into<PathBuf>) -> Settings {
         Settings {
             socket: Socket { path: socket.into(), mode: 0o600, owner: None, group: None },
+            tenants: None,
             tcp: None,
             audit: Audit { file: audit.into(), bytes: 16 << 20, kept: 8 },
             limits: Limits::default(),
@@ -59,6 +62,50 @@ pub struct Tcp {
     pub key: PathBuf,
     /// Who signs clients' certificates, as PEM.
     pub client_ca: PathBuf,
+    /// Whose certificates are administrators'; the others need a token. Empty: all.
+    pub administrators: Vec<Administrator>,
+}
+
+/// A certificate that makes an administrator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Administrator {
+    /// One that is for this DNS name.
+    Name(String),
+    /// The one with this SHA-256, 64 hexadecimal digits in lower case.
+    Sha256(String),
+}
+
+impl std::str::FromStr for Administrator {
+    type Err = String;
+
+    /// `ops.example` or `sha256:` and 64 hexadecimal digits.
+    fn from_str(text: &str) -> Result<Administrator, String> {
+        let wrong = || {
+            let found = yaml_document::spelling::shown(text);
+            format!(
+                "`{found}` names no certificate; allowed: a DNS name, or `sha256:` and 64 hexadecimal digits"
+            )
+        };
+        if let Some(digits) = text.strip_prefix("sha256:") {
+            let digits = digits.to_ascii_lowercase();
+            let fits = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+            return if fits { Ok(Administrator::Sha256(digits)) } else { Err(wrong()) };
+        }
+        let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'*');
+        let fits = (1..=253).contains(&text.len()) && text.bytes().all(of_name);
+        if fits { Ok(Administrator::Name(text.to_ascii_lowercase())) } else { Err(wrong()) }
+    }
+}
+
+impl Tcp {
+    /// Whether a certificate that was accepted is an administrator's.
+    pub(crate) fn is_administrator(&self, sha256: &str, names: &[String]) -> bool {
+        self.administrators.is_empty()
+            || self.administrators.iter().any(|one| match one {
+                Administrator::Name(name) => names.iter().any(|of| of.eq_ignore_ascii_case(name)),
+                Administrator::Sha256(of) => of == sha256,
+            })
+    }
 }
 
 /// The audit log.
@@ -101,6 +148,16 @@ pub struct Limits {
     pub operations_at_once: usize,
     /// Ended operations that are kept to be looked at.
     pub operations_kept: usize,
+    /// Connections of those who need a token, beside [`connections`](Limits::connections).
+    pub tenants_connections: usize,
+    /// Functions, chains, wires and observers that a tenant can make itself, with those that it has.
+    pub tenant_objects: usize,
+    /// Bytes of the specs of a tenant's functions.
+    pub tenant_bytes: usize,
+    /// Snapshots of a tenant.
+    pub tenant_snapshots: usize,
+    /// Operations of a tenant that are not ended; those of all tenants are half of all at most.
+    pub tenant_operations: usize,
     /// After how long a stream on which nothing happens says that it is alive.
     pub alive: Duration,
     /// Time for requests to come to their end when the server does.
@@ -123,8 +180,44 @@ impl Default for Limits {
             operations: 64,
             operations_at_once: 2,
             operations_kept: 256,
+            tenants_connections: 256,
+            tenant_objects: 4096,
+            tenant_bytes: 64 << 20,
+            tenant_snapshots: 64,
+            tenant_operations: 8,
             alive: Duration::from_secs(15),
             grace: Duration::from_secs(10),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_of_administrators_are_named_in_two_ways() {
+        let hex = "0aB1".repeat(16);
+        let read = |text: &str| text.parse::<Administrator>();
+        assert_eq!(read(&format!("sha256:{hex}")), Ok(Administrator::Sha256(hex.to_lowercase())));
+        assert_eq!(read("Ops.example"), Ok(Administrator::Name("ops.example".into())));
+        for wrong in ["", "sha256:", "sha256:00", "a b", &format!("sha256:{hex}0"), &"x".repeat(254)] {
+            assert!(read(wrong).expect_err("is none").contains("allowed: a DNS name"), "{wrong}");
+        }
+        let tcp = |administrators| Tcp {
+            listen: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
+            certificate: PathBuf::new(),
+            key: PathBuf::new(),
+            client_ca: PathBuf::new(),
+            administrators,
+        };
+        let of = |administrators, name: &str| tcp(administrators).is_administrator("00", &[name.to_owned()]);
+        assert!(of(Vec::new(), "anybody"));
+        let ops = vec![Administrator::Name("ops.example".into())];
+        assert!(of(ops.clone(), "OPS.example") && !of(ops, "ops.example.evil"));
+        assert!(
+            of(vec![Administrator::Sha256("00".into())], "x")
+                && !of(vec![Administrator::Sha256("01".into())], "x")
+        );
     }
 }

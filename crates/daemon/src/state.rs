@@ -5,11 +5,16 @@ use crate::control::Control;
 use crate::counts::Counts;
 use crate::notices::Notices;
 use crate::operations::Operations;
+use crate::owners::Owners;
 use crate::settings::{Limits, Settings};
+use crate::tokens::Tokens;
 use bytes::Bytes;
 use std::sync::Arc;
 use store::{Store, Subscription};
 use tokio::sync::{Mutex, Semaphore, watch};
+
+/// Tenants that read what takes a thread, at a time: half of the threads stay for administrators.
+const TENANTS_READING: usize = 4;
 
 /// What all requests share.
 pub(crate) struct State {
@@ -17,11 +22,19 @@ pub(crate) struct State {
     pub control: Arc<dyn Control>,
     /// Held by whoever changes something, from reading what there is until it is changed.
     pub changing: Arc<Mutex<()>>,
+    /// Held by the one tenant that waits for [`changing`](State::changing), or has it.
+    pub tenants_turn: Arc<Semaphore>,
+    /// Held by tenants that read what takes a thread.
+    pub tenants_reading: Arc<Semaphore>,
     pub notices: Notices,
     pub operations: Operations,
     pub audit: Audit,
     pub counts: Counts,
     pub bodies: Arc<Semaphore>,
+    /// Of those who show a token, so that they keep no administrator from being heard.
+    pub tenants_bodies: Arc<Semaphore>,
+    pub tokens: Tokens,
+    pub owners: Owners,
     pub limits: Limits,
     pub version: String,
     pub started: String,
@@ -42,6 +55,7 @@ impl State {
         settings: &Settings,
         audit: Audit,
         spans: Option<spans::Exporter>,
+        (tokens, owners): (Tokens, Owners),
     ) -> State {
         let revision = watch::Sender::new(store.revision().0);
         let told = {
@@ -58,11 +72,16 @@ impl State {
             store,
             control,
             changing: Arc::default(),
+            tenants_turn: Arc::new(Semaphore::new(1)),
+            tenants_reading: Arc::new(Semaphore::new(TENANTS_READING)),
             notices: Notices::new(),
             operations: Operations::new(&settings.limits),
             audit,
             counts: Counts::default(),
             bodies: crate::body::budget(&settings.limits),
+            tenants_bodies: crate::body::budget(&settings.limits),
+            tokens,
+            owners,
             limits: settings.limits.clone(),
             version: settings.version.clone(),
             started: crate::time::now(),

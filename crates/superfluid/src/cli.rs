@@ -84,7 +84,7 @@ pub(crate) struct RunOptions {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  superfluid daemon\n  superfluid daemon --socket ./superfluid.sock --state ./state\n  superfluid \
-                        daemon --mode 660 --group 27\n\nWhat is created is kept in the state's folder, and runs again after a restart."
+                        daemon --mode 660 --group 27\n  superfluid daemon --tenants-socket /run/superfluid/tenants.sock\n\nWhat is created is kept in the state's folder, and runs again after a restart."
 )]
 pub(crate) struct DaemonOptions {
     /// The UNIX socket that clients talk to.
@@ -99,6 +99,15 @@ pub(crate) struct DaemonOptions {
     /// Group of the socket, by number.
     #[arg(long, value_name = "GID")]
     pub(crate) group: Option<u32>,
+    /// A second socket, for tenants: nobody is served on it without a token, see `token create`.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tenants_socket: Option<PathBuf>,
+    /// Permissions of the tenants' socket, in octal.
+    #[arg(long, value_name = "MODE", default_value = "666", value_parser = permissions, requires = "tenants_socket")]
+    pub(crate) tenants_mode: u32,
+    /// Let tenants' tokens name images in this registry, HOST[:PORT]; without it those of this program alone.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) tenant_registry: Vec<String>,
     /// The folder of what the daemon keeps: objects, images, snapshots, the audit log.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/superfluid")]
     pub(crate) state: PathBuf,
@@ -132,6 +141,9 @@ pub(crate) struct DaemonOptions {
     /// Who signs clients' certificates, PEM.
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub(crate) tls_client_ca: Option<PathBuf>,
+    /// Clients with this certificate are administrators, and all others need a token: a DNS name that it is for, or sha256:HEX. Without it, all are.
+    #[arg(long, value_name = "NAME|sha256:HEX", requires = "listen")]
+    pub(crate) tls_admin: Vec<daemon::Administrator>,
     /// Tell this OpenTelemetry collector of calls and their steps (OTLP over HTTP); by default as OTEL_EXPORTER_OTLP_ENDPOINT says.
     #[arg(long, value_name = "URL")]
     pub(crate) otlp_endpoint: Option<String>,

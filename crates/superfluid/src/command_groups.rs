@@ -7,7 +7,10 @@ type Group = (&'static str, &'static [&'static str]);
 
 const GROUPS: [Group; 6] = [
     ("Run a file", &["run", "check"]),
-    ("What a daemon is to run", &["daemon", "apply", "diff", "delete", "function", "upgrade", "snapshot"]),
+    (
+        "What a daemon is to run",
+        &["daemon", "apply", "diff", "delete", "function", "upgrade", "snapshot", "token"],
+    ),
     ("Back up and restore", &["backup", "restore"]),
     (
         "What runs, and what happens",

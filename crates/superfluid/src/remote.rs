@@ -28,12 +28,14 @@ mod numbers;
 pub(crate) mod options;
 mod paths;
 mod snapshot;
+mod token;
 mod top;
 mod trace;
 mod tree;
 
 use crate::Outcome;
 use options::{FunctionCommand, RemoteCommand, SnapshotCommand};
+use token::TokenCommand;
 
 /// Carries a command out.
 pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
@@ -53,6 +55,9 @@ pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
         RemoteCommand::Snapshot(SnapshotCommand::Restore(options)) => snapshot::restore(options),
         RemoteCommand::Snapshot(SnapshotCommand::Ls(options)) => snapshot::list(options),
         RemoteCommand::Snapshot(SnapshotCommand::Rm(options)) => snapshot::remove(options),
+        RemoteCommand::Token(TokenCommand::Create(options)) => token::create(options),
+        RemoteCommand::Token(TokenCommand::Ls(options)) => token::list(options),
+        RemoteCommand::Token(TokenCommand::Delete(options)) => token::delete(options),
         RemoteCommand::Top(options) => top::top(options),
         RemoteCommand::Events(options) => events::events(options),
         RemoteCommand::Trace(options) => trace::trace(options),

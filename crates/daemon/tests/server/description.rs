@@ -127,6 +127,15 @@ fn every_call_is_described_and_every_answer_is_as_described() {
     ask("POST", "/v1/captures", "", "", r#"{"at": "lan", "filter": "tcp", "snap": 64}"#, 200);
     ask("POST", "/v1/captures", "", "", "{}", 422);
     ask("POST", "/v1/backups", "", "", "", 200);
+    let token = r#"{"name": "ci", "tenant": "gold", "expires": "2999-01-02T03:04:05Z"}"#;
+    ask("POST", "/v1/tokens", "", "", token, 201);
+    ask("POST", "/v1/tokens", "", "", token, 409);
+    ask("POST", "/v1/tokens", "", "", r#"{"name": "x", "tenant": "none"}"#, 422);
+    ask("GET", "/v1/tokens", "", "", "", 200);
+    ask("GET", "/v1/tokens/{name}", "ci", "", "", 200);
+    ask("GET", "/v1/tokens/{name}", "none", "", "", 404);
+    ask("DELETE", "/v1/tokens/{name}", "ci", "", "", 200);
+    ask("DELETE", "/v1/tokens/{name}", "ci", "", "", 404);
     for (plural, name, _) in specs.iter().rev() {
         ask("DELETE", &format!("/v1/{plural}/{{name}}"), name, "", "", 200);
         ask("DELETE", &format!("/v1/{plural}/{{name}}"), name, "", "", 404);

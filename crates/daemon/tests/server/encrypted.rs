@@ -6,6 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -28,6 +29,15 @@ impl Signer {
 }
 
 fn ask(address: SocketAddr, server: &Signer, client: Option<(String, String)>) -> std::io::Result<String> {
+    ask_with(address, server, client, "")
+}
+
+fn ask_with(
+    address: SocketAddr,
+    server: &Signer,
+    client: Option<(String, String)>,
+    headers: &str,
+) -> std::io::Result<String> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(server.0.pem().as_bytes()).expect("PEM")).expect("a root");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -52,7 +62,7 @@ fn ask(address: SocketAddr, server: &Signer, client: Option<(String, String)>) -
     let length = body.len();
     write!(
         stream,
-        "PUT /v1/functions/fw HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        "PUT /v1/functions/fw HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
     )?;
     let mut told = String::new();
     stream.read_to_string(&mut told)?;
@@ -76,6 +86,7 @@ fn only_those_with_a_certificate_that_is_signed_are_served() {
             certificate: files.join("cert"),
             key: files.join("key"),
             client_ca: files.join("ca"),
+            administrators: Vec::new(),
         });
     });
     let told = ask(address, &ours, Some(ours.sign("alice.example"))).expect("answers");
@@ -90,4 +101,50 @@ fn only_those_with_a_certificate_that_is_signed_are_served() {
     assert!(!told.starts_with(b"HTTP/"), "nothing is said in the clear");
     assert_eq!(server.store.revision().0, 1);
     assert_eq!(server.client().get("/v1/health").status, 200);
+}
+
+#[test]
+fn a_certificate_that_is_no_administrators_needs_a_token() {
+    let signer = Signer::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (certificate, key) = signer.sign("daemon.example");
+    for (name, text) in [("cert", &certificate), ("key", &key), ("ca", &signer.0.pem())] {
+        std::fs::write(folder.path().join(name), text).expect("writes");
+    }
+    let (named, known) = (signer.sign("ops.example"), signer.sign("other.example"));
+    let known_der = CertificateDer::from_pem_slice(known.0.as_bytes()).expect("PEM");
+    let digest: String = Sha256::digest(&known_der).iter().map(|byte| format!("{byte:02x}")).collect();
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|probe| probe.local_addr()).expect("a port");
+    let files = folder.path().to_owned();
+    let server = Running::within(folder, store::Settings::default(), |settings| {
+        settings.tcp = Some(Tcp {
+            listen: address,
+            certificate: files.join("cert"),
+            key: files.join("key"),
+            client_ca: files.join("ca"),
+            administrators: vec![
+                "ops.example".parse().expect("a name"),
+                format!("sha256:{digest}").parse().expect("a digest"),
+            ],
+        });
+    });
+    for administrator in [named, known] {
+        let told = ask(address, &signer, Some(administrator)).expect("answers");
+        assert!(told.starts_with("HTTP/1.1 20"), "{told}");
+    }
+    let mallory = || Some(signer.sign("mallory.example"));
+    let told = ask(address, &signer, mallory()).expect("answers");
+    assert!(
+        told.starts_with("HTTP/1.1 401 ") && told.to_lowercase().contains("www-authenticate: bearer"),
+        "{told}"
+    );
+    let made = server.client().post("/v1/tokens", r#"{"name": "t", "tenant": "default"}"#).json();
+    let shown = format!("authorization: Bearer {}\r\n", made["secret"].as_str().expect("a secret"));
+    let told = ask_with(address, &signer, mallory(), &shown).expect("answers");
+    // Without tenants all is the default one's.
+    assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
+    let audit = server.audit();
+    let mut mallorys = audit.iter().filter(|line| line["who"]["names"][0] == "mallory.example");
+    assert_eq!(mallorys.next().map(|line| &line["status"]), Some(&401.into()), "{audit:?}");
+    assert_eq!(mallorys.next().map(|line| &line["who"]["token"]), Some(&"t".into()), "{audit:?}");
 }

@@ -12,6 +12,7 @@ mod encrypted;
 mod hostile;
 mod killed;
 mod model;
+mod rights;
 mod running;
 mod socket;
 mod streams;

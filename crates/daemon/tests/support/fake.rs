@@ -1,7 +1,7 @@
 //! A host that runs nothing: it keeps what it is told, refuses what a real one would refuse, and counts what was prepared.
 //!
 //! Images with a meaning: `missing` is invalid, `huge` finds no room, `slow-…` must be compiled first, which takes 50 ms and
-//! is done once; `slow-broken` then fails. `tag-…` is pinned to what [`World::tags`] says, which takes 50 ms; `tag-silent` is not to be had,
+//! is done once; `slow-broken` then fails. What begins with `/` is a file, which is the host's. `tag-…` is pinned to what [`World::tags`] says, which takes 50 ms; `tag-silent` is not to be had,
 //! and `lost` is never there.
 
 use api::{
@@ -189,6 +189,15 @@ impl Control for Fake {
         Ok(Settled::After(Settling { what: "fetching".to_owned(), run: Box::new(run) }))
     }
 
+    fn confined(&self, _: &str, spec: &Value, now: Option<&Value>, saved: Option<&Value>) -> Vec<Fault> {
+        let image = spec.get("image");
+        let is_file = image.and_then(Value::as_str).is_some_and(|image| image.starts_with('/'));
+        if is_file && !now.into_iter().chain(saved).any(|known| known.get("image") == image) {
+            return vec![Fault::new("image", "found a file; allowed: an image of this program")];
+        }
+        Vec::new()
+    }
+
     fn lacks(&self, function: &str) -> bool {
         function == "lost"
     }
@@ -316,12 +325,18 @@ impl Control for Fake {
         }]
     }
 
-    fn account(&self) -> Value {
-        json!({"packets": {"received": 0}, "balanced": true})
+    fn account(&self, tenant: Option<&str>) -> Value {
+        match tenant {
+            None => json!({"packets": {"received": 0}, "balanced": true}),
+            Some(_) => json!({"functions": self.functions_of(tenant)}),
+        }
     }
 
-    fn memory(&self) -> Value {
-        json!({"functions": {}, "pools": {}})
+    fn memory(&self, tenant: Option<&str>) -> Value {
+        match tenant {
+            None => json!({"functions": {}, "pools": {}}),
+            Some(_) => json!({"functions": self.functions_of(tenant)}),
+        }
     }
 
     fn trace(&self, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal> {
@@ -370,18 +385,27 @@ impl Control for Fake {
         Ok(())
     }
 
-    fn metrics(&self, exposition: Exposition, to: &mut String) {
+    fn metrics(&self, exposition: Exposition, tenant: Option<&str>, to: &mut String) {
         let family = match exposition {
             Exposition::Prometheus => "superfluid_function_packets_total",
             Exposition::OpenMetrics => "superfluid_function_packets",
         };
-        to.push_str(&format!(
-            "# TYPE {family} counter\nsuperfluid_function_packets_total{{function=\"fw\"}} 1\n"
-        ));
+        to.push_str(&format!("# TYPE {family} counter\n"));
+        for function in self.functions_of(tenant) {
+            to.push_str(&format!("superfluid_function_packets_total{{function=\"{function}\"}} 1\n"));
+        }
     }
 }
 
 impl Fake {
+    fn functions_of(&self, tenant: Option<&str>) -> Vec<String> {
+        let world = self.world();
+        let functions = world.objects.iter().filter(|(id, _)| id.kind == Kind::Function);
+        let of = |spec: &Value| spec.get("tenant").and_then(Value::as_str).unwrap_or("default").to_owned();
+        let mine = functions.filter(|(_, (spec, _))| tenant.is_none_or(|tenant| of(spec) == tenant));
+        mine.map(|(id, _)| id.name.clone()).collect()
+    }
+
     fn set_paused(&self, function: &str, paused: bool) -> Result<(), Refusal> {
         match self.world().objects.get_mut(&ObjectName::new(Kind::Function, function)) {
             Some(there) => there.1 = paused,

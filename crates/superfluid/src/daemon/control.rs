@@ -2,9 +2,11 @@
 
 use super::change::Change;
 use super::controller::{Controller, lock};
+use super::of_tenant;
 use super::refusal::refused;
 use api::{Capture, Fault, Image, Kind, LogLine, ObjectName, Snapshot, Trace};
 use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, TakenOver};
+use engine::Account;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Store;
@@ -19,6 +21,10 @@ impl Control for Handle {
 
     fn settle(&self, functions: &[(&str, &Value)], resolve: bool) -> Result<Settled, Refusal> {
         self.0.settle(functions, resolve)
+    }
+
+    fn confined(&self, _: &str, spec: &Value, now: Option<&Value>, saved: Option<&Value>) -> Vec<Fault> {
+        self.0.confined(spec, now, saved)
     }
 
     fn lacks(&self, function: &str) -> bool {
@@ -95,14 +101,29 @@ impl Control for Handle {
         self.0.images_here()
     }
 
-    fn account(&self) -> Value {
+    fn account(&self, tenant: Option<&str>) -> Value {
         let fleet = lock(&self.0.host).fleet().clone();
-        fleet.account(false).map_or(Value::Null, |account| crate::json::account("account", &account))
+        let account = || fleet.account(false).ok();
+        let shown = |account: Account| crate::json::account("account", &account);
+        match tenant {
+            None => account().map_or(Value::Null, shown),
+            Some(tenant) => self
+                .0
+                .account_of(tenant, account)
+                .map_or(Value::Null, |(account, _)| of_tenant::account(&shown(account))),
+        }
     }
 
-    fn memory(&self) -> Value {
+    fn memory(&self, tenant: Option<&str>) -> Value {
         let fleet = lock(&self.0.host).fleet().clone();
-        let Ok(account) = fleet.account(false) else { return Value::Null };
+        let account = || fleet.account(false).ok();
+        if let Some(tenant) = tenant {
+            let Some((account, _)) = self.0.account_of(tenant, account) else { return Value::Null };
+            let known = super::memory::Known::of(&lock(&self.0.host), &account, self.0.memory);
+            let whole = super::memory::of(&account, &known, &self.0.folder, &self.0.state);
+            return of_tenant::memory(&whole, tenant);
+        }
+        let Some(account) = account() else { return Value::Null };
         let known = super::memory::Known::of(&lock(&self.0.host), &account, self.0.memory);
         // Looking at memory stops nobody.
         super::memory::of(&account, &known, &self.0.folder, &self.0.state)
@@ -120,22 +141,24 @@ impl Control for Handle {
         self.0.back_up(store, outlet)
     }
 
-    fn metrics(&self, exposition: Exposition, to: &mut String) {
+    fn metrics(&self, exposition: Exposition, tenant: Option<&str>, to: &mut String) {
         let host = lock(&self.0.host);
         let (fleet, wiring, memory) = (host.fleet().clone(), host.wiring(), host.memory());
         drop(host);
-        if let Ok(account) = fleet.account(false) {
+        let account = || fleet.account(false).ok();
+        let write = |account: &Account, to: &mut String| {
             let (busy, started) = (fleet.busy(), self.0.started);
-            let catalog = &self.0.catalog;
-            super::metrics::write(
-                &account,
-                &busy,
-                (&wiring, &memory, self.0.memory),
-                catalog,
-                started,
-                exposition,
-                to,
-            );
+            let known = (&wiring, &memory, self.0.memory);
+            super::metrics::write(account, &busy, known, &self.0.catalog, started, exposition, to);
+        };
+        match tenant {
+            None => drop(account().map(|account| write(&account, to))),
+            Some(tenant) => {
+                let Some((account, names)) = self.0.account_of(tenant, account) else { return };
+                let mut whole = String::new();
+                write(&account, &mut whole);
+                of_tenant::metrics(&whole, tenant, &names, to);
+            }
         }
     }
 }

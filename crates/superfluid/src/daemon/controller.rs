@@ -27,6 +27,8 @@ pub(crate) struct Controller {
     pub(super) workshop: Arc<Workshop>,
     /// What the host may promise, in bytes.
     pub(super) memory: Option<u64>,
+    /// Registries that tenants may have images of.
+    pub(super) tenant_registries: Vec<String>,
     /// Where everything is kept.
     pub(super) state: PathBuf,
     pub(super) folder: Folder,
@@ -73,6 +75,7 @@ impl Controller {
             catalog,
             shelf,
             memory,
+            tenant_registries: options.tenant_registry.clone(),
             state: state.to_owned(),
             folder: Folder::open(state.join("snapshots"))?,
             told,

@@ -9,6 +9,7 @@
 mod backup;
 mod begin;
 mod change;
+mod confine;
 mod control;
 mod controller;
 mod images;
@@ -16,6 +17,7 @@ mod logs;
 mod memory;
 mod metrics;
 mod notify;
+mod of_tenant;
 mod refusal;
 mod saved;
 mod shelf;
@@ -29,7 +31,7 @@ use crate::Outcome;
 use crate::cli::DaemonOptions;
 use control::Handle;
 use controller::Controller;
-use daemon::{Server, Settings, Tcp};
+use daemon::{Server, Settings, Socket, Tcp};
 use std::path::Path;
 use std::sync::Arc;
 use store::Store;
@@ -68,7 +70,12 @@ fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
             certificate: certificate.clone(),
             key: key.clone(),
             client_ca: client_ca.clone(),
+            administrators: options.tls_admin.clone(),
         });
+    }
+    if let Some(path) = &options.tenants_socket {
+        let (mode, owner, group) = (options.tenants_mode, options.owner, options.group);
+        settings.tenants = Some(Socket { path: path.clone(), mode, owner, group });
     }
     let environment = |name: &str| std::env::var(name).ok();
     let spans = spans::Settings::find(options.otlp_endpoint.as_deref(), environment, &settings.version);

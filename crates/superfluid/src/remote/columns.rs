@@ -2,7 +2,7 @@
 
 use super::numbers::{bytes, percent};
 use crate::output::Listing;
-use api::{FunctionState, FunctionStatus, Image, Kind, Object, Operation, OperationState, Snapshot};
+use api::{FunctionState, FunctionStatus, Image, Kind, Object, Operation, OperationState, Snapshot, Token};
 use client::harmless;
 use serde_json::{Value, json};
 
@@ -214,6 +214,22 @@ pub(crate) fn snapshots(snapshots: &[Snapshot]) -> Listing {
             cell(&snapshot.image),
         ];
         listing.add(cells, json!(snapshot));
+    }
+    listing
+}
+
+/// Tokens of tenants.
+pub(crate) fn tokens(tokens: &[Token]) -> Listing {
+    let mut listing = Listing::new(&["NAME", "TENANT", "RIGHTS", "EXPIRES"], &["CREATED"]);
+    for token in tokens {
+        let cells = vec![
+            cell(&token.name),
+            cell(&token.tenant),
+            if token.read_only { "read" } else { "change" }.to_owned(),
+            token.expires.as_deref().map_or("never".to_owned(), cell),
+            cell(&token.created),
+        ];
+        listing.add(cells, json!(token));
     }
     listing
 }

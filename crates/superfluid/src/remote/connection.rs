@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use crate::Outcome;
 use clap::Args;
-use client::{Address, Client, Settings, Tls};
+use client::{Address, Client, Secret, Settings, SettingsError, Tls};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -18,6 +18,9 @@ pub(crate) struct Connection {
         default_value = "/run/superfluid/superfluid.sock"
     )]
     socket: PathBuf,
+    /// Show it the token in this file, which must be nobody else's to read: what is asked is then asked with its tenant's rights.
+    #[arg(long, value_name = "FILE", env = "SUPERFLUID_TOKEN_FILE", hide_env_values = true)]
+    token_file: Option<PathBuf>,
     /// Ask one over TCP instead, with certificates on both sides.
     #[arg(long, value_name = "HOST:PORT", requires_all = ["tls_ca", "tls_cert", "tls_key"])]
     connect: Option<String>,
@@ -44,7 +47,9 @@ impl Connection {
             }),
             _ => Address::Unix(self.socket.clone()),
         };
-        Client::new(Settings::new(address)).map_err(|error| Failure::new(error, Outcome::BadInput))
+        let wrong = |error: SettingsError| Failure::new(error, Outcome::BadInput);
+        let token = self.token_file.as_deref().map(Secret::read).transpose().map_err(wrong)?;
+        Client::new(Settings { token, ..Settings::new(address) }).map_err(wrong)
     }
 
     /// A path that is meant from `folder`, as the daemon finds it, if it is another then. One on another host finds what is there.

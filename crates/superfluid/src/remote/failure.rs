@@ -43,6 +43,9 @@ impl From<ClientError> for Failure {
             ClientError::Unreachable { kind: ErrorKind::PermissionDenied, .. } => {
                 "; the socket is for its owner and group alone"
             }
+            ClientError::Refused(problem) if problem.problem_type() == Some(ProblemType::Unauthorized) => {
+                "; --token-file or SUPERFLUID_TOKEN_FILE names the file with a token"
+            }
             _ => "",
         };
         Failure { text: format!("{error}{hint}"), outcome: outcome(&error) }

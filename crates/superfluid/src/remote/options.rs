@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::frame::Frame;
 use super::given::{Attached, Given};
+use super::token::TokenCommand;
 use crate::cli::time;
 use crate::output::Format;
 use clap::{Args, Subcommand, ValueEnum};
@@ -29,6 +30,9 @@ pub(crate) enum RemoteCommand {
     /// Save functions with what they know, and restore them.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// Give tenants rights of their own: tokens that see and change what is theirs.
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Watch functions work: who takes how much, and what is lost.
     Top(TopOptions),
     /// Tell what happens, as it happens.

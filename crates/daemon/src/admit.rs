@@ -1,0 +1,256 @@
+//! What a tenant may change, checked when it is asked for and once more while nobody else changes anything.
+//!
+//! A tenant's token changes functions of the tenant, and chains, wires and observers that name functions and ports of the tenant alone. What it
+//! may not see is as if it were not there, except that a name can be taken. What of a function's spec is the host's, such as an image in a file, is for
+//! [`Control::confined`](crate::Control::confined) to say; it stays as an administrator has written it.
+
+use crate::answer::{faulty, refused};
+use crate::change::{Wanted, WantedObject, not_held};
+use crate::control::Refusal;
+use crate::owners::{base, names_in, size};
+use crate::rights::{Rights, is_a_tenants_to_change};
+use crate::state::State;
+use crate::stored::Stored;
+use api::{Fault, Kind, ObjectName, Problem, ProblemType};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What a change by a tenant comes to, by what is wrong with it.
+#[derive(Default)]
+struct Wrong {
+    forbidden: Vec<Fault>,
+    taken: Vec<Fault>,
+    invalid: Vec<Fault>,
+}
+
+/// Where an object stands in a document.
+fn place(id: &ObjectName) -> String {
+    match id.kind {
+        Kind::Workers => "workers".to_owned(),
+        kind => format!("{}.{}", kind.plural(), id.name),
+    }
+}
+
+impl State {
+    /// Whether all of a change is the tenant's to make.
+    ///
+    /// # Errors
+    /// What is not, or the token is not taken any more.
+    pub fn admit(&self, wanted: &Wanted) -> Result<(), Problem> {
+        self.tokens.hold(&wanted.rights)?;
+        let Some(tenant) = wanted.rights.tenant() else { return Ok(()) };
+        let mut wrong = Wrong::default();
+        let (mut created, mut bytes) = (0_usize, 0_usize);
+        let functions = wanted.objects.iter().filter(|object| object.id.kind == Kind::Function);
+        let come = functions.filter(|object| object.spec.is_some()).map(|object| object.id.name.as_str());
+        let come: BTreeSet<&str> = come.collect();
+        for object in &wanted.objects {
+            let WantedObject { id, spec, precondition, .. } = object;
+            let there = self.store.read(id.kind.as_str(), &id.name);
+            let mine = there.as_ref().filter(|there| self.shows(&wanted.rights, id, there));
+            let before = mine.map(|there| Stored::of(there).spec);
+            if !is_a_tenants_to_change(id.kind) {
+                // A whole document may name it, as it is.
+                if spec.is_none() || before != *spec {
+                    let message = format!(
+                        "{id} is not the tenant's to change; allowed: functions, chains, wires and observers of `{tenant}`"
+                    );
+                    wrong.forbidden.push(Fault::new(place(id), message));
+                }
+                continue;
+            }
+            let Some(spec) = spec else {
+                if mine.is_none() {
+                    return Err(Problem::new(ProblemType::NotFound, format!("there is no {id}")));
+                }
+                continue;
+            };
+            match id.kind {
+                Kind::Function => {
+                    self.function(tenant, object, (before.as_ref(), spec), &come, &mut wrong)?
+                }
+                _ => self.names(tenant, id, spec, &come, &mut wrong),
+            }
+            let function = |kind| self.store.read(Kind::as_str(kind), &id.name).is_some();
+            let taken = there.is_some() && mine.is_none()
+                || id.kind == Kind::Function
+                    && before.is_none()
+                    && (function(Kind::Port) || function(Kind::Switch));
+            if taken && precondition.holds(None) {
+                wrong
+                    .taken
+                    .push(Fault::new(place(id), format!("the name `{}` is taken; choose another", id.name)));
+            } else if taken {
+                let fault = not_held(id, precondition, None);
+                return Err(faulty(ProblemType::PreconditionFailed, vec![fault]));
+            }
+            created += usize::from(mine.is_none());
+            if id.kind == Kind::Function {
+                bytes += size(spec).saturating_sub(before.as_ref().map_or(0, size));
+            }
+        }
+        for (of, faults) in [
+            (ProblemType::Forbidden, wrong.forbidden),
+            (ProblemType::Conflict, wrong.taken),
+            (ProblemType::Invalid, wrong.invalid),
+        ] {
+            if !faults.is_empty() {
+                return Err(faulty(of, faults));
+            }
+        }
+        self.room(tenant, created, bytes)
+    }
+
+    /// Whether a tenant may have so much more.
+    fn room(&self, tenant: &str, created: usize, bytes: usize) -> Result<(), Problem> {
+        if created == 0 && bytes == 0 {
+            return Ok(());
+        }
+        let limits = &self.limits;
+        let (objects, all) = self.owners.size(tenant);
+        let full = |what: &str, found: usize, allowed: usize| {
+            let detail =
+                format!("{what} of the tenant `{tenant}`: found {found}; allowed: at most {allowed}");
+            Err(Problem::new(ProblemType::NoRoom, detail))
+        };
+        if objects + created > limits.tenant_objects {
+            return full("functions, chains, wires and observers", objects + created, limits.tenant_objects);
+        }
+        if all + bytes > limits.tenant_bytes {
+            return full("bytes of functions' specs", all + bytes, limits.tenant_bytes);
+        }
+        Ok(())
+    }
+
+    fn function(
+        &self,
+        tenant: &str,
+        object: &WantedObject,
+        (before, spec): (Option<&Value>, &Value),
+        come: &BTreeSet<&str>,
+        wrong: &mut Wrong,
+    ) -> Result<(), Problem> {
+        let at = place(&object.id);
+        if self.owners.tenant_of(spec).as_deref() != Some(tenant) {
+            let found = match spec.get("tenant") {
+                Some(named) => format!("found {}", crate::document::found(named)),
+                None => "found nothing, which means the default tenant".to_owned(),
+            };
+            let message = format!("{found}; allowed: `{tenant}`, whose token it is");
+            wrong.forbidden.push(Fault::new(format!("{at}.tenant"), message));
+        }
+        // What an administrator has written stays; wires that a snapshot was saved with are those of another time.
+        let saved = match &object.snapshot {
+            Some(name) => Some(self.snapshot_of(tenant, name)?.spec),
+            None => None,
+        };
+        if let Some(ends) = spec.get("attach").and_then(Value::as_object) {
+            for (interface, end) in ends {
+                let there = before.and_then(|before| before.pointer("/attach")?.get(interface));
+                let same = there == Some(end);
+                let end = end.as_str().unwrap_or_default();
+                if !same && !self.joins(tenant, base(end), come) {
+                    wrong.invalid.push(Fault::new(format!("{at}.attach.{interface}"), not_there(end)));
+                }
+            }
+        }
+        let confined = self.control.confined(&object.id.name, spec, before, saved.as_ref());
+        wrong.forbidden.extend(confined.into_iter().map(|fault| {
+            let inner = if fault.at.is_empty() { at.clone() } else { format!("{at}.{}", fault.at) };
+            Fault::new(inner, fault.message)
+        }));
+        Ok(())
+    }
+
+    fn names(&self, tenant: &str, id: &ObjectName, spec: &Value, come: &BTreeSet<&str>, wrong: &mut Wrong) {
+        for name in names_in(id.kind, &id.name, spec) {
+            if !self.joins(tenant, &name, come) {
+                wrong.invalid.push(Fault::new(place(id), not_there(&name)));
+            }
+        }
+    }
+
+    /// Whether a tenant may connect something with what has this name.
+    fn joins(&self, tenant: &str, name: &str, come: &BTreeSet<&str>) -> bool {
+        come.contains(name) || self.owners.has(tenant, name)
+    }
+
+    /// Why the host refuses a change: a tenant is told what is wrong with its own objects, and of others that there are some.
+    pub fn refusal(&self, wanted: &Wanted, refusal: Refusal) -> Problem {
+        let mut problem = refused(refusal);
+        let Some(tenant) = wanted.rights.tenant() else { return problem };
+        let named = |id: &ObjectName| wanted.objects.iter().any(|object| object.id == *id);
+        match problem.problem_type() {
+            Some(ProblemType::Internal) => {
+                // The log has it all.
+                crate::log::log(
+                    crate::log::Severity::Error,
+                    "a tenant's change could not be made",
+                    &[("detail", problem.detail.into())],
+                );
+                Problem::new(ProblemType::Internal, "the daemon's log says more to its administrator")
+            }
+            Some(of @ (ProblemType::Invalid | ProblemType::Conflict)) if !problem.faults.is_empty() => {
+                let all = problem.faults.len();
+                problem.faults.retain(|fault| {
+                    self.is_told_of(tenant, &named, &fault.at) && !self.names_others(tenant, &fault.message)
+                });
+                for fault in &mut problem.faults {
+                    // The number is that among all wires of the host.
+                    if fault.at.starts_with("wires[") {
+                        "wires".clone_into(&mut fault.at);
+                    }
+                }
+                if problem.faults.len() < all {
+                    let message = "it does not go with what is not the tenant's: something there needs what is to change, or is in its way";
+                    problem.faults.push(Fault::new("", message));
+                }
+                faulty(of, problem.faults)
+            }
+            _ => problem,
+        }
+    }
+
+    /// Whether a fault's place is within a tenant's objects.
+    fn is_told_of(&self, tenant: &str, named: &dyn Fn(&ObjectName) -> bool, at: &str) -> bool {
+        let Some((section, rest)) = at.split_once(['.', '[']) else {
+            return Kind::from_plural(at).is_none();
+        };
+        let Some(kind) = Kind::from_plural(section) else { return true };
+        // Wires have no names in documents.
+        if kind == Kind::Wire {
+            return true;
+        }
+        let name = rest.split(['.', '[']).next().unwrap_or_default();
+        let id = ObjectName::new(kind, name);
+        named(&id) || self.owners.is_of(&id, tenant)
+    }
+
+    /// Whether a text has the name of something that is there and is not a tenant's.
+    fn names_others(&self, tenant: &str, text: &str) -> bool {
+        const NAMED: [Kind; 6] =
+            [Kind::Tenant, Kind::Port, Kind::Switch, Kind::Function, Kind::Chain, Kind::Observer];
+        let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let words = text.split(|c| !of_name(c)).map(|word| word.trim_end_matches('.'));
+        words.filter(|word| !word.is_empty()).any(|word| {
+            NAMED.into_iter().any(|kind| {
+                self.store.read(kind.as_str(), word).is_some()
+                    && !self.owners.is_of(&ObjectName::new(kind, word), tenant)
+            })
+        })
+    }
+
+    /// Of functions, those that somebody is shown.
+    pub fn shown_functions(&self, rights: &Rights, mut functions: Vec<String>) -> Vec<String> {
+        if let Some(tenant) = rights.tenant() {
+            functions
+                .retain(|name| self.owners.is_of(&ObjectName::new(Kind::Function, name.clone()), tenant));
+        }
+        functions
+    }
+}
+
+fn not_there(name: &str) -> String {
+    let name = yaml_document::spelling::shown(name);
+    format!("found `{name}`; allowed: functions and ports of the tenant")
+}

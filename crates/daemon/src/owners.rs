@@ -1,0 +1,319 @@
+//! Whose each object is, as the specs say it.
+//!
+//! A function and a port are the tenant's that their `tenant` names; without it, the default one's, as the configuration has it. A chain,
+//! a wire and an observer are a tenant's if all that they name are functions and ports of that tenant. A tenant's object is its own. All else, and what joins
+//! tenants or reaches a switch, is nobody's but the administrator's.
+//!
+//! This is an index of the store, so that what is shown to one tenant costs nothing for what others have, and a history with owners, since
+//! the store does not know whose something was that is gone. Where a spec itself is shown, the spec decides and not the index.
+
+use crate::control::ObjectChange;
+use api::{Event, Happened, Kind, ObjectName};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// Changes that are remembered with their owners; as many as the store remembers.
+const KEPT: usize = 16_384;
+
+/// See the module's documentation.
+pub(crate) struct Owners {
+    index: Mutex<Index>,
+    /// The last revision that is in here.
+    known: watch::Sender<u64>,
+}
+
+struct Index {
+    tenants: BTreeSet<String>,
+    /// Of functions and ports: the tenant that their spec names, and its bytes.
+    of: HashMap<ObjectName, (Option<String>, usize)>,
+    /// The same the other way.
+    owned: BTreeMap<Option<String>, BTreeSet<ObjectName>>,
+    /// Chains, wires and observers, with the names in them.
+    links: HashMap<ObjectName, Vec<String>>,
+    /// The same the other way.
+    naming: HashMap<String, BTreeSet<ObjectName>>,
+    told: VecDeque<Told>,
+    /// All changes after this revision are told.
+    oldest: u64,
+}
+
+struct Told {
+    revision: u64,
+    id: ObjectName,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+/// What is no longer told: changes after `oldest` are.
+#[derive(Debug)]
+pub(crate) struct Gone {
+    pub oldest: u64,
+    pub newest: u64,
+}
+
+impl Owners {
+    /// Of the objects that a server begins with.
+    pub fn new(objects: &[ObjectChange], revision: u64) -> Owners {
+        let mut index = Index {
+            tenants: BTreeSet::new(),
+            of: HashMap::new(),
+            owned: BTreeMap::new(),
+            links: HashMap::new(),
+            naming: HashMap::new(),
+            told: VecDeque::new(),
+            oldest: revision,
+        };
+        objects.iter().for_each(|change| index.take(change));
+        Owners { index: Mutex::new(index), known: watch::Sender::new(revision) }
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A change was committed.
+    pub fn take(&self, revision: u64, changes: &[ObjectChange]) {
+        let mut index = self.index();
+        let id = |change: &ObjectChange| ObjectName::new(change.kind, change.name.clone());
+        let owners = |index: &Index| changes.iter().map(|change| index.owner(&id(change))).collect();
+        let before: Vec<Option<String>> = owners(&index);
+        changes.iter().for_each(|change| index.take(change));
+        let after: Vec<Option<String>> = owners(&index);
+        for (change, (before, after)) in changes.iter().zip(before.into_iter().zip(after)) {
+            index.told.push_back(Told { revision, id: id(change), before, after });
+        }
+        while index.told.len() > KEPT {
+            if let Some(told) = index.told.pop_front() {
+                index.oldest = told.revision;
+            }
+        }
+        drop(index);
+        self.known.send_replace(revision);
+    }
+
+    /// The last revision that is in here.
+    pub fn revision(&self) -> u64 {
+        *self.known.borrow()
+    }
+
+    /// Tells of each later change that it is in here.
+    pub fn follow(&self) -> watch::Receiver<u64> {
+        self.known.subscribe()
+    }
+
+    /// What happened to a tenant's objects after a revision, and the revision up to which that is all. What passes from one tenant to another is
+    /// deleted for the one and there for the other.
+    pub fn changes(&self, tenant: &str, after: u64) -> Result<(Vec<Event>, u64), Gone> {
+        let index = self.index();
+        let newest = *self.known.borrow();
+        if after < index.oldest || after > newest {
+            return Err(Gone { oldest: index.oldest, newest });
+        }
+        let is = |owner: &Option<String>| owner.as_deref() == Some(tenant);
+        let first = index.told.partition_point(|told| told.revision <= after);
+        let mine = index.told.range(first..).filter(|told| is(&told.before) || is(&told.after));
+        let events = mine.map(|told| Event::Changed {
+            revision: told.revision,
+            kind: told.id.kind,
+            name: told.id.name.clone(),
+            happened: if is(&told.after) { Happened::Put } else { Happened::Deleted },
+        });
+        Ok((events.collect(), newest))
+    }
+
+    /// Whether an object is a tenant's.
+    pub fn is_of(&self, id: &ObjectName, tenant: &str) -> bool {
+        self.index().owner(id).as_deref() == Some(tenant)
+    }
+
+    /// Whether a name in a chain, a wire or an observer is a function's or a port's of a tenant.
+    pub fn has(&self, tenant: &str, name: &str) -> bool {
+        self.index().owner_of_name(name).as_deref() == Some(tenant)
+    }
+
+    /// Whose a function or port with this spec is.
+    pub fn tenant_of(&self, spec: &Value) -> Option<String> {
+        tenant_in(spec).or_else(|| self.index().default_tenant())
+    }
+
+    /// Whether there is such a tenant, as an object, or because the configuration has none and means it.
+    pub fn is_tenant(&self, name: &str) -> bool {
+        let index = self.index();
+        index.tenants.contains(name) || (index.tenants.is_empty() && name == DEFAULT)
+    }
+
+    pub fn tenants(&self) -> Vec<String> {
+        self.index().tenants.iter().cloned().collect()
+    }
+
+    /// Up to `limit` names of a tenant's objects of a kind, in their order, behind a name.
+    pub fn page(&self, tenant: &str, kind: Kind, after: Option<&str>, limit: usize) -> Vec<String> {
+        self.index().page(tenant, kind, after, limit)
+    }
+
+    /// How many functions, chains, wires and observers a tenant has, and the bytes of its functions' specs.
+    pub fn size(&self, tenant: &str) -> (usize, usize) {
+        let index = self.index();
+        let functions: Vec<&ObjectName> =
+            index.owned(tenant).flatten().filter(|id| id.kind == Kind::Function).collect();
+        let bytes = functions.iter().filter_map(|id| index.of.get(id)).map(|(_, bytes)| bytes).sum();
+        let links: usize =
+            LINKS.into_iter().map(|kind| index.page(tenant, kind, None, usize::MAX).len()).sum();
+        (functions.len() + links, bytes)
+    }
+}
+
+const DEFAULT: &str = "default";
+
+/// Kinds that are whose all that they name are.
+const LINKS: [Kind; 3] = [Kind::Chain, Kind::Wire, Kind::Observer];
+
+impl Index {
+    fn take(&mut self, change: &ObjectChange) {
+        let id = ObjectName::new(change.kind, change.name.clone());
+        match change.kind {
+            Kind::Tenant => match change.spec {
+                Some(_) => drop(self.tenants.insert(id.name)),
+                None => drop(self.tenants.remove(&id.name)),
+            },
+            Kind::Function | Kind::Port => {
+                if let Some((before, _)) = self.of.remove(&id)
+                    && let Some(owned) = self.owned.get_mut(&before)
+                {
+                    owned.remove(&id);
+                    if owned.is_empty() {
+                        self.owned.remove(&before);
+                    }
+                }
+                if let Some(spec) = &change.spec {
+                    let tenant = tenant_in(spec);
+                    self.owned.entry(tenant.clone()).or_default().insert(id.clone());
+                    self.of.insert(id, (tenant, size(spec)));
+                }
+            }
+            Kind::Chain | Kind::Wire | Kind::Observer => {
+                for name in self.links.remove(&id).unwrap_or_default() {
+                    if let Some(naming) = self.naming.get_mut(&name) {
+                        naming.remove(&id);
+                        if naming.is_empty() {
+                            self.naming.remove(&name);
+                        }
+                    }
+                }
+                if let Some(spec) = &change.spec {
+                    let names = names_in(change.kind, &change.name, spec);
+                    for name in &names {
+                        self.naming.entry(name.clone()).or_default().insert(id.clone());
+                    }
+                    self.links.insert(id, names);
+                }
+            }
+            Kind::Workers | Kind::Switch | Kind::Service => {}
+        }
+    }
+
+    /// The tenant of what names none: `default`, unless there are others without it; of one alone there is no doubt which is meant.
+    fn default_tenant(&self) -> Option<String> {
+        if self.tenants.is_empty() || self.tenants.contains(DEFAULT) {
+            return Some(DEFAULT.to_owned());
+        }
+        self.tenants.first().filter(|_| self.tenants.len() == 1).cloned()
+    }
+
+    fn owner(&self, id: &ObjectName) -> Option<String> {
+        match id.kind {
+            Kind::Tenant => self.tenants.get(&id.name).cloned(),
+            Kind::Function | Kind::Port => {
+                let (tenant, _) = self.of.get(id)?;
+                tenant.clone().or_else(|| self.default_tenant())
+            }
+            Kind::Chain | Kind::Wire | Kind::Observer => {
+                let mut owners = self.links.get(id)?.iter().map(|name| self.owner_of_name(name));
+                let first = owners.next()??;
+                owners.all(|owner| owner.as_ref() == Some(&first)).then_some(first)
+            }
+            Kind::Workers | Kind::Switch | Kind::Service => None,
+        }
+    }
+
+    fn owner_of_name(&self, name: &str) -> Option<String> {
+        let of = |kind| self.owner(&ObjectName::new(kind, name));
+        of(Kind::Function).or_else(|| of(Kind::Port))
+    }
+
+    /// Functions and ports of a tenant: those that name it, and, of the default one, those that name none.
+    fn owned<'a>(&'a self, tenant: &str) -> impl Iterator<Item = &'a BTreeSet<ObjectName>> {
+        let unnamed = (self.default_tenant().as_deref() == Some(tenant)).then_some(None);
+        let keys = [Some(Some(tenant.to_owned())), unnamed];
+        keys.into_iter().flatten().filter_map(|named| self.owned.get(&named))
+    }
+
+    fn page(&self, tenant: &str, kind: Kind, after: Option<&str>, limit: usize) -> Vec<String> {
+        let from = match after {
+            Some(after) => Bound::Excluded(ObjectName::new(kind, after)),
+            None => Bound::Included(ObjectName::new(kind, "")),
+        };
+        let names: BTreeSet<&ObjectName> = match kind {
+            Kind::Tenant => {
+                let there = self.tenants.contains(tenant) && after.is_none_or(|after| tenant > after);
+                return if there && limit > 0 { vec![tenant.to_owned()] } else { Vec::new() };
+            }
+            Kind::Function | Kind::Port => self
+                .owned(tenant)
+                .flat_map(|set| {
+                    let rest = set.range((from.clone(), Bound::Unbounded));
+                    rest.take_while(|id| id.kind == kind).take(limit)
+                })
+                .collect(),
+            Kind::Chain | Kind::Wire | Kind::Observer => {
+                let of = self.owned(tenant).flatten().filter_map(|id| self.naming.get(&id.name)).flatten();
+                of.filter(|id| id.kind == kind && self.owner(id).as_deref() == Some(tenant)).collect()
+            }
+            Kind::Workers | Kind::Switch | Kind::Service => BTreeSet::new(),
+        };
+        let rest = names.range((from, Bound::Unbounded)).take(limit);
+        rest.map(|id| id.name.clone()).collect()
+    }
+}
+
+/// The tenant that a spec names.
+fn tenant_in(spec: &Value) -> Option<String> {
+    spec.get("tenant")?.as_str().map(str::to_owned)
+}
+
+/// Bytes of a spec, about.
+pub(crate) fn size(spec: &Value) -> usize {
+    match spec {
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| size(item) + 1).sum::<usize>() + 2,
+        Value::Object(entries) => {
+            entries.iter().map(|(key, value)| key.len() + size(value) + 4).sum::<usize>() + 2
+        }
+        _ => 8,
+    }
+}
+
+/// The names of functions, ports and switches in a chain, a wire or an observer.
+pub(crate) fn names_in(kind: Kind, name: &str, spec: &Value) -> Vec<String> {
+    let of = |list: Option<&Value>| -> Vec<String> {
+        let items = list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        items.iter().map(|item| base(item.as_str().unwrap_or_default()).to_owned()).collect()
+    };
+    match kind {
+        Kind::Chain | Kind::Wire => of(Some(spec)),
+        Kind::Observer => [vec![name.to_owned()], of(spec.get("at"))].concat(),
+        _ => Vec::new(),
+    }
+}
+
+/// Of `gate:1`, `gate`.
+pub(crate) fn base(end: &str) -> &str {
+    end.split_once(':').map_or(end, |(name, _)| name)
+}
+
+#[cfg(test)]
+#[path = "owners_tests.rs"]
+mod tests;

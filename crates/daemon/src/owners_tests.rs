@@ -1,0 +1,148 @@
+use super::*;
+use serde_json::json;
+
+fn change(kind: Kind, name: &str, spec: Option<Value>) -> ObjectChange {
+    ObjectChange { kind, name: name.to_owned(), spec, paused: false, snapshot: None }
+}
+
+fn put(kind: Kind, name: &str, spec: Value) -> ObjectChange {
+    change(kind, name, Some(spec))
+}
+
+fn id(kind: Kind, name: &str) -> ObjectName {
+    ObjectName::new(kind, name)
+}
+
+fn two_tenants() -> Owners {
+    let objects = [
+        put(Kind::Tenant, "red", json!({})),
+        put(Kind::Tenant, "blue", json!({})),
+        put(Kind::Port, "lan", json!({"type": "null", "tenant": "red"})),
+        put(Kind::Port, "wan", json!({"type": "null", "tenant": "blue"})),
+        put(Kind::Switch, "hall", json!({})),
+        put(Kind::Function, "fw", json!({"image": "a", "tenant": "red"})),
+        put(Kind::Function, "nat", json!({"image": "a", "tenant": "blue"})),
+        put(Kind::Function, "lost", json!({"image": "a"})),
+        put(Kind::Chain, "mine", json!(["lan", "fw", "lan"])),
+        put(Kind::Chain, "joined", json!(["lan", "fw", "wan"])),
+        put(Kind::Wire, "fw:0~hall", json!(["fw:0", "hall"])),
+        put(Kind::Wire, "fw:1~lan", json!(["fw:1", "lan"])),
+        put(Kind::Observer, "fw", json!({"at": ["fw:0"]})),
+        put(Kind::Observer, "nat", json!({"at": ["fw"]})),
+        put(Kind::Service, "7", json!("fw:0")),
+    ];
+    Owners::new(&objects, 5)
+}
+
+#[test]
+fn what_joins_tenants_or_reaches_what_is_nobodys_is_nobodys() {
+    let owners = two_tenants();
+    for mine in [
+        id(Kind::Tenant, "red"),
+        id(Kind::Port, "lan"),
+        id(Kind::Function, "fw"),
+        id(Kind::Chain, "mine"),
+        id(Kind::Wire, "fw:1~lan"),
+        id(Kind::Observer, "fw"),
+    ] {
+        assert!(owners.is_of(&mine, "red") && !owners.is_of(&mine, "blue"), "{mine}");
+    }
+    for nobodys in [
+        id(Kind::Chain, "joined"),
+        id(Kind::Wire, "fw:0~hall"),
+        id(Kind::Observer, "nat"),
+        id(Kind::Service, "7"),
+        id(Kind::Switch, "hall"),
+        // Two tenants and none is the default one.
+        id(Kind::Function, "lost"),
+        id(Kind::Function, "none"),
+    ] {
+        assert!(!owners.is_of(&nobodys, "red") && !owners.is_of(&nobodys, "blue"), "{nobodys}");
+    }
+    assert_eq!(owners.size("red").0, 4);
+    assert!(owners.size("red").1 > owners.size("none").1);
+}
+
+#[test]
+fn the_default_tenant_is_as_the_configuration_has_it() {
+    let owners = Owners::new(&[put(Kind::Function, "f", json!({"image": "a"}))], 0);
+    assert!(owners.is_tenant("default") && !owners.is_tenant("red"));
+    assert!(owners.is_of(&id(Kind::Function, "f"), "default"));
+    owners.take(1, &[put(Kind::Tenant, "red", json!({}))]);
+    assert!(!owners.is_tenant("default") && owners.is_of(&id(Kind::Function, "f"), "red"));
+    owners.take(2, &[put(Kind::Tenant, "blue", json!({}))]);
+    assert!(!owners.is_of(&id(Kind::Function, "f"), "red"));
+    owners.take(3, &[put(Kind::Tenant, "default", json!({}))]);
+    assert!(owners.is_of(&id(Kind::Function, "f"), "default"));
+}
+
+#[test]
+fn pages_have_what_is_the_tenants_and_in_order() {
+    let mut objects = vec![put(Kind::Tenant, "red", json!({})), put(Kind::Tenant, "default", json!({}))];
+    for n in 0..100 {
+        let spec = match n % 3 {
+            0 => json!({"image": "a", "tenant": "red"}),
+            1 => json!({"image": "a"}),
+            _ => json!({"image": "a", "tenant": "default"}),
+        };
+        objects.push(put(Kind::Function, &format!("f{n:02}"), spec));
+        objects.push(put(Kind::Chain, &format!("c{n:02}"), json!([format!("f{n:02}")])));
+    }
+    let owners = Owners::new(&objects, 0);
+    for (tenant, has) in [("red", 0..1), ("default", 1..3)] {
+        for (kind, letter) in [(Kind::Function, 'f'), (Kind::Chain, 'c')] {
+            let mut seen: Vec<String> = Vec::new();
+            loop {
+                let page = owners.page(tenant, kind, seen.last().map(String::as_str), 7);
+                assert!(page.len() <= 7);
+                if page.is_empty() {
+                    break;
+                }
+                seen.extend(page);
+            }
+            let all = (0..100).filter(|n| has.contains(&(n % 3))).map(|n| format!("{letter}{n:02}"));
+            assert_eq!(seen, all.collect::<Vec<_>>(), "{tenant} {kind}");
+        }
+    }
+}
+
+#[test]
+fn a_tenant_is_told_of_its_own_alone_also_of_what_is_gone() {
+    let owners = two_tenants();
+    owners.take(6, &[put(Kind::Function, "fw", json!({"image": "b", "tenant": "blue"}))]);
+    owners.take(7, &[change(Kind::Function, "fw", None), change(Kind::Chain, "mine", None)]);
+    owners.take(8, &[put(Kind::Switch, "hall", json!({}))]);
+    let told = |tenant| {
+        let (events, newest) = owners.changes(tenant, 5).expect("known");
+        assert_eq!(newest, 8);
+        let short = events.into_iter().map(|event| match event {
+            Event::Changed { revision, name, happened, .. } => (revision, name, happened),
+            other => panic!("{other:?}"),
+        });
+        short.collect::<Vec<_>>()
+    };
+    // It passed from the one to the other.
+    assert_eq!(told("red"), [(6, "fw".to_owned(), Happened::Deleted)]);
+    assert_eq!(told("blue"), [(6, "fw".to_owned(), Happened::Put), (7, "fw".to_owned(), Happened::Deleted)]);
+    assert_eq!(owners.changes("red", 4).expect_err("before all that is known").oldest, 5);
+    assert!(owners.changes("red", 9).is_err());
+    for n in 0..KEPT as u64 {
+        owners.take(9 + n, &[put(Kind::Switch, "hall", json!({}))]);
+    }
+    let gone = owners.changes("red", 5).expect_err("too long ago");
+    assert!(owners.changes("red", gone.oldest).is_ok());
+}
+
+#[test]
+fn what_goes_leaves_nothing_behind() {
+    let owners = two_tenants();
+    let ids: Vec<ObjectName> = {
+        let index = owners.index();
+        index.of.keys().chain(index.links.keys()).cloned().collect()
+    };
+    let all: Vec<ObjectChange> = ids.iter().map(|id| change(id.kind, &id.name, None)).collect();
+    owners.take(6, &all);
+    let index = owners.index();
+    assert!(index.of.is_empty() && index.owned.is_empty() && index.links.is_empty());
+    assert!(index.naming.is_empty());
+}

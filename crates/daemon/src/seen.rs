@@ -1,0 +1,168 @@
+//! What a tenant is shown: its own, as if there were nothing else.
+
+use crate::answer::Answer;
+use crate::calls::missing;
+use crate::control::ObjectChange;
+use crate::rights::Rights;
+use crate::state::State;
+use crate::stored::{Stored, answered};
+use api::{Health, Image, Kind, List, Object, ObjectName, Problem, Snapshot};
+use serde_json::Value;
+use std::collections::HashMap;
+use store::{Change, CommitError};
+
+/// How often an object is read anew that was changed while it was looked at.
+const LOOKS: usize = 8;
+
+impl State {
+    /// Commits a change and notes whose it is. The caller has the lock.
+    pub fn commit(&self, writes: &[Change], changes: &[ObjectChange]) -> Result<u64, CommitError> {
+        let revision = self.store.commit(writes)?.0;
+        self.owners.take(revision, changes);
+        Ok(revision)
+    }
+
+    /// Whether somebody is shown an object that was read.
+    pub fn shows(&self, rights: &Rights, id: &ObjectName, read: &store::Object) -> bool {
+        let Some(tenant) = rights.tenant() else { return true };
+        match id.kind {
+            // The index may be a moment behind; what would be shown is this spec.
+            Kind::Function | Kind::Port => {
+                self.owners.tenant_of(&Stored::of(read).spec).as_deref() == Some(tenant)
+            }
+            _ => self.owners.is_of(id, tenant),
+        }
+    }
+
+    /// An object that somebody is shown, without its status.
+    pub fn read(&self, rights: &Rights, id: &ObjectName) -> Result<store::Object, Problem> {
+        let read = self.store.read(id.kind.as_str(), &id.name);
+        read.filter(|read| self.shows(rights, id, read)).ok_or_else(|| missing(&id.to_string()))
+    }
+
+    /// Whether something is still somebody's to change: the caller has the lock.
+    pub fn is_still(&self, rights: &Rights, id: &ObjectName) -> Result<(), Problem> {
+        self.tokens.hold(rights)?;
+        self.read(rights, id).map(drop)
+    }
+
+    /// An object as it is, with its status.
+    pub fn object(&self, rights: &Rights, id: &ObjectName) -> Result<Object, Problem> {
+        let mut read = self.read(rights, id)?;
+        for _ in 0..LOOKS {
+            let mut object = answered(id.kind, &read);
+            object.status = self.control.status(id.kind, &id.name);
+            if rights.tenant().is_none() {
+                return Ok(object);
+            }
+            // The status is by name alone: somebody else's may have come to be called so.
+            let again = self.read(rights, id)?;
+            if again.version == read.version {
+                return Ok(object);
+            }
+            read = again;
+        }
+        Ok(answered(id.kind, &read))
+    }
+
+    /// A part of a tenant's objects of a kind.
+    pub fn list_of(
+        &self,
+        rights: &Rights,
+        tenant: &str,
+        kind: Kind,
+        after: Option<&str>,
+        limit: usize,
+    ) -> List {
+        let revision = self.owners.revision();
+        let mut names = self.owners.page(tenant, kind, after, limit.saturating_add(1));
+        let more = names.len() > limit;
+        names.truncate(limit);
+        let next = names.last().filter(|_| more).cloned();
+        let object = |name: String| self.object(rights, &ObjectName::new(kind, name)).ok();
+        List { items: names.into_iter().filter_map(object).collect(), revision, next }
+    }
+
+    /// A snapshot that is a tenant's: of what was its function when it was saved.
+    pub fn snapshot_of(&self, tenant: &str, name: &str) -> Result<Snapshot, Problem> {
+        let found = self.control.snapshot(name).filter(|saved| self.is_saved_of(tenant, saved));
+        found.ok_or_else(|| missing_snapshot(name))
+    }
+
+    /// A snapshot that somebody is shown.
+    pub fn snapshot(&self, rights: &Rights, name: &str) -> Result<Snapshot, Problem> {
+        match rights.tenant() {
+            Some(tenant) => self.snapshot_of(tenant, name),
+            None => self.control.snapshot(name).ok_or_else(|| missing_snapshot(name)),
+        }
+    }
+
+    /// The snapshots that somebody is shown.
+    pub fn snapshots(&self, rights: &Rights) -> Vec<Snapshot> {
+        let mut all = self.control.snapshots();
+        if let Some(tenant) = rights.tenant() {
+            all.retain(|saved| self.is_saved_of(tenant, saved));
+        }
+        all
+    }
+
+    fn is_saved_of(&self, tenant: &str, saved: &Snapshot) -> bool {
+        self.owners.tenant_of(&saved.spec).as_deref() == Some(tenant)
+    }
+
+    /// The images that somebody is shown: a tenant those of this program, and those that its functions are made from.
+    pub fn images(&self, rights: &Rights) -> Vec<Image> {
+        let mut all = self.control.images();
+        let Some(tenant) = rights.tenant() else { return all };
+        let mut functions: HashMap<String, u64> = HashMap::new();
+        for name in self.owners.page(tenant, Kind::Function, None, usize::MAX) {
+            let Ok(read) = self.read(rights, &ObjectName::new(Kind::Function, name)) else { continue };
+            if let Some(image) = Stored::of(&read).spec.get("image").and_then(Value::as_str) {
+                *functions.entry(image.to_owned()).or_default() += 1;
+            }
+        }
+        all.retain_mut(|image| {
+            let named = image.pinned.as_ref().unwrap_or(&image.reference);
+            image.functions = functions.get(named).copied().unwrap_or(0);
+            image.functions > 0 || (image.pinned.is_none() && !image.reference.contains(['/', '.']))
+        });
+        all
+    }
+
+    /// How the daemon is: a tenant is not told what of the host's is broken.
+    pub fn health(&self, rights: &Rights) -> Health {
+        let standing = self.store.standing();
+        let mut troubles = Vec::new();
+        troubles.extend(standing.failure.map(|failure| failure.to_string()));
+        troubles.extend(standing.log_trouble);
+        troubles.extend(self.audit.trouble());
+        let mut health = Health {
+            healthy: troubles.is_empty(),
+            troubles,
+            version: self.version.clone(),
+            started: self.started.clone(),
+            objects: standing.objects.saturating_sub(self.tokens.count() as u64),
+            revision: standing.revision.0,
+            durable: standing.durable.0,
+        };
+        if let Some(tenant) = rights.tenant() {
+            if !health.healthy {
+                health.troubles = vec!["the daemon's administrator is told more".to_owned()];
+            }
+            let all = Kind::ALL.into_iter();
+            health.objects =
+                all.map(|kind| self.owners.page(tenant, kind, None, usize::MAX).len() as u64).sum();
+        }
+        health
+    }
+}
+
+/// There is no such snapshot.
+pub(crate) fn missing_snapshot(name: &str) -> Problem {
+    missing(&format!("snapshot `{}`", yaml_document::spelling::shown(name)))
+}
+
+/// JSON with items.
+pub(crate) fn items(items: &impl serde::Serialize) -> Answer {
+    Answer::json(200, &serde_json::json!({"items": items}))
+}

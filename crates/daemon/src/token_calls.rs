@@ -1,0 +1,77 @@
+//! Tokens, as administrators make and delete them.
+
+use crate::answer::{Answer, one_fault};
+use crate::calls::missing;
+use crate::change::not_committed;
+use crate::request::Asked;
+use crate::state::State;
+use crate::tokens::{self, TOKENS_MAX, Tokens, instant};
+use api::{Fault, Kind, NewToken, Problem, ProblemType, check_name, paths};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::SystemTime;
+use store::Change;
+use yaml_document::spelling;
+
+/// One token.
+pub(crate) fn get(state: &State, asked: &Asked) -> Result<Answer, Problem> {
+    let token = state.tokens.get(&asked.name).ok_or_else(|| no_such(&asked.name))?;
+    Ok(Answer::json(200, &token))
+}
+
+/// Makes a token: on disk before its secret is told.
+pub(crate) async fn issue(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    let wanted: NewToken = asked.body()?;
+    let wrong = |at: &str, what: String| one_fault(ProblemType::Invalid, Fault::new(at, what));
+    check_name(Kind::Function, &wanted.name).map_err(|error| wrong("name", error.to_string()))?;
+    let expires =
+        wanted.expires.as_deref().map(instant).transpose().map_err(|what| wrong("expires", what))?;
+    if expires.is_some_and(|expires| expires <= SystemTime::now()) {
+        let found = spelling::shown(wanted.expires.as_deref().unwrap_or_default()).to_string();
+        return Err(wrong("expires", format!("found `{found}`, which is over; allowed: a time to come")));
+    }
+    let turn = state.turn(&asked.rights).await?;
+    if !state.owners.is_tenant(&wanted.tenant) {
+        let tenants = state.owners.tenants();
+        let found = spelling::shown(&wanted.tenant).to_string();
+        let allowed = match tenants.as_slice() {
+            [] => "`default`, the only tenant".to_owned(),
+            tenants => spelling::listed(tenants.iter().map(String::as_str)),
+        };
+        return Err(wrong("tenant", format!("there is no tenant `{found}`; allowed: {allowed}")));
+    }
+    if state.tokens.get(&wanted.name).is_some() {
+        let what = format!("the token `{}` is there already; choose another name, or delete it", wanted.name);
+        return Err(Problem::new(ProblemType::Conflict, what));
+    }
+    if state.tokens.count() >= TOKENS_MAX {
+        let what = format!("there are {TOKENS_MAX} tokens, which is as many as may be; delete some");
+        return Err(Problem::new(ProblemType::NoRoom, what));
+    }
+    let (grant, write, issued) =
+        Tokens::issue(wanted).map_err(|what| Problem::new(ProblemType::Internal, what))?;
+    let revision = state.commit(&[write], &[]).map_err(|error| not_committed(&error))?;
+    state.tokens.keep(grant);
+    drop(turn);
+    // Who is told a secret can rely on it.
+    state.durable(revision).await?;
+    let about = json!({"token": issued.token});
+    let location = Some(paths::token(&issued.token.name));
+    Ok(Answer { location, about: Some(about), ..Answer::json(201, &issued) })
+}
+
+/// Deletes a token: it is not taken any more when this returns, and not after a crash either.
+pub(crate) async fn delete(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem> {
+    let turn = state.turn(&asked.rights).await?;
+    let token = state.tokens.get(&asked.name).ok_or_else(|| no_such(&asked.name))?;
+    let write = Change::delete(tokens::KIND, asked.name.as_str());
+    let revision = state.commit(&[write], &[]).map_err(|error| not_committed(&error))?;
+    state.tokens.forget(&asked.name);
+    drop(turn);
+    state.durable(revision).await?;
+    Ok(Answer { about: Some(json!({"token": token})), ..Answer::json(200, &json!({"deleted": asked.name})) })
+}
+
+fn no_such(name: &str) -> Problem {
+    missing(&format!("token `{}`", spelling::shown(name)))
+}

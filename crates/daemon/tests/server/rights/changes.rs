@@ -1,0 +1,292 @@
+//! What a tenant changes, and what it cannot.
+
+use super::{Shared, ask, places};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_tenant_makes_what_is_its_own_and_joins_it_with_its_own() {
+    let shared = Shared::new();
+    let token = &shared.crimson;
+    let function = json!({"image": "firewall", "tenant": "crimson", "attach": {"inside": "crimson-port0", "outside": "crimson-fw:1"}});
+    assert_eq!(shared.put(token, "/v1/functions/crimson-new", function).status, 201);
+    assert_eq!(
+        shared.put(token, "/v1/chains/c", json!(["crimson-port0", "crimson-new", "crimson-port1"])).status,
+        201
+    );
+    let document = json!({
+        "superfluid": 1,
+        // What it has of the administrator may stand there as it is.
+        "tenants": {"crimson": {"cpu": {"weight": 300}}},
+        "ports": {"crimson-port0": {"type": "null", "tenant": "crimson"}},
+        "functions": {"a": {"image": "firewall", "tenant": "crimson"}, "b": {"image": "firewall", "tenant": "crimson"}},
+        "chains": {"d": ["crimson-port0", "a", "b", "crimson-port1"]},
+    });
+    let headers = [("content-type", "application/json")];
+    let apply = |query: &str| {
+        ask(
+            &mut shared.tenants(),
+            token,
+            "POST",
+            &format!("/v1/apply{query}"),
+            &headers,
+            &document.to_string(),
+        )
+    };
+    let applied = apply("").json();
+    assert_eq!(applied["created"].as_array().map(Vec::len), Some(3), "{applied}");
+    // Pruned is what is its own: no port, nobody else's, not what joins it with others.
+    let objects = |shared: &Shared| {
+        let world = shared.server.fake.world();
+        world.objects.keys().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let before = objects(&shared);
+    let pruned = apply("?prune=true").json();
+    let deleted: Vec<String> = pruned["deleted"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|id| {
+            format!("{}/{}", id["kind"].as_str().unwrap_or_default(), id["name"].as_str().unwrap_or_default())
+        })
+        .collect();
+    let mut sorted = deleted.clone();
+    sorted.sort();
+    assert_eq!(
+        sorted,
+        [
+            "chain/c",
+            "chain/crimson-chain",
+            "function/crimson-eye",
+            "function/crimson-fw",
+            "function/crimson-new",
+            "observer/crimson-eye",
+            "wire/crimson-eye:2~crimson-port1"
+        ]
+    );
+    let after = objects(&shared);
+    assert_eq!(before.iter().filter(|id| !deleted.contains(id)).cloned().collect::<Vec<_>>(), after);
+    assert!(after.iter().any(|id| id == "chain/ochre") && after.iter().any(|id| id == "port/crimson-port0"));
+    // It is written down who did it.
+    let audit = shared.server.audit();
+    let line = audit.iter().rfind(|line| line["outcome"] == "done").expect("a line");
+    assert_eq!(
+        (line["who"]["token"].as_str(), line["who"]["tenant"].as_str()),
+        (Some("crimson-token"), Some("crimson"))
+    );
+    assert!(
+        line["who"]["uid"].is_u64() && line["deleted"].as_array().is_some_and(|all| all.len() == 7),
+        "{line}"
+    );
+}
+
+#[test]
+fn what_is_others_or_the_hosts_is_refused_with_its_place() {
+    let shared = Shared::new();
+    let token = &shared.crimson;
+    let before = shared.server.store.revision();
+    let refused = |path: &str, spec: serde_json::Value, status: u16, at: &str| {
+        let got = shared.put(token, path, spec);
+        assert_eq!(got.status, status, "{path}: {got:?}");
+        assert_eq!(places(&got), [at], "{path}: {got:?}");
+        let text = got.text();
+        assert!(!text.contains("there is no"), "{text}");
+        got
+    };
+    let of = |tenant: &str| json!({"image": "firewall", "tenant": tenant});
+    refused("/v1/functions/x", of("azure"), 403, "functions.x.tenant");
+    refused("/v1/functions/x", of("nobody"), 403, "functions.x.tenant");
+    refused("/v1/functions/x", json!({"image": "firewall"}), 403, "functions.x.tenant");
+    refused("/v1/functions/crimson-fw", of("azure"), 403, "functions.crimson-fw.tenant");
+    refused(
+        "/v1/functions/x",
+        json!({"image": "/etc/passwd", "tenant": "crimson"}),
+        403,
+        "functions.x.image",
+    );
+    let upgrade =
+        shared.ask(token, "POST", "/v1/functions/crimson-fw/upgrade", r#"{"image": "/etc/passwd"}"#);
+    assert_eq!((upgrade.status, places(&upgrade)), (403, vec!["functions.crimson-fw.image".to_owned()]));
+    // What is another's and what is nobody's are told in the same words.
+    for name in ["azure-port0", "azure-fw:0", "hall", "none"] {
+        let spec = json!({"image": "firewall", "tenant": "crimson", "attach": {"inside": name}});
+        let got = refused("/v1/functions/x", spec, 422, "functions.x.attach.inside");
+        let detail = got.json()["faults"][0]["message"].as_str().unwrap_or_default().replace(name, "NAME");
+        assert_eq!(detail, "found `NAME`; allowed: functions and ports of the tenant");
+        refused("/v1/chains/x", json!(["crimson-port0", name]), 422, "chains.x");
+        let (first, second) =
+            if "crimson-fw:1" < name { ("crimson-fw:1", name) } else { (name, "crimson-fw:1") };
+        refused(
+            &format!("/v1/wires/{first}~{second}"),
+            json!([first, second]),
+            422,
+            &format!("wires.{first}~{second}"),
+        );
+        refused("/v1/observers/crimson-fw", json!({"at": [name]}), 422, "observers.crimson-fw");
+    }
+    refused("/v1/observers/azure-fw", json!({"at": ["crimson-fw"]}), 422, "observers.azure-fw");
+    // A name can be taken, as a function, a port or a switch; that is all that is told.
+    for name in ["azure-fw", "azure-port0", "hall"] {
+        let got = refused(&format!("/v1/functions/{name}"), of("crimson"), 409, &format!("functions.{name}"));
+        assert!(got.text().contains("is taken"), "{got:?}");
+    }
+    for name in ["azure-chain", "ochre"] {
+        refused(
+            &format!("/v1/chains/{name}"),
+            json!(["crimson-port0", "crimson-fw", "crimson-port1"]),
+            409,
+            &format!("chains.{name}"),
+        );
+    }
+    // Preconditions are about what is there, and for a tenant that is its own.
+    let body = json!({"spec": of("crimson")}).to_string();
+    let put = |header: (&str, &str)| {
+        ask(&mut shared.tenants(), token, "PUT", "/v1/functions/azure-fw", &[header], &body)
+    };
+    let (hidden, none) = (
+        put(("if-match", "*")),
+        ask(&mut shared.tenants(), token, "PUT", "/v1/functions/none", &[("if-match", "*")], &body),
+    );
+    assert_eq!((hidden.status, none.status), (412, 412), "{hidden:?}");
+    let told = |got: &crate::client::Got, name: &str| got.text().replace(name, "NAME");
+    assert_eq!(told(&hidden, "azure-fw"), told(&none, "none"), "the same in the same words");
+    assert_eq!(put(("if-none-match", "*")).status, 409);
+    // Documents: all of it or nothing.
+    let headers = [("content-type", "application/json")];
+    let document = json!({
+        "superfluid": 1, "workers": 9, "switches": {"mine": {}}, "services": {"9": "crimson-fw:0"},
+        "ports": {"crimson-port0": {"type": "pcap", "tenant": "crimson"}, "mine": {"type": "null", "tenant": "crimson"}},
+        "functions": {"good": {"image": "firewall", "tenant": "crimson"}},
+    });
+    let got = ask(&mut shared.tenants(), token, "POST", "/v1/apply", &headers, &document.to_string());
+    assert_eq!(got.status, 403);
+    assert_eq!(places(&got), ["workers", "ports.crimson-port0", "ports.mine", "switches.mine", "services.9"]);
+    assert_eq!(shared.server.store.revision(), before, "nothing was changed");
+    assert_eq!(shared.server.fake.world().asked, 0, "nobody was asked for an image");
+}
+
+#[test]
+fn nobody_is_asked_for_an_image_that_a_tenant_may_not_have() {
+    let shared = Shared::new();
+    let spec = json!({"image": "tag-a", "tenant": "azure"});
+    assert_eq!(shared.put(&shared.crimson, "/v1/functions/x?wait=true", spec).status, 403);
+    let spec = json!({"image": "tag-a", "tenant": "crimson", "attach": {"inside": "hall"}});
+    assert_eq!(shared.put(&shared.crimson, "/v1/functions/x?dry_run=true", spec).status, 422);
+    assert_eq!(shared.server.fake.world().asked, 0);
+    let spec = json!({"image": "tag-a", "tenant": "crimson"});
+    assert_eq!(shared.put(&shared.crimson, "/v1/functions/x?wait=true", spec).status, 201);
+    assert_eq!(shared.server.fake.world().asked, 1);
+}
+
+#[test]
+fn what_an_administrator_has_written_stays_as_it_is() {
+    let shared = Shared::new();
+    let mut admin = shared.server.client();
+    let given = json!({"image": "/srv/fw.wasm", "tenant": "crimson", "attach": {"inside": "hall"}});
+    assert_eq!(admin.put("/v1/functions/crimson-given", &given).status, 201);
+    let mut changed = given.clone();
+    changed["config"] = json!({"top": 5});
+    assert_eq!(shared.put(&shared.crimson, "/v1/functions/crimson-given", changed.clone()).status, 200);
+    changed["image"] = json!("/srv/other.wasm");
+    assert_eq!(shared.put(&shared.crimson, "/v1/functions/crimson-given", changed.clone()).status, 403);
+    changed["image"] = json!("/srv/fw.wasm");
+    changed["attach"] = json!({"inside": "hall", "outside": "hall"});
+    assert_eq!(shared.put(&shared.crimson, "/v1/functions/crimson-given", changed).status, 422);
+    // A snapshot of it is the tenant's too; wires are of the place.
+    let save =
+        shared.ask(&shared.crimson, "POST", "/v1/functions/crimson-given/snapshots", r#"{"name": "g"}"#);
+    assert_eq!(save.status, 201);
+    let restore = |token: &str, function: &str| {
+        shared
+            .ask(token, "POST", "/v1/snapshots/g/restore", &json!({"function": function}).to_string())
+            .status
+    };
+    assert_eq!((restore(&shared.azure, "x"), restore(&shared.crimson, "azure-fw")), (404, 409));
+    assert_eq!(
+        (restore(&shared.crimson, "crimson-given"), restore(&shared.crimson, "crimson-twin")),
+        (200, 201)
+    );
+    // Its own name it may delete; what others have wired to it is in the way, and not told.
+    let chain = json!(["hall", "crimson-twin", "azure-port0"]);
+    assert_eq!(admin.put("/v1/chains/secret", &chain).status, 201);
+    let got = shared.ask(&shared.crimson, "DELETE", "/v1/functions/crimson-twin", "");
+    assert_eq!(got.status, 409);
+    assert_eq!(admin.delete("/v1/chains/secret").status, 200);
+    assert_eq!(shared.ask(&shared.crimson, "DELETE", "/v1/functions/crimson-twin", "").status, 200);
+}
+
+#[test]
+fn whose_something_is_is_looked_at_again_when_it_is_changed() {
+    let shared = Shared::new();
+    let mut admin = shared.server.client();
+    let spec = json!({"image": "slow-x", "tenant": "crimson"});
+    let begun = shared.put(&shared.crimson, "/v1/functions/crimson-fw?wait=false", spec);
+    assert_eq!(begun.status, 202);
+    // Meanwhile it becomes another's.
+    assert_eq!(admin.put("/v1/functions/crimson-fw", &json!({"image": "z", "tenant": "azure"})).status, 200);
+    let ended = ended(&shared, &begun.json()["id"]);
+    assert_eq!(
+        (ended["state"].as_str(), ended["problem"]["status"].as_u64()),
+        (Some("failed"), Some(409)),
+        "{ended}"
+    );
+    assert_eq!(admin.get("/v1/functions/crimson-fw").json()["spec"]["image"], "z");
+    // A token that goes meanwhile changes nothing either.
+    let spec = json!({"image": "slow-y", "tenant": "crimson"});
+    let begun = shared.put(&shared.crimson, "/v1/functions/crimson-eye?wait=false", spec);
+    assert_eq!(begun.status, 202);
+    assert_eq!(admin.delete("/v1/tokens/crimson-token").status, 200);
+    let ended = self::ended(&shared, &begun.json()["id"]);
+    assert_eq!(ended["problem"]["status"], 401, "{ended}");
+}
+
+fn ended(shared: &Shared, id: &serde_json::Value) -> serde_json::Value {
+    let began = Instant::now();
+    loop {
+        let path = format!("/v1/operations/{}", id.as_str().expect("an id"));
+        let operation = shared.server.client().get(&path).json();
+        if operation["ended"].is_string() {
+            return operation;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{operation}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_tenant_has_only_so_much_and_keeps_nothing_from_others() {
+    let shared = Shared::with(|settings| {
+        settings.limits.tenant_objects = 6;
+        settings.limits.tenant_bytes = 4000;
+        settings.limits.tenant_snapshots = 2;
+        settings.limits.tenant_operations = 2;
+        settings.limits.operations_at_once = 1;
+    });
+    let of = |n: usize| format!("/v1/functions/crimson-{n}");
+    let spec = json!({"image": "firewall", "tenant": "crimson"});
+    // Five there are.
+    assert_eq!(shared.put(&shared.crimson, &of(0), spec.clone()).status, 201);
+    let full = shared.put(&shared.crimson, &of(1), spec.clone());
+    assert_eq!(full.problem(), "no-room");
+    assert!(full.text().contains("found 7; allowed: at most 6"), "{full:?}");
+    assert_eq!(shared.ask(&shared.crimson, "DELETE", &of(0), "").status, 200);
+    let mut large = spec.clone();
+    large["config"] = json!({"x": "x".repeat(4000)});
+    assert_eq!(shared.put(&shared.crimson, &of(0), large.clone()).problem(), "no-room");
+    assert_eq!(shared.server.client().put(&of(0), &large).status, 201, "an administrator may");
+    // What is too much already can become less, and other than more.
+    assert_eq!(shared.put(&shared.crimson, &of(0), spec.clone()).status, 200);
+    let save = |n: usize| {
+        let name = json!({"name": format!("s{n}")}).to_string();
+        shared.ask(&shared.crimson, "POST", "/v1/functions/crimson-fw/snapshots", &name)
+    };
+    assert_eq!((save(0).status, save(1).problem()), (201, "no-room".to_owned()));
+    // Two wait or are worked on; the third has to come again.
+    let slow = |token: &str, tenant: &str, n: usize| {
+        let spec = json!({"image": format!("slow-{tenant}{n}"), "tenant": tenant});
+        shared.put(token, &format!("/v1/functions/{tenant}-fw?wait=false"), spec).status
+    };
+    let crimson: Vec<u16> = (0..8).map(|n| slow(&shared.crimson, "crimson", n)).collect();
+    assert!(crimson.contains(&202) && crimson.contains(&503), "{crimson:?}");
+    assert_eq!(slow(&shared.azure, "azure", 0), 202);
+}

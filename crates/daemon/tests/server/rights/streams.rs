@@ -1,0 +1,105 @@
+//! Streams of a tenant: its own, until its token goes.
+
+use super::{Shared, ask};
+use crate::client::Client;
+use api::Kind;
+use serde_json::{Value, json};
+use std::time::{Duration, SystemTime};
+
+fn follow(shared: &Shared, token: &str, path: &str) -> Client {
+    let mut client = shared.tenants();
+    let shown = format!("Bearer {token}");
+    client.send("GET", path, &[("authorization", &shown)], b"").expect("sends");
+    assert_eq!(client.head().expect("a head").status, 200);
+    client
+}
+
+/// Lines until one is about this.
+fn until(client: &mut Client, name: &str) -> Vec<Value> {
+    let mut all: Vec<Value> = Vec::new();
+    while !all.iter().any(|line| line["name"] == name) {
+        let chunk = client.chunk().expect("a part");
+        assert!(!chunk.is_empty(), "it ended before {name}: {all:?}");
+        let lines = chunk.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        all.extend(lines.map(|line| serde_json::from_slice::<Value>(line).expect("JSON")));
+    }
+    all
+}
+
+#[test]
+fn a_tenant_is_told_what_happens_to_its_own_and_of_nothing_else() {
+    let shared = Shared::new();
+    let mut events = follow(&shared, &shared.crimson, "/v1/events?follow=true&after=0");
+    let first = until(&mut events, "crimson-eye");
+    assert!(first.iter().all(|line| line["name"].as_str().is_some_and(|name| name.starts_with("crimson"))));
+    let mut admin = shared.server.client();
+    assert_eq!(admin.put("/v1/functions/azure-new", &json!({"image": "a", "tenant": "azure"})).status, 201);
+    assert_eq!(admin.put("/v1/switches/other", &json!({})).status, 201);
+    let notices = shared.server.fake.notices.get().expect("begun").clone();
+    notices.tell(Kind::Function, "azure-fw", "fault", "secret");
+    notices.tell(Kind::Workers, "workers", "notice", "secret");
+    notices.tell(Kind::Function, "crimson-fw", "fault", "its own");
+    let told = until(&mut events, "crimson-fw");
+    assert!(told.iter().any(|line| line["text"] == "its own"), "{told:?}");
+    // What is deleted was its own, and what passes to another is gone for it.
+    assert_eq!(admin.delete("/v1/chains/crimson-chain").status, 200);
+    let told = [told, until(&mut events, "crimson-chain")].concat();
+    assert_eq!(told.last().expect("a line")["happened"], "deleted");
+    assert_eq!(admin.put("/v1/functions/crimson-fw", &json!({"image": "a", "tenant": "azure"})).status, 200);
+    let told = [told, until(&mut events, "crimson-fw")].concat();
+    assert_eq!(told.last().expect("a line")["happened"], "deleted");
+    assert!(
+        !told.iter().any(|line| line.to_string().contains("azure") || line.to_string().contains("secret")),
+        "{told:?}"
+    );
+    let gone = shared.ask(&shared.crimson, "GET", "/v1/events?after=99999", "");
+    assert_eq!(gone.problem(), "gone");
+}
+
+#[test]
+fn a_token_that_is_deleted_ends_its_streams_and_no_others() {
+    let shared = Shared::new();
+    shared.server.fake.say("something");
+    let mut events = follow(&shared, &shared.crimson, "/v1/events?follow=true");
+    let mut logs = follow(&shared, &shared.crimson, "/v1/functions/crimson-fw/logs?follow=true");
+    let mut other = follow(&shared, &shared.reading, "/v1/events?follow=true");
+    assert!(!logs.chunk().expect("a line").is_empty());
+    // A connection that is open is no right either.
+    let mut open = shared.tenants();
+    assert_eq!(ask(&mut open, &shared.crimson, "GET", "/v1/functions", &[], "").status, 200);
+    let mut admin = shared.server.client();
+    assert_eq!(admin.delete("/v1/tokens/crimson-token").status, 200);
+    assert!(events.chunk().expect("the end").is_empty() && logs.chunk().expect("the end").is_empty());
+    assert_eq!(ask(&mut open, &shared.crimson, "GET", "/v1/functions", &[], "").status, 401);
+    assert_eq!(
+        admin.put("/v1/functions/crimson-fw", &json!({"image": "b", "tenant": "crimson"})).status,
+        200
+    );
+    assert_eq!(until(&mut other, "crimson-fw")[0]["happened"], "put");
+}
+
+#[test]
+fn a_log_ends_when_the_function_becomes_anothers() {
+    let shared = Shared::new();
+    shared.server.fake.say("something");
+    let mut logs = follow(&shared, &shared.crimson, "/v1/functions/crimson-fw/logs?follow=true");
+    assert!(!logs.chunk().expect("a line").is_empty());
+    let mut admin = shared.server.client();
+    assert_eq!(admin.put("/v1/functions/crimson-fw", &json!({"image": "a", "tenant": "azure"})).status, 200);
+    shared.server.fake.say("secret");
+    assert!(logs.chunk().expect("the end").is_empty());
+}
+
+#[test]
+fn a_token_whose_time_is_over_ends_its_streams() {
+    let shared = Shared::new();
+    let expires = SystemTime::now() + Duration::from_millis(1500);
+    let expires = humantime::format_rfc3339_millis(expires).to_string();
+    let wanted = json!({"name": "short", "tenant": "crimson", "expires": expires}).to_string();
+    let made = shared.server.client().post("/v1/tokens", &wanted);
+    assert_eq!(made.status, 201, "{made:?}");
+    let secret = made.json()["secret"].as_str().expect("a secret").to_owned();
+    let mut events = follow(&shared, &secret, "/v1/events?follow=true");
+    assert!(events.chunk().expect("the end").is_empty());
+    assert_eq!(shared.ask(&secret, "GET", "/v1/health", "").status, 401);
+}

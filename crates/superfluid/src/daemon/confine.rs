@@ -1,0 +1,153 @@
+//! What of a function is the host's: a tenant that asks with a token leaves it as an administrator has written it.
+//!
+//! - `image`: a stock image, or one in a registry that `--tenant-registry` names. A file of the host is none, and nobody is asked
+//!   whom the administrator has not named.
+//! - Files that a function's `config` names.
+//! - [`HOSTS`]: what takes the time of a worker from others.
+
+use super::controller::Controller;
+use api::Fault;
+use config::Catalog as _;
+use host::Named;
+use schema::{Kind, Schema};
+use serde_json::Value;
+use yaml_document::spelling;
+
+/// Places of a spec, as a pointer and as people read it.
+const HOSTS: [(&str, &str); 7] = [
+    ("/cpu/reserve", "cpu.reserve"),
+    ("/events", "events"),
+    ("/max_call", "max_call"),
+    ("/pauses", "pauses"),
+    ("/pool/pages", "pool.pages"),
+    ("/restart", "restart"),
+    ("/worker", "worker"),
+];
+
+impl Controller {
+    /// All of a spec that is not a tenant's to ask for, unless it is so now; image and files may be as they were `saved`, too.
+    pub(super) fn confined(&self, spec: &Value, now: Option<&Value>, saved: Option<&Value>) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for (pointer, place) in HOSTS {
+            let there = now.and_then(|now| now.pointer(pointer));
+            if spec.pointer(pointer) != there {
+                let allowed = match there {
+                    Some(there) => format!("`{}`, as it is", spelling::shown(&there.to_string())),
+                    None => "nothing, as it is".to_owned(),
+                };
+                let message = format!("this is an administrator's to set; allowed: {allowed}");
+                faults.push(Fault::new(place, message));
+            }
+        }
+        let before: Vec<&Value> = now.into_iter().chain(saved).collect();
+        let Some(image) = spec.get("image").and_then(Value::as_str) else { return faults };
+        let same_image: Vec<&Value> = before
+            .iter()
+            .copied()
+            .filter(|before| before.get("image").and_then(Value::as_str) == Some(image))
+            .collect();
+        if same_image.is_empty()
+            && let Some(message) = self.refused_image(image)
+        {
+            faults.push(Fault::new("image", message));
+            return faults;
+        }
+        // What has to be fetched first is looked at again when it is here.
+        let is_here = match Named::read(image) {
+            Ok(Named::Stock(_)) => true,
+            Ok(named) => named.digest().is_some(),
+            Err(_) => false,
+        };
+        if let (true, Some(config)) = (is_here, spec.get("config"))
+            && let Ok(manifest) = self.catalog.image(image)
+        {
+            let known: Vec<&Value> = same_image.iter().filter_map(|before| before.get("config")).collect();
+            files(&manifest.schema, config, &known, "config", &mut faults);
+        }
+        faults
+    }
+
+    /// Why a tenant may not have an image.
+    fn refused_image(&self, image: &str) -> Option<String> {
+        let allowed = || match self.tenant_registries.as_slice() {
+            [] => "an image of this program".to_owned(),
+            hosts => format!(
+                "an image of this program, or of a registry: {}",
+                spelling::listed(hosts.iter().map(String::as_str))
+            ),
+        };
+        match Named::read(image) {
+            // What is wrong with it is told when the change is checked.
+            Ok(Named::Stock(_)) | Err(_) => None,
+            Ok(Named::File { .. }) => Some(format!("found a file of the host; allowed: {}", allowed())),
+            Ok(Named::Artifact(reference)) => {
+                let host = reference.host();
+                let known = self.tenant_registries.iter().any(|known| known == host);
+                (!known).then(|| {
+                    format!("found the registry `{}`; allowed: {}", spelling::shown(host), allowed())
+                })
+            }
+        }
+    }
+}
+
+/// Files that a configuration names, but for those that one of `known` names at the same place.
+fn files(schema: &Schema, config: &Value, known: &[&Value], at: &str, faults: &mut Vec<Fault>) {
+    for key in schema.keys() {
+        if let Some(value) = config.get(&key.name) {
+            let known: Vec<&Value> = known.iter().filter_map(|known| known.get(&key.name)).collect();
+            file(&key.kind, value, &known, &format!("{at}.{}", key.name), faults);
+        }
+    }
+}
+
+fn file(kind: &Kind, value: &Value, known: &[&Value], at: &str, faults: &mut Vec<Fault>) {
+    match kind {
+        Kind::File { .. } if !known.contains(&value) => {
+            faults.push(Fault::new(at, "this names a file of the host, which is an administrator's to name"));
+        }
+        Kind::List { items, .. } => {
+            for (n, value) in value.as_array().into_iter().flatten().enumerate() {
+                let known: Vec<&Value> = known.iter().filter_map(|known| known.get(n)).collect();
+                file(items, value, &known, &format!("{at}[{n}]"), faults);
+            }
+        }
+        Kind::Map(schema) => files(schema, value, known, at, faults),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn files_are_found_wherever_they_stand_and_those_that_were_there_stay() {
+        let schema = "
+rules: {type: file, required: false}
+name: {type: string, required: false}
+lists:
+  type: list
+  default: []
+  items: {type: map, keys: {from: {type: file, required: true}}}
+";
+        let schema = Schema::from_text("s", schema).expect("a schema");
+        let told = |config: Value, known: &[&Value]| -> Vec<String> {
+            let mut faults = Vec::new();
+            files(&schema, &config, known, "config", &mut faults);
+            faults.into_iter().map(|fault| fault.at).collect()
+        };
+        let config =
+            json!({"rules": "/etc/passwd", "name": "/etc/passwd", "lists": [{"from": "a"}, {"from": "b"}]});
+        assert_eq!(
+            told(config.clone(), &[]),
+            ["config.rules", "config.lists[0].from", "config.lists[1].from"]
+        );
+        assert!(told(config.clone(), &[&config]).is_empty());
+        let other = json!({"name": "/etc/passwd", "lists": [{"from": "a"}, {"from": "c"}]});
+        assert_eq!(told(config, &[&other]), ["config.rules", "config.lists[1].from"]);
+        assert!(told(json!({"rules": null, "lists": "x"}), &[]).contains(&"config.rules".to_owned()));
+        assert!(told(json!([1]), &[]).is_empty());
+    }
+}
