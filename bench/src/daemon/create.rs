@@ -157,7 +157,7 @@ fn sizes() -> Result<Vec<f64>, BenchError> {
     Ok(ratios)
 }
 
-/// A container and a process that do nothing, over a function, in turns.
+/// A container and a process that do nothing, over a function: so many of each, one kind after the other, in each run.
 fn others() -> Result<Vec<Measurement>, BenchError> {
     let bound = |least| Some(Bound::AtLeast(least));
     let daemon = Daemon::start()?;
@@ -170,23 +170,25 @@ fn others() -> Result<Vec<Measurement>, BenchError> {
         for n in 0..OTHERS {
             let name = format!("f{}", run * OTHERS + n);
             function.push(timed(|| daemon.put(Kind::Function, &name, &spec(0)))?);
+        }
+        for _ in 0..OTHERS {
             let began = Instant::now();
             let status = Command::new("/bin/true").status().map_err(BenchError::setup)?;
             process.push(began.elapsed().as_nanos() as f64 / 1e3);
             if !status.success() {
                 return Err(BenchError::Invalid("/bin/true failed".to_owned()));
             }
-            if runc.is_ok() {
-                let id = format!("superfluid-bench-{}-{run}-{n}", std::process::id());
-                let mut command = Command::new("runc");
-                command.arg("run").arg("--bundle").arg(&bundle).arg(&id).stdin(Stdio::null());
-                let began = Instant::now();
-                let output = command.output().map_err(BenchError::setup)?;
-                container.push(began.elapsed().as_nanos() as f64 / 1e3);
-                if !output.status.success() {
-                    let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                    return Err(BenchError::Setup(format!("runc: {text}")));
-                }
+        }
+        for n in 0..if runc.is_ok() { OTHERS } else { 0 } {
+            let id = format!("superfluid-bench-{}-{run}-{n}", std::process::id());
+            let mut command = Command::new("runc");
+            command.arg("run").arg("--bundle").arg(&bundle).arg(&id).stdin(Stdio::null());
+            let began = Instant::now();
+            let output = command.output().map_err(BenchError::setup)?;
+            container.push(began.elapsed().as_nanos() as f64 / 1e3);
+            if !output.status.success() {
+                let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                return Err(BenchError::Setup(format!("runc: {text}")));
             }
         }
         let ours = median(&function);

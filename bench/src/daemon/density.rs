@@ -1,6 +1,6 @@
 //! How many functions a host holds: alive, each of which forwards when it is sent a packet, and paused.
 
-use super::{Daemon, PER_SWITCH, spec, timed};
+use super::{Daemon, spec, timed};
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use api::Kind;
@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Functions that live at a time.
 const LIVE: usize = 20_000;
+/// Functions of one chain.
+const PER_CHAIN: usize = 100;
 /// Functions that are paused at a time.
 const PAUSED: usize = 100_000;
 /// Mappings that the kernel must allow for that: a function takes five.
@@ -31,19 +33,15 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     Ok(results)
 }
 
-/// Functions between two switches: whatever is sent to all on the first is forwarded by each of them to the second.
+/// Functions in chains: a packet that comes out at the end of one has been forwarded by each of it.
 fn live(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let daemon = Daemon::start()?;
-    let halls = LIVE.div_ceil(PER_SWITCH);
-    for hall in 0..halls {
-        daemon.put(Kind::Switch, &format!("in{hall}"), &json!({}))?;
-        daemon.put(Kind::Switch, &format!("out{hall}"), &json!({}))?;
-    }
-    let spec = |n: usize| {
-        let hall = n / PER_SWITCH;
-        json!({"image": "forwarder", "attach": {"left": format!("in{hall}"), "right": format!("out{hall}")}})
+    let chains = LIVE / PER_CHAIN;
+    let spec = |n: usize| match n % PER_CHAIN {
+        0 => json!({"image": "forwarder"}),
+        _ => json!({"image": "forwarder", "attach": {"left": format!("f{}:right", n - 1)}}),
     };
-    daemon.put(Kind::Function, "first", &spec(0))?;
+    daemon.put(Kind::Function, "f0", &spec(0))?;
     let own = |daemon: &Daemon| Ok::<f64, BenchError>(daemon.kib("RssAnon")? + daemon.kib("VmPTE")?);
     let before = own(&daemon)?;
     for n in 1..LIVE {
@@ -59,16 +57,18 @@ fn live(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchEr
     std::thread::sleep(IDLE);
     let idle = (daemon.processor_time()? - used).as_secs_f64() / began.elapsed().as_secs_f64();
     progress(0.8, "a packet for each of them");
-    for hall in 0..halls {
-        // To all, as nobody has been heard of; what comes out has been forwarded by each.
+    for chain in 0..chains {
         daemon.put(
             Kind::Port,
-            &format!("source{hall}"),
+            &format!("source{chain}"),
             &json!({"type": "generator", "flows": 1, "count": 1}),
         )?;
-        daemon.put(Kind::Port, &format!("sink{hall}"), &json!({"type": "sink"}))?;
-        let wires =
-            [(format!("sink{hall}"), format!("out{hall}")), (format!("in{hall}"), format!("source{hall}"))];
+        daemon.put(Kind::Port, &format!("sink{chain}"), &json!({"type": "sink"}))?;
+        let (first, last) = (chain * PER_CHAIN, (chain + 1) * PER_CHAIN - 1);
+        let wires = [
+            (format!("f{last}:right"), format!("sink{chain}")),
+            (format!("f{first}:left"), format!("source{chain}")),
+        ];
         for (a, b) in wires {
             daemon.put(Kind::Wire, &api::wire_name(&a, &b).map_err(BenchError::setup)?, &json!([a, b]))?;
         }
