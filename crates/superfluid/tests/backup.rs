@@ -97,12 +97,19 @@ fn a_backup_that_was_made_under_changes_is_of_one_moment_and_runs_again() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Two that come and go together.
-            let pair = "superfluid: 1\nports: {left: {type: \"null\"}, right: {type: \"null\"}}\n";
-            std::fs::write(folder.path().join("pair.yaml"), pair).expect("written");
-            while !stop.load(Relaxed) {
+            // Two that are changed together.
+            let of = |weight: u32| {
+                format!(
+                    "superfluid: 1\nfunctions:\n  fw: {{image: firewall, config: {{default_action: accept}}, cpu: {{weight: {weight}}}}}\n  \
+                     own: {{image: ./own.wasm, cpu: {{weight: {weight}}}}}\n"
+                )
+            };
+            for weight in (1..1000).cycle() {
+                std::fs::write(folder.path().join("pair.yaml"), of(weight)).expect("written");
                 daemon.does(&["apply", "-f", "pair.yaml"]);
-                daemon.does(&["delete", "-f", "pair.yaml"]);
+                if stop.load(Relaxed) {
+                    break;
+                }
             }
         });
         for n in 0..4 {
@@ -127,10 +134,11 @@ fn a_backup_that_was_made_under_changes_is_of_one_moment_and_runs_again() {
         let daemon = Daemon::start(folder.path(), &state);
         let ports = daemon.names("ports");
         assert!(ports.contains("\"source\"") && ports.contains("\"out\""), "{ports:?}");
-        assert_eq!(ports.contains("\"left\""), ports.contains("\"right\""), "{ports:?}");
         assert_eq!(daemon.names("functions"), ["\"fw\"", "\"own\""].map(str::to_owned).into());
         let states = daemon.does(&["get", "functions", "-o", "json"]);
         let states: serde_json::Value = serde_json::from_str(&states).expect("JSON");
+        let weight = |at: usize| states[at]["spec"]["cpu"]["weight"].clone();
+        assert_eq!(weight(0), weight(1), "{states}");
         let of = |at: usize| states[at]["status"]["state"].as_str().unwrap_or("nothing").to_owned();
         assert_eq!(of(0), "running", "{states}");
         assert!(["paused", "frozen"].contains(&of(1).as_str()), "{states}");
