@@ -179,7 +179,7 @@ fn others() -> Result<Vec<Measurement>, BenchError> {
                 return Err(BenchError::Invalid("/bin/true failed".to_owned()));
             }
         }
-        for n in 0..if runc.is_ok() { OTHERS } else { 0 } {
+        for n in (0..OTHERS).filter(|_| runc.is_ok()) {
             let id = format!("superfluid-bench-{}-{run}-{n}", std::process::id());
             let mut command = Command::new("runc");
             command.arg("run").arg("--bundle").arg(&bundle).arg(&id).stdin(Stdio::null());

@@ -13,7 +13,7 @@ const LIVE: usize = 20_000;
 const PER_CHAIN: usize = 100;
 /// Functions that are paused at a time.
 const PAUSED: usize = 100_000;
-/// Mappings that the kernel must allow for that: a function takes five.
+/// Mappings that the kernel must allow for that: a function takes three, five if it is preemptible.
 const MAPPINGS: u64 = 6 * LIVE as u64;
 /// For how long it is looked whether anything is done.
 const IDLE: Duration = Duration::from_secs(5);

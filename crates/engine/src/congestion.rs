@@ -4,7 +4,8 @@
 //! An instance that hands packets to one whose queue is more than half full, or that is held up itself, is held up. That goes up the
 //! chain at once, to whoever handed it its last batch and so on, as far as whoever polls ports: a long chain holds no more than fits.
 //! What is in the chain then goes on as far as there is room: whoever would hand packets to one that has none waits, unless that
-//! one waits for it in its turn, or does not work. So nothing is lost in a chain, and functions in a circle lose what is too much.
+//! one waits for it in its turn, or does not work. So nothing is lost in a chain of one worker that
+//! packets pass one way. Functions in a circle lose what is too much: a chain whose both directions are overloaded is one.
 
 use crate::fault::Life;
 use crate::ids::Target;
