@@ -2,7 +2,8 @@
 //! for it.
 //!
 //! 1. A thread that sleeps leaves its worker here. Whoever wants to change something takes it from here and wakes nobody.
-//! 2. A thread that works is asked for its worker: it leaves it here between two turns, and waits.
+//! 2. A thread that is awake is asked for its worker between two turns. One that has nothing to do leaves it and sleeps as in 1,
+//!    so that questions in short order find it; one that works leaves it and attends: it waits to have it back.
 //! 3. Whoever took a worker brings it back. If there is something to do for it now, or something else to wait for than its sleeping
 //!    thread does, its bell is rung.
 //! 4. The thread takes its worker again, or waits until it has been brought back.
@@ -36,6 +37,8 @@ struct Place {
     ended: bool,
     /// How often the thread has got up.
     nights: u64,
+    /// The thread waits for its worker, and for nothing else.
+    attends: bool,
     /// How many wait for a change here.
     waiting: u32,
 }
@@ -81,16 +84,22 @@ impl Berth {
 
     /// The thread is about to sleep, and leaves its worker.
     pub(crate) fn lie_down(&self, worker: Box<Worker>) {
+        self.leave(worker, false);
+    }
+
+    fn leave(&self, worker: Box<Worker>, attends: bool) {
         let mut place = self.place();
-        place.worker = Some(worker);
+        (place.worker, place.attends) = (Some(worker), attends);
         self.tell(place);
     }
 
-    /// The thread is awake again, and takes its worker.
+    /// The thread is awake again, and takes its worker as soon as nobody else wants it.
     pub(crate) fn get_up(&self) -> Box<Worker> {
         let mut place = self.place();
         loop {
-            if let Some(worker) = place.worker.take() {
+            if self.asked.load(Acquire) != Asked::Worker as u8
+                && let Some(worker) = place.worker.take()
+            {
                 place.nights += 1;
                 self.tell(place);
                 return worker;
@@ -101,16 +110,11 @@ impl Berth {
 
     /// The thread, which works, was asked for its worker: leaves it here until it is brought back.
     pub(crate) fn attend(&self, worker: Box<Worker>) -> Box<Worker> {
-        self.lie_down(worker);
+        self.leave(worker, true);
         let began = Instant::now();
         while self.asked.load(Acquire) == Asked::Worker as u8 && began.elapsed() < LOOK {
             std::hint::spin_loop();
         }
-        let mut place = self.place();
-        while self.asked.load(Acquire) == Asked::Worker as u8 {
-            place = self.wait_in(place);
-        }
-        drop(place);
         self.get_up()
     }
 
@@ -150,16 +154,17 @@ impl Berth {
         }
     }
 
-    /// Brings a worker back. What is returned is for [`Berth::wait_for_morning`].
-    pub(crate) fn bring_back(&self, worker: Box<Worker>) -> u64 {
+    /// Brings a worker back. Returns the night, for [`Berth::wait_for_morning`], and whether the thread attends, and has to be
+    /// told of nothing.
+    pub(crate) fn bring_back(&self, worker: Box<Worker>) -> (u64, bool) {
         let mut place = self.place();
         place.worker = Some(worker);
         if self.asked() == Asked::Worker {
             self.asked.store(Asked::Nothing as u8, Release);
         }
-        let night = place.nights;
+        let brought = (place.nights, place.attends);
         self.tell(place);
-        night
+        brought
     }
 
     /// Waits until the thread, whose bell was rung, has got up since, so that it waits for nothing any more that is gone.

@@ -74,7 +74,10 @@ impl<'a> Hands<'a> {
     /// Takes one that has been asked for.
     fn arrived(&self, number: usize) -> Box<Worker> {
         match self.remotes[number].berth.take_when_here() {
-            Some(worker) => worker,
+            Some(mut worker) => {
+                worker.look_at_clock_asleep();
+                worker
+            }
             None => {
                 panic!("the thread of worker {number} has ended, which it does only when the fleet stops")
             }
@@ -152,9 +155,8 @@ impl Drop for Hands<'_> {
     fn drop(&mut self) {
         for (worker, remote) in self.workers.iter_mut().zip(self.remotes) {
             let Some(mut worker) = worker.take() else { continue };
-            let attends = remote.berth.asked() == Asked::Worker;
             let (wakes, released) = (worker.has_reason_to_wake(), std::mem::take(&mut worker.released));
-            let night = remote.berth.bring_back(worker);
+            let (night, attends) = remote.berth.bring_back(worker);
             if !attends && (wakes || released) {
                 remote.bell.ring();
             }

@@ -17,13 +17,13 @@ const LONG: Nanos = Nanos(200_000);
 pub(crate) struct Outlook {
     wake_at: Nanos,
     readable: Vec<RawFd>,
-    /// The last sleep was a long one.
+    /// The last sleep was a long one, or ended for somebody who asked for the worker.
     calm: bool,
 }
 
 #[cfg(test)]
 impl Outlook {
-    /// The last sleep was a long one.
+    /// The last sleep was a long one, or ended for somebody who asked for the worker.
     pub(crate) fn is_calm(&self) -> bool {
         self.calm
     }
@@ -33,16 +33,19 @@ impl Outlook {
 struct Evening {
     mark: Mark,
     cycles: Cycles,
+    /// It was asked for before.
+    asked: bool,
 }
 
 impl Worker {
-    /// Sleeps until a port has something, a timer is due, or a message has come. The worker can be borrowed meanwhile.
+    /// Sleeps until a port has something, a timer is due, or a message has come. The worker can be borrowed meanwhile, which
+    /// it may have been asked for.
     pub(crate) fn sleep_in_berth(mut self: Box<Worker>) -> Box<Worker> {
-        if !self.outlook.calm || self.rest.length() > Nanos(0) {
-            self.sleep();
+        let evening = self.evening();
+        if !evening.asked && (!self.outlook.calm || self.rest.length() > Nanos(0)) {
+            self.sleep(&evening);
             return self;
         }
-        let evening = self.evening();
         let bell = self.bell();
         let now = self.clock.now();
         let (wake_at, readable) = self.look_out(now);
@@ -52,40 +55,55 @@ impl Worker {
             Vec::new()
         };
         if fds.len() < readable.len() {
-            wait(bell.fd(), &readable, wake_at.since(now));
-            drop(readable);
-            self.awake(&evening);
-            return self;
+            self.sleep(&evening);
+            return if self.berth.asked() == Asked::Worker { self.attend() } else { self };
         }
         let readable = readable.iter().map(AsRawFd::as_raw_fd).collect();
         self.outlook = Outlook { wake_at, readable, calm: true };
         let berth = self.berth.clone();
         berth.lie_down(self);
-        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        wait(bell.fd(), &borrowed, wake_at.since(now));
+        if berth.asked() != Asked::Stop {
+            let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+            wait(bell.fd(), &borrowed, wake_at.since(now));
+        }
         drop(fds);
         let mut worker = berth.get_up();
         worker.awake(&evening);
         worker
     }
 
+    /// Leaves the worker to whoever asked for it, and waits to have it back.
+    pub(crate) fn attend(self: Box<Worker>) -> Box<Worker> {
+        let berth = self.berth.clone();
+        let mut worker = berth.attend(self);
+        worker.look_at_clocks();
+        worker
+    }
+
     /// Sleeps where nobody finds the worker.
-    pub(crate) fn sleep(&mut self) {
+    pub(crate) fn sleep_alone(&mut self) {
         let evening = self.evening();
+        self.sleep(&evening);
+    }
+
+    /// Sleeps where nobody finds the worker, unless it is asked for: whoever did so before it said that it will sleep has not
+    /// rung.
+    fn sleep(&mut self, evening: &Evening) {
         let bell = self.bell();
-        let now = self.clock.now();
-        let (wake_at, readable) = self.look_out(now);
-        wait(bell.fd(), &readable, wake_at.since(now));
-        drop(readable);
-        self.awake(&evening);
+        if self.berth.asked() == Asked::Nothing {
+            let now = self.clock.now();
+            let (wake_at, readable) = self.look_out(now);
+            wait(bell.fd(), &readable, wake_at.since(now));
+        }
+        self.awake(evening);
     }
 
     /// Says that it will sleep.
     fn evening(&mut self) -> Evening {
-        let mark = Mark::now();
+        let (mark, asked) = (Mark::now(), self.berth.asked() == Asked::Worker);
         self.bell.will_sleep();
         self.ask_for_room();
-        Evening { mark, cycles: self.now.cycles }
+        Evening { mark, cycles: self.now.cycles, asked }
     }
 
     /// Takes up the clocks after a sleep. Who borrowed the worker meanwhile has done so before.
@@ -98,7 +116,9 @@ impl Worker {
         let asleep = self.now.cycles.since(evening.cycles);
         let cost = self.clock.cycles(self.mark.had_since(evening.mark));
         self.rest.slept(asleep, cost, self.now.cycles);
-        self.outlook.calm = asleep > self.clock.cycles(LONG);
+        // One that is asked for is left to be found from now on: questions in short order would else wake it each time.
+        let asked = evening.asked || self.berth.asked() == Asked::Worker;
+        self.outlook.calm = asleep > self.clock.cycles(LONG) || asked;
         // Ports that were idle for long may be what woke it.
         self.next_cold = Cycles(0);
     }
@@ -116,10 +136,6 @@ impl Worker {
 
     /// When the worker has something to do at the latest, and the descriptors that tell of it before.
     fn look_out(&self, now: Nanos) -> (Nanos, Vec<BorrowedFd<'_>>) {
-        if self.berth.asked() != Asked::Nothing {
-            // Whoever asked before the worker said that it will sleep has not rung.
-            return (now, Vec::new());
-        }
         let mut wake_at = self.next_timer().min(self.next_maintenance);
         if let Some(release) = self.scheduler.next_release() {
             wake_at = wake_at.min(self.clock.nanos(release));

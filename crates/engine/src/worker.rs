@@ -168,6 +168,8 @@ pub struct Worker {
     pub(crate) berth: Arc<Berth>,
     /// What its thread waits for.
     pub(crate) outlook: Outlook,
+    /// Its last turn had nothing to do.
+    idle: bool,
     /// A port was closed that its thread may wait for.
     pub(crate) released: bool,
     pub(crate) rest: Rest,
@@ -240,6 +242,7 @@ impl Worker {
             bell: Arc::new(Bell::new()?),
             berth: Arc::default(),
             outlook: Outlook::default(),
+            idle: false,
             released: false,
             rest: Rest::new(&settings, &clock),
             tell,
@@ -274,11 +277,8 @@ impl Worker {
                 Step::Turned => {}
                 Step::Tired => self = self.sleep_in_berth(),
                 Step::Asked(Asked::Stop) => return self,
-                Step::Asked(_) => {
-                    let berth = self.berth.clone();
-                    self = berth.attend(self);
-                    self.look_at_clocks();
-                }
+                Step::Asked(Asked::Worker) if self.idle => self = self.sleep_in_berth(),
+                Step::Asked(_) => self = self.attend(),
             }
         }
     }
@@ -286,7 +286,7 @@ impl Worker {
     /// One step of a worker that is in no fleet: one turn, and rest when there was nothing to do.
     pub fn step(&mut self) {
         if let Step::Tired = self.advance() {
-            self.sleep();
+            self.sleep_alone();
         }
     }
 
@@ -300,6 +300,7 @@ impl Worker {
         let began = self.now.cycles;
         self.received = 0;
         let worked = self.turn();
+        self.idle = !worked;
         self.show_busy();
         if !worked {
             self.look_finished();
