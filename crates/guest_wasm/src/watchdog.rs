@@ -18,8 +18,8 @@
 //!
 //! So the cost of a call is a few stores, and the cost of a busy worker one signal for each longest call time.
 //!
-//! Limits: time is the processor's counter, less what the thread demonstrably did not have the processor for when that
-//! is more than half, so that a function does not pay for a host that is short of processors.
+//! Limits: time is the processor's counter, less what the thread demonstrably did not have the processor for, so that a
+//! function does not pay for a host that is short of processors.
 
 use clock::{Clock, Cycles, Nanos};
 use std::cell::{Cell, OnceCell};
@@ -183,7 +183,7 @@ impl Watch {
         let (limit, slice) = (self.limit.load(Relaxed), self.slice.load(Relaxed));
         let mut used = now.since(Cycles(began)).0;
         let withheld = self.withheld(now).0.min(used);
-        if withheld > used / 2 && !self.overdue.load(Relaxed) {
+        if withheld > 0 && !self.overdue.load(Relaxed) {
             self.began.store(began + withheld, Relaxed);
             used -= withheld;
         }

@@ -1,4 +1,4 @@
-// UNSAFETY: the watchdog's signal is blocked and raised here, to show that neither matters.
+// UNSAFETY: the watchdog's signal is blocked and raised here, to show that neither matters; threads are put on a processor.
 #![allow(unsafe_code)]
 //! No call lasts for ever, and no call ends because of another's.
 
@@ -209,6 +209,77 @@ fn many_short_calls_may_take_longer_than_one() {
         room.show(&mut guest, 0).expect("each call is short");
     }
     room.assert_goes_on();
+}
+
+#[test]
+fn a_call_does_not_pay_for_who_else_has_its_processor() {
+    const LIMIT: Duration = Duration::from_millis(50);
+    let body = "(loop $l (br_if $l (local.tee $a (i32.sub (local.get $a) (i32.const 1)))))
+        (i32.store (i32.const 1024) (i32.const 0x102))";
+    let program = program(&process(body), Access::Read);
+    let mut room = Room::new();
+    let limit = Nanos::from_millis(LIMIT.as_millis() as u64);
+    let patient = InstanceSettings { max_call: Nanos::from_millis(60_000), ..impatient() };
+    let mut guest =
+        room.guest(&program, InstanceSettings { max_call: limit, ..impatient() }).expect("an instance");
+    let mut alone = room.guest(&program, patient).expect("an instance");
+    let mut took = |room: &mut Room, rounds: u64| {
+        let began = processor_time();
+        room.show(&mut alone, rounds).expect("it has a minute");
+        processor_time() - began
+    };
+    let mut rounds = 100_000_u64;
+    while took(&mut room, rounds) < LIMIT / 20 {
+        rounds *= 2;
+    }
+    // Four tenths of the time that it may take. Beside two others on its processor that takes more than all of it.
+    rounds = (rounds as f64 * 0.4 * LIMIT.as_secs_f64() / took(&mut room, rounds).as_secs_f64()) as u64;
+    // SAFETY: it has no arguments.
+    let here = unsafe { libc::sched_getcpu() } as usize;
+    let stop = AtomicBool::new(false);
+    let longest = std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                stay_on(here);
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let caller = scope.spawn(|| {
+            stay_on(here);
+            (0..4)
+                .map(|_| {
+                    let began = Instant::now();
+                    room.show(&mut guest, rounds).expect("it has not had its time");
+                    began.elapsed()
+                })
+                .max()
+        });
+        let longest = caller.join();
+        stop.store(true, Ordering::Relaxed);
+        longest.expect("a caller").expect("four calls")
+    });
+    assert!(longest > LIMIT, "it had the processor for itself: {longest:?}");
+}
+
+/// Time that this thread has had a processor for.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: clock_gettime writes the value that it is given.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Lets this thread run on the given processor only.
+fn stay_on(processor: usize) {
+    // SAFETY: a zeroed set is valid, and the kernel reads as much of it as it is told.
+    let outcome = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set)
+    };
+    assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
 }
 
 #[test]
