@@ -51,11 +51,12 @@ impl Daemon {
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let shown = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{shown}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        // In one piece: to some, the daemon says no and hangs up before it has seen the body.
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{shown}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).expect("sent");
+        stream.write_all(request.as_bytes()).expect("sent");
         stream
     }
 

@@ -35,7 +35,9 @@ fn a_long_chain_takes_in_no_more_than_its_slowest_function_has_room_for() {
     assert_whole(&account);
     assert!(account.ledger.delivered > 0);
     for (number, instance) in account.instances.iter().enumerate() {
-        let lost: Vec<_> = instance.ledger.dropped.nonzero().collect();
+        // What is still on its way when the time to stop is over is not lost to congestion.
+        let lost = instance.ledger.dropped.nonzero().filter(|(reason, _)| *reason != DropReason::HeldAtStop);
+        let lost: Vec<_> = lost.collect();
         assert!(lost.is_empty(), "function {number} of {} packets: {lost:?}", account.ledger.delivered);
     }
 }
