@@ -376,12 +376,13 @@ static inline uint8_t *sf_at(uint8_t *window, uint32_t address)
 
 extern struct sf_record sf_batch_records[SF_MAX_BATCH];
 
-/* What compilers call by themselves for copies and clears. Weak: a C library's own are taken where one is linked. */
+/* What compilers call by themselves for copies and clears is weak: a C library's own are taken where one is linked. The state
+ * has an initializer so that it comes before the records, whose end is never touched while batches are small. */
 #define SF_FUNCTION(type)                                                                                           \
+    __attribute__((visibility("hidden"))) type sf_state_ = {0};                                                     \
+    __attribute__((unused)) static inline type *sf_self(void) { return &sf_state_; }                                \
     struct sf_record sf_batch_records[SF_MAX_BATCH];                                                                \
     SF_EXPORT(sf_batch) struct sf_record *sf_batch(void) { return sf_batch_records; }                               \
-    static type sf_state_;                                                                                          \
-    __attribute__((unused)) static inline type *sf_self(void) { return &sf_state_; }                                \
     __attribute__((weak, no_builtin)) void *memcpy(void *to, const void *from, size_t count)                        \
     {                                                                                                               \
         for (size_t n = 0; n < count; n++) ((uint8_t *)to)[n] = ((const uint8_t *)from)[n];                         \

@@ -44,7 +44,11 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         Call::Health => Ok(Answer::json(200, &state.health(&asked.rights))),
         Call::Metrics => metrics(state, asked).await,
         Call::Account => {
-            aside(state, move |state| Answer::json(200, &state.control.account(asked.rights.tenant()))).await
+            let text = move |state: &State| match state.control.account(asked.rights.tenant()) {
+                Some(text) => Answer::bytes(200, "application/json", text),
+                None => Problem::new(ProblemType::Busy, "the daemon ends").into(),
+            };
+            aside(state, text).await
         }
         Call::Memory => {
             aside(state, move |state| Answer::json(200, &state.control.memory(asked.rights.tenant()))).await

@@ -108,8 +108,8 @@ pub trait Control: Send + Sync + 'static {
     /// The images on this host, in the order of their references.
     fn images(&self) -> Vec<Image>;
 
-    /// The account of every packet, or what of it is one tenant's: an object.
-    fn account(&self, tenant: Option<&str>) -> Value;
+    /// The account of every packet, or what of it is one tenant's: an object, as JSON text; `None` when nothing runs any more.
+    fn account(&self, tenant: Option<&str>) -> Option<String>;
 
     /// Where the host's memory goes, or a tenant's: an object.
     fn memory(&self, tenant: Option<&str>) -> Value;

@@ -125,22 +125,36 @@ impl Parts {
         }
     }
 
-    /// Whether there is memory to promise to one more function, when the host may promise `host` bytes.
-    pub(crate) fn has_room_for(&self, instance: &Instance, host: Option<u64>) -> bool {
-        let of = |(name, tenant): (&String, &Tenant)| {
-            let functions = self.promised.get(name).copied().unwrap_or(0);
-            bytes(&tenant.pool) + functions
+    /// Whether there is memory to promise to functions that come when others go, when the host may promise `host` bytes.
+    pub(crate) fn has_room_for<'a>(
+        &self,
+        coming: impl Iterator<Item = &'a Instance>,
+        going: impl Iterator<Item = &'a Instance>,
+        host: Option<u64>,
+    ) -> bool {
+        let by_tenant = |instances: &mut dyn Iterator<Item = &'a Instance>| {
+            let mut sums: HashMap<&'a str, u64> = HashMap::new();
+            for instance in instances {
+                if let Some(tenant) = self.wiring.tenants.get(&instance.tenant) {
+                    *sums.entry(&instance.tenant).or_default() += instance.promise(&tenant.pool);
+                }
+            }
+            sums
         };
-        let Some((name, tenant)) = self.wiring.tenants.get_key_value(&instance.tenant) else { return false };
-        let more = instance.promise(&tenant.pool);
-        let fits = tenant.memory.limit.is_none_or(|limit| of((name, tenant)) + more <= limit);
-        fits && host.is_none_or(|host| {
-            let all = self.wiring.tenants.iter().map(|(other, tenant)| {
-                let asked = of((other, tenant)) + if other == name { more } else { 0 };
-                asked.max(tenant.memory.reserve)
-            });
-            all.sum::<u64>() <= host
-        })
+        let (more, less) = (by_tenant(&mut { coming }), by_tenant(&mut { going }));
+        if more.iter().all(|(tenant, bytes)| less.get(tenant).is_some_and(|less| bytes <= less)) {
+            return true;
+        }
+        let asked = |(name, tenant): (&String, &Tenant)| {
+            let of = |sums: &HashMap<&'a str, u64>| sums.get(name.as_str()).copied().unwrap_or(0);
+            let functions = self.promised.get(name).copied().unwrap_or(0);
+            bytes(&tenant.pool) + (functions + of(&more)).saturating_sub(of(&less))
+        };
+        let tenants = &self.wiring.tenants;
+        let fits =
+            |tenant: (&String, &Tenant)| tenant.1.memory.limit.is_none_or(|limit| asked(tenant) <= limit);
+        let all = || tenants.iter().map(|tenant| asked(tenant).max(tenant.1.memory.reserve)).sum::<u64>();
+        tenants.iter().all(fits) && host.is_none_or(|host| all() <= host)
     }
 
     /// Whether a function observes others.

@@ -77,10 +77,12 @@ mod sandbox {
         inner: UnsafeCell<Inner<F>>,
     }
 
+    /// The records come last: as long as batches are small, their end is never touched.
+    #[repr(C)]
     struct Inner<F> {
-        records: [PacketRecord; MAX_BATCH],
         host: Host,
         function: Option<F>,
+        records: [PacketRecord; MAX_BATCH],
     }
 
     // SAFETY: wasm32-unknown-unknown without threads.

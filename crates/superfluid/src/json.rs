@@ -2,71 +2,105 @@
 
 use crate::event_log::Written;
 use capture::Summary;
-use engine::{Account, Event, SwitchAccount};
+use engine::{Account, Event, InstanceAccount, PortAccount, SwitchAccount, WorkerTime};
 use port::{PortEvent, PortStatus};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use telemetry::{DropCounters, Ledger};
 
-/// An account; `kind` is `account` or `final`.
-pub(crate) fn account(kind: &str, account: &Account) -> Value {
-    let ports: Map<String, Value> = account
-        .ports
-        .iter()
-        .map(|port| {
-            let (status, reason) = match &port.status {
-                PortStatus::Up => ("up", None),
-                PortStatus::Down(reason) => ("down", Some(reason)),
-                PortStatus::Finished => ("finished", None),
-            };
-            let value = json!({
-                "status": status, "reason": reason, "packets": ledger(&port.counters.ledger),
-                "received_bytes": port.counters.received_bytes, "delivered_bytes": port.counters.delivered_bytes,
-                "kernel_lost": port.counters.kernel_lost, "in_flight": port.in_flight,
-                "details": port.details.iter().map(|(name, n)| ((*name).to_owned(), json!(n))).collect::<Map<_, _>>(),
-            });
-            (port.name.clone(), value)
-        })
-        .collect();
-    let functions: Map<String, Value> = account
-        .instances
-        .iter()
-        .map(|instance| {
-            let report = instance.report.as_ref().map(|text| as_json(text));
-            let value = json!({
-                "packets": instance.packets, "bytes": instance.bytes, "calls": instance.calls,
-                "cycles": instance.cycles.0, "faults": instance.faults, "restarts": instance.restarts,
-                "missed": instance.missed, "in_flight": instance.in_flight, "down": instance.down,
-                "promised_share": instance.promised, "throttled_cycles": instance.throttled.0,
-                "queue": instance.queue, "overruns": instance.overruns, "suspensions": instance.suspensions,
-                "paused": instance.paused, "frozen": instance.frozen, "worker": instance.worker,
-                "ledger": ledger(&instance.ledger), "drops": named(&instance.own_drops),
-                "counters": named(&instance.counters), "report": report,
-            });
-            (instance.name.clone(), value)
-        })
-        .collect();
-    let switches: Map<String, Value> =
-        account.switches.iter().map(|switch| (switch.name.clone(), self::switch(switch))).collect();
-    let pools: Map<String, Value> = account
-        .pools
-        .iter()
-        .map(|(name, free, all)| (name.clone(), json!({ "buffers": all, "free": free })))
-        .collect();
-    let workers: Vec<Value> = account
-        .workers
-        .iter()
-        .map(|worker| {
-            json!({
-                "overhead_cycles": worker.overhead.0, "asleep_cycles": worker.asleep.0,
-                "withheld_cycles": worker.withheld.0,
-            })
-        })
-        .collect();
+/// An account; `kind` is `account` or `final`. Text that is written part by part: a host may have tens of thousands of functions.
+pub(crate) fn account(kind: &str, account: &Account) -> String {
+    text(&Shown { kind, account, sums: true })
+}
+
+/// What of an account is a tenant's, and no more: without sums, which are the host's.
+pub(crate) fn account_of_tenant(account: &Account) -> String {
+    text(&Shown { kind: "account", account, sums: false })
+}
+
+fn text(shown: &Shown<'_>) -> String {
+    // Only a map whose keys are no text cannot be written, and there are none.
+    serde_json::to_string(shown).unwrap_or_default()
+}
+
+struct Shown<'a> {
+    kind: &'a str,
+    account: &'a Account,
+    sums: bool,
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Shown { kind, account, sums } = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("event", kind)?;
+        map.serialize_entry("time", &account.at.nanos.0)?;
+        if *sums {
+            map.serialize_entry("packets", &ledger(&account.ledger))?;
+            map.serialize_entry("in_flight", &account.in_flight)?;
+            map.serialize_entry("balanced", &account.balance().is_ok())?;
+        }
+        map.serialize_entry("ports", &Named(&account.ports, |port| (&port.name, self::port(port))))?;
+        let of = |function| Named(&account.instances, function);
+        map.serialize_entry("functions", &of(|function| (&function.name, self::function(function))))?;
+        if *sums {
+            map.serialize_entry(
+                "switches",
+                &Named(&account.switches, |switch| (&switch.name, self::switch(switch))),
+            )?;
+            map.serialize_entry("pools", &Named(&account.pools, |pool| (&pool.0, self::pool(pool))))?;
+            map.serialize_entry("workers", &account.workers.iter().map(worker).collect::<Vec<_>>())?;
+        }
+        map.end()
+    }
+}
+
+/// Many of a kind, each made when it is written.
+struct Named<'a, T>(&'a [T], fn(&T) -> (&String, Value));
+
+impl<T> Serialize for Named<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(self.1))
+    }
+}
+
+fn port(port: &PortAccount) -> Value {
+    let (status, reason) = match &port.status {
+        PortStatus::Up => ("up", None),
+        PortStatus::Down(reason) => ("down", Some(reason)),
+        PortStatus::Finished => ("finished", None),
+    };
     json!({
-        "event": kind, "time": account.at.nanos.0, "packets": ledger(&account.ledger),
-        "in_flight": account.in_flight, "balanced": account.balance().is_ok(), "ports": ports,
-        "functions": functions, "switches": switches, "pools": pools, "workers": workers,
+        "status": status, "reason": reason, "packets": ledger(&port.counters.ledger),
+        "received_bytes": port.counters.received_bytes, "delivered_bytes": port.counters.delivered_bytes,
+        "kernel_lost": port.counters.kernel_lost, "in_flight": port.in_flight,
+        "details": port.details.iter().map(|(name, n)| ((*name).to_owned(), json!(n))).collect::<Map<_, _>>(),
+    })
+}
+
+fn function(function: &InstanceAccount) -> Value {
+    let report = function.report.as_ref().map(|text| as_json(text));
+    json!({
+        "packets": function.packets, "bytes": function.bytes, "calls": function.calls,
+        "cycles": function.cycles.0, "faults": function.faults, "restarts": function.restarts,
+        "missed": function.missed, "in_flight": function.in_flight, "down": function.down,
+        "promised_share": function.promised, "throttled_cycles": function.throttled.0,
+        "queue": function.queue, "overruns": function.overruns, "suspensions": function.suspensions,
+        "paused": function.paused, "frozen": function.frozen, "worker": function.worker,
+        "ledger": ledger(&function.ledger), "drops": named(&function.own_drops),
+        "counters": named(&function.counters), "report": report,
+    })
+}
+
+fn pool((_, free, all): &(String, usize, usize)) -> Value {
+    json!({ "buffers": all, "free": free })
+}
+
+fn worker(worker: &WorkerTime) -> Value {
+    json!({
+        "overhead_cycles": worker.overhead.0, "asleep_cycles": worker.asleep.0,
+        "withheld_cycles": worker.withheld.0,
     })
 }
 

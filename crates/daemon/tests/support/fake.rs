@@ -325,11 +325,12 @@ impl Control for Fake {
         }]
     }
 
-    fn account(&self, tenant: Option<&str>) -> Value {
-        match tenant {
+    fn account(&self, tenant: Option<&str>) -> Option<String> {
+        let account = match tenant {
             None => json!({"packets": {"received": 0}, "balanced": true}),
             Some(_) => json!({"functions": self.functions_of(tenant)}),
-        }
+        };
+        Some(account.to_string())
     }
 
     fn memory(&self, tenant: Option<&str>) -> Value {

@@ -1,4 +1,4 @@
-//! One function looked at alone comes to what all of them come to.
+//! A part of the objects looked at alone comes to what all of them come to.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +8,8 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::new(Path::new(".")
 
 /// Ends of wires, some of which are there.
 fn end() -> impl Strategy<Value = String> {
-    let names = prop::sample::select(vec!["source", "out", "hall", "nowhere"]).prop_map(str::to_owned);
+    let names =
+        prop::sample::select(vec!["source", "out", "hall", "other", "nowhere"]).prop_map(str::to_owned);
     let interfaces = (name(), prop::sample::select(vec!["left", "right", "0", "1", "7"]))
         .prop_map(|(name, interface)| format!("{name}:{interface}"));
     prop_oneof![names, interfaces]
@@ -54,9 +55,35 @@ fn spec() -> impl Strategy<Value = Value> {
 }
 
 fn change() -> impl Strategy<Value = ObjectChange> {
-    let function = || (name(), prop::option::weighted(0.7, spec()));
+    let function = (name(), prop::option::weighted(0.7, spec())).prop_map(|(name, spec)| ObjectChange {
+        kind: Kind::Function,
+        name,
+        spec,
+    });
+    let port = (
+        prop::sample::select(vec!["source", "out", "f", "other"]),
+        prop::option::weighted(
+            0.7,
+            prop::sample::select(vec![
+                json!({"type": "null"}),
+                json!({"type": "sink"}),
+                json!({"type": "sink", "tenant": "guests"}),
+                json!({"type": "sink", "io": "thread"}),
+                json!({"type": "snik"}),
+            ]),
+        ),
+    );
+    let switch = (
+        prop::sample::select(vec!["hall", "other", "g"]),
+        prop::option::weighted(0.7, prop::sample::select(vec![64, 128, 100])),
+    );
+    // Whatever the wire is called that the daemon has: the same two ends are one wire.
+    let wire = |a: &str, b: &str| if a < b { format!("{a}~{b}") } else { format!("{b}~{a}") };
+    let wire = (end(), end(), prop::bool::weighted(0.7)).prop_map(move |(a, b, there)| match there {
+        true => put(Kind::Wire, &wire(&a, &b), json!([a, b])),
+        false => delete(Kind::Wire, &wire(&a, &b)),
+    });
     let other = prop_oneof![
-        (end(), end()).prop_map(|(a, b)| put(Kind::Wire, &format!("{a}-{b}"), json!([a, b]))),
         end().prop_map(|end| put(Kind::Service, "7", json!(end))),
         Just(delete(Kind::Service, "7")),
         name().prop_map(|at| put(Kind::Observer, "h", json!({"at": [format!("{at}:left")]}))),
@@ -65,15 +92,31 @@ fn change() -> impl Strategy<Value = ObjectChange> {
         Just(delete(Kind::Chain, "c")),
     ];
     prop_oneof![
-        4 => function().prop_map(|(name, spec)| ObjectChange { kind: Kind::Function, name, spec }),
-        1 => other,
+        8 => function,
+        3 => port.prop_map(|(name, spec)| ObjectChange { kind: Kind::Port, name: name.to_owned(), spec }),
+        2 => switch.prop_map(|(name, entries)| ObjectChange {
+            kind: Kind::Switch,
+            name: name.to_owned(),
+            spec: entries.map(|entries| json!({ "entries": entries })),
+        }),
+        4 => wire,
+        2 => other,
     ]
+}
+
+/// Some at a time, each of another object.
+fn together() -> impl Strategy<Value = Vec<ObjectChange>> {
+    prop::collection::vec(change(), 1..4).prop_map(|mut changes| {
+        let mut seen = std::collections::HashSet::new();
+        changes.retain(|change| seen.insert((change.kind, change.name.clone())));
+        changes
+    })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn alone_and_as_a_whole_it_is_the_same(changes in prop::collection::vec(change(), 1..12)) {
+    fn a_part_and_the_whole_come_to_the_same(changes in prop::collection::vec(together(), 1..12)) {
         let pool: Value = json!({"pool": {"buffers": 64, "pages": "ordinary"}});
         let mut rig = Rig::new(2);
         let home = put(Kind::Tenant, "default", pool.clone());
@@ -84,23 +127,40 @@ proptest! {
             put(Kind::Port, "out", json!({"type": "sink"})),
             put(Kind::Switch, "hall", json!({"entries": 64})),
         ]);
-        for change in changes {
-            let alone = rig.check(std::slice::from_ref(&change));
+        for changes in changes {
+            let part = rig.check(&changes);
             // With another one that changes nothing, all is looked at.
-            let whole = rig.check(&[change.clone(), home.clone()]);
-            prop_assert_eq!(&alone, &whole, "{:?}", change);
-            let Ok(plan) = alone else { continue };
+            let whole = rig.check(&[changes.as_slice(), &[home.clone()]].concat());
+            prop_assert_eq!(&part, &whole, "{:?}", changes);
+            let Ok(plan) = part else { continue };
             match rig.host.prepare(plan, HashMap::new(), &CATALOG) {
                 Ok(prepared) => {
                     let done = rig.host.carry_out(prepared).expect("it has not stopped");
-                    prop_assert_eq!(done.troubles, Vec::<String>::new(), "{:?}", change);
-                    rig.desired.take_over([change]);
+                    prop_assert_eq!(done.troubles, Vec::<String>::new(), "{:?}", changes);
+                    rig.desired.take_over(changes);
                 }
-                Err(error) => prop_assert!(false, "{error}: {change:?}"),
+                Err(error) => prop_assert!(false, "{error}: {changes:?}"),
             }
         }
         rig.account();
     }
+}
+
+/// What is beside a change is not even looked at: here it could not be read.
+#[test]
+fn a_change_is_checked_with_what_it_touches() {
+    let mut rig = Rig::new(1);
+    rig.apply(&chain());
+    let broken = function("broken", json!({"image": "no-such-image"}));
+    rig.desired.take_over([broken]);
+    let looked_at = |changes: &[ObjectChange]| rig.check(changes).is_ok();
+    let alone = json!({"image": "forwarder"});
+    assert!(looked_at(&[function("g", alone.clone())]));
+    assert!(looked_at(&[put(Kind::Port, "p", json!({"type": "sink"})), put(Kind::Switch, "s", json!({}))]));
+    assert!(looked_at(&[function("g", alone.clone()), put(Kind::Wire, "w", json!(["g:left", "g:right"]))]));
+    assert!(looked_at(&[function("f", json!({"image": "forwarder", "config": {"reflect": true}}))]));
+    assert!(!looked_at(&[put(Kind::Wire, "w", json!(["broken:left", "f:right"]))]));
+    assert!(!looked_at(&[put(Kind::Chain, "c", json!(["f"]))]));
 }
 
 #[test]

@@ -101,16 +101,15 @@ impl Control for Handle {
         self.0.images_here()
     }
 
-    fn account(&self, tenant: Option<&str>) -> Value {
+    fn account(&self, tenant: Option<&str>) -> Option<String> {
         let fleet = lock(&self.0.host).fleet().clone();
         let account = || fleet.account(false).ok();
-        let shown = |account: Account| crate::json::account("account", &account);
         match tenant {
-            None => account().map_or(Value::Null, shown),
+            None => account().map(|account| crate::json::account("account", &account)),
             Some(tenant) => self
                 .0
                 .account_of(tenant, account)
-                .map_or(Value::Null, |(account, _)| of_tenant::account(&shown(account))),
+                .map(|(account, _)| crate::json::account_of_tenant(&account)),
         }
     }
 

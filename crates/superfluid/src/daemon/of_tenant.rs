@@ -44,12 +44,6 @@ impl Controller {
     }
 }
 
-/// The account of a tenant, of the whole one as JSON: without sums, which are the host's.
-pub(super) fn account(whole: &Value) -> Value {
-    let of = |key: &str| whole.get(key).cloned().unwrap_or_default();
-    json!({"event": of("event"), "time": of("time"), "ports": of("ports"), "functions": of("functions")})
-}
-
 /// A tenant's part of where memory goes.
 pub(super) fn memory(whole: &Value, tenant: &str) -> Value {
     let of = |section: &str, is: &dyn Fn(&str, &Value) -> bool| -> Map<String, Value> {

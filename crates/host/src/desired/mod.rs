@@ -1,0 +1,221 @@
+//! What the operator wants, as objects: the entries of the operator's file, each by its kind and name.
+//!
+//! A change is checked as the file would be that it makes of them: the objects are put together to a document, and
+//! `config` says what is wrong with it. A few functions, ports, wires and new switches are checked with those objects only that
+//! they touch ([`part`]), so that a change costs the same beside ten functions and beside ten thousand. What is wrong with a
+//! change is always told by the check of the whole.
+
+mod document;
+mod part;
+
+use crate::Host;
+use crate::catalog::Catalog;
+use crate::parts::Parts;
+use api::{Fault, Kind};
+use document::{DOCUMENT, add, names_in, tree};
+use manifest::Manifest;
+use schema::Schema;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use wiring::{Claimant, Plan, Wiring};
+
+/// What becomes of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectChange {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// What it is to be, as in the operator's file; `None`: it is deleted.
+    pub spec: Option<Value>,
+}
+
+/// Kind and name of an object.
+type ObjectKey = (Kind, String);
+
+/// See the module's documentation.
+#[derive(Clone, Debug, Default)]
+pub struct Desired {
+    objects: BTreeMap<ObjectKey, Value>,
+    /// The objects that name one of this name.
+    named: HashMap<String, BTreeSet<ObjectKey>>,
+    /// Objects that ask for a part of a core that they are sure to get.
+    reserves: usize,
+}
+
+/// A change that fits.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// How to get there from what runs.
+    pub plan: Plan,
+    /// What is allowed but probably not meant; none is told of a change of which only a part was looked at.
+    pub warnings: Vec<Fault>,
+}
+
+impl Desired {
+    /// Takes changes over that were carried out.
+    pub fn take_over(&mut self, changes: impl IntoIterator<Item = ObjectChange>) {
+        for ObjectChange { kind, name, spec } in changes {
+            let key = (kind, name);
+            if let Some(before) = self.objects.remove(&key) {
+                self.forget(&key, &before);
+            }
+            if let Some(spec) = spec {
+                self.note(&key, &spec);
+                self.objects.insert(key, spec);
+            }
+        }
+    }
+
+    fn note(&mut self, key: &ObjectKey, spec: &Value) {
+        for name in names_in(key.0, &key.1, spec) {
+            self.named.entry(name).or_default().insert(key.clone());
+        }
+        self.reserves += usize::from(reserves(spec));
+    }
+
+    fn forget(&mut self, key: &ObjectKey, spec: &Value) {
+        for name in names_in(key.0, &key.1, spec) {
+            if let Some(by) = self.named.get_mut(&name) {
+                by.remove(key);
+                if by.is_empty() {
+                    self.named.remove(&name);
+                }
+            }
+        }
+        self.reserves -= usize::from(reserves(spec));
+    }
+
+    /// What an object is to be.
+    pub fn spec(&self, kind: Kind, name: &str) -> Option<Value> {
+        self.objects.get(&(kind, name.to_owned())).cloned()
+    }
+
+    /// What the images of functions are called, one for each function.
+    pub fn images(&self) -> impl Iterator<Item = &str> {
+        let first = (Kind::Function, String::new());
+        let functions = self.objects.range(first..).take_while(|((kind, _), _)| *kind == Kind::Function);
+        functions.filter_map(|(_, spec)| spec.get("image")?.as_str())
+    }
+
+    /// Whether there is an object of this name.
+    pub fn has(&self, kind: Kind, name: &str) -> bool {
+        self.objects.contains_key(&(kind, name.to_owned()))
+    }
+
+    /// Checks changes against all else that is wanted and what runs. Functions that are to begin `anew` do, even if nothing about
+    /// them changes.
+    ///
+    /// # Errors
+    /// All that is wrong, each with its place, such as `functions.fw.config.rules[2].action`.
+    pub fn check(
+        &self,
+        changes: &[ObjectChange],
+        anew: &[String],
+        host: &Host,
+        catalog: &Catalog,
+    ) -> Result<Checked, Vec<Fault>> {
+        let parts = host.parts();
+        if let Some(plan) = self.check_part(changes, anew, &parts, catalog) {
+            return Ok(Checked { plan, warnings: Vec::new() });
+        }
+        let mut next = self.clone();
+        next.take_over(changes.iter().cloned());
+        let running = Running { catalog, parts: &parts, changes };
+        let (mut wiring, warnings) = read(&next.document(), &running)?;
+        keep_same_images(&mut wiring, &parts.wiring, catalog);
+        let mut plan = Plan::between(&parts.wiring, &wiring);
+        for name in anew {
+            plan.replace(&wiring, name);
+        }
+        Ok(Checked { plan, warnings })
+    }
+
+    /// All objects as one document.
+    fn document(&self) -> Value {
+        let mut document = document::empty();
+        for ((kind, name), spec) in &self.objects {
+            add(&mut document, *kind, name, spec.clone());
+        }
+        Value::Object(document)
+    }
+}
+
+/// Whether an object asks for a part of a core that it is sure to get.
+fn reserves(spec: &Value) -> bool {
+    spec.pointer("/cpu/reserve").is_some()
+}
+
+/// The catalog, and what runs already: of those who ask for memory, whoever has it comes first.
+struct Running<'a> {
+    catalog: &'a Catalog,
+    parts: &'a Parts,
+    changes: &'a [ObjectChange],
+}
+
+impl config::Catalog for Running<'_> {
+    fn image(&self, reference: &str) -> Result<Manifest, String> {
+        self.catalog.image(reference)
+    }
+
+    fn file(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
+        self.catalog.file(path, most)
+    }
+
+    fn image_names(&self) -> Vec<&str> {
+        self.catalog.image_names()
+    }
+
+    fn driver(&self, name: &str) -> Option<&Schema> {
+        self.catalog.driver(name)
+    }
+
+    fn faults(&self) -> &Schema {
+        self.catalog.faults()
+    }
+
+    fn driver_names(&self) -> Vec<&str> {
+        self.catalog.driver_names()
+    }
+
+    fn processors(&self) -> Vec<usize> {
+        self.catalog.processors()
+    }
+
+    fn memory(&self) -> Option<u64> {
+        self.catalog.memory()
+    }
+
+    fn is_there(&self, whose: &Claimant) -> bool {
+        let (kind, name, is_there) = match whose {
+            Claimant::Tenant(name) => (Kind::Tenant, name, self.parts.wiring.tenants.contains_key(name)),
+            Claimant::Instance(name) => {
+                (Kind::Function, name, self.parts.wiring.instances.contains_key(name))
+            }
+        };
+        is_there && !self.changes.iter().any(|change| change.kind == kind && &change.name == name)
+    }
+}
+
+/// A function whose image is named otherwise than before, and is the same, goes on with it.
+fn keep_same_images(wiring: &mut Wiring, runs: &Wiring, catalog: &Catalog) {
+    let digest = |image: &str| catalog.load(image).ok().map(|image| image.digest());
+    for (name, instance) in &mut wiring.instances {
+        let Some(there) = runs.instances.get(name).filter(|there| there.image != instance.image) else {
+            continue;
+        };
+        let found = digest(&instance.image);
+        if found.is_some() && found == digest(&there.image) {
+            instance.image.clone_from(&there.image);
+        }
+    }
+}
+
+/// Reads a document as the operator's file.
+fn read(document: &Value, catalog: &dyn config::Catalog) -> Result<(Wiring, Vec<Fault>), Vec<Fault>> {
+    let told = |fault: yaml_document::Fault| Fault { at: fault.key, message: fault.message };
+    match config::check_document(DOCUMENT, &tree(document), catalog) {
+        Ok(read) => Ok((read.wiring, read.warnings.into_iter().map(told).collect())),
+        Err(faults) => Err(faults.into_iter().map(told).collect()),
+    }
+}

@@ -1,0 +1,180 @@
+//! Changes that are checked with what they touch, and with nothing else.
+//!
+//! What a change of a function, a port or a wire can make wrong, or has to do, shows in a part of all objects:
+//! 1. It *touches* what it changes and what its wires lead to, now and then. Of switches, which take any number of wires, only new
+//!    ones are touched.
+//! 2. Whoever names something that is touched is in the part, and so is what is touched: two wires at one end are found.
+//! 3. What those name is in the part as well, without its own wires: it has to be there.
+//! 4. Tenants and workers are.
+//!
+//! What is promised to all is not seen in a part: memory is counted, and where parts of cores are reserved, all is looked at.
+//! So it is for observers, services, chains and all else that such a change concerns.
+
+use super::document::{DOCUMENT, add, empty, names_in, tree};
+use super::{Desired, ObjectChange, ObjectKey, keep_same_images, reserves};
+use crate::catalog::Catalog;
+use crate::parts::Parts;
+use api::Kind;
+use config::Catalog as _;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use wiring::{Edge, Endpoint, Plan, Wiring};
+
+/// More changes at a time are checked as a whole, which then costs little more.
+const MOST_TOGETHER: usize = 64;
+/// What has a name that wires lead to.
+const ENDS: [Kind; 3] = [Kind::Port, Kind::Switch, Kind::Function];
+
+/// See the module's documentation.
+struct Part<'a> {
+    /// What changes; `None`: it goes.
+    changed: BTreeMap<ObjectKey, Option<&'a Value>>,
+    /// Names of what is touched.
+    touched: BTreeSet<String>,
+    /// What stays and is in the part with its wires.
+    whole: BTreeMap<&'a ObjectKey, &'a Value>,
+}
+
+impl Desired {
+    /// Checks changes with what they touch. `None`: everything has to be looked at, also because something is wrong: what there is
+    /// to choose from is told with it.
+    pub(super) fn check_part(
+        &self,
+        changes: &[ObjectChange],
+        anew: &[String],
+        parts: &Parts,
+        catalog: &Catalog,
+    ) -> Option<Plan> {
+        if changes.len() > MOST_TOGETHER || self.reserves > 0 {
+            return None;
+        }
+        let part = self.part(changes)?;
+        let wiring = config::check_part(DOCUMENT, &tree(&self.document_of(&part)), catalog).ok()?.wiring;
+        let (old, mut new) = (part.running(parts), part.wanted(wiring));
+        let owners = new.ports.values().map(|port| &port.tenant);
+        let mut owners = owners.chain(new.instances.values().map(|instance| &instance.tenant));
+        if !owners.all(|tenant| parts.wiring.tenants.contains_key(tenant))
+            || !parts.has_room_for(new.instances.values(), old.instances.values(), catalog.memory())
+        {
+            return None;
+        }
+        keep_same_images(&mut new, &parts.wiring, catalog);
+        let mut plan = Plan::between(&old, &new);
+        for name in anew {
+            plan.replace(&new, name);
+        }
+        Some(plan)
+    }
+
+    fn part<'a>(&'a self, changes: &'a [ObjectChange]) -> Option<Part<'a>> {
+        let (mut changed, mut touched) = (BTreeMap::new(), BTreeSet::new());
+        for ObjectChange { kind, name, spec } in changes {
+            let key = (*kind, name.clone());
+            let before = self.objects.get(&key);
+            match kind {
+                Kind::Function | Kind::Port if self.has(Kind::Switch, name) => return None,
+                Kind::Switch if before.is_some() => return None,
+                Kind::Function | Kind::Port | Kind::Switch => touched.extend([name.clone()]),
+                Kind::Wire => {}
+                _ => return None,
+            }
+            for spec in before.into_iter().chain(spec) {
+                touched.extend(
+                    names_in(*kind, name, spec).into_iter().filter(|name| !self.has(Kind::Switch, name)),
+                );
+            }
+            if spec.as_ref().is_some_and(reserves) {
+                return None;
+            }
+            changed.insert(key, spec.as_ref());
+        }
+        let mut whole = BTreeMap::new();
+        for name in &touched {
+            let by = self.named.get(name).into_iter().flatten();
+            let itself = ENDS.map(|kind| (kind, name.clone()));
+            for key in by.chain(&itself).filter(|key| !changed.contains_key(*key)) {
+                if !matches!(key.0, Kind::Function | Kind::Port | Kind::Switch | Kind::Wire | Kind::Chain) {
+                    return None;
+                }
+                whole.extend(self.objects.get_key_value(key));
+            }
+        }
+        Some(Part { changed, touched, whole })
+    }
+
+    /// The document that the part is after the changes.
+    fn document_of(&self, part: &Part<'_>) -> Value {
+        let mut objects: BTreeMap<ObjectKey, Value> = BTreeMap::new();
+        let tenants = (Kind::Tenant, String::new());
+        let tenants = self.objects.range(tenants..).take_while(|((kind, _), _)| *kind == Kind::Tenant);
+        let workers = self.objects.get_key_value(&(Kind::Workers, "workers".to_owned()));
+        let wired = part.whole.iter().map(|(key, spec)| (*key, *spec));
+        let changed = part.changed.iter().filter_map(|(key, spec)| spec.map(|spec| (key, spec)));
+        for (key, spec) in tenants.chain(workers).chain(wired).chain(changed) {
+            objects.insert(key.clone(), spec.clone());
+        }
+        let named = objects.iter().flat_map(|((kind, name), spec)| names_in(*kind, name, spec));
+        let named: BTreeSet<String> = named.collect();
+        for key in named.into_iter().flat_map(|name| ENDS.map(|kind| (kind, name.clone()))) {
+            if part.changed.contains_key(&key) || objects.contains_key(&key) {
+                continue;
+            }
+            let Some(spec) = self.objects.get(&key) else { continue };
+            let mut spec = spec.clone();
+            if let (Kind::Function, Value::Object(spec)) = (key.0, &mut spec) {
+                spec.remove("attach");
+            }
+            objects.insert(key, spec);
+        }
+        let mut document = empty();
+        for ((kind, name), spec) in objects {
+            add(&mut document, kind, &name, spec);
+        }
+        Value::Object(document)
+    }
+}
+
+impl Part<'_> {
+    fn changes(&self, kind: Kind, name: &str) -> bool {
+        self.changed.contains_key(&(kind, name.to_owned()))
+    }
+
+    fn touches(&self, edge: &Edge) -> bool {
+        edge.ends().iter().any(|end| self.touched.contains(end.name()))
+    }
+
+    /// What is to change, and the wires that may, as they run.
+    fn running(&self, parts: &Parts) -> Wiring {
+        let mut old = Wiring::default();
+        for (kind, name) in self.changed.keys() {
+            let owned = || name.clone();
+            match kind {
+                Kind::Port => {
+                    old.ports.extend(parts.wiring.ports.get(name).map(|port| (owned(), port.clone())))
+                }
+                Kind::Function => {
+                    let there = parts.wiring.instances.get(name);
+                    old.instances.extend(there.map(|instance| (owned(), instance.clone())));
+                }
+                _ => {}
+            }
+        }
+        for name in &self.touched {
+            let interfaces = parts.wiring.instances.get(name).map_or(0, |instance| instance.interfaces);
+            let interfaces = (0..interfaces).map(|number| Endpoint::Interface(name.clone(), number));
+            let ends = std::iter::once(Endpoint::Port(name.clone())).chain(interfaces);
+            old.edges.extend(ends.filter_map(|end| parts.wired.get(&end).cloned()));
+        }
+        old
+    }
+
+    /// The same as they are to be, of what was read of the document.
+    fn wanted(&self, wiring: Wiring) -> Wiring {
+        let Wiring { mut ports, mut switches, mut instances, mut edges, .. } = wiring;
+        ports.retain(|name, _| self.changes(Kind::Port, name));
+        switches.retain(|name, _| self.changes(Kind::Switch, name));
+        instances.retain(|name, _| self.changes(Kind::Function, name));
+        edges.retain(|edge| self.touches(edge));
+        Wiring { ports, switches, instances, edges, ..Wiring::default() }
+    }
+}
