@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use telemetry::steps;
 use virtual_switch::Switch;
-use wiring::{Instance, InstancePool, Plan, Wiring};
+use wiring::{Instance, InstancePool, Plan, PortIo, Wiring};
 
 /// Why a plan is not carried out. Whatever was made for it is given back, and what runs goes on.
 #[derive(Debug, thiserror::Error)]
@@ -140,6 +140,9 @@ impl Host {
         let places = if parts.instances.is_empty() && parts.ports.is_empty() {
             let mut whole = Wiring { workers: self.workers.clone(), ..Wiring::default() };
             whole.ports = plan.add_ports.clone();
+            if self.io_worker().is_none() {
+                whole.ports.values_mut().for_each(|port| port.io = PortIo::Inline);
+            }
             whole.instances = plan.add_instances.clone();
             whole.edges = plan.wire.clone();
             whole.observations = plan.observe.clone();
