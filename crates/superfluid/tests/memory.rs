@@ -1,26 +1,19 @@
 //! Memory at its limits: what is promised is there or refused, and everything else works on. Needs no privileges.
 
-#[path = "kill/program.rs"]
-#[allow(dead_code)] // Others need more of it.
-mod program;
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
 
-use program::{Daemon, Socket};
 use serde_json::{Value, json};
-use std::path::Path;
-use std::process::{Command, Output};
+use support::daemon::Options;
+use support::http::Socket;
 
 const MIB: u64 = 1 << 20;
-
-fn put(socket: &mut Socket, path: &str, spec: &Value) -> (u16, Value) {
-    let body = json!({ "spec": spec });
-    socket.ask("PUT", &format!("/v1/{path}?wait=true"), Some(&body)).expect("it answers")
-}
 
 /// Functions until one is refused; how many there are then, and what the last one was told.
 fn fill(socket: &mut Socket, tenant: &str) -> (usize, Value) {
     let spec = json!({"image": "forwarder", "tenant": tenant});
     for n in 0..100 {
-        let (status, answer) = put(socket, &format!("functions/{tenant}{n}"), &spec);
+        let (status, answer) = socket.put(&format!("functions/{tenant}{n}"), &spec);
         match status {
             201 => {}
             422 => return (n, answer),
@@ -30,32 +23,16 @@ fn fill(socket: &mut Socket, tenant: &str) -> (usize, Value) {
     panic!("there is no limit");
 }
 
-fn command(folder: &Path, arguments: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_superfluid"))
-        .args(arguments.split(' '))
-        .env("SUPERFLUID_SOCKET", folder.join("s.sock"))
-        .output()
-        .expect("the program starts")
-}
-
-/// What a command that ends well prints.
-fn done(folder: &Path, arguments: &str) -> String {
-    let output = command(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments}: {errors}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 #[test]
 fn at_the_limit_all_can_be_looked_at_and_deleted() {
     let folder = tempfile::tempdir().expect("a folder");
-    let own = || Command::new(env!("CARGO_BIN_EXE_superfluid"));
-    let daemon = Daemon::spawn_with(own(), folder.path(), &["--memory", "12MiB"]).listening();
-    let mut socket = daemon.connect().expect("it listens");
+    let options = Options::new(folder.path()).shared_cache("superfluid-test-kill");
+    let daemon = options.clone().arguments(["--memory", "12MiB"]).start();
+    let mut socket = daemon.connect();
     let pool = json!({"buffers": 512, "pages": "ordinary"});
     for (name, memory) in [("small", json!({"limit": "4MiB", "reserve": "3MiB"})), ("large", json!({}))] {
         let (status, answer) =
-            put(&mut socket, &format!("tenants/{name}"), &json!({"pool": pool, "memory": memory}));
+            socket.put(&format!("tenants/{name}"), &json!({"pool": pool, "memory": memory}));
         assert_eq!(status, 201, "{answer}");
     }
     // The tenant's, then the host's.
@@ -97,7 +74,7 @@ fn at_the_limit_all_can_be_looked_at_and_deleted() {
         ("account", "balanced"),
         ("top", "small0"),
     ] {
-        let printed = done(folder.path(), arguments).to_lowercase();
+        let printed = daemon.done(arguments).to_lowercase();
         assert!(printed.contains(says), "{arguments}: {printed}");
     }
     let metrics = String::from_utf8(socket.text("/metrics")).expect("text");
@@ -110,19 +87,18 @@ fn at_the_limit_all_can_be_looked_at_and_deleted() {
     }
     assert!(!metrics.contains("superfluid_tenant_memory_limit_bytes{tenant=\"large\"}"), "{metrics}");
     // A snapshot is on disk and counted there.
-    let saved = done(folder.path(), "snapshot save small0 one");
+    let saved = daemon.done("snapshot save small0 one");
     assert!(saved.contains("snapshot/one"), "{saved}");
     assert!(socket.get("/v1/functions/small0")["status"]["memory"]["disk"].as_u64() > Some(1000));
     let before = promised(&socket.get("/v1/memory"));
-    done(folder.path(), "delete function large0");
+    daemon.done("delete function large0");
     assert!(promised(&socket.get("/v1/memory")) < before - MIB);
-    let (status, answer) =
-        put(&mut socket, "functions/again", &json!({"image": "forwarder", "tenant": "large"}));
+    let (status, answer) = socket.put("functions/again", &json!({"image": "forwarder", "tenant": "large"}));
     assert_eq!(status, 201, "{answer}");
     assert!(daemon.end().contains("the account balances"));
     // With less to promise, what does not fit is left out and told; the rest runs.
-    let daemon = Daemon::spawn_with(own(), folder.path(), &["--memory", "8MiB"]).listening();
-    let mut socket = daemon.connect().expect("it listens");
+    let daemon = options.arguments(["--memory", "8MiB"]).start();
+    let mut socket = daemon.connect();
     let memory = socket.get("/v1/memory");
     assert!(promised(&memory) <= 8 * MIB, "{memory}");
     assert_eq!(memory["tenants"]["small"]["functions"], 2, "what is reserved is kept: {memory}");

@@ -1,19 +1,13 @@
 //! A disk that is full, a store and snapshots that are damaged or of a later version.
 
-use crate::files;
-use crate::program::{Daemon, Socket};
+use crate::support::http::Socket;
+use crate::{files, options};
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
-
-fn put(socket: &mut Socket, path: &str, spec: &Value) -> (u16, Value) {
-    let body = json!({ "spec": spec });
-    socket.ask("PUT", &format!("/v1/{path}?wait=true"), Some(&body)).expect("it answers")
-}
 
 /// A source, a firewall and a sink.
 fn chain(socket: &mut Socket) {
@@ -27,7 +21,7 @@ fn chain(socket: &mut Socket) {
         ("ports/out", json!({"type": "sink"})),
         ("functions/fw", firewall),
     ] {
-        let (status, answer) = put(socket, path, &spec);
+        let (status, answer) = socket.put(path, &spec);
         assert_eq!(status, 201, "{answer}");
     }
     moves(socket);
@@ -53,12 +47,10 @@ fn a_full_disk_refuses_changes_and_the_rest_goes_on() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("state")).expect("a folder");
         // Seen by the daemon alone.
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c"]);
-        command.arg("mount -t tmpfs -o size=3m,mode=700 tmpfs \"$1\"; shift; exec \"$@\"");
-        command.arg("sh").arg(folder.path().join("state")).arg(env!("CARGO_BIN_EXE_superfluid"));
-        let daemon = Daemon::spawn_with(command, folder.path(), &[]).listening();
-        let mut socket = daemon.connect().expect("it listens");
+        let script = "mount -t tmpfs -o size=3m,mode=700 tmpfs state; exec \"$@\"";
+        let launcher = ["unshare", "--mount", "sh", "-c", script, "sh"];
+        let daemon = options(folder.path()).launcher(launcher).start();
+        let mut socket = daemon.connect();
         chain(&mut socket);
         let inside = format!("/proc/{}/root{}/state", daemon.id(), folder.path().display());
         let inside = Path::new(&inside);
@@ -75,7 +67,7 @@ fn a_full_disk_refuses_changes_and_the_rest_goes_on() {
         let mut made = Vec::new();
         let refused = (0..2000).find_map(|n| {
             let name = format!("f{n}");
-            match put(&mut socket, &format!("functions/{name}"), &forwarder) {
+            match socket.put(&format!("functions/{name}"), &forwarder) {
                 (201, _) => made.push(name),
                 refused => return Some((name, refused)),
             }
@@ -92,7 +84,7 @@ fn a_full_disk_refuses_changes_and_the_rest_goes_on() {
         }
         // With room again, all goes on.
         fs::remove_file(&filler).expect("removed");
-        let (status, answer) = put(&mut socket, &format!("functions/{name}"), &forwarder);
+        let (status, answer) = socket.put(&format!("functions/{name}"), &forwarder);
         assert_eq!(status, 201, "{answer}");
         socket.done("POST", "/v1/functions/fw/snapshots", Some(&body));
         for name in made {
@@ -115,8 +107,9 @@ fn fill(path: &Path) {
 #[test]
 fn a_damaged_store_is_not_opened_and_not_changed() {
     let folder = tempfile::tempdir().expect("a folder");
-    let daemon = Daemon::start(folder.path());
-    let mut socket = daemon.connect().expect("it listens");
+    let options = options(folder.path());
+    let daemon = options.start();
+    let mut socket = daemon.connect();
     chain(&mut socket);
     daemon.end();
     let table = folder.path().join("state/store/store.db");
@@ -129,7 +122,7 @@ fn a_damaged_store_is_not_opened_and_not_changed() {
             *byte ^= 0x55;
         }
         fs::write(&table, &damaged).expect("written");
-        let daemon = Daemon::spawn(folder.path());
+        let daemon = options.spawn();
         if at == 0 || refused == 0 {
             let said = daemon.fails();
             assert!(said.contains("store.db") && said.lines().count() == 1, "{said}");
@@ -140,16 +133,17 @@ fn a_damaged_store_is_not_opened_and_not_changed() {
         }
     }
     fs::write(&table, &whole).expect("written");
-    let daemon = Daemon::start(folder.path());
-    moves(&mut daemon.connect().expect("it listens"));
+    let daemon = options.start();
+    moves(&mut daemon.connect());
     daemon.end();
 }
 
 #[test]
 fn snapshots_that_cannot_be_read_are_told_and_the_rest_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
-    let daemon = Daemon::start(folder.path());
-    let mut socket = daemon.connect().expect("it listens");
+    let options = options(folder.path());
+    let daemon = options.start();
+    let mut socket = daemon.connect();
     chain(&mut socket);
     for name in ["good", "damaged", "newer", "cut", "odd"] {
         socket.done("POST", "/v1/functions/fw/snapshots", Some(&json!({ "name": name })));
@@ -182,10 +176,10 @@ fn snapshots_that_cannot_be_read_are_told_and_the_rest_goes_on() {
     moves(&mut socket);
     assert!(daemon.end().contains("the account balances"));
     // What does not even say what it is, is told at the start, and kept.
-    let daemon = Daemon::start(folder.path());
+    let daemon = options.start();
     let said = daemon.log();
     assert!(said.contains("odd.snapshot"), "{said}");
-    moves(&mut daemon.connect().expect("it listens"));
+    moves(&mut daemon.connect());
     daemon.end();
     assert!(file("odd").exists());
 }

@@ -5,14 +5,17 @@
 
 mod disk;
 mod model;
-mod program;
+#[path = "../support/mod.rs"]
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
 
 use model::{Model, Random, Step};
-use program::{Daemon, Socket};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use support::daemon::Options;
+use support::http::Socket;
 
 /// Kills, unless time runs out.
 const KILLS: u32 = 400;
@@ -23,23 +26,29 @@ const LEAST: u32 = 25;
 /// The tap's interface.
 const TAP: &str = "sfkill";
 
+/// A daemon whose cache is not in its folder, of which every file is known.
+fn options(folder: &Path) -> Options {
+    Options::new(folder).shared_cache("superfluid-test-kill")
+}
+
 #[test]
 fn killed_at_any_moment_it_loses_nothing_and_leaves_nothing() {
     testbed::isolated("killed_at_any_moment_it_loses_nothing_and_leaves_nothing", || {
         let folder = tempfile::tempdir().expect("a folder");
+        let options = options(folder.path());
         let mut random = Random::new(0x5eed);
         let mut model = Model::new();
         let mut survived: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
-        let daemon = Daemon::start(folder.path());
-        model.begin(&mut daemon.connect().expect("it listens"));
+        let daemon = options.start();
+        model.begin(&mut daemon.connect());
         let mut daemon = Some(daemon);
         let (began, mut kills) = (Instant::now(), 0);
         while kills < KILLS && began.elapsed() < TIME {
             let running = match daemon.take() {
                 Some(running) => running,
-                None => Daemon::start(folder.path()),
+                None => options.start(),
             };
-            let mut socket = running.connect().expect("it listens");
+            let mut socket = running.connect();
             if let Some((step, after)) = model.check(&mut socket) {
                 let count = survived.entry(step.name()).or_default();
                 *(if after { &mut count.1 } else { &mut count.0 }) += 1;
@@ -58,7 +67,9 @@ fn killed_at_any_moment_it_loses_nothing_and_leaves_nothing() {
             gone(folder.path());
             if kills % 7 == 0 {
                 // In the middle of its start as well.
-                Daemon::spawn(folder.path()).kill_after(Duration::from_micros(random.below(60_000)));
+                let starting = options.spawn();
+                std::thread::sleep(Duration::from_micros(random.below(60_000)));
+                starting.kill();
                 kills += 1;
                 gone(folder.path());
             }
@@ -69,8 +80,8 @@ fn killed_at_any_moment_it_loses_nothing_and_leaves_nothing() {
         assert!(before > 0, "no kill was in the middle of a step");
         // A step is done for a short time only before it is answered.
         assert!(after > 0 || kills < 200, "no kill was between what is done and its answer");
-        let last = Daemon::start(folder.path());
-        model.check(&mut last.connect().expect("it listens"));
+        let last = options.start();
+        model.check(&mut last.connect());
         let printed = last.end();
         assert!(printed.contains("the account balances"), "{printed}");
         gone(folder.path());

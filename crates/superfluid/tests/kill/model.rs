@@ -1,6 +1,6 @@
 //! What was acknowledged, and what may or may not have been done when the daemon was killed.
 
-use crate::program::Socket;
+use crate::support::http::Socket;
 use crate::{TAP, names};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
