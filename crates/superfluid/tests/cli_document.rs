@@ -1,49 +1,18 @@
 //! The commands in `docs/cli.md` are run against a daemon that runs functions, and what the document shows is what they print.
 
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
 
-/// A daemon that ends with the test.
-struct Daemon(Child);
-
-impl Daemon {
-    fn start(folder: &Path) -> Daemon {
-        let log = std::fs::File::create(folder.join("log")).expect("a file");
-        let child = Command::new(env!("CARGO_BIN_EXE_superfluid"))
-            .args(["daemon", "--socket", "socket", "--state", "state"])
-            .current_dir(folder)
-            .env("XDG_CACHE_HOME", folder.join("cache"))
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("the program starts");
-        let daemon = Daemon(child);
-        let began = Instant::now();
-        while UnixStream::connect(folder.join("socket")).is_err() {
-            let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-            assert!(began.elapsed() < Duration::from_secs(30), "it does not listen: {log}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        daemon
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill().and_then(|()| self.0.wait());
-    }
-}
+use std::process::Command;
+use support::commands::search_path;
+use support::daemon::{Options, SOCKET};
 
 #[test]
 fn the_commands_in_the_document_do_what_it_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
     let text = std::fs::read_to_string(path).expect("the document");
     let folder = tempfile::tempdir().expect("a folder");
-    let _daemon = Daemon::start(folder.path());
-    let program = Path::new(env!("CARGO_BIN_EXE_superfluid")).parent().expect("a folder");
-    let search = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
+    let daemon = Options::new(folder.path()).start();
     let mut run = 0;
     for block in text.split("\n```console\n").skip(1) {
         let block = block.split("\n```").next().unwrap_or_default();
@@ -54,8 +23,8 @@ fn the_commands_in_the_document_do_what_it_says() {
             let output = Command::new("bash")
                 .args(["-eu", "-c", command])
                 .current_dir(folder.path())
-                .env("PATH", &search)
-                .env("SUPERFLUID_SOCKET", folder.path().join("socket"))
+                .env("PATH", search_path())
+                .env("SUPERFLUID_SOCKET", daemon.path(SOCKET))
                 .output()
                 .expect("bash");
             let printed = String::from_utf8_lossy(&output.stdout);

@@ -1,94 +1,32 @@
 //! Traces and captures of packets that really pass, through the daemon and its command line. Needs no privileges.
 
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
+
 use capture::{Block, Direction, Splitter};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::commands::{PROGRAM, text};
+use support::daemon::{Daemon, Options, SOCKET};
+use tempfile::TempDir;
 
-/// A daemon with a folder of its own, that ends with the test.
-struct Daemon {
-    child: Child,
-    folder: tempfile::TempDir,
+/// A daemon to which a file was applied, and its folder.
+fn start(file: &str) -> (TempDir, Daemon) {
+    let folder = tempfile::tempdir().expect("a folder");
+    // What the tests here compile is compiled once.
+    let cache = format!("superfluid-watch-{}", std::process::id());
+    let daemon = Options::new(folder.path()).shared_cache(&cache).start();
+    daemon.write("file.yaml", file);
+    daemon.done("apply -f file.yaml");
+    (folder, daemon)
 }
 
-impl Daemon {
-    fn start() -> Daemon {
-        let folder = tempfile::tempdir().expect("a folder");
-        let log = std::fs::File::create(folder.path().join("log")).expect("a file");
-        let child = Command::new(env!("CARGO_BIN_EXE_superfluid"))
-            .args(["daemon", "--socket", "socket", "--state", "state"])
-            .current_dir(folder.path())
-            .env(
-                "XDG_CACHE_HOME",
-                std::env::temp_dir().join(format!("superfluid-watch-{}", std::process::id())),
-            )
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("the program starts");
-        let daemon = Daemon { child, folder };
-        let began = Instant::now();
-        while UnixStream::connect(daemon.folder.path().join("socket")).is_err() {
-            let log = std::fs::read_to_string(daemon.folder.path().join("log")).unwrap_or_default();
-            assert!(began.elapsed() < Duration::from_secs(30), "it does not listen: {log}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        daemon
-    }
-
-    fn command(&self, arguments: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_superfluid"));
-        command
-            .args(arguments.split(' '))
-            .env("SUPERFLUID_SOCKET", self.folder.path().join("socket"))
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, arguments: &str) -> Output {
-        self.command(arguments).output().expect("the program starts")
-    }
-
-    fn done(&self, arguments: &str) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments}: {}{}", text(&output.stdout), text(&output.stderr));
-        text(&output.stdout)
-    }
-
-    /// The packets of a trace.
-    fn traced(&self, arguments: &str) -> Vec<Value> {
-        let lines = self.done(&format!("trace {arguments} -o json"));
-        lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-    }
-
-    fn json(&self, arguments: &str) -> Value {
-        serde_json::from_str(&self.done(&format!("{arguments} -o json"))).expect("JSON")
-    }
-
-    fn refused(&self, arguments: &str) -> String {
-        let output = self.run(arguments);
-        assert!(!output.status.success(), "{arguments}: {}", text(&output.stdout));
-        text(&output.stderr)
-    }
-
-    fn apply(&self, file: &str) {
-        std::fs::write(self.folder.path().join("file.yaml"), file).expect("written");
-        self.done("apply -f file.yaml");
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill().and_then(|()| self.child.wait());
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// The packets of a trace.
+fn traced(daemon: &Daemon, arguments: &str) -> Vec<Value> {
+    let lines = daemon.done(&format!("trace {arguments} -o json"));
+    lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 /// What stands at these keys of each hop.
@@ -117,10 +55,9 @@ chains:
 
 #[test]
 fn packets_are_followed_hop_by_hop_across_pools_and_to_where_they_end() {
-    let daemon = Daemon::start();
-    daemon.apply(CHAIN);
+    let (_folder, daemon) = start(CHAIN);
     let keys = ["at", "what", "in", "verdict", "out", "reason"];
-    let passed = daemon.traced("-n 5 --at source passed");
+    let passed = traced(&daemon, "-n 5 --at source passed");
     assert_eq!(passed.len(), 5, "{passed:?}");
     for packet in &passed {
         let seen = hops(packet, &keys);
@@ -142,7 +79,7 @@ fn packets_are_followed_hop_by_hop_across_pools_and_to_where_they_end() {
         }
         assert!(packet["what"].as_str().is_some_and(|what| what.starts_with("10.1.0.")), "{packet}");
     }
-    let dropped = daemon.traced("-n 3 dropped and udp");
+    let dropped = traced(&daemon, "-n 3 dropped and udp");
     for packet in &dropped {
         let last = hops(packet, &keys).pop().expect("a hop");
         assert_eq!((packet["end"].as_str(), last[0].as_str()), (Some("dropped"), "function/fw"), "{packet}");
@@ -159,15 +96,14 @@ fn packets_are_followed_hop_by_hop_across_pools_and_to_where_they_end() {
     assert!(table.contains("port/out") && table.contains("  transmitted, after "), "{table}");
     // Nothing is left behind, and every packet is accounted for.
     assert!(daemon.done("account").contains("balanced"));
-    let told = daemon.refused("trace --for 300ms tcp");
+    let told = daemon.refused("trace --for 300ms tcp").1;
     assert!(told.contains("no packet was seen at the 4 ports and functions"), "{told}");
 }
 
 #[test]
 fn a_packet_is_injected_and_its_way_told() {
-    let daemon = Daemon::start();
-    daemon.apply(&CHAIN.replace("rate: 5kpps, ", "rate: 1pps, "));
-    let [packet] = &daemon.traced("--at fw:inside --inject tcp:10.1.0.200:40000-10.2.0.1:80")[..] else {
+    let (_folder, daemon) = start(&CHAIN.replace("rate: 5kpps, ", "rate: 1pps, "));
+    let [packet] = &traced(&daemon, "--at fw:inside --inject tcp:10.1.0.200:40000-10.2.0.1:80")[..] else {
         panic!("one packet")
     };
     let keys = ["at", "what", "verdict"];
@@ -180,7 +116,7 @@ fn a_packet_is_injected_and_its_way_told() {
     assert_eq!(hops(packet, &keys), wanted, "{packet}");
     assert_eq!(packet["what"], "10.1.0.200:40000 > 10.2.0.1:80 TCP SYN, 60 bytes");
     // The port leads to the same function; this one is dropped there.
-    let dropped = &daemon.traced("--at source --inject udp:10.1.0.5:7-10.2.0.1:53")[0];
+    let dropped = &traced(&daemon, "--at source --inject udp:10.1.0.5:7-10.2.0.1:53")[0];
     assert_eq!((dropped["end"].as_str(), hops(dropped, &keys).len()), (Some("dropped"), 2), "{dropped}");
     for (arguments, told) in [
         ("--at fw --inject icmp:10.1.0.1-10.2.0.1", "such as `fw:0`"),
@@ -189,7 +125,7 @@ fn a_packet_is_injected_and_its_way_told() {
         ("--at source tcp prot 80", "filter: "),
         ("--at fw:inside --inject udp:10.1.0.5", "allowed: tcp:ADDRESS:PORT"),
     ] {
-        let refused = daemon.refused(&format!("trace {arguments}"));
+        let refused = daemon.refused(&format!("trace {arguments}")).1;
         assert!(refused.contains(told), "{arguments}: {refused}");
     }
     assert!(daemon.done("account").contains("balanced"));
@@ -213,9 +149,8 @@ fn packets(bytes: &[u8]) -> (Vec<Packet>, Option<(u64, u64)>) {
 
 #[test]
 fn packets_are_captured_where_it_is_said() {
-    let daemon = Daemon::start();
-    daemon.apply(CHAIN);
-    let file = daemon.folder.path().join("a.pcapng");
+    let (_folder, daemon) = start(CHAIN);
+    let file = daemon.path("a.pcapng");
     let captured = |arguments: &str| {
         let output = daemon.run(&format!("capture {arguments} -w a.pcapng"));
         assert!(output.status.success(), "{arguments}: {}", text(&output.stderr));
@@ -246,15 +181,14 @@ fn packets_are_captured_where_it_is_said() {
         ("lan", "there is no port or function `lan`"),
         ("fw udp pord 1", "filter: "),
     ] {
-        let refused = daemon.refused(&format!("capture {arguments} -w b.pcapng"));
+        let refused = daemon.refused(&format!("capture {arguments} -w b.pcapng")).1;
         assert!(refused.contains(told), "{arguments}: {refused}");
     }
 }
 
 #[test]
 fn a_capture_is_read_while_it_goes_on_and_ends_with_its_reader() {
-    let daemon = Daemon::start();
-    daemon.apply(CHAIN);
+    let (_folder, daemon) = start(CHAIN);
     let mut child = daemon
         .command("capture source -w -")
         .stdout(Stdio::piped())
@@ -276,7 +210,7 @@ fn a_capture_is_read_while_it_goes_on_and_ends_with_its_reader() {
     child.kill().and_then(|()| child.wait()).expect("it ended");
     // As many as there may be, one after the other: each that ended has left its place.
     for _ in 0..20 {
-        assert_eq!(daemon.traced("-n 1").len(), 1);
+        assert_eq!(traced(&daemon, "-n 1").len(), 1);
     }
     let mut held: Vec<Child> = (0..8)
         .map(|_| daemon.command("capture out tcp -w -").stdout(Stdio::piped()).spawn().expect("starts"))
@@ -286,7 +220,7 @@ fn a_capture_is_read_while_it_goes_on_and_ends_with_its_reader() {
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         assert!(out.fill_buf().is_ok_and(|bytes| !bytes.is_empty()));
     }
-    let told = daemon.refused("trace -n 1");
+    let told = daemon.refused("trace -n 1").1;
     assert!(told.contains("8 traces and captures"), "{told}");
     for mut child in held {
         child.kill().and_then(|()| child.wait()).expect("it ended");
@@ -296,16 +230,14 @@ fn a_capture_is_read_while_it_goes_on_and_ends_with_its_reader() {
         assert!(began.elapsed() < Duration::from_secs(30), "places are given back");
     }
     // Who looked is in the audit log.
-    let audit =
-        std::fs::read_to_string(Path::new(daemon.folder.path()).join("state/audit.jsonl")).expect("a log");
+    let audit = std::fs::read_to_string(daemon.path("state/audit.jsonl")).expect("a log");
     let looked = |path: &str| audit.lines().filter(|line| line.contains(&json!(path).to_string())).count();
     assert!(looked("/v1/captures") >= 9 && looked("/v1/traces") >= 21, "{audit}");
 }
 
 #[test]
 fn a_creation_is_told_step_by_step_and_latencies_are_counted() {
-    let daemon = Daemon::start();
-    daemon.apply(CHAIN);
+    let (_folder, daemon) = start(CHAIN);
     // So that its image is compiled.
     daemon.done("function create first --image monitor");
     let output = daemon.done("function create probe --image monitor --trace --durable");
@@ -324,11 +256,7 @@ fn a_creation_is_told_step_by_step_and_latencies_are_counted() {
         }
         assert!(Instant::now() < until, "{latency}");
     }
-    let mut stream = UnixStream::connect(daemon.folder.path().join("socket")).expect("it listens");
-    let request = b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-    std::io::Write::write_all(&mut stream, request).expect("asked");
-    let mut metrics = String::new();
-    stream.read_to_string(&mut metrics).expect("text");
+    let metrics = daemon.text("/metrics");
     for name in
         ["function_latency_seconds_bucket{function=\"fw\"", "port_latency_seconds_count{port=\"out\"}"]
     {
@@ -340,18 +268,16 @@ fn a_creation_is_told_step_by_step_and_latencies_are_counted() {
 
 #[test]
 fn tcpdump_reads_what_is_captured() {
-    let daemon = Daemon::start();
-    daemon.apply(CHAIN);
+    let (_folder, daemon) = start(CHAIN);
     let there = Command::new("tcpdump").arg("--version").output().is_ok();
     if !there {
         eprintln!("tcpdump is not installed");
         return;
     }
-    let program = env!("CARGO_BIN_EXE_superfluid");
-    let script = format!("{program} capture source -n 10 -w - | tcpdump -n -r - 2>/dev/null");
+    let script = format!("{PROGRAM} capture source -n 10 -w - | tcpdump -n -r - 2>/dev/null");
     let output = Command::new("bash")
         .args(["-c", &script])
-        .env("SUPERFLUID_SOCKET", daemon.folder.path().join("socket"))
+        .env("SUPERFLUID_SOCKET", daemon.path(SOCKET))
         .output()
         .expect("bash");
     let lines = text(&output.stdout);
