@@ -6,6 +6,8 @@ mod debian;
 #[path = "../../registry/tests/hostile/server.rs"]
 #[expect(dead_code, reason = "other tests make it do more")]
 mod server;
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
 
 use debian::Registry;
 use image::{Image, Names, assemble};
@@ -13,117 +15,24 @@ use registry::{Artifact, Client, Credentials, Login, Settings};
 use serde_json::Value;
 use server::{Act, Server, honest};
 use std::fs;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
+use support::commands::text;
+use support::daemon::{Daemon, Options};
+use tempfile::TempDir;
 
-/// A daemon that runs, and ends with the test; commands that ask it.
-struct Daemon {
-    child: Option<Child>,
-    folder: tempfile::TempDir,
-    options: Vec<String>,
+/// A daemon with more arguments, and its folder.
+fn start(arguments: &[&str]) -> (TempDir, Daemon) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = Options::new(folder.path()).arguments(arguments.iter().copied()).start();
+    (folder, daemon)
 }
 
-impl Daemon {
-    fn start(options: &[&str]) -> Daemon {
-        let folder = tempfile::tempdir().expect("a folder");
-        let options = options.iter().map(|option| (*option).to_owned()).collect();
-        let mut daemon = Daemon { child: None, folder, options };
-        daemon.begin();
-        daemon
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_superfluid"));
-        command
-            .env("SUPERFLUID_SOCKET", self.path("socket"))
-            .env("XDG_CACHE_HOME", self.path("cache"))
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null());
-        command
-    }
-
-    /// Starts it, once more with the same state.
-    fn begin(&mut self) {
-        let log = fs::File::create(self.path("log")).expect("a file");
-        let child = self
-            .command()
-            .args(["daemon", "--socket", "socket", "--state", "state"])
-            .args(&self.options)
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn();
-        self.child = Some(child.expect("the program starts"));
-        let began = Instant::now();
-        while UnixStream::connect(self.path("socket")).is_err() {
-            assert!(began.elapsed() < Duration::from_secs(30), "{}", self.log());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.path("log")).unwrap_or_default()
-    }
-
-    fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().expect("it runs");
-            child.wait().expect("it ends");
-        }
-    }
-
-    fn again(&mut self) {
-        self.kill();
-        self.begin();
-    }
-
-    fn run(&self, arguments: &str) -> Output {
-        self.command().args(arguments.split(' ')).output().expect("the program starts")
-    }
-
-    /// What a command that ends well prints.
-    fn done(&self, arguments: &str) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments}: {}{}", text(&output.stderr), self.log());
-        text(&output.stdout)
-    }
-
-    fn json(&self, arguments: &str) -> Value {
-        serde_json::from_str(&self.done(&format!("{arguments} -o json"))).expect("JSON")
-    }
-
-    /// What a command that does not end well says.
-    fn refused(&self, arguments: &str) -> String {
-        let output = self.run(arguments);
-        assert!(!output.status.success(), "{arguments}: {}", text(&output.stdout));
-        text(&output.stderr)
-    }
-
-    /// A function as it is wanted, and the digest of the image that it runs.
-    fn image_of(&self, function: &str) -> (String, String) {
-        let object = self.json(&format!("get functions {function}"));
-        let told = |value: &Value| value.as_str().expect("text").to_owned();
-        (told(&object["spec"]["image"]), told(&object["status"]["image"]))
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).expect("written");
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// A function as it is wanted, and the digest of the image that it runs.
+fn image_of(daemon: &Daemon, function: &str) -> (String, String) {
+    let object = daemon.json(&format!("get functions {function}"));
+    let told = |value: &Value| value.as_str().expect("text").to_owned();
+    (told(&object["spec"]["image"]), told(&object["status"]["image"]))
 }
 
 fn document(function: &str, image: &str) -> String {
@@ -165,14 +74,14 @@ fn content(number: u8) -> String {
 #[test]
 fn a_function_runs_what_its_tag_meant_when_it_was_applied() {
     let registry = Registry::start("", "");
-    let mut daemon = Daemon::start(&["--registry-insecure", &registry.host]);
+    let (_folder, mut daemon) = start(&["--registry-insecure", &registry.host]);
     let tagged = format!("{}/nf/echo:1", registry.host);
     let first = push(&registry, &tagged, 1);
     daemon.write("edge.yaml", &document("fw", &tagged));
     assert_eq!(text(&daemon.run("diff -f edge.yaml").stdout), "+ function/fw\n");
     let applied = daemon.done("apply -f edge.yaml");
     assert!(applied.contains(&format!("function/fw image {first}\n")), "{applied}");
-    assert_eq!(daemon.image_of("fw"), (first.clone(), content(1)));
+    assert_eq!(image_of(&daemon, "fw"), (first.clone(), content(1)));
     let described = daemon.done("describe function fw");
     assert!(described.contains(&first) && described.contains(&content(1)), "{described}");
     let short = first.split_once("sha256:").expect("a digest").1[..12].to_owned();
@@ -188,17 +97,17 @@ fn a_function_runs_what_its_tag_meant_when_it_was_applied() {
     let line = format!("    ~ image: \"{first}\" -> \"{second}\"\n");
     assert!(text(&moved.stdout).contains(&line), "{}", text(&moved.stdout));
     daemon.done("function restart fw");
-    assert_eq!(daemon.image_of("fw"), (first.clone(), content(1)));
-    daemon.again();
-    assert_eq!(daemon.image_of("fw"), (first.clone(), content(1)));
+    assert_eq!(image_of(&daemon, "fw"), (first.clone(), content(1)));
+    daemon = daemon.again();
+    assert_eq!(image_of(&daemon, "fw"), (first.clone(), content(1)));
     let upgraded = daemon.done(&format!("upgrade fw --image {tagged}"));
     assert!(upgraded.contains("function/fw"), "{upgraded}");
-    assert_eq!(daemon.image_of("fw"), (second.clone(), content(2)));
+    assert_eq!(image_of(&daemon, "fw"), (second.clone(), content(2)));
     // By digest, back to the first.
     daemon.done(&format!("upgrade fw --image {first}"));
-    assert_eq!(daemon.image_of("fw"), (first.clone(), content(1)));
+    assert_eq!(image_of(&daemon, "fw"), (first.clone(), content(1)));
     daemon.done("apply -f edge.yaml");
-    assert_eq!(daemon.image_of("fw"), (second.clone(), content(2)));
+    assert_eq!(image_of(&daemon, "fw"), (second.clone(), content(2)));
     let third = push(&registry, &format!("{}/nf/echo:2", registry.host), 3);
     daemon.done(&format!("function create g --image {}/nf/echo:2", registry.host));
     let images = daemon.json("get images");
@@ -214,11 +123,11 @@ fn a_function_runs_what_its_tag_meant_when_it_was_applied() {
 
     // No registry is needed for what is here.
     drop(registry);
-    daemon.again();
-    assert_eq!(daemon.image_of("fw"), (second.clone(), content(2)));
-    assert_eq!(daemon.image_of("g"), (third, content(3)));
+    daemon = daemon.again();
+    assert_eq!(image_of(&daemon, "fw"), (second.clone(), content(2)));
+    assert_eq!(image_of(&daemon, "g"), (third, content(3)));
     assert_eq!(daemon.done("diff -f edge.yaml"), "nothing differs\n");
-    let refused = daemon.refused("apply -f edge.yaml");
+    let refused = daemon.refused("apply -f edge.yaml").1;
     assert!(refused.contains("edge.yaml:4:") && refused.contains("cannot be reached"), "{refused}");
     daemon.write("pinned.yaml", &document("fw", &second));
     assert!(daemon.done("apply -f pinned.yaml").contains("1 unchanged"));
@@ -233,8 +142,8 @@ fn registries_that_hang_lie_or_have_nothing_are_told_in_time_and_the_rest_goes_o
     let hosts = [registry.host.clone(), lying.host(), hanging.host()];
     let mut options: Vec<&str> = hosts.iter().flat_map(|host| ["--registry-insecure", host]).collect();
     options.extend(["--registry-timeout", "3s"]);
-    let daemon = Daemon::start(&options);
-    let create = |image: &str| daemon.refused(&format!("function create fw --image {image}"));
+    let (_folder, daemon) = start(&options);
+    let create = |image: &str| daemon.refused(&format!("function create fw --image {image}")).1;
 
     let refused = create(&format!("{}/nf/echo:1", registry.host));
     assert!(refused.contains("404") && refused.contains("nf/echo:1"), "{refused}");
@@ -255,12 +164,7 @@ fn registries_that_hang_lie_or_have_nothing_are_told_in_time_and_the_rest_goes_o
     both.push_str(&document("h", "monitor").replace("superfluid: 1\nfunctions:\n", ""));
     daemon.write("both.yaml", &both);
     let began = Instant::now();
-    let waiting = daemon
-        .command()
-        .args(["apply", "-f", "both.yaml"])
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn();
+    let waiting = daemon.command("apply -f both.yaml").stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
     daemon.done("function create other --image monitor");
     let waited = waiting.expect("starts").wait_with_output().expect("it ends");
     let told = text(&waited.stderr);
@@ -274,7 +178,7 @@ fn registries_that_hang_lie_or_have_nothing_are_told_in_time_and_the_rest_goes_o
 
 #[test]
 fn a_file_is_kept_as_it_was_when_it_was_applied() {
-    let mut daemon = Daemon::start(&[]);
+    let (_folder, mut daemon) = start(&[]);
     let put = |number: u8| {
         fs::write(daemon.path("fw.new"), image(number).wasm()).expect("written");
         fs::rename(daemon.path("fw.new"), daemon.path("fw.wasm")).expect("renamed");
@@ -284,34 +188,34 @@ fn a_file_is_kept_as_it_was_when_it_was_applied() {
     let path = daemon.path("fw.wasm").display().to_string();
     let pinned = |number| format!("{path}@{}", content(number));
     daemon.done("apply -f edge.yaml");
-    assert_eq!(daemon.image_of("fw"), (pinned(1), content(1)));
+    assert_eq!(image_of(&daemon, "fw"), (pinned(1), content(1)));
     assert!(daemon.done("apply -f edge.yaml").contains("1 unchanged; revision 1"));
 
     put(2);
     let differs = daemon.run("diff -f edge.yaml");
     let line = format!("    ~ image: \"{}\" -> \"{}\"\n", pinned(1), pinned(2));
     assert!(text(&differs.stdout).contains(&line), "{}{}", text(&differs.stdout), text(&differs.stderr));
-    assert_eq!(daemon.image_of("fw").1, content(1));
+    assert_eq!(image_of(&daemon, "fw").1, content(1));
     fs::remove_file(&path).expect("removed");
-    daemon.again();
-    assert_eq!(daemon.image_of("fw"), (pinned(1), content(1)));
+    daemon = daemon.again();
+    assert_eq!(image_of(&daemon, "fw"), (pinned(1), content(1)));
     daemon.done("function restart fw");
     // A snapshot keeps its image as well.
     daemon.done("snapshot save fw before");
-    let refused = daemon.refused("apply -f edge.yaml");
+    let refused = daemon.refused("apply -f edge.yaml").1;
     assert!(refused.contains("edge.yaml:4:") && refused.contains("fw.wasm"), "{refused}");
     fs::write(&path, image(2).wasm()).expect("written");
     assert!(daemon.done("apply -f edge.yaml").contains("function/fw changed"));
-    assert_eq!(daemon.image_of("fw"), (pinned(2), content(2)));
+    assert_eq!(image_of(&daemon, "fw"), (pinned(2), content(2)));
     fs::write(&path, image(3).wasm()).expect("written");
     daemon.done("upgrade fw --image ./fw.wasm");
-    assert_eq!(daemon.image_of("fw"), (pinned(3), content(3)));
+    assert_eq!(image_of(&daemon, "fw"), (pinned(3), content(3)));
     daemon.done("delete function fw");
-    daemon.again();
+    daemon = daemon.again();
     daemon.done("snapshot restore before --as fw");
-    assert_eq!(daemon.image_of("fw"), (pinned(1), content(1)));
+    assert_eq!(image_of(&daemon, "fw"), (pinned(1), content(1)));
     // What nobody needs any more leaves when something comes.
-    daemon.again();
+    daemon = daemon.again();
     let blob = |number| daemon.path("state/images/blobs/sha256").join(&content(number)[7..]);
     assert!(blob(1).exists() && !blob(2).exists() && !blob(3).exists());
 }
@@ -319,19 +223,20 @@ fn a_file_is_kept_as_it_was_when_it_was_applied() {
 #[test]
 fn what_is_missing_after_a_restart_is_fetched_when_it_is_applied_again() {
     let registry = Registry::start("", "");
-    let mut daemon = Daemon::start(&["--registry-insecure", &registry.host]);
+    let (_folder, daemon) = start(&["--registry-insecure", &registry.host]);
     let tagged = format!("{}/nf/echo:1", registry.host);
     let pinned = push(&registry, &tagged, 1);
     daemon.write("edge.yaml", &document("fw", &tagged));
     daemon.done("apply -f edge.yaml");
-    daemon.kill();
-    fs::remove_dir_all(daemon.path("state/images")).expect("removed");
-    daemon.begin();
+    let images = daemon.path("state/images");
+    let options = daemon.kill();
+    fs::remove_dir_all(images).expect("removed");
+    let daemon = options.start();
     let object = daemon.json("get functions fw");
     assert_eq!((&object["spec"]["image"], &object["status"]), (&pinned.clone().into(), &Value::Null));
     assert!(daemon.log().contains("apply it again"), "{}", daemon.log());
     daemon.done("apply -f edge.yaml");
-    assert_eq!(daemon.image_of("fw"), (pinned, content(1)));
+    assert_eq!(image_of(&daemon, "fw"), (pinned, content(1)));
 }
 
 #[test]
@@ -347,11 +252,11 @@ fn credentials_come_from_a_file_that_may_change() {
     let file = registry.folder.path().join("auth.json");
     fs::write(&file, "{}").expect("written");
     let path = file.display().to_string();
-    let daemon = Daemon::start(&["--registry-insecure", &registry.host, "--registry-auth-file", &path]);
-    let refused = daemon.refused(&format!("function create fw --image {tagged}"));
+    let (_folder, daemon) = start(&["--registry-insecure", &registry.host, "--registry-auth-file", &path]);
+    let refused = daemon.refused(&format!("function create fw --image {tagged}")).1;
     assert!(refused.contains("401"), "{refused}");
     let entry = format!("{{\"auths\": {{\"{}\": {{\"auth\": \"bWU6c2VjcmV0\"}}}}}}", registry.host);
     fs::write(&file, entry).expect("written");
     daemon.done(&format!("function create fw --image {tagged}"));
-    assert_eq!(daemon.image_of("fw").1, content(1));
+    assert_eq!(image_of(&daemon, "fw").1, content(1));
 }

@@ -2,20 +2,26 @@
 
 #[path = "../../daemon/tests/support/fake.rs"]
 mod fake;
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
 
 use daemon::{Server, Settings};
 use fake::Fake;
 use serde_json::Value;
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::ops::Deref;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Store;
+use support::commands::{Commands, PROGRAM, text};
+use support::daemon::SOCKET;
+use tempfile::TempDir;
 
+/// A daemon with a host that runs nothing; commands that ask it.
 struct Daemon {
-    folder: tempfile::TempDir,
+    commands: Commands,
+    _folder: TempDir,
     fake: Arc<Fake>,
 }
 
@@ -23,55 +29,21 @@ impl Daemon {
     /// A server in this process, which ends with the test.
     fn start() -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
-        let settings = Settings::new(folder.path().join("socket"), folder.path().join("audit.jsonl"));
+        let settings = Settings::new(folder.path().join(SOCKET), folder.path().join("audit.jsonl"));
         let store = Arc::new(Store::open(&folder.path().join("state")).expect("opens"));
         let fake = Arc::new(Fake::default());
         let server = Server::bind(&settings, store, fake.clone()).expect("binds");
         std::thread::spawn(move || server.serve_until(std::future::pending()).expect("serves"));
-        Daemon { folder, fake }
-    }
-
-    fn command(&self, arguments: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_superfluid"));
-        command
-            .args(arguments.split(' '))
-            .env("SUPERFLUID_SOCKET", self.folder.path().join("socket"))
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, arguments: &str) -> Output {
-        self.command(arguments).output().expect("the program starts")
-    }
-
-    /// What a command that ends well prints.
-    fn done(&self, arguments: &str) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments}: {}", text(&output.stderr));
-        text(&output.stdout)
-    }
-
-    fn json(&self, arguments: &str) -> Value {
-        serde_json::from_str(&self.done(&format!("{arguments} -o json"))).expect("JSON")
-    }
-
-    /// What a command that does not end well says, with its exit status.
-    fn refused(&self, arguments: &str) -> (i32, String) {
-        let output = self.run(arguments);
-        assert!(!output.status.success(), "{arguments}: {}", text(&output.stdout));
-        (output.status.code().expect("a status"), text(&output.stderr).trim_end().to_owned())
-    }
-
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.folder.path().join(name);
-        fs::write(&path, text).expect("written");
-        path
+        Daemon { commands: Commands::new(folder.path()).asking(SOCKET), _folder: folder, fake }
     }
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+impl Deref for Daemon {
+    type Target = Commands;
+
+    fn deref(&self) -> &Commands {
+        &self.commands
+    }
 }
 
 const EDGE: &str = "superfluid: 1\nports:\n  lan: {type: \"null\"}\n  wan: {type: \"null\"}\nfunctions:\n  fw:\n    image: firewall\n    config: {default_action: accept}\nchains:\n  edge: [lan, fw, wan]\n";
@@ -350,10 +322,10 @@ fn top_works_in_a_terminal_and_gives_it_back() {
     let daemon = Daemon::start();
     daemon.done("function create fw --image firewall");
     // `script` gives the program a terminal, and carries keys and lines.
-    let run = format!("{} top --every 20ms", env!("CARGO_BIN_EXE_superfluid"));
+    let run = format!("{PROGRAM} top --every 20ms");
     let mut child = Command::new("script")
         .args(["--quiet", "--return", "--echo", "never", "--command", &run, "/dev/null"])
-        .env("SUPERFLUID_SOCKET", daemon.folder.path().join("socket"))
+        .env("SUPERFLUID_SOCKET", daemon.path(SOCKET))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
