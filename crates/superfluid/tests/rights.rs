@@ -1,63 +1,44 @@
 //! Two tenants on one daemon with real functions: each sees and changes its own, with the program's own commands and over the socket. Needs
 //! no privileges.
 
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
+
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
+use support::commands::{Commands, text};
+use support::daemon::{self, Options, SOCKET};
+use support::http;
 
-/// A daemon that ends with the test.
+const TENANTS_SOCKET: &str = "tenants";
+
+/// A daemon that administrators and tenants ask: who shows a token asks by the tenants' socket, who shows none by the administrators'.
 struct Daemon {
-    child: Child,
-    folder: PathBuf,
+    /// As administrators see it.
+    admin: daemon::Daemon,
 }
 
 impl Daemon {
     fn start(folder: &Path) -> Daemon {
-        let child = Command::new(env!("CARGO_BIN_EXE_superfluid"))
-            .args(["daemon", "--socket", "admin", "--tenants-socket", "tenants", "--state", "state"])
-            .current_dir(folder)
-            .env("XDG_CACHE_HOME", folder.join("cache"))
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(folder.join("log")).expect("a file"))
-            .spawn()
-            .expect("the program starts");
-        let daemon = Daemon { child, folder: folder.to_owned() };
-        let began = Instant::now();
-        while UnixStream::connect(folder.join("tenants")).is_err() {
-            let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-            assert!(began.elapsed() < Duration::from_secs(60), "it does not listen: {log}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        daemon
+        let options = Options::new(folder).tenants_socket(TENANTS_SOCKET).limit(Duration::from_secs(60));
+        Daemon { admin: options.start() }
     }
 
-    /// Status and body; with a token by the tenants' socket, without one by the administrators'.
+    fn socket(token: Option<&str>) -> &'static str {
+        if token.is_some() { TENANTS_SOCKET } else { SOCKET }
+    }
+
+    /// Status and body.
     fn ask(&self, token: Option<&str>, method: &str, path: &str, body: Option<Value>) -> (u16, String) {
-        let mut stream = self.begin(token, method, path, body);
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        (status, body.to_owned())
+        http::exchange(&self.admin.path(Self::socket(token)), token, method, path, body.as_ref())
     }
 
-    fn begin(&self, token: Option<&str>, method: &str, path: &str, body: Option<Value>) -> UnixStream {
-        let socket = if token.is_some() { "tenants" } else { "admin" };
-        let mut stream = UnixStream::connect(self.folder.join(socket)).expect("it listens");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
-        let body = body.map(|body| body.to_string()).unwrap_or_default();
-        let shown = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        // In one piece: to some, the daemon says no and hangs up before it has seen the body.
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{shown}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).expect("sent");
-        stream
+    fn begin(&self, token: &str, method: &str, path: &str) -> UnixStream {
+        http::begin(&self.admin.path(TENANTS_SOCKET), Some(token), method, path, None)
     }
 
     #[track_caller]
@@ -75,31 +56,9 @@ impl Daemon {
         (status, faults.iter().map(|fault| fault["at"].as_str().unwrap_or_default().to_owned()).collect())
     }
 
-    /// The program asks, as an administrator or with the file of a token.
-    fn program(&self, token: Option<&str>, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_superfluid"));
-        command.args(arguments).current_dir(&self.folder);
-        command.env("SUPERFLUID_SOCKET", if token.is_some() { "tenants" } else { "admin" });
-        match token {
-            Some(file) => command.env("SUPERFLUID_TOKEN_FILE", file),
-            None => command.env_remove("SUPERFLUID_TOKEN_FILE"),
-        };
-        command.output().expect("runs")
-    }
-
-    #[track_caller]
-    fn done(&self, token: Option<&str>, arguments: &[&str]) -> String {
-        let output = self.program(token, arguments);
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stdout).expect("text")
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // One that has ended needs no end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// Commands of whoever shows the token in a file.
+    fn tenant(&self, file: &str) -> Commands {
+        Commands::clone(&self.admin).asking(TENANTS_SOCKET).variable("SUPERFLUID_TOKEN_FILE", file)
     }
 }
 
@@ -124,46 +83,29 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let daemon = Daemon::start(folder.path());
     std::fs::write(folder.path().join("host.json"), document().to_string()).expect("writes");
-    daemon.done(None, &["apply", "-f", "host.json"]);
+    daemon.admin.done("apply -f host.json");
     let mut secrets = Vec::new();
     for tenant in ["red", "blue"] {
         let file = format!("{tenant}.token");
-        let told = daemon
-            .done(None, &["token", "create", tenant, "--tenant", tenant, "--expires", "1d", "--file", &file]);
+        let create = format!("token create {tenant} --tenant {tenant} --expires 1d --file {file}");
+        let told = daemon.admin.done(&create);
         assert!(told.starts_with(&format!("token/{tenant} created for tenant/{tenant}, until ")), "{told}");
         let mode = std::fs::metadata(folder.path().join(&file)).expect("is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         secrets.push(std::fs::read_to_string(folder.path().join(&file)).expect("reads").trim().to_owned());
         // Each makes a function and connects it with its own ports.
-        let [inside, outside] = [format!("inside={tenant}-in"), format!("outside={tenant}-out")];
-        let name = format!("{tenant}-fw");
-        let create = [
-            "function",
-            "create",
-            &name,
-            "--image",
-            "firewall",
-            "--tenant",
-            tenant,
-            "--config",
-            "default_action=accept",
-            "--attach",
-            &inside,
-            "--attach",
-            &outside,
-        ];
-        daemon.done(Some(&file), &create);
+        let create = format!(
+            "function create {tenant}-fw --image firewall --tenant {tenant} --config default_action=accept \
+             --attach inside={tenant}-in --attach outside={tenant}-out"
+        );
+        daemon.tenant(&file).done(&create);
     }
     let (red, blue) = (secrets[0].as_str(), secrets[1].as_str());
-    let began = Instant::now();
     let packets = |token: &str, name: &str| {
         let function = daemon.json(Some(token), "GET", &format!("/v1/functions/{name}"), None);
         function["status"]["packets"].as_u64().expect("a count")
     };
-    while packets(red, "red-fw") == 0 || packets(blue, "blue-fw") == 0 {
-        assert!(began.elapsed() < Duration::from_secs(60), "packets pass");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    daemon.admin.wait("packets pass", || packets(red, "red-fw") > 0 && packets(blue, "blue-fw") > 0);
 
     // Whatever red reads has its own in it, and nothing of blue.
     for path in [
@@ -185,7 +127,7 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
     {
         assert_eq!(daemon.ask(Some(red), "GET", path, None).0, 404, "{path}");
     }
-    let shown = daemon.done(Some("red.token"), &["get", "all"]);
+    let shown = daemon.tenant("red.token").done("get all");
     assert!(shown.contains("red-fw") && !shown.contains("blue"), "{shown}");
     // And changes nothing of it.
     assert_eq!(daemon.ask(Some(red), "DELETE", "/v1/functions/blue-fw", None).0, 404);
@@ -254,21 +196,20 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
     assert_eq!(daemon.ask(Some(&wrong), "GET", "/v1/functions", None).0, 401);
 
     // A token that is deleted is none at once, and its streams end.
-    let mut stream = BufReader::new(daemon.begin(Some(red), "GET", "/v1/events?follow=true", None));
+    let mut stream = BufReader::new(daemon.begin(red, "GET", "/v1/events?follow=true"));
     let mut line = String::new();
     while line != "\r\n" {
         line.clear();
         stream.read_line(&mut line).expect("a head");
     }
-    assert_eq!(daemon.done(None, &["token", "delete", "red"]), "token/red deleted\n");
+    assert_eq!(daemon.admin.done("token delete red"), "token/red deleted\n");
     let mut rest = String::new();
     stream.read_to_string(&mut rest).expect("it ends");
     assert_eq!(rest, "0\r\n\r\n");
-    let refused = daemon.program(Some("red.token"), &["get", "functions"]);
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(1) && told.contains("unknown, deleted or expired"), "{told}");
-    let gone = daemon.program(None, &["delete", "tenant", "blue"]);
-    assert!(String::from_utf8_lossy(&gone.stderr).contains("tokens are for it: blue"), "{gone:?}");
+    let (status, told) = daemon.tenant("red.token").refused("get functions");
+    assert!(status == 1 && told.contains("unknown, deleted or expired"), "{told}");
+    let (_, told) = daemon.admin.refused("delete tenant blue");
+    assert!(told.contains("tokens are for it: blue"), "{told}");
 
     // Who did what is written down, and no secret is, anywhere.
     let audit = std::fs::read_to_string(folder.path().join("state/audit.jsonl")).expect("reads");
@@ -283,14 +224,12 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
 #[test]
 fn a_tokens_file_is_its_owners_and_holds_a_token() {
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("token");
-    let ask = |text: &str, mode: u32| {
-        std::fs::write(&file, text).expect("writes");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("sets");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_superfluid"));
-        let output =
-            command.args(["health", "--socket", "none", "--token-file"]).arg(&file).output().expect("runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    let commands = Commands::new(folder.path());
+    let ask = |secret: &str, mode: u32| {
+        let file = commands.write("token", secret);
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).expect("sets");
+        let output = commands.run("health --socket none --token-file token");
+        (output.status.code(), text(&output.stderr))
     };
     let secret = format!("sft_{}", "0a".repeat(32));
     let (code, told) = ask(&secret, 0o644);
