@@ -130,7 +130,7 @@ proptest! {
         for changes in changes {
             let part = rig.check(&changes);
             // With another one that changes nothing, all is looked at.
-            let whole = rig.check(&[changes.as_slice(), &[home.clone()]].concat());
+            let whole = rig.check(&[changes.as_slice(), std::slice::from_ref(&home)].concat());
             prop_assert_eq!(&part, &whole, "{:?}", changes);
             let Ok(plan) = part else { continue };
             match rig.host.prepare(plan, HashMap::new(), &CATALOG) {
