@@ -122,7 +122,7 @@ impl<F: NativeFunction + Send + 'static> Guest for NativeGuest<F> {
     fn export_state(&mut self) -> Result<Option<Vec<u8>>, GuestFault> {
         Ok(None)
     }
-    fn import_state(&mut self, _state: &[u8]) -> Result<bool, GuestFault> {
+    fn import_state(&mut self, _state: Vec<u8>) -> Result<bool, GuestFault> {
         Ok(false)
     }
 

@@ -156,7 +156,7 @@ impl Guest for Cold {
         self.called()?.export_state()
     }
 
-    fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault> {
+    fn import_state(&mut self, state: Vec<u8>) -> Result<bool, GuestFault> {
         self.called()?.import_state(state)
     }
 

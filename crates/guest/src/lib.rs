@@ -149,7 +149,7 @@ pub trait Guest: Send {
     ///
     /// # Errors
     /// [`GuestFault`].
-    fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault>;
+    fn import_state(&mut self, state: Vec<u8>) -> Result<bool, GuestFault>;
 
     /// Bytes of memory that it has for itself.
     fn memory(&mut self) -> usize {

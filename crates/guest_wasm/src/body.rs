@@ -288,9 +288,9 @@ impl<T: HostState> Body<T> {
         Ok((called? == 0).then_some(bytes))
     }
 
-    pub(crate) fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault> {
+    pub(crate) fn import_state(&mut self, state: Vec<u8>) -> Result<bool, GuestFault> {
         let Some(import) = self.optional::<(), i32>(exports::IMPORT_STATE) else { return Ok(false) };
-        self.store.data_mut().state_mut().import = Some(state.to_vec());
+        self.store.data_mut().state_mut().import = Some(state);
         let called = self.control(&import, (), watchdog::clock().moment());
         self.store.data_mut().state_mut().import = None;
         Ok(called? == 0)

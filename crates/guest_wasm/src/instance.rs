@@ -130,7 +130,7 @@ impl Guest for WasmGuest {
         self.0.export_state()
     }
 
-    fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault> {
+    fn import_state(&mut self, state: Vec<u8>) -> Result<bool, GuestFault> {
         self.0.import_state(state)
     }
 

@@ -58,4 +58,4 @@ pub use restore::restore;
 pub use sandbox::{Artifact, FIBRE_STACK, Sandbox, SandboxError};
 pub use settings::{InstanceSettings, Slice};
 pub use shell::{Access, ShellCounts};
-pub use touched::resident;
+pub use touched::{make_resident, resident};

@@ -304,7 +304,7 @@ impl Guest for PreemptibleGuest {
         self.ready()?.export_state()
     }
 
-    fn import_state(&mut self, state: &[u8]) -> Result<bool, GuestFault> {
+    fn import_state(&mut self, state: Vec<u8>) -> Result<bool, GuestFault> {
         self.ready()?.import_state(state)
     }
 

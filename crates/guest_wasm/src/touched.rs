@@ -67,6 +67,15 @@ pub fn resident(base: usize, bytes: usize) -> u64 {
     runs.iter().map(|run| run.len() as u64).sum()
 }
 
+/// Has the pages of `[base, base + bytes)` of this process's private memory ready to be written: who writes to them next does not
+/// wait for the kernel. What they hold stays as it is. Advice only: where the kernel refuses, nothing changes.
+pub fn make_resident(base: usize, bytes: usize) {
+    if base != 0 && base.is_multiple_of(PAGE) {
+        // SAFETY: the kernel fills page tables and changes no byte; a range that is not mapped, or not writable, it refuses.
+        unsafe { libc::madvise(base as *mut _, bytes - bytes % PAGE, libc::MADV_POPULATE_WRITE) };
+    }
+}
+
 /// Adds the pages of `[base, base + length)` that may hold anything to `out`, as byte ranges counted from the base, in
 /// order. `base` is at a page's beginning; a part of a page at the end belongs to nobody and is left out.
 pub(crate) fn touched(base: usize, length: usize, out: &mut Vec<Range<usize>>) {

@@ -93,6 +93,16 @@ impl StartedFunction {
         }
     }
 
+    /// Whether its memory is laid out as that of a program's instances.
+    pub(crate) fn is_laid_out_as(&self, other: Result<(Image, Arc<Program>), String>) -> bool {
+        other.is_ok_and(|(_, other)| other.facts().layout == self.factory.program.facts().layout)
+    }
+
+    /// Where its memory is, and how much of it there is.
+    pub(crate) fn memory(&mut self) -> (usize, usize) {
+        (self.guest.memory_place(), self.guest.memory())
+    }
+
     /// What takes over in an instance that goes on.
     pub(crate) fn taking_over(self) -> GuestSetup {
         let manifest = self.image.manifest();

@@ -36,6 +36,9 @@ struct Succession {
     stood_still: Nanos,
 }
 
+/// Memory of a new guest that is made ready however little the one before uses.
+const AS_WELL: u64 = 1 << 20;
+
 impl Host {
     /// Lets a function stand still, or go on. Says whether there is one of this name.
     ///
@@ -106,7 +109,13 @@ impl Host {
                 instance.interfaces, before.interfaces
             )));
         }
-        let started = self.start_beside(name, instance, catalog)?.taking_over();
+        let mut started = self.start_beside(name, instance, catalog)?;
+        if before.config != instance.config
+            || !started.is_laid_out_as(self.workshop.program(catalog, &before.image))
+        {
+            self.expect_state(name, &mut started);
+        }
+        let started = started.taking_over();
         let swapped = self.fleet.change(move |change| {
             let since = change.still_since(id);
             let done = |before, carried, moved| {
@@ -119,14 +128,15 @@ impl Host {
                 Err(started) => started,
             };
             let state = change.export_state(id)?;
-            let taken = match (&state, &mut started.guest) {
+            let carried = state.is_some();
+            let taken = match (state, &mut started.guest) {
                 (Some(state), Some(guest)) => guest.import_state(state)?,
                 _ => true,
             };
             if !taken {
                 return Ok(None);
             }
-            done(change.swap_guest(id, started)?, state.is_some(), false)
+            done(change.swap_guest(id, started)?, carried, false)
         });
         let swapped: Result<_, TakeoverError> = swapped.map_err(|error| failed("function", name)(&error))?;
         match swapped.map_err(|error| failed("function", name)(&error))? {
@@ -194,6 +204,17 @@ impl Host {
     /// What is known of a function: its part of the wiring.
     pub fn instance(&self, name: &str) -> Option<Instance> {
         self.parts().wiring.instances.get(name).cloned()
+    }
+
+    /// Makes the memory of a guest ready that will be told what the one before knows, so that it does not wait for pages then; not
+    /// when it has far more than the one before uses.
+    fn expect_state(&self, name: &str, started: &mut StartedFunction) {
+        let Some(account) = self.account_of(name) else { return };
+        let used = guest_wasm::resident(account.memory_place, account.memory as usize);
+        let (place, bytes) = started.memory();
+        if bytes as u64 <= used * 2 + AS_WELL {
+            guest_wasm::make_resident(place, bytes);
+        }
     }
 
     /// Starts a guest for a function that runs, beside it.

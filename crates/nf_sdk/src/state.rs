@@ -24,8 +24,9 @@ impl<'a> StateWriter<'a> {
         if self.refused {
             return false;
         }
-        self.buffer.extend_from_slice(&(key.len() as u32).to_le_bytes());
-        self.buffer.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        let lengths = u64::from(key.len() as u32) | u64::from(value.len() as u32) << 32;
+        self.buffer.reserve(8 + key.len() + value.len());
+        self.buffer.extend_from_slice(&lengths.to_le_bytes());
         self.buffer.extend_from_slice(key);
         self.buffer.extend_from_slice(value);
         if self.buffer.len() >= CHUNK {
@@ -52,7 +53,9 @@ impl<'a> StateWriter<'a> {
 pub struct StateReader<'a> {
     host: &'a mut Host,
     buffer: Vec<u8>,
-    /// Bytes of `buffer` that are used up.
+    /// Bytes of `buffer` that were read of the stream; what is behind them was, and is overwritten.
+    filled: usize,
+    /// Those of them that are used up.
     used: usize,
     /// Bytes of the stream that were read.
     offset: u32,
@@ -61,7 +64,7 @@ pub struct StateReader<'a> {
 
 impl<'a> StateReader<'a> {
     pub(crate) fn new(host: &'a mut Host) -> StateReader<'a> {
-        StateReader { host, buffer: Vec::new(), used: 0, offset: 0, broken: false }
+        StateReader { host, buffer: Vec::new(), filled: 0, used: 0, offset: 0, broken: false }
     }
 
     /// The next entry, key and value; `None` at the end, and where the stream is cut short or malformed
@@ -93,7 +96,7 @@ impl<'a> StateReader<'a> {
     }
 
     fn left(&self) -> usize {
-        self.buffer.len() - self.used
+        self.filled - self.used
     }
 
     /// Makes `need` unused bytes ready, if the stream has them.
@@ -107,14 +110,18 @@ impl<'a> StateReader<'a> {
         if need - self.left() > rest {
             return false;
         }
-        self.buffer.drain(..self.used);
-        self.used = 0;
-        let take = rest.min(CHUNK.max(need - self.buffer.len()));
-        let start = self.buffer.len();
-        self.buffer.resize(start + take, 0);
-        match self.buffer.get_mut(start..).map(|room| self.host.read(stream::STATE, self.offset, room)) {
+        self.buffer.copy_within(self.used..self.filled, 0);
+        (self.filled, self.used) = (self.filled - self.used, 0);
+        let take = rest.min(CHUNK.max(need - self.filled));
+        let end = self.filled + take;
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        let room = self.buffer.get_mut(self.filled..end);
+        match room.map(|room| self.host.read(stream::STATE, self.offset, room)) {
             Some(Ok(_)) => {
                 self.offset += take as u32;
+                self.filled = end;
                 true
             }
             _ => false,

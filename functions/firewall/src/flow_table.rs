@@ -221,6 +221,22 @@ impl<S: Slot> FlowTable<S> {
         self.slots.get(slot as usize).map_or(0, |slot| slot.flow().expires)
     }
 
+    /// The same for the tags of a key's first group.
+    #[inline(always)]
+    pub fn touch_home(&self, hash: u64) -> u32 {
+        u32::from(self.tags[self.home(hash)].0[0])
+    }
+
+    /// Writes to a free slot of a key's first group, if there is one, for no other purpose than to have its line in the cache.
+    #[inline(always)]
+    pub fn prepare(&mut self, hash: u64) {
+        let home = self.home(hash);
+        let free = Self::agreeing(&self.tags[home], 0);
+        if free != 0 {
+            self.slots[home * GROUP + free.trailing_zeros() as usize].set_flow(&Flow::default());
+        }
+    }
+
     /// The slot, when it has the key. A free slot has none: its state is 0.
     #[inline(always)]
     pub fn slot_if(&mut self, slot: u32, key: &S::Key) -> Option<&mut S> {
@@ -350,8 +366,14 @@ impl<S: Slot> FlowTable<S> {
 
     /// Every flow.
     pub fn iter(&self) -> impl Iterator<Item = (S::Key, Flow)> + '_ {
-        let taken = |(slot, _): &(usize, &S)| self.tags[slot / GROUP].0[slot % GROUP] != 0;
-        self.slots.iter().enumerate().filter(taken).map(|(_, slot)| (slot.key(), slot.flow()))
+        self.tags.iter().zip(self.slots.chunks_exact(GROUP)).flat_map(|(tags, slots)| {
+            let mut taken = Self::agreeing(tags, 0) ^ 0x7fff;
+            core::iter::from_fn(move || {
+                let bit = (taken != 0).then(|| taken.trailing_zeros())?;
+                taken &= taken - 1;
+                slots.get(bit as usize).map(|slot| (slot.key(), slot.flow()))
+            })
+        })
     }
 
     /// Takes everything out.

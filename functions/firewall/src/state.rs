@@ -6,8 +6,18 @@
 use crate::flow_table::{Flow, FlowTable, Slot};
 use crate::tcp::{BEGUN_OUTSIDE, FIN_INSIDE, State};
 use crate::tracker::{Terms, Tracker};
-use alloc::vec::Vec;
 use nf_sdk::{StateReader, StateWriter};
+
+/// Bytes of the longest key: family and ten words.
+const KEY_MOST: usize = 41;
+/// Bytes of a value.
+const VALUE: usize = 16;
+
+fn put_words(bytes: &mut [u8], words: &[u32]) {
+    for (four, word) in bytes.chunks_exact_mut(4).zip(words) {
+        four.copy_from_slice(&word.to_le_bytes());
+    }
+}
 
 fn write<S: Slot<Key = [u32; N]>, const N: usize>(
     table: &FlowTable<S>,
@@ -15,18 +25,14 @@ fn write<S: Slot<Key = [u32; N]>, const N: usize>(
     family: u8,
     out: &mut StateWriter<'_>,
 ) -> bool {
-    let mut entry = Vec::with_capacity(64);
     table.iter().filter(|(_, flow)| terms.is_live(flow)).all(|(key, flow)| {
-        entry.clear();
-        entry.push(family);
-        key.iter().for_each(|word| entry.extend_from_slice(&word.to_le_bytes()));
-        let split = entry.len();
         let left = flow.expires.wrapping_sub(terms.now);
-        for word in [left, flow.state, flow.ends[0], flow.ends[1]] {
-            entry.extend_from_slice(&word.to_le_bytes());
-        }
-        let (key, value) = entry.split_at(split);
-        out.entry(key, value)
+        let mut name = [0; KEY_MOST];
+        name[0] = family;
+        put_words(&mut name[1..], &key);
+        let mut value = [0; VALUE];
+        put_words(&mut value, &[left, flow.state, flow.ends[0], flow.ends[1]]);
+        out.entry(name.get(..1 + 4 * N).unwrap_or_default(), &value)
     })
 }
 
@@ -46,62 +52,112 @@ fn words<const N: usize>(bytes: &[u8]) -> Option<[u32; N]> {
     Some(words)
 }
 
-fn put<S: Slot<Key = [u32; N]>, const N: usize>(
-    table: &mut FlowTable<S>,
-    key: &[u8],
-    flow: &Flow,
-    is_tcp: bool,
-) -> Option<()> {
-    let key: [u32; N] = words(key)?;
-    // The state is one of the key's protocol, or the state machine would be led astray.
-    if (key[N - 1] as u8 == crate::rule::TCP) != is_tcp {
-        return None;
+/// Flows of one table that are put in together: what their lines wait for then comes from memory at the same time.
+struct Coming<K> {
+    flows: [(K, u64, Flow); TOGETHER],
+    count: usize,
+}
+
+/// How many are put in together.
+const TOGETHER: usize = 16;
+
+impl<const N: usize> Coming<[u32; N]> {
+    fn new() -> Self {
+        Coming { flows: [([0; N], 0, Flow::default()); TOGETHER], count: 0 }
     }
-    let hash = table.hash(&key);
-    if table.find(&key, hash).is_none() {
-        // A flow for which there is no room is lost, like any new one.
-        table.insert(&key, hash, flow);
+
+    fn is_full(&self) -> bool {
+        self.count == TOGETHER
     }
-    Some(())
+
+    /// Keeps a flow; `None` when its state is not one of the key's protocol, or the state machine would be led astray.
+    fn keep(&mut self, key: &[u8], flow: Flow, is_tcp: bool) -> Option<()> {
+        let key: [u32; N] = words(key)?;
+        if (key[N - 1] as u8 == crate::rule::TCP) != is_tcp {
+            return None;
+        }
+        *self.flows.get_mut(self.count)? = (key, 0, flow);
+        self.count += 1;
+        Some(())
+    }
+
+    /// Puts all of them in. A flow for which there is no room is lost, like any new one.
+    fn put<S: Slot<Key = [u32; N]>>(&mut self, table: &mut FlowTable<S>) {
+        let flows = self.flows.get_mut(..self.count).unwrap_or_default();
+        let mut touched = 0;
+        for (key, hash, _) in flows.iter_mut() {
+            *hash = table.hash(key);
+            touched ^= table.touch_home(*hash);
+        }
+        core::hint::black_box(touched);
+        for (_, hash, _) in flows.iter() {
+            table.prepare(*hash);
+        }
+        for (key, hash, flow) in flows {
+            if table.find(key, *hash).is_none() {
+                table.insert(key, *hash, flow);
+            }
+        }
+        self.count = 0;
+    }
 }
 
 /// Takes flows over; those for which there is no room are left out. False, and the tables are empty, when an entry is not
 /// what [`export`] writes.
 pub fn import(tracker: &mut Tracker, has_begun: bool, entries: &mut StateReader<'_>) -> bool {
-    let mut seed = 0u64;
+    let mut importer = Importer { v4: Coming::new(), v6: Coming::new(), seed: (!has_begun).then_some(0) };
     while let Some((key, value)) = entries.next() {
-        if !has_begun && tracker.flows() == 0 {
-            // There was no batch whose time could be the tables' secret: other instances' flows take its place.
-            seed = key
-                .iter()
-                .chain(value)
-                .fold(seed, |seed, byte| (seed ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
-            tracker.seed(seed);
+        if let Some(seed) = &mut importer.seed {
+            let bytes = key.iter().chain(value);
+            *seed =
+                bytes.fold(*seed, |seed, byte| (seed ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
         }
-        if take(tracker, key, value).is_none() {
+        if importer.take(tracker, key, value).is_none() {
             tracker.clear();
             return false;
         }
     }
+    importer.put(tracker);
     if entries.is_broken() {
         tracker.clear();
     }
     !entries.is_broken()
 }
 
-fn take(tracker: &mut Tracker, key: &[u8], value: &[u8]) -> Option<()> {
-    let (family, key) = key.split_first()?;
-    let [left, state, inside, outside] = words(value)?;
-    let known = State::of(state)?;
-    if state & !(0xff | BEGUN_OUTSIDE | FIN_INSIDE | FIN_INSIDE << 1) != 0 {
-        return None;
+struct Importer {
+    v4: Coming<[u32; 4]>,
+    v6: Coming<[u32; 10]>,
+    /// As long as there was no batch whose time could be the tables' secret: other instances' flows, which take its place.
+    seed: Option<u64>,
+}
+
+impl Importer {
+    fn take(&mut self, tracker: &mut Tracker, key: &[u8], value: &[u8]) -> Option<()> {
+        let (family, key) = key.split_first()?;
+        let [left, state, inside, outside] = words(value)?;
+        let known = State::of(state)?;
+        if state & !(0xff | BEGUN_OUTSIDE | FIN_INSIDE | FIN_INSIDE << 1) != 0 {
+            return None;
+        }
+        let longest = tracker.terms.timeouts[known as usize & 15];
+        let expires = tracker.terms.now.wrapping_add(left.min(longest));
+        let flow = Flow { expires, state, ends: [inside, outside] };
+        match family {
+            4 => self.v4.keep(key, flow, known.is_tcp())?,
+            6 => self.v6.keep(key, flow, known.is_tcp())?,
+            _ => return None,
+        }
+        if self.v4.is_full() || self.v6.is_full() {
+            self.put(tracker);
+        }
+        Some(())
     }
-    let longest = tracker.terms.timeouts[known as usize & 15];
-    let expires = tracker.terms.now.wrapping_add(left.min(longest));
-    let flow = Flow { expires, state, ends: [inside, outside] };
-    match family {
-        4 => put(&mut tracker.v4, key, &flow, known.is_tcp()),
-        6 => put(&mut tracker.v6, key, &flow, known.is_tcp()),
-        _ => None,
+
+    fn put(&mut self, tracker: &mut Tracker) {
+        if let Some(seed) = self.seed.take() {
+            tracker.seed(seed);
+        }
+        self.v4.put(&mut tracker.v4);
+        self.v6.put(&mut tracker.v6);
     }
 }

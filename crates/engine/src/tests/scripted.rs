@@ -216,7 +216,7 @@ impl Guest for Scripted {
     fn export_state(&mut self) -> Result<Option<Vec<u8>>, GuestFault> {
         Ok(None)
     }
-    fn import_state(&mut self, _state: &[u8]) -> Result<bool, GuestFault> {
+    fn import_state(&mut self, _state: Vec<u8>) -> Result<bool, GuestFault> {
         Ok(false)
     }
     fn freeze(self: Box<Self>) -> Result<Box<dyn guest::Frozen>, guest::NotFrozen> {

@@ -64,7 +64,7 @@ fn wrongly_typed_optional_exports_are_as_good_as_none() {
     guest.timer(now()).expect("nothing to call");
     assert_eq!(guest.report(now()), Ok(None));
     assert_eq!(guest.export_state(), Ok(None));
-    assert_eq!(guest.import_state(&[1, 2, 3]), Ok(false));
+    assert_eq!(guest.import_state(vec![1, 2, 3]), Ok(false));
     room.assert_goes_on();
 }
 

@@ -78,7 +78,7 @@ fn endless_loops_are_stopped_in_every_function() {
                 "sf_timer" => assert_timed_out(guest.timer(now()), body),
                 "sf_report" => assert_timed_out(guest.report(now()), body),
                 "sf_export_state" => assert_timed_out(guest.export_state(), body),
-                _ => assert_timed_out(guest.import_state(&[]), body),
+                _ => assert_timed_out(guest.import_state(Vec::new()), body),
             }
             drop(guest);
             room.assert_goes_on();

@@ -150,7 +150,11 @@ fn streams_are_open_only_while_they_are_asked_for() {
         // A trap inside leaves them closed.
         assert!(guest.report(now()).is_err());
         assert!(guest.export_state().is_err());
-        assert_eq!(guest.import_state(&[1, 2, 3, 4, 5]), Ok(false), "it answered the length, which is not 0");
+        assert_eq!(
+            guest.import_state(vec![1, 2, 3, 4, 5]),
+            Ok(false),
+            "it answered the length, which is not 0"
+        );
     }
     room.assert_goes_on();
 }

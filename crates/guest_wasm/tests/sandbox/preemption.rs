@@ -490,7 +490,7 @@ fn calls_out_of_order_are_refused() {
         contract(guest.timer(now()), "timer");
         contract(guest.report(now()).map(|_| ()), "report");
         contract(guest.export_state().map(|_| ()), "export_state");
-        contract(guest.import_state(&[]).map(|_| ()), "import_state");
+        contract(guest.import_state(Vec::new()).map(|_| ()), "import_state");
         finish(&mut guest, &mut packet).expect("none of it mattered");
         assert_eq!(packet.record().mark, counted(LONG));
         assert_eq!(guest.private_bytes(), Some(2 << 16));

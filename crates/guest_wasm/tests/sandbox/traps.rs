@@ -102,7 +102,7 @@ fn traps_end_the_guest_and_nothing_else() {
                 "sf_timer" => guest.timer(now()).expect_err(&case),
                 "sf_report" => guest.report(now()).expect_err(&case),
                 "sf_export_state" => guest.export_state().expect_err(&case),
-                _ => guest.import_state(b"state").expect_err(&case),
+                _ => guest.import_state(b"state".to_vec()).expect_err(&case),
             };
             assert_reason(&fault, reason, name);
         }

@@ -115,7 +115,7 @@ fn exercise(guest: &mut dyn Guest, pool: &Pool, packets: &mut Vec<Packet>) -> Re
     let exported = guest.export_state();
     let state = exported.as_ref().ok().and_then(Clone::clone).unwrap_or_else(|| vec![7; 100]);
     faults.push(exported.err());
-    faults.push(guest.import_state(&state).err());
+    faults.push(guest.import_state(state).err());
     assert!(guest.take_log().len() <= 64);
     settle(guest, pool, packets.len());
     let mut expired = Vec::new();
