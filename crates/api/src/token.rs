@@ -33,7 +33,7 @@ pub struct NewToken {
     pub tenant: String,
     /// From when on it is not to be taken any more, in UTC; without it, it is until it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "date-time"))]
+    #[schemars(extend("format" = "date-time", "pattern" = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)$"))]
     pub expires: Option<String>,
     /// Whether it is to show what there is, and change nothing.
     #[serde(default)]

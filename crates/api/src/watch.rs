@@ -48,7 +48,7 @@ pub struct Capture {
     pub count: Option<u64>,
     /// Most bytes of each packet; without it all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 14))]
+    #[schemars(range(min = 14, max = 4_294_967_295_u32))]
     pub snap: Option<u32>,
     /// For how long, such as `10s`; without it until there are enough, or nobody reads on.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]

@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
@@ -28,7 +29,11 @@ pub(crate) struct Read {
 }
 
 /// Reads a body.
-pub(crate) async fn read(body: Incoming, budget: &Arc<Semaphore>, limits: &Limits) -> Result<Read, Problem> {
+pub(crate) async fn read(
+    body: &mut Incoming,
+    budget: &Arc<Semaphore>,
+    limits: &Limits,
+) -> Result<Read, Problem> {
     let too_large = |found: String| {
         let allowed = limits.body_bytes;
         Problem::new(
@@ -64,7 +69,7 @@ pub(crate) async fn read(body: Incoming, budget: &Arc<Semaphore>, limits: &Limit
     }
 }
 
-async fn collect(mut body: Incoming, most: usize) -> Result<Option<Bytes>, hyper::Error> {
+async fn collect(body: &mut Incoming, most: usize) -> Result<Option<Bytes>, hyper::Error> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame?.into_data() {
@@ -75,6 +80,29 @@ async fn collect(mut body: Incoming, most: usize) -> Result<Option<Bytes>, hyper
         }
     }
     Ok(Some(whole.freeze()))
+}
+
+/// What of a body is listened to although its request has been refused already.
+const HEARD: usize = 64 << 10;
+/// And for how long.
+const LISTEN: Duration = Duration::from_millis(500);
+
+/// Takes what is left of a body whose request has been refused, and forgets it: a client that still sends hears the answer, and its
+/// next request. False when there is more than that: the connection is to be closed then.
+pub(crate) async fn drain(body: &mut Incoming) -> bool {
+    let enough = body.size_hint().lower() <= HEARD as u64;
+    let all = async {
+        let mut heard = 0;
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return false };
+            heard += frame.data_ref().map_or(0, Bytes::len);
+            if heard > HEARD {
+                return false;
+            }
+        }
+        true
+    };
+    enough && timeout(LISTEN, all).await.unwrap_or(false)
 }
 
 /// The body of an answer.

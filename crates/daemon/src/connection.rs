@@ -1,7 +1,7 @@
 //! One connection: requests one after the other, each answered, counted and, if it changes something, written down.
 
 use crate::answer::Answer;
-use crate::body::Written;
+use crate::body::{self, Written};
 use crate::call::Call;
 use crate::calls;
 use crate::identity::Identity;
@@ -14,6 +14,7 @@ use crate::stream::{Stream, plain};
 use crate::timing::Timed;
 use api::{Difference, Problem, ProblemType};
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, EXPECT, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -75,37 +76,41 @@ async fn respond(
 ) -> Response<Written> {
     let (timed, path) = (Timed::begin(state, &request), request.uri().path().to_owned());
     let mut known = None;
-    let method = request.method().clone();
+    let (head, mut body) = request.into_parts();
+    let method = head.method.clone();
     let refused = |who: &Identity, problem: Problem| {
         let method = shown(method.as_str().as_bytes());
         calls::audit_refusal(&state.audit, who, &method, &shown(path.as_bytes()), &problem);
         problem.into()
     };
     // Who has no right to anything is told so, whatever is asked.
-    let rights = rights::of(state, (door, &who), request.headers()).map(|(rights, of)| {
+    let rights = rights::of(state, (door, &who), &head.headers).map(|(rights, of)| {
         who = of;
         rights
     });
-    let found = rights.map(|rights| (rights, request::call_of(&request)));
+    let found = rights.map(|rights| (rights, request::call_of(&head)));
+    let mut unread = true;
     let answer = match found {
         Err(problem) => refused(&who, problem),
         Ok((_, Err(answer))) => *answer,
         Ok((rights, Ok((call, name)))) => {
             known = Some(call);
             let read = match rights.may(call) {
-                Err(problem) => return finish(state, refused(&who, problem), (timed, known), &path, &who),
+                Err(problem) => Err(refused(&who, problem)),
                 Ok(()) => {
-                    let timing = timed.timing.clone();
-                    request::read(state, request, (call, name), (rights, who.clone()), timing).await
+                    let (timing, rights) = (timed.timing.clone(), (rights, who.clone()));
+                    let read = request::read(state, (&head, &mut body), (call, name), rights, timing).await;
+                    read.map_err(Answer::from)
                 }
             };
+            unread = read.is_err();
             let answer = match read {
                 // Not of the connection: what is begun is brought to its end, and written down, when the client leaves.
                 Ok(asked) if call.changes() => tokio::spawn(carry_out(state.clone(), asked))
                     .await
                     .unwrap_or_else(|error| Problem::new(ProblemType::Internal, error.to_string()).into()),
                 Ok(asked) => calls::answer(state, asked).await.unwrap_or_else(Answer::from),
-                Err(problem) => problem.into(),
+                Err(answer) => answer,
             };
             if answer.status == 500 {
                 let detail =
@@ -117,7 +122,13 @@ async fn respond(
             answer
         }
     };
-    finish(state, answer, (timed, known), &path, &who)
+    // Who waits to be asked for the body is not asked for it any more.
+    let closes = unread && (head.headers.contains_key(EXPECT) || !body::drain(&mut body).await);
+    let mut response = finish(state, answer, (timed, known), &path, &who);
+    if closes {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// Counts an answer, and tells how long it took.

@@ -8,8 +8,15 @@ use hyper::Method;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
-const WORD: &str = "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$";
-const WORD_IN_WIRE: &str = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?";
+/// An entity tag.
+const VERSION: &str = "\"(0|[1-9][0-9]{0,15})\"";
+/// 1 to 65535.
+const SERVICE: &str =
+    "^([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$";
+/// What has a name in the operator's file.
+const PART: &str = "[A-Za-z][A-Za-z0-9_-]{0,31}";
+/// An interface of a function.
+const INTERFACE: &str = "(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?";
 
 /// The document, as it is served.
 #[must_use]
@@ -149,10 +156,12 @@ fn name_schema(kind: Option<Kind>) -> Value {
     match kind {
         Some(Kind::Workers) => json!({"type": "string", "const": "workers"}),
         Some(Kind::Service) => {
-            json!({"type": "string", "pattern": "^[1-9][0-9]{0,3}$|^[1-5][0-9]{4}$|^6[0-4][0-9]{3}$"})
+            json!({"type": "string", "pattern": SERVICE})
         }
-        Some(Kind::Wire) => json!({"type": "string", "pattern": format!("^{WORD_IN_WIRE}~{WORD_IN_WIRE}$")}),
-        Some(_) => json!({"type": "string", "pattern": WORD}),
+        Some(Kind::Wire) => {
+            json!({"type": "string", "pattern": format!("^{PART}{INTERFACE}~{PART}{INTERFACE}$")})
+        }
+        Some(_) => json!({"type": "string", "pattern": format!("^{PART}$")}),
         None => json!({"type": "string", "minLength": 1}),
     }
 }
@@ -298,7 +307,7 @@ fn parameters(call: Call) -> Value {
     if call.conditional() {
         let header = |name: &str, of: &str, schema: Value| json!({"name": name, "in": "header", "required": false, "description": of, "schema": schema});
         let version =
-            json!({"type": "string", "pattern": "^(\\*|\"[0-9]{1,16}\"(, *\"[0-9]{1,16}\"){0,31})$"});
+            json!({"type": "string", "pattern": format!("^(\\*|{VERSION}(, *{VERSION}){{0,31}})$")});
         parameters.push(header(
             "If-Match",
             "Only if the object has one of these versions, in quotes; `*`: only if it is there.",
@@ -313,8 +322,8 @@ fn parameters(call: Call) -> Value {
     if call.changes() {
         parameters.push(json!({
             "name": "Prefer", "in": "header", "required": false,
-            "description": "`server-timing`: the answer says in `Server-Timing` how long each step took.",
-            "schema": {"type": "string", "enum": ["server-timing"]},
+            "description": "What the client would rather have (RFC 7240); others than these are passed over. `server-timing`: the answer says in `Server-Timing` how long each step took.",
+            "schema": {"type": "string"},
         }));
     }
     Value::Array(parameters)

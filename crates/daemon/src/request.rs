@@ -12,9 +12,9 @@ use crate::rights::Rights;
 use crate::state::State;
 use crate::timing::Timing;
 use api::{Fault, JSON_LINES, Kind, ObjectName, PCAPNG, Problem, ProblemType, TAR, check_name};
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
+use hyper::http::request::Parts;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
@@ -41,17 +41,17 @@ pub(crate) struct Asked {
 }
 
 /// Which call it is, with the name in its path, or the answer that it is none.
-pub(crate) fn call_of<B>(request: &Request<B>) -> Result<(Call, Option<String>), Box<Answer>> {
-    match Call::find(request.method(), request.uri().path()) {
+pub(crate) fn call_of(head: &Parts) -> Result<(Call, Option<String>), Box<Answer>> {
+    match Call::find(&head.method, head.uri.path()) {
         Found::Call(call, name) => Ok((call, name)),
         Found::Methods(methods) => {
             let allowed = methods.join(", ");
-            let detail = format!("found {}; allowed: {allowed}", shown(request.method().as_str().as_bytes()));
+            let detail = format!("found {}; allowed: {allowed}", shown(head.method.as_str().as_bytes()));
             let problem = Problem::new(ProblemType::MethodNotAllowed, detail);
             Err(Box::new(Answer { allow: Some(allowed), ..problem.into() }))
         }
         Found::Nothing => {
-            let path = shown(request.uri().path().as_bytes());
+            let path = shown(head.uri.path().as_bytes());
             let detail = format!("there is nothing at `{path}`; {} has all paths", api::paths::OPENAPI);
             Err(Box::new(Problem::new(ProblemType::NotFound, detail).into()))
         }
@@ -61,13 +61,12 @@ pub(crate) fn call_of<B>(request: &Request<B>) -> Result<(Call, Option<String>),
 /// Checks all of a request that needs no knowledge of what there is.
 pub(crate) async fn read(
     state: &State,
-    request: Request<Incoming>,
+    (head, body): (&Parts, &mut Incoming),
     (call, name): (Call, Option<String>),
     (rights, who): (Rights, Arc<Identity>),
     timing: Timing,
 ) -> Result<Asked, Problem> {
     let began = timing.now();
-    let (head, body) = request.into_parts();
     let name = name.unwrap_or_default();
     let name = match call {
         Call::Get(kind) | Call::Put(kind) | Call::Delete(kind) => named(kind, &name)?,

@@ -47,7 +47,10 @@ pub(crate) fn schema(kind: Kind) -> Value {
             "type": "object",
             "description": "`at`, a list of whom it observes.",
             "required": ["at"],
-            "properties": {"at": {"type": "array", "items": {"type": "string"}}},
+            "properties": {"at": {
+                "type": "array", "minItems": 1, "maxItems": 4096,
+                "items": {"type": "string", "minLength": 1, "maxLength": 200},
+            }},
         }),
         Kind::Service => json!({
             "type": "string",

@@ -155,9 +155,11 @@ impl Worker {
     /// treated as at any fault.
     pub fn account(&mut self, with_reports: bool) -> Account {
         let mut reports = self.reports(with_reports);
-        let (ports, instances) = (self.account_of_ports(), self.account_of_instances(&mut reports));
+        let ports = self.account_of_ports();
+        let instances = self.numbers_of_instances();
         let mut account = Account::empty(self.clock.moment());
-        account.instances = instances.into_iter().map(|(_, instance)| instance).collect();
+        let instance = |index| self.account_of(index, reports.remove(&index));
+        account.instances = instances.into_iter().map(instance).collect();
         account.workers.push(self.time);
         for (index, port) in ports {
             account.ledger.merge(&port.counters.ledger);
@@ -189,7 +191,9 @@ impl Worker {
     pub(crate) fn account_of_pools(&self) -> Vec<(String, usize, usize)> {
         let of =
             |pool: &Arc<Pool>| (pool.name().to_owned(), pool.available(), pool.config().buffers as usize);
-        self.pools.iter().map(of).collect()
+        let places = self.pools.iter().enumerate();
+        let there = places.filter(|(index, _)| !self.free_pools.iter().any(|free| free.0 as usize == *index));
+        there.map(|(_, pool)| of(pool)).collect()
     }
 
     /// The ports' parts by their numbers; wires to other workers are among them.
@@ -200,13 +204,6 @@ impl Worker {
     /// A port's part.
     pub(crate) fn account_of_port(&self, index: usize) -> PortAccount {
         account_of_node(&self.ports[index])
-    }
-
-    /// The instances' parts by their numbers.
-    pub(crate) fn account_of_instances(&mut self, reports: &mut Reports) -> Vec<(usize, InstanceAccount)> {
-        let numbers = self.numbers_of_instances();
-        let of = |index| (index, self.account_of(index, reports.remove(&index)));
-        numbers.into_iter().map(of).collect()
     }
 
     /// The functions' own reports, if they are wanted. They come before all counts: a function may send packets meanwhile.

@@ -20,8 +20,12 @@ pub(crate) fn account_of_tenant(account: &Account) -> String {
 }
 
 fn text(shown: &Shown<'_>) -> String {
+    // About as much as it takes: text that grows is copied, and what it leaves behind stays with the process for a while.
+    let mut text =
+        Vec::with_capacity(4096 + 512 * (shown.account.instances.len() + shown.account.ports.len()));
     // Only a map whose keys are no text cannot be written, and there are none.
-    serde_json::to_string(shown).unwrap_or_default()
+    let written = serde_json::to_writer(&mut text, shown);
+    written.ok().and_then(|()| String::from_utf8(text).ok()).unwrap_or_default()
 }
 
 struct Shown<'a> {

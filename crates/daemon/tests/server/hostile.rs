@@ -36,6 +36,39 @@ fn malformed_requests_are_told_with_a_problem() {
     still_serves(&server);
 }
 
+/// A client that sends the body later than the head hears the answer, and may ask on; if not, it is told.
+#[test]
+fn who_is_refused_before_his_body_has_come_may_ask_on() {
+    let server = Running::new();
+    let refused: [(&str, u16); 5] = [
+        ("PUT /v1/functions/a%20b HTTP/1.1\r\n", 400),
+        ("PUT /v1/functions/a?what=1 HTTP/1.1\r\n", 400),
+        ("PUT /v1/functions/a HTTP/1.1\r\nif-none-match: null\r\n", 400),
+        ("PUT /v1/nothing HTTP/1.1\r\n", 404),
+        ("BREW /v1/functions HTTP/1.1\r\n", 405),
+    ];
+    let later = Duration::from_millis(20);
+    for (head, status) in refused {
+        let mut client = server.client();
+        client.write(format!("{head}host: a\r\ncontent-length: 2\r\n\r\n").as_bytes()).expect("writes");
+        std::thread::sleep(later);
+        client.write(b"{}").unwrap_or_else(|error| panic!("{head}: {error}"));
+        let got = client.read().unwrap_or_else(|error| panic!("{head}: {error}"));
+        assert_eq!((got.status, got.header("connection")), (status, None), "{head}");
+        assert_eq!(client.get("/v1/health").status, 200, "{head}");
+    }
+    // More than is listened to, and what has to be asked for first.
+    for more in ["content-length: 10000000\r\n", "content-length: 2\r\nexpect: 100-continue\r\n"] {
+        let mut client = server.client();
+        client
+            .write(format!("PUT /v1/nothing HTTP/1.1\r\nhost: a\r\n{more}\r\n").as_bytes())
+            .expect("writes");
+        let got = client.read().unwrap_or_else(|error| panic!("{more}: {error}"));
+        assert_eq!((got.status, got.header("connection")), (404, Some("close")), "{more}");
+    }
+    still_serves(&server);
+}
+
 #[test]
 fn malformed_bodies_parameters_and_headers_are_told_with_their_place() {
     let server = Running::new();

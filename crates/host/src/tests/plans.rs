@@ -116,5 +116,7 @@ fn a_tenants_memory_goes_with_it() {
     assert!(pool.upgrade().is_some());
     drop(rig.apply(&[delete(Kind::Port, "in"), delete(Kind::Tenant, "guests")]));
     assert!(pool.upgrade().is_none(), "{} still use it", pool.strong_count());
+    let pools: Vec<String> = rig.account().pools.into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(pools, ["default"]);
     rig.moves("f");
 }
