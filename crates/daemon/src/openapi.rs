@@ -113,14 +113,50 @@ fn schemas() -> Value {
             schemas.shift_remove(general);
         }
     }
+    enumerate(&mut schemas);
     schemas
+}
+
+/// Says of texts of which there are only a few that they are an enumeration, which generators of clients know better than a choice
+/// between constants.
+fn enumerate(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(enumerate),
+        Value::Object(entries) => {
+            let choices = entries.get("oneOf").and_then(Value::as_array);
+            let names = choices.and_then(|choices| {
+                let text = |choice: &Value| choice.get("const").filter(|text| text.is_string()).cloned();
+                choices.iter().map(text).collect::<Option<Vec<_>>>()
+            });
+            if let Some(names) = names
+                && let Some(Value::Array(choices)) = entries.shift_remove("oneOf")
+            {
+                let of = |choice: &Value| {
+                    Some(format!("`{}`: {}", choice["const"].as_str()?, choice["description"].as_str()?))
+                };
+                let said: Vec<String> = choices.iter().filter_map(of).collect();
+                let about = entries.get("description").and_then(Value::as_str).map(str::to_owned);
+                let about: Vec<String> = about.into_iter().chain(said).collect();
+                entries.insert("type".to_owned(), json!("string"));
+                entries.insert("description".to_owned(), json!(about.join(" ")));
+                entries.insert("enum".to_owned(), Value::Array(names));
+            }
+            entries.values_mut().for_each(enumerate);
+        }
+        _ => {}
+    }
 }
 
 /// The operator's file.
 fn document_schema() -> Value {
     let mut sections = Map::new();
-    sections
-        .insert("superfluid".to_owned(), json!({"description": "Version of the format.", "enum": [1, "1"]}));
+    sections.insert(
+        "superfluid".to_owned(),
+        json!({
+            "description": "Version of the format.",
+            "anyOf": [{"type": "integer", "const": 1}, {"type": "string", "const": "1"}],
+        }),
+    );
     for kind in Kind::ALL {
         let section = match kind {
             Kind::Workers => or_nothing(spec::schema(kind)),
@@ -316,7 +352,7 @@ fn parameters(call: Call) -> Value {
         parameters.push(header(
             "If-None-Match",
             "Only if the object is not there.",
-            json!({"type": "string", "const": "*"}),
+            json!({"type": "string", "pattern": r"^\*$"}),
         ));
     }
     if call.changes() {

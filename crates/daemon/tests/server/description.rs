@@ -36,6 +36,22 @@ fn validate(document: &Value, schema: &Value, instance: &Value, at: &str) {
     assert!(errors.is_empty(), "{at}: {errors:?} in {instance}");
 }
 
+/// Nothing that common generators of clients leave out, with the call that it belongs to: constants in headers, and choices between
+/// constants where there are enumerations.
+fn what_generators_know(value: &Value, at: &str) {
+    let is_text = |choice: &Value| choice["const"].is_string();
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let at = format!("{at}/{key}");
+        let choices = value.as_array().filter(|_| key == "oneOf");
+        assert!(!choices.is_some_and(|choices| choices.iter().all(is_text)), "{at}: {value}");
+        what_generators_know(value, &at);
+    }
+    for (n, value) in value.as_array().into_iter().flatten().enumerate() {
+        assert!(value["in"] != "header" || value["schema"]["const"].is_null(), "{at}: {value}");
+        what_generators_know(value, &format!("{at}/{n}"));
+    }
+}
+
 #[test]
 fn every_call_is_described_and_every_answer_is_as_described() {
     let server = Running::new();
@@ -55,6 +71,7 @@ fn every_call_is_described_and_every_answer_is_as_described() {
     }
     assert_eq!(operations.len(), Call::all().count());
     references(&document, &document);
+    what_generators_know(&document, "");
 
     // Each call, with a good answer and with bad ones.
     let specs = [
