@@ -82,21 +82,19 @@ async fn collect(body: &mut Incoming, most: usize) -> Result<Option<Bytes>, hype
     Ok(Some(whole.freeze()))
 }
 
-/// What of a body is listened to although its request has been refused already.
-const HEARD: usize = 64 << 10;
-/// And for how long.
-const LISTEN: Duration = Duration::from_millis(500);
+/// For how long a body is listened to whose request has been refused already.
+const LISTEN: Duration = Duration::from_secs(1);
 
 /// Takes what is left of a body whose request has been refused, and forgets it: a client that still sends hears the answer, and its
-/// next request. False when there is more than that: the connection is to be closed then.
-pub(crate) async fn drain(body: &mut Incoming) -> bool {
-    let enough = body.size_hint().lower() <= HEARD as u64;
+/// next request. False when it is more than any request may have, or comes too slowly: the connection is to be closed then.
+pub(crate) async fn drain(body: &mut Incoming, limits: &Limits) -> bool {
+    let enough = body.size_hint().lower() <= limits.body_bytes as u64;
     let all = async {
         let mut heard = 0;
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else { return false };
             heard += frame.data_ref().map_or(0, Bytes::len);
-            if heard > HEARD {
+            if heard > limits.body_bytes {
                 return false;
             }
         }

@@ -123,7 +123,8 @@ async fn respond(
         }
     };
     // Who waits to be asked for the body is not asked for it any more.
-    let closes = unread && (head.headers.contains_key(EXPECT) || !body::drain(&mut body).await);
+    let closes =
+        unread && (head.headers.contains_key(EXPECT) || !body::drain(&mut body, &state.limits).await);
     let mut response = finish(state, answer, (timed, known), &path, &who);
     if closes {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
