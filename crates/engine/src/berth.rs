@@ -2,7 +2,7 @@
 //! for it.
 //!
 //! 1. A thread that sleeps leaves its worker here. Whoever wants to change something takes it from here and wakes nobody.
-//! 2. A thread that is awake is asked for its worker between two turns. One that has nothing to do leaves it and sleeps as in 1,
+//! 2. A thread that is awake is asked for its worker between two turns. One that has had nothing to do for long leaves it and sleeps as in 1,
 //!    so that questions in short order find it; one that works leaves it and attends: it waits to have it back.
 //! 3. Whoever took a worker brings it back. If there is something to do for it now, or something else to wait for than its sleeping
 //!    thread does, its bell is rung.

@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// A worker that waits for more descriptors is not left for others: its thread would need each of them for itself.
 const FEW: usize = 16;
-/// After a shorter sleep the next one is taken to be short as well, and the worker is not put where others find it.
+/// After a shorter sleep the next one is taken to be short as well, and the worker is not put where others find it; so long it has
+/// nothing to do before it sleeps over a question.
 const LONG: Nanos = Nanos(200_000);
 
 /// What a worker waits for, and until when.
@@ -72,6 +73,11 @@ impl Worker {
         worker
     }
 
+    /// It has had nothing to do for long: who works must not fall asleep over a question between two packets.
+    pub(crate) fn is_long_idle(&self) -> bool {
+        self.now.cycles.since(self.worked_at) > self.clock.cycles(LONG)
+    }
+
     /// Leaves the worker to whoever asked for it, and waits to have it back.
     pub(crate) fn attend(self: Box<Worker>) -> Box<Worker> {
         let berth = self.berth.clone();
@@ -117,7 +123,7 @@ impl Worker {
         let cost = self.clock.cycles(self.mark.had_since(evening.mark));
         self.rest.slept(asleep, cost, self.now.cycles);
         // One that is asked for is left to be found from now on: questions in short order would else wake it each time.
-        let asked = evening.asked || self.berth.asked() == Asked::Worker;
+        let asked = evening.asked || self.berth.asked() == Asked::Worker && self.is_long_idle();
         self.outlook.calm = asleep > self.clock.cycles(LONG) || asked;
         // Ports that were idle for long may be what woke it.
         self.next_cold = Cycles(0);

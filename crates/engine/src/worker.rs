@@ -168,8 +168,8 @@ pub struct Worker {
     pub(crate) berth: Arc<Berth>,
     /// What its thread waits for.
     pub(crate) outlook: Outlook,
-    /// Its last turn had nothing to do.
-    idle: bool,
+    /// When it last had something to do.
+    pub(crate) worked_at: Cycles,
     /// A port was closed that its thread may wait for.
     pub(crate) released: bool,
     pub(crate) rest: Rest,
@@ -242,7 +242,7 @@ impl Worker {
             bell: Arc::new(Bell::new()?),
             berth: Arc::default(),
             outlook: Outlook::default(),
-            idle: false,
+            worked_at: Cycles(0),
             released: false,
             rest: Rest::new(&settings, &clock),
             tell,
@@ -277,7 +277,7 @@ impl Worker {
                 Step::Turned => {}
                 Step::Tired => self = self.sleep_in_berth(),
                 Step::Asked(Asked::Stop) => return self,
-                Step::Asked(Asked::Worker) if self.idle => self = self.sleep_in_berth(),
+                Step::Asked(Asked::Worker) if self.is_long_idle() => self = self.sleep_in_berth(),
                 Step::Asked(_) => self = self.attend(),
             }
         }
@@ -300,7 +300,9 @@ impl Worker {
         let began = self.now.cycles;
         self.received = 0;
         let worked = self.turn();
-        self.idle = !worked;
+        if worked {
+            self.worked_at = self.now.cycles;
+        }
         self.show_busy();
         if !worked {
             self.look_finished();
