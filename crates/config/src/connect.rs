@@ -130,7 +130,7 @@ impl Reader<'_> {
             if let Some((position, peer)) = self.wired.get(*end) {
                 free = false;
                 place.report(&mut self.faults, || {
-                    format!("`{end}` has a wire already: to `{peer}`, in line {}", position.line)
+                    format!("`{end}` has a wire already: to `{peer}`{}", position.in_line(", "))
                 });
             }
         }

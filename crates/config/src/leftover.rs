@@ -35,8 +35,9 @@ impl Reader<'_> {
                 if let Some(at) = map.get(&key.text) {
                     place.report(&mut self.faults, || {
                         format!(
-                            "`{}` is an observer and {what} in line {}; allowed: {allowed}",
-                            key.text, at.line
+                            "`{}` is an observer and {what}{}; allowed: {allowed}",
+                            key.text,
+                            at.in_line(" ")
                         )
                     });
                 }

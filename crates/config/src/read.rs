@@ -298,9 +298,9 @@ impl<'a> Reader<'a> {
     /// Whether the name is one of a part that was read before, which is a fault.
     pub(crate) fn is_taken(&mut self, place: &Place<'_>, key: &Key) -> bool {
         let Some(other) = self.names.get(&key.text) else { return false };
-        let (kind, line) = (other.what.kind(), other.position.line);
+        let (kind, there) = (other.what.kind(), other.position.in_line(" "));
         place.at(key.position).report(&mut self.faults, || {
-            format!("`{}` is the name of the {kind} in line {line}; allowed: a name of its own", key.text)
+            format!("`{}` is the name of the {kind}{there}; allowed: a name of its own", key.text)
         });
         true
     }

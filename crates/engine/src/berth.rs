@@ -2,8 +2,8 @@
 //! for it.
 //!
 //! 1. A thread that sleeps leaves its worker here. Whoever wants to change something takes it from here and wakes nobody.
-//! 2. A thread that is awake is asked for its worker between two turns. One that has had nothing to do for long leaves it and sleeps as in 1,
-//!    so that questions in short order find it; one that works leaves it and attends: it waits to have it back.
+//! 2. A thread that is awake is asked for its worker between two turns. One that has had nothing to do for long leaves it and
+//!    sleeps as in 1, so that questions in short order find it; one that works leaves it and attends: it waits to have it back.
 //! 3. Whoever took a worker brings it back. If there is something to do for it now, or something else to wait for than its sleeping
 //!    thread does, its bell is rung.
 //! 4. The thread takes its worker again, or waits until it has been brought back.
@@ -152,6 +152,11 @@ impl Berth {
                 None => place = self.wait_in(place),
             }
         }
+    }
+
+    /// Whether the thread whose worker was taken attends, and does not sleep.
+    pub(crate) fn attends(&self) -> bool {
+        self.place().attends
     }
 
     /// Brings a worker back. Returns the night, for [`Berth::wait_for_morning`], and whether the thread attends, and has to be

@@ -73,9 +73,12 @@ impl<'a> Hands<'a> {
 
     /// Takes one that has been asked for.
     fn arrived(&self, number: usize) -> Box<Worker> {
-        match self.remotes[number].berth.take_when_here() {
+        let berth = &self.remotes[number].berth;
+        match berth.take_when_here() {
             Some(mut worker) => {
-                worker.look_at_clock_asleep();
+                if !berth.attends() {
+                    worker.look_at_clock_asleep();
+                }
                 worker
             }
             None => {

@@ -3,7 +3,8 @@
 use crate::{MAX_FAULTS, spelling};
 use std::fmt::{self, Write};
 
-/// A place in a text; both numbers count from 1, the column in characters.
+/// A place in a text; both numbers count from 1, the column in characters. In what was no text there are no lines, and all is in
+/// line 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The line.
@@ -15,6 +16,11 @@ pub struct Position {
 impl Position {
     /// The first character of a text.
     pub const START: Position = Position { line: 1, column: 1 };
+
+    /// `in line 12` for a message, after `before`; nothing where there are no lines.
+    pub fn in_line(self, before: &str) -> String {
+        if self.line == 0 { String::new() } else { format!("{before}in line {}", self.line) }
+    }
 }
 
 /// One thing that is wrong in a file. Shown as one line, `file:line:column: key: message`.

@@ -154,6 +154,9 @@ impl Importer {
     }
 
     fn put(&mut self, tracker: &mut Tracker) {
+        if self.v4.count + self.v6.count == 0 {
+            return;
+        }
         if let Some(seed) = self.seed.take() {
             tracker.seed(seed);
         }

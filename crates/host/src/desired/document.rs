@@ -31,11 +31,11 @@ pub(super) fn add(document: &mut Map<String, Value>, kind: Kind, name: &str, spe
     }
 }
 
-/// JSON as a document, without the detour over text.
+/// JSON as a document, without the detour over text, and so without lines.
 pub(super) fn tree(value: &Value) -> Document {
     fn node(value: &Value, next: &mut u32) -> Node {
         *next += 1;
-        let position = Position { line: 1, column: *next };
+        let position = Position { line: 0, column: *next };
         let plain = |text: String| NodeValue::Scalar { text, quoted: false };
         let value = match value {
             Value::Null => NodeValue::Null,
@@ -45,7 +45,7 @@ pub(super) fn tree(value: &Value) -> Document {
             Value::Array(items) => NodeValue::List(items.iter().map(|item| node(item, next)).collect()),
             Value::Object(entries) => {
                 let entry = |(text, value): (&String, &Value)| {
-                    let key = Key { position: Position { line: 1, column: *next }, text: text.clone() };
+                    let key = Key { position: Position { line: 0, column: *next }, text: text.clone() };
                     (key, node(value, next))
                 };
                 NodeValue::Map(entries.iter().map(entry).collect())

@@ -213,11 +213,7 @@ fn keep_same_images(wiring: &mut Wiring, runs: &Wiring, catalog: &Catalog) {
 
 /// Reads a document as the operator's file.
 fn read(document: &Value, catalog: &dyn config::Catalog) -> Result<(Wiring, Vec<Fault>), Vec<Fault>> {
-    // Objects have no lines.
-    let told = |fault: yaml_document::Fault| {
-        let message = fault.message.replace(", in line 1", "").replace(" in line 1", "");
-        Fault { at: fault.key, message }
-    };
+    let told = |fault: yaml_document::Fault| Fault { at: fault.key, message: fault.message };
     match config::check_document(DOCUMENT, &tree(document), catalog) {
         Ok(read) => Ok((read.wiring, read.warnings.into_iter().map(told).collect())),
         Err(faults) => Err(faults.into_iter().map(told).collect()),

@@ -20,7 +20,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use wiring::{Edge, Endpoint, Plan, Wiring};
 
-/// More changes at a time are checked as a whole, which then costs little more.
+/// More changes at a time are a file, most of which is new: that is checked as a whole.
 const MOST_TOGETHER: usize = 64;
 /// What has a name that wires lead to.
 const ENDS: [Kind; 3] = [Kind::Port, Kind::Switch, Kind::Function];

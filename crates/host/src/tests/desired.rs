@@ -174,6 +174,17 @@ fn what_is_told_of_one_function_names_all_that_there_is() {
 }
 
 #[test]
+fn what_is_told_of_objects_names_no_lines() {
+    let mut rig = Rig::new(1);
+    rig.apply(&chain());
+    let told = |change| rig.check(&[change]).expect_err("refused").remove(0).message;
+    let taken = told(put(Kind::Switch, "f", json!({})));
+    assert_eq!(taken, "`f` is the name of the switch; allowed: a name of its own");
+    let wired = told(put(Kind::Wire, "w", json!(["out", "f:left"])));
+    assert_eq!(wired, "`out` has a wire already: to `f:1`");
+}
+
+#[test]
 fn the_same_image_under_another_name_starts_nothing_anew() {
     let mut rig = Rig::new(1);
     rig.apply(&chain());
