@@ -31,6 +31,8 @@ mod saving;
 mod statistics;
 mod stop;
 mod tap;
+#[cfg(test)]
+mod tests;
 
 pub use experiment::{Experiment, write_data};
 pub use report::{Bound, Measurement, Report};
