@@ -224,9 +224,13 @@ impl BareChain {
 
 /// Frames that only the last of ten rules matches.
 pub(crate) fn frames() -> Arc<Vec<Frame>> {
-    let mut numbers = Numbers(1);
-    let frames = (0..DISTINCT).map(|n| last_rule_flow(&mut numbers).frame(0, n as u32)).collect();
-    Arc::new(frames)
+    Arc::new((0..DISTINCT).map(numbered).collect())
+}
+
+/// One of them, by its number.
+#[inline]
+pub(crate) fn numbered(n: usize) -> Frame {
+    last_rule_flow(&mut Numbers::at(1, n as u64)).frame(0, n as u32)
 }
 
 /// A flow that only the last rule of [`ten_rules`] and its like matches.

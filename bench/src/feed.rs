@@ -1,7 +1,8 @@
 //! Where packets come from and go to in the benches: ports that cost as little as a NIC's rings would. A feed is compiled for its
 //! kind of frames, so that one kind costs another nothing.
 
-use crate::frames::Frame;
+use crate::chain::numbered;
+use crate::frames::{DISTINCT, Frame};
 use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use port::{Port, PortCounters, Wake};
@@ -41,10 +42,9 @@ impl Supply for Arc<Vec<Frame>> {
 /// Frames of any size.
 #[derive(Clone, Debug)]
 pub(crate) enum Frames {
-    /// The first bytes of each; what follows, up to the size, is whatever the buffer holds.
-    Heads {
-        /// All different.
-        heads: Arc<Vec<Frame>>,
+    /// The frames of [`numbered`], made when they are sent: kept in memory, they would take the second-level cache from
+    /// functions, which a NIC does not do. What follows their heads, up to the size, is whatever the buffer holds.
+    Computed {
         /// Bytes of each frame.
         size: usize,
     },
@@ -55,7 +55,7 @@ pub(crate) enum Frames {
 impl Supply for Frames {
     fn count(&self) -> usize {
         match self {
-            Frames::Heads { heads, .. } => heads.len(),
+            Frames::Computed { .. } => DISTINCT,
             Frames::Whole(frames) => frames.len(),
         }
     }
@@ -63,8 +63,8 @@ impl Supply for Frames {
     #[inline]
     fn fill(&self, pool: &Pool, packet: &mut Packet, _now: Nanos, number: usize) {
         let written = match self {
-            Frames::Heads { heads, size } => {
-                pool.write(packet, &heads[number]).and_then(|()| pool.set_length(packet, *size))
+            Frames::Computed { size } => {
+                pool.write(packet, &numbered(number)).and_then(|()| pool.set_length(packet, *size))
             }
             Frames::Whole(frames) => pool.write(packet, &frames[number]),
         };

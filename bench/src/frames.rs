@@ -17,8 +17,17 @@ pub(crate) type Frame = [u8; FRAME];
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    /// Those of a seed from its `n`th on.
+    #[inline]
+    pub(crate) fn at(seed: u64, n: u64) -> Numbers {
+        Numbers(seed.wrapping_add(n.wrapping_mul(Numbers::STEP)))
+    }
+
+    #[inline]
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0 = self.0.wrapping_add(Numbers::STEP);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -58,6 +67,7 @@ impl Flow {
     }
 
     /// A frame of this flow; `flags` are TCP's.
+    #[inline]
     pub(crate) fn frame(self, flags: u8, serial: u32) -> Frame {
         let mut frame = [0; FRAME];
         frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
@@ -81,6 +91,7 @@ impl Flow {
     }
 }
 
+#[inline]
 fn ones_complement(bytes: &[u8]) -> u16 {
     let sum: u32 = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
     let sum = (sum & 0xffff) + (sum >> 16);

@@ -2,7 +2,6 @@
 //!
 //! The chain has a processor, whoever makes and ends functions has the other one, and so has the worker that the functions are on.
 
-use crate::chain::frames;
 use crate::feed::Frames;
 use crate::functions::ten_rules;
 use crate::guests::stock;
@@ -99,7 +98,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     let kit = Kit::new(16_384)?;
     let ten = kit.prepare(stock("firewall")?, &ten_rules(10))?;
     let passing = kit.prepare(stock("forwarder")?, "mode: swap")?;
-    let frames = Frames::Heads { heads: frames(), size: 256 };
+    let frames = Frames::Computed { size: 256 };
     let nf = Nf::new(&ten, frames.clone());
     let chain = |source: Source, timing| {
         let functions = vec![Nf { source, ..nf.clone() }; CHAIN];

@@ -4,7 +4,6 @@ use super::feed::Frames;
 use super::rig::{Kit, Nf, Plan, Shape, Source};
 use super::timing::{Pace, Timing};
 use super::{Found, Progress, verdicts};
-use crate::chain::frames;
 use crate::functions::ten_rules;
 use crate::guests::stock;
 use crate::statistics::{median, percentile};
@@ -23,7 +22,7 @@ const SIZE: usize = 256;
 pub(crate) fn length(progress: Progress<'_>) -> Result<Found, BenchError> {
     let kit = Kit::new(65_536)?;
     let ten = kit.prepare(stock("firewall")?, &ten_rules(10))?;
-    let nf = Nf::new(&ten, Frames::Heads { heads: frames(), size: SIZE });
+    let nf = Nf::new(&ten, Frames::Computed { size: SIZE });
     let mut rates = vec![vec![Vec::new(); LENGTHS.len()]; Model::ALL.len()];
     for round in 0..ROUNDS {
         for (n, length) in LENGTHS.into_iter().enumerate() {
@@ -93,7 +92,7 @@ pub(crate) fn latency(progress: Progress<'_>) -> Result<Found, BenchError> {
     const LENGTHS: [usize; 5] = [1, 10, 20, 30, 50];
     let kit = Kit::new(16_384)?;
     let ten = kit.prepare(stock("firewall")?, &ten_rules(10))?;
-    let frames = Frames::Heads { heads: frames(), size: SIZE };
+    let frames = Frames::Computed { size: SIZE };
     let nf = Nf::new(&ten, frames.clone());
     let chain = |source: Source, length: usize, timing| {
         let functions = vec![Nf { source, ..nf.clone() }; length];

@@ -3,7 +3,6 @@
 use super::feed::Frames;
 use super::rig::{Kit, Nf, Plan};
 use super::{Found, Progress, verdicts};
-use crate::chain::frames;
 use crate::functions::ten_rules;
 use crate::guests::stock;
 use crate::{BenchError, Bound, Measurement};
@@ -19,7 +18,7 @@ const ROUNDS: usize = 5;
 pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     let kit = Kit::new(65_536)?;
     let ten = kit.prepare(stock("firewall")?, &ten_rules(10))?;
-    let nf = Nf::new(&ten, Frames::Heads { heads: frames(), size: 256 });
+    let nf = Nf::new(&ten, Frames::Computed { size: 256 });
     let all = |model: Model, count: usize, cores: Vec<usize>| -> Result<f64, BenchError> {
         let rig = Plan::cores(model, vec![nf.clone(); count], cores, 1).build(&kit)?;
         rig.start()?;

@@ -3,7 +3,6 @@
 use super::feed::Frames;
 use super::rig::{Kit, Nf, Plan, Prepared, Source, generator};
 use super::{Found, Progress, verdicts};
-use crate::chain::frames;
 use crate::frames::Numbers;
 use crate::functions::ten_rules;
 use crate::guests::stock;
@@ -83,10 +82,7 @@ fn play(
             batch: 16,
             ..generator(SIZE, n as u64)
         };
-        Nf {
-            source: Source::Generated(config),
-            ..Nf::new(what, Frames::Heads { heads: Default::default(), size: 64 })
-        }
+        Nf { source: Source::Generated(config), ..Nf::new(what, Frames::Computed { size: 64 }) }
     });
     let rig = Plan::cores(model, functions.collect(), vec![0, 1], 1).build(kit)?;
     let pause = |second: usize| -> Result<(), BenchError> {
@@ -129,10 +125,7 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     // What thirty functions forward that get all they can take, from generators as below.
     let capacity = {
         let config = port::generator::Config { flows: 4096, ..generator(SIZE, 1) };
-        let nf = Nf {
-            source: Source::Generated(config),
-            ..Nf::new(&what, Frames::Heads { heads: frames(), size: 64 })
-        };
+        let nf = Nf { source: Source::Generated(config), ..Nf::new(&what, Frames::Computed { size: 64 }) };
         let rig = Plan::cores(Model::Hyper, vec![nf; FUNCTIONS], vec![0, 1], 1).build(&kit)?;
         rig.start()?;
         let rates = rig.measure(Duration::from_millis(500), Duration::from_millis(1500))?;

@@ -3,7 +3,6 @@
 use super::feed::Frames;
 use super::rig::{Kit, Nf, Plan, Rig, Source, generator};
 use super::{Found, Progress, verdicts};
-use crate::chain::frames;
 use crate::functions::ten_rules;
 use crate::guests::stock;
 use crate::{BenchError, Bound, Measurement, RUNS};
@@ -45,7 +44,7 @@ fn utilisation(rig: &Rig, time: Duration) -> Result<(f64, f64), BenchError> {
 pub(crate) fn idle(progress: Progress<'_>) -> Result<Found, BenchError> {
     let kit = Kit::new(8192)?;
     let ten = kit.prepare(stock("firewall")?, &ten_rules(10))?;
-    let frames = Frames::Heads { heads: frames(), size: 64 };
+    let frames = Frames::Computed { size: 64 };
     progress(0.0, "a thousand functions");
     let plan = Plan::one_core(Model::Hyper, vec![Nf::new(&ten, frames); IDLE]);
     let rig = plan.build(&kit)?;
@@ -80,10 +79,7 @@ pub(crate) fn load(progress: Progress<'_>) -> Result<Found, BenchError> {
     let ten = kit.prepare(stock("firewall")?, &ten_rules(10))?;
     let at = |rate: Option<u64>| {
         let config = port::generator::Config { rate, ..generator(64, 7) };
-        let nf = Nf {
-            source: Source::Generated(config),
-            ..Nf::new(&ten, Frames::Heads { heads: Default::default(), size: 64 })
-        };
+        let nf = Nf { source: Source::Generated(config), ..Nf::new(&ten, Frames::Computed { size: 64 }) };
         Plan::one_core(Model::Hyper, vec![nf]).build(&kit)
     };
     let time = Duration::from_millis(500);

@@ -3,9 +3,9 @@
 use super::feed::{Counter, Feed, Frames};
 use super::rig::{Kit, Nf, Plan, Prepared, bridge};
 use super::{Found, Progress, verdicts};
-use crate::chain::{frames, last_rule_flow};
+use crate::chain::last_rule_flow;
 use crate::dpi_load::{OneFile, payload, rules};
-use crate::frames::{BATCH, DISTINCT, Frame, Numbers};
+use crate::frames::{BATCH, Frame, Numbers};
 use crate::functions::ten_rules;
 use crate::guests::{configuration_with, stock};
 use crate::statistics::median;
@@ -94,8 +94,7 @@ fn inspector(kit: &Kit) -> Result<Prepared, BenchError> {
 /// A function for each figure.
 fn cells(kit: &Kit, progress: Progress<'_>) -> Result<(Vec<Experiment>, Vec<f64>), BenchError> {
     let ten = kit.prepare(stock("firewall")?, &ten_rules(10))?;
-    let heads = frames();
-    let sized = |size| Frames::Heads { heads: heads.clone(), size };
+    let sized = |size| Frames::Computed { size };
     let functions = [
         ("fig-6b", "a bridge", bridge(kit)?, paper::fig_6b()),
         ("fig-6c", "a firewall of ten rules", ten, paper::fig_6c()),
@@ -145,12 +144,11 @@ fn cells(kit: &Kit, progress: Progress<'_>) -> Result<(Vec<Experiment>, Vec<f64>
 
 /// Sender to receiver, without a function.
 fn raw(kit: &Kit, progress: Progress<'_>) -> Result<(Experiment, Vec<f64>), BenchError> {
-    let heads = frames();
     let mut curves: Vec<_> = Model::ALL.map(|model| Series::new(model.name(), model.role())).into();
     let mut at_64 = Vec::new();
     for (s, size) in SIZES.into_iter().enumerate() {
         progress(0.45 + 0.1 * s as f64 / 4.0, "sender to receiver");
-        let frames = Frames::Heads { heads: heads.clone(), size };
+        let frames = Frames::Computed { size };
         let rates = rounds(&Model::ALL, |model| {
             let plan = Plan::one_core(model, Vec::new());
             let mut rig = plan.build(kit)?;
@@ -193,12 +191,11 @@ fn raw(kit: &Kit, progress: Progress<'_>) -> Result<(Experiment, Vec<f64>), Benc
 /// All ways of dividing one processor's worth between function and I/O.
 fn static_split(kit: &Kit, progress: Progress<'_>) -> Result<(Experiment, Vec<f64>), BenchError> {
     const PARTS: [u32; 7] = [20, 30, 40, 50, 60, 70, 80];
-    let heads = frames();
     let (mut worst, mut curves, mut marks): (Option<Vec<f64>>, Vec<Series>, Vec<Mark>) = Default::default();
     for (c, (rules, size)) in [(10, 64), (10, 1024), (50, 64), (50, 1024)].into_iter().enumerate() {
         progress(0.55 + 0.2 * c as f64 / 4.0, "static splits");
         let what = kit.prepare(stock("firewall")?, &ten_rules(rules))?;
-        let nf = Nf::new(&what, Frames::Heads { heads: heads.clone(), size });
+        let nf = Nf::new(&what, Frames::Computed { size });
         let mut rates = vec![Vec::new(); PARTS.len() + 1];
         for _ in 0..ROUNDS {
             rates[0].push(rate(kit, &Plan::one_core(Model::Hyper, vec![nf.clone()]))?);
@@ -240,7 +237,7 @@ fn static_split(kit: &Kit, progress: Progress<'_>) -> Result<(Experiment, Vec<f6
 /// What going from a function to its I/O and back costs, by the size of batches.
 fn batches(kit: &Kit, progress: Progress<'_>) -> Result<(Experiment, Vec<f64>), BenchError> {
     const BATCHES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
-    let nf = Nf::new(&bridge(kit)?, Frames::Heads { heads: frames(), size: 64 });
+    let nf = Nf::new(&bridge(kit)?, Frames::Computed { size: 64 });
     let mut curves: Vec<_> = Model::ALL.map(|model| Series::new(model.name(), model.role())).into();
     let mut costs = vec![vec![Vec::new(); BATCHES.len()]; Model::ALL.len()];
     for round in 0..ROUNDS {
@@ -323,9 +320,6 @@ fn hand_off(kit: &Kit) -> Result<f64, BenchError> {
 
 pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     let kit = Kit::new(16_384)?;
-    if frames().len() < DISTINCT {
-        return Err(BenchError::Invalid("too few packets that differ".into()));
-    }
     let (mut experiments, worst) = cells(&kit, progress)?;
     let (raw, raw_ratio) = raw(&kit, progress)?;
     let (split, split_ratio) = static_split(&kit, progress)?;

@@ -243,7 +243,7 @@ impl Plan {
             io_workers: settings.len() - function_workers - self.spare.len(),
             clock: kit.clock,
             pool,
-            open: Arc::default(),
+            gates: self.functions.iter().map(|_| Arc::default()).collect(),
             delivered: Vec::new(),
             instances: Vec::new(),
             sources: Vec::new(),
@@ -267,7 +267,8 @@ pub(crate) struct Rig {
     io_workers: usize,
     clock: Clock,
     pool: PoolId,
-    open: Arc<AtomicBool>,
+    /// What lets sources that always have packets give them, by function.
+    gates: Vec<Arc<AtomicBool>>,
     /// Packets that came out, by function; of a chain, the last one's.
     pub(crate) delivered: Vec<Arc<AtomicU64>>,
     pub(crate) instances: Vec<FleetInstance>,
@@ -308,7 +309,7 @@ impl Rig {
             None => {
                 let source: Box<dyn Port> = match &nf.source {
                     Source::Saturated(frames) => {
-                        Box::new(Feed::new(frames.clone(), n * 4099, self.open.clone()))
+                        Box::new(Feed::new(frames.clone(), n * 4099, self.gates[n].clone()))
                     }
                     Source::Generated(config) => Box::new(
                         port::generator::GeneratorPort::new(config.clone()).map_err(BenchError::Setup)?,
@@ -377,9 +378,11 @@ impl Rig {
         Balancer::new(self.function_workers)
     }
 
-    /// What opens and closes the sources.
-    pub(crate) fn gate(&self) -> Arc<AtomicBool> {
-        self.open.clone()
+    /// What opens and closes another source together with the others.
+    pub(crate) fn gate(&mut self) -> Arc<AtomicBool> {
+        let gate = Arc::<AtomicBool>::default();
+        self.gates.push(gate.clone());
+        gate
     }
 
     /// A count of what comes out somewhere, to be seen by [`Rig::counts`].
@@ -432,7 +435,14 @@ impl Rig {
 
     /// Lets sources that are gated give, or stop giving.
     pub(crate) fn open(&self, open: bool) -> Result<(), BenchError> {
-        self.open.store(open, Relaxed);
+        self.open_those(|_| open)
+    }
+
+    /// Lets the sources of some functions give, and those of the others not.
+    fn open_those(&self, open: impl Fn(usize) -> bool) -> Result<(), BenchError> {
+        for (n, gate) in self.gates.iter().enumerate() {
+            gate.store(open(n), Relaxed);
+        }
         // The workers look again.
         self.fleet.finished().map(drop).map_err(BenchError::setup)
     }
@@ -454,7 +464,17 @@ impl Rig {
 
     /// Packets a second that come out, by function, over this time, after a while to warm up.
     pub(crate) fn measure(&self, warm_up: Duration, window: Duration) -> Result<Vec<f64>, BenchError> {
-        self.open(true)?;
+        self.measure_those(|_| true, warm_up, window)
+    }
+
+    /// The same while some functions have packets to take, and the others none.
+    pub(crate) fn measure_those(
+        &self,
+        busy: impl Fn(usize) -> bool,
+        warm_up: Duration,
+        window: Duration,
+    ) -> Result<Vec<f64>, BenchError> {
+        self.open_those(busy)?;
         std::thread::sleep(warm_up);
         let (before, began) = (self.completions()?, Instant::now());
         std::thread::sleep(window);

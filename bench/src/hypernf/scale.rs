@@ -3,7 +3,6 @@
 use super::feed::Frames;
 use super::rig::{Kit, Nf, Plan, Source, bridge, generator};
 use super::{Found, Progress, verdicts};
-use crate::chain::frames;
 use crate::functions::ten_rules;
 use crate::guests::stock;
 use crate::{BenchError, Bound, Measurement, RUNS};
@@ -17,7 +16,7 @@ const MOVES: usize = 200;
 pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     let kit = Kit::new(16_384)?;
     let ten = kit.prepare(stock("firewall")?, &ten_rules(10))?;
-    let nf = Nf::new(&ten, Frames::Heads { heads: frames(), size: 64 });
+    let nf = Nf::new(&ten, Frames::Computed { size: 64 });
     let functions = vec![nf; 2];
     let (warm_up, window) = (Duration::from_millis(50), Duration::from_millis(250));
     let mut ratios = Vec::new();
@@ -44,10 +43,8 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     let mirror = kit.prepare(stock("forwarder")?, "{mode: swap, reflect: true}")?;
     let config =
         port::generator::Config { rate: Some(1_000_000), check_order: true, flows: 1000, ..generator(64, 3) };
-    let moved = Nf {
-        source: Source::Generated(config),
-        ..Nf::new(&bridge(&kit)?, Frames::Heads { heads: frames(), size: 64 })
-    };
+    let moved =
+        Nf { source: Source::Generated(config), ..Nf::new(&bridge(&kit)?, Frames::Computed { size: 64 }) };
     let moved = Nf { what: mirror, ..moved };
     let rig = Plan::cores(Model::Hyper, vec![moved], vec![0, 1], 0).build(&kit)?;
     rig.start()?;

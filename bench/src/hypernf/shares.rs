@@ -2,9 +2,8 @@
 
 use super::devices::Devices;
 use super::feed::Frames;
-use super::rig::{Kit, Nf, Plan, Prepared, bridge};
+use super::rig::{Kit, Nf, Plan, Prepared, Rig, bridge};
 use super::{Found, Progress, verdicts};
-use crate::chain::frames;
 use crate::functions::ten_rules;
 use crate::guests::stock;
 use crate::statistics::median;
@@ -12,15 +11,19 @@ use crate::{BenchError, Bound, Measurement};
 use cpu_share::{Claim, Weight};
 use experiment::{Axis, Experiment, Figure, Model, Reading, Series, paper};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Rounds of every comparison; in each, every side has its turn.
 const ROUNDS: usize = 25;
-const WARM_UP: Duration = Duration::from_millis(30);
-const WINDOW: Duration = Duration::from_millis(120);
+const WARM_UP: Duration = Duration::from_millis(10);
+const WINDOW: Duration = Duration::from_millis(100);
 
-/// The same where some get little: each has many turns in it.
-const LONG_WINDOW: Duration = Duration::from_millis(600);
+/// Where somebody gets little: it has more than ten turns in this time.
+const LONG_WINDOW: Duration = Duration::from_millis(2000);
+const LONG_ROUNDS: usize = 15;
+
+/// Longer than a turn of anybody, and shorter than the time between two turns of who gets little.
+const AFTER_TURN: Duration = Duration::from_millis(4);
 
 /// Parts of the processor that the two functions are promised, in percent.
 const SHARES: [(u32, u32); 3] = [(50, 50), (70, 30), (30, 70)];
@@ -29,16 +32,68 @@ fn claim(weight: u32) -> Claim {
     Claim { weight: Weight::new(weight).unwrap_or(Weight::DEFAULT), ..Claim::default() }
 }
 
-/// Packets a second of each function of a plan.
-fn rates(kit: &Kit, plan: &Plan, window: Duration) -> Result<Vec<f64>, BenchError> {
-    let rig = plan.build(kit)?;
-    rig.start()?;
-    let rates = rig.measure(WARM_UP, window)?;
-    rig.end()?;
-    if rates.contains(&0.0) {
-        return Err(BenchError::Invalid("a function forwards nothing".into()));
+/// Functions that are set up once. Sides that are compared differ in who has packets and in what is promised, not in where
+/// anything lies in memory.
+struct Compared(Rig);
+
+impl Compared {
+    fn new(kit: &Kit, plan: &Plan) -> Result<Compared, BenchError> {
+        let rig = plan.build(kit)?;
+        rig.start()?;
+        Ok(Compared(rig))
     }
-    Ok(rates)
+
+    /// Packets a second of one function while it alone has any.
+    fn alone(&self, function: usize) -> Result<f64, BenchError> {
+        Ok(self.rates(|n| n == function, WINDOW)?[function])
+    }
+
+    /// Packets a second of each while all have as many as they can take.
+    fn together(&self, window: Duration) -> Result<Vec<f64>, BenchError> {
+        self.rates(|_| true, window)
+    }
+
+    fn rates(&self, busy: impl Fn(usize) -> bool, window: Duration) -> Result<Vec<f64>, BenchError> {
+        let rates = self.0.measure_those(&busy, WARM_UP, window)?;
+        if rates.iter().enumerate().any(|(n, rate)| busy(n) && *rate == 0.0) {
+            return Err(BenchError::Invalid("a function forwards nothing".into()));
+        }
+        Ok(rates)
+    }
+
+    /// The same in a window that begins and ends when somebody's turn has just ended, who has so few that a part of one would
+    /// count.
+    fn together_in_whole_turns(&self, whose: usize, window: Duration) -> Result<Vec<f64>, BenchError> {
+        self.0.open(true)?;
+        self.await_turn(whose)?;
+        let (before, began) = (self.0.counts(), Instant::now());
+        std::thread::sleep(window);
+        self.await_turn(whose)?;
+        let (after, took) = (self.0.counts(), began.elapsed().as_secs_f64());
+        self.0.open(false)?;
+        Ok(before.iter().zip(&after).map(|(before, after)| (after - before) as f64 / took).collect())
+    }
+
+    /// Waits until somebody has had a turn: something has come out, and nothing more does.
+    fn await_turn(&self, whose: usize) -> Result<(), BenchError> {
+        let began = Instant::now();
+        let mut seen = self.0.counts()[whose];
+        let mut had_one = false;
+        while began.elapsed() < 10 * LONG_WINDOW {
+            std::thread::sleep(AFTER_TURN);
+            let now = self.0.counts()[whose];
+            if had_one && now == seen {
+                return Ok(());
+            }
+            had_one |= now != seen;
+            seen = now;
+        }
+        Err(BenchError::Invalid("a function has no turns".into()))
+    }
+
+    fn promise(&self, function: usize, weight: u32) -> Result<(), BenchError> {
+        self.0.fleet.set_claim(self.0.instances[function], claim(weight)).map_err(BenchError::setup)
+    }
 }
 
 /// Deviation of what a function got from its part of what it gets alone, in percent.
@@ -58,27 +113,28 @@ fn worse(errors: &[Vec<f64>]) -> Vec<f64> {
 /// Deviations of two functions at each of [`SHARES`], by function and round.
 fn pair(
     kit: &Kit,
-    plan: &dyn Fn(Vec<Nf>) -> Plan,
-    pair: &[Nf; 2],
+    plan: &Plan,
     rounds: usize,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Vec<Vec<Vec<f64>>>, BenchError> {
     let mut errors = vec![vec![Vec::new(); 2]; SHARES.len()];
+    let compared = Compared::new(kit, plan)?;
     for round in 0..rounds {
         progress(round);
-        let mut alone = Vec::new();
-        for nf in pair {
-            alone.extend(rates(kit, &plan(vec![nf.clone()]), WINDOW)?);
-        }
-        for (n, (first, second)) in SHARES.into_iter().enumerate() {
-            let both = vec![pair[0].clone().claim(claim(first)), pair[1].clone().claim(claim(second))];
-            let got = rates(kit, &plan(both), WINDOW)?;
-            for (function, share) in [first, second].into_iter().enumerate() {
-                let share = f64::from(share) / 100.0;
-                errors[n][function].push(error(got[function], alone[function], share));
+        for (n, shares) in SHARES.into_iter().enumerate() {
+            let shares = [shares.0, shares.1];
+            for (function, share) in shares.into_iter().enumerate() {
+                compared.promise(function, share)?;
+            }
+            let first = compared.alone(0)?;
+            let got = compared.together(WINDOW)?;
+            let alone = [first, compared.alone(1)?];
+            for (function, share) in shares.into_iter().enumerate() {
+                errors[n][function].push(error(got[function], alone[function], f64::from(share) / 100.0));
             }
         }
     }
+    compared.0.end()?;
     Ok(errors)
 }
 
@@ -101,8 +157,7 @@ impl Table1 {
 
     /// Configurations A and B.
     fn setups(&self) -> [(&'static str, [Nf; 2]); 2] {
-        let heads = frames();
-        let sized = |size| Frames::Heads { heads: heads.clone(), size };
+        let sized = |size| Frames::Computed { size };
         [
             ("a", [Nf::new(&self.bridge, sized(64)), Nf::new(&self.fifty, sized(1472))]),
             ("b", [Nf::new(&self.ten, sized(1024)), Nf::new(&self.fifty, sized(512))]),
@@ -110,24 +165,30 @@ impl Table1 {
     }
 }
 
-/// Functions with these claims against the same function alone: deviations by function and round.
+/// Groups of functions that are all alike, each promised a part: deviations by group and round.
 fn many(
     kit: &Kit,
-    nf: &Nf,
-    plan: impl Fn(&Nf) -> Plan,
+    plan: &Plan,
     groups: &[(Vec<usize>, f64)],
+    rounds: usize,
+    measure: impl Fn(&Compared) -> Result<Vec<f64>, BenchError>,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Vec<Vec<f64>>, BenchError> {
     let mut errors = vec![Vec::new(); groups.len()];
-    for round in 0..ROUNDS {
+    let compared = Compared::new(kit, plan)?;
+    for round in 0..rounds {
         progress(round);
-        let alone = rates(kit, &Plan::one_core(Model::Hyper, vec![nf.clone()]), LONG_WINDOW)?;
-        let got = rates(kit, &plan(nf), LONG_WINDOW)?;
+        // Each has its turn to be the one that is alone, before and after.
+        let member = round % plan.functions.len();
+        let before = compared.alone(member)?;
+        let got = measure(&compared)?;
+        let alone = (before + compared.alone(member)?) / 2.0;
         for (errors, (members, share)) in errors.iter_mut().zip(groups) {
             let got: f64 = members.iter().map(|member| got[*member]).sum();
-            errors.push(error(got, alone[0], *share));
+            errors.push(error(got, alone, *share));
         }
     }
+    compared.0.end()?;
     Ok(errors)
 }
 
@@ -151,8 +212,7 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
                 let part = (m as f64 + (s as f64 + round as f64 / rounds as f64) / 2.0) / 6.0;
                 progress(part, &format!("shares, setup {setup}, {}", model.name()));
             };
-            let plan = |functions| Plan::one_core(model, functions);
-            let errors = pair(&kit, &plan, &functions, rounds, &mut tell)?;
+            let errors = pair(&kit, &Plan::one_core(model, functions.into()), rounds, &mut tell)?;
             for ((first, second), errors) in SHARES.into_iter().zip(errors) {
                 let runs = worse(&errors);
                 bars.push(Reading::median(&runs));
@@ -168,9 +228,9 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     let devices = Arc::new(Devices::new(2)?);
     let (mut at_ports, mut bars) = (Vec::new(), Vec::new());
     for (s, (setup, functions)) in table.setups().into_iter().enumerate() {
-        let plan =
-            |functions| Plan { devices: Some(devices.clone()), ..Plan::one_core(Model::Hyper, functions) };
-        let errors = pair(&kit, &plan, &functions, ROUNDS, &mut |round| {
+        let plan = Plan::one_core(Model::Hyper, functions.into());
+        let plan = Plan { devices: Some(devices.clone()), ..plan };
+        let errors = pair(&kit, &plan, ROUNDS, &mut |round| {
             let part = 0.5 + 0.1 * (s as f64 + round as f64 / ROUNDS as f64) / 2.0;
             progress(part, &format!("shares at devices, setup {setup}"));
         })?;
@@ -184,23 +244,22 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     results.push(Measurement::new("port-error", "%", &worst, Some(Bound::AtMost(0.35))));
     figure = figure.group("hyper, into devices", experiment::Role::Second(Model::Hyper), bars);
 
-    let ten = Nf::new(&table.ten, Frames::Heads { heads: frames(), size: 64 });
+    let ten = Nf::new(&table.ten, Frames::Computed { size: 64 });
     let all: u32 = (0..8).map(|n| 1 << n).sum();
     let groups: Vec<_> = (0..8).map(|n| (vec![n], f64::from(1 << n) / f64::from(all))).collect();
-    let plan =
-        |nf: &Nf| Plan::one_core(Model::Hyper, (0..8).map(|n| nf.clone().claim(claim(1 << n))).collect());
-    let eight = many(&kit, &ten, plan, &groups, &mut |round| {
-        progress(0.6 + 0.2 * round as f64 / ROUNDS as f64, "shares, eight functions");
+    let plan = Plan::one_core(Model::Hyper, (0..8).map(|n| ten.clone().claim(claim(1 << n))).collect());
+    let together = |compared: &Compared| compared.together_in_whole_turns(0, LONG_WINDOW);
+    let eight = many(&kit, &plan, &groups, LONG_ROUNDS, together, &mut |round| {
+        progress(0.6 + 0.2 * round as f64 / LONG_ROUNDS as f64, "shares, eight functions");
     })?;
     results.push(Measurement::new("eight-error", "%", &worse(&eight), Some(Bound::AtMost(1.5))));
 
     let groups = [((0..3).collect(), 0.5), ((3..33).collect(), 0.5)];
-    let plan = |nf: &Nf| {
-        let of = |tenant| Nf { tenant: Some(tenant), ..nf.clone() };
-        let functions = (0..33).map(|n| of(usize::from(n >= 3))).collect();
-        Plan { tenants: vec![Claim::default(); 2], ..Plan::one_core(Model::Hyper, functions) }
-    };
-    let tenants = many(&kit, &ten, plan, &groups, &mut |round| {
+    let of = |tenant| Nf { tenant: Some(tenant), ..ten.clone() };
+    let functions = (0..33).map(|n| of(usize::from(n >= 3))).collect();
+    let plan = Plan { tenants: vec![Claim::default(); 2], ..Plan::one_core(Model::Hyper, functions) };
+    let together = |compared: &Compared| compared.together(4 * WINDOW);
+    let tenants = many(&kit, &plan, &groups, ROUNDS, together, &mut |round| {
         progress(0.8 + 0.2 * round as f64 / ROUNDS as f64, "shares, two tenants");
     })?;
     results.push(Measurement::new("tenants-error", "%", &worse(&tenants), Some(Bound::AtMost(1.0))));
@@ -217,7 +276,8 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     )
     .setup("Setups as in table 1: A is a bridge (64 B) beside a firewall of 50 rules (1,472 B), B a firewall of 10 rules (1,024 B) beside one of 50 (512 B).")
     .setup("Each function has its own two switches, a source that always has packets, and a sink; all of that is charged to it.")
-    .setup("Baseline and shared runs take turns; each deviation is of one round, and the median of the rounds is shown.")
+    .setup("Functions are set up once; alone, the others have no packets. Alone and together take turns; each deviation is of one \
+            round, and the median of the rounds is shown.")
     .setup("split: both workers have a processor, and work half of the time. merge: both share one.")
     .setup("Into devices: sinks are af_packet ports on veth pairs, worked in the functions' context.")
     .paper(paper::fig_8())

@@ -3,7 +3,6 @@
 use super::feed::Frames;
 use super::rig::{Kit, Nf, Plan, Rig, bridge};
 use super::{Found, Progress, verdicts};
-use crate::chain::frames;
 use crate::functions::ten_rules;
 use crate::guests::{module, stock};
 use crate::{BenchError, Bound, Measurement, RUNS};
@@ -33,8 +32,7 @@ fn window(rig: &Rig, time: Duration) -> Result<Vec<f64>, BenchError> {
 
 pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     let kit = Kit::new(8192)?;
-    let heads = frames();
-    let frames = Frames::Heads { heads, size: 64 };
+    let frames = Frames::Computed { size: 64 };
     let cheap = Nf::new(&bridge(&kit)?, frames.clone());
     let dear = Nf::new(&kit.prepare(module("burn")?, "")?, frames.clone());
 

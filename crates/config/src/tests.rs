@@ -175,7 +175,7 @@ fn the_formats_schemas_are_schemas() {
     assert_eq!(cpu_schema().keys().len(), 3);
     assert_eq!(memory_schema().keys().len(), 2);
     assert_eq!(switch_schema().keys().len(), 2);
-    assert_eq!(workers_schema().keys().len(), 7);
+    assert_eq!(workers_schema().keys().len(), 8);
     let explicit = good("superfluid: 1\ntenants: {default: {pool: {}}}\n");
     let implicit = good("superfluid: 1\n");
     assert_eq!(explicit, implicit);

@@ -72,6 +72,7 @@ impl Reader<'_> {
             list,
             slice: duration("slice")?,
             slack: duration("slack")?,
+            quantum: duration("quantum")?,
             spin: duration("spin")?,
             spin_percent: self.spin_percent(place, node, &values)?,
             rest: duration("rest")?,

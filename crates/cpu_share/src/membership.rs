@@ -101,7 +101,7 @@ impl Scheduler {
     }
 
     fn number(&mut self, share: Share, tenant: u32, throttled: Cycles) -> EntityId {
-        let entity = Entity { share, tenant, state: State::Out, since: Cycles(0), throttled };
+        let entity = Entity { share, tenant, state: State::Out, since: Cycles(0), throttled, fresh: false };
         if let Some(free) = self.free_entities.pop() {
             self.entities[free as usize] = entity;
             return EntityId(free);

@@ -1,7 +1,7 @@
 //! The scheduler at work: what happens between packets.
 
 use crate::queue::{Places, Queue};
-use crate::share::{PARTS, Share};
+use crate::share::Share;
 use clock::Cycles;
 
 /// Number of an entity, given by [`Scheduler::add`]. Numbers are small, and those of removed entities are used again.
@@ -16,9 +16,13 @@ pub struct TenantId(pub u32);
 /// How a scheduler works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulerSettings {
-    /// How far, in cycles at default weight, one that is running or is handed packets may get ahead of the youngest who
-    /// waits. Larger: fewer changes from one to the next; smaller: less lag.
+    /// How many cycles one that is running or is handed packets may get ahead of the youngest who waits, whatever it
+    /// weighs: a light one has fewer turns than a heavy one, not shorter ones. Larger: fewer changes from one to the
+    /// next; smaller: less lag.
     pub slack: Cycles,
+    /// The same, if it is more, as long as nobody waits who owed nothing when it got work: those who always have work
+    /// gain by caches that stay warm, and those who have it now and then do not wait for them.
+    pub quantum: Cycles,
     /// Over how long caps hold: one that did not use its cap may use for once, on top of it, what the cap gives in this
     /// time.
     pub period: Cycles,
@@ -47,6 +51,8 @@ pub(crate) struct Entity {
     pub(crate) since: Cycles,
     /// How long caps held it back, up to `since`.
     pub(crate) throttled: Cycles,
+    /// Waits, and owed nothing when it got work.
+    pub(crate) fresh: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +111,10 @@ pub struct Scheduler {
     pub(crate) present: i128,
     /// The latest time that anybody told.
     pub(crate) now: Cycles,
-    slack: i128,
+    slack: Cycles,
+    quantum: Cycles,
+    /// How many wait that are fresh.
+    fresh: u32,
     period: Cycles,
 }
 
@@ -125,7 +134,9 @@ impl Scheduler {
             release_at: Cycles(u64::MAX),
             present: 0,
             now,
-            slack: i128::from(settings.slack.0) << PARTS,
+            slack: settings.slack,
+            quantum: settings.quantum.max(settings.slack),
+            fresh: 0,
             period: settings.period,
         }
     }
@@ -140,6 +151,8 @@ impl Scheduler {
         }
         let owner = entity.tenant as usize;
         let tenant = &mut self.tenants[owner];
+        entity.fresh = entity.share.age <= tenant.present;
+        self.fresh += u32::from(entity.fresh);
         entity.share.join(tenant.present);
         entity.state = State::Ready;
         entity.since = tenant.held(self.now);
@@ -174,7 +187,7 @@ impl Scheduler {
 
     /// Whether an entity may run before those that wait: one that packets were just handed to, or the running one that
     /// would go on. It may if it is not older than the youngest who waits in its tenant, nor its tenant than the
-    /// youngest that waits, by more than the slack, and no cap holds either back. When it may not, it has to be
+    /// youngest that waits, by more than it may be, and no cap holds either back. When it may not, it has to be
     /// activated and wait like everybody else. One that waits already goes on waiting in either case.
     #[inline]
     pub fn hand_off(&mut self, id: EntityId, now: Cycles) -> bool {
@@ -194,18 +207,20 @@ impl Scheduler {
         if tenant.state == State::Out {
             tenant.share.join(self.present);
         }
+        let lead = if self.fresh > 0 { self.slack } else { self.quantum };
+        let (entity_lead, tenant_lead) = (entity.share.aged(lead), tenant.share.aged(lead));
         let (age, tenant_age) = (entity.share.age, tenant.share.age);
 
         // Whoever waits is at least as old as its key. Mostly that decides, and nobody has to be put right.
         let mut youngest = tenant.ready.first().map_or(age, |(key, _)| key);
         let mut youngest_tenant = self.ready.first_key_beside(owner).unwrap_or(tenant_age);
-        if age > youngest + self.slack || tenant_age > youngest_tenant + self.slack {
+        if age > youngest + entity_lead || tenant_age > youngest_tenant + tenant_lead {
             youngest = self.first_entity(owner).map_or(age, |first| self.entities[first].share.age);
             youngest_tenant = match self.first() {
                 Some((first, _)) if first != owner => self.tenants[first].share.age,
                 _ => tenant_age,
             };
-            if age > youngest + self.slack || tenant_age > youngest_tenant + self.slack {
+            if age > youngest + entity_lead || tenant_age > youngest_tenant + tenant_lead {
                 return false;
             }
         }
@@ -216,15 +231,10 @@ impl Scheduler {
         true
     }
 
-    /// Whether no cap holds an entity back, its own or its tenant's.
+    /// Whether an entity waits for its turn: it has work, and was not found held back by a cap.
     #[inline]
-    pub fn is_allowed(&mut self, id: EntityId, now: Cycles) -> bool {
-        let index = id.0 as usize;
-        let owner = self.entities[index].tenant as usize;
-        self.look_at(now);
-        let (now, period) = (self.now, self.period);
-        self.entities[index].share.may_run(now, period)
-            && self.tenants.get_mut(owner).is_some_and(|tenant| tenant.share.may_run(now, period))
+    pub fn is_ready(&self, id: EntityId) -> bool {
+        self.entities[id.0 as usize].state == State::Ready
     }
 
     /// Adds what was used on an entity's behalf.
@@ -325,6 +335,7 @@ impl Scheduler {
         tenant.ready.remove(&mut self.entity_places, index);
         entity.throttled += tenant.held(self.now).since(entity.since);
         entity.state = State::Out;
+        self.fresh -= u32::from(std::mem::take(&mut entity.fresh));
         if tenant.ready.is_empty() {
             self.leave_tenant(owner);
         }

@@ -14,13 +14,6 @@ pub(crate) const fn pace(weight: Weight) -> u64 {
     (((Weight::DEFAULT.get() as u64) << PARTS) + weight / 2) / weight
 }
 
-/// How much older cycles make somebody who ages at a pace.
-#[inline]
-pub(crate) fn aged(cycles: Cycles, pace: u64) -> i128 {
-    // Of unsigned halves: one multiplication of 64 by 64 bits. Both are too small to reach the sign.
-    (u128::from(cycles.0) * u128::from(pace)) as i128
-}
-
 /// One entity's or tenant's part in things.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
@@ -41,10 +34,17 @@ impl Share {
         Share { age, pace: pace(claim.weight), used, claim, bucket }
     }
 
+    /// How much older cycles make it.
+    #[inline]
+    pub(crate) fn aged(&self, cycles: Cycles) -> i128 {
+        // Of unsigned halves: one multiplication of 64 by 64 bits. Both are too small to reach the sign.
+        (u128::from(cycles.0) * u128::from(self.pace)) as i128
+    }
+
     #[inline]
     pub(crate) fn charge(&mut self, cycles: Cycles) {
         self.used += cycles;
-        self.age += aged(cycles, self.pace);
+        self.age += self.aged(cycles);
         if let Some(bucket) = &mut self.bucket {
             bucket.charge(cycles);
         }

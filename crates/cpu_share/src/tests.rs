@@ -16,7 +16,12 @@ struct Worker {
 
 impl Worker {
     fn new(slack: u64, period: u64) -> Worker {
-        let settings = SchedulerSettings { slack: Cycles(slack), period: Cycles(period) };
+        Worker::with_quantum(slack, slack, period)
+    }
+
+    fn with_quantum(slack: u64, quantum: u64, period: u64) -> Worker {
+        let settings =
+            SchedulerSettings { slack: Cycles(slack), quantum: Cycles(quantum), period: Cycles(period) };
         // Not zero, as a counter is when a worker starts.
         let now = Cycles(1 << 50);
         Worker { scheduler: Scheduler::new(settings, now), now }

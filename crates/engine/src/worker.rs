@@ -31,6 +31,8 @@ use virtual_switch::Route;
 pub struct WorkerSettings {
     /// By how much CPU time whoever runs, or is handed packets, may get ahead of those that wait.
     pub slack: Nanos,
+    /// The same, if it is longer, as long as all that wait always have work; see [`cpu_share::SchedulerSettings`].
+    pub quantum: Nanos,
     /// Longest time that one call should take: a function whose calls take longer gets fewer packets at once.
     pub slice: Nanos,
     /// Time over which caps hold.
@@ -56,6 +58,7 @@ impl Default for WorkerSettings {
     fn default() -> WorkerSettings {
         WorkerSettings {
             slack: Nanos(200_000),
+            quantum: Nanos(500_000),
             slice: Nanos(100_000),
             period: Nanos::from_millis(10),
             spin: Nanos(50_000),
@@ -134,6 +137,8 @@ pub struct Worker {
     pub(crate) tenants: Vec<(TenantId, Claim)>,
     /// Whom cycles are charged to at present.
     pub(crate) running: EntityId,
+    /// Whose turn was interrupted for the ports to have theirs.
+    pub(crate) interrupted: Option<EntityId>,
     /// Instances that wait for others to have room.
     pub(crate) waiting: Vec<usize>,
     /// The instance whose turn it is; none's number when it is nobody's.
@@ -180,7 +185,6 @@ pub struct Worker {
     // Lengths of time in cycles.
     pub(crate) suspicious: Cycles,
     pub(crate) slice: Cycles,
-    pub(crate) slack: Cycles,
     pub(crate) mark_every: Cycles,
     pub(crate) turn_cycles: Cycles,
 }
@@ -203,8 +207,11 @@ impl Worker {
 
     pub(crate) fn with(settings: WorkerSettings, clock: Clock, tell: Tell) -> io::Result<Worker> {
         let now = clock.moment();
-        let limits =
-            SchedulerSettings { slack: clock.cycles(settings.slack), period: clock.cycles(settings.period) };
+        let limits = SchedulerSettings {
+            slack: clock.cycles(settings.slack),
+            quantum: clock.cycles(settings.quantum),
+            period: clock.cycles(settings.period),
+        };
         Ok(Worker {
             number: 0,
             settings,
@@ -224,6 +231,7 @@ impl Worker {
             scheduler: Scheduler::new(limits, now.cycles),
             tenants: Vec::new(),
             running: NOBODY,
+            interrupted: None,
             waiting: Vec::new(),
             current: usize::MAX,
             touched_ports: Vec::new(),
@@ -250,7 +258,6 @@ impl Worker {
             closing: false,
             suspicious: suspicious(&clock, settings.slice),
             slice: clock.cycles(settings.slice),
-            slack: clock.cycles(settings.slack),
             mark_every: mark_every(&clock),
             turn_cycles: clock.cycles(settings.turn),
         })
@@ -342,17 +349,16 @@ impl Worker {
 
     /// Runs instances until none has work, or the ports have waited long enough. `just_read`: so was the clock.
     fn run_ready(&mut self, just_read: bool) -> bool {
-        let Some(first) = self.scheduler.pick(self.now.cycles) else { return false };
+        let Some(first) = self.go_on().or_else(|| self.scheduler.pick(self.now.cycles)) else { return false };
         if !just_read {
             self.switch_account(first);
         }
         let until = self.now.cycles + self.turn_cycles;
         let mut index = self.by_entity[first.0 as usize] as usize;
-        let mut since = self.now.cycles;
         loop {
             if self.waits_for_room(index) {
                 let Some(next) = self.pick() else { break };
-                (index, since) = (next, self.now.cycles);
+                index = next;
                 continue;
             }
             let (entity, began) = (self.instances[index].entity, self.now.cycles);
@@ -370,9 +376,9 @@ impl Worker {
                 for waiting in handed_to.into_iter().chain(more.then_some(index)) {
                     self.wake_instance(waiting);
                 }
+                self.interrupted = Some(handed_to.map_or(entity, |to| self.instances[to].entity));
                 break;
             }
-            let stretch = self.now.cycles.since(since);
             index = match handed_to {
                 Some(to) => {
                     if more {
@@ -380,14 +386,8 @@ impl Worker {
                     }
                     to
                 }
-                // Whoever runs goes on for a while, its code and data being in the caches, and longer when it is not too far
-                // ahead. What it gets too early with a small weight, it pays back by waiting longer.
-                None if more
-                    && (stretch < self.slack && self.scheduler.is_allowed(entity, self.now.cycles)
-                        || self.scheduler.hand_off(entity, self.now.cycles)) =>
-                {
-                    continue;
-                }
+                // Whoever runs goes on until it is far enough ahead, its code and data being in the caches.
+                None if more && self.scheduler.hand_off(entity, self.now.cycles) => continue,
                 None => {
                     if more {
                         self.wake_instance(index);
@@ -396,10 +396,20 @@ impl Worker {
                     next
                 }
             };
-            since = self.now.cycles;
         }
         self.running = NOBODY;
         true
+    }
+
+    /// Whoever was interrupted only for the ports to have their turn, if it may go on: its turn is as long as anybody's.
+    fn go_on(&mut self) -> Option<EntityId> {
+        let interrupted = self.interrupted.take()?;
+        let may =
+            self.scheduler.is_ready(interrupted) && self.scheduler.hand_off(interrupted, self.now.cycles);
+        may.then(|| {
+            self.scheduler.deactivate(interrupted);
+            interrupted
+        })
     }
 
     /// Whose turn it is.

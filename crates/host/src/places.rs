@@ -11,6 +11,7 @@ pub(crate) fn threads(workers: &Workers, io: bool) -> (Vec<WorkerSettings>, Vec<
     let settings = WorkerSettings {
         slice: workers.slice,
         slack: workers.slack,
+        quantum: workers.quantum,
         spin: workers.spin,
         spin_percent: workers.spin_percent,
         rest: workers.rest,

@@ -14,6 +14,8 @@ pub struct Workers {
     pub slice: Nanos,
     /// By how much CPU time whoever runs, or is handed packets, may get ahead of those that wait.
     pub slack: Nanos,
+    /// The same, if it is longer, as long as all that wait always have work.
+    pub quantum: Nanos,
     /// Longest time to look for work before sleeping.
     pub spin: Nanos,
     /// Time spent looking for work, as part of the time spent working, in percent.
@@ -38,6 +40,7 @@ impl Default for Workers {
             list: vec![WorkerPlan::default()],
             slice: Nanos(100_000),
             slack: Nanos(200_000),
+            quantum: Nanos(500_000),
             spin: Nanos(50_000),
             spin_percent: 12,
             rest: Nanos(2_000_000),

@@ -8,13 +8,17 @@ fn age(used: u64, claim: Claim) -> f64 {
     used as f64 * 100.0 / f64::from(claim.weight.get())
 }
 
-/// The greatest difference in age, and the greatest that may be: a turn of each of two and the slack.
-fn lag(used: &[u64], claims: &[Claim], longest: &[u64], slack: u64) -> (f64, f64) {
-    let ages: Vec<_> = used.iter().zip(claims).map(|(used, claim)| age(*used, *claim)).collect();
-    let mut turns: Vec<_> = longest.iter().zip(claims).map(|(turn, claim)| age(*turn, *claim)).collect();
-    turns.sort_by(f64::total_cmp);
-    let (least, most) = ages.iter().fold((f64::MAX, 0.0f64), |(l, m), age| (age.min(l), age.max(m)));
-    (most - least, turns.iter().rev().take(2).sum::<f64>() + slack as f64)
+/// Of any two, by how much more one is ahead of the other, in age, than it may be: the quantum and a turn of its own, and a
+/// turn of the other.
+fn excess(used: &[u64], claims: &[Claim], longest: &[u64], quantum: u64) -> f64 {
+    let mut excess = f64::MIN;
+    for (n, claim) in claims.iter().enumerate() {
+        for (m, other) in claims.iter().enumerate().filter(|(m, _)| *m != n) {
+            let ahead = age(used[n], *claim) - age(used[m], *other);
+            excess = excess.max(ahead - age(quantum + longest[n], *claim) - age(longest[m], *other));
+        }
+    }
+    excess
 }
 
 fn claims(n: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Claim>> {
@@ -27,9 +31,11 @@ proptest! {
         tenants in prop::collection::vec(((1u32..=10_000).prop_map(weight), claims(1..5)), 1..5),
         costs in prop::collection::vec(1u64..100_000, 20),
         slack in 0u64..100_000,
+        longer in 0u64..200_000,
         seed in 1u64..,
     ) {
-        let mut worker = Worker::new(slack, 10_000_000);
+        let quantum = slack + longer;
+        let mut worker = Worker::with_quantum(slack, quantum, 10_000_000);
         let mut random = Random(seed);
         let members: Vec<_> = tenants.iter().map(|(own, claims)| worker.tenant(*own, claims)).collect();
         let cost = |id: EntityId| costs[id.0 as usize];
@@ -53,15 +59,15 @@ proptest! {
             for ((_, ids), (_, claims)) in members.iter().zip(&tenants) {
                 let used: Vec<_> = ids.iter().map(|id| worker.used(*id)).collect();
                 let costs: Vec<_> = ids.iter().map(|id| cost(*id)).collect();
-                let (lag, bound) = lag(&used, claims, &costs, slack);
-                prop_assert!(lag <= bound + 1.0, "entities lag by {lag}, at most {bound}");
+                let excess = excess(&used, claims, &costs, quantum);
+                prop_assert!(excess <= 1.0, "an entity is further ahead than it may be, by {excess}");
             }
             let used: Vec<_> = members.iter().map(|(id, _)| worker.scheduler.tenant_used(*id).0).collect();
             let own: Vec<_> = tenants.iter().map(|(own, _)| *own).collect();
             let longest: Vec<_> =
                 members.iter().map(|(_, ids)| ids.iter().map(|id| cost(*id)).max().unwrap_or(0)).collect();
-            let (lag, bound) = lag(&used, &own, &longest, slack);
-            prop_assert!(lag <= bound + 1.0, "tenants lag by {lag}, at most {bound}");
+            let excess = excess(&used, &own, &longest, quantum);
+            prop_assert!(excess <= 1.0, "a tenant is further ahead than it may be, by {excess}");
         }
     }
 
@@ -178,20 +184,63 @@ fn a_hand_off_may_jump_the_queue_within_the_slack() {
     let (_, other) = worker.tenant(weight(50), &[Claim::default()]);
     worker.scheduler.deactivate(other[0]);
     worker.scheduler.deactivate(ids[1]);
-    worker.work(ids[1], 1_000);
-    assert!(worker.scheduler.hand_off(ids[1], worker.now), "half the age at twice the weight");
+    worker.work(ids[1], 500);
+    assert!(worker.scheduler.hand_off(ids[1], worker.now), "500 cycles ahead, whatever it weighs");
     worker.work(ids[1], 1);
     assert!(!worker.scheduler.hand_off(ids[1], worker.now));
 
-    // Of another tenant: its age counts as well. It joins at 1,000, where the first was when it might run, and
-    // ages twice as fast as that one, which is at 1,001.
+    // Of another tenant: its age counts as well. It joins at 500, where the first tenant was when its entity might run, which
+    // is at 501 now, and ages twice as fast.
     worker.scheduler.deactivate(ids[0]);
     worker.scheduler.activate(ids[1]);
     assert!(worker.scheduler.hand_off(other[0], worker.now));
-    worker.work(other[0], 250);
-    assert!(worker.scheduler.hand_off(other[0], worker.now), "at 1,500");
+    worker.work(other[0], 500);
+    assert!(worker.scheduler.hand_off(other[0], worker.now), "at 1,500, 500 cycles from 500");
     worker.work(other[0], 1);
     assert!(!worker.scheduler.hand_off(other[0], worker.now), "at 1,502");
+}
+
+#[test]
+fn those_who_always_have_work_have_long_turns_until_somebody_gets_work_who_owes_nothing() {
+    let mut worker = Worker::with_quantum(500, 5_000, 10_000_000);
+    let (_, ids) = worker.tenant(Claim::default(), &[Claim::default(); 3]);
+    worker.scheduler.deactivate(ids[2]);
+    // Cycles that whoever is picked may use in steps of 100, each having more to do afterwards.
+    let turn = |worker: &mut Worker, until: u64| {
+        let id = worker.scheduler.pick(worker.now).expect("somebody has work");
+        let before = worker.used(id);
+        loop {
+            worker.work(id, 100);
+            if worker.used(id) - before >= until || !worker.scheduler.hand_off(id, worker.now) {
+                break;
+            }
+        }
+        (id, worker.used(id) - before)
+    };
+    // At first all that wait have just got work.
+    for _ in 0..2 {
+        let (id, _) = turn(&mut worker, 100_000);
+        worker.scheduler.activate(id);
+    }
+    for _ in 0..10 {
+        let (id, took) = turn(&mut worker, 100_000);
+        assert!((5_000..=5_600 + 5_000).contains(&took), "{took}");
+        worker.scheduler.activate(id);
+    }
+    // One is in the midst of its turn when a third gets work.
+    let (running, _) = turn(&mut worker, 1_000);
+    worker.scheduler.activate(ids[2]);
+    let before = worker.used(running);
+    while worker.scheduler.hand_off(running, worker.now) {
+        worker.work(running, 100);
+    }
+    assert!(worker.used(running) - before <= 5_000 + 600, "it does not get further ahead");
+    worker.scheduler.activate(running);
+    assert_eq!(turn(&mut worker, 100).0, ids[2], "who comes first");
+    // With nothing left to do it is in nobody's way; with more, it owes something.
+    worker.scheduler.activate(ids[2]);
+    let (_, took) = turn(&mut worker, 100_000);
+    assert!(took >= 5_000, "{took}");
 }
 
 #[test]
@@ -205,4 +254,26 @@ fn a_thousand_have_equal_shares() {
     let used: Vec<_> = ids.iter().map(|id| worker.used(*id)).collect();
     let (least, most) = (used.iter().min().expect("some"), used.iter().max().expect("some"));
     assert!(most - least <= 3_000, "{least} to {most}");
+}
+
+#[test]
+fn turns_are_as_long_for_the_light_as_for_the_heavy() {
+    // In the turns of the light, caches are to become warm too.
+    for weights in [[1, 128], [100, 6_400], [10_000, 10_000]] {
+        let mut worker = Worker::new(10_000, 10_000_000);
+        worker.tenant(Claim::default(), &weights.map(weight));
+        for turn in 0..1_000 {
+            let id = worker.scheduler.pick(worker.now).expect("both have work");
+            let before = worker.used(id);
+            loop {
+                worker.work(id, 100);
+                if !worker.scheduler.hand_off(id, worker.now) {
+                    break;
+                }
+            }
+            worker.scheduler.activate(id);
+            let took = worker.used(id) - before;
+            assert!(turn == 0 || took >= 10_000, "{weights:?}: a turn of {took} cycles");
+        }
+    }
 }

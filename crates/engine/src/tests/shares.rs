@@ -95,6 +95,30 @@ fn weights_divide_the_worker_whatever_a_call_costs() {
 }
 
 #[test]
+fn a_turn_that_is_interrupted_for_the_ports_goes_on() {
+    let mut bench = Bench::new(&[1024]);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    for (name, share) in [(0, 100), (1, 1_000)] {
+        bench.claim = weight(share);
+        let order = order.clone();
+        let decide = Manner::deciding(move |_, _| {
+            order.lock().expect("one thread").push(name);
+            Action::Give(Verdict::Interface(1))
+        });
+        busy(&mut bench, Manner { burn: Cycles(20_000), ..decide });
+    }
+    let (turn, quantum) = (bench.worker.turn_cycles, bench.worker.clock.cycles(Nanos(500_000)));
+    assert!(turn.0 * 2 < quantum.0, "the ports have their turn several times in one of a function");
+    work(&mut bench, Duration::from_millis(100));
+    let account = bench.worker.stop();
+    assert_whole(&account);
+    let order = order.lock().expect("one thread");
+    let turns = order.chunk_by(|a, b| a == b).filter(|turn| turn[0] == 0).count() as u64;
+    let light = account.instances[0].cycles.0;
+    assert!(turns >= 5 && light / turns >= quantum.0 / 10 * 9, "{turns} turns of {} cycles", light / turns);
+}
+
+#[test]
 fn a_cap_holds_on_a_worker_with_nothing_else_to_do() {
     let mut bench = Bench::new(&[1024]);
     bench.claim = Claim { cap: Cap::from_millionths(200_000), ..Claim::default() };
