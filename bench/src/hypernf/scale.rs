@@ -69,10 +69,12 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
         details.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
     };
     let (returned, disordered) = (account.ports[0].counters.ledger.delivered, detail("out_of_order"));
+    let lost = account.ledger.dropped.nonzero().map(|(reason, count)| format!("{count} {reason}"));
+    let lost: Vec<_> = lost.collect();
     if returned < 100_000 || disordered > 0 || account.ledger.dropped.total() > 0 {
         return Err(BenchError::Invalid(format!(
-            "{returned} packets came back, {disordered} out of order, {} were lost",
-            account.ledger.dropped.total()
+            "{returned} packets came back, {disordered} out of order, lost: {}",
+            if lost.is_empty() { "none".to_owned() } else { lost.join(", ") }
         )));
     }
     let results = vec![

@@ -19,6 +19,8 @@ const COLD_EVERY: Nanos = Nanos(50_000);
 const FEEDS_WAIT: u32 = 8;
 /// Most batches from one port in one turn.
 const SHARED_POLLS: u32 = 8;
+/// The same from another worker, in short batches too: what is inside goes on before more comes in, or it would find no room.
+const RELAY_POLLS: u32 = 128;
 /// So many ports are all looked at every time.
 const FEW_PORTS: usize = 16;
 
@@ -52,8 +54,11 @@ impl Worker {
                 continue;
             }
             // One that feeds several has nobody else to poll it before the next turn.
-            let shared = node.consumer.is_none();
-            let mut polls = if shared { SHARED_POLLS } else { 1 };
+            let mut polls = match node.consumer {
+                Some(_) => 1,
+                None if node.relay => RELAY_POLLS,
+                None => SHARED_POLLS,
+            };
             while polls > 0 && self.poll_port(index) {
                 worked = true;
                 polls -= 1;

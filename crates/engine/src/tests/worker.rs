@@ -297,3 +297,29 @@ fn it_is_counted_how_long_packets_took_to_the_end_of_verdicts_and_to_ports() {
     assert_eq!((account.ports[0].latencies.count(), account.ports[1].latencies.count()), (0, 15));
     assert!(account.ports[1].latencies.quantile(0.99) >= account.instances[0].latencies.quantile(0.0));
 }
+
+#[test]
+fn what_comes_from_another_worker_goes_on_before_more_comes_in() {
+    let mut bench = Bench::new(&[port::relay::RELAY_PACKETS as u32]);
+    let bell = || Arc::new(port::Bell::new().expect("an event descriptor"));
+    let (mut other, here) = port::relay::one_way(bell(), bell());
+    let pool = bench.pools[0].0.clone();
+    let relay = bench.add_port(0, Box::new(here));
+    let (collector, collected) = bench.port(0, vec![]);
+    bench.worker.lead(relay, collector).expect("a free wire");
+    // Batches that do not fit together into what is received at once.
+    let length = nf_abi::MAX_BATCH / 2 + 1;
+    let packets = port::relay::RELAY_PACKETS / length * length;
+    for _ in 0..packets / length {
+        let mut batch = Vec::new();
+        pool.allocate_batch(length, &mut batch);
+        for packet in &mut batch {
+            pool.write(packet, &[0; 14]).expect("it fits");
+        }
+        other.transmit(&pool, Nanos(0), &mut batch);
+    }
+    assert_eq!(other.room(), port::relay::RELAY_PACKETS - packets);
+    bench.worker.turn();
+    assert_eq!(other.room(), port::relay::RELAY_PACKETS, "all of it went on in one turn");
+    assert_eq!(collected.lock().expect("not poisoned").len(), packets);
+}
