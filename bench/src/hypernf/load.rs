@@ -86,17 +86,18 @@ pub(crate) fn load(progress: Progress<'_>) -> Result<Found, BenchError> {
     let mut ratios = vec![Vec::new(); LOADS.len()];
     let mut used = vec![Vec::new(); LOADS.len()];
     for run in 0..RUNS {
-        let rig = at(None)?;
-        rig.start()?;
-        std::thread::sleep(Duration::from_millis(100));
-        let (_, saturating) = utilisation(&rig, time)?;
-        rig.end()?;
         for (n, percent) in LOADS.into_iter().enumerate() {
             progress((run as f64 + n as f64 / LOADS.len() as f64) / RUNS as f64, "partial load");
-            let rate = saturating * f64::from(percent) / 100.0;
             // What the machine was away for is not made up for by the generator: such a run says nothing.
             let mut tries = 0;
             let cpu = loop {
+                // Each load is a part of what saturates just before.
+                let rig = at(None)?;
+                rig.start()?;
+                std::thread::sleep(Duration::from_millis(100));
+                let (_, saturating) = utilisation(&rig, time)?;
+                rig.end()?;
+                let rate = saturating * f64::from(percent) / 100.0;
                 let rig = at(Some(rate as u64))?;
                 rig.start()?;
                 std::thread::sleep(Duration::from_millis(100));

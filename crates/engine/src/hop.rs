@@ -44,6 +44,7 @@ impl Worker {
         instance.counters.calls += 1;
         instance.counters.packets += batch.len() as u64;
         instance.called_with = batch.len();
+        self.calls.count(batch.len(), instance.batch);
         if !instance.called {
             instance.called = true;
             self.called.push(index);

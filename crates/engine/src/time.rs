@@ -126,12 +126,17 @@ impl Worker {
 
     /// Tells others for how long it has worked for somebody.
     #[inline]
-    pub(crate) fn show_busy(&self) {
+    pub(crate) fn show_busy(&mut self) {
         let WorkerTime { overhead, asleep, withheld, resting } = self.time;
         let others = overhead.0 + asleep.0 + withheld.0 + resting.0;
         let busy = self.now.cycles.since(self.made).0.saturating_sub(others);
         // What others took is noticed late: what was told before stands.
-        self.busy.store(busy.max(self.busy.load(Relaxed)), Relaxed);
+        let before = self.busy.load(Relaxed);
+        if busy > before {
+            self.busy.store(busy, Relaxed);
+            let needed = std::mem::take(&mut self.calls).needed(Cycles(busy - before));
+            self.needed.store(self.needed.load(Relaxed) + needed.0, Relaxed);
+        }
     }
 
     #[inline]
@@ -182,6 +187,36 @@ impl Worker {
         if instance.called_with == instance.batch && took.0 < self.slice.0 / 2 {
             instance.batch = (instance.batch * 2).min(self.settings.batch);
         }
+    }
+}
+
+/// What a call costs beside its packets, in packets: caches are cold when functions take turns.
+const CALL: u64 = 16;
+
+/// Calls, and how well they were used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Calls {
+    pub(crate) calls: u64,
+    pub(crate) packets: u64,
+    /// Packets that they had room for.
+    pub(crate) room: u64,
+}
+
+impl Calls {
+    #[inline]
+    pub(crate) fn count(&mut self, packets: usize, room: usize) {
+        self.calls += 1;
+        self.packets += packets as u64;
+        self.room += room as u64;
+    }
+
+    /// What of the cycles that were used by these calls was needed. Whoever has time to spare fetches few packets at a time, and spends
+    /// that time on calls; fewer calls with as many packets as there was room for would have done.
+    pub(crate) fn needed(self, used: Cycles) -> Cycles {
+        let Calls { calls, packets, room } = self;
+        let fewest = (calls * packets).div_ceil(room.max(1)).min(calls);
+        let (part, all) = (packets + CALL * fewest, packets + CALL * calls);
+        if all == 0 { used } else { Cycles((u128::from(used.0) * u128::from(part) / u128::from(all)) as u64) }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::rest::Rest;
 use crate::sparse::Sparse;
 use crate::switching::SwitchNode;
 use crate::tap::Tap;
-use crate::time::{Mark, NOBODY, WorkerTime, mark_every, suspicious};
+use crate::time::{Calls, Mark, NOBODY, WorkerTime, mark_every, suspicious};
 use clock::{Clock, Cycles, Moment, Nanos};
 use cpu_share::{Claim, EntityId, Scheduler, SchedulerSettings, TenantId};
 use guest::{Events, LogLine};
@@ -121,6 +121,10 @@ pub struct Worker {
     pub(crate) time: WorkerTime,
     /// Cycles that it worked for somebody, as of its last turn, for others to read.
     pub(crate) busy: Arc<AtomicU64>,
+    /// The same, as far as it was needed.
+    pub(crate) needed: Arc<AtomicU64>,
+    /// Calls since that was told last.
+    pub(crate) calls: Calls,
     /// When it was made.
     pub(crate) made: Cycles,
     pub(crate) pools: Vec<Arc<Pool>>,
@@ -220,6 +224,8 @@ impl Worker {
             mark: Mark::now(),
             time: WorkerTime::default(),
             busy: Arc::default(),
+            needed: Arc::default(),
+            calls: Calls::default(),
             made: now.cycles,
             pools: Vec::new(),
             free_pools: Vec::new(),

@@ -1,4 +1,5 @@
-//! Keeping workers equally busy: who moves is decided by a [`Placement`], which is told what everybody used.
+//! Keeping workers equally busy: who moves is decided by a [`Placement`], which is told what everybody used, as far as
+//! it was needed.
 //!
 //! The life of a balancer:
 //! 1. [`Balancer::new`] is told how many of the fleet's workers share the load, the first ones; [`Balancer::pin`] says who stays.
@@ -14,6 +15,7 @@ use super::Fleet;
 use super::state::{End, FleetInstance, State};
 use crate::hands::Hands;
 use crate::ids::SwitchId;
+use crate::time::Calls;
 use clock::{Cycles, Nanos};
 use placement::{Graph, GraphFault, Kind, Move, Part, PartFacts, Placement, Reason};
 use std::collections::{BTreeMap, HashMap};
@@ -59,7 +61,7 @@ pub struct Balancer {
     workers: usize,
     pinned: BTreeMap<FleetInstance, usize>,
     arranged: Option<Arranged>,
-    /// How busy each worker was up to the last look, and when that was.
+    /// How busy each worker had to be up to the last look, and when that was.
     before: (Vec<Cycles>, Cycles),
     /// When everybody's use is read at the latest.
     due: Nanos,
@@ -74,13 +76,33 @@ struct Arranged {
     ends: Vec<End>,
     names: Vec<String>,
     /// What each part had used, and when.
-    used: Vec<Cycles>,
+    used: Vec<Use>,
     read: Cycles,
     /// What others had taken of each worker's time.
     withheld: Vec<Cycles>,
     /// The number of the fleet's last change that this knows of.
     change: u64,
     at: Nanos,
+}
+
+/// What somebody has used so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Use {
+    cycles: Cycles,
+    calls: u64,
+    packets: u64,
+    /// Most packets of a call now.
+    batch: usize,
+}
+
+impl Use {
+    /// What was needed of what was used since then.
+    fn needed_since(&self, before: &Use) -> Cycles {
+        let (calls, packets) =
+            (self.calls.saturating_sub(before.calls), self.packets.saturating_sub(before.packets));
+        let calls = Calls { calls, packets, room: calls * self.batch as u64 };
+        calls.needed(self.cycles.since(before.cycles))
+    }
 }
 
 impl Balancer {
@@ -115,7 +137,7 @@ impl Balancer {
     /// Looks how busy everybody is, and moves whoever is to move. `None`: nobody, or the fleet has stopped.
     pub fn look(&mut self, fleet: &Fleet) -> Option<Balanced> {
         let now = fleet.clock.moment();
-        let (before, since) = std::mem::replace(&mut self.before, (fleet.busy(), now.cycles));
+        let (before, since) = std::mem::replace(&mut self.before, (fleet.needed(), now.cycles));
         let passed = now.cycles.since(since).0.max(1) as f64;
         let shared = self.before.0.iter().take(self.workers).zip(&before);
         let loads = shared.map(|(busy, before)| busy.since(*before).0 as f64 / passed);
@@ -225,12 +247,17 @@ impl State {
         pairs
     }
 
-    /// Cycles that were charged to an end so far. What ports take is charged to those they feed.
-    fn used_by(&self, workers: &Hands<'_>, end: End) -> Cycles {
-        let End::Instance(instance, _) = end else { return Cycles(0) };
-        let Some(home) = self.instance(instance) else { return Cycles(0) };
+    /// What an end has used so far. What ports take is charged to those they feed.
+    fn used_by(&self, workers: &Hands<'_>, end: End) -> Use {
+        let End::Instance(instance, _) = end else { return Use::default() };
+        let Some(home) = self.instance(instance) else { return Use::default() };
         let worker = &workers[home.worker];
-        worker.instances.get(home.id.index()).map_or(Cycles(0), |one| worker.scheduler.used(one.entity))
+        worker.instances.get(home.id.index()).map_or_else(Use::default, |one| Use {
+            cycles: worker.scheduler.used(one.entity),
+            calls: one.counters.calls,
+            packets: one.counters.packets,
+            batch: one.batch,
+        })
     }
 
     fn name_of(&self, workers: &Hands<'_>, end: End) -> String {
@@ -277,7 +304,7 @@ impl Arranged {
         let mut busy = Vec::with_capacity(self.ends.len());
         for (end, before) in self.ends.iter().zip(&mut self.used) {
             let used = state.used_by(workers, *end);
-            let spent = used.since(std::mem::replace(before, used)).0 as f64;
+            let spent = used.needed_since(&std::mem::replace(before, used)).0 as f64;
             busy.push(state.worker_of(*end).map_or(0.0, |worker| spent / had[worker]));
         }
         let Move { parts, to, why } = self.placement.observe(&busy).or_else(|| self.placement.help())?;

@@ -48,6 +48,7 @@ pub struct Fleet {
     drain: Nanos,
     /// By worker: cycles that it worked for somebody.
     busy: Vec<Arc<AtomicU64>>,
+    needed: Vec<Arc<AtomicU64>>,
 }
 
 impl Fleet {
@@ -70,7 +71,15 @@ impl Fleet {
         let workers = (0..).zip(settings).map(make).collect::<io::Result<Vec<_>>>()?;
         let drain = settings.iter().map(|settings| settings.drain).max().unwrap_or_default();
         let busy = workers.iter().map(|worker| worker.busy.clone()).collect();
-        Ok(Fleet { crew: Mutex::new(Crew::Here(workers)), state: Mutex::default(), clock, drain, busy })
+        let needed = workers.iter().map(|worker| worker.needed.clone()).collect();
+        Ok(Fleet {
+            crew: Mutex::new(Crew::Here(workers)),
+            state: Mutex::default(),
+            clock,
+            drain,
+            busy,
+            needed,
+        })
     }
 
     /// How many workers there are.
@@ -81,6 +90,11 @@ impl Fleet {
     /// For how long each worker has worked for somebody so far, as of its last turn. This costs the workers nothing.
     pub fn busy(&self) -> Vec<Cycles> {
         self.busy.iter().map(|busy| Cycles(busy.load(Relaxed))).collect()
+    }
+
+    /// The same as far as it was needed: a worker that has time to spare makes more calls of fewer packets.
+    fn needed(&self) -> Vec<Cycles> {
+        self.needed.iter().map(|needed| Cycles(needed.load(Relaxed))).collect()
     }
 
     /// Does something with workers in hand, where nothing of them runs. Those that are not touched work on.

@@ -2,6 +2,7 @@
 
 use super::stream::Rig;
 use super::*;
+use crate::time::Calls;
 use crate::{Balancer, Reason};
 
 /// Three functions between two ports each, all on the first of two workers, which has more to do than it can.
@@ -36,6 +37,40 @@ fn whoever_has_time_to_spare_takes_a_function_over_with_its_ports() {
     let before = rig.flows.arrived(0);
     rig.wait("packets go on", || rig.flows.arrived(0) > before + 1_000);
     assert_eq!(rig.stop().ledger.dropped.total(), 0);
+}
+
+#[test]
+fn a_worker_that_is_busy_with_small_batches_has_time_to_spare() {
+    let rig = Rig::new(2, 1);
+    crowded(&rig);
+    // The second one always has something to do, two packets at a time.
+    let ports = [rig.stream(1, 0, 6, u64::MAX, 2), rig.stream(1, 0, 7, u64::MAX, 2)];
+    let function = rig.wire(1);
+    rig.chain((ports[0], ports[1]), &[function]);
+    rig.start();
+    let mut balancer = Balancer::new(2);
+    let busy = rig.fleet.busy()[1];
+    let mut moved = None;
+    rig.wait("one moves", || {
+        std::thread::sleep(balancer.pause());
+        moved = balancer.look(&rig.fleet);
+        moved.is_some()
+    });
+    let moved = moved.expect("it was waited for");
+    assert_eq!(moved.to, 1, "{moved:?}");
+    assert!(rig.fleet.busy()[1] > busy, "it was busy all the time");
+    assert_eq!(rig.stop().ledger.dropped.total(), 0);
+}
+
+#[test]
+fn calls_that_were_not_needed_do_not_count() {
+    let needed = |calls, packets, room| Calls { calls, packets, room }.needed(Cycles(1_000_000)).0;
+    assert_eq!(needed(0, 0, 0), 1_000_000, "timers");
+    assert_eq!(needed(10, 320, 320), 1_000_000, "full batches");
+    assert_eq!(needed(100, 100, 100), 1_000_000, "one packet each, and no room for more");
+    // 320 packets and ten calls instead of forty, each as dear as sixteen packets.
+    assert_eq!(needed(40, 320, 1_280), 1_000_000 * (320 + 160) / (320 + 640));
+    assert!(needed(100, 100, 6_400) < 100_000);
 }
 
 #[test]
