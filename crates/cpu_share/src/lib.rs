@@ -45,4 +45,4 @@ mod tests;
 
 pub use claim::{Cap, Claim, Weight};
 pub use membership::Standing;
-pub use scheduler::{EntityId, Scheduler, SchedulerSettings, TenantId};
+pub use scheduler::{EntityId, FEW, Scheduler, SchedulerSettings, TenantId};

@@ -20,13 +20,16 @@ pub struct SchedulerSettings {
     /// weighs: a light one has fewer turns than a heavy one, not shorter ones. Larger: fewer changes from one to the
     /// next; smaller: less lag.
     pub slack: Cycles,
-    /// The same, if it is more, as long as nobody waits who owed nothing when it got work: those who always have work
-    /// gain by caches that stay warm, and those who have it now and then do not wait for them.
+    /// The same, if it is more, as long as few wait ([`FEW`]), and nobody who owed nothing when it got work: those who
+    /// always have work gain by caches that stay warm, and those who have it now and then do not wait for them.
     pub quantum: Cycles,
     /// Over how long caps hold: one that did not use its cap may use for once, on top of it, what the cap gives in this
     /// time.
     pub period: Cycles,
 }
+
+/// So many wait without each other's turns becoming too long for them.
+pub const FEW: u32 = 40;
 
 /// Where somebody is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +116,8 @@ pub struct Scheduler {
     pub(crate) now: Cycles,
     slack: Cycles,
     quantum: Cycles,
-    /// How many wait that are fresh.
+    /// How many wait for their turn, and how many of them are fresh.
+    waiting: u32,
     fresh: u32,
     period: Cycles,
 }
@@ -136,6 +140,7 @@ impl Scheduler {
             now,
             slack: settings.slack,
             quantum: settings.quantum.max(settings.slack),
+            waiting: 0,
             fresh: 0,
             period: settings.period,
         }
@@ -152,6 +157,7 @@ impl Scheduler {
         let owner = entity.tenant as usize;
         let tenant = &mut self.tenants[owner];
         entity.fresh = entity.share.age <= tenant.present;
+        self.waiting += 1;
         self.fresh += u32::from(entity.fresh);
         entity.share.join(tenant.present);
         entity.state = State::Ready;
@@ -207,7 +213,7 @@ impl Scheduler {
         if tenant.state == State::Out {
             tenant.share.join(self.present);
         }
-        let lead = if self.fresh > 0 { self.slack } else { self.quantum };
+        let lead = if self.fresh > 0 || self.waiting > FEW { self.slack } else { self.quantum };
         let (entity_lead, tenant_lead) = (entity.share.aged(lead), tenant.share.aged(lead));
         let (age, tenant_age) = (entity.share.age, tenant.share.age);
 
@@ -335,6 +341,7 @@ impl Scheduler {
         tenant.ready.remove(&mut self.entity_places, index);
         entity.throttled += tenant.held(self.now).since(entity.since);
         entity.state = State::Out;
+        self.waiting -= 1;
         self.fresh -= u32::from(std::mem::take(&mut entity.fresh));
         if tenant.ready.is_empty() {
             self.leave_tenant(owner);

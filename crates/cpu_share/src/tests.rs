@@ -1,6 +1,6 @@
 //! The scheduler on a simulated clock.
 
-use crate::{Cap, Claim, EntityId, Scheduler, SchedulerSettings, Standing, TenantId, Weight};
+use crate::{Cap, Claim, EntityId, FEW, Scheduler, SchedulerSettings, Standing, TenantId, Weight};
 use clock::Cycles;
 
 mod activations;

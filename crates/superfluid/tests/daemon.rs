@@ -7,16 +7,12 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+use support::cache::compiled;
 use support::commands::search_path;
 use support::daemon::{Daemon, Options};
 
-/// What the tests here compile is compiled once.
-fn cache() -> String {
-    format!("superfluid-test-{}", std::process::id())
-}
-
 fn start(folder: &Path) -> Daemon {
-    Options::new(folder).shared_cache(&cache()).start()
+    Options::new(folder).shared_cache().start()
 }
 
 /// Packets that a function was called with.
@@ -227,7 +223,7 @@ fn the_readmes_commands_lead_to_a_running_chain() {
         .args(["-c", &script])
         .current_dir(folder.path())
         .env("PATH", search_path())
-        .env("XDG_CACHE_HOME", std::env::temp_dir().join(cache()))
+        .env("XDG_CACHE_HOME", compiled())
         .output()
         .expect("a shell");
     let said = String::from_utf8_lossy(&output.stdout);

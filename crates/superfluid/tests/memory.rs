@@ -26,7 +26,7 @@ fn fill(socket: &mut Socket, tenant: &str) -> (usize, Value) {
 #[test]
 fn at_the_limit_all_can_be_looked_at_and_deleted() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = Options::new(folder.path()).shared_cache("superfluid-test-kill");
+    let options = Options::new(folder.path()).shared_cache();
     let daemon = options.clone().arguments(["--memory", "12MiB"]).start();
     let mut socket = daemon.connect();
     let pool = json!({"buffers": 512, "pages": "ordinary"});

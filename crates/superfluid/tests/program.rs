@@ -1,5 +1,9 @@
 //! The program as its user meets it: files in, tables and JSON out, exit status. Needs no privileges.
 
+#[path = "support/cache.rs"]
+mod cache;
+
+use cache::compiled;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,9 +16,7 @@ fn root() -> PathBuf {
 
 fn superfluid() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_superfluid"));
-    // A private cache: what other runs left there is not what is tested.
-    command
-        .env("XDG_CACHE_HOME", std::env::temp_dir().join(format!("superfluid-test-{}", std::process::id())));
+    command.env("XDG_CACHE_HOME", compiled());
     command
 }
 

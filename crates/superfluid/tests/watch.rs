@@ -15,9 +15,7 @@ use tempfile::TempDir;
 /// A daemon to which a file was applied, and its folder.
 fn start(file: &str) -> (TempDir, Daemon) {
     let folder = tempfile::tempdir().expect("a folder");
-    // What the tests here compile is compiled once.
-    let cache = format!("superfluid-watch-{}", std::process::id());
-    let daemon = Options::new(folder.path()).shared_cache(&cache).start();
+    let daemon = Options::new(folder.path()).shared_cache().start();
     daemon.write("file.yaml", file);
     daemon.done("apply -f file.yaml");
     (folder, daemon)

@@ -277,3 +277,26 @@ fn turns_are_as_long_for_the_light_as_for_the_heavy() {
         }
     }
 }
+
+#[test]
+fn turns_are_short_where_many_wait_for_theirs() {
+    for (others, longest) in [(FEW as usize, 5_000), (FEW as usize + 1, 500)] {
+        let mut worker = Worker::with_quantum(500, 5_000, 10_000_000);
+        worker.tenant(Claim::default(), &vec![Claim::default(); others + 1]);
+        for turn in 0..10 * others {
+            let id = worker.scheduler.pick(worker.now).expect("all have work");
+            let before = worker.used(id);
+            loop {
+                worker.work(id, 100);
+                if !worker.scheduler.hand_off(id, worker.now) {
+                    break;
+                }
+            }
+            worker.scheduler.activate(id);
+            let took = worker.used(id) - before;
+            // At first all that wait have just got work. Whoever is behind may use what it is behind as well.
+            let most = longest * 2 + 300;
+            assert!(turn <= 2 * others || (longest..=most).contains(&took), "{took} beside {others}");
+        }
+    }
+}

@@ -247,7 +247,7 @@ fn a_client_that_leaves_does_not_stop_what_it_began() {
         client.send("POST", path, &[], body.as_bytes()).expect("writes");
         drop(client);
     }
-    let written = (0..100).any(|_| {
+    let written = (0..500).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
         server.audit().len() == before + 2
     });

@@ -169,7 +169,9 @@ fn a_guest_is_not_stopped_for_what_runs_elsewhere() {
                 let (program, stop) = (program.clone(), stop.clone());
                 std::thread::spawn(move || {
                     let mut room = Room::new();
-                    let mut good = room.guest(&program, impatient()).expect("an instance");
+                    let mut good = room
+                        .guest(&program, InstanceSettings { max_call: Nanos::from_millis(50), ..impatient() })
+                        .expect("an instance");
                     let mut calls = 0u64;
                     for round in 0.. {
                         if round >= 10 && stop.load(Ordering::Relaxed) {
@@ -203,9 +205,11 @@ fn many_short_calls_may_take_longer_than_one() {
         "(local.set $r (i32.const 20000))
         (loop $l (br_if $l (local.tee $r (i32.sub (local.get $r) (i32.const 1))))) {ON_DEMAND}"
     );
-    let mut guest = room.guest(&program(&process(&body), Access::Read), impatient()).expect("an instance");
+    // What a virtual machine's host takes of a call is not told: it is to be less than the limit.
+    let settings = InstanceSettings { max_call: Nanos::from_millis(50), ..impatient() };
+    let mut guest = room.guest(&program(&process(&body), Access::Read), settings).expect("an instance");
     let begin = Instant::now();
-    while begin.elapsed() < Duration::from_millis(100) {
+    while begin.elapsed() < Duration::from_millis(300) {
         room.show(&mut guest, 0).expect("each call is short");
     }
     room.assert_goes_on();

@@ -28,7 +28,7 @@ const TAP: &str = "sfkill";
 
 /// A daemon whose cache is not in its folder, of which every file is known.
 fn options(folder: &Path) -> Options {
-    Options::new(folder).shared_cache("superfluid-test-kill")
+    Options::new(folder).shared_cache()
 }
 
 #[test]

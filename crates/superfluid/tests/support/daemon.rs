@@ -1,5 +1,6 @@
 //! The daemon's process.
 
+use super::cache::compiled;
 use super::commands::{Commands, PROGRAM};
 use super::http::{self, Socket};
 use rustix::process::{Pid, Signal, kill_process};
@@ -60,9 +61,9 @@ impl Options {
         self
     }
 
-    /// Another place for what is compiled; below the folder for temporary files, to be shared.
-    pub fn shared_cache(mut self, name: &str) -> Options {
-        self.cache = std::env::temp_dir().join(name);
+    /// What is compiled is kept in [`compiled`], not in the daemon's folder.
+    pub fn shared_cache(mut self) -> Options {
+        compiled().clone_into(&mut self.cache);
         self
     }
 

@@ -6,6 +6,7 @@
 //! 4. It ends with [`daemon::Daemon::end`], as an operator does it, or [`daemon::Daemon::kill`], as a fault does; when it is
 //!    dropped, if not before.
 
+pub mod cache;
 pub mod commands;
 pub mod daemon;
 pub mod http;
