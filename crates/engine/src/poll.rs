@@ -35,7 +35,10 @@ impl Worker {
         if cold_too {
             self.next_cold = self.now.cycles + self.clock.cycles(COLD_EVERY);
         }
-        for index in 0..self.ports.end() {
+        // Where buffers are short, who is polled first gets them: each time it is another.
+        let end = self.ports.end();
+        self.poll_from = if self.poll_from + 1 < end { self.poll_from + 1 } else { 0 };
+        for index in (self.poll_from..end).chain(0..self.poll_from) {
             let Some(node) = self.ports.get(index) else { continue };
             if node.idle_polls > COLD_AFTER && !cold_too {
                 continue;

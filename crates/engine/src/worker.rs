@@ -143,6 +143,8 @@ pub struct Worker {
     pub(crate) running: EntityId,
     /// Whose turn was interrupted for the ports to have theirs.
     pub(crate) interrupted: Option<EntityId>,
+    /// The port that is polled first.
+    pub(crate) poll_from: usize,
     /// Instances that wait for others to have room.
     pub(crate) waiting: Vec<usize>,
     /// The instance whose turn it is; none's number when it is nobody's.
@@ -238,6 +240,7 @@ impl Worker {
             tenants: Vec::new(),
             running: NOBODY,
             interrupted: None,
+            poll_from: 0,
             waiting: Vec::new(),
             current: usize::MAX,
             touched_ports: Vec::new(),
