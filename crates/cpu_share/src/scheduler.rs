@@ -193,7 +193,7 @@ impl Scheduler {
 
     /// Whether an entity may run before those that wait: one that packets were just handed to, or the running one that
     /// would go on. It may if it is not older than the youngest who waits in its tenant, nor its tenant than the
-    /// youngest that waits, by more than it may be, and no cap holds either back. When it may not, it has to be
+    /// youngest that waits, by more than the quantum or the slack, and no cap holds either back. When it may not, it has to be
     /// activated and wait like everybody else. One that waits already goes on waiting in either case.
     #[inline]
     pub fn hand_off(&mut self, id: EntityId, now: Cycles) -> bool {

@@ -59,6 +59,20 @@ impl Worker {
         }
     }
 
+    /// A turn of whoever is picked that goes on in steps of 100 cycles for as long as it may, but no longer than `most`. Tells
+    /// who it was, and what it used.
+    fn long_turn(&mut self, most: u64) -> (EntityId, u64) {
+        let id = self.scheduler.pick(self.now).expect("somebody has work");
+        let before = self.used(id);
+        loop {
+            self.work(id, 100);
+            let took = self.used(id) - before;
+            if took >= most || !self.scheduler.hand_off(id, self.now) {
+                return (id, took);
+            }
+        }
+    }
+
     fn used(&self, id: EntityId) -> u64 {
         self.scheduler.used(id).0
     }

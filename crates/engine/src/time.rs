@@ -191,7 +191,7 @@ impl Worker {
 }
 
 /// What a call costs beside its packets, in packets: caches are cold when functions take turns.
-const CALL: u64 = 16;
+const CALL: u128 = 16;
 
 /// Calls, and how well they were used.
 #[derive(Clone, Copy, Debug, Default)]
@@ -213,10 +213,11 @@ impl Calls {
     /// What of the cycles that were used by these calls was needed. Whoever has time to spare fetches few packets at a time, and spends
     /// that time on calls; fewer calls with as many packets as there was room for would have done.
     pub(crate) fn needed(self, used: Cycles) -> Cycles {
-        let Calls { calls, packets, room } = self;
+        let [calls, packets, room] = [self.calls, self.packets, self.room].map(u128::from);
         let fewest = (calls * packets).div_ceil(room.max(1)).min(calls);
         let (part, all) = (packets + CALL * fewest, packets + CALL * calls);
-        if all == 0 { used } else { Cycles((u128::from(used.0) * u128::from(part) / u128::from(all)) as u64) }
+        // Timers and the like are no calls: all of that was needed.
+        (u128::from(used.0) * part).checked_div(all).map_or(used, |needed| Cycles(needed as u64))
     }
 }
 

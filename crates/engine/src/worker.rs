@@ -31,7 +31,7 @@ use virtual_switch::Route;
 pub struct WorkerSettings {
     /// By how much CPU time whoever runs, or is handed packets, may get ahead of those that wait.
     pub slack: Nanos,
-    /// The same, if it is longer, as long as all that wait always have work; see [`cpu_share::SchedulerSettings`].
+    /// The same, if it is longer, as long as few wait and all of them always have work; see [`cpu_share::SchedulerSettings`].
     pub quantum: Nanos,
     /// Longest time that one call should take: a function whose calls take longer gets fewer packets at once.
     pub slice: Nanos,

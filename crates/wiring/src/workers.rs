@@ -14,7 +14,7 @@ pub struct Workers {
     pub slice: Nanos,
     /// By how much CPU time whoever runs, or is handed packets, may get ahead of those that wait.
     pub slack: Nanos,
-    /// The same, if it is longer, as long as all that wait always have work.
+    /// The same, if it is longer, as long as few wait and all of them always have work.
     pub quantum: Nanos,
     /// Longest time to look for work before sleeping.
     pub spin: Nanos,

@@ -205,30 +205,18 @@ fn those_who_always_have_work_have_long_turns_until_somebody_gets_work_who_owes_
     let mut worker = Worker::with_quantum(500, 5_000, 10_000_000);
     let (_, ids) = worker.tenant(Claim::default(), &[Claim::default(); 3]);
     worker.scheduler.deactivate(ids[2]);
-    // Cycles that whoever is picked may use in steps of 100, each having more to do afterwards.
-    let turn = |worker: &mut Worker, until: u64| {
-        let id = worker.scheduler.pick(worker.now).expect("somebody has work");
-        let before = worker.used(id);
-        loop {
-            worker.work(id, 100);
-            if worker.used(id) - before >= until || !worker.scheduler.hand_off(id, worker.now) {
-                break;
-            }
-        }
-        (id, worker.used(id) - before)
-    };
     // At first all that wait have just got work.
     for _ in 0..2 {
-        let (id, _) = turn(&mut worker, 100_000);
+        let (id, _) = worker.long_turn(100_000);
         worker.scheduler.activate(id);
     }
     for _ in 0..10 {
-        let (id, took) = turn(&mut worker, 100_000);
+        let (id, took) = worker.long_turn(100_000);
         assert!((5_000..=5_600 + 5_000).contains(&took), "{took}");
         worker.scheduler.activate(id);
     }
     // One is in the midst of its turn when a third gets work.
-    let (running, _) = turn(&mut worker, 1_000);
+    let (running, _) = worker.long_turn(1_000);
     worker.scheduler.activate(ids[2]);
     let before = worker.used(running);
     while worker.scheduler.hand_off(running, worker.now) {
@@ -236,10 +224,10 @@ fn those_who_always_have_work_have_long_turns_until_somebody_gets_work_who_owes_
     }
     assert!(worker.used(running) - before <= 5_000 + 600, "it does not get further ahead");
     worker.scheduler.activate(running);
-    assert_eq!(turn(&mut worker, 100).0, ids[2], "who comes first");
+    assert_eq!(worker.long_turn(100).0, ids[2], "who comes first");
     // With nothing left to do it is in nobody's way; with more, it owes something.
     worker.scheduler.activate(ids[2]);
-    let (_, took) = turn(&mut worker, 100_000);
+    let (_, took) = worker.long_turn(100_000);
     assert!(took >= 5_000, "{took}");
 }
 
@@ -263,16 +251,8 @@ fn turns_are_as_long_for_the_light_as_for_the_heavy() {
         let mut worker = Worker::new(10_000, 10_000_000);
         worker.tenant(Claim::default(), &weights.map(weight));
         for turn in 0..1_000 {
-            let id = worker.scheduler.pick(worker.now).expect("both have work");
-            let before = worker.used(id);
-            loop {
-                worker.work(id, 100);
-                if !worker.scheduler.hand_off(id, worker.now) {
-                    break;
-                }
-            }
+            let (id, took) = worker.long_turn(u64::MAX);
             worker.scheduler.activate(id);
-            let took = worker.used(id) - before;
             assert!(turn == 0 || took >= 10_000, "{weights:?}: a turn of {took} cycles");
         }
     }
@@ -284,16 +264,8 @@ fn turns_are_short_where_many_wait_for_theirs() {
         let mut worker = Worker::with_quantum(500, 5_000, 10_000_000);
         worker.tenant(Claim::default(), &vec![Claim::default(); others + 1]);
         for turn in 0..10 * others {
-            let id = worker.scheduler.pick(worker.now).expect("all have work");
-            let before = worker.used(id);
-            loop {
-                worker.work(id, 100);
-                if !worker.scheduler.hand_off(id, worker.now) {
-                    break;
-                }
-            }
+            let (id, took) = worker.long_turn(u64::MAX);
             worker.scheduler.activate(id);
-            let took = worker.used(id) - before;
             // At first all that wait have just got work. Whoever is behind may use what it is behind as well.
             let most = longest * 2 + 300;
             assert!(turn <= 2 * others || (longest..=most).contains(&took), "{took} beside {others}");

@@ -100,7 +100,7 @@ impl Use {
     fn needed_since(&self, before: &Use) -> Cycles {
         let (calls, packets) =
             (self.calls.saturating_sub(before.calls), self.packets.saturating_sub(before.packets));
-        let calls = Calls { calls, packets, room: calls * self.batch as u64 };
+        let calls = Calls { calls, packets, room: calls.saturating_mul(self.batch as u64) };
         calls.needed(self.cycles.since(before.cycles))
     }
 }

@@ -48,6 +48,7 @@ pub struct Fleet {
     drain: Nanos,
     /// By worker: cycles that it worked for somebody.
     busy: Vec<Arc<AtomicU64>>,
+    /// The same as far as it was needed.
     needed: Vec<Arc<AtomicU64>>,
 }
 

@@ -3,7 +3,7 @@
 use super::stream::Rig;
 use super::*;
 use crate::time::Calls;
-use crate::{Balancer, Reason};
+use crate::{Balanced, Balancer, Reason};
 
 /// Three functions between two ports each, all on the first of two workers, which has more to do than it can.
 fn crowded(rig: &Rig) -> Vec<FleetInstance> {
@@ -17,19 +17,24 @@ fn crowded(rig: &Rig) -> Vec<FleetInstance> {
         .collect()
 }
 
-#[test]
-fn whoever_has_time_to_spare_takes_a_function_over_with_its_ports() {
-    let rig = Rig::new(2, 1);
-    crowded(&rig);
-    rig.start();
-    let mut balancer = Balancer::new(2);
+/// The first move of a balancer that looks as often as it asks to.
+fn first_move(rig: &Rig, balancer: &mut Balancer) -> Balanced {
     let mut moved = None;
     rig.wait("one moves", || {
         std::thread::sleep(balancer.pause());
         moved = balancer.look(&rig.fleet);
         moved.is_some()
     });
-    let moved = moved.expect("it was waited for");
+    moved.expect("it was waited for")
+}
+
+#[test]
+fn whoever_has_time_to_spare_takes_a_function_over_with_its_ports() {
+    let rig = Rig::new(2, 1);
+    crowded(&rig);
+    rig.start();
+    let mut balancer = Balancer::new(2);
+    let moved = first_move(&rig, &mut balancer);
     assert_eq!(moved.to, 1, "{moved:?}");
     assert!(matches!(moved.why, Reason::Help | Reason::Relief), "{moved:?}");
     assert_eq!(moved.names.iter().filter(|name| *name == "stream").count() % 2, 0, "{moved:?}");
@@ -50,15 +55,9 @@ fn a_worker_that_is_busy_with_small_batches_has_time_to_spare() {
     rig.start();
     let mut balancer = Balancer::new(2);
     let busy = rig.fleet.busy()[1];
-    let mut moved = None;
-    rig.wait("one moves", || {
-        std::thread::sleep(balancer.pause());
-        moved = balancer.look(&rig.fleet);
-        moved.is_some()
-    });
-    let moved = moved.expect("it was waited for");
+    let moved = first_move(&rig, &mut balancer);
     assert_eq!(moved.to, 1, "{moved:?}");
-    assert!(rig.fleet.busy()[1] > busy, "it was busy all the time");
+    assert!(rig.fleet.busy()[1] > busy, "it had its own to do meanwhile");
     assert_eq!(rig.stop().ledger.dropped.total(), 0);
 }
 

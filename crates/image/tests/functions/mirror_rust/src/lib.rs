@@ -5,6 +5,7 @@ use core::cell::UnsafeCell;
 
 #[repr(C, align(64))]
 struct Batch(UnsafeCell<[[u32; 16]; 64]>);
+// SAFETY: a guest has one thread.
 unsafe impl Sync for Batch {}
 
 static BATCH: Batch = Batch(UnsafeCell::new([[0; 16]; 64]));
@@ -12,6 +13,7 @@ static KEPT: Batch = Batch(UnsafeCell::new([[0; 16]; 64]));
 static HANDLERS: [fn(u32) -> u32; 2] = [even, odd];
 
 #[link(wasm_import_module = "superfluid_v1")]
+// SAFETY: the host has this function, with these types (docs/nf-abi.md).
 unsafe extern "C" {
     fn timer_set(deadline: i64) -> i32;
 }
@@ -36,12 +38,15 @@ extern "C" fn sf_batch() -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn sf_init() -> i32 {
+    // SAFETY: it takes a number and gives one.
     unsafe { timer_set(1) }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn sf_process(count: u32, now: u64) {
+    // SAFETY: one thread, and nobody else has references while it is called; the same holds below.
     let batch = unsafe { &mut *BATCH.0.get() };
+    // SAFETY: as above; it is another static.
     let kept = unsafe { &mut *KEPT.0.get() };
     let count = count as usize;
     kept[..count].copy_from_slice(&batch[..count]);
