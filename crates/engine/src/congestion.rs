@@ -4,12 +4,55 @@
 //! An instance that hands packets to one whose queue is more than half full, or that is held up itself, is held up. That goes up the
 //! chain at once, to whoever handed it its last batch and so on, as far as whoever polls ports: a long chain holds no more than fits.
 //! What is in the chain then goes on as far as there is room: whoever would hand packets to one that has none waits, unless that
-//! one waits for it in its turn, or does not work. So nothing is lost in a chain of one worker that
-//! packets pass one way. Functions in a circle lose what is too much: a chain whose both directions are overloaded is one.
+//! one waits for it in its turn, or does not work.
+//!
+//! A wire to another worker is like such a queue: who finds it more than half full is held up, and who finds it full waits. What comes
+//! over a wire has had work put into it: whoever is held up takes it all the same, as long as its own queue has room. That another
+//! worker has stopped taking anything, or waits in a circle, cannot be seen from here. So nobody waits for longer than
+//! [`WIRE_PATIENCE`] for a wire on which nothing moves; from then on what finds no room is lost, and counted, until half of it is free.
+//!
+//! So nothing is lost in a chain that packets pass one way, on one worker or several. Functions in a circle lose what is too much: a
+//! chain on one worker whose both directions are overloaded is one.
 
 use crate::fault::Life;
-use crate::ids::Target;
+use crate::ids::{PortId, Target};
 use crate::worker::Worker;
+use clock::{Cycles, Nanos};
+use port::relay::RELAY_PACKETS;
+
+/// Longest time to wait for room in a wire from which nothing is taken.
+pub(crate) const WIRE_PATIENCE: Nanos = Nanos::from_millis(100);
+
+/// Who is next on packets' way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    /// An instance on the same worker.
+    Instance(usize),
+    /// The port at this end of a wire to another worker.
+    Wire(usize),
+}
+
+/// How long whoever hands packets to a wire waits for room.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Patience {
+    /// How much room there was when that changed last, and when that was.
+    seen: Option<(usize, Cycles)>,
+    /// It has come to its end.
+    over: bool,
+}
+
+impl Patience {
+    /// Whether to wait for more room than this.
+    pub(crate) fn lasts(&mut self, room: usize, now: Cycles, limit: Cycles) -> bool {
+        let since = match self.seen {
+            Some((seen, since)) if seen == room => since,
+            _ => now,
+        };
+        self.seen = Some((room, since));
+        self.over |= now.since(since) >= limit;
+        !self.over
+    }
+}
 
 impl Worker {
     /// Notes that the running instance hands packets to another one, and whether that one has much to do already.
@@ -19,21 +62,40 @@ impl Worker {
         let receiver = &mut self.instances[to];
         receiver.handed_by = sender;
         if receiver.queue.is_congested() || receiver.held_up_by.is_some() {
-            self.hold_up(sender, to);
+            self.hold_up(sender, Ahead::Instance(to));
         }
+    }
+
+    /// Notes whether a wire that the running instance has handed packets to is filling up.
+    #[inline]
+    pub(crate) fn note_congested_wire(&mut self, wire: usize) {
+        if self.is_filling_up(wire) {
+            if !self.crowded.contains(&wire) {
+                self.crowded.push(wire);
+            }
+            self.hold_up(self.current, Ahead::Wire(wire));
+        } else {
+            self.ports[wire].patience = Patience::default();
+        }
+    }
+
+    /// More than half of a wire is used.
+    #[inline]
+    fn is_filling_up(&self, wire: usize) -> bool {
+        self.ports.get(wire).is_some_and(|node| node.relay && node.port.room() < RELAY_PACKETS / 2)
     }
 
     /// Holds an instance up, and those from whom its packets come.
     #[cold]
-    fn hold_up(&mut self, mut sender: usize, mut to: usize) {
+    fn hold_up(&mut self, mut sender: usize, mut to: Ahead) {
         // No chain is longer than packets may hop.
         for _ in 0..nf_abi::HOP_BUDGET {
             let Some(instance) = self.instances.get_mut(sender) else { return };
             // Who handed packets on may be gone by now, and another one in its place.
             let leads = |target: &Target| match target {
-                Target::Instance(next, _) => next.index() == to,
+                Target::Instance(next, _) => to == Ahead::Instance(next.index()),
+                Target::Port(port) => to == Ahead::Wire(port.index()),
                 Target::Switch(..) => true,
-                Target::Port(_) => false,
             };
             if !instance.links.iter().flatten().any(leads) {
                 return;
@@ -41,7 +103,7 @@ impl Worker {
             if instance.held_up_by.replace(to) == Some(to) {
                 return;
             }
-            (to, sender) = (sender, instance.handed_by);
+            (to, sender) = (Ahead::Instance(sender), instance.handed_by);
         }
     }
 
@@ -56,10 +118,12 @@ impl Worker {
     fn find_congestion(&self, mut index: usize) -> bool {
         // No chain is longer than packets may hop.
         for _ in 0..nf_abi::HOP_BUDGET {
-            let next = self.instances.get(index).and_then(|instance| instance.held_up_by);
-            let Some((next, receiver)) = next.and_then(|next| Some((next, self.instances.get(next)?))) else {
-                return false;
+            let next = match self.instances.get(index).and_then(|instance| instance.held_up_by) {
+                Some(Ahead::Instance(next)) => next,
+                Some(Ahead::Wire(wire)) => return self.is_filling_up(wire),
+                None => return false,
             };
+            let Some(receiver) = self.instances.get(next) else { return false };
             if receiver.queue.is_congested() {
                 return true;
             }
@@ -74,8 +138,8 @@ impl Worker {
         let held_up = self.is_held_up(index);
         if !held_up {
             let mut held_up_by = self.instances[index].held_up_by.take();
-            while let Some(instance) = held_up_by.and_then(|next| self.instances.get_mut(next)) {
-                held_up_by = instance.held_up_by.take();
+            while let Some(Ahead::Instance(next)) = held_up_by {
+                held_up_by = self.instances.get_mut(next).and_then(|instance| instance.held_up_by.take());
             }
         }
         held_up
@@ -86,16 +150,34 @@ impl Worker {
     pub(crate) fn waits_for_room(&mut self, index: usize) -> bool {
         match self.instances[index].held_up_by {
             Some(to) => self.look_for_room(index, to),
-            None => false,
+            None => !self.crowded.is_empty() && self.look_at_crowded_wires(index),
         }
     }
 
+    /// Whether an instance has to wait that has not noticed yet how full the wire is that it leads to: others have filled it. Who
+    /// reaches a wire through a switch may send elsewhere, and notices when it does not.
     #[cold]
-    fn look_for_room(&mut self, index: usize, to: usize) -> bool {
-        let Some(receiver) = self.instances.get(to) else { return false };
-        let works = !receiver.paused && matches!(receiver.life, Life::Up { .. });
-        let has_room = receiver.queue.is_empty() || receiver.queue.room() >= self.settings.batch;
-        if !works || has_room || self.waits_in_circle(index, to) {
+    fn look_at_crowded_wires(&mut self, index: usize) -> bool {
+        let mut crowded = std::mem::take(&mut self.crowded);
+        crowded.retain(|wire| self.is_filling_up(*wire));
+        self.crowded = crowded;
+        let links = &self.instances[index].links;
+        let leads = |wire: &&usize| links.contains(&Some(Target::Port(PortId(**wire as u32))));
+        let Some(wire) = self.crowded.iter().find(leads).copied() else { return false };
+        self.hold_up(index, Ahead::Wire(wire));
+        self.look_for_room(index, Ahead::Wire(wire))
+    }
+
+    #[cold]
+    fn look_for_room(&mut self, index: usize, to: Ahead) -> bool {
+        let waits = match to {
+            Ahead::Instance(next) => self.instances.get(next).is_some_and(|receiver| {
+                let works = !receiver.paused && matches!(receiver.life, Life::Up { .. });
+                works && !receiver.queue.is_empty() && receiver.queue.room() < self.settings.batch
+            }),
+            Ahead::Wire(wire) => self.waits_for_wire(wire),
+        };
+        if !waits || self.waits_in_circle(index, to) {
             return false;
         }
         if self.instances[index].waits_for.replace(to).is_none() {
@@ -104,16 +186,48 @@ impl Worker {
         true
     }
 
-    /// Whether one waits, others in between or not, for who is about to wait for it.
-    fn waits_in_circle(&self, index: usize, mut to: usize) -> bool {
-        // Nobody waits for itself, so that this comes to an end.
-        while to != index {
-            let Some(next) = self.instances.get(to).and_then(|instance| instance.waits_for) else {
-                return false;
-            };
-            to = next;
+    /// Whether a wire has no room for a batch, and one more of somebody who has not noticed yet, and it is not vain to wait for it.
+    fn waits_for_wire(&mut self, wire: usize) -> bool {
+        let (now, limit, enough) = (self.now.cycles, self.wire_patience, 2 * self.settings.batch);
+        let Some(node) = self.ports.get_mut(wire).filter(|node| node.relay) else { return false };
+        let room = node.port.room();
+        if room >= enough {
+            node.patience.seen = None;
+            return false;
         }
-        true
+        node.patience.lasts(room, now, limit)
+    }
+
+    /// Wires to other workers that somebody waits for.
+    pub(crate) fn awaited_wires(&self) -> impl Iterator<Item = usize> {
+        self.waiting.iter().filter_map(|index| match self.instances.get(*index)?.waits_for? {
+            Ahead::Wire(wire) if self.ports.get(wire).is_some() => Some(wire),
+            Ahead::Wire(_) | Ahead::Instance(_) => None,
+        })
+    }
+
+    /// When whoever waits for a wire goes on at the latest, if he is not woken before.
+    pub(crate) fn room_expected(&self, wire: usize) -> Nanos {
+        let node = &self.ports[wire];
+        match node.patience.seen {
+            Some((_, since)) if node.port.room() < 2 * self.settings.batch => {
+                self.clock.nanos(since + self.wire_patience)
+            }
+            _ => Nanos(0),
+        }
+    }
+
+    /// Whether one waits, others in between or not, for who is about to wait for it.
+    fn waits_in_circle(&self, index: usize, to: Ahead) -> bool {
+        let mut ahead = Some(to);
+        // Nobody waits for itself, so that this comes to an end.
+        while let Some(Ahead::Instance(next)) = ahead {
+            if next == index {
+                return true;
+            }
+            ahead = self.instances.get(next).and_then(|instance| instance.waits_for);
+        }
+        false
     }
 
     /// Wakes whoever waits no longer for room.

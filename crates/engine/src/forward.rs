@@ -52,18 +52,27 @@ impl Worker {
     /// Hands a whole batch to a port of the same pool; false, and nothing is done, when the port is of another.
     #[inline]
     pub(crate) fn transmit_batch(&mut self, pool: PoolId, port: PortId, batch: &mut Vec<Packet>) -> bool {
-        let node = &mut self.ports[port.index()];
-        if node.pool != pool {
+        if self.ports[port.index()].pool != pool {
             return false;
         }
-        if !node.taps.is_empty() {
-            self.show_port(port.index(), batch, Passage::Transmitted);
-        }
-        self.note_departure(port.index(), batch);
-        let node = &mut self.ports[port.index()];
-        node.port.transmit(&self.pools[usize::from(pool.0)], self.now.nanos, batch);
-        debug_assert!(batch.is_empty(), "a port takes all of a batch");
+        self.hand_out(port.index(), batch);
         true
+    }
+
+    /// Hands packets of its pool to a port.
+    #[inline]
+    fn hand_out(&mut self, port: usize, batch: &mut Vec<Packet>) {
+        if !self.ports[port].taps.is_empty() {
+            self.show_port(port, batch, Passage::Transmitted);
+        }
+        self.note_departure(port, batch);
+        let node = &mut self.ports[port];
+        node.port.transmit(&self.pools[usize::from(node.pool.0)], self.now.nanos, batch);
+        debug_assert!(batch.is_empty(), "a port takes all of a batch");
+        if node.relay {
+            self.note_passage(port);
+            self.note_congested_wire(port);
+        }
     }
 
     /// Hands one packet on.
@@ -211,11 +220,7 @@ impl Worker {
             }
             *batch = copies;
         }
-        if !self.ports[to.index()].taps.is_empty() {
-            self.show_port(to.index(), batch, Passage::Transmitted);
-        }
-        self.note_departure(to.index(), batch);
-        self.ports[to.index()].port.transmit(&there, self.now.nanos, batch);
+        self.hand_out(to.index(), batch);
     }
 
     /// Makes copies for an observer that may not run now, or lives in another pool; what finds no room, it misses.
@@ -242,12 +247,7 @@ impl Worker {
         while let Some(port) = self.touched_ports.pop() {
             let mut outgoing = std::mem::take(&mut self.ports[port].outgoing);
             if !outgoing.is_empty() {
-                if !self.ports[port].taps.is_empty() {
-                    self.show_port(port, &outgoing, Passage::Transmitted);
-                }
-                self.note_departure(port, &outgoing);
-                let node = &mut self.ports[port];
-                node.port.transmit(&self.pools[node.pool.0 as usize], self.now.nanos, &mut outgoing);
+                self.hand_out(port, &mut outgoing);
             }
             self.ports[port].outgoing = outgoing;
         }

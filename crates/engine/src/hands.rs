@@ -158,6 +158,7 @@ impl Drop for Hands<'_> {
     fn drop(&mut self) {
         for (worker, remote) in self.workers.iter_mut().zip(self.remotes) {
             let Some(mut worker) = worker.take() else { continue };
+            worker.settle_wires();
             let (wakes, released) = (worker.has_reason_to_wake(), std::mem::take(&mut worker.released));
             let (night, attends) = remote.berth.bring_back(worker);
             if !attends && (wakes || released) {

@@ -146,6 +146,9 @@ impl Worker {
         if let Some(release) = self.scheduler.next_release() {
             wake_at = wake_at.min(self.clock.nanos(release));
         }
+        for wire in self.awaited_wires() {
+            wake_at = wake_at.min(self.room_expected(wire));
+        }
         // Whatever comes from outside may wait that long.
         let rest_until = now.saturating_add(self.rest.length());
         let resting = self.rest.length() > Nanos(0);
@@ -159,9 +162,9 @@ impl Worker {
                 continue;
             }
             let held_back = self.closing && !node.relay
-                || node
-                    .consumer
-                    .is_some_and(|index| self.instances[index].polls_for_itself() || self.is_held_up(index));
+                || node.consumer.is_some_and(|index| {
+                    self.instances[index].polls_for_itself() || !node.relay && self.is_held_up(index)
+                });
             let wake = node.port.wake();
             // Of a port that only sends, or whose taker does not run, what is on its way out counts, and what comes in
             // does not.
@@ -183,6 +186,9 @@ impl Worker {
 
     /// Has whoever empties a full ring to another worker ring when there is room; what comes meanwhile waits outside.
     fn ask_for_room(&mut self) {
+        for wire in self.awaited_wires() {
+            self.ports[wire].port.want_room();
+        }
         for index in 0..self.ports.end() {
             if let Some(node) = self.ports.get(index)
                 && let Some(target) = node.target

@@ -1,5 +1,6 @@
 //! An instance as the worker keeps it: the guest, its queue, and what is counted for it.
 
+use crate::congestion::Ahead;
 use crate::fault::{FailPolicy, Life, RestartPolicy};
 use crate::ids::{InstanceId, PoolId, Target};
 use crate::queue::Queue;
@@ -116,9 +117,9 @@ pub(crate) struct Instance {
     /// The number of who handed it its last batch; none's when a port did.
     pub(crate) handed_by: usize,
     /// Whom it handed packets to that had much to do already.
-    pub(crate) held_up_by: Option<usize>,
+    pub(crate) held_up_by: Option<Ahead>,
     /// Whom it waits for to have room for what it would hand on.
-    pub(crate) waits_for: Option<usize>,
+    pub(crate) waits_for: Option<Ahead>,
     /// It does not run until it is resumed.
     pub(crate) paused: bool,
     /// When the worker's timers have it due; [`Nanos::MAX`] when they do not.

@@ -44,7 +44,7 @@ impl Worker {
                 continue;
             }
             if let Some(consumer) = node.consumer
-                && (self.instances[consumer].polls_for_itself() || self.is_held_up(consumer))
+                && (self.instances[consumer].polls_for_itself() || !node.relay && self.is_held_up(consumer))
             {
                 // It is paused, or will poll when it runs; what is on its way out by the port is seen to meanwhile. A port whose
                 // taker is paused learns that time goes on: what it does by a schedule is not put off.
@@ -100,7 +100,9 @@ impl Worker {
         node.port.receive(pool, self.now.nanos, 0, &mut Vec::new());
     }
 
-    /// Polls the ports that feed an instance, in its account, until it has packets. Returns whether it has.
+    /// Polls the ports that feed an instance, in its account. Returns whether it has packets then. One that is held up fetches
+    /// nothing from outside, but goes on taking what another worker has put work into: two who would not take from each other
+    /// would wait for ever.
     pub(crate) fn poll_feeds(&mut self, index: usize) -> bool {
         let instance = &mut self.instances[index];
         let (feeds, entity) = (instance.feeds.len(), instance.entity);
@@ -108,12 +110,13 @@ impl Worker {
         if self.closing {
             return false;
         }
-        if self.look_whether_held_up(index) {
-            return !self.instances[index].queue.is_empty();
-        }
+        let held_up = self.look_whether_held_up(index);
         for n in 0..feeds {
             let instance = &self.instances[index];
             let port = instance.feeds[n];
+            if held_up && !self.ports[port].relay {
+                continue;
+            }
             // Beside what waits already no more is fetched than there is room for: the rest waits outside.
             let most = if instance.queue.is_empty() { usize::MAX } else { instance.queue.room() };
             if self.poll_port_for(port, most) {
@@ -160,6 +163,10 @@ impl Worker {
             return false;
         }
         node.idle_polls = 0;
+        if node.relay {
+            self.note_passage(index);
+        }
+        let node = &self.ports[index];
         self.received += batch.len();
         if let Some(consumer) = node.consumer
             && batch.len() * 2 >= budget
@@ -189,6 +196,25 @@ impl Worker {
             }
         }
         true
+    }
+
+    /// Packets have passed a wire to or from another worker: its end is told so when the turn is over.
+    #[inline]
+    pub(crate) fn note_passage(&mut self, port: usize) {
+        if !std::mem::replace(&mut self.ports[port].unsettled, true) {
+            self.unsettled.push(port);
+        }
+    }
+
+    /// Tells wires to other workers that the turn is over.
+    #[inline]
+    pub(crate) fn settle_wires(&mut self) {
+        while let Some(port) = self.unsettled.pop() {
+            if let Some(node) = self.ports.get_mut(port) {
+                node.unsettled = false;
+                node.port.settle();
+            }
+        }
     }
 
     /// The wire to another worker, if any, that has no room for what the port would bring.

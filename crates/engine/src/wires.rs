@@ -1,5 +1,6 @@
 //! What a worker is given, and what connects it: pools, ports, instances, switches, wires.
 
+use crate::congestion::Patience;
 use crate::ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};
 use crate::instance::{Instance, InstanceSetup, Observer};
 use crate::switching::SwitchNode;
@@ -50,6 +51,8 @@ impl Worker {
             target: None,
             consumer: None,
             idle_polls: 0,
+            unsettled: false,
+            patience: Patience::default(),
             outgoing: Vec::with_capacity(MAX_BATCH),
             ledger: Ledger::default(),
             latencies: Latencies::default(),

@@ -1,6 +1,7 @@
 //! The worker itself: what it owns, and its way around.
 
 use crate::berth::{Asked, Berth};
+use crate::congestion::{Patience, WIRE_PATIENCE};
 use crate::control::Event;
 use crate::hands::Remote;
 use crate::idle::Outlook;
@@ -84,6 +85,10 @@ pub(crate) struct PortNode {
     pub(crate) consumer: Option<usize>,
     /// Polls in a row that brought nothing.
     pub(crate) idle_polls: u32,
+    /// Its end in this worker is to be told of the end of the turn.
+    pub(crate) unsettled: bool,
+    /// For how long whoever hands packets to it waits for room.
+    pub(crate) patience: Patience,
     /// Single packets on their way out, gathered within a hop.
     pub(crate) outgoing: Vec<Packet>,
     /// What the engine counts on the port's behalf.
@@ -145,11 +150,15 @@ pub struct Worker {
     pub(crate) interrupted: Option<EntityId>,
     /// The port that is polled first.
     pub(crate) poll_from: usize,
+    /// Wires to other workers that were more than half full when they were last looked at.
+    pub(crate) crowded: Vec<usize>,
     /// Instances that wait for others to have room.
     pub(crate) waiting: Vec<usize>,
     /// The instance whose turn it is; none's number when it is nobody's.
     pub(crate) current: usize,
     pub(crate) touched_ports: Vec<usize>,
+    /// Wires to other workers that packets passed in this turn.
+    pub(crate) unsettled: Vec<usize>,
     /// Packets that ports were handed since the clock was last read: port, reception, how many.
     pub(crate) departed: Vec<(u32, u64, u64)>,
     /// Whether anybody here reads the flow hash of packets.
@@ -192,6 +201,7 @@ pub struct Worker {
     pub(crate) suspicious: Cycles,
     pub(crate) slice: Cycles,
     pub(crate) mark_every: Cycles,
+    pub(crate) wire_patience: Cycles,
     pub(crate) turn_cycles: Cycles,
 }
 
@@ -241,9 +251,11 @@ impl Worker {
             running: NOBODY,
             interrupted: None,
             poll_from: 0,
+            crowded: Vec::new(),
             waiting: Vec::new(),
             current: usize::MAX,
             touched_ports: Vec::new(),
+            unsettled: Vec::new(),
             departed: Vec::new(),
             flow_hash: false,
             spare: Vec::new(),
@@ -268,6 +280,7 @@ impl Worker {
             suspicious: suspicious(&clock, settings.slice),
             slice: clock.cycles(settings.slice),
             mark_every: mark_every(&clock),
+            wire_patience: clock.cycles(WIRE_PATIENCE),
             turn_cycles: clock.cycles(settings.turn),
         })
     }
@@ -353,6 +366,7 @@ impl Worker {
         if self.now.nanos >= self.next_maintenance {
             self.maintain();
         }
+        self.settle_wires();
         worked
     }
 

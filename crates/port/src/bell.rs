@@ -35,6 +35,13 @@ impl Bell {
     #[inline]
     pub fn ring_if_asleep(&self) {
         fence(SeqCst);
+        self.ring_if_seen_asleep();
+    }
+
+    /// Wakes the worker if it is seen to sleep. One that is about to sleep, and has not seen what was left for it, may be
+    /// missed: [`Bell::ring_if_asleep`] is to follow soon. It is what costs, for it waits until all that was written can be seen.
+    #[inline]
+    pub fn ring_if_seen_asleep(&self) {
         if self.asleep.load(Relaxed) && self.asleep.swap(false, Relaxed) {
             self.ring();
         }

@@ -104,6 +104,10 @@ pub trait Port: Send {
     /// Only wires to other workers are asked.
     fn want_room(&self) {}
 
+    /// The worker has come to the end of a turn in which packets passed: whoever sleeps elsewhere and waits for them, or for
+    /// room, is woken. Only wires to other workers are told.
+    fn settle(&mut self) {}
+
     /// The port as an end of a wire to another worker, if that is what it is: its packets have been classified and
     /// counted before.
     fn relay(&mut self) -> Option<&mut relay::RelayPort> {

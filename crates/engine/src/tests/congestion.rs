@@ -1,7 +1,10 @@
 //! What a chain does when somebody in it has more than it can do.
 
 use super::shares::Endless;
+use super::stream::Rig;
 use super::*;
+use crate::congestion::{Patience, WIRE_PATIENCE};
+use std::time::Instant;
 
 /// Functions in the chain: more batches than a queue holds would be under way if each were told one batch later than the next.
 const LONG: usize = 40;
@@ -63,4 +66,117 @@ fn who_was_held_up_goes_on_when_the_congestion_is_over() {
     assert!(free, "{} are held up", held(worker));
     assert!(packets(worker) > before);
     assert_whole(&bench.worker.stop());
+}
+
+/// A function that takes its time.
+fn slow(rig: &Rig, worker: usize, each: Nanos) -> FleetInstance {
+    rig.add(worker, 0, Manner { burn_each: rig.clock.cycles(each), ..Manner::wire() }).0
+}
+
+/// What was lost while it worked, by reason.
+fn lost(account: &Account) -> Vec<(DropReason, u64)> {
+    account.ledger.dropped.nonzero().filter(|(reason, _)| *reason != DropReason::HeldAtStop).collect()
+}
+
+#[test]
+fn a_chain_over_several_workers_takes_in_no_more_than_its_slowest_function_has_room_for() {
+    for places in [&[0, 1][..], &[0, 1, 0, 2, 1], &[0, 0, 1, 1, 1]] {
+        let settings = WorkerSettings { slice: Nanos(100_000), spin: Nanos(0), ..patient() };
+        let rig = Rig::with(&[settings; 3], 1);
+        let source = rig.fleet.add_port(0, "endless", rig.pools[0].1, Endless::boxed(1)).expect("a worker");
+        let (last, before) = places.split_last().expect("some");
+        let (sink, _) = rig.script(*last, 0, vec![]);
+        let mut functions: Vec<_> = before.iter().map(|&worker| rig.wire(worker)).collect();
+        functions.push(slow(&rig, *last, Nanos(5_000)));
+        rig.chain((source, sink), &functions);
+        rig.start();
+        std::thread::sleep(Duration::from_millis(300));
+        let account = rig.stop();
+        assert!(account.ledger.delivered > 1_000, "{} packets", account.ledger.delivered);
+        assert!(
+            lost(&account).is_empty(),
+            "{places:?}: {:?} of {}",
+            lost(&account),
+            account.ledger.delivered
+        );
+    }
+}
+
+#[test]
+fn two_who_are_overloaded_and_hand_packets_to_each_other_go_on() {
+    let settings = WorkerSettings { slice: Nanos(100_000), spin: Nanos(0), ..patient() };
+    let rig = Rig::with(&[settings; 2], 1);
+    let ports = (rig.stream(0, 0, 0, u64::MAX, u64::MAX), rig.stream(1, 0, 1, u64::MAX, u64::MAX));
+    let functions = [slow(&rig, 0, Nanos(2_000)), slow(&rig, 1, Nanos(2_000))];
+    rig.chain(ports, &functions);
+    rig.start();
+    for more in 1..=5 {
+        rig.arrive(&[0, 1], more * 5_000);
+    }
+    let account = rig.stop();
+    assert!(lost(&account).is_empty(), "{:?} of {}", lost(&account), account.ledger.delivered);
+}
+
+#[test]
+fn nobody_waits_for_ever_for_a_wire_that_nobody_empties() {
+    let mut bench = Bench::new(&[8192]);
+    let bell = || Arc::new(port::Bell::new().expect("an event descriptor"));
+    let (here, mut there) = port::relay::one_way(bell(), bell());
+    let wire = bench.add_port(0, Box::new(here));
+    // Those before the wire have more than it has room for when they begin.
+    let senders: Vec<_> = (0..3)
+        .map(|_| {
+            let (source, functions) = (bench.add_port(0, Endless::boxed(1)), [bench.wire(0), bench.wire(0)]);
+            bench.link(source, Target::Instance(functions[0], 0));
+            bench.link(Target::Instance(functions[0], 1), Target::Instance(functions[1], 0));
+            bench.worker.lead(Target::Instance(functions[1], 1), wire).expect("a free wire");
+            bench.worker.pause(functions[1]);
+            functions[1]
+        })
+        .collect();
+    for _ in 0..100 {
+        bench.worker.turn();
+    }
+    for sender in senders {
+        assert!(bench.worker.instances[sender.index()].queue.is_congested());
+        bench.worker.resume_instance(sender).expect("nothing is frozen");
+    }
+    let lost = |bench: &mut Bench| bench.worker.account(false).ledger.dropped[DropReason::QueueFull];
+    let mut waited = Duration::ZERO;
+    let began = Instant::now();
+    while lost(&mut bench) == 0 {
+        bench.worker.turn();
+        if bench.worker.waiting.len() == 2 && waited == Duration::ZERO {
+            waited = began.elapsed();
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "they wait");
+    }
+    assert!(waited > Duration::ZERO && began.elapsed() - waited > Duration::from_nanos(WIRE_PATIENCE.0 / 2));
+    // From now on nobody waits, until the wire is emptied.
+    for _ in 0..50 {
+        bench.worker.turn();
+    }
+    assert!(bench.worker.waiting.is_empty());
+    let before = lost(&mut bench);
+    let pool = bench.pools[0].0.clone();
+    for _ in 0..20 {
+        let mut batch = Vec::new();
+        while there.in_flight() > 0 {
+            there.receive(&pool, Nanos(0), 64, &mut batch);
+            pool.free_batch(batch.drain(..));
+        }
+        there.settle();
+        bench.worker.turn();
+    }
+    assert_eq!(lost(&mut bench), before);
+}
+
+#[test]
+fn patience_lasts_as_long_as_something_moves() {
+    let mut patience = Patience::default();
+    let limit = Cycles(100);
+    assert!(patience.lasts(60, Cycles(1000), limit) && patience.lasts(60, Cycles(1099), limit));
+    assert!(patience.lasts(59, Cycles(1150), limit) && patience.lasts(59, Cycles(1200), limit));
+    assert!(!patience.lasts(59, Cycles(1250), limit));
+    assert!(!patience.lasts(61, Cycles(1251), limit), "until half of it is free");
 }

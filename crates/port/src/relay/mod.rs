@@ -1,16 +1,18 @@
 //! A wire from one worker to another: a rootless device, that is, a queue with a port at either end.
 //!
 //! 1. [`one_way`] makes both ends. Each belongs to one worker, and all of its packets to one pool.
-//! 2. `transmit` puts a batch as a whole into the ring to the other end and wakes the other worker if it sleeps. A batch that
-//!    finds no room is dropped as `queue-full`; [`Port::room`] says how much there is.
+//! 2. `transmit` puts a batch as a whole into the ring to the other end and wakes the other worker if it is seen to sleep. A batch
+//!    that finds no room is dropped as `queue-full`; [`Port::room`] says how much there is at least.
 //! 3. `receive` takes the oldest batch out, as it was put in: nothing is classified or counted again. One that is longer than
 //!    what is asked for comes in parts.
 //! 4. A sender that finds no room and has nothing else to do asks to be woken ([`Port::want_room`]) when half of the ring
 //!    is free again.
-//! 5. [`RelayPort::drain`] empties the ring into the hands of whoever takes the wire away.
+//! 5. [`Port::settle`] follows at the end of the worker's turn and misses nobody who was just falling asleep. To look that closely
+//!    with each batch would cost more than the batch: all stores would have to reach the other core first.
+//! 6. [`RelayPort::drain`] empties the ring into the hands of whoever takes the wire away.
 //!
 //! What a batch costs is one pointer in a ring, not its packets; the packets' records follow it from one core's cache to
-//! the other's.
+//! the other's. Nothing else does with each batch: each end writes a count of its own, and looks at the other's when it has to.
 //!
 //! Limits: one direction, so that two make a wire; 1,024 packets, as in the rings of VALE (HyperNF, section 4). Packets in the ring are counted
 //! by the end that will receive them.
@@ -22,22 +24,59 @@ use crate::{Bell, Port, PortCounters, Wake};
 use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use rtrb::{Consumer, Producer, RingBuffer};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
+};
 use telemetry::DropReason;
 
 /// Most packets on their way in one direction.
 pub const RELAY_PACKETS: usize = 1024;
+
+/// A count that one end writes; in cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Count(AtomicUsize);
+
+impl Count {
+    /// Only whoever writes it adds to it.
+    #[inline]
+    fn add(&self, count: usize) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(count), Release);
+    }
+}
+
+/// What both ends know of one direction.
+#[derive(Debug, Default)]
+struct Passed {
+    /// Packets put in, by the sender.
+    sent: Count,
+    /// Packets taken out, by the receiver.
+    taken: Count,
+    /// The sender waits for room.
+    wants_room: AtomicBool,
+}
+
+impl Passed {
+    /// Packets on their way.
+    fn waiting(&self) -> usize {
+        let taken = self.taken.0.load(Acquire);
+        self.sent.0.load(Acquire).wrapping_sub(taken)
+    }
+}
 
 /// One direction, from its sender's side.
 struct Sending {
     ring: Producer<Vec<Packet>>,
     /// Emptied vectors that come back.
     spare: Consumer<Vec<Packet>>,
-    waiting: Arc<AtomicUsize>,
+    passed: Arc<Passed>,
+    /// What was known last of the packets that were taken out.
+    known_taken: Cell<usize>,
+    /// The receiver's.
     bell: Arc<Bell>,
-    wants_room: Arc<AtomicBool>,
 }
 
 /// One direction, from its receiver's side.
@@ -46,10 +85,9 @@ struct Receiving {
     /// What is left of a batch that was longer than what was asked for.
     rest: VecDeque<Packet>,
     spare: Producer<Vec<Packet>>,
-    waiting: Arc<AtomicUsize>,
+    passed: Arc<Passed>,
     /// The sender's.
     bell: Arc<Bell>,
-    wants_room: Arc<AtomicBool>,
 }
 
 /// One end. See the module's documentation.
@@ -69,13 +107,26 @@ pub fn one_way(from: Arc<Bell>, to: Arc<Bell>) -> (RelayPort, RelayPort) {
     // Batches may be of one packet each.
     let (ring, other) = RingBuffer::new(RELAY_PACKETS);
     let (back, spare) = RingBuffer::new(RELAY_PACKETS);
-    let waiting = Arc::new(AtomicUsize::new(0));
-    let wants_room = Arc::new(AtomicBool::new(false));
-    let sending = Sending { ring, spare, waiting: waiting.clone(), bell: to, wants_room: wants_room.clone() };
-    let receiving =
-        Receiving { ring: other, rest: VecDeque::new(), spare: back, waiting, bell: from, wants_room };
+    let passed = Arc::new(Passed::default());
+    let sending = Sending { ring, spare, passed: passed.clone(), known_taken: Cell::new(0), bell: to };
+    let receiving = Receiving { ring: other, rest: VecDeque::new(), spare: back, passed, bell: from };
     let port = |end| RelayPort { end, counters: PortCounters::default() };
     (port(End::Sending(sending)), port(End::Receiving(receiving)))
+}
+
+impl Sending {
+    /// Packets that there is room for, at least. The other end's count is looked at only when that may be less than half.
+    #[inline]
+    fn room(&self) -> usize {
+        let sent = self.passed.sent.0.load(Relaxed);
+        let beside = |taken: usize| RELAY_PACKETS.saturating_sub(sent.wrapping_sub(taken));
+        let known = beside(self.known_taken.get());
+        if known > RELAY_PACKETS / 2 {
+            return known;
+        }
+        self.known_taken.set(self.passed.taken.0.load(Acquire));
+        beside(self.known_taken.get())
+    }
 }
 
 impl Receiving {
@@ -84,16 +135,17 @@ impl Receiving {
     fn take_rest(&mut self, budget: usize, out: &mut Vec<Packet>) {
         let count = budget.saturating_sub(out.len()).min(self.rest.len());
         out.extend(self.rest.drain(..count));
-        self.waiting.fetch_sub(count, SeqCst);
+        self.passed.taken.add(count);
         self.tell_of_room();
     }
 
     /// Wakes a sender that waits for room, when there is enough of it to be worth waking for.
     #[inline]
     fn tell_of_room(&self) {
-        if self.wants_room.load(SeqCst)
-            && self.waiting.load(Relaxed) <= RELAY_PACKETS / 2
-            && self.wants_room.swap(false, SeqCst)
+        let wants_room = &self.passed.wants_room;
+        if wants_room.load(Relaxed)
+            && self.passed.waiting() <= RELAY_PACKETS / 2
+            && wants_room.swap(false, SeqCst)
         {
             self.bell.ring_if_asleep();
         }
@@ -104,12 +156,13 @@ impl RelayPort {
     /// Takes out what is on its way to this end.
     pub fn drain(&mut self, out: &mut Vec<Packet>) {
         let End::Receiving(receiving) = &mut self.end else { return };
-        receiving.waiting.fetch_sub(receiving.rest.len(), SeqCst);
+        let before = out.len();
         out.extend(receiving.rest.drain(..));
         while let Ok(mut batch) = receiving.ring.pop() {
-            receiving.waiting.fetch_sub(batch.len(), SeqCst);
             out.append(&mut batch);
         }
+        receiving.passed.taken.add(out.len() - before);
+        fence(SeqCst);
         receiving.tell_of_room();
     }
 }
@@ -130,7 +183,7 @@ impl Port for RelayPort {
                 receiving.rest.extend(batch.drain(..));
                 return receiving.take_rest(budget, out);
             }
-            receiving.waiting.fetch_sub(batch.len(), SeqCst);
+            receiving.passed.taken.add(batch.len());
             if out.is_empty() {
                 std::mem::swap(out, &mut batch);
             } else {
@@ -151,27 +204,28 @@ impl Port for RelayPort {
             self.counters.ledger.dropped[DropReason::NoRoute] += count as u64;
             return pool.free_batch(packets.drain(..));
         };
-        if sending.waiting.load(Relaxed) + count > RELAY_PACKETS {
+        if count > sending.room() {
             self.counters.ledger.dropped[DropReason::QueueFull] += count as u64;
             pool.free_batch(packets.drain(..));
             return;
         }
         let empty = sending.spare.pop().unwrap_or_else(|_| Vec::with_capacity(nf_abi::MAX_BATCH));
         let batch = std::mem::replace(packets, empty);
-        sending.waiting.fetch_add(count, Relaxed);
+        // Before they can be taken out: of what is on its way there is never less than nothing.
+        sending.passed.sent.add(count);
         if let Err(rtrb::PushError::Full(mut batch)) = sending.ring.push(batch) {
             // As many batches as packets at most: there is a place for each.
-            sending.waiting.fetch_sub(count, Relaxed);
+            sending.passed.sent.add(count.wrapping_neg());
             self.counters.ledger.dropped[DropReason::QueueFull] += count as u64;
             pool.free_batch(batch.drain(..));
             return;
         }
-        sending.bell.ring_if_asleep();
+        sending.bell.ring_if_seen_asleep();
     }
 
     fn room(&self) -> usize {
         match &self.end {
-            End::Sending(sending) => RELAY_PACKETS.saturating_sub(sending.waiting.load(SeqCst)),
+            End::Sending(sending) => sending.room(),
             End::Receiving(_) => 0,
         }
     }
@@ -182,7 +236,19 @@ impl Port for RelayPort {
 
     fn want_room(&self) {
         if let End::Sending(sending) = &self.end {
-            sending.wants_room.store(true, SeqCst);
+            sending.passed.wants_room.store(true, SeqCst);
+            // Whoever takes packets out sees this, or what it has taken out is seen now.
+            fence(SeqCst);
+        }
+    }
+
+    fn settle(&mut self) {
+        match &self.end {
+            End::Sending(sending) => sending.bell.ring_if_asleep(),
+            End::Receiving(receiving) => {
+                fence(SeqCst);
+                receiving.tell_of_room();
+            }
         }
     }
 
@@ -209,7 +275,7 @@ impl Port for RelayPort {
 
     fn in_flight(&self) -> u64 {
         match &self.end {
-            End::Receiving(receiving) => receiving.waiting.load(Relaxed) as u64,
+            End::Receiving(receiving) => receiving.passed.waiting() as u64,
             End::Sending(_) => 0,
         }
     }

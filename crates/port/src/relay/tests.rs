@@ -151,5 +151,6 @@ fn a_batch_that_is_longer_than_what_is_asked_for_comes_in_parts_and_in_order() {
     pool.free_batch(batch.drain(..));
     assert_eq!(marks, (0..200).collect::<Vec<_>>());
     assert!(there.wake().at.is_none());
-    assert_eq!((there.in_flight(), here.room(), pool.available()), (0, RELAY_PACKETS, 2048));
+    assert_eq!((there.in_flight(), pool.available()), (0, 2048));
+    assert!(here.room() >= RELAY_PACKETS - 200, "what was taken out is noticed when it matters");
 }
