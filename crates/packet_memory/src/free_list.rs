@@ -2,7 +2,7 @@
 //!
 //! Every thread has a part of its own, so that workers that share a pool do not wait for each other: it takes from its own
 //! part and gives back to it. A part that is empty is filled from the common one, or, when that is empty too, from the parts
-//! of others; one that has grown too long gives half of it to the common one. So no buffer is out of reach of a thread that
+//! of others, half of what is there; one that has grown too long gives half of it to the common one. So no buffer is out of reach of a thread that
 //! needs it, and a buffer that is used again is mostly still in its thread's cache.
 
 use std::cell::Cell;
@@ -87,7 +87,7 @@ impl FreeList {
 
     #[cold]
     fn take_from_others(&self, wanted: usize, each: &mut impl FnMut(u32)) -> usize {
-        let mut taken = 0;
+        let (mut taken, mut ahead) = (0, Vec::new());
         for part in &self.parts {
             // One at a time, and never one's own with it: nobody waits in a circle.
             let mut others = lock(part);
@@ -97,6 +97,16 @@ impl FreeList {
                 each(buffer);
                 taken += 1;
             }
+            if taken == wanted {
+                // Whoever's part this is may have ended long ago. Half of what is left comes along, or all parts would have to be
+                // looked through for the next few buffers again.
+                let half = others.len() / 2;
+                ahead.extend(others.drain(..half));
+                break;
+            }
+        }
+        if !ahead.is_empty() {
+            self.put(ahead);
         }
         taken
     }
@@ -140,6 +150,18 @@ mod tests {
         assert_eq!(take(4), [7001, 7000, 3, 4]);
         assert_eq!(take(100), (5..105).collect::<Vec<_>>());
         assert_eq!(list.len(), 1000 - 105);
+    }
+
+    #[test]
+    fn what_lies_where_nobody_needs_it_is_not_fetched_in_small_portions() {
+        let list = FreeList::new(Vec::new());
+        let own = std::ptr::from_ref(list.own());
+        let other =
+            list.parts.iter().find(|part| std::ptr::from_ref(*part) != own).expect("there are several");
+        lock(other).extend(0..1000);
+        assert_eq!(list.take(32, |_| ()), 32);
+        assert_eq!((lock(list.own()).len(), lock(other).len()), (484, 484));
+        assert_eq!(list.take(usize::MAX, |_| ()), 1000 - 32);
     }
 
     #[test]
