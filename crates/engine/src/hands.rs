@@ -2,12 +2,13 @@
 //!
 //! A worker is taken into hand when it is first touched: from its berth if its thread sleeps, and else when its thread leaves it
 //! between two turns. Those that a change does not touch work on. What has to see several workers at one moment gathers
-//! them first. All go back when the hands are dropped.
+//! them first. All go back when the hands are dropped, if they have not been released before.
 //!
 //! Only one has workers in hand at a time: two who waited for each other's would wait for ever.
 
 use crate::berth::{Asked, Berth};
 use crate::worker::Worker;
+use clock::Nanos;
 use port::Bell;
 use std::cell::OnceCell;
 use std::ops::{Index, IndexMut};
@@ -136,6 +137,35 @@ impl<'a> Hands<'a> {
     }
 }
 
+impl Hands<'_> {
+    /// Gives one back before the others. Workers without threads stay in hand.
+    pub(crate) fn release(&mut self, number: usize) {
+        if let Some(remote) = self.remotes.get(number)
+            && let Some(worker) = self.workers[number].take()
+        {
+            give_back(worker, remote);
+        }
+    }
+
+    /// Since when the first of those in hand has stood still: each one's clock stood still when it came.
+    pub(crate) fn still_since(&self) -> Option<Nanos> {
+        self.workers.iter().filter_map(OnceCell::get).map(|worker| worker.now.nanos).min()
+    }
+}
+
+/// Brings a worker back to its thread, which is woken if there is something to do.
+fn give_back(mut worker: Box<Worker>, remote: &Remote) {
+    worker.settle_wires();
+    let (wakes, released) = (worker.has_reason_to_wake(), std::mem::take(&mut worker.released));
+    let (night, attends) = remote.berth.bring_back(worker);
+    if !attends && (wakes || released) {
+        remote.bell.ring();
+    }
+    if released {
+        remote.berth.wait_for_morning(night);
+    }
+}
+
 impl Index<usize> for Hands<'_> {
     type Output = Worker;
 
@@ -157,15 +187,8 @@ impl IndexMut<usize> for Hands<'_> {
 impl Drop for Hands<'_> {
     fn drop(&mut self) {
         for (worker, remote) in self.workers.iter_mut().zip(self.remotes) {
-            let Some(mut worker) = worker.take() else { continue };
-            worker.settle_wires();
-            let (wakes, released) = (worker.has_reason_to_wake(), std::mem::take(&mut worker.released));
-            let (night, attends) = remote.berth.bring_back(worker);
-            if !attends && (wakes || released) {
-                remote.bell.ring();
-            }
-            if released {
-                remote.berth.wait_for_morning(night);
+            if let Some(worker) = worker.take() {
+                give_back(worker, remote);
             }
         }
     }

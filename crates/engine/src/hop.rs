@@ -5,7 +5,7 @@ use crate::ids::{PoolId, Target};
 use crate::switching::Source;
 use crate::tap::Passage;
 use crate::worker::Worker;
-use guest::{BAD_VERDICT, GuestFault, Progress};
+use guest::{BAD_VERDICT, GuestFault, LeftOver, Progress};
 use nf_abi::Verdict;
 use packet_memory::Packet;
 use telemetry::DropReason;
@@ -202,15 +202,15 @@ impl Worker {
     pub(crate) fn after_call(&mut self, index: usize) {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
-        let due = [guest.deadline(), guest.slots().next_expiry()];
-        if let Some(due) = due.into_iter().flatten().min() {
+        let LeftOver { due, has_emitted } = guest.left_over();
+        if let Some(due) = due {
             self.schedule(index, due);
+        }
+        if !has_emitted {
+            return;
         }
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
-        if guest.take_emitted().is_empty() {
-            return;
-        }
         instance.counters.ledger.generated += guest.take_generated();
         let emitted = std::mem::take(guest.take_emitted());
         if !instance.taps.is_empty() {

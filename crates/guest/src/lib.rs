@@ -67,6 +67,15 @@ pub enum Progress {
     Suspended,
 }
 
+/// What a call leaves behind beside verdicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftOver {
+    /// When the guest is due next, if it is.
+    pub due: Option<Nanos>,
+    /// It gave packets up, or made some.
+    pub has_emitted: bool,
+}
+
 /// A running function, whatever it runs in.
 pub trait Guest: Send {
     /// Shows up to `nf_abi::MAX_BATCH` packets to the function. Verdict, extent and mark come back in the records.
@@ -117,6 +126,13 @@ pub trait Guest: Send {
 
     /// The packets that the function keeps.
     fn slots(&mut self) -> &mut SlotTable;
+
+    /// What the last call left to be done, all in one: when the guest is due next, by its own deadline or that of a packet it
+    /// holds, and whether [`Guest::take_emitted`] has anything. The engine asks after every call.
+    fn left_over(&mut self) -> LeftOver {
+        let due = [self.deadline(), self.slots().next_expiry()].into_iter().flatten().min();
+        LeftOver { due, has_emitted: !self.take_emitted().is_empty() }
+    }
 
     /// Packets that the function made since the last call of this method.
     fn take_generated(&mut self) -> u64;

@@ -2,7 +2,7 @@
 
 use crate::cut::Cut;
 use crate::piece::{Piece, Pieces};
-use crate::settings::{CUT_GAIN, FULL, GAIN, PIECE, SHORT, SPARE, TOGETHER};
+use crate::settings::{CUT_GAIN, FULL, GAIN, HELP_GAIN, PIECE, SHORT, TOGETHER};
 use crate::unit::Units;
 
 /// Why something moves.
@@ -70,7 +70,7 @@ impl View<'_> {
         let least = self.least_busy(from)?;
         let movable =
             |piece: &&Piece| piece.worker == from && !piece.is_pinned && piece.load > 0.0 && may_move(piece);
-        let mut movable: Vec<&Piece> = self.pieces.list.iter().filter(movable).collect();
+        let movable: Vec<&Piece> = self.pieces.list.iter().filter(movable).collect();
 
         let ways = movable.iter().flat_map(|piece| {
             let beside = self.pieces.neighbours(piece).into_iter().filter(|to| *to != least);
@@ -84,15 +84,7 @@ impl View<'_> {
         });
         let one = rated.min_by(Rated::order);
 
-        // Half of the difference, in as few pieces as make it up.
-        movable.sort_by(|one, other| other.load.total_cmp(&one.load));
-        let (mut load, mut units) = (0.0, Vec::new());
-        for piece in movable {
-            if load + piece.load <= (self.loads[from] - self.loads[least]) / 2.0 {
-                load += piece.load;
-                units.extend(&piece.units);
-            }
-        }
+        let (load, units) = self.half_the_difference(from, least, movable);
         let many = self.relieved(from, least, load, GAIN);
         let is_better = |after: &f64| one.as_ref().is_none_or(|one| *after + GAIN <= one.cost);
         match many.filter(is_better) {
@@ -176,24 +168,40 @@ impl View<'_> {
         rated.min_by(Rated::order)
     }
 
-    /// A whole component from a worker that is full to one with time to spare, as large as that one can take.
+    /// Whole components from a worker that is full to the one with most time to spare: the one, or the few, that leave the
+    /// busier of both least busy.
     pub(crate) fn help(&self) -> Option<Choice> {
         let full = |worker: &usize| self.loads[*worker] >= FULL && self.is_settled[*worker];
-        let from = (0..self.loads.len()).find(full)?;
+        let from = (0..self.loads.len()).filter(full);
+        let from = from.max_by(|one, other| self.loads[*one].total_cmp(&self.loads[*other]))?;
         let to = self.least_busy(from)?;
-        let spare = 1.0 - self.loads[to];
         let movable = |piece: &&Piece| {
             piece.worker == from
                 && !piece.is_pinned
-                && piece.load >= SPARE / 2.0
-                && piece.load <= spare
-                && self.loads[from] - piece.load >= SPARE
+                && piece.load > 0.0
                 && self.may_move[piece.component]
                 && self.pieces.of_component[piece.component] == 1
         };
-        let largest = self.pieces.list.iter().filter(movable).max_by(|a, b| a.load.total_cmp(&b.load));
-        let units = largest.filter(|_| spare >= SPARE)?.units.clone();
+        let movable: Vec<&Piece> = self.pieces.list.iter().filter(movable).collect();
+        let mut ways: Vec<_> = movable.iter().map(|piece| (piece.load, piece.units.clone())).collect();
+        ways.push(self.half_the_difference(from, to, movable));
+        let relieved = |(load, units)| Some((self.relieved(from, to, load, HELP_GAIN)?, units));
+        let best = ways.into_iter().filter_map(relieved);
+        let (_, units) = best.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
         Some(Choice { units, to, why: Reason::Help })
+    }
+
+    /// Half of the difference between two workers, in as few of these pieces as make it up: their load, and their units.
+    fn half_the_difference(&self, from: usize, to: usize, mut pieces: Vec<&Piece>) -> (f64, Vec<usize>) {
+        pieces.sort_by(|one, other| other.load.total_cmp(&one.load));
+        let (mut load, mut units) = (0.0, Vec::new());
+        for piece in pieces {
+            if load + piece.load <= (self.loads[from] - self.loads[to]) / 2.0 {
+                load += piece.load;
+                units.extend(&piece.units);
+            }
+        }
+        (load, units)
     }
 
     /// How busy the busier of two workers is after some load has moved, if that is better by some gain.

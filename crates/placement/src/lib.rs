@@ -24,8 +24,8 @@
 //! - *A join.* A piece goes to another of its component where both fit without using more than 60% of the worker.
 //!
 //! - *Help*, only for who asks for it with [`Placement::help`] after an observation, and is worth it when periods are a few
-//!   milliseconds: a worker without any time left in the last period gives one whole component to one that had some. It
-//!   may be moved again by the next relief.
+//!   milliseconds: a worker without any time left in the last period gives whole components to one that had some, so that the
+//!   busier of both is least busy. They may be moved again by the next relief.
 //!
 //! What keeps it calm, and is held by the tests:
 //! - A relief makes the busier of two workers less busy by a tenth of a core at least, a cut by 15%, so neither just

@@ -14,14 +14,20 @@ impl Rest {
         self.last.is_none_or(|(moved, patience)| now >= moved.saturating_add(patience))
     }
 
+    /// It moves to help for a moment, which says nothing about whether it is in the right place.
+    pub(crate) fn helped(&mut self, now: u64) {
+        self.last = Some((now, self.patience_at(now).unwrap_or(PATIENCE)));
+    }
+
+    /// How long it had to stay since its last move, if that is not long ago.
+    fn patience_at(&self, now: u64) -> Option<u64> {
+        let (moved, patience) = self.last?;
+        (now < moved.saturating_add(patience * FORGIVE)).then_some(patience)
+    }
+
     /// It moves. When it has moved not long ago that move did not help, and it waits twice as long before the next.
     pub(crate) fn moved(&mut self, now: u64) {
-        let patience = match self.last {
-            Some((moved, patience)) if now < moved.saturating_add(patience * FORGIVE) => {
-                (patience * 2).min(LONGEST_PATIENCE)
-            }
-            _ => PATIENCE,
-        };
-        self.last = Some((now, patience));
+        let longer = |patience: u64| (patience * 2).min(LONGEST_PATIENCE);
+        self.last = Some((now, self.patience_at(now).map_or(PATIENCE, longer)));
     }
 }

@@ -38,8 +38,8 @@ pub(crate) const FORGIVE: u64 = 8;
 /// A worker has too much to do when it was this busy in a single period.
 pub(crate) const FULL: f64 = 0.95;
 
-/// A worker that had this much of its time left in the same period can help it.
-pub(crate) const SPARE: f64 = 0.05;
+/// By how much help has to make the busier of two workers less busy.
+pub(crate) const HELP_GAIN: f64 = 0.025;
 
 /// How long after a move a worker's single periods say little.
 pub(crate) const SOON: u64 = 2;

@@ -120,8 +120,8 @@ impl Placement {
         Some(self.carry_out(choice))
     }
 
-    /// Says who moves for what there was to do in the last period alone: one whole component that a worker without any time
-    /// left gives to one that has some, which can do what it used. For callers who observe so often that help for a
+    /// Says who moves for what there was to do in the last period alone: whole components that a worker without any time
+    /// left gives to one that has some, which can do what they used. For callers who observe so often that help for a
     /// moment pays; nobody when the last observation has led to a move already.
     pub fn help(&mut self) -> Option<Move> {
         if !self.moved.is_empty() {
@@ -176,7 +176,10 @@ impl Placement {
         self.seen[to] = self.now + SOON;
         components.sort_unstable();
         components.dedup();
-        components.into_iter().for_each(|component| self.rests[component].moved(self.now));
+        for component in components {
+            let rest = &mut self.rests[component];
+            if why == Reason::Help { rest.helped(self.now) } else { rest.moved(self.now) }
+        }
         parts.sort_unstable();
         Move { parts, to, why }
     }

@@ -4,8 +4,8 @@
 //! The life of a balancer:
 //! 1. [`Balancer::new`] is told how many of the fleet's workers share the load, the first ones; [`Balancer::pin`] says who stays.
 //! 2. [`Balancer::look`] is called again and again, after [`Balancer::pause`] each time. It reads how busy each worker was, which
-//!    costs the workers nothing. Only when one is short of time while another has some, or now and then, are they called to a
-//!    meeting, which reads what each function used and moves whoever is to move.
+//!    costs the workers nothing. Only when one is short of time while another has some, or now and then, is it read what each
+//!    function used: one worker stands still for that at a time. Both stand still together only when somebody moves.
 //! 3. When parts or wires come or go the fleet is arranged anew, with everybody where it is.
 //!
 //! Limits: one move at a time. Changes of the wiring are taken in once a second at most; until then those who are new stay where
@@ -16,7 +16,7 @@ use super::state::{End, FleetInstance, State};
 use crate::hands::Hands;
 use crate::ids::SwitchId;
 use crate::time::Calls;
-use clock::{Cycles, Nanos};
+use clock::{Clock, Cycles, Nanos};
 use placement::{Graph, GraphFault, Kind, Move, Part, PartFacts, Placement, Reason};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -37,7 +37,7 @@ const SHORT: f64 = 0.75;
 const SPARE: f64 = 0.1;
 /// Up to here a worker has nearly nothing to do.
 const LITTLE: f64 = 0.1;
-/// A look at everybody is not to take more than this part of the time, in percent.
+/// Looks and moves are not to take more than this part of a worker's time, in percent.
 const LOOKING_PERCENT: u64 = 1;
 
 /// The number of no change.
@@ -77,9 +77,10 @@ struct Arranged {
     names: Vec<String>,
     /// What each part had used, and when.
     used: Vec<Use>,
-    read: Cycles,
-    /// What others had taken of each worker's time.
-    withheld: Vec<Cycles>,
+    /// When each worker's was read, and what others had taken of its time.
+    read: Vec<(Cycles, Cycles)>,
+    /// What part of a core each part used, when that was last read.
+    busy: Vec<f64>,
     /// The number of the fleet's last change that this knows of.
     change: u64,
     at: Nanos,
@@ -156,23 +157,20 @@ impl Balancer {
         let clock = fleet.clock;
         let (arranged, moved, took) = fleet
             .with(move |fleet, state| {
-                let began = clock.now();
-                let first = fleet.iter().map(|worker| worker.now.nanos).min().unwrap_or_default();
                 let is_current = |seen: &Arranged| {
                     seen.change == state.change || now.nanos < seen.at.saturating_add(ARRANGE_EVERY)
                 };
                 let Some(mut arranged) = arranged.filter(is_current) else {
+                    let began = clock.now();
                     let mut arranged = state.arrange(fleet, workers, &pinned, now.nanos)?;
                     arranged.settle(fleet, state);
                     return Ok::<_, GraphFault>((arranged, None, clock.now().since(began)));
                 };
-                let moved = arranged.look(fleet, state).map(|(names, to, why)| Balanced {
-                    names,
-                    to,
-                    why,
-                    stood_still: clock.now().since(first),
-                });
-                Ok((arranged, moved, clock.now().since(began)))
+                let looked = arranged.look(fleet, state, &clock);
+                let moved = arranged.go_on(fleet, state);
+                let stood_still = fleet.still_since().map_or(Nanos(0), |first| clock.now().since(first));
+                let moved = moved.map(|(names, to, why)| Balanced { names, to, why, stood_still });
+                Ok((arranged, moved, looked.saturating_add(stood_still)))
             })
             .ok()?
             // Whoever is pinned to two workers at once was refused before; nobody moves.
@@ -224,9 +222,9 @@ impl State {
         let placement = Placement::new(&graph, shared)?;
         let names = ends.iter().map(|end| self.name_of(workers, *end)).collect();
         let used = ends.iter().map(|end| self.used_by(workers, *end)).collect();
-        let withheld = workers.iter().map(|worker| worker.time.withheld).collect();
-        let (read, change) = (Cycles::now(), self.change);
-        Ok(Arranged { placement, ends, names, used, read, withheld, change, at: now })
+        let present = Cycles::now();
+        let read = workers.iter().map(|worker| (present, worker.time.withheld)).collect();
+        Ok(Arranged { placement, ends, names, used, read, busy: Vec::new(), change: self.change, at: now })
     }
 
     /// Ends that exchange packets with nobody between: those of wires, and those of a switch that only two are plugged into.
@@ -292,22 +290,33 @@ impl Arranged {
         }
     }
 
-    /// Tells the placement what everybody used since the last time, and carries out what it answers.
-    fn look(&mut self, workers: &mut Hands<'_>, state: &mut State) -> Option<(Vec<String>, usize, Reason)> {
-        let now = Cycles::now();
-        let passed = now.since(std::mem::replace(&mut self.read, now));
-        // A core is what the worker had of it.
-        let withheld: Vec<Cycles> = workers.iter().map(|worker| worker.time.withheld).collect();
-        let taken = withheld.iter().zip(&self.withheld).map(|(now, before)| now.since(*before));
-        let had: Vec<f64> = taken.map(|taken| passed.since(taken).0.max(1) as f64).collect();
-        self.withheld = withheld;
-        let mut busy = Vec::with_capacity(self.ends.len());
-        for (end, before) in self.ends.iter().zip(&mut self.used) {
-            let used = state.used_by(workers, *end);
-            let spent = used.needed_since(&std::mem::replace(before, used)).0 as f64;
-            busy.push(state.worker_of(*end).map_or(0.0, |worker| spent / had[worker]));
+    /// Finds out what everybody used since the last time, one worker after the other. Returns for how long one stood still for
+    /// that, on average.
+    fn look(&mut self, workers: &mut Hands<'_>, state: &State, clock: &Clock) -> Nanos {
+        let homes: Vec<Option<usize>> = self.ends.iter().map(|end| state.worker_of(*end)).collect();
+        self.busy.clear();
+        self.busy.resize(homes.len(), 0.0);
+        let mut stood_still = 0;
+        for (number, read) in self.read.iter_mut().enumerate() {
+            let worker = &workers[number];
+            let (since, present) = (worker.now.nanos, (Cycles::now(), worker.time.withheld));
+            let before = std::mem::replace(read, present);
+            // A core is what the worker had of it.
+            let had = present.0.since(before.0).since(present.1.since(before.1)).0.max(1) as f64;
+            let here = homes.iter().zip(&mut self.busy).zip(self.ends.iter().zip(&mut self.used));
+            for ((_, busy), (end, before)) in here.filter(|((home, _), _)| **home == Some(number)) {
+                let used = state.used_by(workers, *end);
+                *busy = used.needed_since(&std::mem::replace(before, used)).0 as f64 / had;
+            }
+            workers.release(number);
+            stood_still += clock.now().since(since).0;
         }
-        let Move { parts, to, why } = self.placement.observe(&busy).or_else(|| self.placement.help())?;
+        Nanos(stood_still / self.read.len().max(1) as u64)
+    }
+
+    /// Tells the placement what everybody used, and carries out what it answers.
+    fn go_on(&mut self, workers: &mut Hands<'_>, state: &mut State) -> Option<(Vec<String>, usize, Reason)> {
+        let Move { parts, to, why } = self.placement.observe(&self.busy).or_else(|| self.placement.help())?;
         let ends: Vec<End> = parts.iter().map(|part| self.ends[part.0 as usize]).collect();
         let known = |end: &End| match end {
             End::Instance(instance, _) => state.instance(*instance).is_some(),
