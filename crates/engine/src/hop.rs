@@ -5,6 +5,7 @@ use crate::ids::{PoolId, Target};
 use crate::switching::Source;
 use crate::tap::Passage;
 use crate::worker::Worker;
+use clock::Nanos;
 use guest::{BAD_VERDICT, GuestFault, LeftOver, Progress};
 use nf_abi::Verdict;
 use packet_memory::Packet;
@@ -203,7 +204,7 @@ impl Worker {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
         let LeftOver { due, has_emitted } = guest.left_over();
-        if let Some(due) = due {
+        if due < Nanos::MAX {
             self.schedule(index, due);
         }
         if !has_emitted {

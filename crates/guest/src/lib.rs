@@ -70,8 +70,8 @@ pub enum Progress {
 /// What a call leaves behind beside verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeftOver {
-    /// When the guest is due next, if it is.
-    pub due: Option<Nanos>,
+    /// When the guest is due next; [`Nanos::MAX`]: never.
+    pub due: Nanos,
     /// It gave packets up, or made some.
     pub has_emitted: bool,
 }
@@ -130,7 +130,8 @@ pub trait Guest: Send {
     /// What the last call left to be done, all in one: when the guest is due next, by its own deadline or that of a packet it
     /// holds, and whether [`Guest::take_emitted`] has anything. The engine asks after every call.
     fn left_over(&mut self) -> LeftOver {
-        let due = [self.deadline(), self.slots().next_expiry()].into_iter().flatten().min();
+        let due = |at: Option<Nanos>| at.unwrap_or(Nanos::MAX);
+        let due = due(self.deadline()).min(due(self.slots().next_expiry()));
         LeftOver { due, has_emitted: !self.take_emitted().is_empty() }
     }
 

@@ -171,25 +171,29 @@ impl Kind {
             Kind::Duration { min, max } => {
                 let bounds =
                     range((*min, 0), (*max, u64::MAX), |n| literal::with_unit(*n, literal::DURATION));
-                format!("a duration{bounds}, such as `10s` (units: ns, us, ms, s, m, h, d)")
+                let example = example("10s", 10_000_000_000, (*min, *max), literal::DURATION);
+                format!("a duration{bounds}, such as `{example}` (units: ns, us, ms, s, m, h, d)")
             }
             Kind::Size { min, max } => {
                 let bounds = range((*min, 0), (*max, u64::MAX), |n| literal::with_unit(*n, literal::SIZE));
-                format!("a size{bounds}, such as `64KiB` (units: B, KiB, MiB, GiB)")
+                let example = example("64KiB", 64 << 10, (*min, *max), literal::SIZE);
+                format!("a size{bounds}, such as `{example}` (units: B, KiB, MiB, GiB)")
             }
             Kind::Rate { of, min, max } => {
                 let units = of.units();
                 let bounds = range((*min, 0), (*max, i64::MAX as u64), |n| literal::with_unit(*n, units));
-                let (example, units) = match of {
-                    RateOf::Packets => ("1.5Mpps", "pps, kpps, Mpps, Gpps"),
-                    RateOf::Bits => ("10Gbps", "bps, kbps, Mbps, Gbps"),
+                let (usual, value, named) = match of {
+                    RateOf::Packets => ("1.5Mpps", 1_500_000, "pps, kpps, Mpps, Gpps"),
+                    RateOf::Bits => ("10Gbps", 10_000_000_000, "bps, kbps, Mbps, Gbps"),
                 };
-                format!("a rate{bounds}, such as `{example}` (units: {units})")
+                let example = example(usual, value, (*min, *max), units);
+                format!("a rate{bounds}, such as `{example}` (units: {named})")
             }
             Kind::Fraction { min, max } => {
                 let bounds =
                     range((*min, 0), (*max, u64::MAX), |n| literal::with_unit(*n, literal::FRACTION));
-                format!("a fraction{bounds}, such as `0.5%` (units: %, ppm, ppb)")
+                let example = example("0.5%", 5_000_000, (*min, *max), literal::FRACTION);
+                format!("a fraction{bounds}, such as `{example}` (units: %, ppm, ppb)")
             }
             Kind::File { max } => {
                 format!("the path of a file of at most {}", literal::with_unit(*max, literal::SIZE))
@@ -252,6 +256,12 @@ impl RateOf {
             RateOf::Bits => literal::BIT_RATE,
         }
     }
+}
+
+/// A value within bounds: the usual one, or else the bound that is nearest to it.
+fn example(usual: &str, value: u64, (min, max): (u64, u64), units: &[literal::Unit]) -> String {
+    let nearest = value.max(min).min(max);
+    if nearest == value { usual.to_owned() } else { literal::with_unit(nearest, units) }
 }
 
 /// Bounds in words; the second of each pair is the bound that needs no word.
