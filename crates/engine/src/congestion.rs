@@ -11,6 +11,9 @@
 //! worker has stopped taking anything, or waits in a circle, cannot be seen from here. So nobody waits for longer than
 //! [`WIRE_PATIENCE`] for a wire on which nothing moves; from then on what finds no room is lost, and counted, until half of it is free.
 //!
+//! That is for those who belong together. Where more than two are plugged into a switch, and between tenants, nobody is held up: whoever takes
+//! too long there loses packets himself, as at any switch, and cannot make others stand still who send to him among others.
+//!
 //! So nothing is lost in a chain that packets pass one way, on one worker or several. Functions in a circle lose what is too much: a
 //! chain on one worker whose both directions are overloaded is one.
 
@@ -69,6 +72,9 @@ impl Worker {
     /// Notes whether a wire that the running instance has handed packets to is filling up.
     #[inline]
     pub(crate) fn note_congested_wire(&mut self, wire: usize) {
+        if !self.ports[wire].presses_back {
+            return;
+        }
         if self.is_filling_up(wire) {
             if !self.crowded.contains(&wire) {
                 self.crowded.push(wire);
@@ -90,21 +96,30 @@ impl Worker {
     fn hold_up(&mut self, mut sender: usize, mut to: Ahead) {
         // No chain is longer than packets may hop.
         for _ in 0..nf_abi::HOP_BUDGET {
-            let Some(instance) = self.instances.get_mut(sender) else { return };
             // Who handed packets on may be gone by now, and another one in its place.
-            let leads = |target: &Target| match target {
-                Target::Instance(next, _) => to == Ahead::Instance(next.index()),
-                Target::Port(port) => to == Ahead::Wire(port.index()),
-                Target::Switch(..) => true,
-            };
-            if !instance.links.iter().flatten().any(leads) {
+            if !self.leads_to(sender, to) {
                 return;
             }
+            let instance = &mut self.instances[sender];
             if instance.held_up_by.replace(to) == Some(to) {
                 return;
             }
             (to, sender) = (Ahead::Instance(sender), instance.handed_by);
         }
+    }
+
+    /// Whether an instance is there and wired to somebody, be it over a switch that nobody else is plugged into.
+    fn leads_to(&self, index: usize, ahead: Ahead) -> bool {
+        let is_ahead = |target: Target| match target {
+            Target::Instance(next, _) => ahead == Ahead::Instance(next.index()),
+            Target::Port(port) => ahead == Ahead::Wire(port.index()),
+            Target::Switch(..) => false,
+        };
+        let leads = |target: &Target| match *target {
+            Target::Switch(id, from) => self.switch(id).only_other(from).is_some_and(is_ahead),
+            target => is_ahead(target),
+        };
+        self.instances.get(index).is_some_and(|instance| instance.links.iter().flatten().any(leads))
     }
 
     /// Whether an instance that polls ports should leave what comes outside.

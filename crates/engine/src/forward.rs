@@ -24,9 +24,12 @@ impl Worker {
         batch: Vec<Packet>,
     ) -> Result<Option<usize>, Vec<Packet>> {
         let (to, count) = (to.index(), batch.len());
+        if self.instances[to].pool != pool {
+            return Err(batch);
+        }
         self.note_congestion(to);
         let receiver = &mut self.instances[to];
-        if receiver.pool != pool || receiver.queue.room() < count {
+        if receiver.queue.room() < count {
             return Err(batch);
         }
         let (waits, may_run) = (receiver.has_work(), !receiver.paused && to != self.current);

@@ -51,6 +51,7 @@ impl Worker {
             target: None,
             consumer: None,
             idle_polls: 0,
+            presses_back: false,
             unsettled: false,
             patience: Patience::default(),
             outgoing: Vec::with_capacity(MAX_BATCH),

@@ -85,6 +85,8 @@ pub(crate) struct PortNode {
     pub(crate) consumer: Option<usize>,
     /// Polls in a row that brought nothing.
     pub(crate) idle_polls: u32,
+    /// Whoever hands packets to it is held up when it fills up: it leads to one function or port of the same tenant.
+    pub(crate) presses_back: bool,
     /// Its end in this worker is to be told of the end of the turn.
     pub(crate) unsettled: bool,
     /// For how long whoever hands packets to it waits for room.

@@ -254,6 +254,7 @@ impl State {
             *users == 1
         });
         *self.plugs.entry(switch).or_default() += u32::from(leads);
+        self.see_who_presses_back(workers, switch);
         let users = self.users_of(workers, switch);
         if let Some(newcomer) = newcomer.filter(|worker| users.contains(worker)) {
             self.lay_switch(workers, switch, newcomer)?;
@@ -264,6 +265,28 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// Whether an end makes those wait who send packets of a pool there when it has more than it can do: one function or port of the
+    /// same tenant does, be it behind a switch that nobody else is plugged into.
+    fn presses_back(&self, workers: &Hands<'_>, end: End, pool: PoolId) -> bool {
+        let ends = match end {
+            End::Switch(id, here) => {
+                self.plugged_into(id).into_iter().filter(|(port, ..)| *port != here).collect()
+            }
+            End::Instance(..) | End::Port(_) => vec![(SwitchPort(0), true, end)],
+        };
+        matches!(ends[..], [(_, _, only)] if self.pool_of(workers, only) == Some(pool))
+    }
+
+    /// Lets those on other workers wait who reach a switch, or not, as befits what is plugged into it now.
+    fn see_who_presses_back(&self, workers: &mut Hands<'_>, switch: SwitchId) {
+        let first = (End::Switch(switch, SwitchPort(0)), 0, PoolId(0));
+        let last = (End::Switch(switch, SwitchPort(u16::MAX)), usize::MAX, PoolId(u16::MAX));
+        for ((end, from, pool), relay) in self.relays.range(first..=last) {
+            let presses_back = self.presses_back(workers, *end, *pool);
+            workers[*from].ports[relay.sending.index()].presses_back = presses_back;
+        }
     }
 
     /// The workers on which a switch forwards.
@@ -373,6 +396,7 @@ impl State {
         let name = format!("worker-{from} to worker-{home}");
         let sending = workers[from].add_port(&name, pool, Box::new(sending));
         let arriving = workers[home].add_port(&name, pool, Box::new(arriving));
+        workers[from].ports[sending.index()].presses_back = self.presses_back(workers, end, pool);
         *workers[home].end(Target::Port(arriving))? = Some(target);
         let relay = Relay { sending, arriving: Home { worker: home, id: arriving } };
         self.relays.insert((end, from, pool), relay);

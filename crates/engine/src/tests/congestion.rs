@@ -123,6 +123,7 @@ fn nobody_waits_for_ever_for_a_wire_that_nobody_empties() {
     let bell = || Arc::new(port::Bell::new().expect("an event descriptor"));
     let (here, mut there) = port::relay::one_way(bell(), bell());
     let wire = bench.add_port(0, Box::new(here));
+    bench.worker.ports.iter_mut().for_each(|(_, node)| node.presses_back = true);
     // Those before the wire have more than it has room for when they begin.
     let senders: Vec<_> = (0..3)
         .map(|_| {
@@ -169,6 +170,24 @@ fn nobody_waits_for_ever_for_a_wire_that_nobody_empties() {
         bench.worker.turn();
     }
     assert_eq!(lost(&mut bench), before);
+}
+
+#[test]
+fn whoever_is_slow_makes_no_other_tenant_stand_still() {
+    for worker in 0..2 {
+        let rig = Rig::new(2, 2);
+        let source = rig.fleet.add_port(0, "endless", rig.pools[0].1, Endless::boxed(1)).expect("a worker");
+        let (sink, _) = rig.script(worker, 1, vec![]);
+        let (mine, theirs) = (rig.wire(0), rig.add(worker, 1, Manner::wire()).0);
+        rig.chain((source, sink), &[mine, theirs]);
+        rig.fleet.pause(theirs).expect("it has not stopped");
+        rig.turn(200);
+        let account = rig.balanced();
+        let of = |n: usize| account.instances[n].packets;
+        assert!(of(0) > 4_000 && of(1) == 0, "worker {worker}: {} packets", of(0));
+        assert!(account.ledger.dropped[DropReason::QueueFull] > 0);
+        rig.stop();
+    }
 }
 
 #[test]

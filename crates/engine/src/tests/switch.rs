@@ -375,3 +375,27 @@ fn a_port_whose_frames_all_end_in_the_switch_is_polled_again() {
     assert_eq!(account.ledger.dropped[DropReason::SwitchFiltered], 64);
     assert_eq!((account.ledger.consumed, seen.calls().len()), (64, 2), "one call, and the report");
 }
+
+#[test]
+fn whoever_takes_nothing_from_a_switch_holds_nobody_up_who_sends_to_others_as_well() {
+    for worker in 0..2 {
+        let mut lan = Lan::new(2, 1, None);
+        let (sender, _) = lan.far_station(0, 0, Manner::wire());
+        let (stuck, slow) = lan.far_station(worker, 0, Manner::wire());
+        let (other, _) = lan.far_station(1 - worker, 0, Manner::wire());
+        stuck.send_to(ALL, 0);
+        other.send_to(ALL, 0);
+        lan.rig.turn(10);
+        lan.rig.fleet.pause(slow).expect("it has not stopped");
+        for round in 0..100 {
+            (0..20).for_each(|_| sender.send(&stuck, 1));
+            sender.send(&other, round);
+            lan.rig.turn(2);
+        }
+        lan.rig.turn(10);
+        let got = other.take().into_iter().filter(|(from, _)| *from == sender.number).count();
+        assert_eq!(got, 100, "of those to another station, on worker {}", 1 - worker);
+        let account = lan.rig.stop();
+        assert!(account.ledger.dropped[DropReason::QueueFull] > 0, "2,000 to one that takes none");
+    }
+}
