@@ -61,7 +61,8 @@ impl Worker {
     /// Notes that the running instance hands packets to another one, and whether that one has much to do already.
     #[inline]
     pub(crate) fn note_congestion(&mut self, to: usize) {
-        let sender = self.current;
+        // Who polls a port that a switch stands before hands packets to itself.
+        let sender = if self.current == to { usize::MAX } else { self.current };
         let receiver = &mut self.instances[to];
         receiver.handed_by = sender;
         if receiver.queue.is_congested() || receiver.held_up_by.is_some() {
@@ -85,9 +86,16 @@ impl Worker {
         }
     }
 
+    /// Takes those from the crowded wires that are so no more.
+    pub(crate) fn forget_free_wires(&mut self) {
+        let mut crowded = std::mem::take(&mut self.crowded);
+        crowded.retain(|wire| self.is_filling_up(*wire));
+        self.crowded = crowded;
+    }
+
     /// More than half of a wire is used.
     #[inline]
-    fn is_filling_up(&self, wire: usize) -> bool {
+    pub(crate) fn is_filling_up(&self, wire: usize) -> bool {
         self.ports.get(wire).is_some_and(|node| node.relay && node.port.room() < RELAY_PACKETS / 2)
     }
 
@@ -173,9 +181,7 @@ impl Worker {
     /// reaches a wire through a switch may send elsewhere, and notices when it does not.
     #[cold]
     fn look_at_crowded_wires(&mut self, index: usize) -> bool {
-        let mut crowded = std::mem::take(&mut self.crowded);
-        crowded.retain(|wire| self.is_filling_up(*wire));
-        self.crowded = crowded;
+        self.forget_free_wires();
         let links = &self.instances[index].links;
         let leads = |wire: &&usize| links.contains(&Some(Target::Port(PortId(**wire as u32))));
         let Some(wire) = self.crowded.iter().find(leads).copied() else { return false };

@@ -93,7 +93,12 @@ impl Worker {
             return;
         };
         match target {
-            Target::Instance(to, interface) => self.enqueue(to.index(), interface, packet),
+            Target::Instance(to, interface) => {
+                if destination == pool {
+                    self.note_congestion(to.index());
+                }
+                self.enqueue(to.index(), interface, packet);
+            }
             Target::Port(port) => {
                 self.ports[port.index()].outgoing.push(packet);
                 self.touched_ports.push(port.index());

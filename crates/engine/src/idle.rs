@@ -149,6 +149,10 @@ impl Worker {
         for wire in self.awaited_wires() {
             wake_at = wake_at.min(self.room_expected(wire));
         }
+        if self.crowded.iter().any(|wire| !self.is_filling_up(*wire)) {
+            // Those that it held up may fetch again.
+            wake_at = Nanos(0);
+        }
         // Whatever comes from outside may wait that long.
         let rest_until = now.saturating_add(self.rest.length());
         let resting = self.rest.length() > Nanos(0);
@@ -184,10 +188,11 @@ impl Worker {
         (wake_at, readable)
     }
 
-    /// Has whoever empties a full ring to another worker ring when there is room; what comes meanwhile waits outside.
+    /// Has whoever empties a ring to another worker ring when there is room, if that is waited for; what comes meanwhile waits outside.
     fn ask_for_room(&mut self) {
-        for wire in self.awaited_wires() {
-            self.ports[wire].port.want_room();
+        self.forget_free_wires();
+        for wire in &self.crowded {
+            self.ports[*wire].port.want_room();
         }
         for index in 0..self.ports.end() {
             if let Some(node) = self.ports.get(index)

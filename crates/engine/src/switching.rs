@@ -104,6 +104,8 @@ impl Worker {
         let same = routes.iter().all(|route| *route == first);
         let target = match first {
             Route::To(port) if same => node.end(port),
+            // With one other end there is nobody else to look for.
+            Route::Flood if same => node.only_other(from).filter(|other| node.end(from) != Some(*other)),
             _ => None,
         };
         let mut handed_to = None;
