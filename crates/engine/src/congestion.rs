@@ -178,7 +178,7 @@ impl Worker {
     }
 
     /// Whether an instance has to wait that has not noticed yet how full the wire is that it leads to: others have filled it. Who
-    /// reaches a wire through a switch may send elsewhere, and notices when it does not.
+    /// reaches a wire through a switch notices with its next batch.
     #[cold]
     fn look_at_crowded_wires(&mut self, index: usize) -> bool {
         self.forget_free_wires();

@@ -57,8 +57,8 @@ impl Fleet {
         self.check(worker)?;
         let (parts, clock) = (parts.to_vec(), self.clock);
         self.with(move |workers, state| {
-            // Each worker's clock stood still when it came: the first to come has waited longest.
-            let first = workers.iter().map(|worker| worker.now.nanos).min().unwrap_or_default();
+            workers.gather();
+            let first = workers.still_since().unwrap_or_default();
             let parts = state.move_to(workers, &parts, worker)?;
             Ok(Moved { parts, stood_still: clock.now().since(first) })
         })?

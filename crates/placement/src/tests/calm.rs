@@ -2,6 +2,8 @@
 
 use super::machine::Machine;
 use super::*;
+use crate::rest::Rest;
+use crate::settings::PATIENCE;
 use proptest::prelude::*;
 
 #[test]
@@ -177,4 +179,30 @@ fn no_help_is_given_that_would_only_exchange_roles() {
     let mut placement = place(&graph, 2);
     steady(&mut placement, &[0.5, 0.5, 0.6], 2);
     assert_eq!(placement.help(), None, "more than the other one could take");
+}
+
+#[test]
+fn help_is_as_many_as_divide_the_load() {
+    let mut graph = chains(&[1; 8]);
+    graph.parts.iter_mut().for_each(|facts| facts.at = Some(0));
+    let mut placement = place(&graph, 2);
+    steady(&mut placement, &[0.125; 8], 2);
+    let helped = placement.help().expect("one has no time left, the other all of it");
+    assert_eq!((helped.parts.len(), helped.to, helped.why), (4, 1, Reason::Help));
+}
+
+#[test]
+fn who_helps_again_and_again_does_not_have_to_stay_for_longer() {
+    let over_after_twice = |again: fn(&mut Rest, u64)| {
+        let mut rest = Rest::default();
+        again(&mut rest, 0);
+        again(&mut rest, PATIENCE);
+        (rest.is_over(2 * PATIENCE - 1), rest.is_over(2 * PATIENCE))
+    };
+    assert_eq!(over_after_twice(Rest::helped), (false, true));
+    assert_eq!(
+        over_after_twice(Rest::moved),
+        (false, false),
+        "a move that did not help is waited for twice as long"
+    );
 }

@@ -12,7 +12,8 @@
 //! 6. [`RelayPort::drain`] empties the ring into the hands of whoever takes the wire away.
 //!
 //! What a batch costs is one pointer in a ring, not its packets; the packets' records follow it from one core's cache to
-//! the other's. Nothing else does with each batch: each end writes a count of its own, and looks at the other's when it has to.
+//! the other's. What is counted does not follow with each batch: each end writes a count of its own, and looks at the other's when it
+//! has to.
 //!
 //! Limits: one direction, so that two make a wire; 1,024 packets, as in the rings of VALE (HyperNF, section 4). Packets in the ring are counted
 //! by the end that will receive them.
