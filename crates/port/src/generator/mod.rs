@@ -102,15 +102,16 @@ impl GeneratorPort {
         })
     }
 
-    /// Writes a packet into each buffer; returns their bytes.
+    /// Writes a packet into each buffer, stamped with the time at which the first of them was due; returns their bytes.
     fn fill(&mut self, pool: &Pool, now: Nanos, packets: &mut [Packet]) -> u64 {
+        let due = self.pacing.next().filter(|_| self.pacing.is_paced()).map_or(now, |due| due.min(now));
         let mut bytes = 0;
         for packet in packets {
             let (flow, choice) = self.choose();
             let Some(template) = self.templates.get(choice) else { continue };
             let number = self.numbers.as_mut().map(|numbers| [flow, numbers.take(flow)]);
             template.write(pool, packet, self.space.flow(flow), number);
-            packet.edit(|record| record.timestamp = now.0);
+            packet.edit(|record| record.timestamp = due.0);
             bytes += u64::from(template.size());
         }
         bytes

@@ -215,6 +215,22 @@ fn a_rate_is_kept_and_says_when_to_wake() {
 }
 
 #[test]
+fn packets_with_a_rate_are_stamped_with_the_time_at_which_they_were_due() {
+    let pool = pool(64);
+    for paced in ["{rate: 1Mpps}", "{schedule: [{to: 5s, rate: 1Mpps}]}"] {
+        let mut port = open(paced);
+        let mut batch = receive_all(&mut port, &pool, NOW);
+        assert_eq!(batch.len(), 1);
+        port.transmit(&pool, NOW, &mut batch);
+        // The worker comes back late: the second packet was due after a microsecond.
+        let late = Nanos(NOW.0 + 10_500);
+        port.receive(&pool, late, 64, &mut batch);
+        assert_eq!((batch.len(), batch[0].record().timestamp), (10, NOW.0 + 1000));
+        port.transmit(&pool, late, &mut batch);
+    }
+}
+
+#[test]
 fn the_time_to_wake_is_never_too_early_nor_late() {
     let pool = pool(64);
     for rate in ["3pps", "7kpps", "999999999pps"] {
