@@ -1,0 +1,222 @@
+//! The threads, and what is asked of them.
+
+use crate::queue::{Bounds, FairQueue, Next, Usage};
+use crate::share::Share;
+use clock::Nanos;
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How work beside the workers is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Threads; fewer than 2 count as 2, since one tenant never has all of them.
+    pub threads: usize,
+    /// Nice value of the threads, 0 to 19.
+    pub nice: i32,
+    /// Most jobs of one tenant that wait.
+    pub waiting: usize,
+    /// What each tenant may use; `None`: without a bound.
+    pub share: Option<Share>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { threads: 4, nice: 15, waiting: 1024, share: Some(Share::default()) }
+    }
+}
+
+/// Why a job is not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Too many jobs of the tenant wait.
+    #[error(
+        "{waiting} pieces of work of tenant `{tenant}` wait already, and {waiting} is the most; try again when some are done"
+    )]
+    Full {
+        /// Whose.
+        tenant: String,
+        /// How many wait, which is the bound.
+        waiting: usize,
+    },
+    /// The program is ending, or the tenant is gone.
+    #[error("the work was not done: the program ends, or the tenant was deleted")]
+    Stopped,
+    /// The job panicked.
+    #[error("the work broke off: a defect of the program")]
+    Broken,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+struct State {
+    queue: FairQueue<Job>,
+    stopped: bool,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Something came or ended.
+    changed: Condvar,
+    began: Instant,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos::from(self.began.elapsed())
+    }
+
+    /// What a thread does until the end.
+    fn serve(&self) {
+        let mut state = self.state();
+        while !state.stopped {
+            match state.queue.next(self.now()) {
+                Next::Run(tenant, job) => {
+                    drop(state);
+                    let before = processor_time();
+                    // What a job leaves behind when it panics is its own: it shares nothing with the next one but
+                    // what is behind locks.
+                    let _ = catch_unwind(AssertUnwindSafe(job));
+                    let used = processor_time().since(before);
+                    state = self.state();
+                    state.queue.done(&tenant, used, self.now());
+                    // A place of this tenant is free, which another thread may be waiting for.
+                    self.changed.notify_all();
+                }
+                Next::Wait(until) => {
+                    let span = Duration::from(until.since(self.now())).max(Duration::from_micros(1));
+                    let waited = self.changed.wait_timeout(state, span);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                Next::Idle => {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+/// Processor time of this thread.
+fn processor_time() -> Nanos {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    Nanos(seconds.unwrap_or(0) * 1_000_000_000 + nanos.unwrap_or(0))
+}
+
+/// Threads beside the packet workers. See the crate's page.
+pub struct Offload {
+    shared: Arc<Shared>,
+}
+
+impl Offload {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The kernel's refusal of a thread.
+    pub fn new(settings: &Settings) -> io::Result<Offload> {
+        let threads = settings.threads.max(2);
+        let bounds = Bounds { waiting: settings.waiting, running: threads - 1, share: settings.share };
+        let state = Mutex::new(State { queue: FairQueue::new(bounds), stopped: false });
+        let shared = Arc::new(Shared { state, changed: Condvar::new(), began: Instant::now() });
+        // Made first: should a thread be refused, dropping it ends those before.
+        let offload = Offload { shared };
+        for number in 0..threads {
+            let (shared, nice) = (offload.shared.clone(), settings.nice.clamp(0, 19));
+            thread::Builder::new().name(format!("offload-{number}")).spawn(move || {
+                // Of a thread, on Linux. A refusal leaves it as it is: it works, at the workers' expense.
+                let _ = rustix::process::setpriority_process(None, nice);
+                shared.serve();
+            })?;
+        }
+        Ok(offload)
+    }
+
+    /// Puts a job into its tenant's queue and returns at once. What the job used is charged to the tenant.
+    ///
+    /// # Errors
+    /// [`Refused::Full`], [`Refused::Stopped`]; the job is dropped.
+    pub fn submit(&self, tenant: &str, job: impl FnOnce() + Send + 'static) -> Result<(), Refused> {
+        let now = self.shared.now();
+        let mut state = self.shared.state();
+        if state.stopped {
+            return Err(Refused::Stopped);
+        }
+        let pushed = state.queue.push(tenant, Box::new(job), now);
+        drop(state);
+        pushed.map_err(|waiting| Refused::Full { tenant: tenant.to_owned(), waiting })?;
+        self.shared.changed.notify_one();
+        Ok(())
+    }
+
+    /// The same, and blocks until the job has ended. Must not be called by a packet worker, nor from within a job.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn run<T: Send + 'static>(
+        &self,
+        tenant: &str,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refused> {
+        let (give, take) = sync_channel(1);
+        let (began, begun) = sync_channel::<()>(1);
+        self.submit(tenant, move || {
+            let _ = began.send(());
+            // The caller waits for it.
+            let _ = give.send(job());
+        })?;
+        take.recv().map_err(|_| match begun.try_recv() {
+            Ok(()) => Refused::Broken,
+            Err(_) => Refused::Stopped,
+        })
+    }
+
+    /// Charges a tenant with processor time that was used for it elsewhere, in a child process say.
+    pub fn charge(&self, tenant: &str, used: Nanos) {
+        let now = self.shared.now();
+        self.shared.state().queue.charge(tenant, used, now);
+    }
+
+    /// Another share for one tenant; `None`: without a bound.
+    pub fn set_share(&self, tenant: &str, share: Option<Share>) {
+        let now = self.shared.now();
+        self.shared.state().queue.set_share(tenant, share, now);
+        self.shared.changed.notify_all();
+    }
+
+    /// Drops the jobs of a tenant that wait, and what is known of it.
+    pub fn forget(&self, tenant: &str) {
+        // What is dropped may take long, so not under the lock.
+        let jobs = self.shared.state().queue.forget(tenant);
+        drop(jobs);
+    }
+
+    /// What was done for a tenant.
+    pub fn usage(&self, tenant: &str) -> Usage {
+        self.shared.state().queue.usage(tenant, self.shared.now())
+    }
+
+    /// The same of all tenants that are known here.
+    pub fn usages(&self) -> BTreeMap<String, Usage> {
+        self.shared.state().queue.usages(self.shared.now())
+    }
+}
+
+impl Drop for Offload {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.stopped = true;
+        let jobs = state.queue.clear();
+        drop(state);
+        self.shared.changed.notify_all();
+        drop(jobs);
+    }
+}
