@@ -2,7 +2,7 @@
 
 use crate::fault::Life;
 use crate::switching::SwitchNode;
-use crate::time::WorkerTime;
+use crate::time::{NOBODY, WorkerTime};
 use crate::worker::{PortNode, Worker};
 use clock::{Cycles, Moment};
 use packet_memory::Pool;
@@ -273,29 +273,38 @@ impl Worker {
     }
 
     fn report_of(&mut self, index: usize) -> Option<String> {
-        let now = self.clock.moment();
         if self.instances[index].suspended.is_some() {
             // It would be a second call in the middle of the first.
             return None;
         }
-        self.note_call(index);
-        let before = self.switch_account(self.instances[index].entity);
-        let report = match &mut self.instances[index].life {
-            Life::Up { guest, .. } => guest.report(now),
-            Life::Down { .. } => Ok(None),
-        };
-        let report = match report {
-            Ok(report) => {
-                self.after_call(index);
-                report
+        self.in_account_of(index, |worker| {
+            worker.note_call(index);
+            let now = worker.now;
+            let report = match &mut worker.instances[index].life {
+                Life::Up { guest, .. } => guest.report(now),
+                Life::Down { .. } => Ok(None),
+            };
+            match report {
+                Ok(report) => {
+                    worker.after_call(index);
+                    report
+                }
+                Err(fault) => {
+                    worker.bury(index, &fault, None);
+                    None
+                }
             }
-            Err(fault) => {
-                self.bury(index, &fault, None);
-                None
-            }
-        };
-        self.switch_account(before);
-        report
+        })
+    }
+
+    /// Does something for an instance outside of its turns, between two turns of the worker, and charges it for that.
+    pub(crate) fn in_account_of<R>(&mut self, index: usize, deed: impl FnOnce(&mut Worker) -> R) -> R {
+        // How long it took until the worker was in hand is nobody's time, and the thread may be another one.
+        self.look_at_clocks();
+        self.switch_account(self.instances[index].entity);
+        let done = deed(self);
+        self.switch_account(NOBODY);
+        done
     }
 }
 

@@ -19,6 +19,10 @@ impl Worker {
         if instance.suspended.is_some() {
             return self.resume(index);
         }
+        if instance.due {
+            self.serve_due(index);
+            return None;
+        }
         if instance.queue.is_empty() && !self.poll_feeds(index) {
             return None;
         }

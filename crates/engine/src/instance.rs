@@ -122,6 +122,8 @@ pub(crate) struct Instance {
     pub(crate) waits_for: Option<Ahead>,
     /// It does not run until it is resumed.
     pub(crate) paused: bool,
+    /// A deadline of it has passed: that is seen to when it is its turn.
+    pub(crate) due: bool,
     /// When the worker's timers have it due; [`Nanos::MAX`] when they do not.
     pub(crate) timer_at: Nanos,
     pub(crate) life: Life,
@@ -171,6 +173,7 @@ impl Instance {
             held_up_by: None,
             waits_for: None,
             paused: false,
+            due: false,
             timer_at: Nanos::MAX,
             life: Life::up(guest, setup.restart.first_delay, now.nanos),
             fail: setup.fail,
@@ -196,7 +199,7 @@ impl Instance {
     /// There is something to call it for, or there may be.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        !self.queue.is_empty() || self.hungry || self.suspended.is_some()
+        !self.queue.is_empty() || self.hungry || self.suspended.is_some() || self.due
     }
 
     /// The ports that feed it alone are not to be polled on its behalf.

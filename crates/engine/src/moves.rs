@@ -26,8 +26,12 @@ impl Worker {
     pub fn pause(&mut self, id: InstanceId) {
         if let Some(instance) = self.instances.get_mut(id.index()) {
             instance.paused = true;
-            let entity = instance.entity;
+            let (entity, was_due) = (instance.entity, std::mem::take(&mut instance.due));
             self.scheduler.deactivate(entity);
+            if was_due {
+                // What it holds expires all the same.
+                self.schedule(id.index(), self.now.nanos);
+            }
         }
     }
 
@@ -74,7 +78,7 @@ impl Worker {
     pub(crate) fn put_instance(&mut self, moving: Moving) -> InstanceId {
         let Moving { mut instance, standing } = moving;
         instance.entity = self.scheduler.add_with(instance.tenant, instance.claim, standing);
-        instance.timer_at = Nanos::MAX;
+        (instance.timer_at, instance.due) = (Nanos::MAX, false);
         instance.batch = instance.batch.min(self.settings.batch);
         let id = self.insert_instance(instance);
         self.reschedule(id.index());

@@ -52,7 +52,7 @@ impl Worker {
         for index in 0..self.ports.end() {
             self.close_driver(index);
         }
-        self.maintain();
+        self.maintain_all();
     }
 
     /// Drops what an instance still has.

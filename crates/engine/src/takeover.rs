@@ -174,10 +174,10 @@ impl Worker {
         if instance.suspended.is_some() {
             return Err(TakeoverError::Suspended(name));
         }
-        match &mut instance.life {
+        self.in_account_of(id.index(), |worker| match &mut worker.instances[id.index()].life {
             Life::Up { guest, .. } => Ok(guest.export_state()?),
             Life::Down { reason, .. } => Err(TakeoverError::Down(name, reason.clone())),
-        }
+        })
     }
 }
 

@@ -163,8 +163,10 @@ impl Worker {
             && let Some(instance) = self.instances.get_mut(index as usize)
         {
             instance.counters.overruns += 1;
-            let fits = (instance.called_with as u64).saturating_mul(self.slice.0) / spent.0.max(1);
-            instance.batch = (fits as usize).clamp(1, instance.batch.max(1));
+            if instance.called_with > 0 {
+                let fits = (instance.called_with as u64).saturating_mul(self.slice.0) / spent.0.max(1);
+                instance.batch = (fits as usize).clamp(1, instance.batch.max(1));
+            }
         }
         spent
     }

@@ -1,4 +1,7 @@
 //! What is due at its time: timers of functions, packets held too long, restarts; and what is looked after now and then.
+//!
+//! A turn takes notice of a bounded number of deadlines and calls nobody for it: an instance that is due waits for its turn in the
+//! scheduler. So however early a function sets its deadline, its timer runs at most once in a turn, within its share.
 
 use crate::control::Event;
 use crate::fault::Life;
@@ -18,8 +21,14 @@ const STALE_TIMERS: usize = 64;
 /// The same, when there is nothing to look after.
 const IDLE_MAINTENANCE: Nanos = Nanos::from_millis(1000);
 
-/// How soon a timer is tried again whose function is in the middle of a call that was switched out.
-const TRY_AGAIN: Nanos = Nanos(100_000);
+/// Most deadlines that one turn takes notice of.
+const DUE_AT_ONCE: usize = 256;
+
+/// Most packets of one instance that expire in one turn.
+const EXPIRED_AT_ONCE: usize = 256;
+
+/// Most instances whose logs and events are collected in one turn.
+const COLLECTED_AT_ONCE: usize = 64;
 
 impl Worker {
     /// When the first instance is due.
@@ -50,13 +59,17 @@ impl Worker {
         });
     }
 
-    /// Runs whoever is due.
-    pub(crate) fn run_timers(&mut self) {
+    /// Takes notice of deadlines that have passed: an instance that is due has work then, and waits for its turn like one that
+    /// has packets, so that its timer is charged to it and held to its weight and cap. A deadline that is set meanwhile,
+    /// in the past or not, is looked at in the next turn.
+    pub(crate) fn look_at_timers(&mut self) {
         let now = self.now.nanos;
-        while let Some(Reverse((at, index))) = self.timers.peek().copied() {
-            if at > now {
+        for _ in 0..DUE_AT_ONCE {
+            let Some(Reverse((at, index))) =
+                self.timers.peek().copied().filter(|Reverse((at, _))| *at <= now)
+            else {
                 return;
-            }
+            };
             self.timers.pop();
             let index = index as usize;
             let Some(instance) = self.instances.get_mut(index) else { continue };
@@ -64,50 +77,80 @@ impl Worker {
                 continue;
             }
             instance.timer_at = Nanos::MAX;
-            self.run_due(index);
+            match instance.life {
+                Life::Down { .. } => self.restart_due(index),
+                Life::Up { .. } if instance.paused => self.expire_in_pause(index),
+                Life::Up { .. } => {
+                    instance.due = true;
+                    self.wake_instance(index);
+                }
+            }
         }
     }
 
-    fn run_due(&mut self, index: usize) {
+    /// The turn of an instance that is due: gives up what it has held for too long, and calls its timer if its deadline has
+    /// passed. All of it is in its account.
+    #[cold]
+    pub(crate) fn serve_due(&mut self, index: usize) {
         let now = self.now;
-        let mut expired = Vec::new();
         let instance = &mut self.instances[index];
-        let entity = instance.entity;
-        let Life::Up { guest, .. } = &mut instance.life else { return self.restart_due(index) };
-        guest.slots().expire(now.nanos, &mut expired);
-        let due = guest.deadline().is_some_and(|deadline| deadline <= now.nanos);
-        if due && (instance.paused || instance.suspended.is_some()) {
-            // It would be a second call in the middle of the first; a paused function's time stands still.
-            for packet in expired.drain(..) {
-                self.drop_packet(index, packet, DropReason::HoldExpired);
-            }
-            if !self.instances[index].paused {
-                self.schedule(index, now.nanos.saturating_add(TRY_AGAIN));
-            }
-            return;
+        instance.due = false;
+        // The length of this call says nothing about batches.
+        instance.called_with = 0;
+        self.expire_held(index);
+        let Life::Up { guest, .. } = &mut self.instances[index].life else { return };
+        if guest.deadline().is_none_or(|deadline| deadline > now.nanos) {
+            return self.after_call(index);
         }
-        for packet in expired.drain(..) {
+        let called = guest.timer(now);
+        self.note_call(index);
+        match called {
+            Ok(()) => self.after_call(index),
+            Err(fault) => self.bury(index, &fault, None),
+        }
+    }
+
+    /// Drops what an instance has held for too long, as much as one turn has time for.
+    fn expire_held(&mut self, index: usize) {
+        let mut expired = Vec::new();
+        let Life::Up { guest, .. } = &mut self.instances[index].life else { return };
+        guest.slots().expire(self.now.nanos, EXPIRED_AT_ONCE, &mut expired);
+        for packet in expired {
             self.drop_packet(index, packet, DropReason::HoldExpired);
         }
-        if due {
-            self.note_call(index);
-            self.switch_account(entity);
-            let called = match &mut self.instances[index].life {
-                Life::Up { guest, .. } => guest.timer(self.now),
-                Life::Down { .. } => Ok(()),
-            };
-            match called {
-                Ok(()) => self.after_call(index),
-                Err(fault) => self.bury(index, &fault, None),
-            }
-            self.switch_account(NOBODY);
-        } else {
-            self.after_call(index);
-        }
     }
 
-    /// What is looked after now and then: ports, taps, log lines of whoever was called.
+    /// A paused function's time stands still; that of packets which it holds does not.
+    #[cold]
+    fn expire_in_pause(&mut self, index: usize) {
+        self.switch_account(self.instances[index].entity);
+        self.expire_held(index);
+        let Life::Up { guest, .. } = &mut self.instances[index].life else { return };
+        if let Some(at) = guest.slots().next_expiry() {
+            self.schedule(index, at);
+        }
+        self.switch_account(NOBODY);
+    }
+
+    /// What is looked after now and then: ports, taps, log lines of whoever was called. Instances that were called are looked
+    /// at a few at a time, each in its own account.
     pub(crate) fn maintain(&mut self) {
+        if self.now.nanos >= self.next_upkeep {
+            self.look_after_ports();
+        }
+        let some = self.called.len().min(COLLECTED_AT_ONCE);
+        for index in self.called.drain(..some).collect::<Vec<_>>() {
+            let Some(instance) = self.instances.get_mut(index) else { continue };
+            instance.called = false;
+            let entity = instance.entity;
+            self.switch_account(entity);
+            self.collect(index);
+        }
+        self.switch_account(NOBODY);
+        self.next_maintenance = if self.called.is_empty() { self.next_upkeep } else { self.now.nanos };
+    }
+
+    fn look_after_ports(&mut self) {
         for n in 0..self.maintained.len() {
             let Some(node) = self.ports.get_mut(self.maintained[n]) else { continue };
             for event in node.port.maintain(self.now.nanos) {
@@ -118,12 +161,16 @@ impl Worker {
             self.settle_taps();
         }
         let rests = self.maintained.is_empty() && self.called.is_empty() && !self.tapped;
-        self.next_maintenance =
-            self.now.nanos.saturating_add(if rests { IDLE_MAINTENANCE } else { MAINTENANCE });
-        for index in std::mem::take(&mut self.called) {
-            let Some(instance) = self.instances.get_mut(index) else { continue };
-            instance.called = false;
-            self.collect(index);
+        self.next_upkeep = self.now.nanos.saturating_add(if rests { IDLE_MAINTENANCE } else { MAINTENANCE });
+    }
+
+    /// Looks after everything at once, when nothing runs any more.
+    pub(crate) fn maintain_all(&mut self) {
+        self.next_upkeep = self.now.nanos;
+        self.maintain();
+        // No function is called meanwhile, so that this comes to an end.
+        while !self.called.is_empty() {
+            self.maintain();
         }
     }
 

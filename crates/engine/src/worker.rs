@@ -174,6 +174,8 @@ pub struct Worker {
     /// When instances are due, by number; an entry that is not the instance's own time any more counts for nothing.
     pub(crate) timers: BinaryHeap<Reverse<(Nanos, u32)>>,
     pub(crate) next_maintenance: Nanos,
+    /// When ports are looked after next.
+    pub(crate) next_upkeep: Nanos,
     /// Ports that are to be looked after.
     pub(crate) maintained: Vec<usize>,
     /// Instances that were called since logs were last collected.
@@ -265,6 +267,7 @@ impl Worker {
             received_for: Vec::new(),
             timers: BinaryHeap::new(),
             next_maintenance: now.nanos,
+            next_upkeep: now.nanos,
             maintained: Vec::new(),
             called: Vec::new(),
             received: 0,
@@ -348,20 +351,21 @@ impl Worker {
         Step::Turned
     }
 
-    /// Goes around once: ports, then whoever has work, then what is due. Returns whether there was anything to do.
+    /// Goes around once: ports, deadlines, then whoever has work. Returns whether there was anything to do.
     pub fn turn(&mut self) -> bool {
-        let mut worked = self.poll_ports();
+        let polled = self.poll_ports();
+        let mut worked = polled;
+        if self.next_timer() <= self.now.nanos {
+            self.look_at_timers();
+            worked = true;
+        }
         self.look_who_waits();
-        if self.run_ready(worked) {
+        if self.run_ready(polled) {
             worked = true;
         } else {
             self.switch_account(NOBODY);
         }
         self.mark_time();
-        if self.next_timer() <= self.now.nanos {
-            self.run_timers();
-            worked = true;
-        }
         if !self.departed.is_empty() {
             self.count_departed();
         }

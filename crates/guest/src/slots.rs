@@ -2,7 +2,10 @@
 
 use clock::Nanos;
 use packet_memory::Packet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Entries of packets that are gone, beside one for each that is kept, that are kept at most.
+const STALE: usize = 64;
 
 /// Bounds on what one instance keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +32,15 @@ pub enum SlotRefusal {
 pub struct SlotTable {
     config: SlotConfig,
     packets: BTreeMap<u16, (Packet, Nanos)>,
-    /// When the oldest packet is due, if known to be later than any check so far.
-    next_expiry: Option<Nanos>,
+    /// When packets are due, in that order, with their slots. An entry whose packet is gone counts for nothing; the first one
+    /// never is such.
+    due: VecDeque<(Nanos, u16)>,
 }
 
 impl SlotTable {
     /// An empty table.
     pub fn new(config: SlotConfig) -> SlotTable {
-        SlotTable { config, packets: BTreeMap::new(), next_expiry: None }
+        SlotTable { config, packets: BTreeMap::new(), due: VecDeque::new() }
     }
 
     /// Packets kept.
@@ -97,7 +101,25 @@ impl SlotTable {
 
     fn insert(&mut self, slot: u16, packet: Packet, due: Nanos) {
         self.packets.insert(slot, (packet, due));
-        self.next_expiry = Some(self.next_expiry.map_or(due, |first| first.min(due)));
+        if self.due.len() > STALE + 2 * self.packets.len() {
+            let packets = &self.packets;
+            self.due.retain(|(due, slot)| is_current(packets, *due, *slot));
+        }
+        // Nearly always the last one: packets are kept for one and the same time, but for those of a saved table.
+        let place = match self.due.back() {
+            Some((last, _)) if *last > due => self.due.partition_point(|(other, _)| *other <= due),
+            _ => self.due.len(),
+        };
+        self.due.insert(place, (due, slot));
+    }
+
+    /// Forgets entries of packets that are gone, up to the first that counts.
+    fn tidy(&mut self) {
+        while let Some((due, slot)) = self.due.front().copied()
+            && !is_current(&self.packets, due, slot)
+        {
+            self.due.pop_front();
+        }
     }
 
     /// All packets in the order of their slots, each with its slot and the time at which it is due.
@@ -107,30 +129,34 @@ impl SlotTable {
 
     /// Takes a packet out.
     pub fn take(&mut self, slot: u16) -> Option<Packet> {
-        self.packets.remove(&slot).map(|(packet, _)| packet)
+        let (packet, _) = self.packets.remove(&slot)?;
+        self.tidy();
+        Some(packet)
     }
 
-    /// The earliest time at which a packet may be due.
+    /// The earliest time at which a packet is due.
     pub fn next_expiry(&self) -> Option<Nanos> {
-        self.next_expiry
+        self.due.front().map(|(due, _)| *due)
     }
 
-    /// Takes out what has been kept too long.
-    pub fn expire(&mut self, now: Nanos, out: &mut Vec<Packet>) {
-        if self.next_expiry.is_none_or(|first| first > now) {
-            return;
+    /// Takes out what has been kept too long, at most so many packets, those that were due first.
+    pub fn expire(&mut self, now: Nanos, most: usize, out: &mut Vec<Packet>) {
+        for _ in 0..most {
+            let Some((_, slot)) = self.due.front().copied().filter(|(due, _)| *due <= now) else { return };
+            out.extend(self.take(slot));
         }
-        let due: Vec<u16> =
-            self.packets.iter().filter(|(_, (_, due))| *due <= now).map(|(slot, _)| *slot).collect();
-        out.extend(due.into_iter().filter_map(|slot| self.take(slot)));
-        self.next_expiry = self.packets.values().map(|(_, due)| *due).min();
     }
 
     /// Takes everything out.
     pub fn surrender(&mut self, out: &mut Vec<Packet>) {
         out.extend(std::mem::take(&mut self.packets).into_values().map(|(packet, _)| packet));
-        self.next_expiry = None;
+        self.due.clear();
     }
+}
+
+/// Whether the slot has a packet that is due then.
+fn is_current(packets: &BTreeMap<u16, (Packet, Nanos)>, due: Nanos, slot: u16) -> bool {
+    packets.get(&slot).is_some_and(|(_, at)| *at == due)
 }
 
 #[cfg(test)]
@@ -153,13 +179,41 @@ mod tests {
         pool.free(back);
 
         let mut out = vec![];
-        slots.expire(Nanos(99), &mut out);
+        slots.expire(Nanos(99), 9, &mut out);
         assert!(out.is_empty());
-        slots.expire(Nanos(100), &mut out);
+        slots.expire(Nanos(100), 9, &mut out);
         assert_eq!((out.len(), slots.len(), slots.next_expiry()), (1, 1, Some(Nanos(150))));
         slots.surrender(&mut out);
         assert_eq!((out.len(), slots.len(), slots.next_expiry()), (2, 0, None));
         pool.free_batch(out);
         assert_eq!(pool.available(), 8);
+    }
+
+    #[test]
+    fn few_expire_at_once_the_oldest_first_and_saved_ones_in_their_order() {
+        let config = PoolConfig { buffers: 512, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
+        let pool = Pool::new("slots", config).expect("a small pool");
+        let mut slots = SlotTable::new(SlotConfig { quota: 400, longest_hold: Nanos(100) });
+        let packet = || pool.allocate().expect("enough buffers");
+        for slot in 0..300 {
+            slots.keep(slot, packet(), Nanos(u64::from(slot))).expect("empty");
+        }
+        slots.keep_until(300, packet(), Nanos(50)).expect("empty");
+        assert_eq!(slots.next_expiry(), Some(Nanos(50)));
+        // Taken and kept again, over and over: what is noted of it stays bounded.
+        for time in 0..10_000 {
+            let again = slots.take(7).expect("kept");
+            slots.keep(7, again, Nanos(time)).expect("empty");
+        }
+        assert!(slots.due.len() <= STALE + 2 * slots.len() + 1, "{}", slots.due.len());
+        let mut out = vec![];
+        slots.expire(Nanos(1_000), 64, &mut out);
+        assert_eq!((out.len(), slots.len()), (64, 237));
+        assert_eq!(slots.next_expiry(), Some(Nanos(164)), "one more came before them, and one is later");
+        slots.expire(Nanos(1_000), 1_000, &mut out);
+        assert_eq!((out.len(), slots.len(), slots.next_expiry()), (300, 1, Some(Nanos(10_099))));
+        slots.surrender(&mut out);
+        pool.free_batch(out);
+        assert_eq!(pool.available(), 512);
     }
 }

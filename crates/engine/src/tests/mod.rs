@@ -11,6 +11,7 @@ mod shares;
 mod stream;
 mod suspended;
 mod switch;
+mod timers;
 mod worker;
 
 use crate::*;

@@ -66,7 +66,8 @@ fn manner(seed: u8, suspend: u32) -> Manner {
     };
     let every = (seed.is_multiple_of(3)).then_some(Nanos(20_000));
     let hold = Nanos(50_000);
-    Manner { hold, suspend, every, emit_at_report: true, ..Manner::deciding(decide) }
+    let overdue = seed.is_multiple_of(7);
+    Manner { hold, suspend, every, overdue, emit_at_report: true, ..Manner::deciding(decide) }
 }
 
 proptest! {

@@ -27,6 +27,8 @@ pub(super) struct Manner {
     pub(super) nap: Duration,
     /// Its timer is due so long after each call.
     pub(super) every: Option<Nanos>,
+    /// Its timer sets a deadline that has passed long ago.
+    pub(super) overdue: bool,
     /// It gives up what it holds when it is asked for a report.
     pub(super) emit_at_report: bool,
 }
@@ -41,6 +43,7 @@ impl Manner {
             burn_each: Cycles(0),
             nap: Duration::ZERO,
             every: None,
+            overdue: false,
             emit_at_report: false,
         }
     }
@@ -105,6 +108,11 @@ impl Scripted {
         }
     }
 
+    fn next_deadline(&self, now: Moment) -> Option<Nanos> {
+        let every = self.manner.every.map(|every| now.nanos.saturating_add(every));
+        if self.manner.overdue { Some(Nanos(1)) } else { every }
+    }
+
     fn spend(&self, packets: usize) {
         let until = Cycles::now() + Cycles(self.manner.burn.0 + self.manner.burn_each.0 * packets as u64);
         while Cycles::now() < until {
@@ -146,7 +154,7 @@ impl Guest for Scripted {
         self.not_in_a_call();
         self.seen.note(Call::Process(packets.len()));
         self.spend(packets.len());
-        self.deadline = self.manner.every.map(|every| now.nanos.saturating_add(every));
+        self.deadline = self.next_deadline(now);
         if self.manner.suspend > 0 {
             self.suspended = Some((Scripted::fingerprint(packets), self.manner.suspend - 1));
             return Ok(Progress::Suspended);
@@ -180,7 +188,10 @@ impl Guest for Scripted {
     fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
         self.not_in_a_call();
         self.seen.note(Call::Timer);
-        self.deadline = self.manner.every.map(|every| now.nanos.saturating_add(every));
+        if self.manner.overdue {
+            self.spend(0);
+        }
+        self.deadline = self.next_deadline(now);
         Ok(())
     }
     fn take_emitted(&mut self) -> &mut Vec<Packet> {
@@ -239,7 +250,7 @@ impl GuestFactory for Factory {
             emitted: Vec::new(),
             seen: self.seen.clone(),
             emit: None,
-            deadline: self.manner.every.map(|_| Nanos(1)),
+            deadline: (self.manner.overdue || self.manner.every.is_some()).then_some(Nanos(1)),
             suspended: None,
         }))
     }

@@ -52,7 +52,7 @@ impl Port for Endless {
 }
 
 /// A function between an endless port and one that takes everything.
-fn busy(bench: &mut Bench, manner: Manner) -> InstanceId {
+pub(super) fn busy(bench: &mut Bench, manner: Manner) -> InstanceId {
     let (left, right) = (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, Endless::boxed(1)));
     let f = bench.add(0, manner).0;
     bench.link(left, Target::Instance(f, 0));
@@ -70,7 +70,7 @@ fn weight(weight: u32) -> Claim {
 }
 
 /// The worker steps for so long; returns what all of its time came to in cycles.
-fn work(bench: &mut Bench, span: Duration) -> Cycles {
+pub(super) fn work(bench: &mut Bench, span: Duration) -> Cycles {
     let began = bench.worker.clock.moment().cycles;
     let until = std::time::Instant::now() + span;
     while std::time::Instant::now() < until {
@@ -80,7 +80,7 @@ fn work(bench: &mut Bench, span: Duration) -> Cycles {
 }
 
 /// The worker steps until this is so, for 10 s at most: a busy machine takes longer for what it does.
-fn work_until(bench: &mut Bench, done: impl Fn(&Worker) -> bool) {
+pub(super) fn work_until(bench: &mut Bench, done: impl Fn(&Worker) -> bool) {
     let began = std::time::Instant::now();
     while !done(&bench.worker) && began.elapsed() < Duration::from_secs(10) {
         work(bench, Duration::from_millis(20));

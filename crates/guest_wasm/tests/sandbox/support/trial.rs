@@ -119,7 +119,7 @@ fn exercise(guest: &mut dyn Guest, pool: &Pool, packets: &mut Vec<Packet>) -> Re
     assert!(guest.take_log().len() <= 64);
     settle(guest, pool, packets.len());
     let mut expired = Vec::new();
-    guest.slots().expire(Nanos::MAX, &mut expired);
+    guest.slots().expire(Nanos::MAX, usize::MAX, &mut expired);
     packets.append(&mut expired);
     if faults.iter().all(Option::is_some) { Reached::Faulted } else { Reached::Finished }
 }
