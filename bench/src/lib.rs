@@ -17,6 +17,7 @@ mod chain;
 mod daemon;
 mod dpi_load;
 mod feed;
+mod first_touch;
 mod frames;
 mod functions;
 mod guests;
@@ -74,6 +75,7 @@ pub const NAMES: &[&str] = &[
     "chain",
     "instantiate",
     "stop",
+    "first-touch",
     "rss",
     "tap",
     "peers",
@@ -109,6 +111,8 @@ pub enum Bench {
     Instantiate,
     /// How soon a function that loops is stopped.
     Stop,
+    /// Whether the pages that a function touches first get it stopped.
+    FirstTouch,
     /// Memory of a process with a chain of fifty.
     Rss,
     /// TCP between two TAP devices, beside the kernel's bridge.
@@ -163,6 +167,7 @@ impl Bench {
             "chain" => Bench::Chain,
             "instantiate" => Bench::Instantiate,
             "stop" => Bench::Stop,
+            "first-touch" => Bench::FirstTouch,
             "rss" => Bench::Rss,
             "tap" => Bench::Tap,
             "peers" => Bench::Peers,
@@ -195,6 +200,7 @@ impl Bench {
             Bench::Chain => "chain",
             Bench::Instantiate => "instantiate",
             Bench::Stop => "stop",
+            Bench::FirstTouch => "first-touch",
             Bench::Rss => "rss",
             Bench::Tap => "tap",
             Bench::Peers => "peers",
@@ -248,6 +254,7 @@ impl Bench {
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),
             Bench::Stop => stop::run(progress),
+            Bench::FirstTouch => first_touch::run(progress),
             Bench::Rss => rss::run(progress),
             Bench::Snapshot => saving::run(progress),
             Bench::Create => daemon::create::run(progress),

@@ -50,6 +50,29 @@ impl Reader<'_> {
         Some(bytes)
     }
 
+    /// Reads the key `resident` of a function that may have `memory` bytes: what is said there, or in its image's manifest.
+    /// What its image asks for and it may not have is left out; what the file asks for is a fault.
+    pub(crate) fn resident(
+        &mut self,
+        place: &Place<'_>,
+        node: &Node,
+        values: &Value,
+        memory: Option<u64>,
+        manifest: &Manifest,
+    ) -> Option<u64> {
+        let Some(bytes) = values.get("resident").and_then(Value::as_size) else {
+            return manifest.resident.map(|bytes| memory.map_or(bytes, |most| bytes.min(most)));
+        };
+        if let (Some(most), Some(node)) = (memory, node.get("resident"))
+            && bytes > most
+        {
+            place.key("resident", node.position).report(&mut self.faults, || {
+                format!("{}; allowed: at most {}, its `memory`", node.found(), Size(most))
+            });
+        }
+        Some(bytes)
+    }
+
     /// Memory that is asked for and not there.
     pub(crate) fn overdrafts(&mut self, root: &Place<'_>) {
         let catalog = self.catalog;

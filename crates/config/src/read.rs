@@ -347,6 +347,7 @@ impl<'a> Reader<'a> {
         };
         let memory =
             values.as_ref().and_then(|values| self.memory(place, node, values, &key.text, &manifest));
+        let resident = values.as_ref().and_then(|it| self.resident(place, node, it, memory, &manifest));
         let interfaces = manifest.interfaces.clone();
         self.names
             .learn(&key.text, FunctionFacts { interfaces, access: manifest.access, tenant: tenant.clone() });
@@ -360,6 +361,7 @@ impl<'a> Reader<'a> {
                 interfaces: u16::try_from(manifest.interfaces.len()).ok()?,
                 access: manifest.access,
                 memory: memory?,
+                resident,
                 pool: pool?,
                 max_call: duration("max_call")?,
                 fail: match values.get("fail").and_then(Value::as_text)? {

@@ -25,6 +25,10 @@ struct BatchArea(NonNull<PacketRecord>);
 // exclusively, and moves together with it.
 unsafe impl Send for BatchArea {}
 
+/// Memory of this size and above counts as reserved: it is populated when an instance starts. Below, it faults at most 512
+/// times in all.
+const RESERVED_FROM: usize = 2 << 20;
+
 /// What a store asks when the epoch was advanced: whether that was for its own call only the worker's clock can tell.
 pub(crate) type OnEpoch = fn() -> UpdateDeadline;
 
@@ -76,7 +80,11 @@ impl<T: HostState> Body<T> {
         let address = body.control(&batch, (), now).map_err(|error| fault(&mut body, error))?;
         body.put_batch(address).map_err(contract)?;
         match body.control(&init, (), now) {
-            Ok(0) => Ok(body),
+            Ok(0) => {
+                let size = body.private_bytes();
+                body.populate(size);
+                Ok(body)
+            }
             Ok(code) => Err(InstanceError::Refused {
                 name: name.clone(),
                 code,
@@ -146,6 +154,21 @@ impl<T: HostState> Body<T> {
     /// Bytes of private memory now.
     pub(crate) fn private_bytes(&self) -> usize {
         self.store.data().state().memory.map_or(0, |memory| memory.data_size(&self.store))
+    }
+
+    /// Populates the memory that an instance of this size reserves at its start, so that its first calls do not wait for
+    /// the kernel: as much as its settings say, or all of it where that is so much that faults would be felt. Fewer
+    /// pages than that are left to be touched: most functions have a few and never use all.
+    pub(crate) fn populate(&mut self, size: usize) {
+        let state = self.store.data().state();
+        let bytes = match state.resident {
+            Some(bytes) => bytes.min(state.facts.memory_limit),
+            None if size >= RESERVED_FROM => size as u64,
+            None => return,
+        };
+        if let Some(shell) = &self.shell {
+            shell.with(|shell| shell.populate(usize::try_from(bytes).unwrap_or(usize::MAX)));
+        }
     }
 
     /// Where its private memory lies in this process.

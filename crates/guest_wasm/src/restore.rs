@@ -210,7 +210,14 @@ impl<T: HostState> Body<T> {
             memory.grow(&mut body.store, pages).map_err(|error| no_memory(format!("{error:#}")))?;
         }
         match &content.memory {
-            Source::Copied(saved) => saved.write_to(memory.data_mut(&mut body.store)),
+            Source::Copied(saved) => {
+                // What was saved is written in one go, on huge pages; what its calls touch later is not.
+                let shell = body.shell.clone();
+                let advise = |huge| shell.as_ref().and_then(|shell| shell.with(|it| it.advise_huge(huge)));
+                advise(true);
+                saved.write_to(memory.data_mut(&mut body.store));
+                advise(false);
+            }
             Source::Shared(shared) => {
                 let mapped =
                     body.shell.as_ref().and_then(|shell| shell.with(|shell| shell.map_shared(shared)));

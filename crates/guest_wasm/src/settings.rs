@@ -17,6 +17,9 @@ pub struct InstanceSettings {
     pub max_control_call: Nanos,
     /// Most bytes of private memory, if that is less than the manifest allows.
     pub memory: Option<u64>,
+    /// Bytes of private memory that are populated when it starts, at most `memory`; `None`: what it has when `sf_init` has
+    /// come to its end, if that is 2 MiB or more.
+    pub resident: Option<u64>,
     /// Switches calls with packets out when a stretch has lasted this long; `None` lets each run to its end.
     pub preemptible: Option<Slice>,
 }
@@ -33,6 +36,7 @@ impl Default for InstanceSettings {
             max_call: Nanos::from_millis(10),
             max_control_call: Nanos::from_millis(5000),
             memory: None,
+            resident: None,
             preemptible: None,
         }
     }

@@ -7,6 +7,7 @@
 //! private part shrunk to nothing beyond what is resident and zero, so nothing of a former life can be seen.
 
 use crate::shared_memory::SharedMemory;
+use crate::touched::make_resident;
 use nf_abi::WINDOW_BASE;
 use packet_memory::{PageKind, Pool};
 use std::collections::HashMap;
@@ -28,9 +29,6 @@ const CLEARED_IN_PLACE: usize = 256 << 10;
 const MOST_SPARE: usize = 64;
 /// Most shells that are made in advance, for each key.
 const MOST_READY: usize = 512;
-/// Private memory from this size on asks for huge pages.
-const HUGE_FROM: usize = 2 << 20;
-
 /// What a guest may do with the packets that it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
@@ -59,6 +57,8 @@ pub(crate) struct Shell {
     shared: usize,
     /// Private memory up to here is about to come from another shell.
     expected: usize,
+    /// Pages up to here may be huge ones, or were populated in advance; beyond the private part they are inaccessible until it grows.
+    populated: usize,
     /// Keeps the window's memory alive.
     pool: Arc<Pool>,
     access: Access,
@@ -81,7 +81,8 @@ impl Shell {
             }
             base
         };
-        let shell = Shell { base, private: 0, shared: 0, expected: 0, pool: pool.clone(), access };
+        let shell = Shell { base, private: 0, shared: 0, expected: 0, populated: 0, pool: pool.clone(), access };
+        small_pages(base, WINDOW_BASE as usize);
         let memory = pool.memory();
         // A handful of large pages is entered at once; thousands of small ones are when they are first touched, most
         // of them never.
@@ -123,18 +124,29 @@ impl Shell {
             if libc::mprotect(start as *mut _, length, libc::PROT_READ | libc::PROT_WRITE) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            if bytes >= HUGE_FROM && self.shared == 0 {
-                // Large tables are walked at random; on ordinary pages every step would also miss the TLB. What was
-                // touched before the memory grew lies on ordinary pages and is moved to a huge one. Advice only: a
-                // refusal changes nothing but the speed.
-                libc::madvise(self.base as *mut _, bytes, libc::MADV_HUGEPAGE);
-                if self.private < HUGE_FROM {
-                    libc::madvise(self.base as *mut _, HUGE_FROM, libc::MADV_COLLAPSE);
-                }
-            }
         }
         self.private = bytes;
         Ok(())
+    }
+
+    /// Populates `[0, bytes)` with pages, huge ones where there are any: the calls that use it first do not fault. Pages
+    /// beyond the private part stay inaccessible until it grows to them. Advice only: where the kernel refuses, pages
+    /// come as they are touched. Memory that is shared with others is left as it is.
+    pub(crate) fn populate(&mut self, bytes: usize) {
+        let bytes = bytes.min(WINDOW_BASE as usize).next_multiple_of(PAGE);
+        if self.shared > 0 || bytes == 0 {
+            return;
+        }
+        let beyond = ((self.base + self.private) as *mut libc::c_void, bytes.saturating_sub(self.private));
+        // SAFETY: inside the reservation and below the window; nothing of the guest runs now.
+        let protect = |how| beyond.1 == 0 || unsafe { libc::mprotect(beyond.0, beyond.1, how) } == 0;
+        let within = if protect(libc::PROT_READ | libc::PROT_WRITE) { bytes } else { self.private.min(bytes) };
+        self.populated = self.populated.max(within);
+        make_resident(self.base, within);
+        if !protect(libc::PROT_NONE) {
+            // It is accessible now, so it is private memory that the engine does not know of: cleared with the rest.
+            self.private = self.private.max(within);
+        }
     }
 
     /// Makes exactly `[0, bytes)` readable and writable: what a former user of the shell had beyond must trap.
@@ -149,6 +161,20 @@ impl Shell {
             self.private = bytes;
         }
         self.make_private(bytes)
+    }
+
+    /// Whether pages of private memory that are touched from now on are huge ones. Advice only.
+    pub(crate) fn advise_huge(&mut self, huge: bool) {
+        if self.private < ALIGNMENT || self.shared > 0 {
+            return;
+        }
+        if huge {
+            self.populated = self.private;
+            // SAFETY: advice for the private part; it changes no byte.
+            unsafe { libc::madvise(self.base as *mut _, self.private, libc::MADV_HUGEPAGE) };
+        } else {
+            small_pages(self.base, self.private);
+        }
     }
 
     /// Puts shared memory in the place of private memory, up to its last byte that is not zero: what is read comes from
@@ -188,6 +214,10 @@ impl Shell {
     /// The kernel's refusal: the memory is where it was, and the other shell's private memory is unknown.
     pub(crate) fn move_private(from: &mut Shell, to: &mut Shell) -> io::Result<()> {
         to.expected = 0;
+        if to.populated > to.private {
+            to.forget(to.private, to.populated)?;
+        }
+        to.populated = 0;
         if from.private != to.private || from.shared > 0 || to.shared > 0 {
             return Err(io::Error::other("private memory of different sizes, or shared with others"));
         }
@@ -214,15 +244,20 @@ impl Shell {
     fn clear(&mut self, keep: usize) -> io::Result<()> {
         if self.shared > 0 {
             // Given back pages would be the shared memory's again, not zero: the mapping has to go.
-            // SAFETY: inside the reservation; nobody uses the private part any more.
-            unsafe {
-                map(self.base as *mut _, self.private, libc::PROT_NONE, RESERVE | libc::MAP_FIXED, -1)?
-            };
+            self.forget(0, self.private)?;
             (self.shared, self.private) = (0, 0);
             return Ok(());
         }
         self.expected = 0;
-        let keep = keep.next_multiple_of(PAGE).min(self.private).min(CLEARED_IN_PLACE);
+        let mut keep = keep.next_multiple_of(PAGE).min(self.private).min(CLEARED_IN_PLACE);
+        if self.populated > 0 {
+            // A part of a huge page would keep all of it.
+            keep = 0;
+            if self.populated > self.private {
+                self.discard(self.private, self.populated - self.private)?;
+            }
+            self.populated = 0;
+        }
         if self.private > keep {
             self.discard(keep, self.private - keep)?;
             let (start, length) = ((self.base + keep) as *mut libc::c_void, self.private - keep);
@@ -252,6 +287,16 @@ impl Shell {
         Ok(())
     }
 
+    /// Makes `[start, end)` of the private part reserved address space again, of which no page is left.
+    fn forget(&mut self, start: usize, end: usize) -> io::Result<()> {
+        // SAFETY: inside the reservation and below the window; nothing uses the private part any more.
+        unsafe {
+            map((self.base + start) as *mut _, end - start, libc::PROT_NONE, RESERVE | libc::MAP_FIXED, -1)?
+        };
+        small_pages(self.base + start, end - start);
+        Ok(())
+    }
+
     /// Gives private pages back to the kernel, wherever they are; they read as zero from then on.
     fn discard(&mut self, start: usize, length: usize) -> io::Result<()> {
         // SAFETY: inside the private part, which nobody uses any more.
@@ -270,6 +315,13 @@ impl Drop for Shell {
 }
 
 const RESERVE: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+
+/// Has pages of a reservation come in 4 KiB when they are touched: a guest that touches one byte in each huge page would
+/// have the kernel zero 2 MiB for each. Advice only: a kernel without huge pages refuses it.
+fn small_pages(start: usize, bytes: usize) {
+    // SAFETY: advice for a mapping of this shell; it changes no byte.
+    unsafe { libc::madvise(start as *mut _, bytes, libc::MADV_NOHUGEPAGE) };
+}
 
 /// # Safety
 /// As for mmap(2): with MAP_FIXED the range must belong to the caller.

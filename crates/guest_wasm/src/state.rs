@@ -14,6 +14,8 @@ pub(crate) struct GuestState {
     pub(crate) facts: ProgramFacts,
     pub(crate) pool: Arc<Pool>,
     pub(crate) memory: Option<Memory>,
+    /// Bytes of it that are populated at the start, see [`InstanceSettings::resident`].
+    pub(crate) resident: Option<u64>,
     pub(crate) config: Vec<u8>,
     pub(crate) import: Option<Vec<u8>>,
     pub(crate) export: Option<Vec<u8>>,
@@ -39,6 +41,7 @@ impl GuestState {
             facts: ProgramFacts { memory_limit: least, ..facts.clone() },
             pool: pool.clone(),
             memory: None,
+            resident: settings.resident,
             config: settings.config,
             import: None,
             export: None,

@@ -14,6 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 const PAGE: usize = 4096;
+const HUGE_PAGE: usize = 2 << 20;
 
 /// `struct page_region` of linux/fs.h.
 #[repr(C)]
@@ -67,12 +68,28 @@ pub fn resident(base: usize, bytes: usize) -> u64 {
     runs.iter().map(|run| run.len() as u64).sum()
 }
 
-/// Has the pages of `[base, base + bytes)` of this process's private memory ready to be written: who writes to them next does not
-/// wait for the kernel. What they hold stays as it is. Advice only: where the kernel refuses, nothing changes.
+/// Populates the pages of `[base, base + bytes)` of this process's private memory: what writes to them next does not wait for
+/// the kernel. They are huge pages where 2 MiB of the range can be one, also where small ones were there before: large
+/// tables are walked at random, and with small pages every step would also miss the TLB. What they hold stays as it is.
+/// Advice only: where the kernel refuses, nothing changes.
+///
+/// Pages that are touched later in the same mapping are small ones, whatever the system's setting.
 pub fn make_resident(base: usize, bytes: usize) {
-    if base != 0 && base.is_multiple_of(PAGE) {
-        // SAFETY: the kernel fills page tables and changes no byte; a range that is not mapped, or not writable, it refuses.
-        unsafe { libc::madvise(base as *mut _, bytes - bytes % PAGE, libc::MADV_POPULATE_WRITE) };
+    let bytes = bytes - bytes % PAGE;
+    if base != 0 && base.is_multiple_of(PAGE) && bytes > 0 {
+        let huge = bytes >= HUGE_PAGE;
+        let advise = |advice| {
+            // SAFETY: the kernel fills page tables and changes no byte; a range that is not mapped, or not writable, it refuses.
+            unsafe { libc::madvise(base as *mut _, bytes, advice) };
+        };
+        if huge {
+            advise(libc::MADV_HUGEPAGE);
+        }
+        advise(libc::MADV_POPULATE_WRITE);
+        if huge {
+            advise(libc::MADV_COLLAPSE);
+            advise(libc::MADV_NOHUGEPAGE);
+        }
     }
 }
 

@@ -61,6 +61,7 @@ impl StartedFunction {
             slots: SlotConfig { quota, longest_hold: instance.longest_hold },
             max_call: instance.max_call,
             memory: Some(instance.memory),
+            resident: instance.resident,
             preemptible: instance.preemptible.then_some(slice),
             ..InstanceSettings::default()
         };

@@ -15,6 +15,7 @@
 //! access: read                    # write: the function may change the bytes of packets
 //! interfaces: [inside, outside]   # in the order of their numbers
 //! memory_limit: 128MiB
+//! resident: 64MiB                 # optional: populated at the start; default: what it has then, from 2 MiB on
 //! drop_reasons: [denied, invalid] # optional
 //! counters: [accepted]            # optional
 //! memory_layout: 1                # optional: other images with the same one go on with this one's memory
@@ -55,6 +56,8 @@ pub struct Manifest {
     pub interfaces: Vec<String>,
     /// Most private memory of an instance, in bytes; at most [`nf_abi::PRIVATE_MAX`].
     pub memory_limit: u64,
+    /// Bytes of it that are populated when an instance starts, at most `memory_limit`; `None`: what it has when it has started.
+    pub resident: Option<u64>,
     /// Names of its drop reasons in the order of their numbers.
     pub drop_reasons: Vec<String>,
     /// Names of its counters in the order of their numbers.

@@ -39,6 +39,9 @@ impl Manifest {
         };
         let name = check_name(&place, root, &mut faults);
         check_version(&place, root, &mut faults);
+        if let Some(values) = &values {
+            check_resident(&place, root, values, &mut faults);
+        }
         for (key, what) in
             [("interfaces", "interface"), ("drop_reasons", "drop reason"), ("counters", "counter")]
         {
@@ -69,6 +72,7 @@ fn manifest(values: &Value, name: FunctionName, schema: Schema, source: &str) ->
         access: if text("access") == "write" { Access::Write } else { Access::Read },
         interfaces: texts("interfaces"),
         memory_limit: values.get("memory_limit").and_then(Value::as_size).unwrap_or_default(),
+        resident: values.get("resident").and_then(Value::as_size),
         drop_reasons: texts("drop_reasons"),
         counters: texts("counters"),
         flow_hash: values.get("flow_hash").and_then(Value::as_bool).unwrap_or_default(),
@@ -114,6 +118,21 @@ fn check_version(place: &Place<'_>, root: &Node, faults: &mut Vec<Fault>) {
     if text.split('.').count() != 3 || !text.split('.').all(number) {
         place.key("version", node.position).report(faults, || {
             format!("{}; allowed: three numbers with dots between them, such as `1.0.0`", node.found())
+        });
+    }
+}
+
+/// What is populated is part of what the function may have.
+fn check_resident(place: &Place<'_>, root: &Node, values: &Value, faults: &mut Vec<Fault>) {
+    let size = |key| values.get(key).and_then(Value::as_size);
+    let (Some((_, node)), Some(resident), Some(limit)) =
+        (root.entry("resident"), size("resident"), size("memory_limit"))
+    else {
+        return;
+    };
+    if resident > limit {
+        place.key("resident", node.position).report(faults, || {
+            format!("{}; allowed: at most {limit} bytes, its `memory_limit`", node.found())
         });
     }
 }

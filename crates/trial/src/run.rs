@@ -58,6 +58,7 @@ pub(crate) fn start(case: &Case, program: &Arc<Program>, pool: &Arc<Pool>) -> Re
         max_call: Nanos::from_millis(1_000),
         max_control_call: Nanos::from_millis(60_000),
         memory: None,
+        resident: None,
         preemptible: None,
     };
     WasmGuest::new(program, pool, settings).map_err(|error| match error {

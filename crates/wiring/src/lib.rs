@@ -142,6 +142,8 @@ pub struct Instance {
     pub access: Access,
     /// The most private memory that it may come to have, in bytes.
     pub memory: u64,
+    /// Bytes of it that are populated when it starts, at most `memory`; `None`: what it has when it has started, if that is much.
+    pub resident: Option<u64>,
     /// Where its packets are.
     pub pool: InstancePool,
     /// Longest time one call may take.

@@ -25,6 +25,7 @@ fn instance(tenant: &str) -> Instance {
         cpu: Cpu::default(),
         worker: None,
         memory: 1 << 20,
+        resident: None,
         preemptible: false,
         pauses: Vec::new(),
     }

@@ -14,6 +14,7 @@ mod host_faults;
 mod preemption;
 mod proposals;
 mod release;
+mod resident;
 mod saving;
 mod shells;
 mod succession;
