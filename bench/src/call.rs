@@ -1,6 +1,6 @@
 //! What a call costs, with nothing in it.
 
-use crate::guests::{LONG, instance, module, pool, preemptible, program};
+use crate::guests::{instance, module, pool, preemptible, program};
 use crate::{BenchError, Bound, Measurement, RUNS};
 use engine::WorkerSettings;
 use guest::{Guest, Progress};
@@ -9,26 +9,34 @@ use std::time::Instant;
 
 /// Calls in one run.
 const CALLS: u32 = 1_000_000;
+/// Calls that are told the same moment as their beginning, and calls out of the guest in one into it: they take less than
+/// `max_call` together.
+const AT_ONCE: u32 = 100_000;
 
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
     let image = module("call")?;
     let (program, pool) = (program(&sandbox, &image)?, pool(64, None)?);
-    let mut guest = instance(&program, &image, &pool, "", LONG)?;
-    let mut fibre = preemptible(&program, &image, &pool, WorkerSettings::default().slice, LONG)?;
+    let mut guest = instance(&program, &image, &pool, "")?;
+    let mut fibre = preemptible(&program, &image, &pool, WorkerSettings::default().slice)?;
     let (mut into, mut onto, mut out) = (Vec::new(), Vec::new(), Vec::new());
     for run in 0..=RUNS {
         progress(run as f64 / (RUNS + 1) as f64, "empty calls");
-        let now = watchdog::clock().moment();
         let began = Instant::now();
-        for _ in 0..CALLS {
-            guest.process(&mut [], now).map_err(BenchError::setup)?;
+        for _ in 0..CALLS / AT_ONCE {
+            let now = watchdog::clock().moment();
+            for _ in 0..AT_ONCE {
+                guest.process(&mut [], now).map_err(BenchError::setup)?;
+            }
         }
         let calls_in = began.elapsed().as_nanos() as f64 / f64::from(CALLS);
 
-        let now = watchdog::clock().moment();
+        let mut now = watchdog::clock().moment();
         let began = Instant::now();
-        for _ in 0..CALLS {
+        for n in 0..CALLS {
+            if n % AT_ONCE == 0 {
+                now = watchdog::clock().moment();
+            }
             let mut progress = fibre.process(&mut [], now).map_err(BenchError::setup)?;
             // The kernel took the processor away for longer than a slice.
             while progress == Progress::Suspended {
@@ -38,9 +46,10 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         let calls_onto = began.elapsed().as_nanos() as f64 / f64::from(CALLS);
 
         let before = guest.counters().first().copied().unwrap_or(0);
-        let now = watchdog::clock().moment();
         let began = Instant::now();
-        guest.timer(now).map_err(BenchError::setup)?;
+        for _ in 0..CALLS / AT_ONCE {
+            guest.timer(watchdog::clock().moment()).map_err(BenchError::setup)?;
+        }
         let calls_out = began.elapsed().as_nanos() as f64 / f64::from(CALLS);
         let made = guest.counters().first().copied().unwrap_or(0) - before;
         if made != u64::from(CALLS) {

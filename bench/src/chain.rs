@@ -3,7 +3,7 @@
 use crate::feed::{Counter, Feed};
 use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers};
 use crate::functions::ten_rules;
-use crate::guests::{LONG, configuration, facts, module, pool, program, stock};
+use crate::guests::{configuration, facts, module, pool, program, stock};
 use crate::native_guest::NativeGuest;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use clock::Clock;
@@ -106,11 +106,8 @@ impl EngineChain {
         pool: &Arc<Pool>,
     ) -> Result<EngineChain, BenchError> {
         let program = program(sandbox, image)?;
-        let settings = InstanceSettings {
-            config: configuration(image, config)?,
-            max_call: LONG,
-            ..InstanceSettings::default()
-        };
+        let settings =
+            InstanceSettings { config: configuration(image, config)?, ..InstanceSettings::default() };
         EngineChain::new(image, &Sandboxed { program, pool: pool.clone(), settings }, hops, frames, pool)
     }
 

@@ -3,7 +3,7 @@
 use crate::chain::last_rule_flow;
 use crate::dpi_load::{self, Streams};
 use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers, fill};
-use crate::guests::{LONG, configuration, configuration_with, instance_with, pool, program, stock};
+use crate::guests::{configuration, configuration_with, instance_with, pool, program, stock};
 use crate::native_guest::{NativeFunction, NativeGuest};
 use crate::{BenchError, Bound, Measurement, RUNS};
 use clock::{Cycles, Moment};
@@ -108,7 +108,7 @@ impl<F: NativeFunction> Pair<F> {
     /// The same with a configuration as functions get it.
     fn with(sandbox: &Sandbox, image: &Image, config: Vec<u8>, native: F) -> Result<Pair<F>, BenchError> {
         let pool = pool(64, None)?;
-        let sandboxed = instance_with(&program(sandbox, image)?, &pool, config, LONG)?;
+        let sandboxed = instance_with(&program(sandbox, image)?, &pool, config)?;
         let mut buffers = Vec::new();
         pool.allocate_batch(BATCH, &mut buffers);
         Ok(Pair { sandboxed, native: NativeGuest::new(native, pool.clone()), pool, buffers })

@@ -63,9 +63,8 @@ pub(crate) fn instance(
     image: &Image,
     pool: &Arc<Pool>,
     config: &str,
-    max_call: Nanos,
 ) -> Result<WasmGuest, BenchError> {
-    instance_with(program, pool, configuration(image, config)?, max_call)
+    instance_with(program, pool, configuration(image, config)?)
 }
 
 /// The same with a configuration as the guest gets it.
@@ -73,9 +72,8 @@ pub(crate) fn instance_with(
     program: &Arc<Program>,
     pool: &Arc<Pool>,
     config: Vec<u8>,
-    max_call: Nanos,
 ) -> Result<WasmGuest, BenchError> {
-    WasmGuest::new(program, pool, settings(config, max_call)).map_err(BenchError::setup)
+    WasmGuest::new(program, pool, settings(config)).map_err(BenchError::setup)
 }
 
 /// The same as a preemptible function: its calls run on a stack of their own, and are switched out after a `slice`.
@@ -84,17 +82,15 @@ pub(crate) fn preemptible(
     image: &Image,
     pool: &Arc<Pool>,
     slice: Nanos,
-    max_call: Nanos,
 ) -> Result<PreemptibleGuest, BenchError> {
-    let settings = settings(configuration(image, "")?, max_call);
+    let settings = settings(configuration(image, "")?);
     PreemptibleGuest::new(program, pool, settings, Slice(slice)).map_err(BenchError::setup)
 }
 
-fn settings(config: Vec<u8>, max_call: Nanos) -> InstanceSettings {
+fn settings(config: Vec<u8>) -> InstanceSettings {
     InstanceSettings {
         config,
         slots: SlotConfig { quota: 16, longest_hold: Nanos::from_millis(1000) },
-        max_call,
         ..InstanceSettings::default()
     }
 }
@@ -127,6 +123,3 @@ pub(crate) fn pool(buffers: u32, pages: Option<PageKind>) -> Result<Arc<Pool>, B
     let config = PoolConfig { buffers, buffer_size: BufferSize::DEFAULT, headroom: 128, pages };
     Pool::new("bench", config).map(Arc::new).map_err(BenchError::setup)
 }
-
-/// As long a call as any bench needs.
-pub(crate) const LONG: Nanos = Nanos::from_millis(10_000);

@@ -1,6 +1,6 @@
 //! From an image to the first packet answered.
 
-use crate::guests::{LONG, configuration, pool, program, stock};
+use crate::guests::{configuration, pool, program, stock};
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use clock::Moment;
@@ -45,8 +45,7 @@ impl Setup {
 
     /// Makes an instance and sends it a packet.
     fn answer(&mut self) -> Result<WasmGuest, BenchError> {
-        let settings =
-            InstanceSettings { config: self.config.clone(), max_call: LONG, ..InstanceSettings::default() };
+        let settings = InstanceSettings { config: self.config.clone(), ..InstanceSettings::default() };
         let mut guest = WasmGuest::new(&self.program, &self.pool, settings).map_err(BenchError::setup)?;
         let now = Moment { cycles: clock::Cycles::now(), ..watchdog::clock().moment() };
         guest.process(&mut self.packet, now).map_err(BenchError::setup)?;

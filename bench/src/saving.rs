@@ -1,7 +1,7 @@
 //! Saving, restoring, cloning and freezing, of a firewall full of flows and of a small forwarder.
 
 use crate::frames::{BATCH, Flow, Frame, fill};
-use crate::guests::{LONG, configuration, pool, program, stock};
+use crate::guests::{configuration, pool, program, stock};
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use clock::Moment;
@@ -39,11 +39,8 @@ impl Subject {
     fn new(sandbox: &Sandbox, name: &str, config: &str, flows: u32) -> Result<Subject, BenchError> {
         let image = stock(name)?;
         let pool = pool(128, None)?;
-        let settings = InstanceSettings {
-            config: configuration(&image, config)?,
-            max_call: LONG,
-            ..InstanceSettings::default()
-        };
+        let settings =
+            InstanceSettings { config: configuration(&image, config)?, ..InstanceSettings::default() };
         let mut buffers = Vec::new();
         pool.allocate_batch(BATCH, &mut buffers);
         let flow = |n: u32| Flow {

@@ -1,11 +1,11 @@
 //! How long after its time is up a function that loops is stopped.
 
-use crate::guests::{instance, module, pool, program};
+use crate::guests::{module, pool, program};
 use crate::statistics::percentile;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use clock::Nanos;
 use guest::{Guest, GuestFault};
-use guest_wasm::{Sandbox, watchdog};
+use guest_wasm::{InstanceSettings, Sandbox, WasmGuest, watchdog};
 use std::time::{Duration, Instant};
 
 /// Functions stopped in one run.
@@ -21,7 +21,8 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         let mut late = Vec::new();
         for stop in 0..STOPS {
             progress((run * STOPS + stop) as f64 / (RUNS * STOPS) as f64, "functions that loop");
-            let mut guest = instance(&program, &image, &pool, "", limit)?;
+            let settings = InstanceSettings { max_call: limit, ..InstanceSettings::default() };
+            let mut guest = WasmGuest::new(&program, &pool, settings).map_err(BenchError::setup)?;
             let now = watchdog::clock().moment();
             let began = Instant::now();
             let stopped = guest.process(&mut [], now);

@@ -13,7 +13,7 @@ use super::feed::{Counter, Feed, Frames};
 use super::timing::{Echo, Pace, Paced, Pinger, Timing};
 use crate::BenchError;
 use crate::chain::Factory;
-use crate::guests::{LONG, configuration, facts, pool, program, stock};
+use crate::guests::{configuration, facts, pool, program, stock};
 use clock::{Clock, Nanos};
 use cpu_share::{Claim, TenantId};
 use engine::{
@@ -346,8 +346,7 @@ impl Rig {
         what: &Prepared,
         name: &str,
     ) -> Result<(InstanceSetup, Box<dyn Guest>), BenchError> {
-        let settings =
-            InstanceSettings { config: what.config.clone(), max_call: LONG, ..InstanceSettings::default() };
+        let settings = InstanceSettings { config: what.config.clone(), ..InstanceSettings::default() };
         let mut factory = Factory { program: what.program.clone(), pool: kit.pool.clone(), settings };
         let guest = factory.start().map_err(BenchError::Setup)?;
         let manifest = what.image.manifest();

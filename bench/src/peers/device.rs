@@ -3,7 +3,7 @@
 use super::Side;
 use crate::BenchError;
 use crate::chain::Factory;
-use crate::guests::{LONG, facts, program};
+use crate::guests::{facts, program};
 use clock::Clock;
 use cpu_share::Claim;
 use engine::{
@@ -37,7 +37,7 @@ impl Device {
         let clock = Clock::calibrate();
         let mut worker = Worker::new(WorkerSettings::default(), clock, |_| {}).map_err(BenchError::setup)?;
         let pool_id = worker.add_pool(pool.clone()).map_err(BenchError::setup)?;
-        let settings = InstanceSettings { config, max_call: LONG, ..InstanceSettings::default() };
+        let settings = InstanceSettings { config, ..InstanceSettings::default() };
         let mut factory = Factory { program: program(sandbox, image)?, pool, settings };
         let guest = factory.start().map_err(BenchError::Setup)?;
         let setup = InstanceSetup {

@@ -170,7 +170,7 @@ fn with(text: &str) -> String {
 #[test]
 fn the_formats_schemas_are_schemas() {
     assert_eq!(pool_schema().keys().len(), 4);
-    assert_eq!(function_schema().keys().len(), 12);
+    assert_eq!(function_schema().keys().len(), 13);
     assert_eq!(observer_schema().keys().len(), 1);
     assert_eq!(cpu_schema().keys().len(), 3);
     assert_eq!(memory_schema().keys().len(), 2);

@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::settings::InstanceSettings;
 use crate::shared_memory::SharedMemory;
 use crate::state::HostState;
-use crate::watchdog;
+use crate::watchdog::{self, Reach};
 use clock::{Cycles, Moment, Nanos};
 use guest::{BAD_VERDICT, GuestFault};
 use nf_abi::{MAX_BATCH, PacketRecord, exports};
@@ -44,6 +44,8 @@ pub(crate) struct Body<T: HostState> {
     pub(crate) shell: Option<LentShell>,
     /// What its memory was when it was made, as long as it did not write; for a clone.
     pub(crate) shared: Option<Arc<SharedMemory>>,
+    /// What its calls run on.
+    pub(crate) reach: Arc<Reach>,
     max_call: Cycles,
     pub(crate) max_control_call: Cycles,
     pub(crate) limits: (Nanos, Nanos),
@@ -104,6 +106,7 @@ impl<T: HostState> Body<T> {
     ) -> Result<Body<T>, InstanceError> {
         let facts = program.facts();
         let engine = &program.sandbox.engine;
+        let reach = Arc::new(Reach::new(engine, program.code()));
         let clock = watchdog::clock();
         let max_control_call = clock.cycles(limits.1);
         let mut store = Store::new(engine, host);
@@ -116,7 +119,7 @@ impl<T: HostState> Body<T> {
         let request = MemoryRequest { pool: pool.clone(), access: facts.access, limit };
         // A start function runs here, so this is a call like any other.
         let (instance, shell) = {
-            let _call = watchdog::begin(engine, Cycles::now(), max_control_call);
+            let _call = watchdog::begin(&reach, Cycles::now(), max_control_call);
             with_request(request, || T::linked(program).instantiate(&mut store))
         };
         let instance = instance.map_err(|error| match error.downcast_ref::<Trap>() {
@@ -131,6 +134,7 @@ impl<T: HostState> Body<T> {
             .get_memory(&mut store, exports::MEMORY)
             .ok_or_else(|| contract(format!("the image exports no `{}`", exports::MEMORY)))?;
         store.data_mut().state_mut().memory = Some(memory);
+        reach.is_at(memory.data_ptr(&store) as usize);
 
         let missing = |name: &str, error: wasmtime::Error| contract(format!("export `{name}`: {error:#}"));
         let process = instance
@@ -143,6 +147,7 @@ impl<T: HostState> Body<T> {
             instance,
             shell,
             shared: None,
+            reach,
             max_call: clock.cycles(limits.0),
             max_control_call,
             limits,
@@ -249,11 +254,37 @@ impl<T: HostState> Body<T> {
     #[inline]
     pub(crate) fn call_batch(&mut self, count: usize, now: Moment) -> Result<(), GuestFault> {
         self.store.data_mut().state_mut().now = now.nanos;
-        let result = {
-            let _call = watchdog::begin(&self.program.sandbox.engine, now.cycles, self.max_call);
-            T::call(&mut self.store, &self.process, (count as u32, now.nanos.0))
-        };
-        result.map_err(|error| fault(&error, self.limits.0))
+        let call = watchdog::begin(&self.reach, now.cycles, self.max_call);
+        let result = T::call(&mut self.store, &self.process, (count as u32, now.nanos.0));
+        self.ended(call.end(), result, self.limits.0)
+    }
+
+    /// The outcome of a call that has ended and may have taken `limit`. Its time is up when it is `overdue`: its memory
+    /// may be inaccessible then, and is made accessible again.
+    #[inline]
+    pub(crate) fn ended<R>(
+        &self,
+        overdue: bool,
+        result: wasmtime::Result<R>,
+        limit: Nanos,
+    ) -> Result<R, GuestFault> {
+        if overdue {
+            return self.ended_late(result, limit);
+        }
+        result.map_err(|error| fault(&error, limit))
+    }
+
+    #[cold]
+    fn ended_late<R>(&self, result: wasmtime::Result<R>, limit: Nanos) -> Result<R, GuestFault> {
+        let limit = watchdog::exceeded(limit);
+        let barred = self.reach.take_barred();
+        let accessible =
+            !barred || self.shell.as_ref().and_then(|shell| shell.with(|shell| shell.reopen())) == Some(true);
+        match result {
+            Ok(answer) if accessible => Ok(answer),
+            Err(error) if !barred => Err(fault(&error, limit)),
+            _ => Err(GuestFault::TimedOut { limit }),
+        }
     }
 
     pub(crate) fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault> {
@@ -268,11 +299,9 @@ impl<T: HostState> Body<T> {
         now: Moment,
     ) -> Result<R, GuestFault> {
         self.store.data_mut().state_mut().now = now.nanos;
-        let result = {
-            let _call = watchdog::begin(&self.program.sandbox.engine, Cycles::now(), self.max_control_call);
-            T::call(&mut self.store, function, params)
-        };
-        result.map_err(|error| fault(&error, self.limits.1))
+        let call = watchdog::begin(&self.reach, Cycles::now(), self.max_control_call);
+        let result = T::call(&mut self.store, function, params);
+        self.ended(call.end(), result, self.limits.1)
     }
 
     fn optional<P: WasmParams, R: WasmResults>(&mut self, name: &str) -> Option<TypedFunc<P, R>> {
@@ -283,11 +312,9 @@ impl<T: HostState> Body<T> {
         self.store.data_mut().state_mut().deadline = None;
         let Some(timer) = self.optional::<u64, ()>(exports::TIMER) else { return Ok(()) };
         self.store.data_mut().state_mut().now = now.nanos;
-        let result = {
-            let _call = watchdog::begin(&self.program.sandbox.engine, now.cycles, self.max_call);
-            T::call(&mut self.store, &timer, now.nanos.0)
-        };
-        result.map_err(|error| fault(&error, self.limits.0))
+        let call = watchdog::begin(&self.reach, now.cycles, self.max_call);
+        let result = T::call(&mut self.store, &timer, now.nanos.0);
+        self.ended(call.end(), result, self.limits.0)
     }
 
     pub(crate) fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault> {

@@ -14,16 +14,16 @@
 //! A suspended call may go on on another thread: nothing on its stack belongs to a thread, the time of a stretch is
 //! watched by the thread that runs it, and only one thread at a time has the guest.
 //!
-//! Limits: only guest code notices the end of a slice. Straight code without loops and calls runs on, as it does past
-//! `max_call`; so does a host call, which copies for microseconds.
+//! Limits: only guest code notices the end of a slice. Straight code without loops and calls runs on; so does a host
+//! call, which copies for microseconds.
 
 use crate::body::{Body, limits};
-use crate::error::{InstanceError, fault};
+use crate::error::InstanceError;
 use crate::lent_state::LentState;
 use crate::program::Program;
 use crate::settings::{InstanceSettings, Slice};
 use crate::state::{GuestState, HostState};
-use crate::watchdog;
+use crate::watchdog::{self, Reach, Spent};
 use clock::{Cycles, Moment, Nanos};
 use guest::{Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotTable};
 use packet_memory::{Packet, Pool};
@@ -44,7 +44,7 @@ enum Stage {
         /// Packets in the batch.
         count: usize,
         /// Time that the call has had.
-        used: Cycles,
+        spent: Spent,
     },
     /// Its call was ended; nothing of it runs any more.
     Ended,
@@ -60,7 +60,8 @@ pub struct PreemptibleGuest {
     kept_slice: Slice,
     max_call: Cycles,
     limit: Nanos,
-    program: Arc<Program>,
+    /// What its calls run on.
+    reach: Arc<Reach>,
     /// Bytes of private memory, as last seen.
     bytes: usize,
     _fibre: Counted,
@@ -104,7 +105,7 @@ impl PreemptibleGuest {
         let fibre = Counted(program.clone());
         let (state, lent) = LentState::pair(state);
         let body = make(lent)?;
-        let (clock, limit) = (watchdog::clock(), body.limits.0);
+        let (clock, limit, reach) = (watchdog::clock(), body.limits.0, body.reach.clone());
         Ok(PreemptibleGuest {
             stage: Stage::Ready(Box::new(body)),
             state,
@@ -112,7 +113,7 @@ impl PreemptibleGuest {
             kept_slice: slice,
             max_call: clock.cycles(limit),
             limit,
-            program: program.clone(),
+            reach,
             bytes: 0,
             _fibre: fibre,
         })
@@ -151,30 +152,26 @@ impl PreemptibleGuest {
     fn stretch(
         &mut self,
         mut call: Call,
-        used: Cycles,
+        spent: Spent,
         packets: &mut [Packet],
         now: Moment,
     ) -> Result<Progress, GuestFault> {
         self.state.state_mut().now = now.nanos;
-        let stretch = watchdog::begin_stretch(
-            &self.program.sandbox.engine,
-            now.cycles,
-            self.slice,
-            self.max_call.since(used),
-        );
+        let stretch = watchdog::begin_stretch(&self.reach, now.cycles, self.slice, self.max_call, spent);
         let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let spent = stretch.end();
+        let (spent, overdue) = stretch.end(spent);
         match polled {
             Poll::Pending => {
-                self.stage = Stage::Suspended { call, count: packets.len(), used: used + spent };
+                self.stage = Stage::Suspended { call, count: packets.len(), spent };
                 Ok(Progress::Suspended)
             }
             Poll::Ready((mut body, result)) => {
+                let result = body.ended(overdue, result, self.limit);
                 if result.is_ok() {
                     body.take_over(packets);
                 }
                 self.stage = Stage::Ready(body);
-                result.map(|()| Progress::Done).map_err(|error| fault(&error, self.limit))
+                result.map(|()| Progress::Done)
             }
         }
     }
@@ -219,13 +216,13 @@ impl Guest for PreemptibleGuest {
             let result = body.process.call_async(&mut body.store, (count, now.nanos.0)).await;
             (body, result)
         });
-        self.stretch(call, Cycles(0), packets, now)
+        self.stretch(call, Spent::default(), packets, now)
     }
 
     fn resume(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
         match std::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Suspended { call, count, used } if count == packets.len() => {
-                self.stretch(call, used, packets, now)
+            Stage::Suspended { call, count, spent } if count == packets.len() => {
+                self.stretch(call, spent, packets, now)
             }
             Stage::Suspended { count, .. } => Err(GuestFault::Contract(format!(
                 "resumed with {} packets; allowed: the {count} of its suspended call",

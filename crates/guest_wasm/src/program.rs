@@ -94,6 +94,12 @@ impl Program {
         (image.end as usize - image.start as usize) as u64
     }
 
+    /// Addresses of its machine code.
+    pub(crate) fn code(&self) -> std::ops::Range<usize> {
+        let text = self.instance_pre.module().text().as_ptr_range();
+        text.start as usize..text.end as usize
+    }
+
     pub(crate) fn from_artifact(
         sandbox: &Sandbox,
         artifact: &Artifact,

@@ -205,7 +205,8 @@ impl<T: HostState> Body<T> {
         {
             // Growth is refused to calls that are overdue, and what the last call of this thread was is nobody's
             // business here.
-            let _call = watchdog::begin(&program.sandbox.engine, Cycles::now(), body.max_control_call);
+            let reach = body.reach.clone();
+            let _call = watchdog::begin(&reach, Cycles::now(), body.max_control_call);
             let pages = (size - begins) / snapshot::limits::MEMORY_UNIT;
             memory.grow(&mut body.store, pages).map_err(|error| no_memory(format!("{error:#}")))?;
         }

@@ -59,6 +59,8 @@ pub(crate) struct Shell {
     expected: usize,
     /// Pages up to here may be huge ones, or were populated in advance; beyond the private part they are inaccessible until it grows.
     populated: usize,
+    /// Its memory is inaccessible and stays so: it is not used again.
+    lost: bool,
     /// Keeps the window's memory alive.
     pool: Arc<Pool>,
     access: Access,
@@ -81,7 +83,16 @@ impl Shell {
             }
             base
         };
-        let shell = Shell { base, private: 0, shared: 0, expected: 0, populated: 0, pool: pool.clone(), access };
+        let shell = Shell {
+            base,
+            private: 0,
+            shared: 0,
+            expected: 0,
+            populated: 0,
+            lost: false,
+            pool: pool.clone(),
+            access,
+        };
         small_pages(base, WINDOW_BASE as usize);
         let memory = pool.memory();
         // A handful of large pages is entered at once; thousands of small ones are when they are first touched, most
@@ -140,7 +151,8 @@ impl Shell {
         let beyond = ((self.base + self.private) as *mut libc::c_void, bytes.saturating_sub(self.private));
         // SAFETY: inside the reservation and below the window; nothing of the guest runs now.
         let protect = |how| beyond.1 == 0 || unsafe { libc::mprotect(beyond.0, beyond.1, how) } == 0;
-        let within = if protect(libc::PROT_READ | libc::PROT_WRITE) { bytes } else { self.private.min(bytes) };
+        let within =
+            if protect(libc::PROT_READ | libc::PROT_WRITE) { bytes } else { self.private.min(bytes) };
         self.populated = self.populated.max(within);
         make_resident(self.base, within);
         if !protect(libc::PROT_NONE) {
@@ -175,6 +187,18 @@ impl Shell {
         } else {
             small_pages(self.base, self.private);
         }
+    }
+
+    /// Makes memory accessible again that a watchdog made inaccessible over a call; whether that could be done.
+    pub(crate) fn reopen(&mut self) -> bool {
+        let (window, pool) = (self.base + WINDOW_BASE as usize, self.pool.memory().len());
+        // SAFETY: the private part and the window of this shell's own reservation, as they were before.
+        let opened = unsafe {
+            libc::mprotect(self.base as *mut _, self.private, libc::PROT_READ | libc::PROT_WRITE) == 0
+                && libc::mprotect(window as *mut _, pool, self.access.protection()) == 0
+        };
+        self.lost |= !opened;
+        opened
     }
 
     /// Puts shared memory in the place of private memory, up to its last byte that is not zero: what is read comes from
@@ -242,6 +266,9 @@ impl Shell {
 
     /// Zeroes the private part and makes all of it inaccessible but `keep` bytes.
     fn clear(&mut self, keep: usize) -> io::Result<()> {
+        if self.lost {
+            return Err(io::Error::other("its memory is inaccessible"));
+        }
         if self.shared > 0 {
             // Given back pages would be the shared memory's again, not zero: the mapping has to go.
             self.forget(0, self.private)?;

@@ -11,6 +11,13 @@
 //!    as overdue and the engine's epoch is advanced, which every guest notices at its next loop or call.
 //! 3. The guest's store then asks [`overdue`] and stops it, or lets it go on when the epoch was meant for another
 //!    worker. Host calls that may take long ask as well: code without loops and calls looks at no epoch.
+//! 4. Code that has not noticed by the time the timer expires again is straight code, without loops and calls: the
+//!    handler then makes the guest's memory inaccessible ([`Reach::bar`]), and the next access traps. The worker makes
+//!    it accessible again when the call has ended ([`Call::end`]).
+//!
+//! A call has two limits. Its own time ends at `max_call`: processor time less what the kernel took, for page faults and
+//! for packets of others that interrupts bring, neither of which is a function's fault. The whole of it ends at
+//! [`WHOLE_CALL`] or at `max_call`, whichever is longer: a guest can make the kernel work, but not for long.
 //!
 //! A call that can be switched out runs in stretches, begun by [`begin_stretch`]. A stretch has two ends: when its slice
 //! is over ([`slice_over`]) the guest is switched out, when the call's whole time is used up it is overdue like any
@@ -19,13 +26,17 @@
 //! So the cost of a call is a few stores, and the cost of a busy worker one signal for each longest call time.
 //!
 //! Limits: time is the processor's counter, less what the thread demonstrably did not have the processor for, so that a
-//! function does not pay for a host that is short of processors.
+//! function does not pay for a host that is short of processors. Most kernels count the time that they take of a thread
+//! by ticks, of 1 to 10 ms: a call may end later than its own limit by what the kernel took of the same thread since the
+//! timer was set, at most as long again.
 
+use crate::shell::RESERVATION;
 use clock::{Clock, Cycles, Nanos};
 use std::cell::{Cell, OnceCell};
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence,
+    AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, compiler_fence,
 };
 use std::time::Duration;
 use wasmtime::Engine;
@@ -34,14 +45,21 @@ use wasmtime::Engine;
 /// are all the order they need.
 struct Watch {
     timer: Cell<libc::timer_t>,
-    /// The engine of the call in progress.
-    engine: AtomicPtr<Engine>,
+    /// What the call in progress runs on and may reach.
+    reach: AtomicPtr<Reach>,
     /// Reading at the call's beginning; 0 when no call is in progress.
     began: AtomicU64,
-    /// Cycles that the call may take.
+    /// Cycles that the call may take of its own.
     limit: AtomicU64,
+    /// Cycles that the stretch in progress may take, the kernel's included; [`NEVER`] for a call that is not a stretch.
+    whole: AtomicU64,
+    /// Cycles that the kernel took of the call that began at `taken_of`.
+    taken: AtomicU64,
+    taken_of: AtomicU64,
     /// The call in progress is to end.
     overdue: AtomicBool,
+    /// Because of the kernel's part of it.
+    overdue_as_a_whole: AtomicBool,
     /// Cycles after which the stretch in progress is to be switched out; [`NEVER`] for a call that is not a stretch.
     slice: AtomicU64,
     /// The stretch in progress is to be switched out.
@@ -51,6 +69,51 @@ struct Watch {
     /// When the timer was last set, and the processor time that the thread had had by then, in nanoseconds.
     armed: AtomicU64,
     had: AtomicU64,
+    /// And that the kernel had had of it.
+    kernel: AtomicU64,
+}
+
+/// Most time of a call on all accounts, unless it may take longer by itself.
+pub const WHOLE_CALL: Nanos = Nanos::from_millis(100);
+
+/// What a call runs on, and what memory it may reach: made once for an instance, and looked at only when a call is overdue.
+pub(crate) struct Reach {
+    engine: Engine,
+    /// Addresses of its program's machine code.
+    code: Range<usize>,
+    /// Host address of guest address zero; 0 as long as that is not known.
+    base: AtomicUsize,
+    /// What it may name from there on was made inaccessible.
+    barred: AtomicBool,
+}
+
+impl Reach {
+    pub(crate) fn new(engine: &Engine, code: Range<usize>) -> Reach {
+        Reach { engine: engine.clone(), code, base: AtomicUsize::new(0), barred: AtomicBool::new(false) }
+    }
+
+    /// Says where its memory is.
+    pub(crate) fn is_at(&self, base: usize) {
+        self.base.store(base, Relaxed);
+    }
+
+    /// Makes the memory inaccessible, if guest code is what runs at `pc`. Host code never finds it so: host calls that
+    /// touch it end calls that are overdue first.
+    fn bar(&self, pc: usize) {
+        let base = self.base.load(Relaxed);
+        if base != 0 && self.code.contains(&pc) && !self.barred.load(Relaxed) {
+            // SAFETY: all of it is one shell's reservation, which lives as long as the call in progress; mprotect is a
+            // plain system call.
+            unsafe { libc::mprotect(base as *mut _, RESERVATION, libc::PROT_NONE) };
+            // Also when it was refused half way.
+            self.barred.store(true, Relaxed);
+        }
+    }
+
+    /// Whether the memory was made inaccessible; asked once, by the worker, which then makes it accessible again.
+    pub(crate) fn take_barred(&self) -> bool {
+        self.barred.swap(false, Relaxed)
+    }
 }
 
 /// The timer rests, or nothing is switched out.
@@ -82,19 +145,19 @@ pub fn clock() -> &'static Clock {
 /// A call in progress; its end is the end of this value.
 pub(crate) struct Call(*const Watch);
 
-/// Begins a call that may take `limit` from `at` on. The engine must live until the call's end.
+/// Begins a call that may take `limit` of its own from `at` on. The reach must live until the call's end.
 #[inline]
-pub(crate) fn begin(engine: &Engine, at: Cycles, limit: Cycles) -> Call {
-    enter(engine, at, limit, limit)
+pub(crate) fn begin(reach: &Reach, at: Cycles, limit: Cycles) -> Call {
+    enter(reach, at, limit, limit)
 }
 
 /// Notes a call that may take `limit`, and sees to it that the timer expires after `first`.
 #[inline(always)]
-fn enter(engine: &Engine, at: Cycles, limit: Cycles, first: Cycles) -> Call {
+fn enter(reach: &Reach, at: Cycles, limit: Cycles, first: Cycles) -> Call {
     let watch = watch();
     // SAFETY: `CURRENT` points to this thread's watch, which lives as long as the thread.
     let current = unsafe { &*watch };
-    current.engine.store(std::ptr::from_ref(engine).cast_mut(), Relaxed);
+    current.reach.store(std::ptr::from_ref(reach).cast_mut(), Relaxed);
     current.limit.store(limit.0, Relaxed);
     current.overdue.store(false, Relaxed);
     compiler_fence(SeqCst);
@@ -125,23 +188,69 @@ impl Drop for Call {
     }
 }
 
+impl Call {
+    /// Ends the call; whether its time was up.
+    #[inline]
+    pub(crate) fn end(self) -> bool {
+        // SAFETY: as in `enter`; a call ends on the thread that it began on.
+        let current = unsafe { &*self.0 };
+        current.began.store(0, Relaxed);
+        compiler_fence(SeqCst);
+        current.overdue.load(Relaxed)
+    }
+}
+
+/// Time that a call has had, in cycles.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spent {
+    /// All of it.
+    pub(crate) whole: Cycles,
+    /// What the kernel took of it, as far as ticks have told: it may be more than the whole.
+    pub(crate) kernel: Cycles,
+}
+
+impl Spent {
+    /// What the call took by itself.
+    fn own(self) -> Cycles {
+        self.whole.since(self.kernel)
+    }
+}
+
 /// A stretch of a call in progress.
 pub(crate) struct Stretch(Call);
 
-/// Begins a stretch that is to be switched out when it has lasted for `slice`, of a call that has `left` of its time.
-/// The engine must live until the stretch's end.
-pub(crate) fn begin_stretch(engine: &Engine, at: Cycles, slice: Cycles, left: Cycles) -> Stretch {
-    // SAFETY: as in `enter`. The handler looks at the slice only when it finds a call.
-    unsafe { &*watch() }.slice.store(slice.0, Relaxed);
+/// Begins a stretch that is to be switched out when it has lasted for `slice`, of a call that may take `limit` and has
+/// `spent` of it. The reach must live until the stretch's end.
+pub(crate) fn begin_stretch(
+    reach: &Reach,
+    at: Cycles,
+    slice: Cycles,
+    limit: Cycles,
+    spent: Spent,
+) -> Stretch {
+    let (left, whole) = (limit.since(spent.own()), whole(limit).since(spent.whole));
+    // SAFETY: as in `enter`. The handler looks at these only when it finds a call.
+    let current = unsafe { &*watch() };
+    current.slice.store(slice.0, Relaxed);
+    current.whole.store(whole.0, Relaxed);
     compiler_fence(SeqCst);
-    Stretch(enter(engine, at, left, slice.min(left)))
+    Stretch(enter(reach, at, left, slice.min(left).min(whole)))
+}
+
+/// The most that a call may take on all accounts which may take `limit` of its own.
+fn whole(limit: Cycles) -> Cycles {
+    limit.max(clock().cycles(WHOLE_CALL))
 }
 
 impl Stretch {
-    /// Ends the stretch; what it has had of the call's time.
-    pub(crate) fn end(self) -> Cycles {
+    /// Ends the stretch: what it and all before have had of the call's time, and whether that was up.
+    pub(crate) fn end(self, before: Spent) -> (Spent, bool) {
         // SAFETY: as in `enter`; a stretch ends on the thread that it began on.
-        Cycles::now().since(Cycles(unsafe { &*self.0.0 }.began.load(Relaxed)))
+        let current = unsafe { &*self.0.0 };
+        let began = current.began.load(Relaxed);
+        let whole = before.whole + Cycles::now().since(Cycles(began));
+        let kernel = before.kernel + current.taken(began);
+        (Spent { whole, kernel }, current.overdue.load(Relaxed))
     }
 }
 
@@ -150,6 +259,7 @@ impl Drop for Stretch {
         // SAFETY: as in `enter`.
         let current = unsafe { &*self.0.0 };
         current.slice.store(NEVER, Relaxed);
+        current.whole.store(NEVER, Relaxed);
         compiler_fence(SeqCst);
         current.slice_over.store(false, Relaxed);
     }
@@ -168,40 +278,72 @@ pub(crate) fn overdue() -> bool {
     unsafe { CURRENT.get().as_ref() }.is_some_and(|watch| watch.overdue.load(Relaxed))
 }
 
+/// The limit that a call of this thread ran into which is overdue and may take `limit` of its own.
+pub(crate) fn exceeded(limit: Nanos) -> Nanos {
+    // SAFETY: null or this thread's watch.
+    let whole = unsafe { CURRENT.get().as_ref() }.is_some_and(|it| it.overdue_as_a_whole.load(Relaxed));
+    if whole { limit.max(WHOLE_CALL) } else { limit }
+}
+
 impl Watch {
-    /// What the handler does: see the module's second step.
-    fn look(&self) {
-        let (began, now) = (self.began.load(Relaxed), Cycles::now());
+    /// What the handler does: see the module's second step. `pc` is where the thread was interrupted.
+    fn look(&self, pc: usize) {
+        let (mut began, now) = (self.began.load(Relaxed), Cycles::now());
         if began == 0 {
             self.due.store(NEVER, Relaxed);
             return;
         }
+        if self.overdue.load(Relaxed) {
+            // SAFETY: a call is in progress, and its reach lives until its end.
+            let reach = unsafe { &*self.reach.load(Relaxed) };
+            reach.bar(pc);
+            reach.engine.increment_epoch();
+            self.arm(clock().cycles(LOOK_AGAIN));
+            return;
+        }
         if began > now.0 {
             // The caller's clock is ahead: the call has its time from here on, not from some day on.
-            self.began.store(now.0, Relaxed);
+            began = now.0;
         }
         let (limit, slice) = (self.limit.load(Relaxed), self.slice.load(Relaxed));
         let mut used = now.since(Cycles(began)).0;
+        let mut taken = self.taken(self.began.load(Relaxed)).0;
         let withheld = self.withheld(now).0.min(used);
-        if withheld > 0 && !self.overdue.load(Relaxed) {
-            self.began.store(began + withheld, Relaxed);
-            used -= withheld;
-        }
-        if used < limit.min(slice) {
-            self.arm(Cycles(limit.min(slice) - used));
+        began += withheld;
+        used -= withheld;
+        taken += self.taken_since_armed().0.min(used);
+        self.began.store(began, Relaxed);
+        self.taken.store(taken, Relaxed);
+        self.taken_of.store(began, Relaxed);
+        let whole = self.whole.load(Relaxed).min(whole(Cycles(limit)).0);
+        let of_its_own = limit.saturating_sub(used.saturating_sub(taken));
+        let left = of_its_own.min(whole.saturating_sub(used));
+        if left > 0 && used < slice {
+            self.arm(Cycles(left.min(slice - used)));
             return;
         }
-        let end = if used < limit { &self.slice_over } else { &self.overdue };
+        self.overdue_as_a_whole.store(of_its_own > 0, Relaxed);
+        let end = if left > 0 { &self.slice_over } else { &self.overdue };
         end.store(true, Relaxed);
-        // SAFETY: a call is in progress, and its engine lives until its end.
-        unsafe { &*self.engine.load(Relaxed) }.increment_epoch();
+        // SAFETY: a call is in progress, and its reach lives until its end.
+        unsafe { &*self.reach.load(Relaxed) }.engine.increment_epoch();
         self.arm(clock().cycles(LOOK_AGAIN));
+    }
+
+    /// What the kernel took of the call that began then, as far as the handler has looked.
+    fn taken(&self, began: u64) -> Cycles {
+        Cycles(if self.taken_of.load(Relaxed) == began { self.taken.load(Relaxed) } else { 0 })
     }
 
     /// The time since the timer was set that the thread did not have the processor for.
     fn withheld(&self, now: Cycles) -> Cycles {
-        let had = processor_time().saturating_sub(self.had.load(Relaxed));
+        let had = time(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(self.had.load(Relaxed));
         now.since(Cycles(self.armed.load(Relaxed))) - clock().cycles(Nanos(had))
+    }
+
+    /// The time since the timer was set that the kernel took of the thread's.
+    fn taken_since_armed(&self) -> Cycles {
+        clock().cycles(Nanos(kernel_time().saturating_sub(self.kernel.load(Relaxed))))
     }
 
     fn arm(&self, after: Cycles) {
@@ -215,7 +357,8 @@ impl Watch {
         };
         // Both were read before either is written, and in this order: the handler may run in between for an earlier
         // setting of the timer, and must not take another's processor time for this call's.
-        let (had, now) = (processor_time(), Cycles::now());
+        let (kernel, had, now) = (kernel_time(), time(libc::CLOCK_THREAD_CPUTIME_ID), Cycles::now());
+        self.kernel.store(kernel, Relaxed);
         self.had.store(had, Relaxed);
         compiler_fence(SeqCst);
         self.armed.store(now.0, Relaxed);
@@ -225,19 +368,31 @@ impl Watch {
     }
 }
 
-/// Nanoseconds that this thread has had a processor for.
-fn processor_time() -> u64 {
+/// Nanoseconds of the present thread's that the kernel has taken: for its system calls and page faults, and in interrupts.
+/// Each is read from where ticks are counted; together they are counted first, so that a tick in between adds nothing.
+fn kernel_time() -> u64 {
+    let all = time(THREAD_TIME);
+    all.saturating_sub(time(THREAD_USER_TIME))
+}
+
+/// Clocks of the present thread that count ticks, as linux/posix-timers_types.h makes their numbers: of no thread by name
+/// (all bits set above the third), of a thread (4), all of its time (0) or that outside of the kernel (1).
+const THREAD_TIME: libc::clockid_t = !0 << 3 | 4;
+const THREAD_USER_TIME: libc::clockid_t = THREAD_TIME | 1;
+
+/// A clock's reading, in nanoseconds; 0 where the kernel does not know the clock.
+fn time(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: clock_gettime writes the value it is given and is async-signal-safe.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    unsafe { libc::clock_gettime(clock, &mut time) };
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
 /// How soon to look again after the epoch was advanced: the guest may have been inside a host call.
 const LOOK_AGAIN: Nanos = Nanos(50_000);
 
-extern "C" fn expired(_signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo_t. The value of a timer's signal is the watch that the timer was made
+extern "C" fn expired(_signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo_t and a valid ucontext_t. The value of a timer's signal is the watch that the timer was made
     // with; it is compared with this thread's own and never followed, so that neither a forged signal nor one that
     // outlived its timer does harm. errno is kept for the code that was interrupted.
     unsafe {
@@ -247,7 +402,8 @@ extern "C" fn expired(_signal: libc::c_int, info: *mut libc::siginfo_t, _context
         }
         let errno = *libc::__errno_location();
         if let Some(watch) = watch.as_ref() {
-            watch.look();
+            let context = &*context.cast::<libc::ucontext_t>();
+            watch.look(context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize);
         }
         *libc::__errno_location() = errno;
     }
@@ -277,15 +433,20 @@ fn install() -> *const Watch {
         let owner = cell.get_or_init(|| {
             Box::new(WatchOwner(Watch {
                 timer: Cell::new(std::ptr::null_mut()),
-                engine: AtomicPtr::new(std::ptr::null_mut()),
+                reach: AtomicPtr::new(std::ptr::null_mut()),
                 began: AtomicU64::new(0),
                 limit: AtomicU64::new(0),
+                whole: AtomicU64::new(NEVER),
+                taken: AtomicU64::new(0),
+                taken_of: AtomicU64::new(0),
                 overdue: AtomicBool::new(false),
+                overdue_as_a_whole: AtomicBool::new(false),
                 slice: AtomicU64::new(NEVER),
                 slice_over: AtomicBool::new(false),
                 due: AtomicU64::new(NEVER),
                 armed: AtomicU64::new(0),
                 had: AtomicU64::new(0),
+                kernel: AtomicU64::new(0),
             }))
         });
         let watch: *const Watch = &owner.0;

@@ -25,7 +25,7 @@ fn faults(text: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_of_manifests_is_one() {
-    assert_eq!(KEYS.keys().len(), 12);
+    assert_eq!(KEYS.keys().len(), 13);
     let limit = KEYS.key("memory_limit").unwrap().kind.allowed();
     assert!(limit.contains("from 64KiB to 2GiB"), "{limit}");
     assert_eq!(nf_abi::PRIVATE_MAX, 2 << 30);
@@ -81,9 +81,25 @@ function.yaml:5:9: access: found `rw`; allowed: one of read, write
 function.yaml:6:22: interfaces[1]: the interface `inside` is named twice
 function.yaml:6:30: interfaces[2]: found `0`; allowed: a lower-case letter, then lower-case letters, digits, `-` and `_`
 function.yaml:7:15: memory_limit: found `4GiB`; allowed: a size from 64KiB to 2GiB, such as `64KiB` (units: B, KiB, MiB, GiB)
-function.yaml:8:1: drop_reason: unknown key `drop_reason`; allowed: config, name, version, abi, summary, language, access, interfaces, memory_limit, drop_reasons, counters, flow_hash, memory_layout; did you mean `drop_reasons`?
+function.yaml:8:1: drop_reason: unknown key `drop_reason`; allowed: config, name, version, abi, summary, language, access, interfaces, memory_limit, resident, drop_reasons, counters, flow_hash, memory_layout; did you mean `drop_reasons`?
 function.yaml:10:47: config.max_flows.default: found `0`; allowed: an integer of at least 1";
     assert_eq!(faults(text).join("\n"), expected);
+}
+
+#[test]
+fn what_is_populated_is_within_the_limit() {
+    let with = |resident: &str| FIREWALL.replace("memory_limit: 128MiB", resident);
+    let read = |text: &str| Manifest::parse("function.yaml", text).unwrap().resident;
+    assert_eq!(read(FIREWALL), None);
+    assert_eq!(read(&with("memory_limit: 128MiB\nresident: 128MiB")), Some(128 << 20));
+    assert_eq!(read(&with("memory_limit: 128MiB\nresident: 0B")), Some(0));
+    let refused = faults(&with("memory_limit: 128MiB\nresident: 129MiB"));
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(
+        refused[0]
+            .ends_with("resident: found `129MiB`; allowed: at most 134217728 bytes, its `memory_limit`"),
+        "{refused:?}"
+    );
 }
 
 #[test]

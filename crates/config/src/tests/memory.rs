@@ -18,6 +18,23 @@ fn memory_is_read_for_functions_and_tenants() {
 }
 
 #[test]
+fn what_is_populated_is_the_operators_the_images_or_nobodys_choice() {
+    let text = format!(
+        "superfluid: 1\ntenants: {{default: {{{POOL}}}}}\nfunctions:\n  f: {{image: monitor, resident: 512KiB}}\n  \
+         g: {{image: monitor}}\n  h: {{image: monitor, resident: 0B, memory: 128KiB}}\n"
+    );
+    let wiring = good(&text).wiring;
+    let resident = |name: &str| wiring.instances[name].resident;
+    assert_eq!((resident("f"), resident("g"), resident("h")), (Some(512 << 10), None, Some(0)));
+    let text = text.replace("resident: 0B", "resident: 129KiB");
+    let found = check("f.yaml", &text, &shelf()).expect_err("more than it may have");
+    assert_eq!(
+        lines(&found).trim_end(),
+        "f.yaml:6:33: functions.h.resident: found `129KiB`; allowed: at most 128KiB, its `memory`"
+    );
+}
+
+#[test]
 fn what_cannot_be_promised_is_told_at_its_place() {
     let text = format!(
         "superfluid: 1\n\

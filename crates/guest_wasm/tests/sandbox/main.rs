@@ -17,6 +17,7 @@ mod release;
 mod resident;
 mod saving;
 mod shells;
+mod straight;
 mod succession;
 mod support;
 mod traps;
