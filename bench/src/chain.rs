@@ -9,9 +9,9 @@ use crate::{BenchError, Bound, Measurement, RUNS};
 use clock::Clock;
 use cpu_share::Claim;
 use engine::{
-    FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings, classify,
+    FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, StartWork, Target, Worker, WorkerSettings,
+    classify,
 };
-use guest::Guest;
 use guest_wasm::{InstanceSettings, Program, Sandbox, WasmGuest};
 use image::Image;
 use nf_sdk::native::Runner;
@@ -25,6 +25,7 @@ use std::time::Instant;
 const HOPS: usize = 50;
 
 /// Starts sandboxes of one program.
+#[derive(Clone)]
 pub(crate) struct Factory {
     pub(crate) program: Arc<Program>,
     pub(crate) pool: Arc<Pool>,
@@ -32,11 +33,12 @@ pub(crate) struct Factory {
 }
 
 impl GuestFactory for Factory {
-    fn start(&mut self) -> Result<Box<dyn Guest>, String> {
-        match WasmGuest::new(&self.program, &self.pool, self.settings.clone()) {
+    fn work(&self) -> StartWork {
+        let Factory { program, pool, settings } = self.clone();
+        Box::new(move || match WasmGuest::new(&program, &pool, settings) {
             Ok(guest) => Ok(Box::new(guest)),
             Err(error) => Err(error.to_string()),
-        }
+        })
     }
 }
 
@@ -81,11 +83,12 @@ impl MakeGuests for Native {
 }
 
 impl GuestFactory for Native {
-    fn start(&mut self) -> Result<Box<dyn Guest>, String> {
-        match self.guest() {
+    fn work(&self) -> StartWork {
+        let native = self.clone();
+        Box::new(move || match native.guest() {
             Ok(guest) => Ok(Box::new(guest)),
             Err(error) => Err(error.to_string()),
-        }
+        })
     }
 }
 
@@ -125,12 +128,13 @@ impl EngineChain {
         let source = worker.add_port("feed", pool_id, Box::new(Feed::open(frames).at_most(BATCH)));
         let mut last = Target::Port(source);
         for hop in 0..hops {
-            let mut factory = guests.factory()?;
+            let factory = guests.factory()?;
             let guest = factory.start().map_err(BenchError::Setup)?;
             let setup = InstanceSetup {
                 name: format!("hop-{hop}"),
                 pool: pool_id,
                 tenant: worker.default_tenant(),
+                owner: "default".to_owned(),
                 claim: Claim::default(),
                 interfaces: facts(image).interfaces,
                 flow_hash: false,

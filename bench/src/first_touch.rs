@@ -66,7 +66,7 @@ fn start(
         Worker::new(WorkerSettings::default(), Clock::calibrate(), tell).map_err(BenchError::setup)?;
     let pool_id = worker.add_pool(pool.clone()).map_err(BenchError::setup)?;
     let settings = InstanceSettings { config: config.to_vec(), ..InstanceSettings::default() };
-    let mut factory = Factory { program: program.clone(), pool: pool.clone(), settings };
+    let factory = Factory { program: program.clone(), pool: pool.clone(), settings };
     let began = Instant::now();
     let guest = factory.start().map_err(BenchError::Setup)?;
     let start = began.elapsed().as_secs_f64() * 1e3;
@@ -74,6 +74,7 @@ fn start(
         name: "firewall".to_owned(),
         pool: pool_id,
         tenant: worker.default_tenant(),
+        owner: "default".to_owned(),
         claim: Claim::default(),
         interfaces: facts(image).interfaces,
         flow_hash: false,

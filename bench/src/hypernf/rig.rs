@@ -347,13 +347,14 @@ impl Rig {
         name: &str,
     ) -> Result<(InstanceSetup, Box<dyn Guest>), BenchError> {
         let settings = InstanceSettings { config: what.config.clone(), ..InstanceSettings::default() };
-        let mut factory = Factory { program: what.program.clone(), pool: kit.pool.clone(), settings };
+        let factory = Factory { program: what.program.clone(), pool: kit.pool.clone(), settings };
         let guest = factory.start().map_err(BenchError::Setup)?;
         let manifest = what.image.manifest();
         let setup = InstanceSetup {
             name: name.to_owned(),
             pool: self.pool,
             tenant: TenantId(0),
+            owner: "default".to_owned(),
             claim: Claim::default(),
             interfaces: facts(&what.image).interfaces,
             flow_hash: false,

@@ -38,12 +38,13 @@ impl Device {
         let mut worker = Worker::new(WorkerSettings::default(), clock, |_| {}).map_err(BenchError::setup)?;
         let pool_id = worker.add_pool(pool.clone()).map_err(BenchError::setup)?;
         let settings = InstanceSettings { config, ..InstanceSettings::default() };
-        let mut factory = Factory { program: program(sandbox, image)?, pool, settings };
+        let factory = Factory { program: program(sandbox, image)?, pool, settings };
         let guest = factory.start().map_err(BenchError::Setup)?;
         let setup = InstanceSetup {
             name: image.manifest().name.as_str().to_owned(),
             pool: pool_id,
             tenant: worker.default_tenant(),
+            owner: "default".to_owned(),
             claim: Claim::default(),
             interfaces: facts(image).interfaces,
             flow_hash: false,

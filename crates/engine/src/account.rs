@@ -237,6 +237,7 @@ impl Worker {
                 }
             }
             Life::Down { reason, .. } => down = Some(reason.clone()),
+            Life::Starting { reason, .. } => down = Some(format!("{reason}; it is being started")),
         }
         let named = |names: &[String], counts: &[u64]| -> Vec<(String, u64)> {
             names.iter().cloned().zip(counts.iter().copied()).collect()
@@ -282,7 +283,7 @@ impl Worker {
             let now = worker.now;
             let report = match &mut worker.instances[index].life {
                 Life::Up { guest, .. } => guest.report(now),
-                Life::Down { .. } => Ok(None),
+                Life::Down { .. } | Life::Starting { .. } => Ok(None),
             };
             match report {
                 Ok(report) => {

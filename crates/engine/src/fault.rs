@@ -2,11 +2,13 @@
 
 use crate::control::Event;
 use crate::instance::Instance;
+use crate::starts::Start;
 use crate::switching::Source;
 use crate::worker::Worker;
 use clock::Nanos;
 use guest::{Guest, GuestFault};
 use packet_memory::Packet;
+use std::sync::Arc;
 use telemetry::DropReason;
 
 /// What happens to packets that arrive while the function is down. Those that it had when it faulted are lost in any
@@ -37,8 +39,22 @@ impl Default for RestartPolicy {
 
 /// Whether the guest lives.
 pub(crate) enum Life {
-    Up { guest: Box<dyn Guest>, since: Nanos, next_delay: Nanos },
-    Down { retry_at: Nanos, next_delay: Nanos, reason: String },
+    Up {
+        guest: Box<dyn Guest>,
+        since: Nanos,
+        next_delay: Nanos,
+    },
+    Down {
+        retry_at: Nanos,
+        next_delay: Nanos,
+        reason: String,
+    },
+    /// The next guest is being started beside the workers.
+    Starting {
+        start: Arc<Start>,
+        next_delay: Nanos,
+        reason: String,
+    },
 }
 
 impl Life {
@@ -67,8 +83,12 @@ impl Worker {
         guest.surrender(&mut lost);
         let (log, events) = (guest.take_log(), guest.take_events());
         let retry_at = now.nanos.saturating_add(delay);
-        instance.life = Life::Down { retry_at, next_delay, reason: fault.to_string() };
-        let name = instance.name.clone();
+        let down = Life::Down { retry_at, next_delay, reason: fault.to_string() };
+        let dead = std::mem::replace(&mut instance.life, down);
+        let (name, owner) = (instance.name.clone(), instance.owner.clone());
+        if let Life::Up { guest, .. } = dead {
+            self.dispose(&owner, guest);
+        }
         for packet in lost {
             self.drop_packet(index, packet, DropReason::FunctionTrapped);
         }
@@ -76,37 +96,6 @@ impl Worker {
         self.log(&name, log);
         self.found(&name, events);
         self.tell(Event::Fault { instance: name, reason: fault.to_string(), retry_after: delay });
-    }
-
-    /// Starts an instance again that is due.
-    pub(crate) fn restart_due(&mut self, index: usize) {
-        let now = self.now;
-        let instance = &mut self.instances[index];
-        let Life::Down { retry_at, next_delay, .. } = &mut instance.life else { return };
-        if *retry_at > now.nanos {
-            let retry_at = *retry_at;
-            return self.schedule(index, retry_at);
-        }
-        let delay = *next_delay;
-        match instance.factory.start() {
-            Ok(guest) => {
-                instance.life = Life::up(guest, delay, now.nanos);
-                instance.counters.restarts += 1;
-                let name = instance.name.clone();
-                self.tell(Event::Restarted { instance: name });
-                // What it said while it was started.
-                self.note_call(index);
-                self.after_call(index);
-            }
-            Err(reason) => {
-                let longest = instance.restart.longest_delay;
-                *retry_at = now.nanos.saturating_add(delay);
-                *next_delay = Nanos(delay.0.saturating_mul(2)).min(longest);
-                let (name, retry_at) = (instance.name.clone(), *retry_at);
-                self.schedule(index, retry_at);
-                self.tell(Event::Fault { instance: name, reason, retry_after: delay });
-            }
-        }
     }
 
     /// A batch has come to an instance that is down.

@@ -250,7 +250,7 @@ impl Worker {
 
     fn show(&mut self, index: usize, packets: &[Packet], owner: PoolId) {
         let instance = &mut self.instances[index];
-        if matches!(instance.life, Life::Down { .. }) || instance.suspended.is_some() {
+        if !matches!(instance.life, Life::Up { .. }) || instance.suspended.is_some() {
             instance.counters.missed += packets.len() as u64;
             return;
         }

@@ -131,7 +131,7 @@ impl Worker {
 
     /// Whether a worker whose thread sleeps has something to do now, or waits for something else than its thread does.
     pub(crate) fn has_reason_to_wake(&mut self) -> bool {
-        if self.closing || !self.scheduler.is_idle(self.now.cycles) {
+        if self.closing || self.has_arrivals() || !self.scheduler.is_idle(self.now.cycles) {
             return true;
         }
         self.ask_for_room();
@@ -151,6 +151,9 @@ impl Worker {
         }
         if self.crowded.iter().any(|wire| !self.is_filling_up(*wire)) {
             // Those that it held up may fetch again.
+            wake_at = Nanos(0);
+        }
+        if self.has_arrivals() {
             wake_at = Nanos(0);
         }
         // Whatever comes from outside may wait that long.

@@ -4,20 +4,28 @@ use crate::congestion::Ahead;
 use crate::fault::{FailPolicy, Life, RestartPolicy};
 use crate::ids::{InstanceId, PoolId, Target};
 use crate::queue::Queue;
+use crate::starts::{StartWork, Started};
 use crate::tap::Tap;
 use clock::{Moment, Nanos};
 use cpu_share::{Claim, EntityId, TenantId};
 use guest::Guest;
 use packet_memory::Packet;
+use std::sync::Arc;
 use telemetry::{Latencies, Ledger};
 
 /// Makes the guest of an instance, at the start and again after a fault.
 pub trait GuestFactory: Send {
+    /// The work of starting a new guest, which is done beside the workers. It is complete in itself, and fails in words for
+    /// the operator.
+    fn work(&self) -> StartWork;
+
     /// A new guest, started and ready.
     ///
     /// # Errors
     /// Why not, in words for the operator.
-    fn start(&mut self) -> Result<Box<dyn Guest>, String>;
+    fn start(&self) -> Started {
+        (self.work())()
+    }
 }
 
 /// What an instance is made of.
@@ -28,6 +36,8 @@ pub struct InstanceSetup {
     pub pool: PoolId,
     /// Whose it is.
     pub tenant: TenantId,
+    /// The name of that tenant, to which work beside the workers is charged.
+    pub owner: String,
     /// Its claim on the processor, beside its tenant's other instances.
     pub claim: Claim,
     /// Number of its interfaces.
@@ -90,6 +100,8 @@ pub(crate) struct Instance {
     pub(crate) name: String,
     pub(crate) pool: PoolId,
     pub(crate) tenant: TenantId,
+    /// The tenant's name.
+    pub(crate) owner: Arc<str>,
     pub(crate) claim: Claim,
     pub(crate) entity: EntityId,
     pub(crate) flow_hash: bool,
@@ -154,6 +166,7 @@ impl Instance {
             name: setup.name,
             pool: setup.pool,
             tenant: setup.tenant,
+            owner: setup.owner.into(),
             claim: setup.claim,
             entity,
             flow_hash: setup.flow_hash,
@@ -190,7 +203,7 @@ impl Instance {
     pub(crate) fn in_flight(&mut self) -> u64 {
         let kept = match &mut self.life {
             Life::Up { guest, .. } => guest.slots().len() + guest.take_emitted().len(),
-            Life::Down { .. } => 0,
+            Life::Down { .. } | Life::Starting { .. } => 0,
         };
         let suspended = self.suspended.as_ref().map_or(0, Vec::len);
         (self.queue.len() + suspended + kept) as u64

@@ -33,6 +33,7 @@ mod poll;
 mod queue;
 mod rest;
 mod sparse;
+mod starts;
 mod stop;
 mod switching;
 mod takeover;
@@ -55,6 +56,7 @@ pub use fleet::{
 pub use ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};
 pub use instance::{GuestFactory, InstanceSetup};
 pub use placement::Reason;
+pub use starts::{Background, StartWork, Started};
 pub use takeover::{GuestSetup, TakeoverError};
 pub use tap::{Passage, Tap};
 pub use time::WorkerTime;

@@ -64,6 +64,7 @@ impl Worker {
     pub(crate) fn take_instance(&mut self, id: InstanceId) -> Option<Moving> {
         let mut instance = self.instances.remove(id.index())?;
         self.called.retain(|number| *number != id.index());
+        self.starting.retain(|number| *number != id.index());
         instance.called = false;
         let standing = self.scheduler.remove(instance.entity);
         instance.links.iter_mut().for_each(|link| *link = None);
@@ -82,6 +83,7 @@ impl Worker {
         instance.batch = instance.batch.min(self.settings.batch);
         let id = self.insert_instance(instance);
         self.reschedule(id.index());
+        self.await_start(id.index());
         if self.instances[id.index()].has_work() {
             self.wake_instance(id.index());
         }
@@ -108,6 +110,7 @@ impl Worker {
                 let retry_at = *retry_at;
                 self.schedule(index, retry_at);
             }
+            Life::Starting { .. } => {}
         }
     }
 

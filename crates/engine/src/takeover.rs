@@ -74,7 +74,7 @@ impl Worker {
                 guest.surrender(&mut held);
                 Some(guest)
             }
-            Life::Down { .. } => None,
+            Life::Down { .. } | Life::Starting { .. } => None,
         };
         let factory = std::mem::replace(&mut instance.factory, factory);
         let old_flow_hash = std::mem::replace(&mut instance.flow_hash, flow_hash);
@@ -103,7 +103,7 @@ impl Worker {
                 self.note_call(index);
                 self.after_call(index);
             }
-            Life::Down { .. } => self.schedule(index, now),
+            Life::Down { .. } | Life::Starting { .. } => self.schedule(index, now),
         }
         Ok(GuestSetup {
             guest: before,
@@ -176,7 +176,9 @@ impl Worker {
         }
         self.in_account_of(id.index(), |worker| match &mut worker.instances[id.index()].life {
             Life::Up { guest, .. } => Ok(guest.export_state()?),
-            Life::Down { reason, .. } => Err(TakeoverError::Down(name, reason.clone())),
+            Life::Down { reason, .. } | Life::Starting { reason, .. } => {
+                Err(TakeoverError::Down(name, reason.clone()))
+            }
         })
     }
 }
@@ -184,7 +186,7 @@ impl Worker {
 fn reason_of(life: &Life) -> String {
     match life {
         Life::Up { .. } => String::new(),
-        Life::Down { reason, .. } => reason.clone(),
+        Life::Down { reason, .. } | Life::Starting { reason, .. } => reason.clone(),
     }
 }
 

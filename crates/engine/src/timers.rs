@@ -79,6 +79,7 @@ impl Worker {
             instance.timer_at = Nanos::MAX;
             match instance.life {
                 Life::Down { .. } => self.restart_due(index),
+                Life::Starting { .. } => {}
                 Life::Up { .. } if instance.paused => self.expire_in_pause(index),
                 Life::Up { .. } => {
                     instance.due = true;

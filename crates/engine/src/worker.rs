@@ -9,6 +9,7 @@ use crate::ids::{PoolId, SwitchId, Target};
 use crate::instance::Instance;
 use crate::rest::Rest;
 use crate::sparse::Sparse;
+use crate::starts::{AtOnce, Background};
 use crate::switching::SwitchNode;
 use crate::tap::Tap;
 use crate::time::{Calls, Mark, NOBODY, WorkerTime, mark_every, suspicious};
@@ -19,7 +20,7 @@ use packet_memory::{Packet, Pool};
 use port::{Bell, Port};
 use rustix::thread::set_current_timer_slack;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -178,6 +179,10 @@ pub struct Worker {
     pub(crate) next_upkeep: Nanos,
     /// Ports that are to be looked after.
     pub(crate) maintained: Vec<usize>,
+    /// Instances whose starts are under way.
+    pub(crate) starting: VecDeque<usize>,
+    /// Where starts are made.
+    pub(crate) background: Arc<dyn Background>,
     /// Instances that were called since logs were last collected.
     pub(crate) called: Vec<usize>,
     /// Packets received in this turn.
@@ -269,6 +274,8 @@ impl Worker {
             next_maintenance: now.nanos,
             next_upkeep: now.nanos,
             maintained: Vec::new(),
+            starting: VecDeque::new(),
+            background: Arc::new(AtOnce),
             called: Vec::new(),
             received: 0,
             tapped: false,
@@ -358,6 +365,9 @@ impl Worker {
         if self.next_timer() <= self.now.nanos {
             self.look_at_timers();
             worked = true;
+        }
+        if !self.starting.is_empty() {
+            self.take_arrivals();
         }
         self.look_who_waits();
         if self.run_ready(polled) {

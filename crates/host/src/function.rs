@@ -1,7 +1,7 @@
 //! Functions as they are started: their first guest, and how to make the next one after a fault.
 
 use cpu_share::TenantId;
-use engine::{FailPolicy, GuestFactory, GuestSetup, InstanceSetup, PoolId, RestartPolicy};
+use engine::{FailPolicy, GuestFactory, GuestSetup, InstanceSetup, PoolId, RestartPolicy, StartWork};
 use guest::{Cold, Guest, NotFrozen, SlotConfig};
 use guest_wasm::{InstanceError, InstanceSettings, Program, Slice};
 use image::Image;
@@ -14,6 +14,7 @@ use wiring::{FailMode, Instance};
 const QUEUE: usize = 1024;
 
 /// Starts instances of one image in one pool.
+#[derive(Clone)]
 struct Factory {
     program: Arc<Program>,
     pool: Arc<Pool>,
@@ -21,8 +22,9 @@ struct Factory {
 }
 
 impl GuestFactory for Factory {
-    fn start(&mut self) -> Result<Box<dyn Guest>, String> {
-        self.guest().map_err(|error| error.to_string())
+    fn work(&self) -> StartWork {
+        let factory = self.clone();
+        Box::new(move || factory.guest().map_err(|error| error.to_string()))
     }
 }
 
@@ -129,6 +131,7 @@ impl StartedFunction {
             name: name.to_owned(),
             pool,
             tenant,
+            owner: instance.tenant.clone(),
             claim: instance.cpu.claim(),
             interfaces: instance.interfaces,
             flow_hash: manifest.flow_hash,

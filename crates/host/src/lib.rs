@@ -43,6 +43,7 @@ pub use workshop::{Workshop, cache_directory};
 use clock::Nanos;
 use engine::{Account, Balancer, Event, Fleet, FleetInstance, FleetPort, Stopped, ThreadPlan};
 use guest_wasm::watchdog;
+use offload::Offload;
 use packet_memory::{PageKind, Pool, PoolConfig};
 use parts::Parts;
 use std::io;
@@ -66,6 +67,7 @@ pub enum HostError {
 /// See the module's documentation.
 pub struct Host {
     fleet: Arc<Fleet>,
+    offload: Arc<Offload>,
     threads: Vec<ThreadPlan>,
     workers: Workers,
     parts: Arc<Mutex<Parts>>,
@@ -87,12 +89,14 @@ impl Host {
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Host, HostError> {
         let (settings, threads) = places::threads(workers, io);
-        let fleet = Fleet::new(&settings, *watchdog::clock(), tell)?;
+        let offload = Arc::new(Offload::new(&offload::Settings::default())?);
+        let fleet = Fleet::new(&settings, *watchdog::clock(), tell)?.with_background(offload.clone());
         let (workshop, notices) = Workshop::open().map_err(HostError::Sandbox)?;
         let small = PoolConfig { buffers: 1, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
         let stand_in = Pool::new("removed", small).map_err(|error| HostError::Memory(error.to_string()))?;
         Ok(Host {
             fleet: Arc::new(fleet),
+            offload,
             threads,
             workers: workers.clone(),
             parts: Arc::default(),
@@ -113,6 +117,11 @@ impl Host {
     /// What runs.
     pub fn fleet(&self) -> &Arc<Fleet> {
         &self.fleet
+    }
+
+    /// Where work that takes long is done for tenants, beside the workers.
+    pub fn offload(&self) -> &Arc<Offload> {
+        &self.offload
     }
 
     /// What has been compiled. It can be asked to compile while the host is at work.

@@ -31,6 +31,7 @@ pub use threads::ThreadPlan;
 
 use crate::control::{Event, Stopped};
 use crate::hands::Hands;
+use crate::starts::Background;
 use crate::worker::{Tell, Worker, WorkerSettings};
 use clock::{Clock, Cycles, Nanos};
 use cpu_share::Claim;
@@ -81,6 +82,16 @@ impl Fleet {
             busy,
             needed,
         })
+    }
+
+    /// Makes starts elsewhere; without this the workers make them themselves, which is for tests and benchmarks whose functions
+    /// start quickly. Without effect once the workers have threads.
+    #[must_use]
+    pub fn with_background(self, background: Arc<dyn Background>) -> Fleet {
+        if let Crew::Here(workers) = &mut *self.crew() {
+            workers.iter_mut().for_each(|worker| worker.background = background.clone());
+        }
+        self
     }
 
     /// How many workers there are.

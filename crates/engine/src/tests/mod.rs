@@ -8,6 +8,7 @@ mod moves;
 mod property;
 mod scripted;
 mod shares;
+mod starts;
 mod stream;
 mod suspended;
 mod switch;
@@ -33,12 +34,13 @@ fn instance(
     manner: Manner,
     seen: &Seen,
 ) -> (InstanceSetup, Box<dyn Guest>) {
-    let mut factory = Factory { pool: pool.0.clone(), manner, seen: seen.clone() };
+    let factory = Factory { starts: Arc::default(), pool: pool.0.clone(), manner, seen: seen.clone() };
     let guest = factory.start().expect("scripted guests start");
     let setup = InstanceSetup {
         name: "function".into(),
         pool: pool.1,
         tenant,
+        owner: "owner".into(),
         claim: Claim::default(),
         interfaces: 2,
         flow_hash: false,

@@ -26,6 +26,10 @@ enum Step {
     ReplacePort(usize, usize),
     ReplaceSwitch(usize),
     TakeOver(usize, u8),
+    /// The work of a start is done, or called off.
+    Start(usize, bool),
+    /// No more work is taken in, or it is again.
+    Refuse(bool),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -48,6 +52,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (any(), any()).prop_map(|(which, worker)| Step::ReplacePort(which, worker)),
         1 => any().prop_map(Step::ReplaceSwitch),
         2 => (any(), proptest::arbitrary::any::<u8>()).prop_map(|(which, seed)| Step::TakeOver(which, seed)),
+        3 => (any(), proptest::bool::weighted(0.8)).prop_map(|(which, done)| Step::Start(which, done)),
+        1 => proptest::arbitrary::any::<bool>().prop_map(Step::Refuse),
     ]
 }
 
@@ -66,8 +72,8 @@ fn manner(seed: u8, suspend: u32) -> Manner {
     };
     let every = (seed.is_multiple_of(3)).then_some(Nanos(20_000));
     let hold = Nanos(50_000);
-    let overdue = seed.is_multiple_of(7);
-    Manner { hold, suspend, every, overdue, emit_at_report: true, ..Manner::deciding(decide) }
+    let (overdue, start_fails) = (seed.is_multiple_of(7), seed.is_multiple_of(2));
+    Manner { hold, suspend, every, overdue, start_fails, emit_at_report: true, ..Manner::deciding(decide) }
 }
 
 proptest! {
@@ -208,6 +214,8 @@ proptest! {
                         Err(other) => prop_assert!(false, "{other}"),
                     }
                 }
+                Step::Start(which, done) => rig.later.end(which, done),
+                Step::Refuse(refuses) => rig.later.refuse(refuses),
                 Step::ReplaceSwitch(which) => {
                     let switches = ends.iter().filter_map(|end| match end {
                         End::Switch(id, _) => Some(*id),

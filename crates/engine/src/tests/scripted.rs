@@ -1,6 +1,7 @@
 //! Functions that do what a test wants.
 
 use super::*;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// Decides by the packet's first byte and the interface that it came by.
 pub(super) type Decide = Arc<dyn Fn(u8, u16) -> Action + Send + Sync>;
@@ -31,6 +32,8 @@ pub(super) struct Manner {
     pub(super) overdue: bool,
     /// It gives up what it holds when it is asked for a report.
     pub(super) emit_at_report: bool,
+    /// Every other start of it fails, the first one not.
+    pub(super) start_fails: bool,
 }
 
 impl Manner {
@@ -45,6 +48,7 @@ impl Manner {
             every: None,
             overdue: false,
             emit_at_report: false,
+            start_fails: false,
         }
     }
 
@@ -235,14 +239,27 @@ impl Guest for Scripted {
     }
 }
 
+#[derive(Clone)]
 pub(super) struct Factory {
+    /// Starts so far.
+    pub(super) starts: Arc<AtomicU32>,
     pub(super) pool: Arc<Pool>,
     pub(super) manner: Manner,
     pub(super) seen: Seen,
 }
 
 impl GuestFactory for Factory {
-    fn start(&mut self) -> Result<Box<dyn Guest>, String> {
+    fn work(&self) -> StartWork {
+        let factory = self.clone();
+        Box::new(move || factory.guest())
+    }
+}
+
+impl Factory {
+    fn guest(&self) -> Started {
+        if self.starts.fetch_add(1, SeqCst) % 2 == 1 && self.manner.start_fails {
+            return Err("every other start fails".into());
+        }
         Ok(Box::new(Scripted {
             pool: self.pool.clone(),
             manner: self.manner.clone(),

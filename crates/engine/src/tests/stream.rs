@@ -1,5 +1,6 @@
 //! Flows of numbered packets: sources that keep a window, and sinks that find what is lost or overtaken.
 
+use super::starts::Later;
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -102,6 +103,8 @@ pub(super) struct Rig {
     pub(super) flows: Arc<Flows>,
     pub(super) clock: Clock,
     pub(super) queue: usize,
+    /// Where its functions are started again.
+    pub(super) later: Arc<Later>,
 }
 
 impl Rig {
@@ -114,14 +117,16 @@ impl Rig {
         let events = Arc::new(Mutex::new(Vec::new()));
         let told = events.clone();
         let tell = move |event| told.lock().expect("not poisoned").push(event);
+        let later = Arc::new(Later::default());
         let fleet = Fleet::new(settings, clock, tell).expect("event descriptors");
+        let fleet = fleet.with_background(later.clone());
         let take = |_| {
             let pool = pool(4096);
             let id = fleet.add_pool(pool.clone()).expect("few pools");
             (pool, id)
         };
         let pools = (0..pools).map(take).collect();
-        Rig { fleet, events, pools, flows: Arc::default(), clock, queue: 1024 }
+        Rig { fleet, events, pools, flows: Arc::default(), clock, queue: 1024, later }
     }
 
     pub(super) fn stream(&self, worker: usize, pool: usize, flow: u8, total: u64, window: u64) -> FleetPort {
