@@ -75,6 +75,89 @@ fn segments_of_64_kib_pass_whole() {
 }
 
 #[test]
+fn segments_longer_than_a_buffer_are_cut_and_every_byte_arrives() {
+    isolated("segments_longer_than_a_buffer_are_cut_and_every_byte_arrives", || {
+        let line = Line::new().expect("a line");
+        // The kernel fills the checksums in and the receiver verifies them.
+        for name in ["sf-lan", "sf-wan"] {
+            line.middle
+                .run(&format!("ethtool -K {name} tx off tso off gso off"), SECOND * 5)
+                .expect("switches");
+        }
+        let relay = start(small());
+        echo(&line.client, &line.server, 8 << 20);
+        let mut server = Iperf::serve(&line.server).expect("iperf3");
+        for direction in ["", "--reverse"] {
+            let rate = server.measure(&line.client, 1, direction).expect("iperf3");
+            println!("{:.2} Gbit/s in buffers of 2 KiB {direction}", rate / 1e9);
+        }
+        drop(server);
+        let account = relay.stop();
+        audit(&account);
+        assert!(account.longest <= 1728, "{account:?}");
+        for port in &account.ports {
+            assert!(port.ledger.split > 1000, "{account:?}");
+            assert_eq!(port.ledger.dropped[DropReason::TooLong], 0, "{account:?}");
+        }
+        for host in [&line.client, &line.server] {
+            let table =
+                host.enter(|| std::fs::read_to_string("/proc/thread-self/net/snmp")).expect("statistics");
+            let tcp: Vec<&str> = table.lines().filter(|row| row.starts_with("Tcp:")).collect();
+            let column = tcp[0].split(' ').position(|name| name == "InCsumErrors").expect("the column");
+            assert_eq!(tcp[1].split(' ').nth(column), Some("0"), "{table}");
+        }
+    });
+}
+
+#[test]
+fn segments_of_udp_are_cut_into_datagrams() {
+    isolated("segments_of_udp_are_cut_into_datagrams", || {
+        let line = Line::new().expect("a line");
+        line.middle.run("ethtool -K sf-wan tx off", SECOND * 5).expect("switches");
+        let relay = start(small());
+        let server = line.server.enter(|| UdpSocket::bind((SERVER, 9))).expect("a socket");
+        let client = line.client.enter(|| UdpSocket::bind((CLIENT, 0))).expect("a socket");
+        server.set_read_timeout(Some(SECOND * 5)).expect("a valid limit");
+        // Address resolution first: what waits for it is cut by the kernel.
+        client.send_to(&[1], (SERVER, 9)).expect("a datagram");
+        let mut received = vec![0; 2000];
+        server.recv(&mut received).expect("the datagram");
+        segment_by(&client, 1000);
+        let sent = pattern(20_500);
+        client.send_to(&sent, (SERVER, 9)).expect("21 datagrams");
+        let mut arrived = Vec::new();
+        while arrived.len() < sent.len() {
+            // The receiver verifies the checksums.
+            let count = server.recv(&mut received).expect("a datagram");
+            assert_eq!(count, if arrived.len() < 20_000 { 1000 } else { 500 });
+            arrived.extend(&received[..count]);
+        }
+        assert!(arrived == sent, "in their order");
+        let account = relay.stop();
+        audit(&account);
+        assert_eq!(account.ports[0].ledger.split, 20, "{account:?}");
+    });
+}
+
+/// Lets the kernel take datagrams of this size in one call (`UDP_SEGMENT`, udp(7)).
+#[allow(unsafe_code, reason = "no safe wrapper has this option")]
+fn segment_by(socket: &UdpSocket, size: i32) {
+    use std::os::fd::AsRawFd;
+    let length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the option is an integer, which the kernel reads during the call.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            (&raw const size).cast(),
+            length,
+        )
+    };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
 fn checksums_are_right_when_somebody_looks() {
     isolated("checksums_are_right_when_somebody_looks", || {
         let line = Line::new().expect("a line");

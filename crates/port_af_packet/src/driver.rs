@@ -139,7 +139,10 @@ impl AfPacketPort {
     }
 
     fn leave_link(&mut self) {
-        if let Some(link) = self.link.take() {
+        if let Some(mut link) = self.link.take() {
+            if self.intake.cutting.give_up(&mut self.intake.counters) {
+                link.ring.release();
+            }
             link.leave(&mut self.intake.counters);
         }
     }
@@ -168,11 +171,14 @@ impl Port for AfPacketPort {
             }
             return;
         }
-        let mut target = Target { pool, now, out };
+        let most = out.len() + budget;
+        let mut target = Target { pool, now, out, most };
         self.intake.reserve(pool, ready);
         for _ in 0..ready {
-            let Some(slot) = link.ring.current() else { break };
-            self.intake.take(slot, self.settings.offload, &mut link.socket, &mut target);
+            let Some(slot) = link.ring.current().filter(|_| target.out.len() < most) else { break };
+            if !self.intake.take(slot, self.settings.offload, &mut link.socket, &mut target) {
+                break;
+            }
             link.ring.release();
         }
         self.intake.give_back(pool);

@@ -2,8 +2,15 @@
 
 use crate::intake::HEADER;
 use crate::{OpenError, Settings};
-use kernel_interface::{Inquiry, features};
+use kernel_interface::{Inquiry, Presence, features, present};
 use std::io;
+
+/// What there is to say of an interface that is not there; `None`: it is, or the kernel does not say.
+pub fn missing(interface: &str) -> Option<OpenError> {
+    let presence = Inquiry::new().and_then(|inquiry| inquiry.presence(interface)).ok()?;
+    let interface = interface.to_owned();
+    (presence == Presence::Absent).then(|| OpenError::NoInterface { interface, present: present() })
+}
 
 /// Longest frame that may be sent without being cut, VLAN tags not counted; 0 when nobody says.
 pub(crate) fn longest_frame(inquiry: &Inquiry, name: &str) -> usize {

@@ -1,7 +1,9 @@
 //! From a frame in the ring to a packet in the pool.
 
+use crate::cutting::Cutting;
 use crate::slot::{self, Frame, VlanTag};
 use clock::Nanos;
+use nf_abi::offload;
 use packet_memory::{Packet, Pool};
 use port::PortCounters;
 use std::io;
@@ -70,6 +72,9 @@ pub(crate) trait LongFrames {
     /// behind the addresses.
     fn take(&mut self, pool: &Pool, packet: &mut Packet, tagged: bool) -> io::Result<LongFrame>;
 
+    /// Reads the oldest into plain memory, as far as that reaches; otherwise as [`LongFrames::take`].
+    fn read(&mut self, into: &mut [u8], tagged: bool) -> io::Result<LongFrame>;
+
     /// Gives the oldest up.
     fn discard(&mut self) -> io::Result<()>;
 }
@@ -80,6 +85,7 @@ pub(crate) struct Intake {
     pub counters: PortCounters,
     pub troubles: Vec<Trouble>,
     spare: Vec<Packet>,
+    pub(crate) cutting: Cutting,
 }
 
 /// Where frames go to.
@@ -87,6 +93,8 @@ pub(crate) struct Target<'a> {
     pub pool: &'a Pool,
     pub now: Nanos,
     pub out: &'a mut Vec<Packet>,
+    /// Packets that `out` may come to hold.
+    pub most: usize,
 }
 
 impl Intake {
@@ -104,9 +112,19 @@ impl Intake {
         }
     }
 
-    /// Takes the frame of a slot, into a buffer that was reserved; `vnet` says whether frames have virtio-net headers.
+    /// Takes the frame of a slot, into a buffer that was reserved; `vnet` says whether frames have virtio-net headers. False: there
+    /// is more of it to come, and the slot is to be shown again.
     #[inline]
-    pub fn take(&mut self, slot: &[u8], vnet: bool, queue: &mut dyn LongFrames, target: &mut Target<'_>) {
+    pub fn take(
+        &mut self,
+        slot: &[u8],
+        vnet: bool,
+        queue: &mut dyn LongFrames,
+        target: &mut Target<'_>,
+    ) -> bool {
+        if self.cutting.is_under_way() {
+            return self.cutting.go_on(&mut self.counters, target);
+        }
         let ledger = &mut self.counters.ledger;
         match slot::parse(slot, vnet) {
             Ok(frame) if frame.outgoing => {
@@ -123,6 +141,11 @@ impl Intake {
                 let length = frame.length.saturating_add(tag);
                 ledger.received += 1;
                 self.counters.received_bytes += u64::from(length);
+                // Of a frame in the queue only its own header says whether it is to be segmented.
+                let segmented = |vnet: VnetHeader| frame.queued || vnet.gso_type != offload::GSO_NONE;
+                if length > target.pool.room() && frame.vnet.is_some_and(segmented) {
+                    return self.cut(&frame, length, queue, target);
+                }
                 let stored = match frame.queued {
                     false => self.store(&frame, length, target),
                     true => self.store_long(&frame, length, queue, target),
@@ -135,6 +158,29 @@ impl Intake {
                 ledger.received += 1;
                 ledger.dropped[DropReason::Malformed] += 1;
                 self.tell(Trouble::Malformed);
+            }
+        }
+        true
+    }
+
+    /// Begins to cut a frame that is longer than a buffer and still to be cut into segments.
+    #[cold]
+    fn cut(
+        &mut self,
+        frame: &Frame<'_>,
+        length: u32,
+        queue: &mut dyn LongFrames,
+        target: &mut Target<'_>,
+    ) -> bool {
+        match self.cutting.begin(frame, length, queue, target) {
+            Ok(()) => self.cutting.go_on(&mut self.counters, target),
+            Err(reason) => {
+                self.counters.ledger.dropped[reason] += 1;
+                self.tell(match reason {
+                    DropReason::TooLong => Trouble::TooLong { length, room: target.pool.room() },
+                    _ => Trouble::Malformed,
+                });
+                true
             }
         }
     }
@@ -246,6 +292,6 @@ fn write_tagged(pool: &Pool, packet: &mut Packet, bytes: &[u8], tag: VlanTag) ->
 
 /// The kernel's time of arrival, unless its clock and the worker's, which does not follow steps, have come apart. Never
 /// later than now.
-fn arrival(kernel: Nanos, now: Nanos) -> Nanos {
+pub(crate) fn arrival(kernel: Nanos, now: Nanos) -> Nanos {
     if now.since(kernel) > PLAUSIBLE || kernel.since(now) > PLAUSIBLE { now } else { kernel.min(now) }
 }

@@ -148,6 +148,23 @@ impl LongFrames for Socket {
         Ok(LongFrame { length: received.saturating_sub(in_front), vnet })
     }
 
+    fn read(&mut self, into: &mut [u8], tagged: bool) -> io::Result<LongFrame> {
+        let mut header = [0; VnetHeader::LENGTH];
+        let length = into.len();
+        let first = if tagged { ADDRESSES.min(length) } else { length };
+        let (front, rest) = into.split_at_mut(first);
+        let rest = rest.get_mut(if tagged { VlanTag::LENGTH } else { 0 }..).unwrap_or_default();
+        let mut parts = [
+            libc::iovec { iov_base: header.as_mut_ptr().cast(), iov_len: VnetHeader::LENGTH },
+            libc::iovec { iov_base: front.as_mut_ptr().cast(), iov_len: front.len() },
+            libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() },
+        ];
+        let in_front = if self.vnet { VnetHeader::LENGTH } else { 0 };
+        let received = self.receive_despite_error(&mut parts[usize::from(!self.vnet)..])?;
+        let vnet = self.vnet.then(|| VnetHeader::from_bytes(&header));
+        Ok(LongFrame { length: received.saturating_sub(in_front), vnet })
+    }
+
     fn discard(&mut self) -> io::Result<()> {
         // A header that is to come must have room.
         let mut header = [0; VnetHeader::LENGTH];

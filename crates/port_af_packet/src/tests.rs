@@ -87,6 +87,15 @@ impl LongFrames for Queue {
         Ok(LongFrame { length: bytes.len(), vnet })
     }
 
+    fn read(&mut self, into: &mut [u8], tagged: bool) -> io::Result<LongFrame> {
+        let (bytes, vnet) = self.0.pop_front().ok_or(io::ErrorKind::WouldBlock)?;
+        let behind = ADDRESSES + if tagged { VlanTag::LENGTH } else { 0 };
+        let kept = &bytes[..bytes.len().min(into.len() + ADDRESSES - behind)];
+        into[..ADDRESSES].copy_from_slice(&kept[..ADDRESSES]);
+        into[behind..behind + kept.len() - ADDRESSES].copy_from_slice(&kept[ADDRESSES..]);
+        Ok(LongFrame { length: bytes.len(), vnet })
+    }
+
     fn discard(&mut self) -> io::Result<()> {
         self.0.pop_front().map(|_| ()).ok_or(io::ErrorKind::WouldBlock.into())
     }
@@ -105,10 +114,13 @@ fn pool(buffers: u32) -> Pool {
 /// Takes these frames out of their slots, and out of a queue that has to be empty behind them.
 fn take(intake: &mut Intake, pool: &Pool, frames: &[Written], vnet: bool, mut queue: Queue) -> Vec<Packet> {
     let mut out = Vec::new();
-    let mut target = Target { pool, now: NOW, out: &mut out };
+    let mut target = Target { pool, now: NOW, out: &mut out, most: usize::MAX };
     intake.reserve(pool, frames.len());
     for frame in frames {
-        intake.take(&slot(frame, vnet), vnet, &mut queue, &mut target);
+        assert!(
+            intake.take(&slot(frame, vnet), vnet, &mut queue, &mut target),
+            "there is room for all of it"
+        );
     }
     intake.give_back(pool);
     assert!(queue.0.is_empty(), "frames were left in the queue");
@@ -217,7 +229,7 @@ fn an_unfinished_checksum_is_not_passed_on_without_headers() {
 fn a_slot_that_points_out_of_itself_is_counted_alone() {
     let (pool, mut intake) = (pool(8), Intake::default());
     let (mut packets, mut queue) = (Vec::new(), Queue::default());
-    let mut target = Target { pool: &pool, now: NOW, out: &mut packets };
+    let mut target = Target { pool: &pool, now: NOW, out: &mut packets, most: usize::MAX };
     intake.reserve(&pool, 3);
     let good = slot(&frame(60), true);
     let mut bad = good.clone();
@@ -288,6 +300,102 @@ fn long_frames_that_nobody_takes_leave_the_queue() {
     ledger.balance(1).expect("every frame is accounted for");
     small.free_batch(packets);
     assert_eq!(small.available(), 1);
+}
+
+/// A frame of TCP over IPv4 that is left to be cut, with `payload` bytes in segments of 1,448.
+fn unsegmented(payload: usize) -> Written {
+    let mut bytes = vec![2; 12];
+    bytes.extend([8, 0, 0x45, 0]);
+    bytes.extend((40 + payload as u16).to_be_bytes());
+    bytes.extend([0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    bytes.extend([0, 80, 0, 81, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x18, 1, 0, 0, 0, 0, 0]);
+    bytes.extend((0..payload).map(|n| n as u8));
+    let vnet = VnetHeader {
+        flags: offload::NEEDS_CHECKSUM,
+        gso_type: offload::GSO_TCPV4,
+        header_length: 0,
+        gso_size: 1448,
+        csum_start: 34,
+        csum_offset: 16,
+    };
+    Written { bytes, vnet, ..Written::default() }
+}
+
+#[test]
+fn what_is_left_to_be_segmented_is_cut_when_no_buffer_takes_it_whole() {
+    let (pool, mut intake) = (pool(64), Intake::default());
+    let tag = VlanTag { tpid: 0x8100, tci: 7 };
+    let long = Written { vlan: Some(tag), ..unsegmented(20_000) };
+    let queue = Queue([(long.bytes.clone(), Some(long.vnet))].into());
+    // The state in the slot of a frame that was cut may be missing.
+    let in_slot = Written { vnet: VnetHeader::default(), ..cut(&long, 1780) };
+    let packets = take(&mut intake, &pool, &[frame(60), in_slot, frame(61)], true, queue);
+    // Two segments fit into a buffer, and stay one packet.
+    let pieces = &packets[1..packets.len() - 1];
+    assert_eq!(pieces.len(), 20_000_usize.div_ceil(2 * 1448));
+    let mut payload: Vec<u8> = Vec::new();
+    for packet in pieces {
+        let bytes = pool.to_vec(packet);
+        assert_eq!(bytes[12..18], [0x81, 0, 0, 7, 8, 0]);
+        assert_eq!((packet.record().csum_start, packet.record().csum_offset), (38, 16));
+        let several = bytes.len() > 58 + 1448;
+        assert_eq!(packet.record().gso_type, if several { offload::GSO_TCPV4 } else { offload::GSO_NONE });
+        payload.extend(&bytes[58..]);
+    }
+    assert_eq!(payload, long.bytes[54..]);
+    let counters = &intake.counters;
+    assert_eq!((counters.ledger.received, counters.ledger.split), (3, pieces.len() as u64 - 1));
+    assert_eq!(counters.received_bytes, 60 + 20_058 + 61);
+    counters.ledger.balance(packets.len() as u64).expect("every packet is accounted for");
+    assert_eq!(intake.troubles, []);
+    pool.free_batch(packets);
+    assert_eq!(pool.available(), 64);
+}
+
+#[test]
+fn no_more_pieces_come_than_there_is_room_for_and_the_rest_comes_later() {
+    let (pool, mut intake) = (pool(64), Intake::default());
+    let long = unsegmented(20_000);
+    let mut queue = Queue([(long.bytes.clone(), Some(long.vnet))].into());
+    let slot = slot(&cut(&long, 1780), true);
+    let (mut out, mut calls) = (Vec::new(), 0);
+    loop {
+        let mut target = Target { pool: &pool, now: NOW, out: &mut out, most: 3 };
+        let done = intake.take(&slot, true, &mut queue, &mut target);
+        intake
+            .counters
+            .ledger
+            .balance(out.len() as u64 + calls * 3)
+            .expect("what is not there yet is not counted");
+        if done {
+            break;
+        }
+        assert_eq!(out.len(), 3);
+        pool.free_batch(out.drain(..));
+        calls += 1;
+    }
+    assert_eq!((calls, out.len(), intake.counters.ledger.split), (2, 1, 6));
+    pool.free_batch(out.drain(..));
+    // A port that is closed meanwhile accounts for what it had not made yet, also before the first piece.
+    for most in [0, 2] {
+        let mut intake = Intake::default();
+        queue.0.push_back((long.bytes.clone(), Some(long.vnet)));
+        let mut target = Target { pool: &pool, now: NOW, out: &mut out, most };
+        assert!(!intake.take(&slot, true, &mut queue, &mut target));
+        assert!(intake.cutting.give_up(&mut intake.counters));
+        assert_eq!(intake.counters.ledger.dropped[DropReason::HeldAtStop], 7 - most as u64);
+        intake.counters.ledger.balance(most as u64).expect("every packet is accounted for");
+        pool.free_batch(out.drain(..));
+        assert!(!intake.cutting.give_up(&mut intake.counters));
+    }
+    // Without buffers pieces are lost for that reason.
+    let (small, mut intake) = (super::tests::pool(2), Intake::default());
+    queue.0.push_back((long.bytes.clone(), Some(long.vnet)));
+    let mut target = Target { pool: &small, now: NOW, out: &mut out, most: usize::MAX };
+    assert!(intake.take(&slot, true, &mut queue, &mut target));
+    assert_eq!((out.len(), intake.counters.ledger.dropped[DropReason::NoBuffer]), (2, 5));
+    intake.counters.ledger.balance(2).expect("every packet is accounted for");
+    small.free_batch(out);
 }
 
 #[test]

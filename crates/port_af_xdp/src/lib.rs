@@ -15,7 +15,7 @@
 //!    with its link.
 //!
 //! AF_XDP says nothing about checksums and segments. Module [`checksum`] finds the checksums that a kernel at the other
-//! end left unfinished, and finishes those of packets that go out; a packet that is still to be segmented is refused.
+//! end left unfinished, and finishes those of packets that go out; a packet that is still to be segmented is cut ([`virtio_net::Cut`]).
 //!
 //! Limits: Ethernet interfaces only. A frame must fit into a page, with 256 bytes or the pool's headroom before it: 1,792
 //! bytes in buffers of 2 KiB, 3,840 in larger ones; longer ones are lost in the kernel and counted there. VLAN tags that
@@ -34,6 +34,7 @@ mod outgoing;
 mod program;
 mod queue;
 mod ring;
+mod segments;
 mod socket;
 mod umem;
 

@@ -2,6 +2,7 @@
 //! and in one chunk.
 
 use crate::link::Link;
+use crate::segments::{cut, is_whole};
 use nf_abi::offload;
 use packet_memory::{Packet, Pool};
 use port::PortCounters;
@@ -9,7 +10,7 @@ use telemetry::DropReason;
 use virtio_net::complete_checksum;
 
 /// Bytes of an Ethernet header.
-const HEADER: u32 = 14;
+pub(crate) const HEADER: u32 = 14;
 
 /// Bytes of a VLAN tag, which the MTU does not count.
 const TAG: u32 = 4;
@@ -29,8 +30,8 @@ impl Trouble {
     pub fn explain(self, interface: &str) -> String {
         match self {
             Trouble::Segments => format!(
-                "interface `{interface}`: packets that are still to be cut into segments cannot be sent by AF_XDP and \
-                 are dropped as port-refused; `ethtool -K IF gro off lro off` on the interface that they come in by, or \
+                "interface `{interface}`: packets that are still to be cut into segments cannot be sent by AF_XDP, cannot be cut \
+                 and are dropped as port-refused; `ethtool -K IF gro off lro off` on the interface that they come in by, or \
                  `tso off gso off` on its other end, avoids them"
             ),
             Trouble::TooLong { length, mtu } => format!(
@@ -65,6 +66,9 @@ impl Outgoing {
     ) {
         // The kernel is not asked again within a burst once it had no room.
         let mut full = false;
+        if packets.iter().any(is_whole) {
+            cut(link, pool, packets, counters);
+        }
         for packet in packets.drain(..) {
             let queue = link.queue_of(&packet);
             let placed = if !link.has_room(queue) && (full || !link.make_room(queue, counters)) {

@@ -3,10 +3,18 @@
 use packet_memory::{Packet, Pool};
 
 /// Sums 16-bit words as in RFC 1071; `bytes` begins at an even place of the whole.
-fn sum(bytes: &[u8]) -> u64 {
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(2);
     let last = words.remainder().first().map_or(0, |&odd| u64::from(odd) << 8);
     words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>() + last
+}
+
+/// A sum in 16 bits.
+pub(crate) fn folded(mut total: u64) -> u16 {
+    while total > 0xffff {
+        total = (total & 0xffff) + (total >> 16);
+    }
+    total as u16
 }
 
 /// Computes the checksum over everything from `csum_start` on, pseudo-header's share in the field already, and stores
@@ -26,11 +34,8 @@ pub fn complete_checksum(pool: &Pool, packet: &mut Packet) -> bool {
         total += sum(&chunk[..count]);
         at += count;
     }
-    while total > 0xffff {
-        total = (total & 0xffff) + (total >> 16);
-    }
     // A computed zero is sent as all ones: zero means "no checksum" in UDP (RFC 768) and the same in one's complement.
-    let checksum = match !(total as u16) {
+    let checksum = match !folded(total) {
         0 => 0xffff,
         other => other,
     };

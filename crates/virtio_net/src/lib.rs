@@ -7,16 +7,19 @@
 //! 3. Functions leave that state as it is; whoever moves a packet's first byte moves the checksum's place along.
 //! 4. A port writes it in front of the packet again: [`VnetHeader::of`], [`VnetHeader::to_bytes`].
 //! 5. A port whose outside takes no such header computes the checksum instead: [`complete_checksum`].
+//! 6. A frame that is longer than a buffer is cut where it comes in, into pieces that fit: [`Cut`].
 //!
 //! Limits: what a header says is not checked here, because only the kernel that it is given to can say what it takes; a
-//! place outside of the packet is refused where it would be used. Segments are not cut here.
+//! place outside of the packet is refused where it would be used. Only what is too long for a buffer is cut; whoever sends further cuts the rest.
 
 #![forbid(unsafe_code)]
 
 mod checksum;
 mod header;
+mod segments;
 #[cfg(test)]
 mod tests;
 
 pub use checksum::complete_checksum;
 pub use header::VnetHeader;
+pub use segments::{Cut, Piece};

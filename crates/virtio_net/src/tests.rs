@@ -3,6 +3,8 @@ use nf_abi::{PacketRecord, offload};
 use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
 use proptest::prelude::*;
 
+mod segments;
+
 fn pool(buffers: u32) -> Pool {
     let pages = Some(PageKind::Ordinary);
     let config = PoolConfig { buffers, buffer_size: BufferSize::DEFAULT, headroom: 128, pages };

@@ -2,6 +2,7 @@
 
 use super::*;
 use nf_abi::offload;
+use port_af_packet::AfPacketPort;
 use port_af_xdp::{Mode, UmemChoice};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
@@ -118,6 +119,23 @@ fn generic_mode_passes_what_its_other_end_has_cut() {
         assert_checksums_were_right(&line);
         let told = notices(&account.events[0]).join("\n");
         assert!(told.contains("`ethtool -K IF tso off gso off`"), "{told}");
+    });
+}
+
+#[test]
+fn whole_segments_of_another_port_are_cut_on_their_way_out() {
+    privileged("traffic::whole_segments_of_another_port_are_cut_on_their_way_out", || {
+        let line = Line::new().expect("a line");
+        let pool = pool(1024, BufferSize::LARGEST);
+        let lan = AfPacketPort::open(port_af_packet::Settings::new("sf-lan")).expect("it is there");
+        let ports: [Box<dyn Port>; 2] = [Box::new(lan), Box::new(open("sf-wan", &pool))];
+        let relay = Relay::between(Arc::clone(&pool), ports).start();
+        echo(&line.client, &line.server, 4 << 20);
+        let account = relay.stop();
+        audit(&account);
+        assert_checksums_were_right(&line);
+        assert!(account.segmented > 10 && account.ports[1].ledger.split > 100, "{account:?}");
+        assert_eq!(account.ports[1].ledger.dropped[DropReason::PortRefused], 0, "{account:?}");
     });
 }
 

@@ -1,0 +1,262 @@
+//! Cuts a frame that the kernel left whole for segmentation (TSO, GRO, UDP GSO) into pieces that fit a buffer.
+//!
+//! 1. [`Cut::new`] reads the frame's headers and says whether it can be cut: TCP or UDP over IPv4 or IPv6, in the form that
+//!    the virtio-net header claims.
+//! 2. [`Cut::next`] gives one piece after the other: the headers as they are to be for it, and which bytes of the frame follow.
+//!    A piece has as many segments as fit, so that their number stays small; one of several segments stays segmentation's
+//!    business of whoever sends it.
+//! 3. The piece's checksum is left partial, as the kernel leaves it: [`complete_checksum`](crate::complete_checksum), or a
+//!    port that takes virtio-net headers, completes it.
+//!
+//! What changes from piece to piece is what Linux changes (`net/ipv4/tcp_offload.c`, `udp_offload.c`, `inet_gso_segment`): lengths, the IPv4
+//! identification and checksum, TCP's sequence number (RFC 9293), FIN and PSH on the last piece alone, CWR on the first alone
+//! (RFC 3168, section 6.1.2).
+//!
+//! Limits: headers of up to 256 bytes; neither tunnels, nor IPv4 fragments, nor UFO, nor datagrams of more than 64 KiB.
+
+use crate::VnetHeader;
+use crate::checksum::{folded, sum};
+use nf_abi::offload;
+use std::ops::Range;
+
+/// Most bytes of headers.
+const HEADERS: usize = 256;
+/// Most VLAN tags.
+const TAGS: usize = 4;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// A frame that is being cut.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    headers: [u8; HEADERS],
+    /// Bytes of all headers together.
+    header_length: usize,
+    network: usize,
+    transport: usize,
+    is_v4: bool,
+    protocol: u8,
+    gso: VnetHeader,
+    /// The pseudo-header's share of the checksum without the length; `None`: the sender computed no checksum.
+    pseudo: Option<u64>,
+    payload: usize,
+    /// Payload of one piece.
+    step: usize,
+    at: usize,
+    /// The headers of the piece that was given last.
+    shown: [u8; HEADERS],
+}
+
+/// One piece of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// Its headers, from the Ethernet header on.
+    pub headers: &'a [u8],
+    /// The frame's bytes behind them.
+    pub payload: Range<usize>,
+    /// What is to be noted in its record.
+    pub vnet: VnetHeader,
+}
+
+impl Cut {
+    /// How a frame is cut into pieces of at most `room` bytes; `None` when it cannot be.
+    pub fn new(frame: &[u8], vnet: &VnetHeader, room: usize) -> Option<Cut> {
+        let protocol = match vnet.gso_type & !offload::GSO_ECN {
+            offload::GSO_TCPV4 | offload::GSO_TCPV6 => TCP,
+            offload::GSO_UDP_L4 => UDP,
+            _ => return None,
+        };
+        let partial = vnet.flags & offload::NEEDS_CHECKSUM != 0;
+        let network = network_at(frame)?;
+        let ip = frame.get(network..)?;
+        let is_v4 = ip.first()? >> 4 == 4;
+        let transport = match is_v4 {
+            true => network + v4_header(ip, protocol)?,
+            false => {
+                network + v6_header(ip, protocol, partial.then(|| usize::from(vnet.csum_start)), network)?
+            }
+        };
+        let claims_v4 = vnet.gso_type & !offload::GSO_ECN == offload::GSO_TCPV4;
+        let agrees = protocol == UDP || claims_v4 == is_v4;
+        if !agrees || (partial && usize::from(vnet.csum_start) != transport) {
+            return None;
+        }
+        let segment = frame.get(transport..)?;
+        let own = match protocol {
+            TCP => usize::from(segment.get(12)? >> 4) * 4,
+            _ => 8,
+        };
+        let header_length = transport + own;
+        let least = if protocol == TCP { 20 } else { 8 };
+        let size = usize::from(vnet.gso_size);
+        if own < least || header_length > HEADERS || header_length >= frame.len() || size == 0 {
+            return None;
+        }
+        let step = room.checked_sub(header_length)? / size * size;
+        if step == 0 {
+            return None;
+        }
+        let field = transport + checksum_at(protocol);
+        let there = word(frame, field)?;
+        let length = frame.len() - transport;
+        let pseudo = match (partial, protocol, is_v4) {
+            // Its share of the length goes out, one's complement.
+            (true, ..) => Some(u64::from(there) + u64::from(!u16::try_from(length).ok()?)),
+            (false, UDP, _) if there == 0 => None,
+            (false, _, true) => Some(sum(ip.get(12..20)?) + u64::from(protocol)),
+            (false, _, false) => Some(sum(ip.get(8..40)?) + u64::from(protocol)),
+        };
+        let mut headers = [0; HEADERS];
+        headers[..header_length].copy_from_slice(frame.get(..header_length)?);
+        let payload = frame.len() - header_length;
+        let gso = *vnet;
+        Some(Cut {
+            headers,
+            header_length,
+            network,
+            transport,
+            is_v4,
+            protocol,
+            gso,
+            pseudo,
+            payload,
+            step,
+            at: 0,
+            shown: [0; HEADERS],
+        })
+    }
+
+    /// The same with one segment in each piece.
+    #[must_use]
+    pub fn singly(mut self) -> Cut {
+        self.step = usize::from(self.gso.gso_size);
+        self
+    }
+
+    /// How many pieces there are to come.
+    pub fn left(&self) -> usize {
+        (self.payload - self.at).div_ceil(self.step)
+    }
+
+    /// The next piece, if there is one.
+    #[allow(clippy::should_implement_trait, reason = "what it returns borrows it")]
+    pub fn next(&mut self) -> Option<Piece<'_>> {
+        if self.at >= self.payload {
+            return None;
+        }
+        let (first, step) = (self.at == 0, self.step.min(self.payload - self.at));
+        let last = self.at + step == self.payload;
+        let size = usize::from(self.gso.gso_size);
+        // Each from the one before: the first is the frame's own.
+        if !first {
+            self.advance();
+        }
+        let mut headers = self.headers;
+        let (network, transport) = (self.network, self.transport);
+        let total = self.header_length + step - network;
+        if self.is_v4 {
+            put(&mut headers, network + 2, total);
+            put(&mut headers, network + 10, 0);
+            let checksum = !folded(sum(&headers[network..network + v4_length(headers[network])]));
+            put(&mut headers, network + 10, usize::from(checksum));
+        } else {
+            put(&mut headers, network + 4, total - 40);
+        }
+        let length = self.header_length + step - transport;
+        if self.protocol == TCP {
+            let flags = &mut headers[transport + 13];
+            *flags &= !((if last { 0 } else { 0x09 }) | (if first { 0 } else { 0x80 }));
+        } else {
+            put(&mut headers, transport + 4, length);
+        }
+        if let Some(pseudo) = self.pseudo {
+            put(
+                &mut headers,
+                transport + checksum_at(self.protocol),
+                usize::from(folded(pseudo + length as u64)),
+            );
+        }
+        let several = step > size;
+        let kind = if first { self.gso.gso_type } else { self.gso.gso_type & !offload::GSO_ECN };
+        let needs = self.pseudo.is_some();
+        let vnet = VnetHeader {
+            flags: if needs { offload::NEEDS_CHECKSUM } else { 0 },
+            gso_type: if several { kind } else { offload::GSO_NONE },
+            header_length: 0,
+            gso_size: if several { self.gso.gso_size } else { 0 },
+            csum_start: if needs { transport as u16 } else { 0 },
+            csum_offset: if needs { checksum_at(self.protocol) as u16 } else { 0 },
+        };
+        let from = self.header_length + self.at;
+        self.at += step;
+        self.shown = headers;
+        Some(Piece { headers: &self.shown[..self.header_length], payload: from..from + step, vnet })
+    }
+
+    /// Sequence number and identification of the next piece.
+    fn advance(&mut self) {
+        let size = usize::from(self.gso.gso_size);
+        if self.is_v4 {
+            let id = word(&self.headers, self.network + 4).unwrap_or(0);
+            put(&mut self.headers, self.network + 4, usize::from(id.wrapping_add((self.step / size) as u16)));
+        }
+        if self.protocol == TCP {
+            let at = self.transport + 4;
+            let mut number = [0; 4];
+            number.copy_from_slice(&self.headers[at..at + 4]);
+            let number = u32::from_be_bytes(number).wrapping_add(self.step as u32);
+            self.headers[at..at + 4].copy_from_slice(&number.to_be_bytes());
+        }
+    }
+}
+
+/// Where the checksum stands in a transport header.
+fn checksum_at(protocol: u8) -> usize {
+    if protocol == TCP { 16 } else { 6 }
+}
+
+/// Where the network header begins: behind the Ethernet header and its tags.
+fn network_at(frame: &[u8]) -> Option<usize> {
+    let mut at = 12;
+    for _ in 0..=TAGS {
+        match word(frame, at)? {
+            0x8100 | 0x88a8 => at += 4,
+            0x0800 | 0x86dd => return Some(at + 2),
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn v4_length(first: u8) -> usize {
+    usize::from(first & 0x0f) * 4
+}
+
+/// Bytes of the IPv4 header of a whole datagram of this protocol.
+fn v4_header(ip: &[u8], protocol: u8) -> Option<usize> {
+    let length = v4_length(*ip.first()?);
+    let whole = usize::from(word(ip, 2)?) == ip.len() && word(ip, 6)? & 0x3fff == 0;
+    (length >= 20 && length < ip.len() && whole && *ip.get(9)? == protocol).then_some(length)
+}
+
+/// Bytes of the IPv6 header, with extension headers where the kernel says where the checksum begins.
+fn v6_header(ip: &[u8], protocol: u8, checksum: Option<usize>, network: usize) -> Option<usize> {
+    let whole = *ip.first()? >> 4 == 6 && usize::from(word(ip, 4)?) + 40 == ip.len();
+    let behind = match *ip.get(6)? == protocol {
+        true => 40,
+        false => checksum?.checked_sub(network)?,
+    };
+    (whole && behind >= 40 && behind < ip.len()).then_some(behind)
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}
+
+/// Stores the low 16 bits of a value.
+fn put(bytes: &mut [u8], at: usize, value: usize) {
+    if let Some(place) = bytes.get_mut(at..at + 2) {
+        place.copy_from_slice(&(value as u16).to_be_bytes());
+    }
+}
