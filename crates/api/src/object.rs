@@ -57,6 +57,10 @@ pub struct Health {
     pub healthy: bool,
     /// What is not as it should be, one line each.
     pub troubles: Vec<String>,
+    /// What does not pass packets as it should, one line each: ports that are down, or lose more than they pass on. The daemon itself
+    /// is as it should be all the same.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Version of the program.
     pub version: String,
     /// When the daemon started.

@@ -26,6 +26,18 @@ pub(crate) fn open(
     Ok(opened)
 }
 
+/// Interfaces of the kernel that ports are to be opened on and that are not there, each with its port. Devices that ports make
+/// themselves are not among them.
+pub fn missing_interfaces(wiring: &wiring::Wiring) -> Vec<(String, String)> {
+    let named =
+        wiring.ports.iter().filter(|(_, port)| ["af_packet", "af_xdp"].contains(&port.driver.as_str()));
+    let missing = named.filter_map(|(name, port)| {
+        let interface = port.settings.get("interface")?.as_text()?;
+        Some((name.clone(), port_af_packet::missing(interface)?.to_string()))
+    });
+    missing.collect()
+}
+
 struct Opening<'a> {
     name: &'a str,
     pool: &'a Arc<Pool>,

@@ -33,6 +33,7 @@ mod workshop;
 pub use carry_out::CarriedOut;
 pub use catalog::Catalog;
 pub use desired::{Checked, Desired, ObjectChange};
+pub use drivers::missing_interfaces;
 pub use inject::InjectError;
 pub use lives::TakenOver;
 pub use memory::{FunctionMemory, HostMemory, PoolMemory, TenantPromise};

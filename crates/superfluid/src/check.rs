@@ -51,6 +51,13 @@ pub(crate) fn check(options: &CheckOptions) -> Outcome {
                 }
                 return Outcome::BadInput;
             }
+            // No fault: the port waits for it, as it does when the file is run.
+            for (port, missing) in host::missing_interfaces(&wiring) {
+                eprintln!(
+                    "warning: {}: ports.{port}.interface: {missing}; the port waits for it",
+                    options.file.display()
+                );
+            }
             println!(
                 "{}: good: {} tenants, {} ports, {} functions, {} wires",
                 options.file.display(),

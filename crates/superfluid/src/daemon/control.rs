@@ -97,6 +97,11 @@ impl Control for Handle {
         self.0.folder.remove(name).map_err(Refusal::Broken)
     }
 
+    fn warnings(&self, tenant: Option<&str>) -> Vec<String> {
+        let own = tenant.map(|tenant| self.0.names_of(tenant));
+        lock(&self.0.port_health).warnings(|port| own.as_ref().is_none_or(|own| own.ports.contains(port)))
+    }
+
     fn images(&self) -> Vec<Image> {
         self.0.images_here()
     }

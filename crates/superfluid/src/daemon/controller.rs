@@ -1,5 +1,6 @@
 //! The host, what is wanted of it, and what is kept beside it.
 
+use super::port_health::PortHealth;
 use super::saved::Folder;
 use super::shelf::Shelf;
 use super::told::Told;
@@ -34,6 +35,7 @@ pub(crate) struct Controller {
     pub(super) folder: Folder,
     pub(super) told: Arc<Told>,
     pub(super) balancer: Mutex<Option<Balancer>>,
+    pub(super) port_health: Mutex<PortHealth>,
     /// Memory to be given back, where nobody waits for it.
     pub(super) attic: Sender<CarriedOut>,
     /// What a function had used of the processor when it was last asked for, and when.
@@ -79,6 +81,7 @@ impl Controller {
             state: state.to_owned(),
             folder: Folder::open(state.join("snapshots"))?,
             told,
+            port_health: Mutex::default(),
             attic,
             shares: Mutex::default(),
             watching: Arc::default(),

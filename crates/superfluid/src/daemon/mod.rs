@@ -18,6 +18,7 @@ mod memory;
 mod metrics;
 mod notify;
 mod of_tenant;
+mod port_health;
 mod refusal;
 mod saved;
 mod shelf;

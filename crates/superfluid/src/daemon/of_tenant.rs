@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
     functions: BTreeSet<String>,
-    ports: BTreeSet<String>,
+    pub(super) ports: BTreeSet<String>,
 }
 
 impl Controller {

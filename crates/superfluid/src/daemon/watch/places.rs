@@ -141,7 +141,7 @@ pub(super) fn reached(from: Option<&Spot>, wiring: &Wiring) -> (Vec<Place>, usiz
         Some(spot) => VecDeque::from([spot.place.name()]),
         None => wiring.ports.keys().map(String::as_str).collect(),
     };
-    // Any function may send to a service.
+    // Functions send to services without a wire.
     next.extend(wiring.services.values().map(Endpoint::name));
     let mut seen: BTreeSet<&str> = next.iter().copied().collect();
     let (mut places, mut left_out) = (Vec::new(), 0);
