@@ -104,38 +104,75 @@ fn fill(path: &Path) {
     }
 }
 
+/// Bytes of a page of the store.
+const PAGE: usize = 4096;
+
 #[test]
-fn a_damaged_store_is_not_opened_and_not_changed() {
+fn a_store_with_any_page_damaged_is_told_and_left_alone_or_is_whole() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = options(folder.path());
     let daemon = options.start();
     let mut socket = daemon.connect();
     chain(&mut socket);
+    // Enough for tables of several pages.
+    for n in 0..60 {
+        let spec = json!({"entries": 64, "age": format!("{}s", 300 + n)});
+        assert_eq!(socket.put(&format!("switches/a-switch-of-some-length-{n}"), &spec).0, 201);
+    }
+    let wanted = all(&mut socket);
     daemon.end();
-    let table = folder.path().join("state/store/store.db");
-    let whole = fs::read(&table).expect("the store");
-    // Every page of the file in turn; what is not in use does no harm.
+    let store = folder.path().join("state/store");
+    let whole: Vec<(String, Vec<u8>)> = files(&store)
+        .into_iter()
+        .map(|name| (name.clone(), fs::read(store.join(name)).expect("a file")))
+        .collect();
+    let (_, table) = whole.iter().find(|(name, _)| name == "store.db").expect("the store");
+    assert!(table.len() >= 4 * PAGE, "{} bytes", table.len());
     let mut refused = 0;
-    for at in (0..whole.len()).step_by(4096) {
-        let mut damaged = whole.clone();
-        for byte in damaged.iter_mut().skip(at).take(512) {
-            *byte ^= 0x55;
-        }
-        fs::write(&table, &damaged).expect("written");
-        let daemon = options.spawn();
-        if at == 0 || refused == 0 {
-            let said = daemon.fails();
-            assert!(said.contains("store.db") && said.lines().count() == 1, "{said}");
-            assert_eq!(fs::read(&table).expect("the store"), damaged, "it is left for whoever looks into it");
-            refused += 1;
-        } else {
-            break;
+    for at in (0..table.len()).step_by(PAGE) {
+        // All of its beginning, and a single bit elsewhere.
+        for (from, count, bits) in [(at, 512, 0x55), (at + 512 + at / PAGE * 577 % (PAGE - 512), 1, 0x10)] {
+            let mut damaged = table.clone();
+            damaged[from..from + count].iter_mut().for_each(|byte| *byte ^= bits);
+            for (name, bytes) in &whole {
+                fs::write(store.join(name), bytes).expect("written");
+            }
+            fs::write(store.join("store.db"), &damaged).expect("written");
+            match options.spawn().listens() {
+                Err(said) => {
+                    assert!(said.contains("store.db") && said.lines().count() == 1, "{from}: {said}");
+                    let left = fs::read(store.join("store.db")).expect("the store");
+                    assert!(left == damaged, "{from}: it is left for an inspection");
+                    refused += 1;
+                }
+                // What is not in use does no harm.
+                Ok(daemon) => {
+                    assert_eq!(all(&mut daemon.connect()), wanted, "{from}");
+                    daemon.end();
+                }
+            }
         }
     }
-    fs::write(&table, &whole).expect("written");
+    assert!(refused >= table.len() / PAGE, "{refused} of {} pages, twice each", table.len() / PAGE);
+    for (name, bytes) in &whole {
+        fs::write(store.join(name), bytes).expect("written");
+    }
     let daemon = options.start();
-    moves(&mut daemon.connect());
+    let mut socket = daemon.connect();
+    assert_eq!(all(&mut socket), wanted);
+    moves(&mut socket);
     daemon.end();
+}
+
+/// What is wanted, by kind and name.
+fn all(socket: &mut Socket) -> Vec<Value> {
+    let mut all = Vec::new();
+    for plural in ["tenants", "ports", "switches", "functions"] {
+        let listing = socket.get(&format!("/v1/{plural}?limit=1000"));
+        let items = listing["items"].as_array().expect("a list").iter();
+        all.extend(items.map(|item| json!([item["kind"], item["name"], item["version"], item["spec"]])));
+    }
+    all
 }
 
 #[test]

@@ -4,10 +4,12 @@
 //! Runs in namespaces of its own, as root or in a user namespace.
 
 mod disk;
+mod images;
 mod model;
 #[path = "../support/mod.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;
+mod wiring;
 
 use model::{Model, Random, Step};
 use serde_json::Value;
@@ -37,7 +39,7 @@ fn killed_at_any_moment_it_loses_nothing_and_leaves_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let options = options(folder.path());
         let mut random = Random::new(0x5eed);
-        let mut model = Model::new();
+        let mut model = Model::new(folder.path());
         let mut survived: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
         let daemon = options.start();
         model.begin(&mut daemon.connect());
@@ -111,6 +113,7 @@ fn whole(folder: &Path, socket: &mut Socket, model: &Model) {
         files(&folder.join("state/snapshots")).iter().filter(|name| name.ends_with(".part")).count(),
         0
     );
+    images::kept(&folder.join("state"));
     let store = files(&folder.join("state/store"));
     let known = ["durable", "lock", "store.db", "store.db-shm", "store.db-wal"];
     assert!(store.iter().all(|name| known.contains(&name.as_str())), "{store:?}");
@@ -124,7 +127,7 @@ fn gone(folder: &Path) {
         assert!(began.elapsed() < Duration::from_secs(10), "an interface is left");
         std::thread::sleep(Duration::from_millis(1));
     }
-    let known = ["log", "s.sock", "s.sock.lock", "state"];
+    let known = ["log", "s.sock", "s.sock.lock", "state", images::FILE];
     let left = files(folder);
     assert!(left.iter().all(|name| known.contains(&name.as_str())), "{left:?}");
     let known = ["audit.jsonl", "images", "snapshots", "store"];

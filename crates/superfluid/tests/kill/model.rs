@@ -1,9 +1,12 @@
 //! What was acknowledged, and what may or may not have been done when the daemon was killed.
 
+use crate::images;
 use crate::support::http::Socket;
+use crate::wiring::{self, Object};
 use crate::{TAP, names};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Functions that come and go.
 const FUNCTIONS: u64 = 6;
@@ -39,6 +42,12 @@ pub enum Step {
     Forget(String),
     Restore(String, String),
     Tap(bool),
+    /// A chain, a wire or a switch as it is to be; `None`: it goes.
+    Put(Object, Option<Value>),
+    /// The function that runs an image from a file, which has this one.
+    Image(u8),
+    /// A file: functions and other objects as they are to be; whether all else goes.
+    Apply(BTreeMap<String, u64>, BTreeMap<Object, Value>, bool),
 }
 
 /// How a function is to be.
@@ -54,11 +63,15 @@ struct Wanted {
     functions: BTreeMap<String, Function>,
     /// By name, the configuration that was saved.
     snapshots: BTreeMap<String, Value>,
+    /// Chains, wires and switches.
+    objects: BTreeMap<Object, Value>,
     tap: bool,
 }
 
 /// See the module's documentation.
 pub struct Model {
+    /// Where the daemon is.
+    folder: PathBuf,
     wanted: Wanted,
     /// What was asked for and not answered, and what would be there with it.
     asked: Option<(Step, Wanted)>,
@@ -71,7 +84,7 @@ impl Step {
         let snapshot = format!("s{}", random.below(SNAPSHOTS));
         let there = model.wanted.functions.contains_key(&function);
         let saved = model.wanted.snapshots.contains_key(&snapshot);
-        match random.below(12) {
+        match random.below(22) {
             0..=3 if !there => Step::Create(function, random.below(8)),
             0..=1 => Step::Create(function, random.below(8)),
             2..=4 if there => Step::Delete(function),
@@ -83,6 +96,18 @@ impl Step {
             },
             7..=9 => Step::Save(snapshot),
             10 => Step::Tap(random.below(2) == 0),
+            12..=15 => {
+                let (object, spec) = wiring::any(random);
+                Step::Put(object, spec)
+            }
+            16..=17 => Step::Image(random.below(images::NUMBERS) as u8),
+            18..=21 => {
+                // A file names an image, and would mean what the file has by then.
+                let prune = random.below(2) == 0 && !model.wanted.functions.contains_key(images::FUNCTION);
+                let functions = (0..FUNCTIONS).filter(|_| random.below(2) == 0).collect::<Vec<_>>();
+                let functions = functions.into_iter().map(|n| (format!("f{n}"), random.below(8)));
+                Step::Apply(functions.collect(), wiring::several(random), prune)
+            }
             _ => Step::Upgrade(random.below(64)),
         }
     }
@@ -98,11 +123,15 @@ impl Step {
             Step::Forget(_) => "forget",
             Step::Restore(..) => "restore",
             Step::Tap(_) => "tap",
+            Step::Put((kind, _), _) => kind,
+            Step::Image(_) => "image",
+            Step::Apply(_, _, false) => "apply",
+            Step::Apply(_, _, true) => "prune",
         }
     }
 
     /// The request.
-    fn request(&self) -> (&'static str, String, Option<Value>) {
+    fn request(&self, wanted: &Wanted) -> (&'static str, String, Option<Value>) {
         match self {
             Step::Create(name, variant) => {
                 ("PUT", format!("/v1/functions/{name}?wait=true"), Some(json!({"spec": forwarder(*variant)})))
@@ -124,11 +153,27 @@ impl Step {
                 format!("/v1/snapshots/{name}/restore?wait=true"),
                 Some(json!({ "function": function })),
             ),
-            Step::Tap(true) => {
-                let spec = json!({"type": "tap", "interface": TAP});
-                ("PUT", "/v1/ports/tap".to_owned(), Some(json!({ "spec": spec })))
-            }
+            Step::Tap(true) => ("PUT", "/v1/ports/tap".to_owned(), Some(json!({ "spec": tap() }))),
             Step::Tap(false) => ("DELETE", "/v1/ports/tap".to_owned(), None),
+            Step::Put((plural, name), spec) => {
+                let method = if spec.is_some() { "PUT" } else { "DELETE" };
+                let body = spec.as_ref().map(|spec| json!({ "spec": spec }));
+                (method, format!("/v1/{plural}/{name}"), body)
+            }
+            Step::Image(_) => {
+                let spec = json!({"image": format!("./{}", images::FILE)});
+                let path = format!("/v1/functions/{}?wait=true", images::FUNCTION);
+                ("PUT", path, Some(json!({ "spec": spec })))
+            }
+            Step::Apply(functions, objects, prune) => {
+                let functions = functions.iter().map(|(name, variant)| (name.clone(), forwarder(*variant)));
+                let mut document = wiring::document(objects);
+                document["functions"] = functions.collect();
+                if *prune {
+                    wanted.name_what_stays(&mut document);
+                }
+                ("POST", format!("/v1/apply?wait=true&prune={prune}"), Some(document))
+            }
         }
     }
 }
@@ -138,6 +183,20 @@ fn forwarder(variant: u64) -> Value {
         "image": "forwarder", "config": {"reflect": variant.is_multiple_of(2)}, "max_call": "10s",
         "longest_hold": format!("{}s", 1 + variant), "attach": {"left": "hall"},
     })
+}
+
+fn tap() -> Value {
+    json!({"type": "tap", "interface": TAP})
+}
+
+/// What never changes, by its path.
+fn base() -> [(&'static str, Value); 4] {
+    [
+        ("tenants/default", json!({"pool": {"buffers": 2048, "pages": "ordinary"}})),
+        ("ports/source", json!({"type": "generator", "rate": "20kpps", "flows": 50})),
+        ("ports/out", json!({"type": "sink"})),
+        ("switches/hall", json!({})),
+    ]
 }
 
 fn filter(variant: u64) -> Value {
@@ -174,8 +233,45 @@ impl Wanted {
                 next.functions.insert(function.clone(), Function { spec, paused });
             }
             Step::Tap(there) => next.tap = *there,
+            Step::Put(object, Some(spec)) => drop(next.objects.insert(object.clone(), spec.clone())),
+            Step::Put(object, None) => drop(next.objects.remove(object)),
+            Step::Image(number) => {
+                let paused = self.functions.get(images::FUNCTION).is_some_and(|function| function.paused);
+                let spec = images::shown(&images::digest(*number));
+                next.functions.insert(images::FUNCTION.to_owned(), Function { spec, paused });
+            }
+            Step::Apply(functions, objects, prune) => {
+                if *prune {
+                    next.functions.retain(|name, _| self.stays(name) || functions.contains_key(name));
+                    next.objects.clear();
+                }
+                for (name, variant) in functions {
+                    let paused = self.functions.get(name).is_some_and(|function| function.paused);
+                    next.functions.insert(name.clone(), Function { spec: forwarder(*variant), paused });
+                }
+                next.objects.extend(objects.clone());
+            }
         }
         next
+    }
+
+    /// Whether a function is none of those that come and go in files.
+    fn stays(&self, function: &str) -> bool {
+        !(0..FUNCTIONS).any(|n| function == format!("f{n}"))
+    }
+
+    /// Adds to a file what is there besides the functions that come and go, and chains, wires and switches.
+    fn name_what_stays(&self, document: &mut Value) {
+        for (path, spec) in base() {
+            let (plural, name) = path.split_once('/').expect("a kind and a name");
+            document[plural][name] = spec;
+        }
+        for (name, function) in self.functions.iter().filter(|(name, _)| self.stays(name)) {
+            document["functions"][name] = function.spec.clone();
+        }
+        if self.tap {
+            document["ports"]["tap"] = tap();
+        }
     }
 
     /// What is there now, as far as it is to be compared.
@@ -191,8 +287,13 @@ impl Wanted {
                 Some("paused" | "frozen") => true,
                 other => panic!("{name} is {other:?}: {object}"),
             };
-            found.functions.insert(name, Function { spec: object["spec"].clone(), paused });
+            let spec = match name == images::FUNCTION {
+                true => images::shown(object["status"]["image"].as_str().expect("a digest")),
+                false => object["spec"].clone(),
+            };
+            found.functions.insert(name, Function { spec, paused });
         }
+        found.objects = wiring::found(socket);
         for snapshot in socket.get("/v1/snapshots")["items"].as_array().expect("a list") {
             let name = snapshot["name"].as_str().expect("a name").to_owned();
             found.snapshots.insert(name, snapshot["spec"]["config"].clone());
@@ -203,25 +304,30 @@ impl Wanted {
 }
 
 impl Model {
-    pub fn new() -> Model {
-        Model { wanted: Wanted::default(), asked: None }
+    pub fn new(folder: &Path) -> Model {
+        Model { folder: folder.to_owned(), wanted: Wanted::default(), asked: None }
     }
 
-    /// What stays: a source, a firewall, a sink, and a switch.
+    /// What stays: a source, a firewall, a sink, a switch, and functions for chains and wires.
     pub fn begin(&mut self, socket: &mut Socket) {
         let mut put = |path: &str, spec: &Value| {
             socket.done("PUT", &format!("/v1/{path}?wait=true"), Some(&json!({ "spec": spec })));
         };
-        put("tenants/default", &json!({"pool": {"buffers": 2048, "pages": "ordinary"}}));
-        put("ports/source", &json!({"type": "generator", "rate": "20kpps", "flows": 50}));
-        put("ports/out", &json!({"type": "sink"}));
-        put("switches/hall", &json!({}));
+        for (path, spec) in base() {
+            put(path, &spec);
+        }
         let firewall = json!({
             "image": "firewall", "config": filter(0), "max_call": "10s",
             "attach": {"inside": "source", "outside": "out"},
         });
         put("functions/fw", &firewall);
         self.wanted.functions.insert("fw".to_owned(), Function { spec: firewall, paused: false });
+        for name in wiring::FUNCTIONS {
+            put(&format!("functions/{name}"), &wiring::function());
+            self.wanted
+                .functions
+                .insert(name.to_owned(), Function { spec: wiring::function(), paused: false });
+        }
         // Compiled, so that what is killed later is not the compiler.
         put("functions/f0", &forwarder(0));
         self.wanted.functions.insert("f0".to_owned(), Function { spec: forwarder(0), paused: false });
@@ -233,14 +339,19 @@ impl Model {
 
     /// Does a step; whether the daemon is still there.
     pub fn take(&mut self, step: &Step, socket: &mut Socket) -> bool {
-        let (method, path, body) = step.request();
+        let (method, path, body) = step.request(&self.wanted);
+        if let Step::Image(number) = step {
+            images::write(&self.folder, *number);
+        }
         let after = self.wanted.after(step);
         self.asked = Some((step.clone(), after));
         let Some((status, answer)) = socket.ask(method, &path, body.as_ref()) else { return false };
         match (status, step) {
             (200..=204, _) => self.wanted = self.asked.take().map(|(_, after)| after).unwrap_or_default(),
             // Deleted twice.
-            (404, Step::Delete(_) | Step::Forget(_) | Step::Tap(false)) => self.asked = None,
+            (404, Step::Delete(_) | Step::Forget(_) | Step::Tap(false) | Step::Put(_, None)) => {
+                self.asked = None
+            }
             _ => panic!("{step:?}: {status} {answer}"),
         }
         true

@@ -209,6 +209,20 @@ impl Daemon {
         self.kill().start()
     }
 
+    /// Waits until it listens; what it said, if it ends instead, which it has to do without success.
+    pub fn listens(mut self) -> Result<Daemon, String> {
+        let began = Instant::now();
+        while UnixStream::connect(self.path(SOCKET)).is_err() {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                assert!(!status.success(), "{}", self.log());
+                return Err(self.log());
+            }
+            assert!(began.elapsed() < self.options.limit, "it does neither: {}", self.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(self)
+    }
+
     /// Waits until it ends by itself, which it has to do without success; what it said.
     pub fn fails(mut self) -> String {
         let began = Instant::now();
