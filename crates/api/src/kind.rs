@@ -24,7 +24,7 @@ pub enum Kind {
     Wire,
     /// A function that sees the packets of others.
     Observer,
-    /// A number, and the end that packets for it go to.
+    /// A number, and the end that packets for it go to that a tenant's functions send.
     Service,
 }
 

@@ -52,7 +52,9 @@ pub enum NameError {
     #[error("found the name `{0}`; allowed: `workers`, because there is one such object")]
     NotWorkers(String),
     /// Not the number of a service.
-    #[error("found `{0}` as a service's number; allowed: 1 to 65535, without leading zeros")]
+    #[error(
+        "found `{0}` as a service's number; allowed: 1 to 65535, without leading zeros, or one behind its tenant's name, such as `red:10`"
+    )]
     NotService(String),
     /// Not a wire's two ends.
     #[error(
@@ -70,8 +72,15 @@ pub fn check_name(kind: Kind, name: &str) -> Result<Cow<'_, str>, NameError> {
         Kind::Workers if name == "workers" => {}
         Kind::Workers => return Err(NameError::NotWorkers(shown(name))),
         Kind::Service => {
-            let number = name.parse::<u16>().ok().filter(|number| *number > 0);
-            if number.is_none_or(|number| number.to_string() != name) {
+            let digits = match name.split_once(':') {
+                Some((tenant, digits)) => {
+                    check_word(tenant)?;
+                    digits
+                }
+                None => name,
+            };
+            let number = digits.parse::<u16>().ok().filter(|number| *number > 0);
+            if number.is_none_or(|number| number.to_string() != digits) {
                 return Err(NameError::NotService(shown(name)));
             }
         }

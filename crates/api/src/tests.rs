@@ -21,6 +21,7 @@ fn names_are_checked() {
         (Kind::Port, "_"),
         (Kind::Workers, "workers"),
         (Kind::Service, "65535"),
+        (Kind::Service, "red:10"),
         (Kind::Wire, "a:1~b:0"),
         (Kind::Wire, "fw:outside~lan"),
     ];
@@ -43,6 +44,10 @@ fn names_are_checked() {
         (Kind::Service, "010"),
         (Kind::Service, "+1"),
         (Kind::Service, "65536"),
+        (Kind::Service, "red:0"),
+        (Kind::Service, ":10"),
+        (Kind::Service, "10:red"),
+        (Kind::Service, "a:red:10"),
         (Kind::Wire, "a"),
         (Kind::Wire, "a~"),
         (Kind::Wire, "a~b~c"),

@@ -1,11 +1,11 @@
-//! Reading chains, wires, observers and services.
+//! Reading chains, wires and observers.
 
 use crate::format::observer_schema;
 use crate::read::Reader;
 use crate::reference::{Target, What};
 use manifest::Access;
 use wiring::{Edge, Endpoint, Observation};
-use yaml_document::{Key, Node, Place, Position, spelling};
+use yaml_document::{Key, Node, Place, Position};
 
 /// What stands in one place of a chain: how packets get in from before, and out to what follows.
 struct Link {
@@ -99,7 +99,7 @@ impl Reader<'_> {
     }
 
     /// The text of a reference to a port, switch or function.
-    fn reference<'n>(&mut self, place: &Place<'_>, node: &'n Node) -> Option<&'n str> {
+    pub(crate) fn reference<'n>(&mut self, place: &Place<'_>, node: &'n Node) -> Option<&'n str> {
         let text = node.as_text();
         if text.is_none() {
             place.report(&mut self.faults, || {
@@ -272,30 +272,6 @@ impl Reader<'_> {
             self.observed.entry(name.to_owned()).or_insert(item.position);
             self.observations.entry(observation.clone()).or_insert((n, item.position));
             self.wiring.observations.insert(observation);
-        }
-    }
-
-    /// Reads the section `services`.
-    pub(crate) fn services(&mut self, root_place: &Place<'_>, root: &Node) {
-        let Some((_, node)) = root.entry("services") else { return };
-        let section = root_place.key("services", node.position);
-        for (key, node) in self.entries(&section, node) {
-            let place = section.key(&key.text, node.position);
-            let id = key.text.parse::<u16>().ok().filter(|id| *id > 0 && id.to_string() == key.text);
-            if id.is_none() {
-                place.at(key.position).report(&mut self.faults, || {
-                    format!(
-                        "found the service ID `{}`; allowed: an integer from 1 to 65535",
-                        spelling::shown(&key.text)
-                    )
-                });
-            }
-            let Some(text) = self.reference(&place, node) else { continue };
-            let endpoint = self.names.endpoint(&place, text, &mut self.faults);
-            if let (Some(id), Some(endpoint)) = (id, endpoint) {
-                self.serving.entry(endpoint.name().to_owned()).or_insert(node.position);
-                self.wiring.services.insert(id, endpoint);
-            }
         }
     }
 }

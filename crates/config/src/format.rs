@@ -32,6 +32,8 @@ static MEMORY: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("memory.yaml", include_str!("memory.yaml")).unwrap_or_default());
 static SWITCH: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("switch.yaml", include_str!("switch.yaml")).unwrap_or_default());
+static SERVICE: LazyLock<Schema> =
+    LazyLock::new(|| Schema::from_text("service.yaml", include_str!("service.yaml")).unwrap_or_default());
 static WORKERS: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("workers.yaml", include_str!("workers.yaml")).unwrap_or_default());
 
@@ -68,6 +70,11 @@ pub fn function_schema() -> &'static Schema {
 /// What an observer takes.
 pub fn observer_schema() -> &'static Schema {
     &OBSERVER
+}
+
+/// What a service takes that is granted to other tenants.
+pub fn service_schema() -> &'static Schema {
+    &SERVICE
 }
 
 /// Is the file of this version of the format? If it is not, its other keys may mean anything.

@@ -11,7 +11,7 @@
 //! ```yaml
 //! superfluid: 1                       # version of this format
 //! workers: {count: 2, processors: [0, 1]}   # optional; without it there is one worker, on any processor
-//! tenants:                            # optional; without it there is one tenant, `default`
+//! tenants:                            # optional; what names no tenant is of the tenant `default`
 //!   default: {pool: {buffers: 1024, buffer_size: 64KiB, headroom: 128, pages: auto}, cpu: {cap: 80%}}
 //! ports:
 //!   lan: {type: af_packet, interface: sf-lan}
@@ -27,7 +27,8 @@
 //! observers:
 //!   flows: {at: [edge_firewall]}      # or one interface, edge_firewall:inside
 //! services:
-//!   10: edge_firewall:0               # where packets for service 10 go
+//!   10: edge_firewall:0               # where packets go that functions of its tenant send to service 10
+//!   # 11: {to: edge_firewall:0, for: [red]}   # and functions of the tenant `red`
 //! ```
 //! A function may say its own wires: `attach: {inside: lan, outside: hall}`, each as one of `wires`.
 //! An interface is given by name or by number. In a chain a function is entered by interface 0 and left by interface 1.
@@ -43,6 +44,7 @@ mod leftover;
 mod memory;
 mod read;
 mod reference;
+mod services;
 mod switch;
 #[cfg(test)]
 mod tests;
@@ -54,7 +56,8 @@ use wiring::{Claimant, Wiring};
 use yaml_document::{Document, Fault, Place};
 
 pub use format::{
-    cpu_schema, function_schema, memory_schema, observer_schema, pool_schema, switch_schema, workers_schema,
+    cpu_schema, function_schema, memory_schema, observer_schema, pool_schema, service_schema, switch_schema,
+    workers_schema,
 };
 
 /// Version of the file's format.

@@ -14,6 +14,9 @@ use wiring::{
 };
 use yaml_document::{Fault, Key, Node, Place, Position, spelling};
 
+/// The tenant of what names none.
+pub(crate) const DEFAULT: &str = "default";
+
 /// Most bytes in a pool: the packet window.
 const POOL_MAX: u64 = 1 << 30;
 
@@ -39,6 +42,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) names: Names,
     /// Names of tenants, also of those that have a fault.
     tenants: Vec<String>,
+    /// Ports and functions that name no tenant.
+    unnamed: Vec<String>,
     /// Where each endpoint got its wire, and the other end.
     pub(crate) wired: HashMap<Endpoint, (Position, Endpoint)>,
     /// Ports and functions that have a wire, and where the first one is said.
@@ -68,6 +73,7 @@ impl<'a> Reader<'a> {
             warnings: Vec::new(),
             names: Names::default(),
             tenants: Vec::new(),
+            unnamed: Vec::new(),
             wired: HashMap::new(),
             inline: HashMap::new(),
             observed: HashMap::new(),
@@ -92,7 +98,7 @@ impl<'a> Reader<'a> {
         self.workers(place, root);
         self.section(place, root, "tenants", Self::tenant);
         if self.tenants.is_empty() {
-            self.default_tenant();
+            self.add_default();
         }
         self.section(place, root, "ports", Self::port);
         self.section(place, root, "switches", Self::switch);
@@ -102,6 +108,7 @@ impl<'a> Reader<'a> {
         self.wires(place, root);
         self.section(place, root, "observers", Self::observer);
         self.services(place, root);
+        self.unnamed_tenants(place, root);
         self.leftovers(place, root);
         self.promises(place);
         self.overdrafts(place);
@@ -154,10 +161,11 @@ impl<'a> Reader<'a> {
         good
     }
 
-    fn default_tenant(&mut self) {
-        self.tenants.push("default".to_owned());
+    /// The tenant `default`, which is there without being said.
+    fn add_default(&mut self) {
+        self.tenants.push(DEFAULT.to_owned());
         self.wiring.tenants.insert(
-            "default".to_owned(),
+            DEFAULT.to_owned(),
             Tenant { pool: PoolConfig::default(), cpu: Cpu::default(), memory: TenantMemory::default() },
         );
     }
@@ -213,33 +221,57 @@ impl<'a> Reader<'a> {
         Some(PoolConfig { buffers, buffer_size, headroom, pages })
     }
 
-    /// The tenant that a port or function names, or the one that is meant when it names none.
-    fn owner(&mut self, place: &Place<'_>, node: &Node) -> Option<String> {
-        let Some((_, named)) = node.entry("tenant") else {
-            let default = self.tenants.iter().find(|name| *name == "default");
-            return match (default, self.tenants.as_slice()) {
-                (Some(name), _) => Some(name.clone()),
-                (None, [only]) => Some(only.clone()),
-                (None, tenants) => {
-                    place.key("tenant", place.position()).report(&mut self.faults, || {
-                        let names = spelling::listed(tenants.iter().map(String::as_str));
-                        format!("the required key `tenant` is missing, as no tenant is named `default`; allowed: {names}")
+    /// The tenant that a port or function names, or `default` when it names none.
+    fn owner(&mut self, place: &Place<'_>, key: &Key, node: &Node) -> Option<String> {
+        match node.entry("tenant") {
+            Some((_, named)) => {
+                let place = place.key("tenant", named.position);
+                let Some(name) = named.as_text() else {
+                    place.report(&mut self.faults, || {
+                        format!("{}{}", named.found(), spelling::choices("", tenant_names(&self.tenants)))
                     });
-                    None
-                }
-            };
-        };
-        let tenants = &self.tenants;
-        match named.as_text() {
-            Some(name) if tenants.iter().any(|tenant| tenant == name) => Some(name.to_owned()),
-            name => {
-                place.key("tenant", named.position).report(&mut self.faults, || {
-                    let names = tenants.iter().map(String::as_str);
-                    format!("{}{}", named.found(), spelling::choices(name.unwrap_or_default(), names))
-                });
-                None
+                    return None;
+                };
+                self.known_tenant(&place, name)
+            }
+            None => {
+                self.unnamed.push(key.text.clone());
+                self.known_tenant(place, DEFAULT)
             }
         }
+    }
+
+    /// The tenant of a name. `default` is there as soon as something is of it.
+    pub(crate) fn known_tenant(&mut self, place: &Place<'_>, name: &str) -> Option<String> {
+        if !self.tenants.iter().any(|tenant| tenant == name) {
+            if name != DEFAULT {
+                let found = spelling::shown(name);
+                place.report(&mut self.faults, || {
+                    format!("found `{found}`{}", spelling::choices(name, tenant_names(&self.tenants)))
+                });
+                return None;
+            }
+            self.add_default();
+        }
+        Some(name.to_owned())
+    }
+
+    /// Warns of what is the tenant `default`'s because it names none, in a file that names other tenants and not `default`.
+    fn unnamed_tenants(&mut self, place: &Place<'_>, root: &Node) {
+        let Some((_, node)) = root.entry("tenants") else { return };
+        let tenants = node.as_map().unwrap_or_default();
+        if self.unnamed.is_empty() || tenants.is_empty() || tenants.iter().any(|(key, _)| key.text == DEFAULT)
+        {
+            return;
+        }
+        let unnamed = spelling::listed(self.unnamed.iter().map(String::as_str));
+        let others = spelling::listed(tenants.iter().map(|(key, _)| key.text.as_str()));
+        place.key("tenants", node.position).report(&mut self.warnings, || {
+            format!(
+                "without a `tenant` these are the tenant `{DEFAULT}`'s and of none that is named here ({others}): {unnamed}; write \
+                 `tenant: {DEFAULT}` if that is meant"
+            )
+        });
     }
 
     fn port(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
@@ -249,7 +281,7 @@ impl<'a> Reader<'a> {
                 .report(&mut self.faults, || format!("{}; allowed: a map with the key `type`", node.found()));
             return;
         }
-        let tenant = self.owner(place, node);
+        let tenant = self.owner(place, key, node);
         let drivers = self.catalog.driver_names();
         let Some((_, kind)) = node.entry("type") else {
             place.key("type", place.position()).report(&mut self.faults, || {
@@ -316,7 +348,7 @@ impl<'a> Reader<'a> {
             });
             return;
         }
-        let tenant = self.owner(place, node);
+        let tenant = self.owner(place, key, node);
         let values = function_schema().check_at(
             place,
             Some(node),
@@ -490,4 +522,10 @@ impl<'a> Reader<'a> {
         }
         fraction
     }
+}
+
+/// Names that `tenant` may have.
+fn tenant_names(tenants: &[String]) -> impl Iterator<Item = &str> + Clone {
+    let unsaid = (!tenants.iter().any(|tenant| tenant == DEFAULT)).then_some(DEFAULT);
+    tenants.iter().map(String::as_str).chain(unsaid)
 }

@@ -1,11 +1,13 @@
 use crate::*;
 use packet_memory::{PageKind, PoolConfig};
 use proptest::prelude::*;
-use wiring::{Endpoint, FailMode, InstancePool, PoolOwner};
+use wiring::{Endpoint, FailMode, InstancePool, PoolOwner, Service};
 
 mod cpu;
 mod memory;
+mod services;
 mod switches;
+mod tenants;
 mod workers;
 
 /// Three images and two drivers.
@@ -137,6 +139,10 @@ services:
   7: hall
 ";
 
+fn service(tenant: &str, number: u16) -> Service {
+    Service { tenant: tenant.to_owned(), number }
+}
+
 fn good(text: &str) -> Configuration {
     let configuration = check("f.yaml", text, &shelf()).unwrap_or_else(|faults| panic!("{}", lines(&faults)));
     assert_eq!(configuration.wiring.validate(), Ok(()));
@@ -172,6 +178,7 @@ fn the_formats_schemas_are_schemas() {
     assert_eq!(pool_schema().keys().len(), 4);
     assert_eq!(function_schema().keys().len(), 13);
     assert_eq!(observer_schema().keys().len(), 1);
+    assert_eq!(service_schema().keys().len(), 2);
     assert_eq!(cpu_schema().keys().len(), 3);
     assert_eq!(memory_schema().keys().len(), 2);
     assert_eq!(switch_schema().keys().len(), 2);
@@ -199,7 +206,7 @@ fn a_good_file_becomes_a_wiring() {
     assert_eq!(edges, ["lan - edge_firewall:0", "wan - edge_firewall:1"]);
     let observations: Vec<String> = wiring.observations.iter().map(ToString::to_string).collect();
     assert_eq!(observations, ["flows at edge_firewall"]);
-    assert_eq!(wiring.services[&10], Endpoint::Interface("edge_firewall".into(), 0));
+    assert_eq!(wiring.services[&service("default", 10)], Endpoint::Interface("edge_firewall".into(), 0));
 }
 
 #[test]
@@ -255,11 +262,6 @@ chains: {c: [lan, fw, nat, wan]}
     assert_eq!(wiring.instances["fw"].fail, FailMode::Open);
     let InstancePool::Own(own) = wiring.instances["nat"].pool else { panic!() };
     assert_eq!(own.buffers, 8);
-    // With one tenant there is no doubt which is meant.
-    let one = good(
-        "superfluid: 1\ntenants: {red: }\nports: {a: {type: 'null'}, b: {type: 'null'}}\nwires: [[a, b]]\n",
-    );
-    assert_eq!(one.wiring.ports["a"].tenant, "red");
 }
 
 #[test]
@@ -336,7 +338,7 @@ f.yaml:9:72: functions.strict.config.max_flows: found `many`; allowed: an intege
 f.yaml:10:37: functions.flows.max_call: found `1`; allowed: a duration from 10us to 10s, such as `10s` (units: ns, us, ms, s, m, h, d)
 f.yaml:12:15: chains.edge[1]: no port, switch or function is named `edge_firewal`; allowed: lan, wan, edge_firewall, strict, flows; did you mean `edge_firewall`?
 f.yaml:14:31: observers.flows.at[1]: `wan` is a port; allowed: edge_firewall, strict, flows
-f.yaml:16:3: services.0: found the service ID `0`; allowed: an integer from 1 to 65535
+f.yaml:16:3: services.0: found the service ID `0`; allowed: an integer from 1 to 65535, or one behind its tenant's name, such as `red:10`
 f.yaml:16:6: services.0: `strict` has no interface `left`; allowed: strict:inside, strict:outside (or strict:0 to strict:1)
 ",
     );
@@ -369,9 +371,8 @@ f.yaml:6:36: tenants.none.pool.pages: found `large`; allowed: one of auto, huge,
 f.yaml:7:3: tenants.1st: found the name `1st`; allowed: a letter, then letters, digits, `_` and `-`, 32 characters at most
 f.yaml:8:9: tenants.pol.pol: unknown key `pol`; allowed: pool, cpu, memory; did you mean `pool`?
 f.yaml:9:9: tenants.list: found a list; allowed: a map of these keys: pool, cpu, memory
-f.yaml:11:6: ports.a.tenant: the required key `tenant` is missing, as no tenant is named `default`; allowed: big, odd, tall, none, pol, list
-f.yaml:12:29: ports.b.tenant: found `bgi`; allowed: big, odd, tall, none, pol, list; did you mean `big`?
-f.yaml:13:29: ports.c.tenant: found a list; allowed: big, odd, tall, none, pol, list
+f.yaml:12:29: ports.b.tenant: found `bgi`; allowed: big, odd, tall, none, pol, list, default; did you mean `big`?
+f.yaml:13:29: ports.c.tenant: found a list; allowed: big, odd, tall, none, pol, list, default
 ",
     );
 }
@@ -532,9 +533,9 @@ fn bad_connections() {
         ),
         (
             "services: {65536: fw:0, 07: fw:0, a: fw, 9: }\n",
-            "f.yaml:12:12: services.65536: found the service ID `65536`; allowed: an integer from 1 to 65535\n\
-          f.yaml:12:25: services.07: found the service ID `07`; allowed: an integer from 1 to 65535\n\
-          f.yaml:12:35: services.a: found the service ID `a`; allowed: an integer from 1 to 65535\n\
+            "f.yaml:12:12: services.65536: found the service ID `65536`; allowed: an integer from 1 to 65535, or one behind its tenant's name, such as `red:10`\n\
+          f.yaml:12:25: services.07: found the service ID `07`; allowed: an integer from 1 to 65535, or one behind its tenant's name, such as `red:10`\n\
+          f.yaml:12:35: services.a: found the service ID `a`; allowed: an integer from 1 to 65535, or one behind its tenant's name, such as `red:10`\n\
           f.yaml:12:38: services.a: found `fw` without an interface; allowed: fw:inside, fw:outside (or fw:0 to fw:1)\n\
           f.yaml:12:42: services.9: found nothing; allowed: the name of a port or switch, or a function's with an interface, such as `fw:0`\n",
         ),

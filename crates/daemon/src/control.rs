@@ -81,6 +81,13 @@ pub trait Control: Send + Sync + 'static {
     /// [`Refusal`]; the function then runs on as it was.
     fn restart(&self, function: &str) -> Result<(), Refusal>;
 
+    /// What does not pass packets as it should, one line each; of a tenant's own, if one asks. It is known already: nothing is waited
+    /// for.
+    fn warnings(&self, tenant: Option<&str>) -> Vec<String> {
+        let _ = tenant;
+        Vec::new()
+    }
+
     /// How an object is, if there is something to tell; of a function, a [`FunctionStatus`](api::FunctionStatus).
     fn status(&self, kind: Kind, name: &str) -> Option<Value>;
 

@@ -58,6 +58,11 @@ pub enum BindError {
     /// The system refused what the server runs on.
     #[error("cannot start the server: {0}")]
     Runtime(io::Error),
+    /// What an older program wrote cannot be given the tenant that it had.
+    #[error(
+        "the store's objects without a tenant: they cannot be written anew with the tenant that they had: {0}"
+    )]
+    Tenancy(String),
     /// An object in the store is none.
     #[error(
         "the store's {object}: {what}; it was written by a newer version of the program, or by another one"

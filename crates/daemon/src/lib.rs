@@ -55,6 +55,7 @@ mod spec;
 mod state;
 mod stored;
 mod stream;
+mod tenancy;
 #[cfg(test)]
 mod tests;
 mod time;

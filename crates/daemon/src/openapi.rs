@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 const VERSION: &str = "\"(0|[1-9][0-9]{0,15})\"";
 /// 1 to 65535.
 const SERVICE: &str =
-    "^([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$";
+    "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
 /// What has a name in the operator's file.
 const PART: &str = "[A-Za-z][A-Za-z0-9_-]{0,31}";
 /// An interface of a function.
@@ -192,7 +192,7 @@ fn name_schema(kind: Option<Kind>) -> Value {
     match kind {
         Some(Kind::Workers) => json!({"type": "string", "const": "workers"}),
         Some(Kind::Service) => {
-            json!({"type": "string", "pattern": SERVICE})
+            json!({"type": "string", "pattern": format!("^({PART}:)?{SERVICE}$")})
         }
         Some(Kind::Wire) => {
             json!({"type": "string", "pattern": format!("^{PART}{INTERFACE}~{PART}{INTERFACE}$")})

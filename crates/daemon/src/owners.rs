@@ -1,6 +1,6 @@
 //! Whose each object is, as the specs say it.
 //!
-//! A function and a port are the tenant's that their `tenant` names; without it, the default one's, as the configuration has it. A chain,
+//! A function and a port are the tenant's that their `tenant` names; without it, `default`'s. A chain,
 //! a wire and an observer are a tenant's if all that they name are functions and ports of that tenant. A tenant's object is its own. All else, and what joins
 //! tenants or reaches a switch, is nobody's but the administrator's.
 //!
@@ -8,6 +8,7 @@
 //! the store does not know whose something was that is gone. Where a spec itself is shown, the spec decides and not the index.
 
 use crate::control::ObjectChange;
+use crate::tenancy::DEFAULT;
 use api::{Event, Happened, Kind, ObjectName};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -136,13 +137,12 @@ impl Owners {
 
     /// Whose a function or port with this spec is.
     pub fn tenant_of(&self, spec: &Value) -> Option<String> {
-        tenant_in(spec).or_else(|| self.index().default_tenant())
+        tenant_in(spec).or_else(|| Some(DEFAULT.to_owned()))
     }
 
-    /// Whether there is such a tenant, as an object, or because the configuration has none and means it.
+    /// Whether there is such a tenant: as an object, or because there always is one of this name.
     pub fn is_tenant(&self, name: &str) -> bool {
-        let index = self.index();
-        index.tenants.contains(name) || (index.tenants.is_empty() && name == DEFAULT)
+        name == DEFAULT || self.index().tenants.contains(name)
     }
 
     pub fn tenants(&self) -> Vec<String> {
@@ -165,8 +165,6 @@ impl Owners {
         (functions.len() + links, bytes)
     }
 }
-
-const DEFAULT: &str = "default";
 
 /// Kinds that are whose all that they name are.
 const LINKS: [Kind; 3] = [Kind::Chain, Kind::Wire, Kind::Observer];
@@ -215,20 +213,12 @@ impl Index {
         }
     }
 
-    /// The tenant of what names none: `default`, unless there are others without it; of one alone there is no doubt which is meant.
-    fn default_tenant(&self) -> Option<String> {
-        if self.tenants.is_empty() || self.tenants.contains(DEFAULT) {
-            return Some(DEFAULT.to_owned());
-        }
-        self.tenants.first().filter(|_| self.tenants.len() == 1).cloned()
-    }
-
     fn owner(&self, id: &ObjectName) -> Option<String> {
         match id.kind {
             Kind::Tenant => self.tenants.get(&id.name).cloned(),
             Kind::Function | Kind::Port => {
                 let (tenant, _) = self.of.get(id)?;
-                tenant.clone().or_else(|| self.default_tenant())
+                tenant.clone().or_else(|| Some(DEFAULT.to_owned()))
             }
             Kind::Chain | Kind::Wire | Kind::Observer => {
                 let mut owners = self.links.get(id)?.iter().map(|name| self.owner_of_name(name));
@@ -244,9 +234,9 @@ impl Index {
         of(Kind::Function).or_else(|| of(Kind::Port))
     }
 
-    /// Functions and ports of a tenant: those that name it, and, of the default one, those that name none.
+    /// Functions and ports of a tenant: those that name it, and, of `default`, those that name none.
     fn owned<'a>(&'a self, tenant: &str) -> impl Iterator<Item = &'a BTreeSet<ObjectName>> {
-        let unnamed = (self.default_tenant().as_deref() == Some(tenant)).then_some(None);
+        let unnamed = (tenant == DEFAULT).then_some(None);
         let keys = [Some(Some(tenant.to_owned())), unnamed];
         keys.into_iter().flatten().filter_map(|named| self.owned.get(&named))
     }

@@ -53,7 +53,7 @@ fn what_joins_tenants_or_reaches_what_is_nobodys_is_nobodys() {
         id(Kind::Observer, "nat"),
         id(Kind::Service, "7"),
         id(Kind::Switch, "hall"),
-        // Two tenants and none is the default one.
+        // The default tenant's.
         id(Kind::Function, "lost"),
         id(Kind::Function, "none"),
     ] {
@@ -64,16 +64,17 @@ fn what_joins_tenants_or_reaches_what_is_nobodys_is_nobodys() {
 }
 
 #[test]
-fn the_default_tenant_is_as_the_configuration_has_it() {
+fn what_names_no_tenant_is_the_default_ones_whatever_tenants_come() {
     let owners = Owners::new(&[put(Kind::Function, "f", json!({"image": "a"}))], 0);
     assert!(owners.is_tenant("default") && !owners.is_tenant("red"));
     assert!(owners.is_of(&id(Kind::Function, "f"), "default"));
-    owners.take(1, &[put(Kind::Tenant, "red", json!({}))]);
-    assert!(!owners.is_tenant("default") && owners.is_of(&id(Kind::Function, "f"), "red"));
-    owners.take(2, &[put(Kind::Tenant, "blue", json!({}))]);
-    assert!(!owners.is_of(&id(Kind::Function, "f"), "red"));
-    owners.take(3, &[put(Kind::Tenant, "default", json!({}))]);
-    assert!(owners.is_of(&id(Kind::Function, "f"), "default"));
+    for (revision, tenant) in ["red", "blue", "default"].into_iter().enumerate() {
+        // The first tenant gets nothing of what is there.
+        owners.take(1 + revision as u64, &[put(Kind::Tenant, tenant, json!({}))]);
+        assert!(owners.is_tenant("default") && owners.is_tenant(tenant));
+        assert!(owners.is_of(&id(Kind::Function, "f"), "default") && owners.size("red").0 == 0);
+        assert_eq!(owners.page("default", Kind::Function, None, 9), ["f"]);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::control::ObjectChange;
 use crate::rights::Rights;
 use crate::state::State;
 use crate::stored::{Stored, answered};
+use crate::tenancy;
 use api::{Health, Image, Kind, List, Object, ObjectName, Problem, Snapshot};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -17,7 +18,10 @@ const LOOKS: usize = 8;
 impl State {
     /// Commits a change and notes whose it is. The caller has the lock.
     pub fn commit(&self, writes: &[Change], changes: &[ObjectChange]) -> Result<u64, CommitError> {
-        let revision = self.store.commit(writes)?.0;
+        let revision = match tenancy::mark(&self.store, changes) {
+            Some(mark) => self.store.commit(&[writes, &[mark]].concat())?.0,
+            None => self.store.commit(writes)?.0,
+        };
         self.owners.take(revision, changes);
         Ok(revision)
     }
@@ -139,9 +143,12 @@ impl State {
         let mut health = Health {
             healthy: troubles.is_empty(),
             troubles,
+            warnings: self.control.warnings(rights.tenant()),
             version: self.version.clone(),
             started: self.started.clone(),
-            objects: standing.objects.saturating_sub(self.tokens.count() as u64),
+            objects: standing
+                .objects
+                .saturating_sub(self.tokens.count() as u64 + tenancy::beside(&self.store)),
             revision: standing.revision.0,
             durable: standing.durable.0,
         };

@@ -11,8 +11,10 @@ use crate::rights::Door;
 use crate::settings::{Settings, Tcp};
 use crate::socket::{self, SocketFile};
 use crate::state::State;
+use crate::tenancy::{self, Kept};
 use crate::tokens::Tokens;
 use crate::{stored, tls};
+use api::ObjectName;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -57,7 +59,7 @@ impl Server {
         store: Arc<Store>,
         control: Arc<dyn Control>,
     ) -> Result<Server, BindError> {
-        let objects = stored::all(&store)?;
+        let mut objects = stored::all(&store)?;
         let tcp = settings.tcp.as_ref().map(|tcp| {
             let configuration = tls::configuration(tcp)?;
             let listen = |source| BindError::Listen { address: tcp.listen, source };
@@ -74,6 +76,12 @@ impl Server {
         let claim = socket::claim(&settings.socket)?;
         let tenants_claim = settings.tenants.as_ref().map(socket::claim).transpose()?;
         let tokens = Tokens::load(&store)?;
+        if let Some(Kept { tenant, objects }) = tenancy::keep_owners(&store, &mut objects)? {
+            let names: Vec<String> = objects.iter().map(ObjectName::to_string).collect();
+            let fields = [("tenant", tenant.into()), ("objects", names.join(" ").into())];
+            let told = "objects without a tenant belong to `default` from now on; these were the only tenant's and keep it";
+            log(Severity::Warning, told, &fields);
+        }
         let owners = Owners::new(&objects, store.revision().0);
         let audit = Audit::open(&settings.audit)?;
         let told = |text: &str| log(Severity::Warning, text, &[]);

@@ -53,9 +53,20 @@ pub(crate) fn schema(kind: Kind) -> Value {
             }},
         }),
         Kind::Service => json!({
-            "type": "string",
-            "description": "Where packets for it go: a port, a switch, or an interface of a function such as `fw:0`.",
-            "minLength": 1,
+            "description": "Where packets for it go, or a map with `to`, which says so, and `for`, other tenants whose functions may \
+                            send there too.",
+            "anyOf": [
+                {"type": "string", "description": "A port, a switch, or an interface of a function such as `fw:0`.", "minLength": 1},
+                {
+                    "type": "object",
+                    "required": ["to"],
+                    "properties": {
+                        "to": {"type": "string", "minLength": 1, "maxLength": 200},
+                        "for": {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1, "maxLength": 200}},
+                    },
+                    "additionalProperties": false,
+                },
+            ],
         }),
     }
 }
@@ -90,8 +101,9 @@ pub(crate) fn check(kind: Kind, name: &str, spec: &Value) -> Result<(), String> 
         }
         Kind::Observer => (spec.get("at").is_some_and(texts), "a map with `at`, a list of names"),
         Kind::Service => (
-            spec.as_str().is_some_and(|end| !end.is_empty()),
-            "the name of a port or switch, or a function's with an interface, such as `fw:0`",
+            spec.as_str().is_some_and(|end| !end.is_empty())
+                || (text("to") && spec.get("for").is_none_or(texts)),
+            "the name of a port or switch, or a function's with an interface, such as `fw:0`, or a map with `to` and `for`",
         ),
     };
     if fits { Ok(()) } else { Err(format!("found {}; allowed: {allowed}", found(spec))) }

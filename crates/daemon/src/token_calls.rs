@@ -5,6 +5,7 @@ use crate::calls::missing;
 use crate::change::not_committed;
 use crate::request::Asked;
 use crate::state::State;
+use crate::tenancy::DEFAULT;
 use crate::tokens::{self, TOKENS_MAX, Tokens, instant};
 use api::{Fault, Kind, NewToken, Problem, ProblemType, check_name, paths};
 use serde_json::json;
@@ -36,7 +37,10 @@ pub(crate) async fn issue(state: &Arc<State>, mut asked: Asked) -> Result<Answer
         let found = spelling::shown(&wanted.tenant).to_string();
         let allowed = match tenants.as_slice() {
             [] => "`default`, the only tenant".to_owned(),
-            tenants => spelling::listed(tenants.iter().map(String::as_str)),
+            tenants => {
+                let unsaid = (!tenants.iter().any(|tenant| tenant == DEFAULT)).then_some(DEFAULT);
+                spelling::listed(tenants.iter().map(String::as_str).chain(unsaid))
+            }
         };
         return Err(wrong("tenant", format!("there is no tenant `{found}`; allowed: {allowed}")));
     }

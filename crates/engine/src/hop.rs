@@ -169,7 +169,7 @@ impl Worker {
                 Some(target) => self.forward(Source::Instance(index), packet, target),
                 None => self.drop_packet(index, packet, DropReason::NoRoute),
             },
-            Some(Verdict::Service(id)) => match self.services.get(&id).copied() {
+            Some(Verdict::Service(id)) => match self.service(self.instances[index].tenant, id) {
                 Some(target) => {
                     packet.edit(|record| record.service_id = id);
                     self.forward(Source::Instance(index), packet, target);

@@ -1,5 +1,6 @@
 //! Numbers of what a worker has, and what a wire leads to.
 
+use cpu_share::TenantId;
 use virtual_switch::SwitchPort;
 
 /// Number of a pool. The same on all workers of a fleet.
@@ -34,6 +35,15 @@ impl SwitchId {
     pub(crate) fn index(self) -> usize {
         usize::from(self.0)
     }
+}
+
+/// A service as the functions of one tenant name it. Two tenants' services of one number are two services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServiceId {
+    /// The tenant whose functions may send there.
+    pub tenant: TenantId,
+    /// The number in the verdict.
+    pub number: u16,
 }
 
 /// Where a packet can go.

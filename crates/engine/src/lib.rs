@@ -53,7 +53,7 @@ pub use fault::{FailPolicy, RestartPolicy};
 pub use fleet::{
     Balanced, Balancer, Change, End, Fleet, FleetError, FleetInstance, FleetPort, Moved, Removed, ThreadPlan,
 };
-pub use ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};
+pub use ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
 pub use instance::{GuestFactory, InstanceSetup};
 pub use placement::Reason;
 pub use starts::{Background, StartWork, Started};

@@ -1,7 +1,7 @@
 //! What a worker is given, and what connects it: pools, ports, instances, switches, wires.
 
 use crate::congestion::Patience;
-use crate::ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};
+use crate::ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
 use crate::instance::{Instance, InstanceSetup, Observer};
 use crate::switching::SwitchNode;
 use crate::worker::{PortNode, Worker};
@@ -10,6 +10,7 @@ use guest::Guest;
 use nf_abi::MAX_BATCH;
 use packet_memory::Pool;
 use port::Port;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use telemetry::{Latencies, Ledger};
 use virtual_switch::Switch;
@@ -183,11 +184,13 @@ impl Worker {
         self.tenants.iter_mut().filter(|(tenant, _)| *tenant == id).for_each(|(_, known)| *known = claim);
     }
 
-    /// Takes a tenant out, unless it has instances.
-    pub(crate) fn remove_tenant(&mut self, id: TenantId) {
-        if self.scheduler.remove_tenant(id) {
+    /// Takes a tenant out, unless it has instances; returns whether it did.
+    pub(crate) fn remove_tenant(&mut self, id: TenantId) -> bool {
+        let removed = self.scheduler.remove_tenant(id);
+        if removed {
             self.tenants.retain(|(tenant, _)| *tenant != id);
         }
+        removed
     }
 
     /// Puts another pool in a pool's place, which the next one gets that comes.
@@ -197,14 +200,26 @@ impl Worker {
         Some(std::mem::replace(place, stand_in.clone()))
     }
 
-    /// Takes a service out of the table.
-    pub(crate) fn unserve(&mut self, service: u16) {
-        self.services.remove(&service);
+    /// Takes a service out of its tenant's table.
+    pub(crate) fn unserve(&mut self, service: ServiceId) {
+        if let Some(table) = self.services.get_mut(service.tenant.0 as usize) {
+            table.remove(&service.number);
+        }
     }
 
-    /// Enters a service into the table.
-    pub fn serve(&mut self, service: u16, target: Target) {
-        self.services.insert(service, target);
+    /// Enters a service into its tenant's table.
+    pub fn serve(&mut self, service: ServiceId, target: Target) {
+        let tenant = service.tenant.0 as usize;
+        if self.services.len() <= tenant {
+            self.services.resize_with(tenant + 1, BTreeMap::new);
+        }
+        self.services[tenant].insert(service.number, target);
+    }
+
+    /// Where a tenant's function sends packets for a service; other tenants' tables are never searched.
+    #[inline]
+    pub(crate) fn service(&self, tenant: TenantId, number: u16) -> Option<Target> {
+        self.services.get(tenant.0 as usize)?.get(&number).copied()
     }
 
     fn check_wire(&mut self, a: Target, b: Target) -> Result<(), WireError> {

@@ -143,7 +143,8 @@ pub struct Worker {
     pub(crate) switches: Vec<SwitchNode>,
     /// Instance of each scheduler entity.
     pub(crate) by_entity: Vec<u32>,
-    pub(crate) services: BTreeMap<u16, Target>,
+    /// The services that each tenant's functions may send to, by the tenant's number.
+    pub(crate) services: Vec<BTreeMap<u16, Target>>,
     pub(crate) scheduler: Scheduler,
     /// Tenants in the order they were added, with what they claim.
     pub(crate) tenants: Vec<(TenantId, Claim)>,
@@ -254,7 +255,7 @@ impl Worker {
             instances: Sparse::new(),
             switches: Vec::new(),
             by_entity: Vec::new(),
-            services: BTreeMap::new(),
+            services: Vec::new(),
             scheduler: Scheduler::new(limits, now.cycles),
             tenants: Vec::new(),
             running: NOBODY,

@@ -81,8 +81,10 @@ impl Work<'_, '_, '_> {
 
     fn take_away(&mut self, plan: &Plan) {
         for service in &plan.remove_services {
-            self.change.unserve(*service);
-            self.parts.unplug_service(*service);
+            if let Some(id) = self.parts.service(service) {
+                self.change.unserve(id);
+            }
+            self.parts.unplug_service(service);
             self.parts.wiring.services.remove(service);
         }
         for seen in &plan.unobserve {
@@ -231,12 +233,14 @@ impl Work<'_, '_, '_> {
             self.begin(&name, beginning);
         }
         for (service, endpoint) in plan.add_services {
-            match self.parts.plug_service(service, &endpoint) {
-                Ok(Some(end)) => {
-                    let served = self.change.serve(service, end);
-                    self.note("service", &service.to_string(), served);
+            let id = self.parts.service(&service);
+            match self.parts.plug_service(&service, &endpoint) {
+                Ok(end) => {
+                    if let (Some(id), Some(end)) = (id, end) {
+                        let served = self.change.serve(id, end);
+                        self.note("service", &service.to_string(), served);
+                    }
                 }
-                Ok(None) => {}
                 Err(trouble) => self.troubles.push(trouble),
             }
             self.parts.wiring.services.insert(service, endpoint);

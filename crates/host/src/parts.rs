@@ -1,13 +1,13 @@
 //! What a host knows of what runs on it: the wiring that was carried out, and where each of its parts is.
 
 use cpu_share::TenantId;
-use engine::{End, FleetInstance, FleetPort, PoolId, SwitchId};
+use engine::{End, FleetInstance, FleetPort, PoolId, ServiceId, SwitchId};
 use packet_memory::Pool;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use virtual_switch::{Switch, SwitchPort};
-use wiring::{Edge, Endpoint, Instance, Tenant, Wiring, bytes};
+use wiring::{Edge, Endpoint, Instance, Service, Tenant, Wiring, bytes};
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub(crate) struct Parts {
     /// The switch's port that a wire into it is plugged into.
     pub(crate) plugs: HashMap<Edge, SwitchPort>,
     /// The switch's port by which packets for a service come in, and the switch.
-    pub(crate) serving: HashMap<u16, (String, SwitchPort)>,
+    pub(crate) serving: HashMap<Service, (String, SwitchPort)>,
     /// The wire at each end that has one; switches have any number and are not here.
     pub(crate) wired: HashMap<Endpoint, Edge>,
 }
@@ -82,21 +82,31 @@ impl Parts {
         }
     }
 
+    /// A service as the fleet knows it.
+    pub(crate) fn service(&self, service: &Service) -> Option<ServiceId> {
+        let tenant = *self.tenants.get(&service.tenant)?;
+        Some(ServiceId { tenant, number: service.number })
+    }
+
     /// The end by which packets for a service come in; at a switch, by a port of its own.
     ///
     /// # Errors
     /// The switch has no port left.
-    pub(crate) fn plug_service(&mut self, service: u16, endpoint: &Endpoint) -> Result<Option<End>, String> {
+    pub(crate) fn plug_service(
+        &mut self,
+        service: &Service,
+        endpoint: &Endpoint,
+    ) -> Result<Option<End>, String> {
         let Endpoint::Switch(name) = endpoint else { return Ok(self.part(endpoint)) };
         let Some((id, table)) = self.switches.get(name) else { return Ok(None) };
         let port = table.attach().map_err(|error| format!("switch `{name}`: {error}"))?;
-        self.serving.insert(service, (name.clone(), port));
+        self.serving.insert(service.clone(), (name.clone(), port));
         Ok(Some(End::Switch(*id, port)))
     }
 
     /// Gives the service's port of a switch back, if it has one.
-    pub(crate) fn unplug_service(&mut self, service: u16) {
-        if let Some((name, port)) = self.serving.remove(&service)
+    pub(crate) fn unplug_service(&mut self, service: &Service) {
+        if let Some((name, port)) = self.serving.remove(service)
             && let Some((_, table)) = self.switches.get(&name)
         {
             table.detach(port);

@@ -8,7 +8,7 @@
 //! An edge has no direction: what one end sends out enters at the other. Each endpoint has one edge at most, but a
 //! switch any number of them: each plugs one port or interface into it. Observers have no edges: they are shown the
 //! packets of an instance before it is called. A service names an endpoint; packets for it go there as if they had come
-//! by that endpoint's edge.
+//! by that endpoint's edge. Each tenant has services of its own: a function reaches those of its tenant and no others.
 //!
 //! Who shares a processor core with whom is part of the wiring too: [`Workers`], the worker that an [`Instance`] is to
 //! stay on, and what each may have of it, [`Cpu`]. [`Wiring::broken_promises`] tells what cannot be kept of that, and
@@ -23,6 +23,7 @@ mod fraction;
 mod memory;
 mod plan;
 mod promise;
+mod service;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -33,6 +34,7 @@ pub use fraction::Fraction;
 pub use memory::{Overdraft, Purse, RUNTIME, Size, TenantMemory, bytes, page_tables};
 pub use plan::{Adjustment, Allowance, Plan, PlanMismatch};
 pub use promise::{BrokenPromise, Claimant, Obstacle, Remedy};
+pub use service::Service;
 pub use validate::WiringFault;
 pub use workers::{MAX_WORKERS, WorkerPlan, Workers};
 
@@ -63,8 +65,9 @@ pub struct Wiring {
     pub edges: BTreeSet<Edge>,
     /// Who is shown whose packets.
     pub observations: BTreeSet<Observation>,
-    /// Where packets for a service go, by service ID.
-    pub services: BTreeMap<u16, Endpoint>,
+    /// Where packets for a service go, by the tenant whose functions may send there and the service ID. What a tenant
+    /// grants to others stands here once for each.
+    pub services: BTreeMap<Service, Endpoint>,
 }
 
 /// A trust domain.

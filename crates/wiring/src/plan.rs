@@ -1,7 +1,7 @@
 //! From one wiring to another.
 
 use crate::{
-    Cpu, Edge, Endpoint, Instance, Observation, Port, Switch, Tenant, TenantMemory, Wiring, Workers,
+    Cpu, Edge, Endpoint, Instance, Observation, Port, Service, Switch, Tenant, TenantMemory, Wiring, Workers,
 };
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// a core, and who works where, is changed while everything runs: for that alone nothing is replaced.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Services to remove, by ID.
-    pub remove_services: BTreeSet<u16>,
+    /// Services to remove.
+    pub remove_services: BTreeSet<Service>,
     /// Observations to end.
     pub unobserve: BTreeSet<Observation>,
     /// Edges to take off.
@@ -47,7 +47,7 @@ pub struct Plan {
     /// Observations to begin.
     pub observe: BTreeSet<Observation>,
     /// Services to add.
-    pub add_services: BTreeMap<u16, Endpoint>,
+    pub add_services: BTreeMap<Service, Endpoint>,
 }
 
 /// What changes about a tenant while its functions run on.
@@ -141,15 +141,15 @@ impl Plan {
         });
         let edge_changed = |edge: &&Edge| edge.ends().iter().any(|end| changed(end.name()));
         let observation_changed = |o: &&Observation| changed(&o.observer) || changed(&o.at);
-        let service_changed = |other: &BTreeMap<u16, Endpoint>, id: &u16, endpoint: &Endpoint| {
-            other.get(id) != Some(endpoint) || changed(endpoint.name())
+        let service_changed = |other: &BTreeMap<Service, Endpoint>, service: &Service, end: &Endpoint| {
+            other.get(service) != Some(end) || changed(end.name()) || moved(&service.tenant)
         };
         Plan {
             remove_services: old
                 .services
                 .iter()
-                .filter(|(id, endpoint)| service_changed(&new.services, id, endpoint))
-                .map(|(id, _)| *id)
+                .filter(|(service, endpoint)| service_changed(&new.services, service, endpoint))
+                .map(|(service, _)| service.clone())
                 .collect(),
             unobserve: difference(&old.observations, &new.observations, observation_changed),
             unwire: difference(&old.edges, &new.edges, edge_changed),
@@ -158,8 +158,8 @@ impl Plan {
             add_services: new
                 .services
                 .iter()
-                .filter(|(id, endpoint)| service_changed(&old.services, id, endpoint))
-                .map(|(id, endpoint)| (*id, endpoint.clone()))
+                .filter(|(service, endpoint)| service_changed(&old.services, service, endpoint))
+                .map(|(service, endpoint)| (service.clone(), endpoint.clone()))
                 .collect(),
             workers: (old.workers != new.workers).then(|| new.workers.clone()),
             adjust_tenants: adjust_tenants.collect(),
@@ -196,9 +196,9 @@ impl Plan {
                 self.unobserve.insert(seen.clone());
             }
         }
-        for (id, endpoint) in new.services.iter().filter(|(_, endpoint)| endpoint.name() == name) {
-            if self.add_services.insert(*id, endpoint.clone()).is_none() {
-                self.remove_services.insert(*id);
+        for (service, endpoint) in new.services.iter().filter(|(_, endpoint)| endpoint.name() == name) {
+            if self.add_services.insert(service.clone(), endpoint.clone()).is_none() {
+                self.remove_services.insert(service.clone());
             }
         }
     }
@@ -214,8 +214,8 @@ impl Plan {
     /// The first step that does not fit; `wiring` is then as it was.
     pub fn apply(&self, wiring: &mut Wiring) -> Result<(), PlanMismatch> {
         let mut next = wiring.clone();
-        for id in &self.remove_services {
-            gone("service", &id.to_string(), next.services.remove(id).is_some())?;
+        for service in &self.remove_services {
+            gone("service", &service.to_string(), next.services.remove(service).is_some())?;
         }
         for observation in &self.unobserve {
             gone("observation", &observation.to_string(), next.observations.remove(observation))?;
@@ -264,8 +264,9 @@ impl Plan {
         for observation in &self.observe {
             new("observation", &observation.to_string(), next.observations.insert(observation.clone()))?;
         }
-        for (id, endpoint) in &self.add_services {
-            new("service", &id.to_string(), next.services.insert(*id, endpoint.clone()).is_none())?;
+        for (service, endpoint) in &self.add_services {
+            let before = next.services.insert(service.clone(), endpoint.clone());
+            new("service", &service.to_string(), before.is_none())?;
         }
         *wiring = next;
         Ok(())

@@ -48,6 +48,10 @@ fn at(text: &str) -> Endpoint {
     }
 }
 
+fn service(number: u16) -> Service {
+    Service { tenant: "default".to_owned(), number }
+}
+
 /// lan - fw - wan, watched by `flows`, with a service.
 fn edge() -> Wiring {
     Wiring {
@@ -60,7 +64,7 @@ fn edge() -> Wiring {
         instances: [("fw".to_owned(), instance("default")), ("flows".to_owned(), instance("default"))].into(),
         edges: [Edge::new(at("lan"), at("fw:0")), Edge::new(at("fw:1"), at("wan"))].into(),
         observations: [Observation { observer: "flows".into(), at: "fw".into(), interface: None }].into(),
-        services: [(10, at("fw:0"))].into(),
+        services: [(service(10), at("fw:0"))].into(),
         ..Wiring::default()
     }
 }
@@ -120,9 +124,15 @@ fn each_invariant_is_checked() {
     );
     assert_eq!(
         with(&|w| {
-            w.services.insert(11, at("fw:9"));
+            w.services.insert(service(11), at("fw:9"));
         }),
         ["`fw:9` does not exist"]
+    );
+    assert_eq!(
+        with(&|w| {
+            w.services.insert(Service { tenant: "red".into(), number: 11 }, at("fw:0"));
+        }),
+        ["`red:11` is of the tenant `red`, which does not exist"]
     );
     assert_eq!(
         with(&|w| w.instances["flows"].access = Access::Write),
@@ -130,7 +140,7 @@ fn each_invariant_is_checked() {
     );
     assert_eq!(
         with(&|w| {
-            w.services.insert(11, at("flows:0"));
+            w.services.insert(service(11), at("flows:0"));
         }),
         ["`flows` is an observer and is wired, observed or a service as well"]
     );
@@ -203,7 +213,7 @@ fn a_plan_for_another_wiring_changes_nothing() {
     wiring.services.clear();
     let before = wiring.clone();
     let error = plan.apply(&mut wiring).unwrap_err();
-    assert_eq!(error.to_string(), "the plan does not fit: service `10` is not there");
+    assert_eq!(error.to_string(), "the plan does not fit: service `default:10` is not there");
     assert_eq!(wiring, before);
 }
 
@@ -257,7 +267,12 @@ fn wiring() -> impl Strategy<Value = Wiring> {
         vec((select(vec!["f0", "f1", "f2"]), instance), 0..4),
         btree_set((endpoint(), endpoint()).prop_map(|(a, b)| Edge::new(a, b)), 0..5),
         btree_set(observation, 0..3),
-        btree_map(0u16..4, endpoint(), 0..4),
+        btree_map(
+            (tenant_name(), 0u16..2)
+                .prop_map(|(tenant, number)| Service { tenant: tenant.to_owned(), number }),
+            endpoint(),
+            0..4,
+        ),
         vec((select(vec!["s0", "s1"]), switch), 0..3),
         workers,
     )
@@ -328,6 +343,9 @@ proptest! {
                 prop_assert!(plan.remove_instances.contains(name));
             }
         }
+        for service in old.services.keys().filter(|service| plan.remove_tenants.contains(&service.tenant)) {
+            prop_assert!(plan.remove_services.contains(service), "its tenant has another number then");
+        }
         for edge in &old.edges {
             let gone = |end: &&Endpoint| match end {
                 Endpoint::Port(name) => plan.remove_ports.contains(name),
@@ -354,7 +372,7 @@ fn a_function_that_is_to_begin_anew_is_replaced_with_all_that_is_connected_to_it
     assert!(plan.remove_instances.contains("fw") && plan.add_instances.contains_key("fw"));
     assert_eq!((plan.unwire.len(), plan.wire.len()), (2, 2));
     assert_eq!((plan.unobserve.len(), plan.observe.len()), (1, 1));
-    assert!(plan.remove_services.contains(&10) && plan.add_services.contains_key(&10));
+    assert!(plan.remove_services.contains(&service(10)) && plan.add_services.contains_key(&service(10)));
     assert!(!plan.remove_instances.contains("flows"), "others go on");
     let mut after = wiring.clone();
     plan.apply(&mut after).expect("it fits");

@@ -193,6 +193,10 @@ impl Wiring {
                 }
             }
         }
+        for service in self.services.keys().filter(|service| !self.tenants.contains_key(&service.tenant)) {
+            let (owner, tenant) = (service.to_string(), service.tenant.clone());
+            faults.push(WiringFault::UnknownTenant { owner, tenant });
+        }
         let unknown = self.services.values().filter(|endpoint| !self.exists(endpoint));
         faults.extend(unknown.map(|endpoint| WiringFault::UnknownEndpoint(endpoint.clone())));
     }

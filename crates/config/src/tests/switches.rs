@@ -32,7 +32,7 @@ fn any_number_of_ends_are_plugged_into_a_switch() {
     assert_eq!(edges, ["lan - hall", "wan - fw:1", "hall - fw:0", "hall - nat:0", "hall - nat:1"]);
     let ends: Vec<String> = wiring.plugged_into("hall").map(ToString::to_string).collect();
     assert_eq!(ends, ["lan", "fw:0", "nat:0", "nat:1"]);
-    assert_eq!(wiring.services[&7], Endpoint::Switch("hall".into()));
+    assert_eq!(wiring.services[&service("default", 7)], Endpoint::Switch("hall".into()));
     assert_eq!(wiring.peer(&Endpoint::Port("lan".into())), Some(&Endpoint::Switch("hall".into())));
     assert_eq!(wiring.peer(&Endpoint::Switch("hall".into())), None);
 }

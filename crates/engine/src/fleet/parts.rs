@@ -8,7 +8,7 @@ use super::{Fleet, FleetError};
 use crate::account::{InstanceAccount, PortAccount};
 use crate::control::Stopped;
 use crate::hands::Hands;
-use crate::ids::{PoolId, SwitchId, WireError};
+use crate::ids::{PoolId, ServiceId, SwitchId, WireError};
 use crate::instance::{Instance, InstanceSetup};
 use crate::takeover::{GuestSetup, TakeoverError};
 use crate::tap::Tap;
@@ -137,7 +137,7 @@ impl Fleet {
     ///
     /// # Errors
     /// As there, or [`FleetError::Stopped`].
-    pub fn serve(&self, service: u16, end: End) -> Result<(), FleetError> {
+    pub fn serve(&self, service: ServiceId, end: End) -> Result<(), FleetError> {
         self.change(move |change| change.serve(service, end))?
     }
 
@@ -181,7 +181,10 @@ impl Change<'_, '_> {
 
     /// Takes a tenant out that has no instance any more; one that has some stays.
     pub fn remove_tenant(&mut self, tenant: TenantId) {
-        self.workers.iter_mut().for_each(|worker| worker.remove_tenant(tenant));
+        let removed = self.workers.iter_mut().fold(true, |all, worker| worker.remove_tenant(tenant) && all);
+        if removed {
+            self.state.unserve_tenant(self.workers, tenant);
+        }
     }
 
     /// Takes a pool in.
@@ -477,16 +480,16 @@ impl Change<'_, '_> {
         self.state.unobserve(self.workers, observer, at, interface)
     }
 
-    /// Enters a service into the table of every worker.
+    /// Lets a tenant's functions reach an end by a service, on every worker.
     ///
     /// # Errors
     /// [`FleetError`].
-    pub fn serve(&mut self, service: u16, end: End) -> Result<(), FleetError> {
+    pub fn serve(&mut self, service: ServiceId, end: End) -> Result<(), FleetError> {
         self.state.serve(self.workers, service, end)
     }
 
-    /// Takes a service out of the table of every worker.
-    pub fn unserve(&mut self, service: u16) {
+    /// Takes a service away from its tenant's functions.
+    pub fn unserve(&mut self, service: ServiceId) {
         self.state.unserve(self.workers, service);
     }
 

@@ -5,8 +5,9 @@ use super::FleetError;
 use super::state::{End, FleetInstance, FleetPort, State, Wire, all_of};
 use crate::account::{InstanceAccount, PortAccount};
 use crate::hands::Hands;
-use crate::ids::{PoolId, SwitchId, WireError};
+use crate::ids::{PoolId, ServiceId, SwitchId, WireError};
 use crate::instance::Instance;
+use cpu_share::TenantId;
 
 impl State {
     /// The place of a switch that is no more, or the next one.
@@ -105,7 +106,7 @@ impl State {
         }
     }
 
-    pub(super) fn unserve(&mut self, workers: &mut Hands<'_>, service: u16) {
+    pub(super) fn unserve(&mut self, workers: &mut Hands<'_>, service: ServiceId) {
         self.change += 1;
         let served = self.services.remove(&service);
         workers.iter_mut().for_each(|worker| worker.unserve(service));
@@ -122,7 +123,16 @@ impl State {
     pub(super) fn unserve_all(&mut self, workers: &mut Hands<'_>, end: End) {
         let range = all_of(end);
         let gone = self.services.iter().filter(|(_, to)| range.contains(to));
-        let gone: Vec<u16> = gone.map(|(service, _)| *service).collect();
+        let gone: Vec<ServiceId> = gone.map(|(service, _)| *service).collect();
+        for service in gone {
+            self.unserve(workers, service);
+        }
+    }
+
+    /// Takes away all services of a tenant that is no more: its number goes to another.
+    pub(super) fn unserve_tenant(&mut self, workers: &mut Hands<'_>, tenant: TenantId) {
+        let range = ServiceId { tenant, number: 0 }..=ServiceId { tenant, number: u16::MAX };
+        let gone: Vec<ServiceId> = self.services.range(range).map(|(service, _)| *service).collect();
         for service in gone {
             self.unserve(workers, service);
         }

@@ -3,7 +3,7 @@
 use super::FleetError;
 use crate::account::Account;
 use crate::hands::Hands;
-use crate::ids::{InstanceId, PoolId, PortId, SwitchId, Target, WireError};
+use crate::ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use telemetry::Ledger;
@@ -83,7 +83,8 @@ pub(crate) struct State {
     /// Numbers of the wires at each end; those at all ends of a part or a switch follow one another.
     pub(super) wired: BTreeMap<End, Vec<u64>>,
     pub(super) observations: Vec<Observation>,
-    pub(super) services: BTreeMap<u16, End>,
+    /// Where each tenant's functions reach which service.
+    pub(super) services: BTreeMap<ServiceId, End>,
     /// By the end that they lead to, the worker that they come from, and the pool of their packets.
     pub(super) relays: BTreeMap<(End, usize, PoolId), Relay>,
     /// Relays' ports that were laid just now: who takes what they bring is to be found out.

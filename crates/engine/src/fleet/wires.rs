@@ -3,7 +3,7 @@
 use super::FleetError;
 use super::state::{End, FleetInstance, Home, Relay, State, Wire};
 use crate::hands::Hands;
-use crate::ids::{PoolId, SwitchId, Target, WireError};
+use crate::ids::{PoolId, ServiceId, SwitchId, Target, WireError};
 use port::relay::one_way;
 use std::collections::BTreeSet;
 use virtual_switch::SwitchPort;
@@ -88,11 +88,11 @@ impl State {
         workers.iter_mut().for_each(|worker| worker.find_consumers());
     }
 
-    /// Enters a service, for every worker to use.
+    /// Enters a service, for its tenant's functions on every worker.
     pub(super) fn serve(
         &mut self,
         workers: &mut Hands<'_>,
-        service: u16,
+        service: ServiceId,
         end: End,
     ) -> Result<(), FleetError> {
         let (home, target) = self.place(end)?;
@@ -349,7 +349,12 @@ impl State {
         Ok(())
     }
 
-    fn lay_service(&mut self, workers: &mut Hands<'_>, service: u16, end: End) -> Result<(), WireError> {
+    fn lay_service(
+        &mut self,
+        workers: &mut Hands<'_>,
+        service: ServiceId,
+        end: End,
+    ) -> Result<(), WireError> {
         let pool = self.pool_of(workers, end);
         for worker in 0..workers.len() {
             let way = self.way(workers, worker, pool, end)?;

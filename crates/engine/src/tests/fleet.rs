@@ -42,7 +42,7 @@ fn services_are_reached_from_every_worker() {
     let (sink, sent) = rig.script(2, 0, vec![]);
     let (serving, _) = rig.add(1, 0, Manner::wire());
     rig.link(End::Instance(serving, 1), End::Port(sink));
-    rig.fleet.serve(7, End::Instance(serving, 0)).expect("it is there");
+    rig.fleet.serve(service(7), End::Instance(serving, 0)).expect("it is there");
     for worker in 0..3 {
         let (port, _) = rig.script(worker, 0, vec![worker as u8; 10]);
         let (asking, _) = rig.add(worker, 0, Manner::deciding(|_, _| Action::Give(Verdict::Service(7))));
@@ -53,7 +53,7 @@ fn services_are_reached_from_every_worker() {
     bytes.sort_unstable();
     assert_eq!(bytes, [[0; 10], [1; 10], [2; 10]].concat());
     assert_eq!(
-        rig.fleet.serve(8, End::Instance(serving, 2)).map_err(|error| error.to_string()),
+        rig.fleet.serve(service(8), End::Instance(serving, 2)).map_err(|error| error.to_string()),
         Err("the instance has 2 interfaces, there is no interface 2".to_owned())
     );
     rig.stop();

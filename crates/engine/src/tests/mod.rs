@@ -54,6 +54,11 @@ fn instance(
     (setup, guest)
 }
 
+/// A service of the tenant that every function here is of unless it says another.
+fn service(number: u16) -> ServiceId {
+    ServiceId { tenant: cpu_share::TenantId(0), number }
+}
+
 fn pool(buffers: u32) -> Arc<Pool> {
     let config = PoolConfig { buffers, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
     Arc::new(Pool::new("test", config).expect("a small pool"))

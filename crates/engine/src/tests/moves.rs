@@ -56,7 +56,7 @@ fn who_observes_moves_along_and_services_lead_to_where_it_is() {
     rig.link(End::Instance(serving, 1), End::Port(sink));
     let (eye, saw) = rig.add(0, 0, Manner::deciding(|_, _| Action::Fault));
     rig.fleet.observe(eye, serving, Some(0)).expect("both are there");
-    rig.fleet.serve(1, End::Instance(serving, 0)).expect("it is there");
+    rig.fleet.serve(service(1), End::Instance(serving, 0)).expect("it is there");
     let (asking, _) = rig.add(1, 0, Manner::deciding(|_, _| Action::Give(Verdict::Service(1))));
     let mut expected = Vec::new();
     for n in 0..12u8 {

@@ -142,7 +142,7 @@ proptest! {
                         let _ = rig.fleet.observe(instance(one), instance(other), None);
                     }
                 }
-                Step::Serve(service, to) => rig.fleet.serve(service, end(to)).expect("it is there"),
+                Step::Serve(number, to) => rig.fleet.serve(service(number), end(to)).expect("it is there"),
                 Step::Report => {
                     rig.fleet.account(true).expect("it has not stopped").balance().expect("balanced");
                 }
@@ -151,8 +151,8 @@ proptest! {
                     let (a, b) = (end(a), end(b));
                     let _ = rig.fleet.change(move |change| change.unlink(a, b)).expect("it has not stopped");
                 }
-                Step::Unserve(service) => {
-                    rig.fleet.change(move |change| change.unserve(service)).expect("it has not stopped");
+                Step::Unserve(number) => {
+                    rig.fleet.change(move |change| change.unserve(service(number))).expect("it has not stopped");
                 }
                 Step::Unobserve(one, other) => {
                     let (one, other) = (instance(one), instance(other));

@@ -285,7 +285,7 @@ fn a_service_may_be_a_switch_also_from_workers_without_a_station() {
     let mut lan = Lan::new(3, 1, None);
     let (a, b) = (lan.station(0, 0), lan.station(1, 0));
     let plug = lan.plug();
-    lan.rig.fleet.serve(5, plug).expect("it is there");
+    lan.rig.fleet.serve(service(5), plug).expect("it is there");
     let (port, c) = station(9);
     let port = lan.rig.fleet.add_port(2, "station", lan.rig.pools[0].1, port).expect("a worker");
     let (f, _) = lan.rig.add(2, 0, Manner::deciding(|_, _| Action::Give(Verdict::Service(5))));

@@ -26,16 +26,69 @@ fn a_loop_ends_when_the_hop_budget_does() {
     let (a, b) = (bench.wire(0), bench.function(0, |_, _| Action::Give(Verdict::Interface(0))).0);
     bench.link(port, Target::Instance(a, 0));
     bench.link(Target::Instance(a, 1), Target::Instance(b, 0));
-    bench.worker.serve(1, Target::Instance(b, 0));
+    bench.worker.serve(service(1), Target::Instance(b, 0));
     let (c, _) = bench.function(0, |_, _| Action::Give(Verdict::Service(1)));
-    bench.worker.serve(2, Target::Instance(c, 0));
+    bench.worker.serve(service(2), Target::Instance(c, 0));
     let (d, _) = bench.function(0, |_, _| Action::Give(Verdict::Service(3)));
-    bench.worker.serve(3, Target::Instance(d, 0));
+    bench.worker.serve(service(3), Target::Instance(d, 0));
     let (other, _) = bench.port(0, vec![4, 5]);
     bench.link(other, Target::Instance(d, 1));
     let (account, _) = bench.finish();
     assert_eq!(account.ledger.dropped[DropReason::HopBudget], 2, "d sends to itself");
     assert_eq!(account.ports[0].counters.ledger.delivered, 3, "a and b return what they got");
+}
+
+#[test]
+fn a_function_reaches_the_services_of_its_own_tenant_alone() {
+    let mut bench = Bench::new(&[512]);
+    let red = bench.worker.default_tenant();
+    let blue = bench.worker.add_tenant(Claim::default());
+    let (vault, taken) = bench.port(0, vec![]);
+    let (counter, bought) = bench.port(0, vec![]);
+    // The same number twice, and one that is blue's alone.
+    bench.worker.serve(ServiceId { tenant: blue, number: 7 }, vault);
+    bench.worker.serve(ServiceId { tenant: blue, number: 200 }, vault);
+    bench.worker.serve(ServiceId { tenant: red, number: 7 }, counter);
+    // A hostile function of red sends to every number that there is, high bytes too.
+    let (lan, _) = bench.port(0, (0..=255).collect());
+    let (hostile, _) = bench.function(0, |byte, _| Action::Give(Verdict::Service(u16::from(byte))));
+    bench.link(lan, Target::Instance(hostile, 0));
+    let (high, _) = bench.port(0, (0..=254).collect());
+    let (other, _) = bench.function(0, |byte, _| Action::Give(Verdict::Service(0xff00 | u16::from(byte))));
+    bench.link(high, Target::Instance(other, 0));
+    let (account, _) = bench.finish();
+    assert_eq!(*taken.lock().expect("not poisoned"), [], "what is blue's is out of reach");
+    assert_eq!(*bought.lock().expect("not poisoned"), [7]);
+    assert_eq!(account.ledger.dropped[DropReason::UnknownService], 255 + 255);
+}
+
+#[test]
+fn a_tenant_that_goes_takes_its_services_along() {
+    let rig = super::stream::Rig::new(2, 1);
+    let (sink, sent) = rig.script(0, 0, vec![]);
+    let before = rig.fleet.add_tenant(Claim::default()).expect("it has not stopped");
+    rig.fleet.serve(ServiceId { tenant: before, number: 7 }, End::Port(sink)).expect("it is there");
+    let after = rig.fleet.change(move |change| {
+        change.remove_tenant(before);
+        change.add_tenant(Claim::default())
+    });
+    let after = after.expect("it has not stopped");
+    assert_eq!(after, before, "numbers are given again");
+    for worker in 0..2 {
+        let (port, _) = rig.script(worker, 0, vec![1; 3]);
+        let (mut setup, guest) = instance(
+            &rig.pools[0],
+            after,
+            Manner::deciding(|_, _| Action::Give(Verdict::Service(7))),
+            &Seen::default(),
+        );
+        setup.queue = 16;
+        let heir = rig.fleet.add_instance(worker, setup, guest).expect("a worker");
+        rig.link(End::Port(port), End::Instance(heir, 0));
+    }
+    rig.turn(5);
+    assert_eq!(*sent.lock().expect("not poisoned"), []);
+    assert_eq!(rig.stop().ledger.dropped[DropReason::UnknownService], 6);
 }
 
 #[test]
@@ -181,8 +234,8 @@ proptest! {
         let (eye, _) = bench.function(0, |_, _| Action::Fault);
         bench.chain((left, right), &[a, b]);
         bench.worker.observe(eye, b, None);
-        bench.worker.serve(1, Target::Instance(a, 0));
-        bench.worker.serve(2, right);
+        bench.worker.serve(service(1), Target::Instance(a, 0));
+        bench.worker.serve(service(2), right);
         bench.finish();
     }
 }

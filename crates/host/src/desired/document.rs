@@ -76,7 +76,8 @@ pub(super) fn names_in(kind: Kind, name: &str, spec: &Value) -> Vec<String> {
             names.retain(|other| other != name);
             names
         }
-        Kind::Chain | Kind::Wire | Kind::Service => values(Some(spec)),
+        Kind::Chain | Kind::Wire => values(Some(spec)),
+        Kind::Service => values(Some(spec.get("to").unwrap_or(spec))),
         Kind::Observer => {
             let mut names = values(spec.get("at"));
             names.push(name.to_owned());

@@ -95,7 +95,7 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
         Kind::Chain => (&["NAME", "WAY"], &["STATUS", "VERSION"]),
         Kind::Wire => (&["NAME", "ENDS"], &["STATUS", "VERSION"]),
         Kind::Observer => (&["NAME", "AT"], &["SETTINGS", "STATUS", "VERSION"]),
-        Kind::Service => (&["NUMBER", "TO"], &["STATUS", "VERSION"]),
+        Kind::Service => (&["NUMBER", "TO", "FOR"], &["STATUS", "VERSION"]),
     };
     let mut listing = Listing::new(columns, wide);
     for object in objects {
@@ -112,7 +112,13 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
                 cells.push(ends(object.spec.get("at").unwrap_or(&object.spec)));
                 cells.push(rest(object, &["at"]));
             }
-            Kind::Service => cells.push(value_cell(&object.spec)),
+            Kind::Service => {
+                cells.push(value_cell(object.spec.get("to").unwrap_or(&object.spec)));
+                let granted =
+                    object.spec.get("for").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                let granted: Vec<String> = granted.iter().map(value_cell).collect();
+                cells.push(if granted.is_empty() { "-".to_owned() } else { granted.join(",") });
+            }
         }
         if kind != Kind::Function {
             cells.push(value_cell(object.status.as_ref().unwrap_or(&Value::Null)));

@@ -13,7 +13,7 @@ fn office() -> Wiring {
     wiring.edges =
         [Edge::new(at("lan"), hall()), Edge::new(hall(), at("fw:0")), Edge::new(at("fw:1"), at("wan"))]
             .into();
-    wiring.services.insert(11, hall());
+    wiring.services.insert(service(11), hall());
     wiring
 }
 
@@ -77,6 +77,6 @@ fn a_changed_switch_is_replaced_and_what_is_plugged_into_it_stays() {
     assert_eq!(plan.remove_switches, ["hall".to_owned()].into());
     assert_eq!(plan.add_switches["hall"].entries, 8);
     assert_eq!((plan.unwire.len(), &plan.wire), (2, &plan.unwire));
-    assert_eq!(plan.remove_services, [11].into());
+    assert_eq!(plan.remove_services, [service(11)].into());
     assert!(plan.remove_ports.is_empty() && plan.remove_instances.is_empty());
 }

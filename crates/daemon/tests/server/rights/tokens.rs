@@ -1,6 +1,6 @@
 //! Tokens as objects, the doors, and what is written down of those who are refused.
 
-use super::{Shared, ask};
+use super::{Shared, ask, places};
 use crate::Running;
 use daemon::{BindError, Server, Settings, Socket};
 use serde_json::{Value, json};
@@ -43,6 +43,48 @@ fn a_token_is_shown_once_and_its_secret_is_kept_nowhere() {
         r#"{"superfluid": 1}"#,
     );
     assert_eq!(pruned.problem(), "conflict", "tenants have tokens");
+}
+
+#[test]
+fn the_first_tenant_gets_nothing_of_what_was_there() {
+    let server = Running::new();
+    let mut admin = server.client();
+    for (path, spec) in [
+        ("/v1/ports/lan", json!({"type": "null"})),
+        ("/v1/functions/gate", json!({"image": "firewall"})),
+        ("/v1/wires/gate:0~lan", json!(["gate:0", "lan"])),
+    ] {
+        assert_eq!(admin.put(path, &spec).status, 201, "{path}");
+    }
+    let objects = admin.get("/v1/health").json()["objects"].as_u64().expect("a number");
+    assert_eq!(admin.put("/v1/tenants/red", &json!({})).status, 201);
+    assert_eq!(admin.get("/v1/health").json()["objects"], objects + 1, "what else is written is no object");
+    assert!(!admin.get("/v1/events?after=0").text().contains("reading"), "and no event");
+    let made = admin.post("/v1/tokens", &json!({"name": "t", "tenant": "red"}).to_string());
+    let token = made.json()["secret"].as_str().expect("a secret").to_owned();
+    let mut red = server.client();
+    let mut ask = |method: &str, path: &str, body: Value| {
+        ask(
+            &mut red,
+            &token,
+            method,
+            path,
+            &[],
+            &if body.is_null() { String::new() } else { body.to_string() },
+        )
+    };
+    // The administrator's firewall, for a token of the first tenant.
+    for path in ["/v1/functions/gate", "/v1/ports/lan", "/v1/wires/gate:0~lan"] {
+        assert_eq!(ask("GET", path, Value::Null).status, 404, "{path}");
+    }
+    assert_eq!(ask("GET", "/v1/functions", Value::Null).json()["items"], json!([]));
+    let forwarder = json!({"spec": {"image": "forwarder", "tenant": "red"}});
+    assert_eq!(ask("PUT", "/v1/functions/gate", forwarder).problem(), "conflict");
+    assert_eq!(ask("DELETE", "/v1/functions/gate", Value::Null).status, 404);
+    // Nor does its own belong to it without its name.
+    let unnamed = ask("PUT", "/v1/functions/mine", json!({"spec": {"image": "forwarder"}}));
+    assert_eq!(places(&unnamed), ["functions.mine.tenant"]);
+    assert_eq!(admin.get("/v1/functions/gate").json()["spec"], json!({"image": "firewall"}));
 }
 
 #[test]
