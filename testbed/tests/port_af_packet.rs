@@ -125,7 +125,7 @@ fn segments_of_udp_are_cut_into_datagrams() {
         segment_by(&client, 1000);
         let sent = pattern(20_500);
         client.send_to(&sent, (SERVER, 9)).expect("21 datagrams");
-        let mut arrived = Vec::new();
+        let mut arrived = Vec::<u8>::new();
         while arrived.len() < sent.len() {
             // The receiver verifies the checksums.
             let count = server.recv(&mut received).expect("a datagram");

@@ -57,13 +57,14 @@ fn bad_services_of_tenants() {
         ),
         "\
 f.yaml:12:3: services.red:7: `gate:0` is the tenant `blue`'s; allowed: a service of `blue`, with `for: [red]` if functions of `red` may send there
-f.yaml:14:3: services.blue:7: the tenant `blue` has a service 7 already (line 13)
+f.yaml:14:3: services.blue:7: the tenant `blue` has a service 7 already in line 13
 f.yaml:15:3: services.rde:8: found `rde`; allowed: red, blue, green, default; did you mean `red`?
 f.yaml:16:3: services.red:0: found the service ID `red:0`; allowed: an integer from 1 to 65535, or one behind its tenant's name, such as `red:10`
+f.yaml:18:24: services.red:9.for[0]: the tenant `green` is granted two services 9: of `blue` and of `red`; allowed: one
 f.yaml:18:31: services.red:9.for[1]: found `purple`; allowed: red, blue, green, default
-f.yaml:19:7: services.10.to: the required key `to` is missing: Where packets for it go: a port, a switch, or an interface of a function, FUNCTION:INTERFACE.
+f.yaml:19:7: services.10.to: the required key `to` is missing; allowed: text of 1 to 200 characters
 f.yaml:20:15: services.11.from: unknown key `from`; allowed: to, for
-f.yaml:21:20: services.12.for: found `red`; allowed: a list of at least 1
+f.yaml:21:20: services.12.for: found `red`; allowed: a list of 1 to 4096 items
 ",
     );
     bad(

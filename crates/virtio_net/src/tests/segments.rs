@@ -144,7 +144,7 @@ proptest! {
             return Ok(());
         };
         let network = 14 + 4 * whole.tags;
-        let (mut payload, count) = (Vec::new(), pieces.len());
+        let (mut payload, count) = (Vec::<u8>::new(), pieces.len());
         for (n, (bytes, vnet)) in pieces.iter().enumerate() {
             prop_assert!(bytes.len() <= room);
             let length = bytes.len() - transport;
