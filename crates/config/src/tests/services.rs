@@ -69,6 +69,6 @@ f.yaml:21:20: services.12.for: found `red`; allowed: a list of 1 to 4096 items
     );
     bad(
         &two("  9: {to: b, for: [green]}\n  red:9: {to: a, for: [blue, green]}\n"),
-        "f.yaml:13:32: services.red:9.for[1]: the tenant `green` is granted two services 9: of `blue` and of `red`; allowed: one\n",
+        "f.yaml:13:30: services.red:9.for[1]: the tenant `green` is granted two services 9: of `blue` and of `red`; allowed: one\n",
     );
 }

@@ -181,7 +181,8 @@ impl Change<'_, '_> {
 
     /// Takes a tenant out that has no instance any more; one that has some stays.
     pub fn remove_tenant(&mut self, tenant: TenantId) {
-        let removed = self.workers.iter_mut().fold(true, |all, worker| worker.remove_tenant(tenant) && all);
+        let mut removed = true;
+        self.workers.iter_mut().for_each(|worker| removed &= worker.remove_tenant(tenant));
         if removed {
             self.state.unserve_tenant(self.workers, tenant);
         }
