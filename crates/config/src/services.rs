@@ -10,12 +10,14 @@ use std::collections::BTreeMap;
 use wiring::{Endpoint, Service};
 use yaml_document::{Node, Place, Position, spelling};
 
+/// Tenants that a service is granted to, and where each is named: its number in the list, and the place.
+type Granted = Vec<(String, usize, Position)>;
+
 /// An entry whose parts are good.
 struct Entry {
     service: Service,
     endpoint: Endpoint,
-    /// Other tenants, and where each is named: its number in the list, and the place.
-    granted: Vec<(String, usize, Position)>,
+    granted: Granted,
     key: String,
     position: Position,
 }
@@ -64,11 +66,7 @@ impl Reader<'_> {
     }
 
     /// Where a service leads, and to which tenants it is granted.
-    fn service_spec(
-        &mut self,
-        place: &Place<'_>,
-        node: &Node,
-    ) -> Option<(Endpoint, Vec<(String, usize, Position)>)> {
+    fn service_spec(&mut self, place: &Place<'_>, node: &Node) -> Option<(Endpoint, Granted)> {
         if node.as_map().is_none() {
             let text = self.reference(place, node)?;
             return Some((self.names.endpoint(place, text, &mut self.faults)?, Vec::new()));
