@@ -11,7 +11,7 @@ use std::time::Instant;
 const CALLS: u32 = 1_000_000;
 /// Calls that are told the same moment as their beginning, and calls out of the guest in one into it: they take less than
 /// `max_call` together.
-const AT_ONCE: u32 = 100_000;
+const AT_ONCE: u32 = 10_000;
 
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;

@@ -182,8 +182,12 @@ impl Shell {
         }
         if huge {
             self.populated = self.private;
-            // SAFETY: advice for the private part; it changes no byte.
-            unsafe { libc::madvise(self.base as *mut _, self.private, libc::MADV_HUGEPAGE) };
+            // SAFETY: advice for the private part; it changes no byte. What instantiation wrote lies on small pages at its
+            // beginning, and is moved to a huge one.
+            unsafe {
+                libc::madvise(self.base as *mut _, self.private, libc::MADV_HUGEPAGE);
+                libc::madvise(self.base as *mut _, ALIGNMENT, libc::MADV_COLLAPSE);
+            }
         } else {
             small_pages(self.base, self.private);
         }
