@@ -1,8 +1,9 @@
 //! How making an instance and calling it fails.
 
+use crate::perf_map::shown;
 use clock::Nanos;
 use guest::{GuestFault, LogLine};
-use wasmtime::Trap;
+use wasmtime::{Trap, WasmBacktrace};
 
 /// Why an instance was not made.
 #[derive(Debug, thiserror::Error)]
@@ -117,7 +118,17 @@ impl std::fmt::Display for LogSuffix<'_> {
 pub(crate) fn fault(error: &wasmtime::Error, limit: Nanos) -> GuestFault {
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => GuestFault::TimedOut { limit },
-        Some(trap) => GuestFault::Trap(trap.to_string().trim_start_matches("wasm trap: ").to_owned()),
-        None => GuestFault::Trap(format!("{error:#}")),
+        Some(trap) => {
+            let trap = trap.to_string();
+            GuestFault::Trap(format!("{}{}", trap.trim_start_matches("wasm trap: "), trace(error)))
+        }
+        None => GuestFault::Trap(error.root_cause().to_string()),
     }
+}
+
+/// Where a call ended, from the inside out: ` in A, called by B`. Empty for an image that keeps no names.
+fn trace(error: &wasmtime::Error) -> String {
+    let frames = error.downcast_ref::<WasmBacktrace>().map(WasmBacktrace::frames).unwrap_or_default();
+    let names: Vec<String> = frames.iter().filter_map(|frame| frame.func_name()).map(shown).collect();
+    if names.is_empty() { String::new() } else { format!(" in {}", names.join(", called by ")) }
 }

@@ -34,6 +34,7 @@ mod guest_memory;
 mod host_calls;
 mod instance;
 mod lent_state;
+mod perf_map;
 mod preemptible;
 mod program;
 mod restore;

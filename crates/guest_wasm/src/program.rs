@@ -114,6 +114,9 @@ impl Program {
         let instance_pre = sandbox.linker.instantiate_pre(&module).map_err(link)?;
         let preemptible_pre = sandbox.preemptible_linker.instantiate_pre(&module).map_err(link)?;
         let globals = mutable_globals(&module);
+        if let Some(map) = sandbox.perf_map.get() {
+            map.add(&facts.name, &module);
+        }
         Ok(Arc::new(Program { sandbox: sandbox.clone(), instance_pre, preemptible_pre, facts, globals }))
     }
 

@@ -4,12 +4,16 @@ use crate::compile_cache::CompileCache;
 use crate::guest_memory::ShellMemoryCreator;
 use crate::host_calls;
 use crate::lent_state::LentState;
+use crate::perf_map::PerfMap;
 use crate::program::{CompileError, Program, ProgramFacts};
 use crate::shell::{Access, GUARD, RESERVATION, ShellCounts, Shells};
 use crate::state::GuestState;
 use packet_memory::Pool;
-use std::sync::Arc;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use wasmtime::{Config, Engine, Linker, OptLevel, WasmFeatures};
 
 /// Most bytes of the native stack that a guest's calls may take.
@@ -19,6 +23,9 @@ const GUEST_STACK: usize = 256 << 10;
 /// for host calls, signal handlers and the engine. Only pages that were touched take memory: 8 KiB for a function that
 /// calls little. Behind it lies a guard page, and both are mappings beside the three of the shell.
 pub const FIBRE_STACK: usize = 2 * GUEST_STACK;
+
+/// Most functions of a trap's backtrace.
+const TRACE: usize = 16;
 
 /// What a guest may use, the same as `image::limits::FEATURES`; every other proposal is off, known ones and those to
 /// come. Bulk memory is off although toolchains emit it: inside the engine it is a call into host code, where a fault
@@ -45,6 +52,8 @@ pub struct Sandbox {
     pub(crate) shells: Arc<Shells>,
     /// Stacks of preemptible instances now.
     pub(crate) fibres: Arc<AtomicUsize>,
+    /// Where programs that are loaded are told perf(1).
+    pub(crate) perf_map: Arc<OnceLock<PerfMap>>,
 }
 
 impl Sandbox {
@@ -67,7 +76,20 @@ impl Sandbox {
             preemptible_linker: Arc::new(preemptible_linker),
             shells,
             fibres: Arc::default(),
+            perf_map: Arc::default(),
         })
+    }
+
+    /// Writes the functions of all programs that are loaded from now on to `/tmp/perf-PID.map`, for perf(1) to name them; the
+    /// file. Those of images that keep their names have them. A second call changes nothing.
+    ///
+    /// # Errors
+    /// The file is another user's, or cannot be written.
+    pub fn write_perf_map(&self) -> io::Result<PathBuf> {
+        let (map, path) = PerfMap::create(Path::new("/tmp"))?;
+        // The first one goes on.
+        let _ = self.perf_map.set(map);
+        Ok(path)
     }
 
     /// Compiles a module here and now. The module must have been checked by the image loader: this takes time and
@@ -195,7 +217,11 @@ fn configuration(shells: Arc<Shells>) -> Config {
         .signals_based_traps(true);
     // How it is stopped.
     config.epoch_interruption(true).max_wasm_stack(GUEST_STACK).async_stack_size(FIBRE_STACK);
-    // How it is compiled. Address maps and unwind tables would serve backtraces, which nobody asks for.
-    config.cranelift_opt_level(OptLevel::Speed).wasm_backtrace_max_frames(None).native_unwind_info(false);
+    // How it is compiled. Backtraces name functions and no lines: address maps would make code larger. Their frames are
+    // found by frame pointers; unwind tables would serve debuggers alone.
+    config
+        .cranelift_opt_level(OptLevel::Speed)
+        .wasm_backtrace_max_frames(NonZeroUsize::new(TRACE))
+        .native_unwind_info(false);
     config
 }

@@ -45,6 +45,17 @@ impl Workshop {
         self.sandbox.refill_shells().unwrap_or(false)
     }
 
+    /// Writes the functions of images that are loaded from now on to perf(1)'s map of this process; says where.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub fn write_perf_map(&self) -> Result<String, String> {
+        match self.sandbox.write_perf_map() {
+            Ok(path) => Ok(format!("functions are named to perf in {}", path.display())),
+            Err(error) => Err(format!("--perf-map: no file /tmp/perf-{}.map: {error}", std::process::id())),
+        }
+    }
+
     /// Whether the image of this digest has been compiled and loaded.
     pub fn knows(&self, digest: &str) -> bool {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner).contains_key(digest)

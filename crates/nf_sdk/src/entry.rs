@@ -71,6 +71,7 @@ mod sandbox {
     use crate::{MAX_BATCH, Nanos, NetworkFunction, PacketRecord, Severity};
     use alloc::string::String;
     use core::cell::UnsafeCell;
+    use core::fmt::Write;
 
     /// The one instance of an image.
     pub struct Instance<F> {
@@ -88,8 +89,34 @@ mod sandbox {
     // SAFETY: wasm32-unknown-unknown without threads.
     unsafe impl<F> Sync for Instance<F> {}
 
+    /// Most bytes that are logged of a panic.
+    const LONGEST: usize = 512;
+
+    /// A panic's line. What finds no room is left out.
+    struct Line {
+        text: [u8; LONGEST],
+        used: usize,
+    }
+
+    impl core::fmt::Write for Line {
+        fn write_str(&mut self, part: &str) -> core::fmt::Result {
+            for (free, byte) in self.text.iter_mut().skip(self.used).zip(part.bytes()) {
+                *free = byte;
+                self.used += 1;
+            }
+            Ok(())
+        }
+    }
+
+    /// Logs where it was and what it said, and traps.
     #[panic_handler]
-    fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+        let mut line = Line { text: [0; LONGEST], used: 0 };
+        if let Some(location) = info.location() {
+            let _ = write!(line, "panicked at {location}: {}", info.message());
+        }
+        let text = line.text.get(..line.used).unwrap_or_default();
+        Host::in_sandbox().log_bytes(Severity::Error, text);
         core::arch::wasm32::unreachable()
     }
 

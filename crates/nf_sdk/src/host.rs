@@ -113,6 +113,13 @@ impl Host {
         self.backend.write(severity.stream(), line.as_bytes());
     }
 
+    /// The same of bytes that may end within a character.
+    #[cfg(target_arch = "wasm32")]
+    #[cold]
+    pub(crate) fn log_bytes(&mut self, severity: Severity, line: &[u8]) {
+        self.backend.write(severity.stream(), line);
+    }
+
     /// Tells the operator what was found, one JSON object in UTF-8 of at most 8 KiB: an alert, say. Unlike a log line it
     /// is made for programs, and goes where the operator said (`events`).
     ///

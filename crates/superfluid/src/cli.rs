@@ -79,6 +79,9 @@ pub(crate) struct RunOptions {
     /// Time between two views.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     pub(crate) every: Duration,
+    /// Write /tmp/perf-PID.map, so that perf names functions inside images that were built with --names.
+    #[arg(long)]
+    pub(crate) perf_map: bool,
 }
 
 #[derive(Args, Debug)]
@@ -147,6 +150,9 @@ pub(crate) struct DaemonOptions {
     /// Tell this OpenTelemetry collector of calls and their steps (OTLP over HTTP); by default as OTEL_EXPORTER_OTLP_ENDPOINT says.
     #[arg(long, value_name = "URL")]
     pub(crate) otlp_endpoint: Option<String>,
+    /// Write /tmp/perf-PID.map, so that perf names functions inside images that were built with --names.
+    #[arg(long)]
+    pub(crate) perf_map: bool,
 }
 
 #[derive(Args, Debug)]

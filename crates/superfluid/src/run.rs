@@ -57,7 +57,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     let events = sender.clone();
     // Whoever receives has gone only when the program ends.
     let tell = move |event| drop(events.send(Message::Event(event)));
-    let host = match set_up(&wiring, &catalog, taps, tell) {
+    let host = match set_up(&wiring, &catalog, taps, options.perf_map, tell) {
         Ok(host) => host,
         Err(error) => {
             eprintln!("{}: {error}", options.file.display());
@@ -124,10 +124,14 @@ fn set_up(
     wiring: &Wiring,
     catalog: &Catalog,
     taps: HopTaps,
+    perf_map: bool,
     tell: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<Host, String> {
     let io = wiring.ports.values().any(|port| port.io == PortIo::Thread);
     let mut host = Host::new(&wiring.workers, io, tell).map_err(|error| error.to_string())?;
+    if perf_map {
+        eprintln!("notice: {}", host.workshop().write_perf_map()?);
+    }
     let plan = Plan::between(&host.wiring(), wiring);
     let prepared = host.prepare(plan, HashMap::new(), catalog).map_err(|error| error.to_string())?;
     let done = host.carry_out(prepared).map_err(|error| error.to_string())?;

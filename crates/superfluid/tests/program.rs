@@ -520,6 +520,52 @@ fn a_new_function_builds_runs_in_a_chain_and_has_a_test() {
     assert!(!folder.path().join("bad").exists());
 }
 
+#[test]
+fn a_panic_tells_its_place_and_text_and_who_called_what() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("fragile");
+    let made = run(&["new", "fragile", "--lang", "rust", "--path", &place.display().to_string()]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let source = place.join("src/lib.rs");
+    let code = fs::read_to_string(&source).expect("its source");
+    let first = "for mut packet in batch.packets() {";
+    assert_eq!(code.matches(first).count(), 1);
+    let code = code.replace(first, &format!("{first}\n            checked(packet.len(), self.longest);"));
+    let panics = "#[inline(never)]\nfn checked(length: usize, longest: usize) {\n    \
+                  assert!(length <= longest, \"{length} bytes are more than {longest}\");\n}\n";
+    fs::write(&source, format!("{code}\n{panics}")).expect("its source");
+    let (from, image) = (place.display().to_string(), place.join("fragile.wasm").display().to_string());
+    let built = run(&["image", "build", &from, "--no-cut", "--names", "--output", &image]);
+    assert!(built.status.success(), "{}", text(&built.stderr));
+
+    let output = run(&["run", &place.join("example.yaml").display().to_string(), "--json", "--perf-map"]);
+    let events: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
+        .collect();
+    let find = |kind: &str| events.iter().find(|event| event["event"] == kind);
+    let log = find("log").unwrap_or_else(|| panic!("no log: {}", text(&output.stdout)));
+    let said = log["text"].as_str().unwrap_or_default();
+    assert!(said.starts_with("panicked at src/lib.rs:"), "{said}");
+    assert!(said.ends_with(": 800 bytes are more than 500"), "{said}");
+    assert_eq!(log["severity"], "error");
+    let fault = find("fault").unwrap_or_else(|| panic!("no fault: {}", text(&output.stdout)));
+    let reason = fault["reason"].as_str().unwrap_or_default();
+    let (checked, process) = (reason.find("checked"), reason.find("sf_process"));
+    assert!(checked.is_some() && checked < process, "{reason}");
+
+    let notice = text(&output.stderr);
+    let (_, path) = notice.split_once("named to perf in ").unwrap_or_else(|| panic!("{notice}"));
+    let path = path.lines().next().unwrap_or_default();
+    let map = fs::read_to_string(path).expect("a map");
+    fs::remove_file(path).expect("its own file");
+    let line = map.lines().find(|line| line.contains("fragile::") && line.contains("checked"));
+    let fields: Vec<&str> = line.unwrap_or_else(|| panic!("{map}")).split(' ').collect();
+    let [address, length, _] = fields.as_slice() else { panic!("three fields: {fields:?}") };
+    assert!(u64::from_str_radix(address, 16).is_ok_and(|it| it > 0), "{address}");
+    assert!(u64::from_str_radix(length, 16).is_ok_and(|it| it > 0), "{length}");
+}
+
 /// Builds the function once more in other ways: without its test, without cuts, and with a test that it fails.
 fn image_builds_are_tested_and_cut(place: &Path, name: &str) {
     let folder = place.display().to_string();

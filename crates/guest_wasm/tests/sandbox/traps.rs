@@ -151,3 +151,34 @@ fn the_deepest_recursion_leaves_room_for_host_calls() {
         .join()
         .expect("the thread goes on");
 }
+
+#[test]
+fn a_trap_names_the_functions_of_an_image_that_keeps_names() {
+    let mut room = Room::new();
+    let named = module(
+        "(func $inner (unreachable))
+         (func $outer (call $inner))
+         (func $entry (export \"sf_process\") (param i32 i64) (call $outer))",
+    );
+    let outcome = room.run(&program(&named, Access::Read), 0);
+    let Err(GuestFault::Trap(text)) = outcome else { panic!("{outcome:?}") };
+    assert!(text.ends_with(" in inner, called by outer, called by entry"), "{text}");
+    // An image without names says what happened and nothing else.
+    let outcome = room.run(&program(&process("(unreachable)"), Access::Read), 0);
+    let Err(GuestFault::Trap(text)) = outcome else { panic!("{outcome:?}") };
+    assert!(!text.contains(" in "), "{text}");
+    room.assert_goes_on();
+}
+
+#[test]
+fn a_trace_of_endless_recursion_is_short() {
+    let mut room = Room::new();
+    let name = "n".repeat(3_000);
+    let named = module(&format!(
+        "(func ${name} (call ${name})) (func (export \"sf_process\") (param i32 i64) (call ${name}))"
+    ));
+    let outcome = room.run(&program(&named, Access::Read), 0);
+    let Err(GuestFault::Trap(text)) = outcome else { panic!("{outcome:?}") };
+    assert!(text.len() < 4096, "{} bytes", text.len());
+    room.assert_goes_on();
+}

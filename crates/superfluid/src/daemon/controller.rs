@@ -65,6 +65,9 @@ impl Controller {
         // Clients may want such a port at any time.
         let host =
             Host::new(&workers, true, move |event| teller.take(event)).map_err(|error| error.to_string())?;
+        if options.perf_map {
+            eprintln!("superfluid: {}", host.workshop().write_perf_map()?);
+        }
         let (attic, removed) = channel::<CarriedOut>();
         let reaper = std::thread::Builder::new().name("reaper".into());
         let reaper = reaper.spawn(move || while removed.recv().is_ok() {});
