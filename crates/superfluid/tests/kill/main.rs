@@ -37,6 +37,7 @@ fn options(folder: &Path) -> Options {
 fn killed_at_any_moment_it_loses_nothing_and_leaves_nothing() {
     testbed::isolated("killed_at_any_moment_it_loses_nothing_and_leaves_nothing", || {
         let folder = tempfile::tempdir().expect("a folder");
+        let _told = Log(folder.path());
         let options = options(folder.path());
         let mut random = Random::new(0x5eed);
         let mut model = Model::new(folder.path());
@@ -88,6 +89,17 @@ fn killed_at_any_moment_it_loses_nothing_and_leaves_nothing() {
         assert!(printed.contains("the account balances"), "{printed}");
         gone(folder.path());
     });
+}
+
+/// What the last daemon said, told when the test fails.
+struct Log<'a>(&'a Path);
+
+impl Drop for Log<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the daemon said: {}", std::fs::read_to_string(self.0.join("log")).unwrap_or_default());
+        }
+    }
 }
 
 /// One step after the other, until the daemon is gone.
