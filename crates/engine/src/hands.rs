@@ -154,7 +154,7 @@ impl Hands<'_> {
 }
 
 /// Brings a worker back to its thread, which is woken if there is something to do.
-fn give_back(mut worker: Box<Worker>, remote: &Remote) {
+pub(crate) fn give_back(mut worker: Box<Worker>, remote: &Remote) {
     worker.settle_wires();
     let (wakes, released) = (worker.has_reason_to_wake(), std::mem::take(&mut worker.released));
     let (night, attends) = remote.berth.bring_back(worker);

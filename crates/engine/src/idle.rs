@@ -153,7 +153,7 @@ impl Worker {
             // Those that it held up may fetch again.
             wake_at = Nanos(0);
         }
-        if self.has_arrivals() {
+        if self.has_arrivals() || self.is_asked_to_show() {
             wake_at = Nanos(0);
         }
         // Whatever comes from outside may wait that long.

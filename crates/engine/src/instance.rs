@@ -1,5 +1,7 @@
 //! An instance as the worker keeps it: the guest, its queue, and what is counted for it.
 
+use crate::account::InstanceAccount;
+use crate::board::Board;
 use crate::congestion::Ahead;
 use crate::fault::{FailPolicy, Life, RestartPolicy};
 use crate::ids::{InstanceId, PoolId, Target};
@@ -145,6 +147,8 @@ pub(crate) struct Instance {
     pub(crate) drop_reasons: Vec<String>,
     pub(crate) counter_names: Vec<String>,
     pub(crate) counters: InstanceCounters,
+    /// Where its account is read by others.
+    pub(crate) board: Arc<Board<InstanceAccount>>,
     /// Who looks at its packets and decisions.
     pub(crate) taps: Vec<Box<dyn Tap>>,
 }
@@ -195,6 +199,7 @@ impl Instance {
             drop_reasons: setup.drop_reasons,
             counter_names: setup.counters,
             counters,
+            board: Arc::default(),
             taps: Vec::new(),
         }
     }

@@ -16,6 +16,7 @@
 
 mod account;
 mod berth;
+mod board;
 mod classify;
 mod congestion;
 mod control;

@@ -58,6 +58,7 @@ impl Worker {
             outgoing: Vec::with_capacity(MAX_BATCH),
             ledger: Ledger::default(),
             latencies: Latencies::default(),
+            board: Arc::default(),
             taps: Vec::new(),
         }))
     }
@@ -69,6 +70,7 @@ impl Worker {
         node.consumer = None;
         let (maintained, tapped) = (node.port.needs_maintenance(), !node.taps.is_empty());
         let number = self.ports.insert(node);
+        self.ports[number].board.settle(self.number, number);
         self.tapped |= tapped;
         if maintained {
             self.maintained.push(number);
@@ -92,6 +94,7 @@ impl Worker {
             self.by_entity.resize(entity + 1, 0);
         }
         self.by_entity[entity] = index as u32;
+        self.instances[index].board.settle(self.number, index);
         self.tapped |= !self.instances[index].taps.is_empty();
         self.note_call(index);
         self.after_call(index);

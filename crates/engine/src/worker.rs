@@ -1,6 +1,8 @@
 //! The worker itself: what it owns, and its way around.
 
+use crate::account::PortAccount;
 use crate::berth::{Asked, Berth};
+use crate::board::{Board, Viewer};
 use crate::congestion::{Patience, WIRE_PATIENCE};
 use crate::control::Event;
 use crate::hands::Remote;
@@ -98,6 +100,8 @@ pub(crate) struct PortNode {
     pub(crate) ledger: Ledger,
     /// From packets' reception anywhere to when they are handed to the port.
     pub(crate) latencies: Latencies,
+    /// Where its account is read by others.
+    pub(crate) board: Arc<Board<PortAccount>>,
     /// Who looks at what comes and goes.
     pub(crate) taps: Vec<Box<dyn Tap>>,
 }
@@ -194,6 +198,10 @@ pub struct Worker {
     pub(crate) next_cold: Cycles,
     /// Wakes its thread.
     pub(crate) bell: Arc<Bell>,
+    /// How readers of accounts ask.
+    pub(crate) viewer: Arc<Viewer>,
+    /// How many of their questions were answered.
+    pub(crate) shown: u64,
     /// Where its thread leaves it for others.
     pub(crate) berth: Arc<Berth>,
     /// What its thread waits for.
@@ -232,7 +240,7 @@ impl Worker {
     }
 
     pub(crate) fn with(settings: WorkerSettings, clock: Clock, tell: Tell) -> io::Result<Worker> {
-        let now = clock.moment();
+        let (now, bell) = (clock.moment(), Arc::new(Bell::new()?));
         let limits = SchedulerSettings {
             slack: clock.cycles(settings.slack),
             quantum: clock.cycles(settings.quantum),
@@ -281,7 +289,9 @@ impl Worker {
             received: 0,
             tapped: false,
             next_cold: Cycles(0),
-            bell: Arc::new(Bell::new()?),
+            viewer: Arc::new(Viewer::new(bell.clone())),
+            shown: 0,
+            bell,
             berth: Arc::default(),
             outlook: Outlook::default(),
             worked_at: Cycles(0),
@@ -382,6 +392,10 @@ impl Worker {
         }
         if self.now.nanos >= self.next_maintenance {
             self.maintain();
+        }
+        if self.is_asked_to_show() {
+            self.show_some();
+            self.switch_account(NOBODY);
         }
         self.settle_wires();
         worked

@@ -189,16 +189,16 @@ impl Host {
         saved.map_err(|error| failed("function", name)(&error))
     }
 
-    /// The account of one function.
+    /// The account of one function, read without its worker; see [`engine::Fleet::counters_of`].
     pub fn account_of(&self, name: &str) -> Option<InstanceAccount> {
         let id = self.function(name)?;
-        self.fleet.change(move |change| change.account_of(id)).ok()?
+        self.fleet.counters_of(id)
     }
 
-    /// The account of one port.
+    /// The account of one port, read in the same way.
     pub fn account_of_port(&self, name: &str) -> Option<PortAccount> {
         let id = self.port(name)?;
-        self.fleet.change(move |change| change.account_of_port(id)).ok()?
+        self.fleet.counters_of_port(id)
     }
 
     /// What is known of a function: its part of the wiring.

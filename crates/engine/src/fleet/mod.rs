@@ -15,6 +15,7 @@
 
 mod balance;
 mod calls;
+mod counters;
 mod error;
 mod parts;
 mod removal;
@@ -29,11 +30,13 @@ pub use parts::{Change, Removed};
 pub use state::{End, FleetInstance, FleetPort};
 pub use threads::ThreadPlan;
 
+use crate::board::Viewer;
 use crate::control::{Event, Stopped};
 use crate::hands::Hands;
 use crate::starts::Background;
 use crate::worker::{Tell, Worker, WorkerSettings};
 use clock::{Clock, Cycles, Nanos};
+use counters::Boards;
 use cpu_share::Claim;
 use state::State;
 use std::io;
@@ -51,6 +54,9 @@ pub struct Fleet {
     busy: Vec<Arc<AtomicU64>>,
     /// The same as far as it was needed.
     needed: Vec<Arc<AtomicU64>>,
+    /// By worker: how readers ask.
+    viewers: Vec<Arc<Viewer>>,
+    boards: Arc<Boards>,
 }
 
 impl Fleet {
@@ -74,13 +80,18 @@ impl Fleet {
         let drain = settings.iter().map(|settings| settings.drain).max().unwrap_or_default();
         let busy = workers.iter().map(|worker| worker.busy.clone()).collect();
         let needed = workers.iter().map(|worker| worker.needed.clone()).collect();
+        let viewers = workers.iter().map(|worker| worker.viewer.clone()).collect();
+        let boards = Arc::<Boards>::default();
+        let state = State::with_boards(boards.clone());
         Ok(Fleet {
             crew: Mutex::new(Crew::Here(workers)),
-            state: Mutex::default(),
+            state: Mutex::new(state),
             clock,
             drain,
             busy,
             needed,
+            viewers,
+            boards,
         })
     }
 

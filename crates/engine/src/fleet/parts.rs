@@ -250,7 +250,10 @@ impl Change<'_, '_> {
         self.check(worker)?;
         let id = self.workers[worker].add_port(name, pool, port);
         share_flow_hash(self.workers);
-        Ok(self.state.add_port(worker, id))
+        let port = self.state.add_port(worker, id);
+        let board = self.workers[worker].board_of_port(id);
+        self.state.boards.add_port(port, board);
+        Ok(port)
     }
 
     /// Takes a port out and closes it: what waits for it goes out first, as far as the port takes it. Its wires and services go
@@ -278,7 +281,10 @@ impl Change<'_, '_> {
         if self.workers[worker].flow_hash != before {
             share_flow_hash(self.workers);
         }
-        Ok(self.state.add_instance(worker, id))
+        let instance = self.state.add_instance(worker, id);
+        let board = self.workers[worker].board_of(id);
+        self.state.boards.add_instance(instance, board);
+        Ok(instance)
     }
 
     /// Takes an instance out. Packets that it still has are dropped, as held at stop; its wires, observations and services

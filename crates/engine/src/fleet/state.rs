@@ -1,11 +1,13 @@
 //! What a fleet knows of its parts: on which worker each is, and what is connected to what.
 
 use super::FleetError;
+use super::counters::Boards;
 use crate::account::Account;
 use crate::hands::Hands;
 use crate::ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use telemetry::Ledger;
 use virtual_switch::SwitchPort;
 
@@ -91,11 +93,18 @@ pub(crate) struct State {
     pub(super) laid: Vec<Home<PortId>>,
     /// What relays, ports and instances counted that are no more.
     pub(super) gone: Ledger,
+    /// Where accounts are read without the workers.
+    pub(super) boards: Arc<Boards>,
     /// Counts what comes, goes, moves and is connected.
     pub(super) change: u64,
 }
 
 impl State {
+    /// Of nothing yet; what comes has its boards there.
+    pub(super) fn with_boards(boards: Arc<Boards>) -> State {
+        State { boards, ..State::default() }
+    }
+
     pub(super) fn add_port(&mut self, worker: usize, id: PortId) -> FleetPort {
         let port = FleetPort(self.number());
         self.ports.insert(port, Home { worker, id });
@@ -117,11 +126,13 @@ impl State {
 
     pub(super) fn forget_port(&mut self, port: FleetPort) -> Option<Home<PortId>> {
         self.change += 1;
+        self.boards.forget_port(port);
         self.ports.remove(&port)
     }
 
     pub(super) fn forget_instance(&mut self, instance: FleetInstance) -> Option<Home<InstanceId>> {
         self.change += 1;
+        self.boards.forget_instance(instance);
         let home = self.instances.remove(&instance);
         self.count(home, |count| count.saturating_sub(1));
         home

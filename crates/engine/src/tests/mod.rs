@@ -2,6 +2,7 @@
 
 mod balance;
 mod congestion;
+mod counters;
 mod fleet;
 mod idle;
 mod moves;

@@ -1,0 +1,112 @@
+//! Accounts that are read while the workers run.
+
+use super::stream::Rig;
+use super::*;
+use crate::board::Wanted;
+use std::sync::Condvar;
+
+/// A call that does not end before the test lets it.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<(bool, bool)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    /// Is in the call, until it may go on.
+    fn pass(&self) {
+        let mut state = self.state.lock().expect("not poisoned");
+        state.0 = true;
+        self.changed.notify_all();
+        while !state.1 {
+            state = self.changed.wait(state).expect("not poisoned");
+        }
+    }
+
+    fn wait_for_call(&self) {
+        let mut state = self.state.lock().expect("not poisoned");
+        while !state.0 {
+            state = self.changed.wait(state).expect("not poisoned");
+        }
+    }
+
+    fn open(&self) {
+        self.state.lock().expect("not poisoned").1 = true;
+        self.changed.notify_all();
+    }
+}
+
+#[test]
+fn what_is_counted_can_be_read_while_a_worker_is_in_a_call() {
+    let rig = Rig::new(2, 1);
+    let gate = Arc::new(Gate::default());
+    let held = gate.clone();
+    let slow = Manner::deciding(move |_, ingress| {
+        held.pass();
+        Action::Give(Verdict::Interface(1 - ingress))
+    });
+    let (left, right) = (rig.script(0, 0, vec![1; 10]).0, rig.script(0, 0, vec![]).0);
+    let f = rig.add(0, 0, slow).0;
+    rig.chain((left, right), &[f]);
+    let (ports, others) = rig.both_ways(&[1], 500);
+    rig.start();
+    gate.wait_for_call();
+    // Whoever asks the worker for itself waits for the end of the call: here that would be for ever.
+    let there = rig.fleet.counters_of(f).expect("it is there");
+    assert_eq!((there.name.as_str(), there.worker), ("function", 0));
+    assert!(rig.fleet.counters_of_port(left).is_some());
+    let begin = std::time::Instant::now();
+    let seen = || rig.fleet.counters_of(others[0]).expect("it is there").packets;
+    while seen() < 1000 && begin.elapsed() < Duration::from_secs(20) {}
+    assert_eq!(seen(), 1000, "the other worker tells what is new");
+    assert_eq!(rig.fleet.counters_of_port(ports[0]).expect("it is there").counters.ledger.delivered, 500);
+    gate.open();
+    let begin = std::time::Instant::now();
+    let seen = || rig.fleet.counters_of(f).expect("it is there").packets;
+    while seen() < 10 && begin.elapsed() < Duration::from_secs(20) {}
+    assert_eq!(seen(), 10);
+    rig.stop();
+}
+
+#[test]
+fn boards_go_along_with_moves_and_end_with_what_they_are_of() {
+    let rig = Rig::new(2, 1);
+    let (ports, functions) = rig.both_ways(&[0], 100);
+    rig.turn(50);
+    let f = functions[0];
+    assert_eq!(rig.fleet.counters_of(f).expect("it is there").packets, 200);
+    rig.fleet.move_to(&[End::Instance(f, 0)], 1).expect("it moves");
+    assert_eq!(rig.fleet.counters_of(f).expect("it is there").worker, 1);
+    rig.start();
+    rig.fleet.pause(f).expect("it has not stopped");
+    rig.wait("it is told", || rig.fleet.counters_of(f).expect("it is there").paused);
+    rig.fleet.change(move |change| drop(change.remove_instance(f))).expect("it has not stopped");
+    assert!(rig.fleet.counters_of(f).is_none());
+    let port = ports[0];
+    rig.fleet.change(move |change| drop(change.remove_port(port))).expect("it has not stopped");
+    assert!(rig.fleet.counters_of_port(port).is_none());
+    rig.stop();
+}
+
+#[test]
+fn many_questions_are_answered_a_few_in_a_turn() {
+    let mut bench = Bench::new(&[64]);
+    let all: Vec<_> = (0..100).map(|_| bench.add(0, Manner::wire()).0).collect();
+    let viewer = bench.worker.viewer.clone();
+    let last = all.iter().map(|id| viewer.ask(Wanted::Instance(id.index()))).max();
+    let written =
+        |worker: &Worker| worker.instances.iter().filter(|(_, one)| one.board.read().is_some()).count();
+    for turn in 1..=6 {
+        bench.worker.turn();
+        assert_eq!(written(&bench.worker), turn * 16);
+    }
+    assert!(bench.worker.is_asked_to_show());
+    bench.worker.turn();
+    assert!(!bench.worker.is_asked_to_show());
+    assert_eq!((written(&bench.worker), last), (100, Some(100)));
+    // Nobody is there for a port of that number: it is answered all the same.
+    viewer.wait(viewer.ask(Wanted::Port(77)), std::time::Instant::now());
+    bench.worker.turn();
+    assert!(!bench.worker.is_asked_to_show());
+    assert_whole(&bench.worker.stop());
+}
