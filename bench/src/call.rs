@@ -9,9 +9,10 @@ use std::time::Instant;
 
 /// Calls in one run.
 const CALLS: u32 = 1_000_000;
-/// Calls that are told the same moment as their beginning, and calls out of the guest in one into it: they take less than
-/// `max_call` together.
-const AT_ONCE: u32 = 10_000;
+/// Calls that are told the same moment as their beginning: they take less than `max_call` together.
+const AT_ONCE: u32 = 1_000;
+/// Calls out of the guest in one into it, as the module has them.
+const OUT_AT_ONCE: u32 = 10_000;
 
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
@@ -47,7 +48,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
 
         let before = guest.counters().first().copied().unwrap_or(0);
         let began = Instant::now();
-        for _ in 0..CALLS / AT_ONCE {
+        for _ in 0..CALLS / OUT_AT_ONCE {
             guest.timer(watchdog::clock().moment()).map_err(BenchError::setup)?;
         }
         let calls_out = began.elapsed().as_nanos() as f64 / f64::from(CALLS);
