@@ -86,6 +86,7 @@ pub const NAMES: &[&str] = &[
     "density",
     "pause",
     "upgrade",
+    "changes",
     "shares",
     "shares-cost",
     "models",
@@ -133,6 +134,8 @@ pub enum Bench {
     Pause,
     /// Another image at full load.
     Upgrade,
+    /// Other rules at full load.
+    Changes,
     /// How exactly processor shares are kept.
     Shares,
     /// Shares beside dear packets, and caps.
@@ -178,6 +181,7 @@ impl Bench {
             "density" => Bench::Density,
             "pause" => Bench::Pause,
             "upgrade" => Bench::Upgrade,
+            "changes" => Bench::Changes,
             "shares" => Bench::Shares,
             "shares-cost" => Bench::SharesCost,
             "models" => Bench::Models,
@@ -211,6 +215,7 @@ impl Bench {
             Bench::Density => "density",
             Bench::Pause => "pause",
             Bench::Upgrade => "upgrade",
+            Bench::Changes => "changes",
             Bench::Shares => "shares",
             Bench::SharesCost => "shares-cost",
             Bench::Models => "models",
@@ -263,6 +268,7 @@ impl Bench {
             Bench::Density => daemon::density::run(progress),
             Bench::Pause => daemon::pause::run(progress),
             Bench::Upgrade => daemon::upgrade::run(progress),
+            Bench::Changes => daemon::changes::run(progress),
             Bench::Tap => tap::run(progress),
             Bench::Peers => {
                 let (results, told) = peers::run(progress)?;

@@ -1,6 +1,7 @@
 //! The daemon as its clients see it: a process of its own with its own socket and state, asked over HTTP, one question after the
 //! other.
 
+pub(crate) mod changes;
 pub(crate) mod churn;
 pub(crate) mod create;
 pub(crate) mod density;

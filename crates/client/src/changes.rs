@@ -22,6 +22,8 @@ pub struct Change {
     pub only: Only,
     /// The daemon is to tell how long each step takes.
     pub timed: bool,
+    /// Functions that run may begin anew where they cannot hand over; for what applies a document or upgrades a function.
+    pub allow_restart: bool,
 }
 
 /// What must hold of an object, so that it is changed.
@@ -61,6 +63,7 @@ impl Client {
         change: &Change,
     ) -> Result<Answer<Written>, ClientError> {
         let ask = Ask::new(Method::PUT, paths::object(kind, name));
+        let ask = ask.with_flag("allow_restart", change.allow_restart);
         let ask = change.of(ask).with_json(&Desired { spec: spec.clone() });
         self.written(self.send(ask, Patience::Usual)?)
     }
@@ -85,6 +88,7 @@ impl Client {
         change: &Change,
     ) -> Result<Answer<Difference>, ClientError> {
         let ask = Ask::new(Method::POST, paths::APPLY).with_flag("prune", prune).with_json(document);
+        let ask = ask.with_flag("allow_restart", change.allow_restart);
         self.answered(self.send(change.of(ask), Patience::Usual)?)
     }
 

@@ -41,7 +41,8 @@ impl Client {
         upgrade: &Upgrade,
         change: &Change,
     ) -> Result<Answer<Written>, ClientError> {
-        let ask = change.of(of(function, "upgrade")).with_json(upgrade);
+        let ask = of(function, "upgrade").with_flag("allow_restart", change.allow_restart);
+        let ask = change.of(ask).with_json(upgrade);
         self.written(self.send(ask, Patience::Usual)?)
     }
 

@@ -108,8 +108,6 @@ pub enum Found {
     Nothing,
 }
 
-const CHANGES: &[&str] = &["dry_run", "durable", "wait"];
-
 impl Call {
     /// All of them, in the order of the description.
     pub fn all() -> impl Iterator<Item = Call> {
@@ -208,9 +206,11 @@ impl Call {
         match self {
             Call::List(Kind::Function | Kind::Port) => &["limit", "after", "tenant"],
             Call::List(_) => &["limit", "after"],
-            Call::Put(_) | Call::Delete(_) => CHANGES,
-            Call::Apply => &["dry_run", "durable", "prune", "resolve", "wait"],
-            Call::Upgrade | Call::Restore => &["durable", "wait"],
+            Call::Put(_) => &["allow_restart", "dry_run", "durable", "wait"],
+            Call::Delete(_) => &["dry_run", "durable", "wait"],
+            Call::Apply => &["allow_restart", "dry_run", "durable", "prune", "resolve", "wait"],
+            Call::Upgrade => &["allow_restart", "durable", "wait"],
+            Call::Restore => &["durable", "wait"],
             Call::Pause | Call::Resume => &["durable"],
             Call::Events => &["after", "follow"],
             Call::Logs => &["after", "limit", "follow"],

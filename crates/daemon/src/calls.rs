@@ -88,7 +88,7 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
                 precondition: std::mem::take(&mut asked.precondition),
                 snapshot: None,
             };
-            let answer = change(state, &asked, vec![wanted], false).await?;
+            let answer = change(state, &asked, vec![wanted]).await?;
             Ok(answer.into_answer())
         }
         Call::Pause => pause(state, asked, true).await,
@@ -261,12 +261,7 @@ impl Changed {
 }
 
 /// Makes a change, as the parameters say.
-async fn change(
-    state: &Arc<State>,
-    asked: &Asked,
-    objects: Vec<WantedObject>,
-    take_over: bool,
-) -> Result<Changed, Problem> {
+async fn change(state: &Arc<State>, asked: &Asked, objects: Vec<WantedObject>) -> Result<Changed, Problem> {
     let limits = &state.limits;
     let patience = match asked.choice("wait")? {
         None => Patience::For(limits.patience),
@@ -279,7 +274,8 @@ async fn change(
     let resolve = asked.call.parameters().contains(&"resolve") && asked.flag("resolve")?;
     let timing = asked.timing.clone();
     let (rights, resolve) = (asked.rights.clone(), resolve || !dry_run);
-    let wanted = Wanted { objects, prune, dry_run, resolve, rights, take_over, timing: timing.clone() };
+    let allow_restart = asked.call.parameters().contains(&"allow_restart") && asked.flag("allow_restart")?;
+    let wanted = Wanted { objects, prune, dry_run, resolve, rights, allow_restart, timing: timing.clone() };
     let (who, call, name) = (asked.who.clone(), asked.call, asked.name.clone());
     let audited = state.clone();
     let outcome = state
@@ -373,7 +369,7 @@ async fn put(state: &Arc<State>, mut asked: Asked, kind: Kind) -> Result<Answer,
         .map_err(|what| one_fault(ProblemType::Invalid, Fault::new("spec", what)))?;
     let precondition = std::mem::take(&mut asked.precondition);
     let wanted = WantedObject { id: id.clone(), spec: Some(spec.clone()), precondition, snapshot: None };
-    let changed = change(state, &asked, vec![wanted], false).await?;
+    let changed = change(state, &asked, vec![wanted]).await?;
     Ok(written(state, &asked.rights, &id, changed, Some(spec)))
 }
 
@@ -412,7 +408,7 @@ async fn apply(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> 
             snapshot: None,
         })
         .collect();
-    let changed = change(state, &asked, objects, false).await?;
+    let changed = change(state, &asked, objects).await?;
     Ok(changed.into_answer())
 }
 
@@ -435,7 +431,7 @@ async fn upgrade(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem
     };
     let spec = there.spec;
     let wanted = WantedObject { id: id.clone(), spec: Some(spec.clone()), precondition, snapshot: None };
-    let changed = change(state, &asked, vec![wanted], true).await?;
+    let changed = change(state, &asked, vec![wanted]).await?;
     Ok(written(state, &asked.rights, &id, changed, Some(spec)))
 }
 
@@ -494,7 +490,7 @@ async fn restore(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem
         precondition: std::mem::take(&mut asked.precondition),
         snapshot: Some(snapshot.name),
     };
-    let changed = change(state, &asked, vec![wanted], false).await?;
+    let changed = change(state, &asked, vec![wanted]).await?;
     Ok(written(state, &asked.rights, &id, changed, Some(spec)))
 }
 

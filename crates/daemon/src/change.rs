@@ -5,9 +5,10 @@
 //!    asked, that is work too, and nobody waits for it who changes something else.
 //! 1. What there is, is read from the store, and the preconditions are compared with it.
 //! 2. What is as it should be is left out. If nothing is left, that is the answer.
-//! 3. The host prepares the rest: it checks it, and opens and starts whatever it needs.
-//! 4. The store commits. If it cannot, what was prepared is dropped, and nothing happened.
-//! 5. The host carries out what it prepared, which cannot fail.
+//! 3. The host prepares the rest: it checks it, and opens and starts whatever it needs. Functions that change hand over to their
+//!    successors. One that would begin anew instead is refused unless the client allows it.
+//! 4. The store commits. If it cannot, what was prepared is dropped, functions that handed over are taken back, and nothing happened.
+//! 5. The host carries out the rest of what it prepared, which cannot fail.
 //!
 //! All that is under one lock, so that changes come one after the other. When the host says in step 3 that it needs work
 //! first, the lock is let go, the work is done as an operation, and everything begins anew.
@@ -48,8 +49,8 @@ pub(crate) struct Wanted {
     pub resolve: bool,
     /// Of whoever wants it.
     pub rights: Rights,
-    /// A function's image takes over from the one that runs.
-    pub take_over: bool,
+    /// Functions that run may begin anew where they cannot hand over.
+    pub allow_restart: bool,
     /// Who wants to know how long it takes.
     pub timing: Timing,
 }
@@ -205,7 +206,7 @@ impl State {
         let began = wanted.timing.now();
         let turn = self.turn(&wanted.rights).await?;
         wanted.timing.step("turn", began);
-        if wanted.objects.len() < LARGE && !wanted.prune && !wanted.take_over {
+        if !self.takes_long(wanted) {
             let attempt = wanted.timing.measure(|| self.change_now(wanted, images));
             drop(turn);
             return attempt;
@@ -262,42 +263,43 @@ impl State {
             Refusal::Work(work) => Ok(Attempt::Work(work)),
             refusal => Err(self.refusal(wanted, refusal)),
         };
-        if wanted.take_over {
-            let [change] = changes.as_slice() else {
-                return Err(Problem::new(ProblemType::Internal, "an image takes over from several"));
-            };
-            let taken_over = match self.control.take_over(change) {
-                Ok(taken_over) => taken_over,
-                Err(refused) => return refusal(refused),
-            };
-            steps::done("take-over");
-            match self.commit(&writes, &changes) {
-                Ok(revision) => {
-                    steps::done("commit");
-                    taken_over.keep();
-                    difference.revision = revision;
-                    return Ok(Attempt::Done(difference));
-                }
-                Err(error) => {
-                    taken_over.roll_back();
-                    return Err(not_committed(&error));
-                }
-            }
-        }
-        let prepared = match self.control.prepare(&changes) {
+        let mut prepared = match self.control.prepare(&changes) {
             Ok(prepared) => prepared,
             Err(refused) => return refusal(refused),
         };
         steps::done("prepare");
-        difference.restarted = self.shown_functions(&wanted.rights, prepared.restarted());
-        if !wanted.dry_run {
-            let revision = self.commit(&writes, &changes).map_err(|error| not_committed(&error))?;
-            steps::done("commit");
-            prepared.carry_out();
-            steps::done("finish");
-            difference.revision = revision;
+        if wanted.dry_run {
+            difference.restarted = self.shown_functions(&wanted.rights, prepared.would_restart());
+            return Ok(Attempt::Done(difference));
         }
+        if !wanted.allow_restart {
+            let faults: Vec<Fault> = begin_anew(&changes, &prepared.restarted()).collect();
+            if !faults.is_empty() {
+                return Err(faulty(ProblemType::Conflict, faults));
+            }
+        }
+        if let Err(refused) = prepared.hand_over(wanted.allow_restart) {
+            return refusal(refused);
+        }
+        difference.restarted = self.shown_functions(&wanted.rights, prepared.restarted());
+        // What has handed over is taken back when it cannot be written down: what is prepared is dropped.
+        let revision = self.commit(&writes, &changes).map_err(|error| not_committed(&error))?;
+        steps::done("commit");
+        prepared.carry_out();
+        steps::done("finish");
+        difference.revision = revision;
         Ok(Attempt::Done(difference))
+    }
+
+    /// Whether a change may take longer than others are to wait for it: it is large, or concerns what runs.
+    fn takes_long(&self, wanted: &Wanted) -> bool {
+        let concerns_what_runs = |object: &WantedObject| {
+            let runs = matches!(object.id.kind, Kind::Function | Kind::Tenant | Kind::Workers);
+            object.spec.is_some()
+                && runs
+                && self.store.read(object.id.kind.as_str(), &object.id.name).is_some()
+        };
+        wanted.objects.len() >= LARGE || wanted.prune || wanted.objects.iter().any(concerns_what_runs)
     }
 
     /// Steps 1 and 2: what is to be changed, for the host and for the store.
@@ -426,6 +428,18 @@ impl State {
             Err(_) => Err(Problem::new(ProblemType::NotDurable, "the store ends")),
         }
     }
+}
+
+/// A fault for each function that would begin anew without leave. A function that is restored has been told to.
+fn begin_anew<'a>(changes: &'a [ObjectChange], anew: &'a [String]) -> impl Iterator<Item = Fault> + 'a {
+    let restored =
+        |name: &String| changes.iter().any(|change| &change.name == name && change.snapshot.is_some());
+    anew.iter().filter(move |name| !restored(name)).map(|name| {
+        Fault::new(
+            format!("functions.{name}"),
+            "it would begin anew and lose what it knows; allowed: with `allow_restart=true` (`--allow-restart`)",
+        )
+    })
 }
 
 pub(crate) fn not_held(id: &ObjectName, precondition: &Precondition, version: Option<u64>) -> Fault {

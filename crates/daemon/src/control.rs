@@ -8,8 +8,8 @@ use std::fmt;
 use store::Store;
 
 /// The host, as the server sees it. All functions may be called from several threads at once, but for [`begin`](Control::begin),
-/// which is called once and first; changes ([`prepare`](Control::prepare) until what it returned is gone, and
-/// [`take_over`](Control::take_over) likewise) come one after the other, with pauses and restarts.
+/// which is called once and first; changes ([`prepare`](Control::prepare) until what it returned is gone) come one after the other,
+/// with pauses and restarts.
 ///
 /// [`prepare`](Control::prepare), [`Prepared::carry_out`] and [`status`](Control::status) are called on the thread that serves
 /// all clients and must return at once: what takes longer is [`Refusal::Work`]. The others may take some milliseconds.
@@ -55,13 +55,6 @@ pub trait Control: Send + Sync + 'static {
     /// # Errors
     /// [`Refusal`]: all that is wrong with the change, or the work that has to be done first.
     fn prepare(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal>;
-
-    /// Lets another image take over a function's packets and state between two batches, and keeps the old one aside.
-    /// `change` is the function as it is to be.
-    ///
-    /// # Errors
-    /// [`Refusal`]; the function then runs on as it was.
-    fn take_over(&self, change: &ObjectChange) -> Result<Box<dyn TakenOver>, Refusal>;
 
     /// Lets a function stand still until it is resumed. To pause one that is paused changes nothing.
     ///
@@ -145,22 +138,28 @@ pub trait Control: Send + Sync + 'static {
     fn metrics(&self, exposition: Exposition, tenant: Option<&str>, to: &mut String);
 }
 
-/// A change that is ready. Dropped, it leaves all as it was.
+/// A change that is ready. Dropped, it leaves all as it was; functions that have handed over are taken back.
 pub trait Prepared: Send {
-    /// Functions that run and will begin anew, without what they know.
+    /// Functions that run and will begin anew, or have instead of handing over, without what they know.
     fn restarted(&self) -> Vec<String>;
 
-    /// Carries it out. It cannot fail: everything that could was done before.
+    /// The same, with those that would begin anew if they were to hand over.
+    fn would_restart(&mut self) -> Vec<String> {
+        self.restarted()
+    }
+
+    /// Lets functions that change hand over to their successors, with what they know. Those that have nothing to hand over begin
+    /// anew if that is allowed.
+    ///
+    /// # Errors
+    /// [`Refusal`]: one does not, and all go on as they were.
+    fn hand_over(&mut self, allow_restart: bool) -> Result<(), Refusal> {
+        let _ = allow_restart;
+        Ok(())
+    }
+
+    /// Carries the rest out. It cannot fail: everything that could was done before.
     fn carry_out(self: Box<Self>);
-}
-
-/// A function whose new image has taken over, while the old one is kept aside. One of both is called.
-pub trait TakenOver: Send {
-    /// The new one stays: it has been written down.
-    fn keep(self: Box<Self>);
-
-    /// The old one takes over again: the new one could not be written down.
-    fn roll_back(self: Box<Self>);
 }
 
 /// What becomes of one object.

@@ -66,9 +66,7 @@ mod tokens;
 
 pub use accept::accepted;
 pub use call::{Call, Found, Gives, Takes};
-pub use control::{
-    Control, Exposition, Images, ObjectChange, Prepared, Refusal, Settled, Settling, TakenOver, Work,
-};
+pub use control::{Control, Exposition, Images, ObjectChange, Prepared, Refusal, Settled, Settling, Work};
 pub use document::{Language, objects, read};
 pub use error::BindError;
 pub use identity::Identity;

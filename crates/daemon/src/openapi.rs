@@ -330,6 +330,10 @@ fn parameters(call: Call) -> Value {
                 flag(),
                 "With `dry_run`: registries are asked what tags mean now. Without it, those that functions run with mean what they meant when they were applied.",
             ),
+            ("allow_restart", _) => (
+                flag(),
+                "Functions that cannot hand over what they know to their successors may begin anew. Without it, such a change is refused.",
+            ),
             ("prune", _) => (flag(), "What the document does not name is deleted."),
             _ => (
                 flag(),

@@ -32,7 +32,7 @@ impl Worker {
         if receiver.queue.room() < count {
             return Err(batch);
         }
-        let (waits, may_run) = (receiver.has_work(), !receiver.paused && to != self.current);
+        let (waits, may_run) = (receiver.has_work(), !receiver.stands_still() && to != self.current);
         receiver.queue.push_batch(batch, &mut self.spare);
         let entity = receiver.entity;
         if self.current == usize::MAX {

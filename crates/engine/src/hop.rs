@@ -254,7 +254,7 @@ impl Worker {
             instance.counters.missed += packets.len() as u64;
             return;
         }
-        let (entity, at_once) = (instance.entity, instance.pool == owner && !instance.paused);
+        let (entity, at_once) = (instance.entity, instance.pool == owner && !instance.stands_still());
         // What it was sent before comes first.
         let at_once = at_once && instance.queue.is_empty();
         let owner_account = self.switch_account(entity);

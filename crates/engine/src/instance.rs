@@ -10,7 +10,7 @@ use crate::starts::{StartWork, Started};
 use crate::tap::Tap;
 use clock::{Moment, Nanos};
 use cpu_share::{Claim, EntityId, TenantId};
-use guest::Guest;
+use guest::{Guest, SlotConfig};
 use packet_memory::Packet;
 use std::sync::Arc;
 use telemetry::{Latencies, Ledger};
@@ -28,6 +28,24 @@ pub trait GuestFactory: Send {
     fn start(&self) -> Started {
         (self.work())()
     }
+
+    /// Other bounds for guests to come; see [`Guest::set_limits`].
+    fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig) {
+        let _ = (max_call, slots);
+    }
+}
+
+/// What can be changed about an instance while its guest goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policies {
+    /// See [`InstanceSetup::fail`].
+    pub fail: FailPolicy,
+    /// See [`InstanceSetup::restart`].
+    pub restart: RestartPolicy,
+    /// Longest time of one call with packets.
+    pub max_call: Nanos,
+    /// Bounds on packets that it keeps.
+    pub slots: SlotConfig,
 }
 
 /// What an instance is made of.
@@ -138,6 +156,10 @@ pub(crate) struct Instance {
     pub(crate) paused: bool,
     /// A deadline of it has passed: that is seen to when it is its turn.
     pub(crate) due: bool,
+    /// Its guest is elsewhere, with so many packets; see [`crate::detach`].
+    pub(crate) detached: Option<usize>,
+    /// Bounds that were set since it was made, for guests whose start was under way.
+    pub(crate) bounds: Option<(Nanos, SlotConfig)>,
     /// When the worker's timers have it due; [`Nanos::MAX`] when they do not.
     pub(crate) timer_at: Nanos,
     pub(crate) life: Life,
@@ -191,6 +213,8 @@ impl Instance {
             waits_for: None,
             paused: false,
             due: false,
+            detached: None,
+            bounds: None,
             timer_at: Nanos::MAX,
             life: Life::up(guest, setup.restart.first_delay, now.nanos),
             fail: setup.fail,
@@ -211,7 +235,7 @@ impl Instance {
             Life::Down { .. } | Life::Starting { .. } => 0,
         };
         let suspended = self.suspended.as_ref().map_or(0, Vec::len);
-        (self.queue.len() + suspended + kept) as u64
+        (self.queue.len() + suspended + kept + self.detached.unwrap_or(0)) as u64
     }
 
     /// There is something to call it for, or there may be.
@@ -220,9 +244,15 @@ impl Instance {
         !self.queue.is_empty() || self.hungry || self.suspended.is_some() || self.due
     }
 
+    /// It does not run at present, however much waits for it.
+    #[inline]
+    pub(crate) fn stands_still(&self) -> bool {
+        self.paused || self.detached.is_some()
+    }
+
     /// The ports that feed it alone are not to be polled on its behalf.
     #[inline]
     pub(crate) fn polls_for_itself(&self) -> bool {
-        self.paused || self.has_work()
+        self.stands_still() || self.has_work()
     }
 }

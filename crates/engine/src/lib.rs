@@ -20,10 +20,10 @@ mod board;
 mod classify;
 mod congestion;
 mod control;
+mod detach;
 mod fault;
 mod fleet;
 mod forward;
-mod freeze;
 mod hands;
 mod hop;
 mod idle;
@@ -50,12 +50,14 @@ mod tests;
 pub use account::{Account, InstanceAccount, PortAccount, SwitchAccount};
 pub use classify::classify;
 pub use control::{Event, Stopped};
+pub use detach::Detached;
 pub use fault::{FailPolicy, RestartPolicy};
 pub use fleet::{
-    Balanced, Balancer, Change, End, Fleet, FleetError, FleetInstance, FleetPort, Moved, Removed, ThreadPlan,
+    Balanced, Balancer, Beside, Change, End, Fleet, FleetError, FleetInstance, FleetPort, Moved, Removed,
+    ThreadPlan,
 };
 pub use ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
-pub use instance::{GuestFactory, InstanceSetup};
+pub use instance::{GuestFactory, InstanceSetup, Policies};
 pub use placement::Reason;
 pub use starts::{Background, StartWork, Started};
 pub use takeover::{GuestSetup, TakeoverError};

@@ -2,7 +2,7 @@
 
 use crate::fault::Life;
 use crate::ids::{InstanceId, PortId, Target};
-use crate::instance::Instance;
+use crate::instance::{Instance, Policies};
 use crate::switching::Source;
 use crate::worker::{PortNode, Worker};
 use clock::Nanos;
@@ -38,10 +38,12 @@ impl Worker {
     /// Lets a paused instance go on.
     ///
     /// # Errors
-    /// It is frozen, and this is why it cannot be thawed at present; it is as it was.
+    /// It is frozen, and has to be thawed first; it is as it was.
     pub fn resume_instance(&mut self, id: InstanceId) -> Result<(), String> {
-        self.thaw_instance(id)?;
         let Some(instance) = self.instances.get_mut(id.index()) else { return Ok(()) };
+        if matches!(&instance.life, Life::Up { guest, .. } if guest.is_frozen()) {
+            return Err("it has to be thawed first".to_owned());
+        }
         instance.paused = false;
         if instance.has_work() {
             self.wake_instance(id.index());
@@ -57,6 +59,22 @@ impl Worker {
             instance.claim = claim;
             let entity = instance.entity;
             self.scheduler.set_claim(entity, claim);
+        }
+    }
+
+    /// Changes what holds for an instance and its guests.
+    pub(crate) fn set_policies(&mut self, id: InstanceId, policies: Policies) {
+        let Some(instance) = self.instances.get_mut(id.index()) else { return };
+        let Policies { fail, restart, max_call, slots } = policies;
+        (instance.fail, instance.restart) = (fail, restart);
+        instance.factory.set_limits(max_call, slots);
+        // A guest that is being started has other ones.
+        instance.bounds = Some((max_call, slots));
+        match &mut instance.life {
+            Life::Up { guest, .. } => guest.set_limits(max_call, slots),
+            Life::Down { next_delay, .. } | Life::Starting { next_delay, .. } => {
+                *next_delay = (*next_delay).min(restart.longest_delay)
+            }
         }
     }
 
@@ -103,7 +121,7 @@ impl Worker {
     }
 
     /// Enters an instance's deadlines again.
-    fn reschedule(&mut self, index: usize) {
+    pub(crate) fn reschedule(&mut self, index: usize) {
         match &self.instances[index].life {
             Life::Up { .. } => self.after_call(index),
             Life::Down { retry_at, .. } => {

@@ -48,7 +48,7 @@ impl Worker {
             {
                 // It is paused, or will poll when it runs; what is on its way out by the port is seen to meanwhile. A port whose
                 // taker is paused learns that time goes on: what it does by a schedule is not put off.
-                let paused = self.instances[consumer].paused;
+                let paused = self.instances[consumer].stands_still();
                 if (node.port.in_flight() > 0 || paused) && !node.relay {
                     let node = &mut self.ports[index];
                     node.idle_polls = node.idle_polls.saturating_add(u32::from(paused));
@@ -315,7 +315,7 @@ impl Worker {
     #[inline]
     pub(crate) fn wake_instance(&mut self, index: usize) {
         let instance = &self.instances[index];
-        if !instance.paused && index != self.current && instance.waits_for.is_none() {
+        if !instance.stands_still() && index != self.current && instance.waits_for.is_none() {
             self.scheduler.activate(instance.entity);
         }
     }

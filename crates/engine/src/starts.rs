@@ -134,7 +134,10 @@ impl Worker {
             }
             let (outcome, delay) = (start.outcome().take(), *next_delay);
             match outcome.unwrap_or_else(|| Err("the start was called off".to_owned())) {
-                Ok(guest) => {
+                Ok(mut guest) => {
+                    if let Some((max_call, slots)) = instance.bounds {
+                        guest.set_limits(max_call, slots);
+                    }
                     instance.life = Life::up(guest, delay, self.now.nanos);
                     instance.counters.restarts += 1;
                     let name = instance.name.clone();

@@ -69,6 +69,10 @@ impl Worker {
             instance.life = Life::Down { retry_at: Nanos::MAX, next_delay: Nanos::MAX, reason };
             held.extend(batch);
         }
+        if let Some(kept) = instance.detached.take() {
+            // Their buffers come back with the guest.
+            instance.counters.ledger.dropped[DropReason::HeldAtStop] += kept as u64;
+        }
         for packet in held {
             self.drop_packet(index, packet, DropReason::HeldAtStop);
         }

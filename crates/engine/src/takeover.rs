@@ -30,9 +30,18 @@ pub enum TakeoverError {
     /// It does not run at present.
     #[error("`{0}` is down: {1}")]
     Down(String, String),
+    /// Its guest is detached: it is being handed over, frozen or thawed.
+    #[error("`{0}` is being handed over; it can be done when that has ended")]
+    Detached(String),
+    /// It cannot be thawed, in words.
+    #[error("it is frozen and cannot be thawed now: {0}")]
+    Frozen(String),
     /// There is no such instance.
     #[error("there is no such instance")]
     Absent,
+    /// The workers have stopped.
+    #[error("the worker has stopped")]
+    Stopped,
     /// It could not be saved.
     #[error(transparent)]
     Save(#[from] SaveError),
@@ -51,10 +60,7 @@ impl Worker {
     ) -> Result<GuestSetup, TakeoverError> {
         let now = self.clock.moment().nanos;
         let index = id.index();
-        let instance = self.instances.get_mut(index).ok_or(TakeoverError::Absent)?;
-        if instance.suspended.is_some() {
-            return Err(TakeoverError::Suspended(instance.name.clone()));
-        }
+        self.check_in_no_call(id)?;
         self.collect(index);
         let instance = &mut self.instances[index];
         let GuestSetup { guest, factory, drop_reasons, counters, flow_hash } = new;
@@ -122,10 +128,8 @@ impl Worker {
         mut new: GuestSetup,
     ) -> Result<Result<GuestSetup, GuestSetup>, TakeoverError> {
         let index = id.index();
-        let instance = self.instances.get_mut(index).ok_or(TakeoverError::Absent)?;
-        if instance.suspended.is_some() {
-            return Err(TakeoverError::Suspended(instance.name.clone()));
-        }
+        self.check_in_no_call(id)?;
+        let instance = &mut self.instances[index];
         let alike = instance.drop_reasons == new.drop_reasons && instance.counter_names == new.counters;
         let (Some(guest), true) = (&mut new.guest, alike) else { return Ok(Err(new)) };
         self.collect(index);
@@ -142,17 +146,13 @@ impl Worker {
         Ok(Ok(new))
     }
 
-    /// Everything that an instance is now, what waits for it included. It goes on.
-    pub(crate) fn save_instance(&mut self, id: InstanceId) -> Result<Saved<'static>, TakeoverError> {
-        let instance = self.instances.get_mut(id.index()).ok_or(TakeoverError::Absent)?;
-        let name = instance.name.clone();
-        if instance.suspended.is_some() {
-            return Err(TakeoverError::Suspended(name));
-        }
-        let Life::Up { guest, .. } = &mut instance.life else {
-            return Err(TakeoverError::Down(name, reason_of(&instance.life)));
-        };
-        let mut saved = guest.save()?;
+    /// Adds to what was saved of a guest what its instance has beside it: packets that wait, and counts.
+    pub(crate) fn save_rest(
+        &mut self,
+        id: InstanceId,
+        saved: &mut Saved<'static>,
+    ) -> Result<(), TakeoverError> {
+        let instance = self.instances.get(id.index()).ok_or(TakeoverError::Absent)?;
         let pool = &self.pools[usize::from(instance.pool.0)];
         saved.packets.extend(instance.queue.iter().map(|packet| pack(pool, packet, Place::Queued)));
         let counters = &instance.counters;
@@ -164,29 +164,7 @@ impl Worker {
             tally("packets", counters.packets),
             tally("restarts", counters.restarts),
         ];
-        Ok(saved)
-    }
-
-    /// The state that an instance gives by itself; `None` when it offers none.
-    pub(crate) fn export_state(&mut self, id: InstanceId) -> Result<Option<Vec<u8>>, TakeoverError> {
-        let instance = self.instances.get_mut(id.index()).ok_or(TakeoverError::Absent)?;
-        let name = instance.name.clone();
-        if instance.suspended.is_some() {
-            return Err(TakeoverError::Suspended(name));
-        }
-        self.in_account_of(id.index(), |worker| match &mut worker.instances[id.index()].life {
-            Life::Up { guest, .. } => Ok(guest.export_state()?),
-            Life::Down { reason, .. } | Life::Starting { reason, .. } => {
-                Err(TakeoverError::Down(name, reason.clone()))
-            }
-        })
-    }
-}
-
-fn reason_of(life: &Life) -> String {
-    match life {
-        Life::Up { .. } => String::new(),
-        Life::Down { reason, .. } | Life::Starting { reason, .. } => reason.clone(),
+        Ok(())
     }
 }
 

@@ -80,7 +80,7 @@ impl Worker {
             match instance.life {
                 Life::Down { .. } => self.restart_due(index),
                 Life::Starting { .. } => {}
-                Life::Up { .. } if instance.paused => self.expire_in_pause(index),
+                Life::Up { .. } if instance.stands_still() => self.expire_in_pause(index),
                 Life::Up { .. } => {
                     instance.due = true;
                     self.wake_instance(index);

@@ -1,7 +1,8 @@
 //! A frozen guest in the place of one that runs.
 
 use crate::{
-    Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, NotThawed, Progress, SaveError, SlotTable,
+    Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, NotThawed, Progress, SaveError,
+    SlotConfig, SlotTable,
 };
 use clock::{Moment, Nanos};
 use packet_memory::Packet;
@@ -158,6 +159,26 @@ impl Guest for Cold {
 
     fn import_state(&mut self, state: Vec<u8>) -> Result<bool, GuestFault> {
         self.called()?.import_state(state)
+    }
+
+    fn hand_out(&mut self, limit: Nanos) -> Result<Option<Vec<u8>>, HandOutFault> {
+        match self.called() {
+            Ok(guest) => guest.hand_out(limit),
+            // It is frozen as before.
+            Err(fault) => Err(HandOutFault { fault, finished: false }),
+        }
+    }
+
+    fn hand_in(&mut self, state: Vec<u8>, limit: Nanos) -> Result<bool, GuestFault> {
+        self.called()?.hand_in(state, limit)
+    }
+
+    fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig) {
+        match &mut self.state {
+            State::Frozen(frozen) => frozen.set_limits(max_call, slots),
+            State::Warm(guest) => guest.set_limits(max_call, slots),
+            State::Gone => {}
+        }
     }
 
     fn memory(&mut self) -> usize {

@@ -19,6 +19,16 @@ pub enum GuestFault {
     Contract(String),
 }
 
+/// Why a guest's state was not handed out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{fault}")]
+pub struct HandOutFault {
+    /// What it did.
+    pub fault: GuestFault,
+    /// The guest is finished; else it is as it was before.
+    pub finished: bool,
+}
+
 trait SecondsText {
     fn as_secs_f64_text(&self) -> String;
 }

@@ -22,7 +22,7 @@ mod save;
 mod slots;
 
 pub use cold::Cold;
-pub use fault::GuestFault;
+pub use fault::{GuestFault, HandOutFault};
 pub use packets::{UnpackError, pack, unpack};
 pub use save::{Frozen, NotFrozen, NotThawed, SaveError};
 pub use slots::{SlotConfig, SlotRefusal, SlotTable};
@@ -167,6 +167,30 @@ pub trait Guest: Send {
     /// # Errors
     /// [`GuestFault`].
     fn import_state(&mut self, state: Vec<u8>) -> Result<bool, GuestFault>;
+
+    /// As [`Guest::export_state`], within a time. Whatever comes of it the guest is as it was before, unless the fault says otherwise:
+    /// it may go on.
+    ///
+    /// # Errors
+    /// [`HandOutFault`].
+    fn hand_out(&mut self, limit: Nanos) -> Result<Option<Vec<u8>>, HandOutFault> {
+        let _ = limit;
+        self.export_state().map_err(|fault| HandOutFault { fault, finished: true })
+    }
+
+    /// As [`Guest::import_state`], within a time.
+    ///
+    /// # Errors
+    /// [`GuestFault`].
+    fn hand_in(&mut self, state: Vec<u8>, limit: Nanos) -> Result<bool, GuestFault> {
+        let _ = limit;
+        self.import_state(state)
+    }
+
+    /// Other bounds, from its next call on: the longest time of a call with packets, and those on the packets that it keeps.
+    fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig) {
+        let _ = (max_call, slots);
+    }
 
     /// Bytes of memory that it has for itself.
     fn memory(&mut self) -> usize {

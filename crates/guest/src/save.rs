@@ -1,6 +1,6 @@
 //! Guests that were saved, and guests that are kept without running.
 
-use crate::{Events, Guest, LogLine, SlotTable};
+use crate::{Events, Guest, LogLine, SlotConfig, SlotTable};
 use clock::Nanos;
 use packet_memory::Packet;
 use snapshot::{ContentError, Saved};
@@ -48,6 +48,9 @@ pub trait Frozen: Send {
 
     /// Bytes of memory that it takes, without the packets in its slots.
     fn footprint(&self) -> usize;
+
+    /// As [`Guest::set_limits`].
+    fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig);
 
     /// As [`Guest::deadline`].
     fn deadline(&self) -> Option<Nanos>;

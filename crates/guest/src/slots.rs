@@ -43,6 +43,11 @@ impl SlotTable {
         SlotTable { config, packets: BTreeMap::new(), due: VecDeque::new() }
     }
 
+    /// Sets other bounds. Packets that are kept stay, until the time that they were given.
+    pub fn set_config(&mut self, config: SlotConfig) {
+        self.config = config;
+    }
+
     /// Packets kept.
     pub fn len(&self) -> usize {
         self.packets.len()

@@ -46,7 +46,7 @@ pub(crate) struct Body<T: HostState> {
     pub(crate) shared: Option<Arc<SharedMemory>>,
     /// What its calls run on.
     pub(crate) reach: Arc<Reach>,
-    max_call: Cycles,
+    pub(crate) max_call: Cycles,
     pub(crate) max_control_call: Cycles,
     pub(crate) limits: (Nanos, Nanos),
     pub(crate) program: Arc<Program>,

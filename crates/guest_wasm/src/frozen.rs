@@ -9,7 +9,7 @@ use crate::save::{assemble, to_wasm};
 use crate::settings::Slice;
 use crate::state::GuestState;
 use clock::Nanos;
-use guest::{Events, Frozen, Guest, LogLine, NotThawed, SaveError, SlotTable};
+use guest::{Events, Frozen, Guest, LogLine, NotThawed, SaveError, SlotConfig, SlotTable};
 use packet_memory::Packet;
 use snapshot::{Memory, Saved, Value};
 use std::sync::Arc;
@@ -51,6 +51,11 @@ impl Frozen for FrozenGuest {
 
     fn footprint(&self) -> usize {
         size_of::<Self>() + self.memory.footprint() + size_of_val(&*self.values) + self.state.footprint()
+    }
+
+    fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig) {
+        self.limits.0 = max_call;
+        self.state.set_slots(slots);
     }
 
     fn deadline(&self) -> Option<Nanos> {

@@ -8,7 +8,10 @@ use crate::settings::InstanceSettings;
 use crate::state::GuestState;
 use crate::watchdog;
 use clock::{Moment, Nanos};
-use guest::{Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotTable};
+use guest::{
+    Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig,
+    SlotTable,
+};
 use packet_memory::{Packet, Pool};
 use snapshot::Saved;
 use std::any::Any;
@@ -132,6 +135,19 @@ impl Guest for WasmGuest {
 
     fn import_state(&mut self, state: Vec<u8>) -> Result<bool, GuestFault> {
         self.0.import_state(state)
+    }
+
+    fn hand_out(&mut self, limit: Nanos) -> Result<Option<Vec<u8>>, HandOutFault> {
+        self.0.hand_out(limit)
+    }
+
+    fn hand_in(&mut self, state: Vec<u8>, limit: Nanos) -> Result<bool, GuestFault> {
+        self.0.hand_in(state, limit)
+    }
+
+    fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig) {
+        self.0.set_max_call(max_call);
+        self.0.store.data_mut().set_slots(slots);
     }
 
     fn take_place_of(&mut self, before: &mut dyn Guest) -> Result<bool, GuestFault> {

@@ -31,6 +31,7 @@ mod crash_report;
 mod error;
 mod frozen;
 mod guest_memory;
+mod hand_over;
 mod host_calls;
 mod instance;
 mod lent_state;

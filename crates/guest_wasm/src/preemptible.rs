@@ -25,7 +25,10 @@ use crate::settings::{InstanceSettings, Slice};
 use crate::state::{GuestState, HostState};
 use crate::watchdog::{self, Reach, Spent};
 use clock::{Cycles, Moment, Nanos};
-use guest::{Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotTable};
+use guest::{
+    Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig,
+    SlotTable,
+};
 use packet_memory::{Packet, Pool};
 use snapshot::Saved;
 use std::pin::Pin;
@@ -170,6 +173,7 @@ impl PreemptibleGuest {
                 if result.is_ok() {
                     body.take_over(packets);
                 }
+                body.set_max_call(self.limit);
                 self.stage = Stage::Ready(body);
                 result.map(|()| Progress::Done)
             }
@@ -303,6 +307,26 @@ impl Guest for PreemptibleGuest {
 
     fn import_state(&mut self, state: Vec<u8>) -> Result<bool, GuestFault> {
         self.ready()?.import_state(state)
+    }
+
+    fn hand_out(&mut self, limit: Nanos) -> Result<Option<Vec<u8>>, HandOutFault> {
+        match self.ready() {
+            Ok(body) => body.hand_out(limit),
+            Err(fault) => Err(HandOutFault { fault, finished: false }),
+        }
+    }
+
+    fn hand_in(&mut self, state: Vec<u8>, limit: Nanos) -> Result<bool, GuestFault> {
+        self.ready()?.hand_in(state, limit)
+    }
+
+    fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig) {
+        // A call that is switched out keeps the body; its time is counted here.
+        (self.max_call, self.limit) = (watchdog::clock().cycles(max_call), max_call);
+        if let Stage::Ready(body) = &mut self.stage {
+            body.set_max_call(max_call);
+        }
+        self.state.state_mut().set_slots(slots);
     }
 
     fn save(&mut self) -> Result<Saved<'static>, SaveError> {

@@ -7,7 +7,7 @@ use crate::lent_state::LentState;
 use crate::sandbox::{Artifact, Sandbox};
 use crate::shell::Access;
 use crate::state::GuestState;
-use nf_abi::Verdict;
+use nf_abi::{Verdict, exports};
 use std::sync::Arc;
 use wasmtime::{ExternType, InstancePre, Module, ModuleExport, Mutability, ValType};
 
@@ -88,6 +88,13 @@ pub(crate) struct MutableGlobal {
 }
 
 impl Program {
+    /// Whether its instances offer to hand their state over: what they hand over is asked of each.
+    pub fn hands_over(&self) -> bool {
+        let module = self.instance_pre.module();
+        module.get_export(exports::EXPORT_STATE).is_some()
+            && module.get_export(exports::IMPORT_STATE).is_some()
+    }
+
     /// Bytes of its machine code, with what belongs to it.
     pub fn code_bytes(&self) -> u64 {
         let image = self.instance_pre.module().image_range();

@@ -229,15 +229,22 @@ impl<T: HostState> Body<T> {
                 }
             }
         }
-        for (global, value) in program.globals.iter().zip(content.values) {
-            let found = body.instance.get_module_export(&mut body.store, &global.export);
-            let set = found.and_then(wasmtime::Extern::into_global).map(|it| it.set(&mut body.store, *value));
-            if !matches!(set, Some(Ok(()))) {
-                return Err(wrong(format!("global `{}` cannot be set", global.name)));
-            }
-        }
+        body.set_globals(content.values).map_err(|name| wrong(format!("global `{name}` cannot be set")))?;
         body.put_batch(content.batch).map_err(wrong)?;
         Ok(body)
+    }
+
+    /// Sets the mutable globals, in their order; `Err`: the name of one that cannot be set.
+    pub(crate) fn set_globals(&mut self, values: &[Val]) -> Result<(), String> {
+        let program = self.program.clone();
+        for (global, value) in program.globals.iter().zip(values) {
+            let found = self.instance.get_module_export(&mut self.store, &global.export);
+            let set = found.and_then(wasmtime::Extern::into_global).map(|it| it.set(&mut self.store, *value));
+            if !matches!(set, Some(Ok(()))) {
+                return Err(global.name.clone());
+            }
+        }
+        Ok(())
     }
 
     /// Takes the host's state of the saved instance over, and leaves its own.
@@ -248,7 +255,7 @@ impl<T: HostState> Body<T> {
     }
 
     /// Zeroes what instantiation wrote, from `start` on: data of the image that the saved instance may have cleared.
-    fn zero(&mut self, memory: LinearMemory, start: usize) {
+    pub(crate) fn zero(&mut self, memory: LinearMemory, start: usize) {
         let bytes = memory.data_mut(&mut self.store).get_mut(start..).unwrap_or_default();
         let mut ranges = Vec::new();
         touched(bytes.as_ptr() as usize, bytes.len(), &mut ranges);

@@ -50,7 +50,7 @@ impl<T: HostState> Body<T> {
     }
 
     /// Touched memory: the instance's own, and for a clone what it has not written yet.
-    fn memory(&self) -> Memory<'static> {
+    pub(crate) fn memory(&self) -> Memory<'static> {
         let state = self.store.data().state();
         let bytes = state.memory.map_or(&[][..], |memory| memory.data(&self.store));
         let mut ranges = Vec::new();
@@ -68,7 +68,7 @@ impl<T: HostState> Body<T> {
         memory
     }
 
-    fn globals(&mut self) -> Vec<Value> {
+    pub(crate) fn globals(&mut self) -> Vec<Value> {
         let (store, instance) = (&mut self.store, self.instance);
         let read = |global: &crate::program::MutableGlobal| {
             let value =

@@ -193,6 +193,11 @@ impl Shell {
         }
     }
 
+    /// Whether its memory stays inaccessible.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
     /// Makes memory accessible again that a watchdog made inaccessible over a call; whether that could be done.
     pub(crate) fn reopen(&mut self) -> bool {
         let (window, pool) = (self.base + WINDOW_BASE as usize, self.pool.memory().len());

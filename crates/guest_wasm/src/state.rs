@@ -3,7 +3,7 @@
 use crate::program::{Program, ProgramFacts};
 use crate::settings::InstanceSettings;
 use clock::Nanos;
-use guest::{Events, LogLine, SlotTable, pack, unpack};
+use guest::{Events, LogLine, SlotConfig, SlotTable, pack, unpack};
 use packet_memory::{Packet, Pool};
 use snapshot::{HostState as SavedState, Line, Place, SavedPacket};
 use std::sync::Arc;
@@ -128,6 +128,12 @@ impl GuestState {
             }
         }
         Ok(())
+    }
+
+    /// Sets other bounds on the packets that it keeps.
+    pub(crate) fn set_slots(&mut self, slots: SlotConfig) {
+        self.slots.set_config(slots);
+        self.quota = slots.quota as usize;
     }
 
     /// Packets that count against the quota: kept ones, and those given up in the current call.

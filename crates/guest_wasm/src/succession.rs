@@ -7,7 +7,7 @@ use crate::state::HostState;
 use crate::watchdog;
 use clock::Cycles;
 use guest::GuestFault;
-use wasmtime::{Extern, Val};
+use wasmtime::Val;
 
 impl<T: HostState> Body<T> {
     /// See [`guest::Guest::take_place_of`]. What the new instance did for itself is gone; of the old one nothing is left but
@@ -39,14 +39,7 @@ impl<T: HostState> Body<T> {
             None => return Err(broken("an address space has gone")),
         }
         // From here on the memory is here: what fails now ends this instance, and with it what it took over.
-        let program = self.program.clone();
-        for (global, value) in program.globals.iter().zip(values) {
-            let found = self.instance.get_module_export(&mut self.store, &global.export);
-            let set = found.and_then(Extern::into_global).map(|it| it.set(&mut self.store, value));
-            if !matches!(set, Some(Ok(()))) {
-                return Err(broken("a global cannot be set"));
-            }
-        }
+        self.set_globals(&values).map_err(|_| broken("a global cannot be set"))?;
         self.put_batch(before.batch_address).map_err(|reason| broken(&reason))?;
         let (mine, theirs) = (self.store.data_mut().state_mut(), before.store.data_mut().state_mut());
         std::mem::swap(mine, theirs);

@@ -1,6 +1,8 @@
 //! A plan, done at one quiet point of the workers.
 
 use crate::Host;
+use crate::function::policies;
+use crate::hand_over::TakenOver;
 use crate::parts::{Parts, own_pool};
 use crate::places::Places;
 use crate::prepare::{Beginning, Prepared};
@@ -16,6 +18,8 @@ use wiring::{Edge, Endpoint, InstancePool, Plan};
 pub struct CarriedOut {
     /// Functions that were taken out.
     pub removed: Vec<Removed>,
+    /// Functions that have handed over, with the guests before.
+    pub handed: Vec<TakenOver>,
     /// What did not go as it should have, one line each: defects, since it had been checked before.
     pub troubles: Vec<String>,
     /// Pools that were given back. After the functions, whose address space waits for others of their pools.
@@ -25,7 +29,7 @@ pub struct CarriedOut {
 impl CarriedOut {
     /// Whether there is memory to give back.
     pub fn has_remains(&self) -> bool {
-        !(self.removed.is_empty() && self.unused.pools.is_empty())
+        !(self.removed.is_empty() && self.handed.is_empty() && self.unused.pools.is_empty())
     }
 }
 
@@ -34,7 +38,9 @@ impl Host {
     ///
     /// # Errors
     /// [`Stopped`]: the host has.
-    pub fn carry_out(&mut self, prepared: Prepared) -> Result<CarriedOut, Stopped> {
+    pub fn carry_out(&mut self, mut prepared: Prepared) -> Result<CarriedOut, Stopped> {
+        // Those that have not been asked to hand over before it was too late to refuse are now.
+        let late = prepared.hand_over(true).err();
         let (parts, stand_in) = (self.parts.clone(), self.stand_in.clone());
         let workshop = self.workshop.clone();
         let (workers, io) = (self.workers.list.len(), self.io_worker());
@@ -52,9 +58,11 @@ impl Host {
             };
             work.take_away(&prepared.plan);
             work.adjust(&prepared.plan);
+            let handed = std::mem::take(&mut prepared.handed);
             work.add(prepared);
-            let Work { done: removed, troubles, pools, .. } = work;
-            CarriedOut { removed, troubles, unused: Unused { pools, workshop } }
+            let Work { done: removed, mut troubles, pools, .. } = work;
+            troubles.extend(late.map(|error| error.to_string()));
+            CarriedOut { removed, handed: handed.keep(), troubles, unused: Unused { pools, workshop } }
         })
     }
 }
@@ -151,8 +159,14 @@ impl Work<'_, '_, '_> {
             if let (Some(id), Some(instance)) =
                 (self.parts.instances.get(name).copied(), self.parts.wiring.instances.get_mut(name))
             {
-                (instance.cpu, instance.worker) = (adjustment.cpu, adjustment.worker);
-                let adjusted = self.change.set_claim(id, adjustment.cpu.claim());
+                adjustment.apply(instance);
+                let pool = match &instance.pool {
+                    InstancePool::Tenant => self.parts.pools.get(&instance.tenant),
+                    InstancePool::Own(_) => self.parts.pools.get(&own_pool(name)),
+                };
+                let bounded = pool.map(|(pool, _)| policies(instance, pool));
+                let bounded = bounded.map_or(Ok(()), |policies| self.change.set_policies(id, policies));
+                let adjusted = bounded.and_then(|()| self.change.set_claim(id, adjustment.cpu.claim()));
                 self.note("function", name, adjusted);
                 if let Some(worker) = adjustment.worker {
                     let moved = self.change.move_to(&[End::Instance(id, 0)], worker).map(|_| ());
@@ -163,8 +177,9 @@ impl Work<'_, '_, '_> {
     }
 
     fn add(&mut self, prepared: Prepared) {
-        let Prepared { plan, beginnings, pools, switches, mut functions, mut ports, places, mut unused } =
-            prepared;
+        let Prepared {
+            plan, beginnings, pools, switches, mut functions, mut ports, places, mut unused, ..
+        } = prepared;
         unused.pools.clear();
         let homes = self.homes(&plan, places.as_ref());
         if let Some(workers) = &plan.workers {

@@ -1,7 +1,10 @@
 //! Functions as they are started: their first guest, and how to make the next one after a fault.
 
+use clock::Nanos;
 use cpu_share::TenantId;
-use engine::{FailPolicy, GuestFactory, GuestSetup, InstanceSetup, PoolId, RestartPolicy, StartWork};
+use engine::{
+    FailPolicy, GuestFactory, GuestSetup, InstanceSetup, Policies, PoolId, RestartPolicy, StartWork,
+};
 use guest::{Cold, Guest, NotFrozen, SlotConfig};
 use guest_wasm::{InstanceError, InstanceSettings, Program, Slice};
 use image::Image;
@@ -25,6 +28,31 @@ impl GuestFactory for Factory {
     fn work(&self) -> StartWork {
         let factory = self.clone();
         Box::new(move || factory.guest().map_err(|error| error.to_string()))
+    }
+
+    fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig) {
+        (self.settings.max_call, self.settings.slots) = (max_call, slots);
+    }
+}
+
+/// Bounds on the packets that a function keeps of a pool.
+fn slots(instance: &Instance, pool: &Pool) -> SlotConfig {
+    SlotConfig { quota: instance.quota.of(pool.config().buffers), longest_hold: instance.longest_hold }
+}
+
+/// What holds for a function and its guests, and can be changed while it runs.
+pub(crate) fn policies(instance: &Instance, pool: &Pool) -> Policies {
+    Policies {
+        fail: match instance.fail {
+            FailMode::Closed => FailPolicy::Closed,
+            FailMode::Open => FailPolicy::Open,
+        },
+        restart: RestartPolicy {
+            first_delay: instance.restart.first,
+            longest_delay: instance.restart.longest,
+        },
+        max_call: instance.max_call,
+        slots: slots(instance, pool),
     }
 }
 
@@ -55,13 +83,13 @@ impl StartedFunction {
         observes: bool,
         saved: Option<&Saved<'_>>,
     ) -> Result<StartedFunction, String> {
-        let quota = instance.quota.of(pool.config().buffers);
+        let policies = policies(instance, &pool);
         // An observer's copies are bounded like any packets of its own: they must not starve those who forward.
-        let queue = if observes { QUEUE.min(quota as usize).max(1) } else { QUEUE };
+        let queue = if observes { QUEUE.min(policies.slots.quota as usize).max(1) } else { QUEUE };
         let settings = InstanceSettings {
             config: instance.config.to_cbor(),
-            slots: SlotConfig { quota, longest_hold: instance.longest_hold },
-            max_call: instance.max_call,
+            slots: policies.slots,
+            max_call: policies.max_call,
             memory: Some(instance.memory),
             resident: instance.resident,
             preemptible: instance.preemptible.then_some(slice),
@@ -96,6 +124,17 @@ impl StartedFunction {
         }
     }
 
+    /// Whether it may take over what an instance of a program knows: both are of one function, and of such as hand over.
+    pub(crate) fn can_follow(&self, before: &Program) -> bool {
+        let mine = &self.factory.program;
+        mine.facts().name == before.facts().name && mine.hands_over() && before.hands_over()
+    }
+
+    /// Whether it has state to hand over, as it is before it has seen anything.
+    pub(crate) fn offers_state(&mut self, limit: Nanos) -> bool {
+        matches!(self.guest.hand_out(limit), Ok(Some(_)))
+    }
+
     /// Whether its memory is laid out as that of a program's instances.
     pub(crate) fn is_laid_out_as(&self, other: Result<(Image, Arc<Program>), String>) -> bool {
         other.is_ok_and(|(_, other)| other.facts().layout == self.factory.program.facts().layout)
@@ -127,6 +166,7 @@ impl StartedFunction {
         pool: PoolId,
     ) -> (InstanceSetup, Box<dyn Guest>) {
         let manifest = self.image.manifest();
+        let Policies { fail, restart, .. } = policies(instance, &self.factory.pool);
         let setup = InstanceSetup {
             name: name.to_owned(),
             pool,
@@ -138,14 +178,8 @@ impl StartedFunction {
             drop_reasons: manifest.drop_reasons.clone(),
             counters: manifest.counters.clone(),
             factory: Box::new(self.factory),
-            fail: match instance.fail {
-                FailMode::Closed => FailPolicy::Closed,
-                FailMode::Open => FailPolicy::Open,
-            },
-            restart: RestartPolicy {
-                first_delay: instance.restart.first,
-                longest_delay: instance.restart.longest,
-            },
+            fail,
+            restart,
             queue: self.queue,
         };
         (setup, self.guest)

@@ -2,17 +2,20 @@
 
 use crate::catalog::Catalog;
 use crate::function::StartedFunction;
+use crate::hand_over::{HandedOver, Successor};
+use crate::lives::Around;
 use crate::parts::{Parts, own_pool};
 use crate::places::Places;
 use crate::workshop::{Unused, Workshop};
 use crate::{Host, drivers};
+use engine::Fleet;
 use guest_wasm::Slice;
 use indexmap::IndexMap;
 use packet_memory::{PageKind, Pool, PoolConfig};
 use port::Port;
 use snapshot::Saved;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use telemetry::steps;
 use virtual_switch::Switch;
 use wiring::{Instance, InstancePool, Plan, PortIo, Wiring};
@@ -57,6 +60,12 @@ pub struct Prepared {
     pub(crate) switches: HashMap<String, Arc<Switch>>,
     pub(crate) functions: HashMap<String, StartedFunction>,
     pub(crate) ports: HashMap<String, Box<dyn Port>>,
+    /// Functions that are to hand over.
+    pub(crate) successors: Vec<Successor>,
+    /// Those that have.
+    pub(crate) handed: HandedOver,
+    /// Where they run.
+    pub(crate) at: (Arc<Fleet>, Arc<Mutex<Parts>>),
     /// Where everything is to begin, when it is a wiring as a whole.
     pub(crate) places: Option<Places>,
     /// Its pools, until it is carried out. After the functions, which leave address space behind.
@@ -129,6 +138,14 @@ impl Host {
             let started = if pauses { started.and_then(StartedFunction::frozen) } else { started };
             functions.insert(name.clone(), started.map_err(|reason| failed("function", name)(&reason))?);
         }
+        let mut successors = Vec::new();
+        for (name, instance) in &plan.change_instances {
+            let absent = || failed("function", name)(&"there is none of this name");
+            let id = parts.instances.get(name).copied().ok_or_else(absent)?;
+            let before = parts.wiring.instances.get(name).cloned().ok_or_else(absent)?;
+            let around = Around::of(&parts, name, instance)?;
+            successors.push(self.successor(name, id, (before, instance), catalog, around)?);
+        }
         steps::done("shell");
         let mut ports = HashMap::new();
         for (name, port) in &plan.add_ports {
@@ -151,7 +168,20 @@ impl Host {
             None
         };
         drop(parts);
-        Ok(Prepared { plan, beginnings, pools, switches, functions, ports, places, unused })
+        let (handed, at) = (HandedOver::default(), (self.fleet.clone(), self.parts.clone()));
+        Ok(Prepared {
+            plan,
+            beginnings,
+            pools,
+            switches,
+            functions,
+            ports,
+            successors,
+            handed,
+            at,
+            places,
+            unused,
+        })
     }
 
     /// The worker of ports that have a thread of their own, if there is one.

@@ -100,13 +100,13 @@ fn a_function_runs_what_its_tag_meant_when_it_was_applied() {
     assert_eq!(image_of(&daemon, "fw"), (first.clone(), content(1)));
     daemon = daemon.again();
     assert_eq!(image_of(&daemon, "fw"), (first.clone(), content(1)));
-    let upgraded = daemon.done(&format!("upgrade fw --image {tagged}"));
+    let upgraded = daemon.done(&format!("upgrade fw --allow-restart --image {tagged}"));
     assert!(upgraded.contains("function/fw"), "{upgraded}");
     assert_eq!(image_of(&daemon, "fw"), (second.clone(), content(2)));
     // By digest, back to the first.
-    daemon.done(&format!("upgrade fw --image {first}"));
+    daemon.done(&format!("upgrade fw --allow-restart --image {first}"));
     assert_eq!(image_of(&daemon, "fw"), (first.clone(), content(1)));
-    daemon.done("apply -f edge.yaml");
+    daemon.done("apply -f edge.yaml --allow-restart");
     assert_eq!(image_of(&daemon, "fw"), (second.clone(), content(2)));
     let third = push(&registry, &format!("{}/nf/echo:2", registry.host), 3);
     daemon.done(&format!("function create g --image {}/nf/echo:2", registry.host));
@@ -205,10 +205,10 @@ fn a_file_is_kept_as_it_was_when_it_was_applied() {
     let refused = daemon.refused("apply -f edge.yaml").1;
     assert!(refused.contains("edge.yaml:4:") && refused.contains("fw.wasm"), "{refused}");
     fs::write(&path, image(2).wasm()).expect("written");
-    assert!(daemon.done("apply -f edge.yaml").contains("function/fw changed"));
+    assert!(daemon.done("apply -f edge.yaml --allow-restart").contains("function/fw changed"));
     assert_eq!(image_of(&daemon, "fw"), (pinned(2), content(2)));
     fs::write(&path, image(3).wasm()).expect("written");
-    daemon.done("upgrade fw --image ./fw.wasm");
+    daemon.done("upgrade fw --allow-restart --image ./fw.wasm");
     assert_eq!(image_of(&daemon, "fw"), (pinned(3), content(3)));
     daemon.done("delete function fw");
     daemon = daemon.again();

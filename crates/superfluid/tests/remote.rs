@@ -69,7 +69,7 @@ fn a_file_is_applied_and_only_what_differs_is_touched() {
 
     // From standard input; what it does not name is pruned.
     let mut child = daemon
-        .command("apply -f - --prune")
+        .command("apply -f - --prune --allow-restart")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -80,6 +80,8 @@ fn a_file_is_applied_and_only_what_differs_is_touched() {
     assert!(diff.contains("- chain/edge\n") && diff.contains("~ function/fw, begins anew\n"), "{diff}");
     assert!(diff.contains("    ~ image: \"firewall\" -> \"monitor\"\n"), "{diff}");
     assert!(diff.contains("    - config: {\"default_action\":\"accept\"}\n"), "{diff}");
+    let (status, told) = daemon.refused("apply -f less.yaml --prune");
+    assert!(status == 1 && told.contains("functions.fw: it would begin anew"), "{told}");
     child.stdin.take().expect("piped").write_all(less.as_bytes()).expect("sent");
     let output = child.wait_with_output().expect("ends");
     let applied = text(&output.stdout);
@@ -88,7 +90,7 @@ fn a_file_is_applied_and_only_what_differs_is_touched() {
         applied.contains("port/wan deleted\n") && applied.contains("2 deleted, 1 unchanged"),
         "{applied}"
     );
-    let difference = daemon.json("apply -f edge.yaml");
+    let difference = daemon.json("apply -f edge.yaml --allow-restart");
     assert_eq!((&difference["created"][0]["name"], &difference["revision"]), (&"wan".into(), &3.into()));
 }
 
@@ -217,7 +219,7 @@ fn a_function_is_created_watched_and_driven() {
     let (status, told) = daemon.refused("function pause fx");
     assert!(status == 1 && told.ends_with("did you mean `fw`?"), "{told}");
 
-    assert_eq!(daemon.done("upgrade fw --image monitor"), "function/fw upgraded, running\n");
+    assert_eq!(daemon.done("upgrade fw --image monitor --allow-restart"), "function/fw upgraded, running\n");
     assert_eq!(daemon.json("get fn fw")["spec"]["image"], "monitor");
     assert!(
         daemon.done("snapshot save fw monday").starts_with("snapshot/monday saved of function/fw, 64.0KiB\n")

@@ -1,17 +1,21 @@
 //! From one wiring to another.
 
 use crate::{
-    Cpu, Edge, Endpoint, Instance, Observation, Port, Service, Switch, Tenant, TenantMemory, Wiring, Workers,
+    Cpu, Edge, Endpoint, FailMode, Fraction, Instance, Observation, Port, RestartDelays, Service, Switch,
+    Tenant, TenantMemory, Wiring, Workers,
 };
+use clock::Nanos;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What to do to get from one wiring to another, in the order of the fields. What the plan does not name stays
 /// untouched and keeps running.
 ///
-/// A port or instance that changes is removed and added. So is one whose tenant's pool changes, because its buffers are
+/// An instance that changes in image, configuration or memory hands over to another guest in its place, and stays what it is to its
+/// wires. A port that changes, and an instance that changes in anything else, is removed and added. So is one whose tenant's pool changes, because its buffers are
 /// in that pool. Whatever is connected to something that is replaced is taken off and put back. Who may have how much of
-/// a core, and who works where, is changed while everything runs: for that alone nothing is replaced.
+/// a core, and who works where, and what bounds an instance's calls and packets, is changed while everything runs: for that alone
+/// nothing is replaced.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Services to remove.
@@ -34,6 +38,8 @@ pub struct Plan {
     pub adjust_tenants: BTreeMap<String, Allowance>,
     /// Instances that stay and may have more or less than before, or have to run elsewhere.
     pub adjust_instances: BTreeMap<String, Adjustment>,
+    /// Instances that hand over to another guest, as they are to be.
+    pub change_instances: IndexMap<String, Instance>,
     /// Tenants to make a pool for.
     pub add_tenants: IndexMap<String, Tenant>,
     /// Switches to make.
@@ -78,16 +84,44 @@ pub struct Adjustment {
     pub cpu: Cpu,
     /// See [`Instance::worker`].
     pub worker: Option<usize>,
+    /// See [`Instance::fail`].
+    pub fail: FailMode,
+    /// See [`Instance::restart`].
+    pub restart: RestartDelays,
+    /// See [`Instance::max_call`].
+    pub max_call: Nanos,
+    /// See [`Instance::quota`].
+    pub quota: Fraction,
+    /// See [`Instance::longest_hold`].
+    pub longest_hold: Nanos,
 }
 
 impl Adjustment {
-    fn of(instance: &Instance) -> Adjustment {
-        Adjustment { cpu: instance.cpu, worker: instance.worker }
+    /// An instance's.
+    pub fn of(instance: &Instance) -> Adjustment {
+        Adjustment {
+            cpu: instance.cpu,
+            worker: instance.worker,
+            fail: instance.fail,
+            restart: instance.restart,
+            max_call: instance.max_call,
+            quota: instance.quota,
+            longest_hold: instance.longest_hold,
+        }
     }
 
-    fn apply(self, instance: &mut Instance) {
-        (instance.cpu, instance.worker) = (self.cpu, self.worker);
+    /// Makes it an instance's.
+    pub fn apply(self, instance: &mut Instance) {
+        let Adjustment { cpu, worker, fail, restart, max_call, quota, longest_hold } = self;
+        (instance.cpu, instance.worker) = (cpu, worker);
+        (instance.fail, instance.restart, instance.max_call) = (fail, restart, max_call);
+        (instance.quota, instance.longest_hold) = (quota, longest_hold);
     }
+}
+
+/// Whether another guest can take the place of an instance's while everything around it stays.
+fn may_hand_over(before: &Instance, after: &Instance) -> bool {
+    before.tenant == after.tenant && before.pool == after.pool && before.interfaces == after.interfaces
 }
 
 /// The plan was made for another wiring.
@@ -118,8 +152,15 @@ impl Plan {
         let moved = |tenant: &str| remove_tenants.contains(tenant) || add_tenants.contains_key(tenant);
         let (remove_ports, add_ports) =
             replaced(&old.ports, &new.ports, Port::eq, |port| moved(&port.tenant));
+        let stays = |a: &Instance, b: &Instance| may_hand_over(a, b) || same_instance(a, b);
         let (remove_instances, add_instances) =
-            replaced(&old.instances, &new.instances, same_instance, |instance| moved(&instance.tenant));
+            replaced(&old.instances, &new.instances, stays, |instance| moved(&instance.tenant));
+        let change_instances = new.instances.iter().filter(|(name, instance)| {
+            let before = old.instances.get(*name).filter(|_| !add_instances.contains_key(*name));
+            before.is_some_and(|before| !same_instance(before, instance))
+        });
+        let change_instances =
+            change_instances.map(|(name, instance)| (name.clone(), instance.clone())).collect();
         let (remove_switches, add_switches) = replaced(&old.switches, &new.switches, Switch::eq, |_| false);
         let changed = |name: &str| {
             remove_ports.contains(name)
@@ -164,6 +205,7 @@ impl Plan {
             workers: (old.workers != new.workers).then(|| new.workers.clone()),
             adjust_tenants: adjust_tenants.collect(),
             adjust_instances: adjust_instances.collect(),
+            change_instances,
             remove_instances,
             remove_ports,
             remove_switches,
@@ -183,6 +225,7 @@ impl Plan {
             return;
         };
         self.adjust_instances.remove(name);
+        self.change_instances.shift_remove(name);
         self.remove_instances.insert(name.to_owned());
         self.add_instances.insert(name.to_owned(), instance.clone());
         for edge in new.edges.iter().filter(|edge| edge.ends().iter().any(|end| end.name() == name)) {
@@ -245,6 +288,10 @@ impl Plan {
         for (name, adjustment) in &self.adjust_instances {
             let instance = next.instances.get_mut(name);
             gone("function", name, instance.map(|instance| adjustment.apply(instance)).is_some())?;
+        }
+        for (name, after) in &self.change_instances {
+            let instance = next.instances.get_mut(name);
+            gone("function", name, instance.map(|instance| instance.clone_from(after)).is_some())?;
         }
         for (name, tenant) in &self.add_tenants {
             new("tenant", name, next.tenants.insert(name.clone(), tenant.clone()).is_none())?;

@@ -195,7 +195,7 @@ fn fractions() {
 #[test]
 fn a_changed_function_is_replaced_and_its_neighbours_are_not() {
     let mut new = edge();
-    new.instances["fw"].max_call = Nanos(1);
+    new.instances["fw"].interfaces += 1;
     let plan = Plan::between(&edge(), &new);
     assert_eq!(plan.remove_instances, ["fw".to_owned()].into());
     assert_eq!(plan.add_instances.keys().collect::<Vec<_>>(), ["fw"]);
@@ -204,6 +204,52 @@ fn a_changed_function_is_replaced_and_its_neighbours_are_not() {
     assert_eq!(plan.unobserve.len(), 1);
     assert_eq!(plan.add_services.len(), 1);
     assert!(plan.remove_ports.is_empty() && plan.remove_tenants.is_empty());
+}
+
+#[test]
+fn a_function_whose_guest_changes_stays_where_it_is() {
+    let changes: [fn(&mut Instance); 4] = [
+        |fw| fw.image = "another".into(),
+        |fw| fw.config = schema::Value::Boolean(false),
+        |fw| fw.memory += 1,
+        |fw| fw.preemptible = !fw.preemptible,
+    ];
+    for change in changes {
+        let mut new = edge();
+        new.instances["fw"].config = schema::Value::Boolean(true);
+        let old = new.clone();
+        change(&mut new.instances["fw"]);
+        let plan = Plan::between(&old, &new);
+        let change_instances = [("fw".to_owned(), new.instances["fw"].clone())].into_iter().collect();
+        assert_eq!(plan, Plan { change_instances, ..Plan::default() });
+    }
+    // What bounds its calls and packets, and what becomes of it after faults, needs no other guest.
+    let changes: [fn(&mut Instance); 5] = [
+        |fw| fw.max_call = Nanos(1),
+        |fw| fw.longest_hold = Nanos(1),
+        |fw| fw.quota = Fraction::parse("1/7").unwrap(),
+        |fw| fw.fail = FailMode::Open,
+        |fw| fw.restart.first = Nanos(1),
+    ];
+    for change in changes {
+        let mut new = edge();
+        change(&mut new.instances["fw"]);
+        let plan = Plan::between(&edge(), &new);
+        let adjust_instances = [("fw".to_owned(), Adjustment::of(&new.instances["fw"]))].into();
+        assert_eq!(plan, Plan { adjust_instances, ..Plan::default() });
+    }
+    // Both at once, and it begins anew only when it is told to.
+    let mut new = edge();
+    (new.instances["fw"].image, new.instances["fw"].max_call) = ("another".into(), Nanos(1));
+    let mut plan = Plan::between(&edge(), &new);
+    assert!(plan.change_instances.contains_key("fw") && plan.adjust_instances.contains_key("fw"));
+    plan.replace(&new, "fw");
+    assert!(plan.change_instances.is_empty() && plan.adjust_instances.is_empty());
+    assert!(plan.remove_instances.contains("fw") && plan.add_instances.contains_key("fw"));
+    // A tenant's pool takes its functions with it.
+    new.tenants["default"].pool.buffers += 1;
+    let plan = Plan::between(&edge(), &new);
+    assert!(plan.change_instances.is_empty() && plan.remove_instances.contains("fw"));
 }
 
 #[test]
@@ -314,9 +360,14 @@ proptest! {
             }
         }
         for (name, instance) in &old.instances {
-            let adjusted = |other: &Instance| Instance { cpu: instance.cpu, worker: instance.worker, ..other.clone() };
+            let adjusted = |other: &Instance| {
+                let mut other = other.clone();
+                Adjustment::of(instance).apply(&mut other);
+                other
+            };
             if new.instances.get(name).map(adjusted).as_ref() == Some(instance) && same_pool(&instance.tenant) {
                 prop_assert!(!plan.remove_instances.contains(name) && !plan.add_instances.contains_key(name));
+                prop_assert!(!plan.change_instances.contains_key(name));
             }
         }
         let kept = |name: &str| {

@@ -131,6 +131,23 @@ impl Header {
     }
 }
 
+/// The packet that opened a flow, as rules look at it, made of the flow's key of `W` words of addresses, ports, and protocol with
+/// VLANs. `ingress` is the interface that it came in by.
+pub fn opening<const W: usize>(addresses: [u32; W], ports: u32, protocol: u32, ingress: u32) -> View<W> {
+    let mut view = View { addresses, ports: 0, kind: kind(protocol as u8, ingress) };
+    if ingress != 0 {
+        view.addresses.rotate_left(W / 2);
+    }
+    view.ports = match protocol as u8 {
+        // Requests alone open; their key has the identifier for ports.
+        ICMP => 8 << 16,
+        ICMPV6 => 128 << 16,
+        _ if ingress == 0 => ports.swap_bytes(),
+        _ => ports.rotate_left(16).swap_bytes(),
+    };
+    view
+}
+
 #[inline(always)]
 fn le32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])

@@ -72,6 +72,8 @@ struct Window {
 pub struct Firewall {
     judge: Judge,
     tracker: Option<Tracker>,
+    /// Flows that come from another instance have to be accepted by the rules.
+    recheck: bool,
     tally: Tally,
     ticks: Ticks,
     timer_is_set: bool,
@@ -88,6 +90,7 @@ impl NetworkFunction for Firewall {
             if settings.stateful { Some(Tracker::new(&settings).ok_or_else(no_memory)?) } else { None };
         Ok(Firewall {
             tracker,
+            recheck: settings.recheck,
             judge: Judge::new(settings).ok_or_else(no_memory)?,
             tally: Tally::default(),
             ticks: Ticks::default(),
@@ -136,12 +139,17 @@ impl NetworkFunction for Firewall {
     }
 
     fn export_state(&self, out: &mut StateWriter<'_>) -> bool {
-        self.tracker.as_ref().is_some_and(|tracker| state::export(tracker, out))
+        // Without tracking there is nothing to know, and nothing is lost.
+        self.tracker.as_ref().is_none_or(|tracker| state::export(tracker, out))
     }
 
     fn import_state(&mut self, entries: &mut StateReader<'_>) -> bool {
         let has_begun = self.ticks.have_begun();
-        self.tracker.as_mut().is_some_and(|tracker| state::import(tracker, has_begun, entries))
+        let rules = self.recheck.then_some(&self.judge.rules);
+        match &mut self.tracker {
+            Some(tracker) => state::import(tracker, rules, has_begun, entries),
+            None => state::pass_over(entries),
+        }
     }
 }
 

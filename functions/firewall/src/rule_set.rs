@@ -106,6 +106,16 @@ impl RuleSet {
         self.count(number)
     }
 
+    /// Whether an IPv4 packet would be accepted. Nothing is counted.
+    pub fn accepts4(&self, view: &View<2>) -> bool {
+        self.decisions[self.v4.find(view)].accept
+    }
+
+    /// The same of an IPv6 packet.
+    pub fn accepts6(&self, view: &View<8>) -> bool {
+        self.decisions[self.v6.find(view)].accept
+    }
+
     /// Counts a hit; whether the rule accepts.
     #[inline(always)]
     pub fn count(&mut self, number: usize) -> bool {

@@ -45,6 +45,8 @@ pub struct Settings {
     pub stateful: bool,
     /// TCP may be picked up in the middle.
     pub pick_up: bool,
+    /// Flows that come from another instance have to be accepted by the rules.
+    pub recheck: bool,
     /// Most IPv4 flows.
     pub max_flows: usize,
     /// Most IPv6 flows.
@@ -86,6 +88,7 @@ impl Settings {
             discovery: config.text("neighbor_discovery")? == "accept",
             stateful: config.boolean("stateful")?,
             pick_up: config.boolean("pick_up")?,
+            recheck: config.text("established")? == "recheck",
             max_flows: bound("max_flows", 4_000_000)?,
             max_flows_ipv6: bound("max_flows_ipv6", 1_000_000)?,
             timeouts: Timeouts {

@@ -4,6 +4,8 @@
 //! until the flow ends, state, and the two sequence numbers. All little-endian.
 
 use crate::flow_table::{Flow, FlowTable, Slot};
+use crate::header::opening;
+use crate::rule_set::RuleSet;
 use crate::tcp::{BEGUN_OUTSIDE, FIN_INSIDE, State};
 use crate::tracker::{Terms, Tracker};
 use nf_sdk::{StateReader, StateWriter};
@@ -102,10 +104,43 @@ impl<const N: usize> Coming<[u32; N]> {
     }
 }
 
-/// Takes flows over; those for which there is no room are left out. False, and the tables are empty, when an entry is not
+/// Reads the flows that another instance has, and keeps none. False when they are not what [`export`] writes.
+pub fn pass_over(entries: &mut StateReader<'_>) -> bool {
+    while let Some((key, value)) = entries.next() {
+        let family = if key.len() == KEY_MOST { 6 } else { 4 };
+        if value.len() != VALUE || key.first() != Some(&family) || !matches!(key.len(), 17 | KEY_MOST) {
+            return false;
+        }
+    }
+    !entries.is_broken()
+}
+
+/// Whether the rules accept the packet that opened a flow.
+fn is_accepted(rules: &RuleSet, key: &[u8], state: u32) -> Option<bool> {
+    let (family, key) = key.split_first()?;
+    let ingress = u32::from(state & BEGUN_OUTSIDE != 0);
+    Some(match family {
+        4 => {
+            let [inside, outside, ports, protocol] = words(key)?;
+            rules.accepts4(&opening([inside, outside], ports, protocol, ingress))
+        }
+        _ => {
+            let [a, b, c, d, e, f, g, h, ports, protocol] = words(key)?;
+            rules.accepts6(&opening([a, b, c, d, e, f, g, h], ports, protocol, ingress))
+        }
+    })
+}
+
+/// Takes flows over; those for which there is no room are left out, and those that `rules`, if there are such, deny. False, and the tables are empty, when an entry is not
 /// what [`export`] writes.
-pub fn import(tracker: &mut Tracker, has_begun: bool, entries: &mut StateReader<'_>) -> bool {
-    let mut importer = Importer { v4: Coming::new(), v6: Coming::new(), seed: (!has_begun).then_some(0) };
+pub fn import(
+    tracker: &mut Tracker,
+    rules: Option<&RuleSet>,
+    has_begun: bool,
+    entries: &mut StateReader<'_>,
+) -> bool {
+    let mut importer =
+        Importer { rules, v4: Coming::new(), v6: Coming::new(), seed: (!has_begun).then_some(0) };
     while let Some((key, value)) = entries.next() {
         if let Some(seed) = &mut importer.seed {
             let bytes = key.iter().chain(value);
@@ -124,16 +159,17 @@ pub fn import(tracker: &mut Tracker, has_begun: bool, entries: &mut StateReader<
     !entries.is_broken()
 }
 
-struct Importer {
+struct Importer<'a> {
+    rules: Option<&'a RuleSet>,
     v4: Coming<[u32; 4]>,
     v6: Coming<[u32; 10]>,
     /// As long as there was no batch whose time could be the tables' secret: other instances' flows, which take its place.
     seed: Option<u64>,
 }
 
-impl Importer {
-    fn take(&mut self, tracker: &mut Tracker, key: &[u8], value: &[u8]) -> Option<()> {
-        let (family, key) = key.split_first()?;
+impl Importer<'_> {
+    fn take(&mut self, tracker: &mut Tracker, name: &[u8], value: &[u8]) -> Option<()> {
+        let (family, key) = name.split_first()?;
         let [left, state, inside, outside] = words(value)?;
         let known = State::of(state)?;
         if state & !(0xff | BEGUN_OUTSIDE | FIN_INSIDE | FIN_INSIDE << 1) != 0 {
@@ -146,6 +182,15 @@ impl Importer {
             4 => self.v4.keep(key, flow, known.is_tcp())?,
             6 => self.v6.keep(key, flow, known.is_tcp())?,
             _ => return None,
+        }
+        if let Some(rules) = self.rules
+            && !is_accepted(rules, name, state)?
+        {
+            // It has been checked, and ends here.
+            match family {
+                4 => self.v4.count -= 1,
+                _ => self.v6.count -= 1,
+            }
         }
         if self.v4.is_full() || self.v6.is_full() {
             self.put(tracker);

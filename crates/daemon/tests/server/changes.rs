@@ -150,7 +150,7 @@ fn apply_touches_what_it_names_and_prunes_only_when_asked() {
     let again = apply("?durable=true", "application/yaml", yaml);
     assert_eq!((again["unchanged"].as_array().map(Vec::len), again["revision"].as_u64()), (Some(7), Some(1)));
     let json = json!({"superfluid": 1, "ports": {"lan": {"type": "generator", "rate": "100kpps", "flows": 1000}}, "functions": {"fw": {"image": "monitor"}}});
-    let merged = apply("", "application/json", &json.to_string());
+    let merged = apply("?allow_restart=true", "application/json", &json.to_string());
     assert_eq!(merged["unchanged"], json!([{"kind": "port", "name": "lan"}]), "YAML and JSON say the same");
     assert_eq!(merged["changed"], json!([{"kind": "function", "name": "fw"}]));
     assert_eq!((&merged["deleted"], &merged["restarted"]), (&json!([]), &json!(["fw"])));
@@ -331,4 +331,39 @@ fn each_change_is_written_down_with_who_made_it() {
     );
     assert_eq!((&audit[0]["created"], &audit[0]["revision"]), (&json!(["function/fw"]), &json!(1)));
     assert_eq!(audit[0]["who"]["pid"], std::process::id());
+}
+
+#[test]
+fn what_would_begin_anew_is_refused_unless_it_is_allowed() {
+    let server = Running::new();
+    let mut client = server.client();
+    for name in ["a", "b"] {
+        assert_eq!(client.put(&format!("/v1/functions/{name}"), &json!({"image": "firewall"})).status, 201);
+    }
+    let both = json!({"superfluid": 1, "functions": {"a": {"image": "anew-1"}, "b": {"image": "other"}}})
+        .to_string();
+    let json: &[(&str, &str)] = &[("content-type", "application/json")];
+    let tried = client.ask("POST", "/v1/apply?dry_run=true", json, &both);
+    assert_eq!((tried.status, &tried.json()["restarted"]), (200, &json!(["a"])));
+    let before = server.fake.world().objects.clone();
+    let put = &json!({"image": "anew-1"});
+    for refused in [
+        client.ask("POST", "/v1/apply", json, &both),
+        client.put("/v1/functions/a", put),
+        client.put("/v1/functions/a?allow_restart=false", put),
+        client.post("/v1/functions/a/upgrade", r#"{"image": "anew-1"}"#),
+    ] {
+        assert_eq!((refused.status, refused.problem()), (409, "conflict".to_owned()));
+        assert_eq!(refused.json()["faults"][0]["at"], "functions.a");
+        assert_eq!(server.fake.world().objects, before, "nothing is half applied");
+    }
+    let allowed = client.ask("POST", "/v1/apply?allow_restart=true", json, &both);
+    assert_eq!((allowed.status, &allowed.json()["restarted"]), (200, &json!(["a"])));
+    assert_eq!(client.put("/v1/functions/a?allow_restart=true", &json!({"image": "anew-2"})).status, 200);
+    assert_eq!(
+        client.post("/v1/functions/a/upgrade?allow_restart=true", r#"{"image": "anew-3"}"#).status,
+        200
+    );
+    // What begins with nothing to lose needs no leave.
+    assert_eq!(client.put("/v1/functions/c", put).status, 201);
 }

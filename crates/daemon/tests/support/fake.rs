@@ -1,7 +1,7 @@
 //! A host that runs nothing: it keeps what it is told, refuses what a real one would refuse, and counts what was prepared.
 //!
 //! Images with a meaning: `missing` is invalid, `huge` finds no room, `slow-…` must be compiled first, which takes 50 ms and
-//! is done once; `slow-broken` then fails. What begins with `/` is a file, which is the host's. `tag-…` is pinned to what [`World::tags`] says, which takes 50 ms; `tag-silent` is not to be had,
+//! is done once; `slow-broken` then fails. Into `anew-…`, and when `fw` turns from `firewall` into `monitor`, nothing is handed over. What begins with `/` is a file, which is the host's. `tag-…` is pinned to what [`World::tags`] says, which takes 50 ms; `tag-silent` is not to be had,
 //! and `lost` is never there.
 
 use api::{
@@ -9,8 +9,7 @@ use api::{
     Snapshot, Trace, TraceEnd, TraceLine,
 };
 use daemon::{
-    Control, Exposition, Images, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, Settling,
-    TakenOver, Work,
+    Control, Exposition, Images, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, Settling, Work,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,11 +110,16 @@ impl Drop for Ready {
 impl Prepared for Ready {
     fn restarted(&self) -> Vec<String> {
         let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-        let image = |spec: &Value| spec.get("image").cloned();
+        let image = |spec: &Value| spec.get("image").and_then(Value::as_str).map(str::to_owned);
         let anew = |change: &&ObjectChange| {
             let before = world.objects.get(&ObjectName::new(change.kind, change.name.clone()));
-            change.kind == Kind::Function
-                && before.is_some_and(|(spec, _)| image(spec) != change.spec.as_ref().and_then(image))
+            let after = change.spec.as_ref().and_then(image);
+            let before = before.and_then(|(spec, _)| image(spec));
+            let other = change.name == "fw"
+                && before.as_deref() == Some("firewall")
+                && after.as_deref() == Some("monitor");
+            let hands_nothing = after.as_deref().is_some_and(|image| image.starts_with("anew-"));
+            change.kind == Kind::Function && before.is_some() && before != after && (hands_nothing || other)
         };
         self.changes
             .iter()
@@ -134,21 +138,6 @@ impl Prepared for Ready {
                 None => world.objects.remove(&id),
             };
         }
-    }
-}
-
-struct Both {
-    world: Arc<Mutex<World>>,
-    id: ObjectName,
-    before: (Value, bool),
-}
-
-impl TakenOver for Both {
-    fn keep(self: Box<Self>) {}
-
-    fn roll_back(self: Box<Self>) {
-        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-        world.objects.insert(self.id, self.before);
     }
 }
 
@@ -223,15 +212,6 @@ impl Control for Fake {
         }
         self.open.fetch_add(1, SeqCst);
         Ok(Box::new(Ready { changes: changes.to_vec(), world: self.world.clone(), open: self.open.clone() }))
-    }
-
-    fn take_over(&self, change: &ObjectChange) -> Result<Box<dyn TakenOver>, Refusal> {
-        self.check(change, &[])?;
-        let id = ObjectName::new(change.kind, change.name.clone());
-        let spec = change.spec.clone().ok_or_else(|| Refusal::Broken("nothing takes over".into()))?;
-        let before = self.world().objects.insert(id.clone(), (spec, change.paused));
-        let before = before.ok_or_else(|| Refusal::NotFound(format!("there is no {id}")))?;
-        Ok(Box::new(Both { world: self.world.clone(), id, before }))
     }
 
     fn pause(&self, function: &str) -> Result<(), Refusal> {

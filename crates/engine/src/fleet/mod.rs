@@ -14,6 +14,7 @@
 //! Limits: at most 65,536 workers; a move stops all workers for as long as it takes the last one to come.
 
 mod balance;
+mod beside;
 mod calls;
 mod counters;
 mod error;
@@ -24,6 +25,7 @@ mod threads;
 mod wires;
 
 pub use balance::{Balanced, Balancer};
+pub use beside::Beside;
 pub use calls::Moved;
 pub use error::FleetError;
 pub use parts::{Change, Removed};

@@ -3,21 +3,21 @@
 //! All of it is done through a [`Change`], in one go however much it is. The calls of [`Fleet`] of the same names are
 //! changes of one thing.
 
-use super::state::{End, FleetInstance, FleetPort, State};
+use super::state::{End, FleetInstance, FleetPort, Home, State};
 use super::{Fleet, FleetError};
 use crate::account::{InstanceAccount, PortAccount};
 use crate::control::Stopped;
 use crate::hands::Hands;
-use crate::ids::{PoolId, ServiceId, SwitchId, WireError};
-use crate::instance::{Instance, InstanceSetup};
+use crate::ids::{InstanceId, PoolId, ServiceId, SwitchId, WireError};
+use crate::instance::{Instance, InstanceSetup, Policies};
 use crate::takeover::{GuestSetup, TakeoverError};
 use crate::tap::Tap;
+use crate::worker::Worker;
 use clock::Nanos;
 use cpu_share::{Claim, TenantId};
 use guest::Guest;
 use packet_memory::{Packet, Pool};
 use port::Port;
-use snapshot::Saved;
 use std::sync::Arc;
 use virtual_switch::Switch;
 
@@ -161,6 +161,16 @@ impl Fleet {
 impl<'a, 'b> Change<'a, 'b> {
     pub(super) fn new(workers: &'a mut Hands<'b>, state: &'a mut State) -> Change<'a, 'b> {
         Change { workers, state }
+    }
+
+    /// Where an instance is.
+    pub(super) fn home(&self, instance: FleetInstance) -> Result<Home<InstanceId>, TakeoverError> {
+        self.state.instance(instance).ok_or(TakeoverError::Absent)
+    }
+
+    /// A worker, in hand.
+    pub(super) fn worker(&mut self, number: usize) -> &mut Worker {
+        &mut self.workers[number]
     }
 }
 
@@ -314,17 +324,6 @@ impl Change<'_, '_> {
         })
     }
 
-    /// Gives up what a paused instance needs to run, and keeps what it is; it is thawed when it goes on. Its worker stands still for
-    /// as long as it takes to copy what the function has touched of its memory. Says whether it is frozen now: one that is not
-    /// paused is not.
-    ///
-    /// # Errors
-    /// [`TakeoverError`]; it is as it was.
-    pub fn freeze(&mut self, instance: FleetInstance) -> Result<bool, TakeoverError> {
-        let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
-        self.workers[home.worker].freeze_instance(home.id)
-    }
-
     /// Lets another guest take over between two batches; the one before comes back. Packets that it held wait in the queue.
     /// No packet is lost.
     ///
@@ -364,24 +363,6 @@ impl Change<'_, '_> {
         Ok(done)
     }
 
-    /// Everything that an instance is now, what waits for it included, without its help. It goes on.
-    ///
-    /// # Errors
-    /// [`TakeoverError`].
-    pub fn save(&mut self, instance: FleetInstance) -> Result<Saved<'static>, TakeoverError> {
-        let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
-        self.workers[home.worker].save_instance(home.id)
-    }
-
-    /// The state that an instance gives by itself, for another image; `None` when it offers none.
-    ///
-    /// # Errors
-    /// [`TakeoverError`].
-    pub fn export_state(&mut self, instance: FleetInstance) -> Result<Option<Vec<u8>>, TakeoverError> {
-        let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
-        self.workers[home.worker].export_state(home.id)
-    }
-
     /// Puts packets into an instance's queue, counted as generated there; what finds no room comes back.
     pub fn put_into_queue(&mut self, instance: FleetInstance, packets: Vec<Packet>) -> Vec<Packet> {
         match self.state.instance(instance) {
@@ -415,6 +396,16 @@ impl Change<'_, '_> {
     pub fn set_claim(&mut self, instance: FleetInstance, claim: Claim) -> Result<(), FleetError> {
         let home = self.state.instance(instance).ok_or(WireError::Absent)?;
         self.workers[home.worker].set_claim(home.id, claim);
+        Ok(())
+    }
+
+    /// Changes what holds for an instance and its guests, which go on.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`].
+    pub fn set_policies(&mut self, instance: FleetInstance, policies: Policies) -> Result<(), FleetError> {
+        let home = self.state.instance(instance).ok_or(WireError::Absent)?;
+        self.workers[home.worker].set_policies(home.id, policies);
         Ok(())
     }
 

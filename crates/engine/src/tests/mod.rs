@@ -3,6 +3,7 @@
 mod balance;
 mod congestion;
 mod counters;
+mod detached;
 mod fleet;
 mod idle;
 mod moves;

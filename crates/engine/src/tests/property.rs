@@ -30,6 +30,11 @@ enum Step {
     Start(usize, bool),
     /// No more work is taken in, or it is again.
     Refuse(bool),
+    /// Takes a guest out, or puts back one that was.
+    Detach(usize),
+    Attach(usize),
+    /// Loses a guest that was taken out.
+    Lose(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -54,6 +59,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (any(), proptest::arbitrary::any::<u8>()).prop_map(|(which, seed)| Step::TakeOver(which, seed)),
         3 => (any(), proptest::bool::weighted(0.8)).prop_map(|(which, done)| Step::Start(which, done)),
         1 => proptest::arbitrary::any::<bool>().prop_map(Step::Refuse),
+        2 => any().prop_map(Step::Detach),
+        2 => any().prop_map(Step::Attach),
+        1 => any().prop_map(Step::Lose),
     ]
 }
 
@@ -115,6 +123,7 @@ proptest! {
             wire(&rig, ends[a % ends.len()], ends[b % ends.len()], both_ways);
             rig.balanced();
         }
+        let mut detached: Vec<(FleetInstance, Detached)> = Vec::new();
         for step in steps {
             let end = |number: usize| ends[number % ends.len()];
             let instance = |number: usize| instances[number % instances.len()];
@@ -210,12 +219,37 @@ proptest! {
                             let back = rig.fleet.change(move |change| change.swap_guest(id, old).map(|_| ()));
                             prop_assert!(back.expect("not stopped").is_ok(), "it takes over again");
                         }
-                        Ok(_) | Err(crate::TakeoverError::Suspended(_)) => {}
+                        Ok(_) | Err(crate::TakeoverError::Suspended(_) | crate::TakeoverError::Detached(_)) => {}
                         Err(other) => prop_assert!(false, "{other}"),
                     }
                 }
                 Step::Start(which, done) => rig.later.end(which, done),
                 Step::Refuse(refuses) => rig.later.refuse(refuses),
+                Step::Detach(which) => {
+                    let which = instance(which);
+                    match rig.fleet.change(move |change| change.detach(which)).expect("it has not stopped") {
+                        Ok(guest) => detached.push((which, guest)),
+                        Err(
+                            TakeoverError::Suspended(_) | TakeoverError::Detached(_) | TakeoverError::Down(..),
+                        ) => {}
+                        Err(other) => prop_assert!(false, "{other}"),
+                    }
+                }
+                Step::Attach(which) if !detached.is_empty() => {
+                    let (of, guest) = detached.swap_remove(which % detached.len());
+                    let there = instances.contains(&of);
+                    let back = rig.fleet.change(move |change| change.attach(of, guest)).expect("it has not stopped");
+                    prop_assert_eq!(back.is_ok(), there, "it goes back unless its instance has ended");
+                }
+                Step::Lose(which) if !detached.is_empty() => {
+                    let (of, guest) = detached.swap_remove(which % detached.len());
+                    if instances.contains(&of) {
+                        detached.push((of, guest));
+                    } else {
+                        drop(guest);
+                    }
+                }
+                Step::Attach(_) | Step::Lose(_) => {}
                 Step::ReplaceSwitch(which) => {
                     let switches = ends.iter().filter_map(|end| match end {
                         End::Switch(id, _) => Some(*id),
@@ -237,6 +271,9 @@ proptest! {
             }
             rig.balanced();
             prop_assert_eq!(rig.fleet.wrong_consumers(), Vec::<String>::new());
+        }
+        for (of, guest) in detached {
+            let _ = rig.fleet.change(move |change| change.attach(of, guest)).expect("it has not stopped");
         }
         rig.stop();
     }

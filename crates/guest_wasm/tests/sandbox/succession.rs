@@ -76,3 +76,53 @@ fn those_that_are_not_alike_stay_as_they_are() {
     assert!(call(&mut *alike, &mut packet, 0) > next);
     pool.free(packet);
 }
+
+/// What becomes of the memory, the globals and the deadline of a function whose state is asked for, and why nothing is handed out.
+fn handed_out(export: &str, slice: Option<Slice>) -> (bool, Result<Option<Vec<u8>>, guest::HandOutFault>) {
+    let pool = pool_of(8);
+    let program = program(
+        &module(&format!(
+            r#"(global $calls (export "sf_global_0") (mut i32) (i32.const 3))
+               (data (i32.const 70000) "what it knows")
+               (func (export "sf_process") (param i32 i64))
+               (func (export "sf_export_state") (result i32)
+                 (drop (call $timer_set (i64.const 99)))
+                 (global.set $calls (i32.const 4))
+                 (i64.store (i32.const 70000) (i64.const 0))
+                 (i64.store (i32.const 5000) (i64.const -1))
+                 (drop (memory.grow (i32.const 1)))
+                 (i64.store (i32.const 131072) (i64.const -1))
+                 {export})"#
+        )),
+        Access::Read,
+    );
+    let settings = InstanceSettings { preemptible: slice, ..patient() };
+    let mut guest = guest_wasm::start(&program, &pool, settings).expect("an instance");
+    let before = guest.save().expect("between two calls");
+    let handed = guest.hand_out(clock::Nanos::from_millis(200));
+    let after = guest.save().expect("between two calls");
+    let same = before.globals == after.globals && before.host.deadline == after.host.deadline;
+    // It has grown, and what it grew by is zero.
+    let pages = |saved: &Saved<'_>| {
+        let mut bytes = vec![0; saved.memory.size() as usize];
+        saved.memory.write_to(&mut bytes);
+        bytes
+    };
+    let (before, after) = (pages(&before), pages(&after));
+    let same = same && before == after[..before.len()] && after[before.len()..].iter().all(|byte| *byte == 0);
+    (same, handed)
+}
+
+#[test]
+fn what_fails_to_hand_its_state_out_is_as_it_was() {
+    for slice in [None, Some(Slice(clock::Nanos::from_millis(1_000)))] {
+        for (export, says) in [("unreachable", "trapped"), ("(loop $on (br $on)) (i32.const 0)", "stopped")] {
+            let (same, handed) = handed_out(export, slice);
+            let fault = handed.expect_err(says);
+            assert!(same && !fault.finished && fault.to_string().starts_with(says), "{fault}");
+        }
+        let (same, handed) = handed_out("(i32.const 0)", slice);
+        assert_eq!(handed, Ok(Some(vec![])));
+        assert!(!same, "what succeeds may change what it likes");
+    }
+}

@@ -24,7 +24,7 @@ fn filter(config: Value) -> Value {
 /// What a change makes of `f`.
 fn wanted(rig: &Rig, spec: Value) -> Instance {
     let plan = rig.check(&[function("f", spec)]).expect("right");
-    plan.add_instances["f"].clone()
+    plan.change_instances["f"].clone()
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Controller {
         let Checked { plan, .. } = self.check(&host, changes)?;
         steps::done("check");
         let mut uncompiled = Vec::new();
-        for instance in plan.add_instances.values().filter(|_| !wait) {
+        for instance in plan.add_instances.values().chain(plan.change_instances.values()).filter(|_| !wait) {
             match self.workshop.has(&self.catalog, &instance.image) {
                 Ok(true) => {}
                 Ok(false) if uncompiled.contains(&instance.image) => {}
@@ -89,6 +89,7 @@ impl Controller {
             .add_instances
             .iter()
             .map(|(name, instance)| (name.clone(), instance.worker))
+            .chain(plan.change_instances.iter().map(|(name, instance)| (name.clone(), instance.worker)))
             .chain(plan.adjust_instances.iter().map(|(name, adjustment)| (name.clone(), adjustment.worker)))
             .collect();
         let gone: Vec<String> = plan.remove_instances.iter().cloned().collect();
@@ -143,7 +144,19 @@ pub(super) struct Change {
 
 impl Prepared for Change {
     fn restarted(&self) -> Vec<String> {
-        self.ready.restarted.clone()
+        let Ready { prepared, restarted } = &self.ready;
+        let all = restarted.iter().cloned().chain(prepared.cannot_hand_over()).chain(prepared.began_anew());
+        all.collect()
+    }
+
+    fn would_restart(&mut self) -> Vec<String> {
+        let would = self.ready.prepared.would_begin_anew();
+        self.ready.restarted.iter().cloned().chain(would).collect()
+    }
+
+    fn hand_over(&mut self, allow_restart: bool) -> Result<(), Refusal> {
+        // The host is not held meanwhile: others are answered.
+        self.ready.prepared.hand_over(allow_restart).map_err(refused)
     }
 
     fn carry_out(self: Box<Self>) {

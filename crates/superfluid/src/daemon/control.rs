@@ -5,7 +5,7 @@ use super::controller::{Controller, lock};
 use super::of_tenant;
 use super::refusal::refused;
 use api::{Capture, Fault, Image, Kind, LogLine, ObjectName, Snapshot, Trace};
-use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, TakenOver};
+use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled};
 use engine::Account;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -34,10 +34,6 @@ impl Control for Handle {
     fn prepare(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal> {
         let ready = self.0.make(changes, false)?;
         Ok(Box::new(Change { controller: self.0.clone(), ready, changes: changes.to_vec() }))
-    }
-
-    fn take_over(&self, change: &ObjectChange) -> Result<Box<dyn TakenOver>, Refusal> {
-        self.0.take_image(change)
     }
 
     fn pause(&self, function: &str) -> Result<(), Refusal> {
@@ -168,6 +164,14 @@ impl Control for Handle {
 }
 
 fn set_paused(this: &Controller, function: &str, paused: bool) -> Result<(), Refusal> {
+    if !paused {
+        let (fleet, id) = {
+            let host = lock(&this.host);
+            (host.fleet().clone(), host.function(function))
+        };
+        // What takes long is done while others are answered. One that cannot be thawed is refused below.
+        let _ = id.map(|id| fleet.thaw(id));
+    }
     match lock(&this.host).set_paused(function, paused) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Refusal::NotFound(format!("there is no function `{function}`"))),

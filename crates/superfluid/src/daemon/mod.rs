@@ -24,7 +24,6 @@ mod saved;
 mod shelf;
 mod status;
 mod told;
-mod upgrade;
 mod upkeep;
 mod watch;
 

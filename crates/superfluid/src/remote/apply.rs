@@ -8,7 +8,7 @@ use super::options::{ApplyOptions, DiffOptions, Waiting};
 use crate::Outcome;
 use crate::output::{Format, one};
 use api::{Difference, Kind};
-use client::{Client, harmless};
+use client::{Change, Client, harmless};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ pub(crate) fn apply(options: &ApplyOptions) -> Done {
     let answer = if options.dry_run {
         client.difference(&document, options.prune, true)
     } else {
-        client.apply(&document, options.prune, &options.waiting.change())
+        let change = Change { allow_restart: options.allow_restart, ..options.waiting.change() };
+        client.apply(&document, options.prune, &change)
     };
     let made = answer.and_then(|answer| options.waiting.until_made(&client, answer));
     let made = made.map_err(|error| file.placed(error))?;

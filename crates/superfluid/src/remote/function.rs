@@ -157,8 +157,9 @@ pub(crate) fn upgrade(options: &UpgradeOptions) -> Done {
     let config = spec.get("config").cloned();
     let image = spec["image"].as_str().unwrap_or(&options.image).to_owned();
     let name = &options.function;
+    let change = Change { allow_restart: options.allow_restart, ..options.waiting.change() };
     let answer = client
-        .upgrade(name, &Upgrade { image, config }, &options.waiting.change())
+        .upgrade(name, &Upgrade { image, config }, &change)
         .map_err(|error| not_found(&client, Kind::Function, name, error))?;
     match settled(&client, &options.waiting, answer, name, options.shown.output)? {
         Some(object) => tell(&object, "upgraded", options.shown.output),

@@ -94,6 +94,9 @@ pub(crate) struct ApplyOptions {
     /// Delete what the file does not name.
     #[arg(long)]
     pub(crate) prune: bool,
+    /// Let functions begin anew that cannot hand over what they know; `diff` names them.
+    #[arg(long)]
+    pub(crate) allow_restart: bool,
     #[command(flatten)]
     pub(crate) waiting: Waiting,
     #[command(flatten)]
@@ -294,6 +297,9 @@ pub(crate) struct UpgradeOptions {
     /// Configure it anew, as with `function create`; without it, it has the configuration that it had.
     #[arg(long, value_name = "KEY=VALUE|@FILE")]
     pub(crate) config: Vec<Given>,
+    /// Let it begin anew if the image cannot take over what the one before knows.
+    #[arg(long)]
+    pub(crate) allow_restart: bool,
     #[command(flatten)]
     pub(crate) waiting: Waiting,
     #[command(flatten)]

@@ -127,8 +127,8 @@ fn shares_and_places_change_while_all_runs() {
         workers: Some(new.workers.clone()),
         adjust_tenants: [("default".to_owned(), Allowance::of(&new.tenants["default"]))].into(),
         adjust_instances: [
-            ("fw".to_owned(), Adjustment { cpu: reserve(20), worker: None }),
-            ("flows".to_owned(), Adjustment { cpu: Cpu::default(), worker: Some(1) }),
+            ("fw".to_owned(), Adjustment::of(&new.instances["fw"])),
+            ("flows".to_owned(), Adjustment::of(&new.instances["flows"])),
         ]
         .into(),
         ..Plan::default()
@@ -136,7 +136,7 @@ fn shares_and_places_change_while_all_runs() {
     assert_eq!(plan, expected);
     // Whoever is replaced is not adjusted as well.
     let mut other = new.clone();
-    other.instances["fw"].preemptible = true;
+    other.instances["fw"].interfaces += 1;
     let plan = Plan::between(&edge(), &other);
     assert_eq!(plan.adjust_instances.keys().collect::<Vec<_>>(), ["flows"]);
     assert_eq!(plan.add_instances["fw"].cpu, reserve(20));

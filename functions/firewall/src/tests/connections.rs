@@ -397,8 +397,96 @@ fn flows_move_to_another_instance() {
     assert!(!broken.runner.import_state(&state[..state.len() - 1]));
     assert_eq!(broken.report()["flows"]["ipv4"], 0);
     let mut stateless = Bench::new(vec![], &[("stateful", ConfigValue::Boolean(false))]);
-    assert!(!stateless.runner.import_state(&state));
-    assert!(stateless.runner.export_state().is_none());
+    assert!(stateless.runner.import_state(&state), "it has no use for them");
+    assert!(!stateless.runner.import_state(&state[..state.len() - 1]));
+    assert_eq!(stateless.runner.export_state().as_deref(), Some(&[][..]), "it knows nothing");
+}
+
+/// What a connection of each kind gets after it was handed over to other rules: its next packets, from inside and from outside.
+fn handed_over(begun_outside: bool, rules: Vec<ConfigValue>, keep: bool) -> Vec<nf_sdk::Verdict> {
+    let mut from = Bench::new(vec![rule("accept", &[])], &[]);
+    let (near, far) = if begun_outside { ((B, 80), (A, 1000)) } else { ((A, 1000), (B, 80)) };
+    let ends = [near, far];
+    let send = |bench: &mut Bench, by_originator: bool, packet: Vec<u8>| match by_originator != begun_outside
+    {
+        true => bench.inside(packet),
+        false => bench.outside(packet),
+    };
+    let back = [far, near];
+    send(&mut from, true, tcp(ends, SYN, 100, 0, 0));
+    send(&mut from, false, tcp(back, SYN | ACK, 500, 101, 0));
+    send(&mut from, true, tcp(ends, ACK, 101, 501, 0));
+    let ends6 = if begun_outside { (B6, A6) } else { (A6, B6) };
+    send(&mut from, true, udp(ends6.0, 4000, ends6.1, 53));
+    send(&mut from, false, udp(ends6.1, 53, ends6.0, 4000));
+    let echo = if begun_outside { (B, A) } else { (A, B) };
+    send(&mut from, true, icmp(echo.0, echo.1, [8, 0], [0, 7, 0, 1], &[]));
+    let state = from.runner.export_state().expect("offered");
+    let established = ConfigValue::text(if keep { "keep" } else { "recheck" });
+    let mut to = Bench::new(rules, &[("established", established)]);
+    assert!(to.runner.import_state(&state));
+    vec![
+        send(&mut to, false, tcp(back, ACK, 501, 101, 0)),
+        send(&mut to, false, udp(ends6.1, 53, ends6.0, 4000)),
+        send(&mut to, false, icmp(echo.1, echo.0, [0, 0], [0, 7, 0, 1], &[])),
+    ]
+}
+
+#[test]
+fn connections_that_new_rules_deny_end_and_those_that_they_accept_live() {
+    let text = ConfigValue::text;
+    for outside in [false, true] {
+        let from = if outside { "outside" } else { "inside" };
+        let other = if outside { "inside" } else { "outside" };
+        let passes = if outside { OUT } else { IN };
+        // Renamed, put in another order, made narrower as long as they still match: all live.
+        let same = vec![rule("accept", &[("from", text(from)), ("name", text("renamed"))])];
+        assert_eq!(handed_over(outside, same, false), [passes; 3]);
+        let (source, target) = if outside { (B, A) } else { (A, B) };
+        let narrow = |protocol: &str| {
+            rule(
+                "accept",
+                &[
+                    ("protocol", text(protocol)),
+                    ("source", prefix(&format!("{source}/32"))),
+                    ("destination", prefix(&format!("{target}/32"))),
+                ],
+            )
+        };
+        let range = |port: u16| ConfigValue::PortRange(port, port);
+        let ports = |from: u16, to: u16, protocol: &str| {
+            rule(
+                "accept",
+                &[
+                    ("protocol", text(protocol)),
+                    ("source_ports", range(from)),
+                    ("destination_ports", range(to)),
+                ],
+            )
+        };
+        let (tcp_from, tcp_to) = if outside { (80, 1000) } else { (1000, 80) };
+        let exact = vec![
+            ports(tcp_from, tcp_to, "tcp"),
+            ports(4000, 53, "udp"),
+            rule("accept", &[("protocol", text("icmp")), ("icmp_type", ConfigValue::Integer(8))]),
+        ];
+        assert_eq!(
+            handed_over(outside, exact, false),
+            [passes; 3],
+            "both directions of a port, and the request's type"
+        );
+        assert_eq!(handed_over(outside, vec![narrow("tcp")], false), [passes, drop::DENIED, drop::NO_FLOW]);
+        // The other way round they would not have begun.
+        let turned = vec![
+            ports(tcp_to, tcp_from, "tcp"),
+            ports(53, 4000, "udp"),
+            rule("accept", &[("protocol", text("icmp")), ("icmp_type", ConfigValue::Integer(0))]),
+        ];
+        assert_eq!(handed_over(outside, turned, false), [drop::NO_FLOW, passes, drop::NO_FLOW]);
+        let denied = vec![rule("accept", &[("from", text(other)), ("protocol", text("tcp"))])];
+        assert_eq!(handed_over(outside, denied.clone(), false), [drop::NO_FLOW, drop::DENIED, drop::NO_FLOW]);
+        assert_eq!(handed_over(outside, denied, true), [passes; 3], "they are kept");
+    }
 }
 
 #[test]

@@ -86,6 +86,7 @@ pub fn config(rules: Vec<ConfigValue>, changes: &[(&str, ConfigValue)]) -> Vec<u
         ("neighbor_discovery", ConfigValue::text("accept")),
         ("stateful", ConfigValue::Boolean(true)),
         ("pick_up", ConfigValue::Boolean(false)),
+        ("established", ConfigValue::text("recheck")),
         ("max_flows", ConfigValue::Integer(1000)),
         ("max_flows_ipv6", ConfigValue::Integer(1000)),
         ("tcp_opening_timeout", seconds(60)),

@@ -1,0 +1,217 @@
+//! Guests that are taken out of their instances for a while, so that what takes long is done beside the workers: handing state
+//! over, freezing, thawing.
+//!
+//! 1. [`Worker::detach_guest`], at a quiescent point, puts a [`StandIn`] in the guest's place. The instance stands still from then
+//!    on: its packets wait in its queue, and those that send to it are held up as by a full queue. The worker goes on with the others.
+//! 2. The thread that detached it works on the [`Detached`] guest for as long as it takes.
+//! 3. [`Worker::attach_guest`], at another quiescent point, puts a guest back, and the instance goes on.
+//!
+//! Packets that the guest holds stay with it and are in flight meanwhile. When its instance is removed, or the workers stop, they are
+//! counted as held at stop, and their buffers come back with the guest.
+
+use crate::fault::Life;
+use crate::ids::InstanceId;
+use crate::takeover::TakeoverError;
+use crate::worker::Worker;
+use clock::{Moment, Nanos};
+use guest::{Events, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig, SlotTable};
+use packet_memory::{Packet, Pool};
+use std::sync::Arc;
+
+/// A guest that was taken out of its instance. Dropped, it gives its packets' buffers back to their pool; the instance stands still
+/// until another guest is attached.
+pub struct Detached {
+    pub(crate) guest: Option<Box<dyn Guest>>,
+    fault: Option<GuestFault>,
+    pool: Arc<Pool>,
+}
+
+impl Detached {
+    /// The guest.
+    pub fn guest(&mut self) -> &mut dyn Guest {
+        // It is there until it is attached, which takes all of this.
+        &mut **self.guest.get_or_insert_with(|| Box::new(StandIn::default()))
+    }
+
+    /// The guest has ended for this reason: when it is attached, that is its fault.
+    pub fn end_with(&mut self, fault: GuestFault) {
+        self.fault = Some(fault);
+    }
+
+    /// Makes another one of the guest, in its place.
+    pub fn replace(&mut self, make: impl FnOnce(Box<dyn Guest>) -> Box<dyn Guest>) {
+        self.guest = self.guest.take().map(make);
+    }
+}
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        let mut left = Vec::new();
+        if let Some(guest) = &mut self.guest {
+            guest.surrender(&mut left);
+        }
+        self.pool.free_batch(left);
+    }
+}
+
+impl Worker {
+    /// Takes the guest of an instance out.
+    pub(crate) fn detach_guest(&mut self, id: InstanceId) -> Result<Detached, TakeoverError> {
+        let index = id.index();
+        self.check_present(id)?;
+        self.collect(index);
+        let instance = &mut self.instances[index];
+        let Life::Up { guest, .. } = &mut instance.life else { return Err(TakeoverError::Absent) };
+        instance.counters.ledger.generated += guest.take_generated();
+        instance.detached = Some(guest.slots().len() + guest.take_emitted().len());
+        let stand_in = StandIn {
+            counters: guest.counters().to_vec(),
+            memory: guest.memory(),
+            frozen: guest.is_frozen(),
+            ..StandIn::default()
+        };
+        let guest = std::mem::replace(guest, Box::new(stand_in));
+        // Deadlines are looked at when a guest is back.
+        instance.due = false;
+        let (entity, pool) = (instance.entity, instance.pool);
+        self.scheduler.deactivate(entity);
+        Ok(Detached { guest: Some(guest), fault: None, pool: self.pools[usize::from(pool.0)].clone() })
+    }
+
+    /// Puts a guest back. `Err`: its instance has ended, or the workers have.
+    pub(crate) fn attach_guest(
+        &mut self,
+        id: InstanceId,
+        mut detached: Detached,
+    ) -> Result<(), TakeoverError> {
+        let index = id.index();
+        let instance = self.instances.get_mut(index).ok_or(TakeoverError::Absent)?;
+        let Life::Up { guest: place, .. } = &mut instance.life else { return Err(TakeoverError::Absent) };
+        let (Some(_), Some(guest)) = (instance.detached.take(), detached.guest.take()) else {
+            return Err(TakeoverError::Absent);
+        };
+        *place = guest;
+        self.note_call(index);
+        if let Some(fault) = detached.fault.take() {
+            self.bury(index, &fault, None);
+            return Ok(());
+        }
+        self.reschedule(index);
+        if self.instances[index].has_work() {
+            self.wake_instance(index);
+        }
+        Ok(())
+    }
+
+    /// Whether an instance has its guest, which is in no call.
+    pub(crate) fn check_present(&self, id: InstanceId) -> Result<(), TakeoverError> {
+        self.check_in_no_call(id)?;
+        let instance = &self.instances[id.index()];
+        match &instance.life {
+            Life::Up { .. } => Ok(()),
+            Life::Down { reason, .. } | Life::Starting { reason, .. } => {
+                Err(TakeoverError::Down(instance.name.clone(), reason.clone()))
+            }
+        }
+    }
+
+    /// Whether an instance is in no call, and its guest, if it has one, is in its place.
+    pub(crate) fn check_in_no_call(&self, id: InstanceId) -> Result<(), TakeoverError> {
+        let instance = self.instances.get(id.index()).ok_or(TakeoverError::Absent)?;
+        if instance.suspended.is_some() {
+            return Err(TakeoverError::Suspended(instance.name.clone()));
+        }
+        match instance.detached {
+            Some(_) => Err(TakeoverError::Detached(instance.name.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Stands in the place of a guest that is elsewhere: it shows what was counted, and is never called.
+struct StandIn {
+    counters: Vec<u64>,
+    memory: usize,
+    frozen: bool,
+    slots: SlotTable,
+    emitted: Vec<Packet>,
+}
+
+impl Default for StandIn {
+    fn default() -> StandIn {
+        let slots = SlotTable::new(SlotConfig { quota: 0, longest_hold: Nanos(0) });
+        StandIn { counters: Vec::new(), memory: 0, frozen: false, slots, emitted: Vec::new() }
+    }
+}
+
+fn elsewhere<T>() -> Result<T, GuestFault> {
+    Err(GuestFault::Contract("it was called while it was detached".to_owned()))
+}
+
+impl Guest for StandIn {
+    fn process(&mut self, _: &mut [Packet], _: Moment) -> Result<Progress, GuestFault> {
+        elsewhere()
+    }
+
+    fn observe(&mut self, _: &[Packet], _: Moment) -> Result<(), GuestFault> {
+        elsewhere()
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn timer(&mut self, _: Moment) -> Result<(), GuestFault> {
+        elsewhere()
+    }
+
+    fn take_emitted(&mut self) -> &mut Vec<Packet> {
+        &mut self.emitted
+    }
+
+    fn slots(&mut self) -> &mut SlotTable {
+        &mut self.slots
+    }
+
+    fn take_generated(&mut self) -> u64 {
+        0
+    }
+
+    fn surrender(&mut self, _: &mut Vec<Packet>) {}
+
+    fn counters(&self) -> &[u64] {
+        &self.counters
+    }
+
+    fn take_log(&mut self) -> Vec<LogLine> {
+        Vec::new()
+    }
+
+    fn take_events(&mut self) -> Events {
+        Events::default()
+    }
+
+    fn report(&mut self, _: Moment) -> Result<Option<String>, GuestFault> {
+        Ok(None)
+    }
+
+    fn export_state(&mut self) -> Result<Option<Vec<u8>>, GuestFault> {
+        elsewhere()
+    }
+
+    fn import_state(&mut self, _: Vec<u8>) -> Result<bool, GuestFault> {
+        elsewhere()
+    }
+
+    fn memory(&mut self) -> usize {
+        self.memory
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    fn freeze(self: Box<Self>) -> Result<Box<dyn guest::Frozen>, NotFrozen> {
+        Err(NotFrozen { guest: self, error: SaveError::Unable })
+    }
+}

@@ -1,0 +1,65 @@
+//! State on its way from one instance to the next, within a time, and bounds that change while an instance runs.
+//!
+//! What hands its state out may be what goes on when nothing comes of it. A call that is ended in its middle leaves memory and
+//! globals as nothing that the function could go on with, so both are copied before, and put back after a fault.
+
+use crate::body::Body;
+use crate::save::to_wasm;
+use crate::state::HostState;
+use crate::watchdog;
+use clock::{Cycles, Nanos};
+use guest::{GuestFault, HandOutFault};
+use wasmtime::Val;
+
+impl<T: HostState> Body<T> {
+    /// See [`guest::Guest::hand_out`]. The copy counts towards the time. Memory that the function grew by stays, and is zero.
+    pub(crate) fn hand_out(&mut self, limit: Nanos) -> Result<Option<Vec<u8>>, HandOutFault> {
+        let until = watchdog::clock().now().saturating_add(limit);
+        let (memory, globals) = (self.memory(), self.globals());
+        let deadline = self.store.data().state().deadline;
+        let left = until.since(watchdog::clock().now());
+        let fault = match self.within(left, Body::export_state) {
+            Ok(state) => return Ok(state),
+            Err(fault) => fault,
+        };
+        if self.shell.as_ref().and_then(|shell| shell.with(|shell| shell.is_lost())) != Some(false) {
+            return Err(HandOutFault { fault, finished: true });
+        }
+        self.store.data_mut().state_mut().deadline = deadline;
+        let program = self.program.clone();
+        let typed = globals.iter().zip(&program.globals);
+        let values: Vec<Val> = typed.filter_map(|(value, global)| to_wasm(*value, &global.kind)).collect();
+        let place = self.store.data().state().memory;
+        if let Some(place) = place {
+            self.zero(place, 0);
+            memory.write_to(place.data_mut(&mut self.store));
+        }
+        let finished = place.is_none() || self.set_globals(&values).is_err();
+        Err(HandOutFault { fault, finished })
+    }
+
+    /// See [`guest::Guest::hand_in`].
+    pub(crate) fn hand_in(&mut self, state: Vec<u8>, limit: Nanos) -> Result<bool, GuestFault> {
+        self.within(limit, |body| body.import_state(state))
+    }
+
+    /// Makes a call that may take no longer than this, and no longer than others of its kind.
+    fn within<R>(
+        &mut self,
+        limit: Nanos,
+        call: impl FnOnce(&mut Self) -> Result<R, GuestFault>,
+    ) -> Result<R, GuestFault> {
+        let (limits, most) = (self.limits, self.max_control_call);
+        self.limits.1 = limits.1.min(limit);
+        self.max_control_call = most.min(watchdog::clock().cycles(limit)).max(Cycles(1));
+        let called = call(self);
+        (self.limits, self.max_control_call) = (limits, most);
+        called
+    }
+
+    /// Sets the longest time of a call with packets.
+    pub(crate) fn set_max_call(&mut self, max_call: Nanos) {
+        self.limits.0 = max_call;
+        self.max_call = watchdog::clock().cycles(max_call);
+    }
+}

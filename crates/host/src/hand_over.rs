@@ -1,0 +1,341 @@
+//! Functions that hand over to another guest: of another image, or with another configuration or bound on memory.
+//!
+//! 1. The new guest is started beside the old one.
+//! 2. At a quiescent point the new one goes on with the old one's memory, if both lay it out alike and have the same configuration.
+//! 3. Else the old one is detached at that point: its packets wait, and its worker goes on. The thread that asked for the change lets
+//!    the old one hand its state out and the new one take it in, both within [`HAND_OVER`].
+//! 4. At another quiescent point the new one takes the place. If anything went wrong, the old one takes it again, as it was.
+//! 5. The old one is kept aside until the change has been written down, and takes over again if that fails.
+
+use crate::Host;
+use crate::function::StartedFunction;
+use crate::parts::Parts;
+use crate::prepare::{PrepareError, Prepared, failed};
+use clock::Nanos;
+use engine::{Change, Detached, Fleet, FleetInstance, GuestSetup, TakeoverError};
+use guest::{Guest, GuestFault};
+use guest_wasm::watchdog;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use telemetry::steps;
+use wiring::Instance;
+
+/// Longest time that one function's hand-over may take, from when it stands still. Its own packets wait for as long; it costs others
+/// nothing.
+pub const HAND_OVER: Nanos = Nanos::from_millis(2000);
+
+/// How long to wait before a function is asked again that is in the middle of a call that was switched out.
+const TRY_AGAIN: Duration = Duration::from_micros(200);
+
+/// Memory of a new guest that is made ready however little the one before uses.
+const AS_WELL: u64 = 1 << 20;
+
+/// A function that another guest has taken over, with the one before kept aside.
+pub struct TakenOver {
+    pub(crate) name: String,
+    id: FleetInstance,
+    before: GuestSetup,
+    /// What the wiring said of it.
+    instance: Instance,
+    /// It goes on with the memory of the one before, which it lays out alike.
+    pub moved: bool,
+    /// Whether the new one has what the one before knew.
+    pub state_carried: bool,
+    /// It begins anew, and what the one before knew is lost.
+    pub anew: bool,
+    /// For how long its worker did nothing else.
+    pub stood_still: Nanos,
+    /// For how long its own packets waited.
+    pub waited: Nanos,
+}
+
+/// A function that is to hand over, and the guest that waits for that.
+pub(crate) struct Successor {
+    pub(crate) name: String,
+    pub(crate) id: FleetInstance,
+    /// As it is to be.
+    pub(crate) instance: Instance,
+    /// As it is.
+    pub(crate) before: Instance,
+    pub(crate) started: StartedFunction,
+    /// Both images are of one function, and of such as hand their state over.
+    pub(crate) hands_over: bool,
+    /// The new one lays its memory out as the one before, and has the same configuration.
+    pub(crate) alike: bool,
+}
+
+/// Functions that have handed over for a change that is not written down yet. Dropped before it is kept, it lets those before take
+/// over again, the last one first.
+#[derive(Default)]
+pub(crate) struct HandedOver {
+    pub(crate) done: Vec<TakenOver>,
+    /// Where they are.
+    pub(crate) at: Option<(Arc<Fleet>, Arc<Mutex<Parts>>)>,
+}
+
+impl HandedOver {
+    /// The new ones stay. Returns those before, whose memory is to be given back.
+    pub(crate) fn keep(mut self) -> Vec<TakenOver> {
+        std::mem::take(&mut self.done)
+    }
+}
+
+impl Drop for HandedOver {
+    fn drop(&mut self) {
+        let Some((fleet, parts)) = &self.at else { return };
+        while let Some(taken) = self.done.pop() {
+            if let Err(error) = roll_back(fleet, parts, taken) {
+                eprintln!("a function that had handed over could not be taken back: {error}");
+            }
+        }
+    }
+}
+
+impl Prepared {
+    /// Lets the functions hand over that the plan changes, one after the other, and keeps those before aside. Dropping this lets them
+    /// take over again. A function that hands nothing over begins anew if that is allowed.
+    ///
+    /// # Errors
+    /// [`PrepareError`]: one does not; all go on as they were.
+    pub fn hand_over(&mut self, allow_restart: bool) -> Result<(), PrepareError> {
+        for successor in std::mem::take(&mut self.successors) {
+            let (fleet, parts) = self.handed.at.get_or_insert_with(|| self.at.clone());
+            let taken = successor.succeed(fleet, parts, allow_restart)?;
+            self.handed.done.push(taken);
+        }
+        if !self.handed.done.is_empty() {
+            steps::done("hand-over");
+        }
+        Ok(())
+    }
+
+    /// Functions of those that are to hand over that cannot: their images are of another function, or of none that hands over.
+    pub fn cannot_hand_over(&self) -> Vec<String> {
+        let cannot = self.successors.iter().filter(|successor| !successor.alike && !successor.hands_over);
+        cannot.map(|successor| successor.name.clone()).collect()
+    }
+
+    /// Functions of those that are to hand over that would begin anew: their images hand nothing over. What a guest says of that is
+    /// asked of the new one.
+    pub fn would_begin_anew(&mut self) -> Vec<String> {
+        let anew = self.successors.iter_mut().filter_map(|successor| {
+            let offers = successor.alike || successor.hands_over && successor.started.offers_state(HAND_OVER);
+            (!offers).then(|| successor.name.clone())
+        });
+        anew.collect()
+    }
+
+    /// Functions that have begun anew instead of handing over.
+    pub fn began_anew(&self) -> Vec<String> {
+        let anew = self.handed.done.iter().filter(|taken| taken.anew);
+        anew.map(|taken| taken.name.clone()).collect()
+    }
+
+    /// Functions that hand over, as they are to be.
+    pub fn taken_over(&self) -> &[TakenOver] {
+        &self.handed.done
+    }
+}
+
+/// What the first quiescent point came to.
+enum First {
+    /// The new guest has the memory of the one before.
+    Moved(GuestSetup),
+    /// The function had no guest.
+    Down(GuestSetup),
+    /// The new guest has nothing of the one before.
+    Anew(GuestSetup),
+    Detached(Detached, GuestSetup),
+    /// It would have to begin anew, and may not.
+    Refused,
+    /// It is in the middle of a call.
+    Later(GuestSetup),
+}
+
+impl Successor {
+    /// Lets the new guest take over.
+    pub(crate) fn succeed(
+        mut self,
+        fleet: &Fleet,
+        parts: &Mutex<Parts>,
+        allow_restart: bool,
+    ) -> Result<TakenOver, PrepareError> {
+        if !self.alike {
+            self.make_ready(fleet);
+        }
+        let Successor { name, id, instance, before, started, hands_over, alike } = self;
+        let may = May { hand_over: hands_over || alike, begin_anew: allow_restart };
+        let failed = |reason: &dyn std::fmt::Display| failed("function", &name)(reason);
+        let clock = watchdog::clock();
+        let asked = clock.now();
+        let mut new = started.taking_over();
+        let (first, mut stood_still, began) = loop {
+            let (first, stood_still) = fleet
+                .change(|change| {
+                    let since = change.still_since(id).unwrap_or_default();
+                    let first = first(change, id, new, may);
+                    (first, clock.now().since(since))
+                })
+                .map_err(|error| failed(&error))?;
+            match first.map_err(|error| failed(&error))? {
+                First::Later(again) if clock.now().since(asked) < HAND_OVER => new = again,
+                First::Later(_) => return Err(failed(&TakeoverError::Suspended(name.clone()))),
+                first => break (first, stood_still, clock.now()),
+            }
+            std::thread::sleep(TRY_AGAIN);
+        };
+        let mut outcome = (false, false);
+        let (before_setup, state_carried) = match first {
+            First::Moved(before) => {
+                outcome.0 = true;
+                (before, true)
+            }
+            First::Down(before) => (before, false),
+            First::Anew(before) => {
+                outcome.1 = true;
+                (before, false)
+            }
+            First::Refused => return Err(failed(&NOTHING)),
+            First::Later(_) => return Err(failed(&"it stays in a call")),
+            First::Detached(detached, mut new) => {
+                let mut beside = fleet.beside(id, detached);
+                let until = began.saturating_add(HAND_OVER);
+                let carried = match (beside.detached(), &mut new.guest) {
+                    (Some(old), Some(guest)) => carry(old, &mut **guest, until, allow_restart),
+                    _ => Err("it has no guest".to_owned()),
+                };
+                let carried = carried.map_err(|reason| failed(&reason))?;
+                let swapped = beside.attach_and(|change| {
+                    let since = change.still_since(id).unwrap_or_default();
+                    let before = change.swap_guest(id, new);
+                    before.map(|before| (before, clock.now().since(since)))
+                });
+                let swapped = swapped.and_then(|swapped| swapped).map_err(|error| failed(&error))?;
+                stood_still = stood_still.saturating_add(swapped.1);
+                outcome.1 = !carried;
+                (swapped.0, carried)
+            }
+        };
+        let (moved, anew) = outcome;
+        let waited = stood_still.max(clock.now().since(began));
+        parts.lock().unwrap_or_else(PoisonError::into_inner).put_instance(&name, instance);
+        Ok(TakenOver {
+            name,
+            id,
+            before: before_setup,
+            instance: before,
+            moved,
+            state_carried,
+            anew,
+            stood_still,
+            waited,
+        })
+    }
+
+    /// Makes the memory of the new guest ready, so that it does not wait for pages when it is told what the one before knows; not when
+    /// it has far more than the one before uses.
+    fn make_ready(&mut self, fleet: &Fleet) {
+        let id = self.id;
+        let Ok(Some(account)) = fleet.change(move |change| change.account_of(id)) else { return };
+        let used = guest_wasm::resident(account.memory_place, account.memory as usize);
+        let (place, bytes) = self.started.memory();
+        if bytes as u64 <= used * 2 + AS_WELL {
+            guest_wasm::make_resident(place, bytes);
+        }
+    }
+}
+
+/// Why a function is not changed that hands nothing over.
+const NOTHING: &str = "its image hands no state over to the new one: it would begin anew and lose what it knows; allowed: with `allow_restart`";
+
+/// What a function may do to get another guest.
+#[derive(Clone, Copy)]
+struct May {
+    hand_over: bool,
+    begin_anew: bool,
+}
+
+/// Succeeds at once where that can be, and else detaches the guest.
+fn first(
+    change: &mut Change<'_, '_>,
+    id: FleetInstance,
+    new: GuestSetup,
+    may: May,
+) -> Result<First, TakeoverError> {
+    match change.check_present(id) {
+        Ok(()) => {}
+        Err(TakeoverError::Suspended(_)) => return Ok(First::Later(new)),
+        // What it knew is gone already.
+        Err(TakeoverError::Down(..)) => {
+            return Ok(First::Down(change.swap_guest(id, new)?));
+        }
+        Err(error) => return Err(error),
+    }
+    if !may.hand_over {
+        return match may.begin_anew {
+            true => Ok(First::Anew(change.swap_guest(id, new)?)),
+            false => Ok(First::Refused),
+        };
+    }
+    match change.succeed_guest(id, new)? {
+        Ok(before) => Ok(First::Moved(before)),
+        Err(new) => Ok(First::Detached(change.detach(id)?, new)),
+    }
+}
+
+/// Carries state from one guest to the other; says whether there was any.
+fn carry(old: &mut Detached, new: &mut dyn Guest, until: Nanos, allow_restart: bool) -> Result<bool, String> {
+    let left = || until.since(watchdog::clock().now());
+    let state = match old.guest().hand_out(left()) {
+        Ok(state) => state,
+        Err(failed) => {
+            let goes_on = if failed.finished { "it is started again" } else { "it goes on as it was" };
+            let reason = format!("its state was not handed over, and {goes_on}: {}", failed.fault);
+            if failed.finished {
+                old.end_with(failed.fault);
+            }
+            return Err(reason);
+        }
+    };
+    let Some(state) = state else {
+        return if allow_restart { Ok(false) } else { Err(NOTHING.to_owned()) };
+    };
+    match new.hand_in(state, left()) {
+        Ok(true) => Ok(true),
+        Ok(false) if allow_restart => Ok(false),
+        Ok(false) => {
+            let log = new.take_log();
+            let lines: String = log.iter().flat_map(|line| ["\n  ", line.text.as_str()]).collect();
+            Err(format!("the new one does not take the state that the one before hands over{lines}"))
+        }
+        Err(fault) => {
+            Err(format!("the new one does not take the state that the one before hands over: {fault}"))
+        }
+    }
+}
+
+/// Lets the guest that was kept aside take over again.
+pub(crate) fn roll_back(fleet: &Fleet, parts: &Mutex<Parts>, taken: TakenOver) -> Result<(), PrepareError> {
+    let TakenOver { name, id, before, instance, moved, .. } = taken;
+    let swapped = fleet.change(move |change| {
+        if !moved {
+            return change.swap_guest(id, before);
+        }
+        let back = change.succeed_guest(id, before)?;
+        back.map_err(|_| GuestFault::Contract("its memory does not come back".to_owned()).into())
+    });
+    let swapped = swapped.map_err(|error| failed("function", &name)(&error))?;
+    swapped.map_err(|error| failed("function", &name)(&error))?;
+    parts.lock().unwrap_or_else(PoisonError::into_inner).put_instance(&name, instance);
+    Ok(())
+}
+
+impl Host {
+    /// Lets the guest that was kept aside take over again.
+    ///
+    /// # Errors
+    /// [`PrepareError`]; the new one stays.
+    pub fn roll_back(&self, taken: TakenOver) -> Result<(), PrepareError> {
+        roll_back(&self.fleet, &self.parts, taken)
+    }
+}
