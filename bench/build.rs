@@ -2,9 +2,22 @@
 
 use std::path::Path;
 
+const MODULES: [&str; 10] = [
+    "burn",
+    "call",
+    "empty",
+    "hold",
+    "slow_export",
+    "slow_start",
+    "spin",
+    "timer_storm",
+    "touch",
+    "trap",
+];
+
 fn main() {
     let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
-    for name in ["burn", "call", "empty", "spin"] {
+    for name in MODULES {
         let source = format!("src/modules/{name}.wat");
         println!("cargo::rerun-if-changed={source}");
         let binary = wat::parse_file(&source).unwrap_or_else(|error| panic!("{source}: {error}"));

@@ -14,15 +14,28 @@ use yaml_document::{Document, Place, Position};
 
 /// A module of this crate.
 pub(crate) fn module(name: &str) -> Result<Image, BenchError> {
-    let wasm: &[u8] = match name {
-        "burn" => include_bytes!(concat!(env!("OUT_DIR"), "/burn.wasm")),
-        "call" => include_bytes!(concat!(env!("OUT_DIR"), "/call.wasm")),
-        "empty" => include_bytes!(concat!(env!("OUT_DIR"), "/empty.wasm")),
-        _ => include_bytes!(concat!(env!("OUT_DIR"), "/spin.wasm")),
+    macro_rules! wasm {
+        ($name:literal) => {
+            include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".wasm"))
+        };
+    }
+    let (wasm, memory_limit): (&[u8], &str) = match name {
+        "burn" => (wasm!("burn"), "64KiB"),
+        "call" => (wasm!("call"), "64KiB"),
+        "empty" => (wasm!("empty"), "64KiB"),
+        "hold" => (wasm!("hold"), "64KiB"),
+        "slow_export" => (wasm!("slow_export"), "64KiB"),
+        "slow_start" => (wasm!("slow_start"), "64KiB"),
+        "spin" => (wasm!("spin"), "64KiB"),
+        "timer_storm" => (wasm!("timer_storm"), "64KiB"),
+        "touch" => (wasm!("touch"), "1GiB"),
+        "trap" => (wasm!("trap"), "64KiB"),
+        _ => return Err(BenchError::Setup(format!("there is no module `{name}`"))),
     };
     let manifest = format!(
-        "name: bench-{name}\nversion: 1.0.0\nabi: 1\nsummary: Measures the engine.\nlanguage: c\naccess: read\n\
-         interfaces: [left, right]\nmemory_limit: 64KiB\ncounters: [calls]\n"
+        "name: bench-{}\nversion: 1.0.0\nabi: 1\nsummary: Measures the engine.\nlanguage: c\naccess: read\n\
+         interfaces: [left, right]\nmemory_limit: {memory_limit}\ncounters: [calls]\n",
+        name.replace('_', "-")
     );
     image::assemble(wasm, &manifest, Names::Dropped).map(|(image, _)| image).map_err(BenchError::setup)
 }

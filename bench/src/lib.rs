@@ -87,6 +87,7 @@ pub const NAMES: &[&str] = &[
     "pause",
     "upgrade",
     "changes",
+    "hostile",
     "shares",
     "shares-cost",
     "models",
@@ -136,6 +137,8 @@ pub enum Bench {
     Upgrade,
     /// Other rules at full load.
     Changes,
+    /// A chain beside a tenant that does what it can to be noticed.
+    Hostile,
     /// How exactly processor shares are kept.
     Shares,
     /// Shares beside dear packets, and caps.
@@ -182,6 +185,7 @@ impl Bench {
             "pause" => Bench::Pause,
             "upgrade" => Bench::Upgrade,
             "changes" => Bench::Changes,
+            "hostile" => Bench::Hostile,
             "shares" => Bench::Shares,
             "shares-cost" => Bench::SharesCost,
             "models" => Bench::Models,
@@ -216,6 +220,7 @@ impl Bench {
             Bench::Pause => "pause",
             Bench::Upgrade => "upgrade",
             Bench::Changes => "changes",
+            Bench::Hostile => "hostile",
             Bench::Shares => "shares",
             Bench::SharesCost => "shares-cost",
             Bench::Models => "models",
@@ -270,6 +275,11 @@ impl Bench {
             Bench::Upgrade => daemon::upgrade::run(progress),
             Bench::Changes => daemon::changes::run(progress),
             Bench::Tap => tap::run(progress),
+            Bench::Hostile => {
+                let (results, told) = daemon::hostile::run(progress)?;
+                notes = told;
+                Ok(results)
+            }
             Bench::Peers => {
                 let (results, told) = peers::run(progress)?;
                 notes = told;

@@ -5,6 +5,7 @@ pub(crate) mod changes;
 pub(crate) mod churn;
 pub(crate) mod create;
 pub(crate) mod density;
+pub(crate) mod hostile;
 pub(crate) mod pause;
 pub(crate) mod upgrade;
 
@@ -12,6 +13,7 @@ use crate::BenchError;
 use api::{FunctionStatus, Kind};
 use client::{Address, Answer, Change, Client, Settings, Written};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -26,16 +28,26 @@ pub(crate) const PER_SWITCH: usize = 250;
 pub(crate) struct Daemon {
     child: Child,
     folder: PathBuf,
+    /// Where it listens on TCP, if it does.
+    tcp: SocketAddr,
     pub(crate) client: Client,
 }
 
 impl Daemon {
     /// Starts one with an empty store.
     pub(crate) fn start() -> Result<Daemon, BenchError> {
+        Daemon::start_with(|_| Ok((Vec::new(), None)))
+    }
+
+    /// The same with more arguments, and the address of its TCP socket, which are told from its folder.
+    pub(crate) fn start_with(
+        arguments: impl FnOnce(&Path) -> Result<(Vec<String>, Option<SocketAddr>), BenchError>,
+    ) -> Result<Daemon, BenchError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("superfluid-bench-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder).map_err(BenchError::setup)?;
+        let (arguments, tcp) = arguments(&folder)?;
         let program = std::env::current_exe().map_err(BenchError::setup)?;
         let log = std::fs::File::create(folder.join("log")).map_err(BenchError::setup)?;
         let child = Command::new(program)
@@ -43,6 +55,7 @@ impl Daemon {
             .arg(folder.join("socket"))
             .arg("--state")
             .arg(folder.join("state"))
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -50,7 +63,8 @@ impl Daemon {
             .map_err(BenchError::setup)?;
         let settings = Settings::new(Address::Unix(folder.join("socket")));
         let client = Client::new(settings).map_err(BenchError::setup)?;
-        let daemon = Daemon { child, folder, client };
+        let tcp = tcp.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let daemon = Daemon { child, folder, tcp, client };
         let began = Instant::now();
         while let Err(error) = daemon.client.health() {
             if began.elapsed() > PATIENCE {
@@ -71,6 +85,21 @@ impl Daemon {
     /// The folder of its state and of whatever a bench puts there.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The administrators' socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+
+    /// The tenants' socket, where it was started with one.
+    pub(crate) fn tenants_socket(&self) -> PathBuf {
+        self.folder.join("tenants")
+    }
+
+    /// Where it listens on TCP, where it was started so.
+    pub(crate) fn tcp(&self) -> SocketAddr {
+        self.tcp
     }
 
     /// Creates an object, and waits until it is there.

@@ -1,0 +1,154 @@
+//! A tenant's chain, and the daemon's own socket, beside a tenant that does what it can to be noticed.
+//!
+//! 1. A daemon with one worker runs the chain of a tenant of weight 3, at half of the load that the chain could carry alone.
+//! 2. A tenant of weight 1 misbehaves beside it, in each [`Way`](tenant::Way) by itself: what the chain forwards of what it is
+//!    offered, in the worst of ten windows of a second, and its delay, over the one just before.
+//! 3. It misbehaves in several ways at once, and a crowd of clients takes what the sockets give: how long others wait for health.
+//! 4. A function with a cap of 5% whose timer is always due: what it gets in windows of 0.3 s.
+
+mod certificates;
+mod crowd;
+mod metrics;
+mod neighbour;
+mod tenant;
+
+use super::Daemon;
+use crate::statistics::percentile;
+use crate::{BenchError, Bound, Measurement};
+use api::Kind;
+use certificates::{ADMINISTRATOR, Certificates};
+use client::Change;
+use clock::{Clock, Cycles};
+use crowd::{Crowd, health_times};
+use neighbour::Neighbour;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tenant::{Hostile, Images, Way};
+
+/// Windows of a second for each way, and before it.
+const WINDOWS: (usize, usize) = (10, 5);
+/// Requests for health on each of the two sockets.
+const REQUESTS: usize = 500;
+/// The cap, and the windows in which it is looked at.
+const CAP: f64 = 0.05;
+const CAP_WINDOWS: usize = 20;
+const CAP_WINDOW: Duration = Duration::from_millis(300);
+/// What goes on while health is asked for.
+const MEANWHILE: [Way; 4] = [Way::SlowStart, Way::SlowExport, Way::Compiling, Way::Restarting];
+
+pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<(Vec<Measurement>, Vec<String>), BenchError> {
+    progress(0.0, "a chain alone");
+    let (daemon, certificates) = start()?;
+    let images = Arc::new(Images::new(&daemon));
+    let neighbour = Neighbour::start(&daemon)?;
+    let mut notes =
+        vec![format!("the chain is offered {:.0} packets a second, half of what it carries alone", neighbour.rate())];
+    let (mut percents, mut ratios, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+    let mut each = Vec::new();
+    for (n, way) in Way::ALL.into_iter().enumerate() {
+        progress(n as f64 / (Way::ALL.len() + 2) as f64, way.name());
+        let before = neighbour.watch(WINDOWS.1)?;
+        let hostile = Hostile::begin(&daemon, &images, way)?;
+        let beside = neighbour.watch(WINDOWS.0)?;
+        hostile.end()?;
+        let ratio = beside.p99 / before.p99;
+        each.push(least(&format!("neighbour-{}-percent", way.name()), "%", beside.percent, 95.0));
+        each.push(most(&format!("neighbour-{}-p99-ratio", way.name()), "x", ratio, 3.0));
+        notes.push(format!(
+            "{}: 99% of packets within {:.0} us, {:.0} us before",
+            way.name(),
+            beside.p99 * 1e6,
+            before.p99 * 1e6
+        ));
+        percents.push(beside.percent);
+        ratios.push(ratio);
+        alone.push(before.percent);
+    }
+    progress(9.0 / 11.0, "health while all of it goes on");
+    let health = health(&daemon, &certificates, &images)?;
+    progress(10.0 / 11.0, "a cap under a storm of timers");
+    let error = cap_error(&daemon, &images)?;
+    let lowest = percents.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = ratios.iter().copied().fold(0.0, f64::max);
+    let mut results = vec![
+        least("neighbour-percent", "%", lowest, 95.0),
+        most("neighbour-p99-ratio", "x", highest, 3.0),
+        most("health-p99-ms", "ms", health, 50.0),
+        most("cap-error", "% of a core", error, 0.5),
+        Measurement::new("alone-percent", "%", &alone, None),
+    ];
+    results.extend(each);
+    Ok((results, notes))
+}
+
+fn least(name: &str, unit: &'static str, value: f64, bound: f64) -> Measurement {
+    Measurement::new(name, unit, &[value], Some(Bound::AtLeast(bound)))
+}
+
+fn most(name: &str, unit: &'static str, value: f64, bound: f64) -> Measurement {
+    Measurement::new(name, unit, &[value], Some(Bound::AtMost(bound)))
+}
+
+/// A daemon with all of its sockets.
+fn start() -> Result<(Daemon, Certificates), BenchError> {
+    let mut made = None;
+    let daemon = Daemon::start_with(|folder| {
+        let certificates = Certificates::make(folder)?;
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(BenchError::setup)?;
+        let address = listener.local_addr().map_err(BenchError::setup)?;
+        drop(listener);
+        let path = |path: &std::path::Path| path.display().to_string();
+        let arguments = [
+            ("--tenants-socket", path(&folder.join("tenants"))),
+            ("--listen", address.to_string()),
+            ("--tls-cert", path(&certificates.server)),
+            ("--tls-key", path(&certificates.server_key)),
+            ("--tls-client-ca", path(&certificates.authority)),
+            ("--tls-admin", ADMINISTRATOR.to_owned()),
+        ];
+        made = Some(certificates);
+        Ok((arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect(), Some(address)))
+    })?;
+    let certificates = made.ok_or_else(|| BenchError::Setup("no certificates".to_owned()))?;
+    Ok((daemon, certificates))
+}
+
+/// The 99th percentile of requests for health in milliseconds, the slower one of the two sockets.
+fn health(daemon: &Daemon, certificates: &Certificates, images: &Arc<Images>) -> Result<f64, BenchError> {
+    let hostile =
+        MEANWHILE.into_iter().map(|way| Hostile::begin(daemon, images, way)).collect::<Result<Vec<_>, _>>()?;
+    let crowd = Crowd::gather(daemon)?;
+    let times = health_times(daemon, certificates, REQUESTS);
+    crowd.leave()?;
+    for hostile in hostile {
+        hostile.end()?;
+    }
+    let (socket, encrypted) = times?;
+    Ok(percentile(&socket, 0.99).max(percentile(&encrypted, 0.99)))
+}
+
+/// How far from its cap a function is whose timer is always due, in the worst window, in percent of a core.
+fn cap_error(daemon: &Daemon, images: &Images) -> Result<f64, BenchError> {
+    const NAME: &str = "capped";
+    daemon.put(Kind::Function, NAME, &tenant::capped(images, "5%")?)?;
+    let clock = Clock::calibrate();
+    let read = || {
+        let asked = Instant::now();
+        let cycles = daemon.status(NAME)?.cycles;
+        Ok::<_, BenchError>((asked + asked.elapsed() / 2, cycles))
+    };
+    sleep(CAP_WINDOW);
+    let mut last = read()?;
+    let mut worst = 0.0f64;
+    for _ in 0..CAP_WINDOWS {
+        sleep(CAP_WINDOW);
+        let next = read()?;
+        let used = clock.span(Cycles(next.1.saturating_sub(last.1))).as_secs_f64();
+        let share = used / next.0.duration_since(last.0).as_secs_f64();
+        worst = worst.max((share - CAP).abs() * 100.0);
+        last = next;
+    }
+    daemon.client.delete(Kind::Function, NAME, &Change::default()).map_err(BenchError::setup)?;
+    Ok(worst)
+}
