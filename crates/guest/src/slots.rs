@@ -43,6 +43,11 @@ impl SlotTable {
         SlotTable { config, packets: BTreeMap::new(), due: VecDeque::new() }
     }
 
+    /// Longest time that a packet stays in a slot.
+    pub fn longest_hold(&self) -> Nanos {
+        self.config.longest_hold
+    }
+
     /// Packets kept.
     pub fn len(&self) -> usize {
         self.packets.len()
