@@ -29,7 +29,9 @@ pub enum OpenError {
         newest: u32,
     },
     /// The store is damaged.
-    #[error("{file}: the store is damaged: {what}; restore a back-up into an empty folder (`superfluid restore`)")]
+    #[error(
+        "{file}: the store is damaged: {what}; restore a back-up into an empty folder (`superfluid restore`)"
+    )]
     Damaged {
         /// The file in which it was seen.
         file: PathBuf,

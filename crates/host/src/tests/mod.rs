@@ -5,7 +5,6 @@ mod lives;
 mod memory;
 mod moves;
 mod plans;
-mod restoring;
 mod services;
 
 use crate::{Beginning, CarriedOut, Catalog, Desired, Host, ObjectChange};

@@ -85,7 +85,7 @@ fn chosen<T>(
 ) -> Result<Listing, Failure> {
     for name in names {
         if !all.iter().any(|one| name_of(one) == name.as_str()) {
-            let meant = near(name, all.iter().map(|one| name_of(one)));
+            let meant = near(name, all.iter().map(&name_of));
             let name = spelling::shown(name);
             return Err(Failure::new(format_args!("there is no {what} `{name}`{meant}"), Outcome::Failed));
         }
