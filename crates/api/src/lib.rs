@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checked_name;
 mod difference;
 mod event;
 mod function;
@@ -35,6 +36,7 @@ mod tests;
 mod token;
 mod watch;
 
+pub use checked_name::{NAME_PATTERN, Name};
 pub use difference::Difference;
 pub use event::{Event, Happened};
 pub use function::{FunctionMemory, FunctionState, FunctionStatus, Latency, Upgrade};
@@ -45,7 +47,7 @@ pub use name::{NAME_MAX, NameError, ObjectName, check_name, wire_name};
 pub use object::{Desired, Health, List, Object};
 pub use operation::{Operation, OperationState};
 pub use problem::{Fault, Problem, ProblemType};
-pub use snapshot::{Restore, Save, Snapshot};
+pub use snapshot::{Adopt, Restore, RotatedKey, Save, Snapshot};
 pub use token::{IssuedToken, NewToken, TOKEN_DIGITS, TOKEN_PREFIX, Token, is_secret};
 pub use watch::{Capture, TRACED, TRACED_MAX, Trace, TraceEnd, TraceHop, TraceLine, TracedPacket, WayEnd};
 

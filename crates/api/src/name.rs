@@ -120,7 +120,7 @@ fn check_end(end: &str) -> Result<(), NameError> {
     }
 }
 
-fn check_word(word: &str) -> Result<(), NameError> {
+pub(crate) fn check_word(word: &str) -> Result<(), NameError> {
     for (n, c) in word.chars().enumerate() {
         let allowed = c.is_ascii_alphanumeric() || c == '_' || (n > 0 && (c == '-' || c == '.'));
         if !allowed {

@@ -14,6 +14,8 @@ pub const EVENTS: &str = "/v1/events";
 pub const OPERATIONS: &str = "/v1/operations";
 /// Functions saved with what they know.
 pub const SNAPSHOTS: &str = "/v1/snapshots";
+/// Keys that seal snapshots: a new one is made here.
+pub const SNAPSHOT_KEYS: &str = "/v1/snapshot-keys";
 /// Images on this host.
 pub const IMAGES: &str = "/v1/images";
 /// Where the host's memory goes.
@@ -55,6 +57,11 @@ pub fn operation(id: &str) -> String {
 /// One snapshot.
 pub fn snapshot(name: &str) -> String {
     format!("{SNAPSHOTS}/{}", escaped(name))
+}
+
+/// Where an imported snapshot is given to a tenant.
+pub fn adopt(name: &str) -> String {
+    format!("{SNAPSHOTS}/{}/adopt", escaped(name))
 }
 
 /// One token.

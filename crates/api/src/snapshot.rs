@@ -1,5 +1,6 @@
 //! Functions saved with what they know.
 
+use crate::Name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,9 +9,9 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// The function that was saved.
-    pub function: String,
+    pub function: Name,
     /// Digest of its image.
     pub image: String,
     /// When it was saved.
@@ -18,6 +19,12 @@ pub struct Snapshot {
     pub saved: String,
     /// Size of the file in bytes.
     pub bytes: u64,
+    /// The tenant that it belongs to; one that is imported belongs to none, and administrators alone see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Name>,
+    /// This host has not sealed it as it is: it comes from elsewhere, was changed, or was saved before there were seals.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub imported: bool,
     /// The function's spec at that moment; one that is restored under another name has it too.
     pub spec: Value,
 }
@@ -27,8 +34,26 @@ pub struct Snapshot {
 #[serde(deny_unknown_fields)]
 pub struct Save {
     /// Its name. A snapshot of this name must not be there yet.
-    #[schemars(regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"))]
-    pub name: String,
+    pub name: Name,
+}
+
+/// Whose an imported snapshot becomes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Adopt {
+    /// The tenant; it must be there.
+    pub tenant: Name,
+}
+
+/// What a new key for snapshots has done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RotatedKey {
+    /// The number of the key, which is no secret.
+    pub key: String,
+    /// Snapshots that it has sealed.
+    pub sealed: u64,
+    /// Snapshots that are imported, and stay so.
+    pub imported: u64,
 }
 
 /// Which function a snapshot becomes.
@@ -36,6 +61,5 @@ pub struct Save {
 #[serde(deny_unknown_fields)]
 pub struct Restore {
     /// Its name: a new one for a clone. A function of this name is replaced, with what it knows.
-    #[schemars(regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"))]
-    pub function: String,
+    pub function: Name,
 }

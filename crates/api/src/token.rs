@@ -1,5 +1,6 @@
 //! Tokens: who shows one has the rights of a tenant, and no others.
 
+use crate::Name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,11 +27,9 @@ pub struct Token {
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
     /// What it is to be called. A token of this name must not be there yet.
-    #[schemars(regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"))]
-    pub name: String,
+    pub name: Name,
     /// The tenant whose rights it gives; it must be there.
-    #[schemars(length(min = 1))]
-    pub tenant: String,
+    pub tenant: Name,
     /// From when on it is not to be taken any more, in UTC; without it, it is until it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time", "pattern" = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)$"))]

@@ -16,6 +16,7 @@ pub fn is_part(path: &str) -> bool {
     let hex =
         |text: &str| text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     match path.split('/').collect::<Vec<_>>().as_slice() {
+        ["snapshot-keys.json"] => true,
         ["store", "store.db" | "durable"] | ["images", "oci-layout" | "index.json"] => true,
         ["images", "pins", owner] => word(owner, OWNER_MAX),
         ["images", "blobs", "sha256", digits] => hex(digits),
@@ -40,6 +41,7 @@ mod tests {
             "images/pins/daemon",
             &format!("images/blobs/sha256/{digits}"),
             "snapshots/mon.day-1_.snapshot",
+            "snapshot-keys.json",
             &longest,
         ] {
             assert!(is_part(name), "{name}");
@@ -54,6 +56,8 @@ mod tests {
             "store/../store/store.db",
             "./store/store.db",
             "audit.jsonl",
+            "snapshot-keys.part",
+            "snapshots/snapshot-keys.json",
             "images/lock",
             "images/pins/..",
             "images/pins/.hidden",

@@ -2,8 +2,9 @@
 
 use crate::exchange::{Ask, Patience};
 use crate::{Answer, Change, Client, ClientError, Written};
-use api::{Object, Restore, Save, Snapshot, Upgrade, paths};
+use api::{Object, RotatedKey, Snapshot, Upgrade, paths};
 use serde::de::IgnoredAny;
+use serde_json::json;
 use ureq::http::Method;
 
 impl Client {
@@ -51,7 +52,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn save(&self, function: &str, snapshot: &str) -> Result<Snapshot, ClientError> {
-        self.ask(of(function, "snapshots").with_json(&Save { name: snapshot.to_owned() }))
+        self.ask(of(function, "snapshots").with_json(&json!({"name": snapshot})))
     }
 
     /// Makes a function of a snapshot.
@@ -65,8 +66,25 @@ impl Client {
         change: &Change,
     ) -> Result<Answer<Written>, ClientError> {
         let ask = Ask::new(Method::POST, paths::restore(snapshot));
-        let ask = change.of(ask).with_json(&Restore { function: function.to_owned() });
+        let ask = change.of(ask).with_json(&json!({"function": function}));
         self.written(self.send(ask, Patience::Usual)?)
+    }
+
+    /// Gives an imported snapshot to a tenant.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn adopt_snapshot(&self, snapshot: &str, tenant: &str) -> Result<Snapshot, ClientError> {
+        let ask = Ask::new(Method::POST, paths::adopt(snapshot));
+        self.ask(ask.with_json(&json!({"tenant": tenant})))
+    }
+
+    /// Makes a new key for snapshots, which seals those that are the host's own.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn rotate_snapshot_key(&self) -> Result<RotatedKey, ClientError> {
+        self.ask(Ask::new(Method::POST, paths::SNAPSHOT_KEYS))
     }
 
     /// Removes a snapshot.

@@ -139,11 +139,11 @@ impl State {
             let message = format!("{found}; allowed: `{tenant}`, whose token it is");
             wrong.forbidden.push(Fault::new(format!("{at}.tenant"), message));
         }
-        // What an administrator has written stays; wires that a snapshot was saved with are those of another time.
-        let saved = match &object.snapshot {
-            Some(name) => Some(self.snapshot_of(tenant, name)?.spec),
-            None => None,
-        };
+        // It may have gone, or become another tenant's, since it was asked for.
+        if let Some(name) = &object.snapshot {
+            self.snapshot_of(tenant, name)?;
+        }
+        // What an administrator has written stays; what a snapshot says is checked like what a client says.
         if let Some(ends) = spec.get("attach").and_then(Value::as_object) {
             for (interface, end) in ends {
                 let there = before.and_then(|before| before.pointer("/attach")?.get(interface));
@@ -154,7 +154,7 @@ impl State {
                 }
             }
         }
-        let confined = self.control.confined(&object.id.name, spec, before, saved.as_ref());
+        let confined = self.control.confined(&object.id.name, spec, before);
         wrong.forbidden.extend(confined.into_iter().map(|fault| {
             let inner = if fault.at.is_empty() { at.clone() } else { format!("{at}.{}", fault.at) };
             Fault::new(inner, fault.message)

@@ -35,6 +35,10 @@ pub enum Call {
     DeleteSnapshot,
     /// Makes a function of a snapshot.
     Restore,
+    /// Gives an imported snapshot to a tenant.
+    Adopt,
+    /// Makes a new key for snapshots.
+    RotateKey,
     /// Objects of a kind.
     List(Kind),
     /// One object.
@@ -97,6 +101,15 @@ pub enum Gives {
     Archive,
 }
 
+/// What the name in a path is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// An object of a kind.
+    Object(Kind),
+    /// A snapshot, a token or an operation: one word.
+    Word,
+}
+
 /// What a path is, when it is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -126,6 +139,8 @@ impl Call {
             Call::Snapshot,
             Call::DeleteSnapshot,
             Call::Restore,
+            Call::Adopt,
+            Call::RotateKey,
             Call::Images,
             Call::Events,
             Call::Operations,
@@ -158,6 +173,8 @@ impl Call {
             | Call::Upgrade
             | Call::Save
             | Call::Restore
+            | Call::Adopt
+            | Call::RotateKey
             | Call::Trace
             | Call::Capture
             | Call::Backup
@@ -183,6 +200,8 @@ impl Call {
             Call::Snapshots => paths::SNAPSHOTS.to_owned(),
             Call::Snapshot | Call::DeleteSnapshot => format!("{}/{{name}}", paths::SNAPSHOTS),
             Call::Restore => format!("{}/{{name}}/restore", paths::SNAPSHOTS),
+            Call::Adopt => format!("{}/{{name}}/adopt", paths::SNAPSHOTS),
+            Call::RotateKey => paths::SNAPSHOT_KEYS.to_owned(),
             Call::List(kind) => paths::objects(kind),
             Call::Get(kind) | Call::Put(kind) | Call::Delete(kind) => {
                 format!("{}/{{name}}", paths::objects(kind))
@@ -198,6 +217,17 @@ impl Call {
             Call::Backup => paths::BACKUPS.to_owned(),
             Call::Tokens | Call::IssueToken => paths::TOKENS.to_owned(),
             Call::Token | Call::DeleteToken => format!("{}/{{name}}", paths::TOKENS),
+        }
+    }
+
+    /// What the name in its path is of, if there is one.
+    pub fn names(self) -> Names {
+        match self {
+            Call::Get(kind) | Call::Put(kind) | Call::Delete(kind) | Call::List(kind) => Names::Object(kind),
+            Call::Pause | Call::Resume | Call::Restart | Call::Upgrade | Call::Save | Call::Logs => {
+                Names::Object(Kind::Function)
+            }
+            _ => Names::Word,
         }
     }
 
@@ -240,6 +270,7 @@ impl Call {
             | Call::Upgrade
             | Call::Save
             | Call::Restore
+            | Call::Adopt
             | Call::Trace
             | Call::Capture
             | Call::IssueToken => Takes::Json,
@@ -282,6 +313,7 @@ impl Call {
                 ("apply", _) => &[Call::Apply],
                 ("operations", _) => &[Call::Operations],
                 ("snapshots", _) => &[Call::Snapshots],
+                ("snapshot-keys", _) => &[Call::RotateKey],
                 ("traces", _) => &[Call::Trace],
                 ("captures", _) => &[Call::Capture],
                 ("backups", _) => &[Call::Backup],
@@ -308,6 +340,7 @@ impl Call {
                     ("functions", "snapshots") => &[Call::Save],
                     ("functions", "logs") => &[Call::Logs],
                     ("snapshots", "restore") => &[Call::Restore],
+                    ("snapshots", "adopt") => &[Call::Adopt],
                     _ => &[],
                 }
             }
@@ -355,7 +388,7 @@ mod tests {
             assert_eq!(Call::find(&call.method(), &path), Found::Call(call, named), "{path}");
             assert!(seen.insert((call.method().to_string(), call.path())), "{call:?} is there once");
         }
-        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 27);
+        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 29);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use crate::state::State;
 use crate::stored::{Stored, answered};
 use crate::{events, spec, time, token_calls};
 use api::{
-    Desired, Difference, Fault, Kind, List, Object, ObjectName, Operation, Problem, ProblemType, Restore,
-    Save, Upgrade, check_name, paths,
+    Adopt, Desired, Difference, Fault, Kind, List, Name, Object, ObjectName, Operation, Problem, ProblemType,
+    Restore, Save, Upgrade, paths,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -58,32 +58,52 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         Call::Logs => events::logs(state, &asked),
         Call::Apply => apply(state, asked).await,
         Call::Operations => Ok(items(&state.operations.all(&asked.rights))),
-        Call::Operation => match state.operations.find(&asked.name, &asked.rights) {
-            Some(operation) => Ok(Answer::json(200, &operation)),
-            None => Err(missing(&format!("operation `{}`", yaml_document::spelling::shown(&asked.name)))),
-        },
+        Call::Operation => {
+            let name = asked.name()?;
+            match state.operations.find(name, &asked.rights) {
+                Some(operation) => Ok(Answer::json(200, &operation)),
+                None => Err(missing(&format!("operation `{name}`"))),
+            }
+        }
         Call::Snapshots => aside(state, move |state| items(&state.snapshots(&asked.rights))).await,
         Call::Snapshot => {
-            aside(state, move |state| match state.snapshot(&asked.rights, &asked.name) {
+            let name = asked.name()?.clone();
+            aside(state, move |state| match state.snapshot(&asked.rights, &name) {
                 Ok(snapshot) => Answer::json(200, &snapshot),
                 Err(problem) => problem.into(),
             })
             .await
         }
         Call::DeleteSnapshot => {
-            let rights = asked.rights.clone();
-            aside_in_turn(state, &rights, move |state| delete_snapshot(state, &asked)).await
+            let name = asked.name()?.clone();
+            aside_in_turn(state, &asked.rights.clone(), move |state| {
+                delete_snapshot(state, &asked.rights, &name)
+            })
+            .await
         }
         Call::Save => save(state, asked).await,
         Call::Restore => restore(state, asked).await,
+        Call::Adopt => adopt(state, asked).await,
+        Call::RotateKey => {
+            aside_in_turn(state, &asked.rights.clone(), move |state| {
+                match state.control.rotate_snapshot_key() {
+                    Ok(rotated) => {
+                        let about = Some(json!({"key": rotated.key}));
+                        Answer { about, ..Answer::json(200, &rotated) }
+                    }
+                    Err(refusal) => refused(refusal).into(),
+                }
+            })
+            .await
+        }
         Call::List(kind) => list(state, &asked, kind),
         Call::Get(kind) => {
-            state.object(&asked.rights, &asked.id(kind)).map(|object| Answer::object(200, &object))
+            state.object(&asked.rights, &asked.id(kind)?).map(|object| Answer::object(200, &object))
         }
         Call::Put(kind) => put(state, asked, kind).await,
         Call::Delete(kind) => {
             let wanted = WantedObject {
-                id: asked.id(kind),
+                id: asked.id(kind)?,
                 spec: None,
                 precondition: std::mem::take(&mut asked.precondition),
                 snapshot: None,
@@ -94,7 +114,7 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         Call::Pause => pause(state, asked, true).await,
         Call::Resume => pause(state, asked, false).await,
         Call::Restart => {
-            let id = asked.id(Kind::Function);
+            let id = asked.id(Kind::Function)?;
             state.object(&asked.rights, &id)?;
             let (rights, function) = (asked.rights.clone(), id.clone());
             let done = aside_in_turn(state, &asked.rights, move |state| {
@@ -208,9 +228,11 @@ async fn metrics(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
 
 fn list(state: &State, asked: &Asked, kind: Kind) -> Result<Answer, Problem> {
     let limit = asked.number("limit", 1, PAGE.1)?.unwrap_or(PAGE.0) as usize;
-    let tenant = asked.query.text("tenant");
+    let tenant = asked.named("tenant", Kind::Tenant)?;
+    let tenant = tenant.as_deref();
+    let after = asked.named("after", kind)?;
+    let after = after.as_deref();
     if let Some(own) = asked.rights.tenant() {
-        let after = asked.query.text("after");
         let other = tenant.is_some_and(|tenant| tenant != own);
         let limit = if other { 0 } else { limit };
         let mut list = state.list_of(&asked.rights, own, kind, after, limit);
@@ -218,7 +240,7 @@ fn list(state: &State, asked: &Asked, kind: Kind) -> Result<Answer, Problem> {
         return Ok(Answer::json(200, &list));
     }
     // Names have no zeros: this is the first that comes after.
-    let from = asked.query.text("after").map(|after| format!("{after}\0")).unwrap_or_default();
+    let from = after.map(|after| format!("{after}\0")).unwrap_or_default();
     let looked_at = if tenant.is_some() { LOOKED_AT } else { limit };
     let page = state.store.list(kind.as_str(), &from, looked_at);
     let mut items = Vec::new();
@@ -275,8 +297,9 @@ async fn change(state: &Arc<State>, asked: &Asked, objects: Vec<WantedObject>) -
     let timing = asked.timing.clone();
     let (rights, resolve) = (asked.rights.clone(), resolve || !dry_run);
     let allow_restart = asked.call.parameters().contains(&"allow_restart") && asked.flag("allow_restart")?;
-    let wanted = Wanted { objects, prune, dry_run, resolve, rights, allow_restart, timing: timing.clone() };
-    let (who, call, name) = (asked.who.clone(), asked.call, asked.name.clone());
+    let wanted =
+        Wanted { objects, prune, dry_run, resolve, rights, allow_restart, take_over, timing: timing.clone() };
+    let (who, call, name) = (asked.who.clone(), asked.call, asked.shown_name().to_owned());
     let audited = state.clone();
     let outcome = state
         .change(wanted, patience, move |outcome| {
@@ -363,7 +386,7 @@ pub(crate) fn audit_refusal(audit: &Audit, who: &Identity, method: &str, path: &
 }
 
 async fn put(state: &Arc<State>, mut asked: Asked, kind: Kind) -> Result<Answer, Problem> {
-    let id = asked.id(kind);
+    let id = asked.id(kind)?;
     let Desired { spec } = asked.body()?;
     spec::check(kind, &id.name, &spec)
         .map_err(|what| one_fault(ProblemType::Invalid, Fault::new("spec", what)))?;
@@ -413,7 +436,7 @@ async fn apply(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> 
 }
 
 async fn upgrade(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
-    let id = asked.id(Kind::Function);
+    let id = asked.id(Kind::Function)?;
     let Upgrade { image, config } = asked.body()?;
     let mut there = state.object(&asked.rights, &id)?;
     let Some(spec) = there.spec.as_object_mut() else {
@@ -436,10 +459,8 @@ async fn upgrade(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem
 }
 
 async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
-    let Save { name } = asked.body()?;
-    check_name(Kind::Function, &name)
-        .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("name", error.to_string())))?;
-    let (function, rights) = (asked.id(Kind::Function), asked.rights);
+    let Save { name } = asked.body_with(&["name"])?;
+    let (function, rights) = (asked.id(Kind::Function)?, asked.rights);
     state.read(&rights, &function)?;
     aside_in_turn(state, &rights.clone(), move |state| {
         if let Err(problem) = state.is_still(&rights, &function) {
@@ -467,13 +488,11 @@ async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
 }
 
 async fn restore(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
-    let Restore { function } = asked.body()?;
-    check_name(Kind::Function, &function)
-        .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("function", error.to_string())))?;
-    let snapshot = state.snapshot(&asked.rights, &asked.name)?;
+    let Restore { function } = asked.body_with(&["function"])?;
+    let snapshot = state.snapshot(&asked.rights, asked.name()?)?;
     let id = ObjectName::new(Kind::Function, function);
     let mut spec = snapshot.spec.clone();
-    if id.name != snapshot.function
+    if snapshot.function != *id.name
         && let Value::Object(spec) = &mut spec
     {
         // Wires are of the place and not of who was saved there: another one has its own, or none.
@@ -494,14 +513,42 @@ async fn restore(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem
     Ok(written(state, &asked.rights, &id, changed, Some(spec)))
 }
 
-fn delete_snapshot(state: &State, asked: &Asked) -> Answer {
-    let shown = state.tokens.hold(&asked.rights).and_then(|()| state.snapshot(&asked.rights, &asked.name));
+/// Gives an imported snapshot to a tenant.
+async fn adopt(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
+    let Adopt { tenant } = asked.body_with(&["tenant"])?;
+    let name = asked.name()?.clone();
+    let snapshot = state.snapshot(&asked.rights, &name)?;
+    aside_in_turn(state, &asked.rights.clone(), move |state| {
+        if !snapshot.imported {
+            if snapshot.tenant.as_ref() == Some(&tenant) {
+                return Answer::json(200, &snapshot);
+            }
+            let what = format!("the snapshot `{name}` has a tenant; allowed: one that is imported");
+            return Problem::new(ProblemType::Conflict, what).into();
+        }
+        if !state.owners.is_tenant(&tenant) {
+            let message = format!("there is no tenant `{tenant}`");
+            return one_fault(ProblemType::Invalid, Fault::new("tenant", message)).into();
+        }
+        match state.control.adopt_snapshot(&name, &tenant) {
+            Ok(snapshot) => {
+                let about = Some(json!({"tenant": tenant}));
+                Answer { about, ..Answer::json(200, &snapshot) }
+            }
+            Err(refusal) => refused(refusal).into(),
+        }
+    })
+    .await
+}
+
+fn delete_snapshot(state: &State, rights: &Rights, name: &Name) -> Answer {
+    let shown = state.tokens.hold(rights).and_then(|()| state.snapshot(rights, name));
     if let Err(problem) = shown {
         return problem.into();
     }
-    match state.control.delete_snapshot(&asked.name) {
-        Ok(true) => Answer::json(200, &json!({"deleted": asked.name})),
-        Ok(false) => missing_snapshot(&asked.name).into(),
+    match state.control.delete_snapshot(name) {
+        Ok(true) => Answer::json(200, &json!({"deleted": name})),
+        Ok(false) => missing_snapshot(name).into(),
         Err(refusal) => refused(refusal).into(),
     }
 }
@@ -509,7 +556,7 @@ fn delete_snapshot(state: &State, asked: &Asked) -> Answer {
 /// A pause is part of what is desired: who paused a function finds it paused after a restart.
 async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer, Problem> {
     let durable = asked.flag("durable")?;
-    let id = asked.id(Kind::Function);
+    let id = asked.id(Kind::Function)?;
     let turn = state.turn(&asked.rights).await?;
     state.tokens.hold(&asked.rights)?;
     let stored = state.read(&asked.rights, &id)?;

@@ -22,7 +22,7 @@ use crate::rights::{Rights, is_a_tenants_to_change};
 use crate::state::State;
 use crate::stored::Stored;
 use crate::timing::Timing;
-use api::{Difference, Fault, Kind, ObjectName, Operation, Problem, ProblemType};
+use api::{Difference, Fault, Kind, Name, ObjectName, Operation, Problem, ProblemType};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub(crate) struct WantedObject {
     /// `None`: it is to be deleted, and is there.
     pub spec: Option<Value>,
     pub precondition: Precondition,
-    pub snapshot: Option<String>,
+    pub snapshot: Option<Name>,
 }
 
 /// For how long a request waits for work.

@@ -150,7 +150,7 @@ fn finish(
 
 /// Does what changes something, and writes it down; changes of objects write themselves down.
 async fn carry_out(state: Arc<State>, asked: Asked) -> Answer {
-    let (call, name, who) = (asked.call, asked.name.clone(), asked.who.clone());
+    let (call, name, who) = (asked.call, asked.shown_name().to_owned(), asked.who.clone());
     let answer = calls::answer(&state, asked).await.unwrap_or_else(Answer::from);
     if !call.is_a_change_of_objects() {
         let none = Difference { revision: state.store.revision().0, ..Difference::default() };

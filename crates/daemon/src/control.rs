@@ -2,7 +2,7 @@
 
 use crate::notices::Notices;
 use crate::outlet::Outlet;
-use api::{Capture, Fault, Image, Kind, LogLine, ObjectName, Snapshot, Trace};
+use api::{Capture, Fault, Image, Kind, LogLine, Name, ObjectName, RotatedKey, Snapshot, Trace};
 use serde_json::Value;
 use std::fmt;
 use store::Store;
@@ -30,16 +30,10 @@ pub trait Control: Send + Sync + 'static {
     }
 
     /// What of a function that a tenant wants is not a tenant's to want, because it is the host's: an image in a file, say. Places are
-    /// within the spec. What is as it is `now` is as an administrator, or an earlier check, had it; and so are image and configuration of
-    /// what was `saved`, if it is to be restored. It is called before [`settle`](Control::settle), and again with what images mean.
-    fn confined(
-        &self,
-        function: &str,
-        spec: &Value,
-        now: Option<&Value>,
-        saved: Option<&Value>,
-    ) -> Vec<Fault> {
-        let _ = (function, spec, now, saved);
+    /// within the spec. What is as it is `now` is as an administrator, or an earlier check, had it. A spec of a snapshot is checked like
+    /// any other. It is called before [`settle`](Control::settle), and again with what images mean.
+    fn confined(&self, function: &str, spec: &Value, now: Option<&Value>) -> Vec<Fault> {
+        let _ = (function, spec, now);
         Vec::new()
     }
 
@@ -91,19 +85,31 @@ pub trait Control: Send + Sync + 'static {
     fn snapshots(&self) -> Vec<Snapshot>;
 
     /// One snapshot.
-    fn snapshot(&self, name: &str) -> Option<Snapshot>;
+    fn snapshot(&self, name: &Name) -> Option<Snapshot>;
 
     /// Saves a function with what it knows, on disk when this returns.
     ///
     /// # Errors
     /// [`Refusal`]; there is no such snapshot then, or the one that was there is as it was.
-    fn save(&self, function: &str, name: &str) -> Result<Snapshot, Refusal>;
+    fn save(&self, function: &str, name: &Name) -> Result<Snapshot, Refusal>;
+
+    /// Gives an imported snapshot to a tenant.
+    ///
+    /// # Errors
+    /// [`Refusal`]; the snapshot is as it was then.
+    fn adopt_snapshot(&self, name: &Name, tenant: &Name) -> Result<Snapshot, Refusal>;
+
+    /// Makes a new key for snapshots and seals with it those that are this host's own.
+    ///
+    /// # Errors
+    /// [`Refusal`]; what was believed before is still believed.
+    fn rotate_snapshot_key(&self) -> Result<RotatedKey, Refusal>;
 
     /// Removes a snapshot; says whether there was one.
     ///
     /// # Errors
     /// [`Refusal`]; the snapshot is still there then.
-    fn delete_snapshot(&self, name: &str) -> Result<bool, Refusal>;
+    fn delete_snapshot(&self, name: &Name) -> Result<bool, Refusal>;
 
     /// The images on this host, in the order of their references.
     fn images(&self) -> Vec<Image>;
@@ -174,7 +180,7 @@ pub struct ObjectChange {
     /// A function that was paused by request, and stays so.
     pub paused: bool,
     /// The snapshot that a function begins with; without one it begins anew, or goes on as it is.
-    pub snapshot: Option<String>,
+    pub snapshot: Option<Name>,
 }
 
 /// For each function, what stands for its image from now on; `None`: its image is as it was written.

@@ -203,7 +203,7 @@ pub(crate) fn logs(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem>
     let follow = asked.flag("follow")?;
     let limit = asked.number("limit", 1, LOG_LINES.1)?.unwrap_or(LOG_LINES.0) as usize;
     let mut after = asked.number("after", 0, MOST)?.unwrap_or(0);
-    let id = asked.id(Kind::Function);
+    let id = asked.id(Kind::Function)?;
     state.read(&asked.rights, &id)?;
     let (lines, answer) = stream(asked);
     let (state, rights) = (state.clone(), asked.rights.clone());

@@ -73,7 +73,9 @@ fn schemas() -> Value {
     types.subschema_for::<api::LogLine>();
     types.subschema_for::<api::Operation>();
     types.subschema_for::<api::Problem>();
+    types.subschema_for::<api::Adopt>();
     types.subschema_for::<api::Restore>();
+    types.subschema_for::<api::RotatedKey>();
     types.subschema_for::<api::Save>();
     types.subschema_for::<api::Snapshot>();
     types.subschema_for::<api::Upgrade>();
@@ -198,7 +200,7 @@ fn name_schema(kind: Option<Kind>) -> Value {
             json!({"type": "string", "pattern": format!("^{PART}{INTERFACE}~{PART}{INTERFACE}$")})
         }
         Some(_) => json!({"type": "string", "pattern": format!("^{PART}$")}),
-        None => json!({"type": "string", "minLength": 1}),
+        None => json!({"type": "string", "pattern": api::NAME_PATTERN}),
     }
 }
 
@@ -210,6 +212,7 @@ fn operation(call: Call) -> Value {
         Call::Upgrade => Some(reference("Upgrade")),
         Call::Save => Some(reference("Save")),
         Call::Restore => Some(reference("Restore")),
+        Call::Adopt => Some(reference("Adopt")),
         Call::Trace => Some(reference("Trace")),
         Call::Capture => Some(reference("Capture")),
         Call::IssueToken => Some(reference("NewToken")),
@@ -261,6 +264,11 @@ fn naming(call: Call) -> (String, String) {
         Call::Snapshot => ("getSnapshot", "One snapshot."),
         Call::DeleteSnapshot => ("deleteSnapshot", "Deletes a snapshot."),
         Call::Restore => ("restoreSnapshot", "Makes a function that begins as the snapshot was."),
+        Call::Adopt => ("adoptSnapshot", "Gives an imported snapshot to a tenant."),
+        Call::RotateKey => (
+            "rotateSnapshotKey",
+            "Makes a new key for snapshots, seals with it those that are this host's own, and forgets the key before.",
+        ),
         Call::Pause => ("pauseFunction", "Lets a function stand still; packets wait in its queue."),
         Call::Resume => ("resumeFunction", "Lets a paused function go on."),
         Call::Restart => ("restartFunction", "Starts a function anew, without what it knew."),
@@ -294,7 +302,7 @@ fn parameters(call: Call) -> Value {
                 (name_schema(Some(kind)), "The object's name.")
             }
             Call::Operation => (name_schema(None), "The operation's `id`."),
-            Call::Snapshot | Call::DeleteSnapshot | Call::Restore => {
+            Call::Snapshot | Call::DeleteSnapshot | Call::Restore | Call::Adopt => {
                 (name_schema(None), "The snapshot's name.")
             }
             Call::Token | Call::DeleteToken => (name_schema(None), "The token's name."),
@@ -422,7 +430,8 @@ fn responses(call: Call) -> Value {
         }
         Call::Save => add(201, "The snapshot.", json(reference("Snapshot")), Some(location("Where it is."))),
         Call::Snapshots => add(200, "All of them.", json(items("Snapshot")), None),
-        Call::Snapshot => add(200, "The snapshot.", json(reference("Snapshot")), None),
+        Call::Snapshot | Call::Adopt => add(200, "The snapshot.", json(reference("Snapshot")), None),
+        Call::RotateKey => add(200, "What it has sealed.", json(reference("RotatedKey")), None),
         Call::Tokens => add(200, "All of them.", json(items("Token")), None),
         Call::Token => add(200, "The token.", json(reference("Token")), None),
         Call::IssueToken => {

@@ -3,7 +3,7 @@
 use crate::rights::Rights;
 use crate::settings::Limits;
 use crate::time;
-use api::{Difference, Operation, OperationState, Problem, ProblemType};
+use api::{Difference, Name, Operation, OperationState, Problem, ProblemType};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -105,9 +105,9 @@ impl Operations {
         Ok(operation)
     }
 
-    pub fn find(&self, id: &str, rights: &Rights) -> Option<Operation> {
+    pub fn find(&self, id: &Name, rights: &Rights) -> Option<Operation> {
         let list = self.list();
-        let found = list.iter().find(|begun| begun.is_shown(rights) && begun.operation.borrow().id == id);
+        let found = list.iter().find(|begun| begun.is_shown(rights) && *id == *begun.operation.borrow().id);
         found.map(|begun| begun.operation.borrow().clone())
     }
 

@@ -3,7 +3,7 @@
 use crate::accept::accepted;
 use crate::answer::{Answer, faulty, one_fault};
 use crate::body;
-use crate::call::{Call, Found, Gives, Takes};
+use crate::call::{Call, Found, Gives, Names, Takes};
 use crate::document::{self, Language};
 use crate::identity::Identity;
 use crate::precondition::{Precondition, shown};
@@ -11,7 +11,7 @@ use crate::query::Query;
 use crate::rights::Rights;
 use crate::state::State;
 use crate::timing::Timing;
-use api::{Fault, JSON_LINES, Kind, ObjectName, PCAPNG, Problem, ProblemType, TAR, check_name};
+use api::{Fault, JSON_LINES, Kind, Name, ObjectName, PCAPNG, Problem, ProblemType, TAR};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use hyper::http::request::Parts;
@@ -27,8 +27,8 @@ pub(crate) const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// A request of the right form.
 pub(crate) struct Asked {
     pub call: Call,
-    /// The name in the path.
-    pub name: String,
+    /// The name in the path, if the call has one there.
+    name: Option<Name>,
     pub query: Query,
     pub precondition: Precondition,
     /// The representation that is answered.
@@ -67,14 +67,7 @@ pub(crate) async fn read(
     timing: Timing,
 ) -> Result<Asked, Problem> {
     let began = timing.now();
-    let name = name.unwrap_or_default();
-    let name = match call {
-        Call::Get(kind) | Call::Put(kind) | Call::Delete(kind) => named(kind, &name)?,
-        Call::Pause | Call::Resume | Call::Restart | Call::Upgrade | Call::Save | Call::Logs => {
-            named(Kind::Function, &name)?
-        }
-        _ => name,
-    };
+    let name = name.map(|name| checked(call, &name)).transpose()?;
     let query = Query::read(head.uri.query().unwrap_or_default(), call.parameters())
         .map_err(|faults| faulty(ProblemType::Malformed, faults))?;
     let values = |name: HeaderName| head.headers.get_all(name).into_iter().map(|value| value.as_bytes());
@@ -127,11 +120,13 @@ pub(crate) async fn read(
     Ok(Asked { call, name, query, precondition, content_type, body, who, rights, timing })
 }
 
-fn named(kind: Kind, name: &str) -> Result<String, Problem> {
-    let checked = check_name(kind, name);
-    Ok(checked
-        .map_err(|error| one_fault(ProblemType::Malformed, Fault::new("name", error.to_string())))?
-        .into_owned())
+/// The name in a call's path, checked as what it names there.
+fn checked(call: Call, name: &str) -> Result<Name, Problem> {
+    let checked = match call.names() {
+        Names::Object(kind) => Name::of(kind, name),
+        Names::Word => Name::new(name),
+    };
+    checked.map_err(|error| one_fault(ProblemType::Malformed, Fault::new("name", error.to_string())))
 }
 
 fn language_of(value: &[u8], takes: Takes) -> Result<Language, Problem> {
@@ -158,8 +153,30 @@ fn language_of(value: &[u8], takes: Takes) -> Result<Language, Problem> {
 
 impl Asked {
     /// The object in the path.
-    pub fn id(&self, kind: Kind) -> ObjectName {
-        ObjectName::new(kind, self.name.clone())
+    pub fn id(&self, kind: Kind) -> Result<ObjectName, Problem> {
+        Ok(ObjectName::new(kind, self.name()?.as_str()))
+    }
+
+    /// The name in the path.
+    ///
+    /// # Errors
+    /// The call has none there: a defect of the table of calls.
+    pub fn name(&self) -> Result<&Name, Problem> {
+        let none = || Problem::new(ProblemType::Internal, "the path of this call has no name");
+        self.name.as_ref().ok_or_else(none)
+    }
+
+    /// The name in the path, or nothing, for the audit log.
+    pub fn shown_name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+
+    /// A parameter that is the name of an object of a kind.
+    pub fn named(&self, parameter: &str, kind: Kind) -> Result<Option<Name>, Problem> {
+        let text = self.query.text(parameter);
+        text.map(|text| Name::of(kind, text))
+            .transpose()
+            .map_err(|error| one_fault(ProblemType::Malformed, Fault::new(parameter, error.to_string())))
     }
 
     /// The body as what the call takes.
@@ -171,6 +188,17 @@ impl Asked {
         }
         serde_json::from_value(self.body.take())
             .map_err(|error| one_fault(ProblemType::Invalid, Fault::new("", error.to_string())))
+    }
+
+    /// The same of a body with names in it; a fault says which of these `keys` has it.
+    pub fn body_with<T: DeserializeOwned>(&mut self, keys: &[&str]) -> Result<T, Problem> {
+        for key in keys {
+            if let Some(Value::String(text)) = self.body.get(key) {
+                Name::new(text.as_str())
+                    .map_err(|error| one_fault(ProblemType::Invalid, Fault::new(*key, error.to_string())))?;
+            }
+        }
+        self.body()
     }
 
     pub fn flag(&self, name: &str) -> Result<bool, Problem> {

@@ -76,6 +76,8 @@ impl Call {
             },
             // Packets of others pass where one looks.
             Call::Trace | Call::Capture => Access::Administrator,
+            // They say whose a snapshot is.
+            Call::Adopt | Call::RotateKey => Access::Administrator,
             // It has what everybody has.
             Call::Backup => Access::Administrator,
             Call::Tokens | Call::Token | Call::IssueToken | Call::DeleteToken => Access::Administrator,

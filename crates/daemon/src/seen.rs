@@ -7,7 +7,7 @@ use crate::rights::Rights;
 use crate::state::State;
 use crate::stored::{Stored, answered};
 use crate::tenancy;
-use api::{Health, Image, Kind, List, Object, ObjectName, Problem, Snapshot};
+use api::{Health, Image, Kind, List, Name, Object, ObjectName, Problem, Snapshot};
 use serde_json::Value;
 use std::collections::HashMap;
 use store::{Change, CommitError};
@@ -87,14 +87,14 @@ impl State {
         List { items: names.into_iter().filter_map(object).collect(), revision, next }
     }
 
-    /// A snapshot that is a tenant's: of what was its function when it was saved.
-    pub fn snapshot_of(&self, tenant: &str, name: &str) -> Result<Snapshot, Problem> {
+    /// A snapshot that is a tenant's.
+    pub fn snapshot_of(&self, tenant: &str, name: &Name) -> Result<Snapshot, Problem> {
         let found = self.control.snapshot(name).filter(|saved| self.is_saved_of(tenant, saved));
         found.ok_or_else(|| missing_snapshot(name))
     }
 
     /// A snapshot that somebody is shown.
-    pub fn snapshot(&self, rights: &Rights, name: &str) -> Result<Snapshot, Problem> {
+    pub fn snapshot(&self, rights: &Rights, name: &Name) -> Result<Snapshot, Problem> {
         match rights.tenant() {
             Some(tenant) => self.snapshot_of(tenant, name),
             None => self.control.snapshot(name).ok_or_else(|| missing_snapshot(name)),
@@ -110,8 +110,9 @@ impl State {
         all
     }
 
+    /// The seal says whose a snapshot is; without one that holds it is nobody's but the administrators'.
     fn is_saved_of(&self, tenant: &str, saved: &Snapshot) -> bool {
-        self.owners.tenant_of(&saved.spec).as_deref() == Some(tenant)
+        !saved.imported && saved.tenant.as_deref() == Some(tenant)
     }
 
     /// The images that somebody is shown: a tenant those of this program, and those that its functions are made from.
@@ -165,8 +166,8 @@ impl State {
 }
 
 /// There is no such snapshot.
-pub(crate) fn missing_snapshot(name: &str) -> Problem {
-    missing(&format!("snapshot `{}`", yaml_document::spelling::shown(name)))
+pub(crate) fn missing_snapshot(name: &Name) -> Problem {
+    missing(&format!("snapshot `{name}`"))
 }
 
 /// JSON with items.

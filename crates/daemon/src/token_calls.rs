@@ -7,7 +7,7 @@ use crate::request::Asked;
 use crate::state::State;
 use crate::tenancy::DEFAULT;
 use crate::tokens::{self, TOKENS_MAX, Tokens, instant};
-use api::{Fault, Kind, NewToken, Problem, ProblemType, check_name, paths};
+use api::{Fault, Name, NewToken, Problem, ProblemType, paths};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,15 +16,15 @@ use yaml_document::spelling;
 
 /// One token.
 pub(crate) fn get(state: &State, asked: &Asked) -> Result<Answer, Problem> {
-    let token = state.tokens.get(&asked.name).ok_or_else(|| no_such(&asked.name))?;
+    let name = asked.name()?;
+    let token = state.tokens.get(name).ok_or_else(|| no_such(name))?;
     Ok(Answer::json(200, &token))
 }
 
 /// Makes a token: on disk before its secret is told.
 pub(crate) async fn issue(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
-    let wanted: NewToken = asked.body()?;
+    let wanted: NewToken = asked.body_with(&["name", "tenant"])?;
     let wrong = |at: &str, what: String| one_fault(ProblemType::Invalid, Fault::new(at, what));
-    check_name(Kind::Function, &wanted.name).map_err(|error| wrong("name", error.to_string()))?;
     let expires =
         wanted.expires.as_deref().map(instant).transpose().map_err(|what| wrong("expires", what))?;
     if expires.is_some_and(|expires| expires <= SystemTime::now()) {
@@ -67,15 +67,16 @@ pub(crate) async fn issue(state: &Arc<State>, mut asked: Asked) -> Result<Answer
 /// Deletes a token: it is not taken any more when this returns, and not after a crash either.
 pub(crate) async fn delete(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem> {
     let turn = state.turn(&asked.rights).await?;
-    let token = state.tokens.get(&asked.name).ok_or_else(|| no_such(&asked.name))?;
-    let write = Change::delete(tokens::KIND, asked.name.as_str());
+    let name = asked.name()?;
+    let token = state.tokens.get(name).ok_or_else(|| no_such(name))?;
+    let write = Change::delete(tokens::KIND, name.as_str());
     let revision = state.commit(&[write], &[]).map_err(|error| not_committed(&error))?;
-    state.tokens.forget(&asked.name);
+    state.tokens.forget(name);
     drop(turn);
     state.durable(revision).await?;
-    Ok(Answer { about: Some(json!({"token": token})), ..Answer::json(200, &json!({"deleted": asked.name})) })
+    Ok(Answer { about: Some(json!({"token": token})), ..Answer::json(200, &json!({"deleted": name})) })
 }
 
-fn no_such(name: &str) -> Problem {
-    missing(&format!("token `{}`", spelling::shown(name)))
+fn no_such(name: &Name) -> Problem {
+    missing(&format!("token `{name}`"))
 }

@@ -101,6 +101,7 @@ impl Tokens {
         random.fill(&mut bits).map_err(|_| "the system has no random numbers".to_owned())?;
         let secret = format!("{TOKEN_PREFIX}{}", hexadecimal(&bits));
         let NewToken { name, tenant, expires, read_only } = wanted;
+        let (name, tenant) = (String::from(name), String::from(tenant));
         let sha256 = digest(&secret);
         let record = Record { tenant, sha256, created: crate::time::now(), expires, read_only };
         // Text can always be written.
@@ -229,8 +230,8 @@ mod tests {
 
     fn wanted(name: &str, expires: Option<&str>) -> NewToken {
         NewToken {
-            name: name.into(),
-            tenant: "red".into(),
+            name: api::Name::new(name).expect("a name"),
+            tenant: api::Name::new("red").expect("a name"),
             expires: expires.map(str::to_owned),
             read_only: false,
         }

@@ -232,8 +232,9 @@ impl Worker {
                 memory_place = guest.memory_place();
                 frozen = guest.is_frozen();
                 counters.ledger.generated += guest.take_generated();
+                // Guests and snapshots can make their counters anything; they wrap as in the guest.
                 for (sum, count) in totals.iter_mut().zip(guest.counters()) {
-                    *sum += count;
+                    *sum = sum.wrapping_add(*count);
                 }
             }
             Life::Down { reason, .. } => down = Some(reason.clone()),

@@ -73,7 +73,7 @@ impl Worker {
         instance.counters.faults += 1;
         instance.counters.ledger.generated += guest.take_generated();
         for (sum, count) in instance.counters.former.iter_mut().zip(guest.counters()) {
-            *sum += count;
+            *sum = sum.wrapping_add(*count);
         }
         let lived = now.nanos.since(*since);
         let delay =

@@ -75,7 +75,7 @@ impl Worker {
                 instance.counters.ledger.generated += guest.take_generated();
                 let counts = guest.counters().to_vec();
                 for (sum, count) in instance.counters.former.iter_mut().zip(counts) {
-                    *sum += count;
+                    *sum = sum.wrapping_add(count);
                 }
                 guest.surrender(&mut held);
                 Some(guest)

@@ -108,8 +108,9 @@ impl Guest for Cold {
     fn take_generated(&mut self) -> u64 {
         match &mut self.state {
             State::Warm(guest) => guest.take_generated(),
-            // What it made was counted before it was frozen.
-            State::Frozen(_) | State::Gone => 0,
+            // One that was restored and frozen before anything ran has packets that are not counted yet.
+            State::Frozen(frozen) => frozen.take_generated(),
+            State::Gone => 0,
         }
     }
 

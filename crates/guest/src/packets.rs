@@ -22,7 +22,7 @@ pub enum UnpackError {
 
 /// A copy of a packet, for a snapshot.
 pub fn pack(pool: &Pool, packet: &Packet, place: Place) -> SavedPacket {
-    SavedPacket::new(place, packet.record(), pool.to_vec(packet))
+    SavedPacket::new(place, &packet.shown(), pool.to_vec(packet))
 }
 
 /// A packet made of a saved one: its bytes at the same offset in a buffer, where that leaves room for them, and its
@@ -68,8 +68,9 @@ mod tests {
         let saved = pack(&from, &packet, Place::Queued);
         let back = unpack(&to, &saved).expect("room");
         assert_eq!(to.to_vec(&back), [1, 2, 3]);
-        let expected = PacketRecord { buffer: back.buffer(), verdict: 0, ..*packet.record() };
-        assert_eq!(*back.record(), expected);
+        let expected = PacketRecord { buffer: back.buffer(), verdict: 0, ..packet.shown() };
+        assert_eq!(back.shown(), expected);
+        assert_eq!(saved.record().reserved2, 0, "the pool's number is this process' alone");
         from.free(packet);
         to.free(back);
     }

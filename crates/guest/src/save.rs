@@ -55,6 +55,9 @@ pub trait Frozen: Send {
     /// As [`Guest::deadline`].
     fn deadline(&self) -> Option<Nanos>;
 
+    /// As [`Guest::take_generated`].
+    fn take_generated(&mut self) -> u64;
+
     /// As [`Guest::slots`].
     fn slots(&mut self) -> &mut SlotTable;
 

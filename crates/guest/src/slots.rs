@@ -48,6 +48,11 @@ impl SlotTable {
         self.config = config;
     }
 
+    /// Longest time that a packet stays in a slot.
+    pub fn longest_hold(&self) -> Nanos {
+        self.config.longest_hold
+    }
+
     /// Packets kept.
     pub fn len(&self) -> usize {
         self.packets.len()

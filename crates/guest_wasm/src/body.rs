@@ -213,9 +213,10 @@ impl<T: HostState> Body<T> {
         for (n, packet) in packets.iter().enumerate() {
             // SAFETY: `n` is less than MAX_BATCH, and the area has that many records; no guest runs now.
             unsafe {
-                // The whole line at once, then the one field that differs.
+                // The whole line at once, then the fields that differ: the pool's number is the host's.
                 batch.add(n).write(*packet.record());
                 (&raw mut (*batch.add(n).as_ptr()).verdict).write(0);
+                (&raw mut (*batch.add(n).as_ptr()).reserved2).write(0);
             }
         }
     }

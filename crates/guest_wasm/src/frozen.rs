@@ -62,6 +62,10 @@ impl Frozen for FrozenGuest {
         self.state.deadline
     }
 
+    fn take_generated(&mut self) -> u64 {
+        std::mem::take(&mut self.state.generated)
+    }
+
     fn slots(&mut self) -> &mut SlotTable {
         &mut self.state.slots
     }

@@ -103,7 +103,7 @@ fn write<T: HostState>(mut caller: Caller<'_, T>, which: u32, address: u32, leng
                 || state.event_bytes + bytes.len() > MOST_EVENT_BYTES
                 || bytes.len() > MAX_EVENT;
             if full {
-                state.events.lost += 1;
+                state.events.lost = state.events.lost.saturating_add(1);
                 return error::LIMIT;
             }
             state.event_bytes += bytes.len();
@@ -112,7 +112,7 @@ fn write<T: HostState>(mut caller: Caller<'_, T>, which: u32, address: u32, leng
         }
         stream::LOG_ERROR..=stream::LOG_DEBUG => {
             if state.log.len() >= MOST_LINES {
-                state.lines_lost += 1;
+                state.lines_lost = state.lines_lost.saturating_add(1);
                 return error::LIMIT;
             }
             let text = line(&bytes[..bytes.len().min(LONGEST_LINE)]);
@@ -124,7 +124,7 @@ fn write<T: HostState>(mut caller: Caller<'_, T>, which: u32, address: u32, leng
 }
 
 /// The bytes as one line of text.
-fn line(bytes: &[u8]) -> String {
+pub(crate) fn line(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 

@@ -43,7 +43,7 @@ pub fn restore(
     state.restore(&saved.host);
     let name = || program.facts().name.clone();
     let packet = |(slot, reason)| RestoreError::Packet { name: name(), slot, reason };
-    state.restore_packets(&saved.packets).map_err(packet)?;
+    state.restore_packets(&saved.packets, watchdog::clock().now()).map_err(packet)?;
     let content = Content {
         size: saved.memory.size(),
         memory: Source::Copied(&saved.memory),

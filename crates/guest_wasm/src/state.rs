@@ -1,5 +1,6 @@
 //! What the host keeps for an instance.
 
+use crate::host_calls;
 use crate::program::{Program, ProgramFacts};
 use crate::settings::InstanceSettings;
 use clock::Nanos;
@@ -100,21 +101,29 @@ impl GuestState {
         self.slots.iter().map(held).collect()
     }
 
-    /// Makes it what a snapshot says, but for the packets.
+    /// Makes it what a snapshot says, but for the packets. Texts are made harmless as if the guest wrote them now. What the saved
+    /// instance had generated does not count: it is entered where it happened, and here each packet that is restored.
     pub(crate) fn restore(&mut self, saved: &SavedState) {
-        let line = |line: &Line| LogLine { severity: line.severity, text: line.text.clone() };
+        let harmless = |text: &String| host_calls::line(text.as_bytes());
+        let line = |line: &Line| LogLine { severity: line.severity, text: harmless(&line.text) };
         self.now = Nanos(saved.now);
         self.deadline = saved.deadline.map(Nanos);
-        self.generated = saved.generated;
+        self.generated = 0;
         self.counters.clone_from(&saved.counters);
         self.log = saved.log.iter().map(line).collect();
         self.lines_lost = saved.lines_lost;
-        self.events = Events { lines: saved.events.clone(), lost: saved.events_lost };
-        self.event_bytes = saved.events.iter().map(String::len).sum();
+        self.events = Events { lines: saved.events.iter().map(harmless).collect(), lost: saved.events_lost };
+        self.event_bytes = self.events.lines.iter().map(String::len).sum();
     }
 
-    /// Takes held packets over; says of the first that cannot be kept, why.
-    pub(crate) fn restore_packets(&mut self, packets: &[SavedPacket]) -> Result<(), (u16, String)> {
+    /// Takes held packets over, and counts them as generated: no port of this host has received them. Says of the first that cannot
+    /// be kept, why. None is held longer than one that comes at `now`.
+    pub(crate) fn restore_packets(
+        &mut self,
+        packets: &[SavedPacket],
+        now: Nanos,
+    ) -> Result<(), (u16, String)> {
+        let latest = now.saturating_add(self.slots.longest_hold());
         for packet in packets {
             let Place::Held { slot, due } = packet.place else { continue };
             let (ingress, interfaces) = (packet.record().ingress, self.facts.interfaces);
@@ -122,10 +131,11 @@ impl GuestState {
                 return Err((slot, format!("it came in by interface {ingress} of {interfaces}")));
             }
             let made = unpack(&self.pool, packet).map_err(|error| (slot, error.to_string()))?;
-            if let Err((made, refusal)) = self.slots.keep_until(slot, made, Nanos(due)) {
+            if let Err((made, refusal)) = self.slots.keep_until(slot, made, Nanos(due).min(latest)) {
                 self.pool.free(made);
                 return Err((slot, format!("{refusal}: {} of {} are kept", self.slots.len(), self.quota)));
             }
+            self.generated += 1;
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ mod free_list;
 mod memory_file;
 mod packet;
 mod pool;
+mod pool_id;
 
 pub use buffer::Buffer;
 pub use memory_file::{MemoryFile, PageKind};

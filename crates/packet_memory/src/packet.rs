@@ -13,23 +13,35 @@ pub struct Packet(PacketRecord);
 
 impl Packet {
     /// Only a pool makes packets.
-    pub(crate) fn new(buffer: u32, headroom: u32) -> Packet {
-        Packet(PacketRecord { buffer, offset: headroom, ..PacketRecord::default() })
+    pub(crate) fn new(pool: u16, buffer: u32, headroom: u32) -> Packet {
+        Packet(PacketRecord { buffer, offset: headroom, reserved2: pool, ..PacketRecord::default() })
     }
 
-    /// The record as a guest is shown it.
+    /// The record as the host has it: `reserved2`, which is zero for guests, is the pool's number.
     #[inline]
     pub fn record(&self) -> &PacketRecord {
         &self.0
     }
 
-    /// Metadata that the host may set freely. Buffer, offset and length are restored to what they were: they have
+    /// The record as a guest is shown it, and as it is saved.
+    #[inline]
+    pub fn shown(&self) -> PacketRecord {
+        PacketRecord { reserved2: 0, ..self.0 }
+    }
+
+    /// Metadata that the host may set freely. Pool, buffer, offset and length are restored to what they were: the last two have
     /// [`Packet::set_extent`].
     #[inline]
     pub fn edit(&mut self, change: impl FnOnce(&mut PacketRecord)) {
-        let (buffer, offset, length) = (self.0.buffer, self.0.offset, self.0.length);
+        let PacketRecord { buffer, offset, length, reserved2, .. } = self.0;
         change(&mut self.0);
-        (self.0.buffer, self.0.offset, self.0.length) = (buffer, offset, length);
+        self.0 = PacketRecord { buffer, offset, length, reserved2, ..self.0 };
+    }
+
+    /// The number of the pool that it is of.
+    #[inline]
+    pub(crate) fn pool(&self) -> u16 {
+        self.0.reserved2
     }
 
     /// Length in bytes.

@@ -4,6 +4,7 @@
 //! A pool: one memory file cut into buffers of one size.
 
 use crate::free_list::FreeList;
+use crate::pool_id::PoolId;
 use crate::{Buffer, MemoryFile, Packet, PageKind};
 use std::io;
 
@@ -68,6 +69,9 @@ pub enum PoolError {
         /// What is allowed.
         why: &'static str,
     },
+    /// There are as many pools as can be told apart.
+    #[error("a pool more than the 65535 that a process can have")]
+    Many,
     /// The kernel refused the memory.
     #[error("{bytes} bytes of packet memory on {pages:?} pages: {source}")]
     Memory {
@@ -106,6 +110,8 @@ pub struct TooLong {
 #[derive(Debug)]
 pub struct Pool {
     name: String,
+    /// Carried by all packets and buffers of this pool.
+    id: PoolId,
     memory: MemoryFile,
     config: PoolConfig,
     /// What makes the place of a packet's first line of the buffer's number, in bytes.
@@ -144,8 +150,8 @@ impl Pool {
         let free = (0..config.buffers).rev().map(|n| nf_abi::WINDOW_BASE + n * size).collect();
         let line_shift = config.buffer_size.bytes().trailing_zeros() - LINE.trailing_zeros();
         let line_mask = (colours(config) - 1) * LINE;
-        let name = name.to_owned();
-        Ok(Pool { name, memory, config, line_shift, line_mask, free: FreeList::new(free) })
+        let (name, id) = (name.to_owned(), PoolId::new().ok_or(PoolError::Many)?);
+        Ok(Pool { name, id, memory, config, line_shift, line_mask, free: FreeList::new(free) })
     }
 
     /// The tenant's name.
@@ -175,7 +181,7 @@ impl Pool {
     #[inline]
     fn fresh(&self, buffer: u32) -> Packet {
         let colour = (buffer >> self.line_shift) & self.line_mask;
-        Packet::new(buffer, self.config.headroom + colour)
+        Packet::new(self.id.number(), buffer, self.config.headroom + colour)
     }
 
     /// The memory behind the pool, to map it into a guest.
@@ -224,7 +230,7 @@ impl Pool {
     /// Takes up to `wanted` buffers without making packets of them, and appends them to `out`; returns how many there
     /// were.
     pub fn take_buffers(&self, wanted: usize, out: &mut Vec<Buffer>) -> usize {
-        self.free.take(wanted, |buffer| out.push(Buffer::new(buffer)))
+        self.free.take(wanted, |buffer| out.push(Buffer::new(self.id.number(), buffer)))
     }
 
     /// Takes buffers back.
@@ -233,7 +239,7 @@ impl Pool {
     /// When a buffer is of another pool: a defect of the caller.
     pub fn return_buffers(&self, buffers: impl IntoIterator<Item = Buffer>) {
         self.free.put(buffers.into_iter().map(|buffer| {
-            assert!(self.start_of(&buffer) < self.memory.len(), "a buffer of another pool");
+            assert!(buffer.pool() == self.id.number(), "a buffer of another pool");
             buffer.address()
         }));
     }
@@ -250,9 +256,9 @@ impl Pool {
     /// The buffer, when these reach out of it or it is of another pool.
     #[inline]
     pub fn into_packet(&self, buffer: Buffer, offset: u32, length: u32) -> Result<Packet, Buffer> {
-        let mut packet = Packet::new(buffer.address(), 0);
+        let mut packet = Packet::new(buffer.pool(), buffer.address(), 0);
         let fits = packet.set_extent(offset, length, self.buffer_size());
-        if fits && self.start_of(&buffer) < self.memory.len() { Ok(packet) } else { Err(buffer) }
+        if fits && buffer.pool() == self.id.number() { Ok(packet) } else { Err(buffer) }
     }
 
     /// Takes the metadata off a packet, for whoever hands the buffer to a device.
@@ -262,7 +268,7 @@ impl Pool {
     #[inline]
     pub fn into_buffer(&self, packet: Packet) -> Buffer {
         self.locate(&packet);
-        Buffer::new(packet.buffer())
+        Buffer::new(packet.pool(), packet.buffer())
     }
 
     /// Host address of the packet's first byte, good for `packet.length()` bytes and for as long as the pool lives.
@@ -339,8 +345,12 @@ impl Pool {
     ///
     /// # Errors
     /// [`TooLong`], and the packet is unchanged.
+    ///
+    /// # Panics
+    /// When the packet is of another pool.
     #[inline]
     pub fn set_length(&self, packet: &mut Packet, length: usize) -> Result<(), TooLong> {
+        self.locate(packet);
         let offset = packet.offset();
         let fits = u32::try_from(length).is_ok_and(|l| packet.set_extent(offset, l, self.buffer_size()));
         if fits { Ok(()) } else { Err(TooLong { length, room: (self.buffer_size() - offset) as usize }) }
@@ -407,7 +417,8 @@ impl Pool {
     fn locate(&self, packet: &Packet) -> usize {
         let start = packet.buffer().wrapping_sub(nf_abi::WINDOW_BASE) as usize;
         assert!(
-            start + self.buffer_size() as usize <= self.memory.len()
+            packet.pool() == self.id.number()
+                && start + self.buffer_size() as usize <= self.memory.len()
                 && packet.offset() + packet.length() <= self.buffer_size(),
             "a packet of another pool"
         );

@@ -182,13 +182,83 @@ fn impossible_pools_are_refused() {
     assert_eq!(BufferSize::new(65536), Some(BufferSize::LARGEST));
 }
 
+/// Two pools of one shape give out the same addresses: only what a descriptor carries tells them apart.
 #[test]
-#[should_panic(expected = "another pool")]
-fn a_packet_of_another_pool_is_noticed() {
-    let (small, large) = (pool(1), pool(64));
-    let mut all = vec![];
-    large.allocate_batch(64, &mut all);
-    small.free(all.pop().expect("sixty-four"));
+fn a_packet_of_another_pool_of_the_same_shape_is_noticed_whatever_is_done_with_it() {
+    type Deed = fn(&Pool, &Pool, Packet);
+    let deeds: [(&str, Deed); 13] = [
+        ("free", |here, _, packet| here.free(packet)),
+        ("free_batch", |here, _, packet| here.free_batch([packet])),
+        ("into_buffer", |here, _, packet| {
+            let _ = here.into_buffer(packet);
+        }),
+        ("data", |here, _, packet| {
+            let _ = here.data(&packet);
+        }),
+        ("read", |here, _, packet| {
+            let _ = here.read(&packet, 0, &mut [0; 4]);
+        }),
+        ("head", |here, _, packet| {
+            let _ = here.head::<16>(&packet);
+        }),
+        ("word", |here, _, packet| {
+            let _ = here.word(&packet, 0);
+        }),
+        ("to_vec", |here, _, packet| {
+            let _ = here.to_vec(&packet);
+        }),
+        ("write", |here, _, mut packet| {
+            let _ = here.write(&mut packet, b"x");
+        }),
+        ("set_length", |here, _, mut packet| {
+            let _ = here.set_length(&mut packet, 1);
+        }),
+        ("patch", |here, _, mut packet| {
+            let _ = here.patch(&mut packet, 0, b"x");
+        }),
+        ("duplicate", |here, _, packet| {
+            let _ = here.duplicate(&packet);
+        }),
+        ("copy_from", |here, there, packet| {
+            let _ = there.copy_from(here, &packet);
+        }),
+    ];
+    for (name, deed) in deeds {
+        let (here, there) = (pool(4), pool(4));
+        let mut packet = there.allocate().expect("a buffer");
+        there.write(&mut packet, b"theirs").expect("fits");
+        // What may be changed of a descriptor does not change whose it is.
+        packet
+            .edit(|record| *record = nf_abi::PacketRecord { reserved2: 0, length: record.length, ..*record });
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| deed(&here, &there, packet)));
+        let told = done.expect_err(name);
+        let told = told.downcast_ref::<&str>().copied().unwrap_or_default();
+        assert_eq!(told, "a packet of another pool", "{name}");
+    }
+}
+
+#[test]
+fn a_buffer_of_another_pool_of_the_same_shape_is_noticed() {
+    let (here, there) = (pool(4), pool(4));
+    let mut buffers = vec![];
+    assert_eq!(there.take_buffers(2, &mut buffers), 2);
+    let buffer = buffers.pop().expect("two");
+    let back = here.into_packet(buffer, 0, 60).expect_err("it is theirs");
+    let packet = there.into_packet(back, 0, 60).expect("it is");
+    there.free(packet);
+    let buffer = buffers.pop().expect("one");
+    let returned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| here.return_buffers([buffer])));
+    assert!(returned.is_err());
+    assert_eq!(here.available(), 4, "no buffer came to it");
+}
+
+#[test]
+fn guests_are_not_shown_which_pool_a_packet_is_of() {
+    let pool = pool(1);
+    let packet = pool.allocate().expect("one");
+    assert_ne!(packet.record().reserved2, 0);
+    assert_eq!(packet.shown(), nf_abi::PacketRecord { reserved2: 0, ..*packet.record() });
+    pool.free(packet);
 }
 
 #[test]

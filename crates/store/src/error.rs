@@ -29,7 +29,9 @@ pub enum OpenError {
         newest: u32,
     },
     /// The store is damaged.
-    #[error("{file}: the store is damaged: {what}; restore a back-up into an empty folder")]
+    #[error(
+        "{file}: the store is damaged: {what}; restore a back-up into an empty folder (`superfluid restore`)"
+    )]
     Damaged {
         /// The file in which it was seen.
         file: PathBuf,
@@ -38,7 +40,7 @@ pub enum OpenError {
     },
     /// Commits that were durable are gone.
     #[error(
-        "{folder}: commits are lost: revision {durable} was durable, and the store ends at {found}; restore a back-up into an empty folder, or remove the file `durable` to go on without them"
+        "{folder}: commits are lost: revision {durable} was durable, and the store ends at {found}; restore a back-up into an empty folder (`superfluid restore`), or remove the file `durable` to go on without them"
     )]
     Lost {
         /// The store's folder.

@@ -55,6 +55,8 @@ pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
         RemoteCommand::Snapshot(SnapshotCommand::Restore(options)) => snapshot::restore(options),
         RemoteCommand::Snapshot(SnapshotCommand::Ls(options)) => snapshot::list(options),
         RemoteCommand::Snapshot(SnapshotCommand::Rm(options)) => snapshot::remove(options),
+        RemoteCommand::Snapshot(SnapshotCommand::Adopt(options)) => snapshot::adopt(options),
+        RemoteCommand::Snapshot(SnapshotCommand::RotateKey(options)) => snapshot::rotate_key(options),
         RemoteCommand::Token(TokenCommand::Create(options)) => token::create(options),
         RemoteCommand::Token(TokenCommand::Ls(options)) => token::list(options),
         RemoteCommand::Token(TokenCommand::Delete(options)) => token::delete(options),

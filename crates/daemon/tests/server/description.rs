@@ -126,6 +126,8 @@ fn every_call_is_described_and_every_answer_is_as_described() {
     ask("GET", "/v1/snapshots", "", "", "", 200);
     ask("POST", &format!("{snapshot}/restore"), "s", "", r#"{"function": "copy"}"#, 201);
     ask("POST", &format!("{snapshot}/restore"), "s", "", r#"{"function": "copy"}"#, 200);
+    ask("POST", &format!("{snapshot}/adopt"), "s", "", r#"{"tenant": "other"}"#, 409);
+    ask("POST", "/v1/snapshot-keys", "", "", "", 200);
     ask("DELETE", snapshot, "s", "", "", 200);
     ask("DELETE", snapshot, "s", "", "", 404);
     let operations = ask("GET", "/v1/operations", "", "", "", 200).json();

@@ -256,3 +256,56 @@ fn a_client_that_leaves_does_not_stop_what_it_began() {
     assert!(String::from_utf8_lossy(&stored.value).contains("\"paused\":true"));
     assert_eq!(server.fake.world().objects.len(), 501);
 }
+
+/// Names that would leave a folder, name something else in it, or look like another name, wherever a request has a name.
+#[test]
+fn no_name_that_is_none_gets_beyond_the_reader_of_requests() {
+    let server = Running::new();
+    let mut client = server.client();
+    let long = "n".repeat(600);
+    let hostile = [
+        "..%2F..%2Fetc%2Fpasswd",
+        "%2Fetc%2Fpasswd",
+        "..",
+        "%2e%2e",
+        ".hidden",
+        "a%00b",
+        "a%0Ab",
+        "a%2Fb",
+        "a%20b",
+        "a%E2%80%AEb",
+        "-rf",
+        long.as_str(),
+    ];
+    for name in hostile {
+        for (method, path, body) in [
+            ("GET", format!("/v1/snapshots/{name}"), ""),
+            ("DELETE", format!("/v1/snapshots/{name}"), ""),
+            ("POST", format!("/v1/snapshots/{name}/restore"), r#"{"function": "x"}"#),
+            ("POST", format!("/v1/snapshots/{name}/adopt"), r#"{"tenant": "default"}"#),
+            ("GET", format!("/v1/tokens/{name}"), ""),
+            ("DELETE", format!("/v1/tokens/{name}"), ""),
+            ("GET", format!("/v1/operations/{name}"), ""),
+            ("GET", format!("/v1/functions/{name}"), ""),
+            ("POST", format!("/v1/functions/{name}/pause"), ""),
+            ("GET", format!("/v1/functions/{name}/logs"), ""),
+            ("GET", format!("/v1/functions?after={name}"), ""),
+            ("GET", format!("/v1/functions?tenant={name}"), ""),
+        ] {
+            let got = client.ask(method, &path, &[], body);
+            assert_eq!((got.status, got.problem().as_str()), (400, "malformed"), "{method} {path}");
+        }
+        let name = api::paths::unescaped(name).expect("escaped as it should be");
+        for (path, body) in [
+            ("/v1/functions/fw/snapshots", json!({"name": name})),
+            ("/v1/snapshots/s/restore", json!({"function": name})),
+            ("/v1/snapshots/s/adopt", json!({"tenant": name})),
+            ("/v1/tokens", json!({"name": name, "tenant": "default"})),
+            ("/v1/tokens", json!({"name": "t", "tenant": name})),
+        ] {
+            let got = client.post(path, &body.to_string());
+            assert_eq!((got.status, got.problem().as_str()), (422, "invalid"), "{path} {body}");
+        }
+    }
+    still_serves(&server);
+}

@@ -5,8 +5,8 @@
 //! and `lost` is never there.
 
 use api::{
-    Capture, Fault, FunctionMemory, FunctionState, FunctionStatus, Image, Kind, Latency, LogLine, ObjectName,
-    Snapshot, Trace, TraceEnd, TraceLine,
+    Capture, Fault, FunctionMemory, FunctionState, FunctionStatus, Image, Kind, Latency, LogLine, Name,
+    ObjectName, RotatedKey, Snapshot, Trace, TraceEnd, TraceLine,
 };
 use daemon::{
     Control, Exposition, Images, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, Settling, Work,
@@ -21,7 +21,8 @@ use store::Store;
 #[derive(Default)]
 pub struct World {
     pub objects: BTreeMap<ObjectName, (Value, bool)>,
-    pub snapshots: BTreeMap<String, Snapshot>,
+    pub snapshots: BTreeMap<Name, Snapshot>,
+    pub key: u64,
     pub compiled: BTreeSet<String>,
     pub logs: Vec<LogLine>,
     pub restarts: BTreeMap<String, u64>,
@@ -178,10 +179,10 @@ impl Control for Fake {
         Ok(Settled::After(Settling { what: "fetching".to_owned(), run: Box::new(run) }))
     }
 
-    fn confined(&self, _: &str, spec: &Value, now: Option<&Value>, saved: Option<&Value>) -> Vec<Fault> {
+    fn confined(&self, _: &str, spec: &Value, now: Option<&Value>) -> Vec<Fault> {
         let image = spec.get("image");
         let is_file = image.and_then(Value::as_str).is_some_and(|image| image.starts_with('/'));
-        if is_file && !now.into_iter().chain(saved).any(|known| known.get("image") == image) {
+        if is_file && !now.is_some_and(|known| known.get("image") == image) {
             return vec![Fault::new("image", "found a file; allowed: an image of this program")];
         }
         Vec::new()
@@ -263,30 +264,48 @@ impl Control for Fake {
         self.world().snapshots.values().cloned().collect()
     }
 
-    fn snapshot(&self, name: &str) -> Option<Snapshot> {
+    fn snapshot(&self, name: &Name) -> Option<Snapshot> {
         self.world().snapshots.get(name).cloned()
     }
 
-    fn save(&self, function: &str, name: &str) -> Result<Snapshot, Refusal> {
+    fn save(&self, function: &str, name: &Name) -> Result<Snapshot, Refusal> {
         let mut world = self.world();
         let (spec, _) = world
             .objects
             .get(&ObjectName::new(Kind::Function, function))
             .cloned()
             .ok_or_else(|| Refusal::NotFound(format!("there is no function/{function}")))?;
+        let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or("default");
         let snapshot = Snapshot {
-            name: name.to_owned(),
-            function: function.to_owned(),
+            name: name.clone(),
+            function: Name::new(function).expect("a name"),
+            tenant: Some(Name::new(tenant).expect("a name")),
+            imported: false,
             image: format!("sha256:{}", "0".repeat(64)),
             saved: "2026-01-02T03:04:05.000006Z".into(),
             bytes: 65536,
             spec,
         };
-        world.snapshots.insert(name.to_owned(), snapshot.clone());
+        world.snapshots.insert(name.clone(), snapshot.clone());
         Ok(snapshot)
     }
 
-    fn delete_snapshot(&self, name: &str) -> Result<bool, Refusal> {
+    fn adopt_snapshot(&self, name: &Name, tenant: &Name) -> Result<Snapshot, Refusal> {
+        let mut world = self.world();
+        let saved = world.snapshots.get_mut(name).ok_or_else(|| Refusal::NotFound(name.to_string()))?;
+        (saved.imported, saved.tenant) = (false, Some(tenant.clone()));
+        Ok(saved.clone())
+    }
+
+    fn rotate_snapshot_key(&self) -> Result<RotatedKey, Refusal> {
+        let mut world = self.world();
+        world.key += 1;
+        let imported = world.snapshots.values().filter(|saved| saved.imported).count() as u64;
+        let sealed = world.snapshots.len() as u64 - imported;
+        Ok(RotatedKey { key: format!("{:016x}", world.key), sealed, imported })
+    }
+
+    fn delete_snapshot(&self, name: &Name) -> Result<bool, Refusal> {
         Ok(self.world().snapshots.remove(name).is_some())
     }
 

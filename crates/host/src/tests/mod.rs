@@ -6,6 +6,7 @@ mod lives;
 mod memory;
 mod moves;
 mod plans;
+mod restoring;
 mod services;
 
 use crate::{Beginning, CarriedOut, Catalog, Desired, Host, ObjectChange};

@@ -7,6 +7,7 @@ use super::controller::Controller;
 use super::logs::now;
 use backup::is_part;
 use daemon::{Outlet, Refusal};
+use snapshot_folder::KEY_FILE;
 use std::fs::DirBuilder;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -77,8 +78,14 @@ impl Aside {
         Ok(aside)
     }
 
-    /// Links the files of images and snapshots.
+    /// Links the files of images and snapshots, and copies the keys that seal snapshots.
     fn link(&self, state: &Path) -> Result<(), Refusal> {
+        let (keys, copy) = (state.join(KEY_FILE), self.0.join(KEY_FILE));
+        if let Err(error) = std::fs::copy(&keys, &copy)
+            && error.kind() != ErrorKind::NotFound
+        {
+            return Err(Refusal::Broken(format!("{}: {error}", keys.display())));
+        }
         for folder in FOLDERS {
             let from = state.join(folder);
             let failed = |path: &Path| {

@@ -6,6 +6,7 @@ use api::{Fault, Kind};
 use daemon::{ObjectChange, Prepared, Refusal, Work};
 use engine::Stopped;
 use host::{Beginning, Checked, Host};
+use snapshot_folder::FolderError;
 use std::collections::HashMap;
 use std::sync::Arc;
 use telemetry::steps;
@@ -53,8 +54,9 @@ impl Controller {
         for change in changes.iter().filter(|change| change.spec.is_some()) {
             let saved = match &change.snapshot {
                 Some(name) => {
-                    let unreadable =
-                        |message| Refusal::Conflict(vec![Fault { at: format!("snapshots.{name}"), message }]);
+                    let unreadable = |error: FolderError| {
+                        Refusal::Conflict(vec![Fault::new(format!("snapshots.{name}"), error.to_string())])
+                    };
                     Some(self.folder.load(name).map_err(unreadable)?.1)
                 }
                 None => None,

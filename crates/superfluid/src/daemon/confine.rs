@@ -25,8 +25,8 @@ const HOSTS: [(&str, &str); 7] = [
 ];
 
 impl Controller {
-    /// All of a spec that is not a tenant's to ask for, unless it is so now; image and files may be as they were `saved`, too.
-    pub(super) fn confined(&self, spec: &Value, now: Option<&Value>, saved: Option<&Value>) -> Vec<Fault> {
+    /// All of a spec that is not a tenant's to ask for, unless it is so now.
+    pub(super) fn confined(&self, spec: &Value, now: Option<&Value>) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (pointer, place) in HOSTS {
             let there = now.and_then(|now| now.pointer(pointer));
@@ -39,14 +39,9 @@ impl Controller {
                 faults.push(Fault::new(place, message));
             }
         }
-        let before: Vec<&Value> = now.into_iter().chain(saved).collect();
         let Some(image) = spec.get("image").and_then(Value::as_str) else { return faults };
-        let same_image: Vec<&Value> = before
-            .iter()
-            .copied()
-            .filter(|before| before.get("image").and_then(Value::as_str) == Some(image))
-            .collect();
-        if same_image.is_empty()
+        let same_image = now.filter(|now| now.get("image").and_then(Value::as_str) == Some(image));
+        if same_image.is_none()
             && let Some(message) = self.refused_image(image)
         {
             faults.push(Fault::new("image", message));
@@ -61,7 +56,7 @@ impl Controller {
         if let (true, Some(config)) = (is_here, spec.get("config"))
             && let Ok(manifest) = self.catalog.image(image)
         {
-            let known: Vec<&Value> = same_image.iter().filter_map(|before| before.get("config")).collect();
+            let known: Vec<&Value> = same_image.and_then(|now| now.get("config")).into_iter().collect();
             files(&manifest.schema, config, &known, "config", &mut faults);
         }
         faults

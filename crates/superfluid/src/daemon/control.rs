@@ -2,12 +2,14 @@
 
 use super::change::Change;
 use super::controller::{Controller, lock};
+use super::logs::now;
 use super::of_tenant;
 use super::refusal::refused;
-use api::{Capture, Fault, Image, Kind, LogLine, ObjectName, Snapshot, Trace};
-use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled};
+use api::{Capture, Fault, Image, Kind, LogLine, Name, ObjectName, RotatedKey, Snapshot, Trace};
+use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, TakenOver};
 use engine::Account;
 use serde_json::{Value, json};
+use snapshot_folder::{FolderError, Rotated};
 use std::sync::Arc;
 use store::Store;
 
@@ -23,8 +25,8 @@ impl Control for Handle {
         self.0.settle(functions, resolve)
     }
 
-    fn confined(&self, _: &str, spec: &Value, now: Option<&Value>, saved: Option<&Value>) -> Vec<Fault> {
-        self.0.confined(spec, now, saved)
+    fn confined(&self, _: &str, spec: &Value, now: Option<&Value>) -> Vec<Fault> {
+        self.0.confined(spec, now)
     }
 
     fn lacks(&self, function: &str) -> bool {
@@ -77,20 +79,46 @@ impl Control for Handle {
         self.0.folder.list()
     }
 
-    fn snapshot(&self, name: &str) -> Option<Snapshot> {
+    fn snapshot(&self, name: &Name) -> Option<Snapshot> {
         self.0.folder.read(name)
     }
 
-    fn save(&self, function: &str, name: &str) -> Result<Snapshot, Refusal> {
+    fn save(&self, function: &str, name: &Name) -> Result<Snapshot, Refusal> {
         let this = &self.0;
-        let spec = lock(&this.desired).spec(Kind::Function, function);
-        let spec = spec.ok_or_else(|| Refusal::NotFound(format!("there is no function `{function}`")))?;
-        let saved = lock(&this.host).save(function).map_err(refused)?;
-        this.folder.write(name, function, &spec, &saved).map_err(Refusal::NoRoom)
+        let none = || Refusal::NotFound(format!("there is no function `{function}`"));
+        let spec = lock(&this.desired).spec(Kind::Function, function).ok_or_else(none)?;
+        let (saved, wiring) = {
+            let host = lock(&this.host);
+            (host.save(function).map_err(refused)?, host.wiring())
+        };
+        // The tenant in whose pool it runs, which is what its spec means.
+        let tenant = &wiring.instances.get(function).ok_or_else(none)?.tenant;
+        let checked = |text: &str| Name::new(text).map_err(|error| Refusal::Broken(error.to_string()));
+        let image: String = saved.identity.image.iter().map(|byte| format!("{byte:02x}")).collect();
+        let told = Snapshot {
+            name: name.clone(),
+            function: checked(function)?,
+            image: format!("sha256:{image}"),
+            saved: now(),
+            bytes: 0,
+            tenant: Some(checked(tenant)?),
+            imported: false,
+            spec,
+        };
+        this.folder.write(&told, &saved).map_err(not_kept)
     }
 
-    fn delete_snapshot(&self, name: &str) -> Result<bool, Refusal> {
-        self.0.folder.remove(name).map_err(Refusal::Broken)
+    fn adopt_snapshot(&self, name: &Name, tenant: &Name) -> Result<Snapshot, Refusal> {
+        self.0.folder.adopt(name, tenant).map_err(not_kept)
+    }
+
+    fn rotate_snapshot_key(&self) -> Result<RotatedKey, Refusal> {
+        let Rotated { key, sealed, imported } = self.0.folder.rotate().map_err(not_kept)?;
+        Ok(RotatedKey { key, sealed, imported })
+    }
+
+    fn delete_snapshot(&self, name: &Name) -> Result<bool, Refusal> {
+        self.0.folder.remove(name).map_err(not_kept)
     }
 
     fn warnings(&self, tenant: Option<&str>) -> Vec<String> {
@@ -160,6 +188,17 @@ impl Control for Handle {
                 of_tenant::metrics(&whole, tenant, &names, to);
             }
         }
+    }
+}
+
+/// Why the folder of snapshots does not do something.
+fn not_kept(error: FolderError) -> Refusal {
+    match &error {
+        FolderError::Io { .. } if error.is_full() => Refusal::NoRoom(error.to_string()),
+        FolderError::Io { .. } | FolderError::Key { .. } | FolderError::Random => {
+            Refusal::Broken(error.to_string())
+        }
+        _ => Refusal::Conflict(vec![Fault::new("snapshots", error.to_string())]),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The host, what is wanted of it, and what is kept beside it.
 
 use super::port_health::PortHealth;
-use super::saved::Folder;
 use super::shelf::Shelf;
 use super::told::Told;
 use crate::cli::DaemonOptions;
@@ -10,6 +9,7 @@ use clock::{Cycles, Nanos};
 use engine::{Account, Balancer, Stopped};
 use host::{CarriedOut, Catalog, Desired, Host, Workshop};
 use serde_json::json;
+use snapshot_folder::Folder;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -82,7 +82,11 @@ impl Controller {
             memory,
             tenant_registries: options.tenant_registry.clone(),
             state: state.to_owned(),
-            folder: Folder::open(state.join("snapshots"))?,
+            folder: {
+                let (folder, lines) = Folder::open(state).map_err(|error| error.to_string())?;
+                lines.iter().for_each(|line| eprintln!("{line}"));
+                folder
+            },
             told,
             port_health: Mutex::default(),
             attic,

@@ -1,9 +1,9 @@
 //! Where the host's memory goes.
 
-use super::saved::Folder;
 use engine::Account;
 use host::{FunctionMemory, Host, HostMemory};
 use serde_json::{Map, Value, json};
+use snapshot_folder::Folder;
 use std::collections::HashMap;
 use std::path::Path;
 

@@ -20,7 +20,6 @@ mod notify;
 mod of_tenant;
 mod port_health;
 mod refusal;
-mod saved;
 mod shelf;
 mod status;
 mod told;

@@ -209,11 +209,12 @@ pub(crate) fn images(images: &[Image]) -> Listing {
 
 /// Saved functions.
 pub(crate) fn snapshots(snapshots: &[Snapshot]) -> Listing {
-    let mut listing = Listing::new(&["NAME", "FUNCTION", "SIZE", "SAVED"], &["IMAGE", "DIGEST"]);
+    let mut listing = Listing::new(&["NAME", "FUNCTION", "TENANT", "SIZE", "SAVED"], &["IMAGE", "DIGEST"]);
     for snapshot in snapshots {
         let cells = vec![
             cell(&snapshot.name),
             cell(&snapshot.function),
+            snapshot.tenant.as_deref().map_or_else(|| "(imported)".to_owned(), cell),
             bytes(snapshot.bytes as f64),
             cell(&snapshot.saved),
             value_cell(snapshot.spec.get("image").unwrap_or(&Value::Null)),

@@ -79,18 +79,18 @@ fn of_one_kind(
 fn chosen<T>(
     mut all: Vec<T>,
     names: &[String],
-    name_of: impl Fn(&T) -> &String,
+    name_of: impl Fn(&T) -> &str,
     what: &str,
     listing: impl Fn(&[T]) -> Listing,
 ) -> Result<Listing, Failure> {
     for name in names {
-        if !all.iter().any(|one| name_of(one) == name) {
-            let meant = near(name, all.iter().map(|one| name_of(one).as_str()));
+        if !all.iter().any(|one| name_of(one) == name.as_str()) {
+            let meant = near(name, all.iter().map(&name_of));
             let name = spelling::shown(name);
             return Err(Failure::new(format_args!("there is no {what} `{name}`{meant}"), Outcome::Failed));
         }
     }
-    all.retain(|one| names.is_empty() || names.contains(name_of(one)));
+    all.retain(|one| names.is_empty() || names.iter().any(|name| name.as_str() == name_of(one)));
     Ok(listing(&all))
 }
 

@@ -320,6 +320,31 @@ pub(crate) enum SnapshotCommand {
     /// Remove snapshots.
     #[command(after_help = "Example:\n  superfluid snapshot rm monday")]
     Rm(RemoveOptions),
+    /// Give an imported snapshot to a tenant.
+    Adopt(AdoptOptions),
+    /// Make a new key for snapshots, and forget the one before.
+    #[command(
+        after_help = "Example:\n  superfluid snapshot rotate-key\n\nThe host's own snapshots are sealed with the new key. What was sealed with the key before and is not \
+                            in the folder, such as a copy, counts as imported from then on."
+    )]
+    RotateKey(ShowOptions),
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example:\n  superfluid snapshot adopt monday --tenant red\n\nA snapshot is imported when this host has not sealed it as it is: it was copied here, was \
+                        changed, or was saved before there were seals. Look at it before: it can hold anything."
+)]
+pub(crate) struct AdoptOptions {
+    /// The snapshot.
+    pub(crate) name: String,
+    /// The tenant that it is given to.
+    #[arg(long)]
+    pub(crate) tenant: String,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 }
 
 #[derive(Args, Debug)]

@@ -5,7 +5,7 @@ use super::columns::{self, cell};
 use super::failure::{Done, Failure, print};
 use super::get::not_found;
 use super::numbers::bytes;
-use super::options::{RemoveOptions, RestoreOptions, SaveOptions, ShowOptions};
+use super::options::{AdoptOptions, RemoveOptions, RestoreOptions, SaveOptions, ShowOptions};
 use crate::Outcome;
 use crate::output::{Format, one};
 use api::{Kind, ProblemType};
@@ -36,7 +36,7 @@ pub(crate) fn restore(options: &RestoreOptions) -> Done {
         Some(function) => function.clone(),
         None => {
             let saved = client.snapshot(&options.name);
-            saved.map_err(|error| missing(&client, &options.name, error))?.function
+            saved.map_err(|error| missing(&client, &options.name, error))?.function.to_string()
         }
     };
     let answer = client
@@ -69,6 +69,38 @@ pub(crate) fn remove(options: &RemoveOptions) -> Done {
         print(&format!("snapshot/{} removed\n", cell(name)))?;
     }
     Ok(Outcome::Done)
+}
+
+pub(crate) fn adopt(options: &AdoptOptions) -> Done {
+    let client = options.connection.client()?;
+    let saved = client
+        .adopt_snapshot(&options.name, &options.tenant)
+        .map_err(|error| missing(&client, &options.name, error))?;
+    match options.shown.output {
+        Format::Table | Format::Wide => print(&format!(
+            "snapshot/{} belongs to tenant/{}\n",
+            cell(&saved.name),
+            cell(saved.tenant.as_deref().unwrap_or_default())
+        )),
+        format => print(&one(&json!(saved), format)),
+    }
+}
+
+pub(crate) fn rotate_key(options: &ShowOptions) -> Done {
+    let rotated = options.connection.client()?.rotate_snapshot_key()?;
+    match options.shown.output {
+        Format::Table | Format::Wide => print(&format!(
+            "key {} seals {} of this host's own; {} imported\n",
+            cell(&rotated.key),
+            counted(rotated.sealed, "snapshot"),
+            rotated.imported
+        )),
+        format => print(&one(&json!(rotated), format)),
+    }
+}
+
+fn counted(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// The same error; where there is no such snapshot, with the one that was probably meant.

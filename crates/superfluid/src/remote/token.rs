@@ -7,7 +7,7 @@ use super::options::{RemoveOptions, ShowOptions, Shown};
 use crate::Outcome;
 use crate::cli::time;
 use crate::output::{Format, one};
-use api::{IssuedToken, NewToken, ProblemType, Token};
+use api::{IssuedToken, Name, NewToken, ProblemType, Token};
 use clap::{Args, Subcommand};
 use client::{Client, ClientError};
 use serde_json::json;
@@ -56,12 +56,17 @@ pub(crate) struct CreateTokenOptions {
     pub(crate) connection: Connection,
 }
 
+/// A name that was given, if it is one.
+fn checked(given: &str, name: &str) -> Result<Name, Failure> {
+    Name::new(name).map_err(|error| Failure::new(format!("{given}: {error}"), Outcome::BadInput))
+}
+
 pub(crate) fn create(options: &CreateTokenOptions) -> Done {
     let client = options.connection.client()?;
     let expires = options.expires.map(|time| SystemTime::now() + time);
     let wanted = NewToken {
-        name: options.name.clone(),
-        tenant: options.tenant.clone(),
+        name: checked("NAME", &options.name)?,
+        tenant: checked("--tenant", &options.tenant)?,
         expires: expires.map(|time| humantime::format_rfc3339_seconds(time).to_string()),
         read_only: options.read_only,
     };

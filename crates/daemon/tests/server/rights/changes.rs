@@ -192,7 +192,8 @@ fn what_an_administrator_has_written_stays_as_it_is() {
     changed["image"] = json!("/srv/fw.wasm");
     changed["attach"] = json!({"inside": "hall", "outside": "hall"});
     assert_eq!(shared.put(&shared.crimson, "/v1/functions/crimson-given", changed).status, 422);
-    // A snapshot of it is the tenant's too; wires are of the place.
+    // A snapshot of it is the tenant's too; wires are of the place. What it says is checked like what a client says: a file of the host
+    // stays where an administrator has written it, and comes nowhere else.
     let save =
         shared.ask(&shared.crimson, "POST", "/v1/functions/crimson-given/snapshots", r#"{"name": "g"}"#);
     assert_eq!(save.status, 201);
@@ -201,11 +202,16 @@ fn what_an_administrator_has_written_stays_as_it_is() {
             .ask(token, "POST", "/v1/snapshots/g/restore", &json!({"function": function}).to_string())
             .status
     };
-    assert_eq!((restore(&shared.azure, "x"), restore(&shared.crimson, "azure-fw")), (404, 409));
+    assert_eq!((restore(&shared.azure, "x"), restore(&shared.crimson, "azure-fw")), (404, 403));
     assert_eq!(
         (restore(&shared.crimson, "crimson-given"), restore(&shared.crimson, "crimson-twin")),
-        (200, 201)
+        (200, 403)
     );
+    let restore = json!({"function": "crimson-twin"}).to_string();
+    let saved = "/v1/snapshots/crimson-saved/restore";
+    assert_eq!(shared.ask(&shared.crimson, "POST", saved, &restore).status, 201);
+    let others = json!({"function": "azure-fw"}).to_string();
+    assert_eq!(shared.ask(&shared.crimson, "POST", saved, &others).status, 409);
     // Its own name it may delete; what others have wired to it is in the way, and not told.
     let chain = json!(["hall", "crimson-twin", "azure-port0"]);
     assert_eq!(admin.put("/v1/chains/secret", &chain).status, 201);
@@ -238,6 +244,40 @@ fn whose_something_is_is_looked_at_again_when_it_is_changed() {
     assert_eq!(admin.delete("/v1/tokens/crimson-token").status, 200);
     let ended = self::ended(&shared, &begun.json()["id"]);
     assert_eq!(ended["problem"]["status"], 401, "{ended}");
+}
+
+/// A snapshot that this host has not sealed is nobody's until an administrator gives it to a tenant, whatever its spec says.
+#[test]
+fn an_imported_snapshot_belongs_to_no_tenant() {
+    let shared = Shared::new();
+    let name = api::Name::new("crimson-saved").expect("a name");
+    if let Some(saved) = shared.server.fake.world().snapshots.get_mut(&name) {
+        (saved.imported, saved.tenant) = (true, None);
+    }
+    let mut admin = shared.server.client();
+    let shown = |token: &str| {
+        let items = shared.ask(token, "GET", "/v1/snapshots", "").json()["items"].clone();
+        items.as_array().expect("a list").len()
+    };
+    assert_eq!((shown(&shared.crimson), shown(&shared.azure)), (0, 1));
+    for (method, path, body) in [
+        ("GET", "/v1/snapshots/crimson-saved", ""),
+        ("DELETE", "/v1/snapshots/crimson-saved", ""),
+        ("POST", "/v1/snapshots/crimson-saved/restore", r#"{"function": "x"}"#),
+    ] {
+        assert_eq!(shared.ask(&shared.crimson, method, path, body).status, 404, "{method} {path}");
+    }
+    let adopt = "/v1/snapshots/crimson-saved/adopt";
+    for token in [&shared.crimson, &shared.azure] {
+        assert_eq!(shared.ask(token, "POST", adopt, r#"{"tenant": "crimson"}"#).status, 403);
+        assert_eq!(shared.ask(token, "POST", "/v1/snapshot-keys", "").status, 403);
+    }
+    assert_eq!(admin.get("/v1/snapshots/crimson-saved").json()["imported"], true);
+    assert_eq!(admin.post(adopt, r#"{"tenant": "nobody"}"#).status, 422);
+    assert_eq!(admin.post(adopt, r#"{"tenant": "crimson"}"#).json()["tenant"], "crimson");
+    assert_eq!(admin.post(adopt, r#"{"tenant": "azure"}"#).status, 409, "it has one");
+    assert_eq!((shown(&shared.crimson), shown(&shared.azure)), (1, 1));
+    assert_eq!(admin.post("/v1/snapshot-keys", "").json()["sealed"], 2);
 }
 
 fn ended(shared: &Shared, id: &serde_json::Value) -> serde_json::Value {

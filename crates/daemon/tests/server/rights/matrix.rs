@@ -94,7 +94,8 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         Call::Logs => ("crimson-fw", none(), Own),
         Call::Trace => ("", json!({"count": 1, "for": "1s"}).to_string(), Forbidden),
         Call::Capture => ("", json!({"at": "crimson-fw"}).to_string(), Forbidden),
-        Call::Tokens | Call::Backup => ("", none(), Forbidden),
+        Call::Adopt => ("crimson-saved", json!({"tenant": "crimson"}).to_string(), Forbidden),
+        Call::Tokens | Call::Backup | Call::RotateKey => ("", none(), Forbidden),
         Call::Token | Call::DeleteToken => ("crimson-reader", none(), Forbidden),
         Call::IssueToken => ("", json!({"name": "more", "tenant": "crimson"}).to_string(), Forbidden),
     }
