@@ -21,6 +21,7 @@
 mod difference;
 mod event;
 mod function;
+mod function_event;
 mod image;
 mod kind;
 mod log;
@@ -38,6 +39,7 @@ mod watch;
 pub use difference::Difference;
 pub use event::{Event, Happened};
 pub use function::{FunctionMemory, FunctionState, FunctionStatus, Latency, Upgrade};
+pub use function_event::{FunctionEvent, FunctionEventKind, FunctionReport};
 pub use image::Image;
 pub use kind::Kind;
 pub use log::LogLine;

@@ -35,6 +35,8 @@ pub(crate) struct Asked {
     pub content_type: &'static str,
     /// The body; null when the call takes none.
     pub body: Value,
+    /// Its bytes.
+    pub body_bytes: u64,
     pub who: Arc<Identity>,
     pub rights: Rights,
     pub timing: Timing,
@@ -70,9 +72,14 @@ pub(crate) async fn read(
     let name = name.unwrap_or_default();
     let name = match call {
         Call::Get(kind) | Call::Put(kind) | Call::Delete(kind) => named(kind, &name)?,
-        Call::Pause | Call::Resume | Call::Restart | Call::Upgrade | Call::Save | Call::Logs => {
-            named(Kind::Function, &name)?
-        }
+        Call::Pause
+        | Call::Resume
+        | Call::Restart
+        | Call::Upgrade
+        | Call::Save
+        | Call::Logs
+        | Call::FunctionEvents
+        | Call::Report => named(Kind::Function, &name)?,
         _ => name,
     };
     let query = Query::read(head.uri.query().unwrap_or_default(), call.parameters())
@@ -124,7 +131,8 @@ pub(crate) async fn read(
         }
     };
     timing.step("parse", began);
-    Ok(Asked { call, name, query, precondition, content_type, body, who, rights, timing })
+    let body_bytes = read.bytes.len() as u64;
+    Ok(Asked { call, name, query, precondition, content_type, body, body_bytes, who, rights, timing })
 }
 
 fn named(kind: Kind, name: &str) -> Result<String, Problem> {

@@ -56,10 +56,11 @@ impl Controller {
     /// # Errors
     /// Why there is none, in words for the operator.
     pub(crate) fn new(store: &Store, options: &DaemonOptions) -> Result<Controller, String> {
-        let (state, memory) = (&options.state, options.memory);
+        let (state, memory) = (&options.state, options.memory.or_else(super::cgroup::limit));
         let shelf = Shelf::open(options)?;
         let catalog = Catalog::with_kept(Path::new("."), shelf.kept()).promising(memory);
-        let told = Arc::<Told>::default();
+        let told = Told::begin(state).map_err(|error| format!("a thread: {error}"))?;
+        let told = Arc::new(told);
         let teller = told.clone();
         let workers = workers(store, &catalog)?;
         // Clients may want such a port at any time.

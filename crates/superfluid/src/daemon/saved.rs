@@ -69,7 +69,8 @@ impl Folder {
                 Ok((told, _)) => sizes.note(&told),
                 Err(error) => {
                     let path = entry.display();
-                    eprintln!("{path}: no snapshot that can be read, and left as it is: {error}");
+                    let what = format!("{path}: no snapshot that can be read, and left as it is");
+                    console::error().line(&format!("{what}: {error}"));
                 }
             }
         }
