@@ -32,7 +32,8 @@ pub enum Event {
         happened: Happened,
     },
     /// Something happened to what runs: a function failed or was started again, a port went down or came up. These are
-    /// told as they happen, to those who follow at that time, and are not kept.
+    /// told as they happen, to those who follow at that time; those of functions are kept, see
+    /// `/v1/functions/{name}/events`.
     Notice {
         /// When.
         #[schemars(extend("format" = "date-time"))]

@@ -44,7 +44,7 @@ pub fn object(kind: Kind, name: &str) -> String {
 }
 
 /// What a function is asked to do, or has: `/v1/functions/fw/pause`. Parts: `pause`, `resume`, `restart`, `upgrade`, `snapshots`,
-/// `logs`.
+/// `logs`, `events`, `report`.
 pub fn of_function(name: &str, part: &str) -> String {
     format!("/v1/functions/{}/{part}", escaped(name))
 }

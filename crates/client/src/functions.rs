@@ -2,7 +2,7 @@
 
 use crate::exchange::{Ask, Patience};
 use crate::{Answer, Change, Client, ClientError, Written};
-use api::{Object, RotatedKey, Snapshot, Upgrade, paths};
+use api::{FunctionReport, Object, RotatedKey, Snapshot, Upgrade, paths};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use ureq::http::Method;
@@ -45,6 +45,14 @@ impl Client {
         let ask = of(function, "upgrade").with_flag("allow_restart", change.allow_restart);
         let ask = change.of(ask).with_json(upgrade);
         self.written(self.send(ask, Patience::Usual)?)
+    }
+
+    /// What a function reports of itself.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn report(&self, function: &str) -> Result<FunctionReport, ClientError> {
+        self.ask(Ask::get(paths::of_function(function, "report")))
     }
 
     /// Saves a function with what it knows.

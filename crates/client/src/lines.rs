@@ -2,7 +2,7 @@
 
 use crate::exchange::{Ask, Patience};
 use crate::{Client, ClientError};
-use api::{Capture, Event, JSON_LINES, LogLine, PCAPNG, TAR, Trace, TraceLine, paths};
+use api::{Capture, Event, FunctionEvent, JSON_LINES, LogLine, PCAPNG, TAR, Trace, TraceLine, paths};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -60,6 +60,28 @@ impl Client {
             ask = ask.with("limit", &limit.to_string());
         }
         // A function may be silent for as long as it likes.
+        self.lines(ask, (!follow).then_some(ALIVE))
+    }
+
+    /// What a function found and what happened to it after an event; with `follow` it goes on with what comes next.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn function_events(
+        &self,
+        function: &str,
+        after: u64,
+        limit: Option<u64>,
+        follow: bool,
+    ) -> Result<Lines<'_, FunctionEvent>, ClientError> {
+        let mut ask = Ask::get(paths::of_function(function, "events")).with_flag("follow", follow);
+        if after > 0 {
+            ask = ask.with("after", &after.to_string());
+        }
+        if let Some(limit) = limit {
+            ask = ask.with("limit", &limit.to_string());
+        }
+        // It may find nothing for as long as it likes.
         self.lines(ask, (!follow).then_some(ALIVE))
     }
 

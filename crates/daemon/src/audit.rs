@@ -1,14 +1,20 @@
 //! Who changed what: one JSON object a line, appended, in files of bounded size.
+//!
+//! Room for the next lines is reserved on the disk ([`Audit::admit`]) before a change is made, so that a change that is made can be
+//! logged. Where the log is required, a change for which there is no room is refused; else it is made, and what could not be logged is
+//! counted, shows in the daemon's health, and is told by the next line that can be written.
 
 use crate::error::BindError;
 use crate::log::{Severity, log};
-use crate::settings;
+use crate::{settings, time};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The audit log. Lines are in the system's hands when [`write`](Audit::write) returns: they survive the process.
@@ -18,62 +24,174 @@ pub(crate) struct Audit {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    file: File,
+    /// None: it could not be opened.
+    file: Option<File>,
     bytes: u64,
+    /// The file's room on the disk reaches at least up to here.
+    reserved: u64,
+    /// The last line was cut off, by a crash or by a full disk.
+    torn: bool,
     trouble: Option<String>,
+    /// Lines lost since the last one that was written, and since the start.
+    lost: (u64, u64),
     /// Refusals that were written in the present second, and those that were left out since the last.
     refusals: (Option<Instant>, u32, u64),
 }
 
 /// Refusals of those without rights that are written in a second: nobody fills the log by being refused.
 const REFUSALS: u32 = 20;
+/// Bytes for which there is room before any change is made, and what is reserved at a time.
+const ROOM: u64 = 64 << 10;
 
 impl Audit {
-    /// Opens the log, or makes it, readable for its owner alone. A last line that was cut off by a crash gets its end, so
-    /// that the next one stands by itself.
+    /// Opens the log, or makes it, readable for its owner alone. A last line that was cut off by a crash gets its end before the next
+    /// one is written. Where the disk has no room, or may not be written, the log is opened later: packets do not wait for it.
     pub fn open(settings: &settings::Audit) -> Result<Audit, BindError> {
-        let error = |source| BindError::File {
-            path: settings.file.clone(),
-            what: "cannot open the audit log",
-            source,
-        };
-        let (mut file, mut bytes) = open(&settings.file).map_err(error)?;
-        if bytes > 0 && last_byte(&settings.file, bytes).map_err(error)? != b'\n' {
-            file.write_all(b"\n").map_err(error)?;
-            bytes += 1;
+        let audit = Audit { settings: settings.clone(), state: Mutex::default() };
+        let mut state = audit.state();
+        if let Err(source) = audit.reserve(&mut state, ROOM) {
+            if !matches!(
+                source.kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem
+            ) {
+                let path = settings.file.clone();
+                return Err(BindError::File { path, what: "cannot open the audit log", source });
+            }
+            audit.fails(&mut state, &source);
         }
-        let state = Mutex::new(State { file, bytes, trouble: None, refusals: (None, 0, 0) });
-        Ok(Audit { settings: settings.clone(), state })
+        drop(state);
+        Ok(audit)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the file, if it is not open.
+    fn reach<'a>(&self, state: &'a mut State) -> io::Result<&'a mut File> {
+        if state.file.is_none() {
+            let (file, bytes) = open(&self.settings.file)?;
+            let torn = bytes > 0 && last_byte(&self.settings.file, bytes)? != b'\n';
+            (state.bytes, state.reserved, state.torn) = (bytes, bytes, torn);
+            state.file = Some(file);
+        }
+        state.file.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Opens the file anew: another program has given it another name.
+    pub fn reopen(&self) {
+        let mut state = self.state();
+        let before = state.file.take();
+        if let Err(error) = self.reach(&mut state) {
+            self.fails(&mut state, &error);
+            state.file = before;
+        }
+    }
+
+    fn fails(&self, state: &mut State, error: &io::Error) {
+        let what = format!("{}: the audit log cannot be written: {error}", self.settings.file.display());
+        if state.trouble.as_ref() != Some(&what) {
+            log(Severity::Error, &what, &[]);
+        }
+        state.trouble = Some(what);
+    }
+
+    /// Reserves room for the line of a change that names objects in so many bytes, before it is made.
+    ///
+    /// # Errors
+    /// Why it cannot be logged, in words for the client. Where the log is not required there are none.
+    pub fn admit(&self, names: u64) -> Result<(), String> {
+        let mut state = self.state();
+        let wanted = ROOM + names;
+        match self.reserve(&mut state, wanted) {
+            Ok(()) => {
+                state.trouble = None;
+                Ok(())
+            }
+            Err(error) => {
+                self.fails(&mut state, &error);
+                match (&state.trouble, self.settings.required) {
+                    (Some(trouble), true) => Err(format!("{trouble}; nothing is changed until it can be")),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn reserve(&self, state: &mut State, wanted: u64) -> io::Result<()> {
+        let file = self.reach(state)?;
+        let file = file.try_clone()?;
+        if state.bytes + wanted <= state.reserved {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, state.bytes, wanted + ROOM) {
+            Ok(()) => state.reserved = state.bytes + wanted + ROOM,
+            // Not every file system can; what stands in the way is found when the line is written.
+            Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::SPIPE | Errno::INVAL) => {
+                if state.lost.0 > 0 {
+                    self.append(state, None)?;
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Lines that were lost since the start.
+    pub fn lost(&self) -> u64 {
+        self.state().lost.1
     }
 
     /// Writes one line. A change that was made cannot be undone for want of a line: what cannot be written is told in
     /// the daemon's log, and shows in its health until a later line could be written.
     pub fn write(&self, record: &serde_json::Value) {
-        // A record is a map with keys of text, which can always be written.
-        let mut line = serde_json::to_vec(record).unwrap_or_default();
-        line.push(b'\n');
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = self.rotate(&mut state).and_then(|()| state.file.write_all(&line));
-        match written {
-            Ok(()) => {
-                state.bytes += line.len() as u64;
-                state.trouble = None;
-            }
+        let mut state = self.state();
+        match self.append(&mut state, Some(record)) {
+            Ok(()) => state.trouble = None,
             Err(error) => {
-                let what =
-                    format!("{}: the audit log cannot be written: {error}", self.settings.file.display());
-                log(Severity::Error, &what, &[("lost", record.clone())]);
-                state.trouble = Some(what);
+                self.fails(&mut state, &error);
+                log(Severity::Error, "a line of the audit log is lost", &[("lost", record.clone())]);
+                state.lost = (state.lost.0 + 1, state.lost.1 + 1);
             }
         }
+    }
+
+    /// Appends a line, and before it how many are missing; or leaves the file as it was.
+    fn append(&self, state: &mut State, record: Option<&serde_json::Value>) -> io::Result<()> {
+        self.rotate(state)?;
+        let (lost, mut line) = (state.lost.0, Vec::new());
+        self.reach(state)?;
+        if state.torn {
+            line.push(b'\n');
+        }
+        if lost > 0 {
+            line.extend_from_slice(
+                format!("{{\"time\":\"{}\",\"lost_lines\":{lost}}}\n", time::now()).as_bytes(),
+            );
+        }
+        // A record is a map with keys of text, which can always be written.
+        if let Some(record) = record {
+            serde_json::to_writer(&mut line, record)?;
+            line.push(b'\n');
+        }
+        let before = state.bytes;
+        let file = self.reach(state)?;
+        let written = file.write_all(&line);
+        // A part of a line is worse than none; what cannot be cut off gets its end before the next one.
+        let uncut = written.is_err() && file.set_len(before).is_err();
+        state.torn = if written.is_ok() { false } else { state.torn || uncut };
+        written?;
+        state.lost.0 = 0;
+        state.bytes += line.len() as u64;
+        Ok(())
     }
 
     /// Writes the line of a refusal to somebody who is no administrator; of many in a second some, and then how many were left out.
     pub fn write_refusal(&self, mut record: serde_json::Value) {
         let left_out = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state();
             let (second, written, left_out) = &mut state.refusals;
             if second.is_none_or(|second| second.elapsed() >= Duration::from_secs(1)) {
                 (*second, *written) = (Some(Instant::now()), 0);
@@ -91,9 +209,13 @@ impl Audit {
         self.write(&record);
     }
 
-    /// Why the last line could not be written.
+    /// Why the next line cannot be written; what stood in the way may be gone by now.
     pub fn trouble(&self) -> Option<String> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).trouble.clone()
+        let mut state = self.state();
+        if state.trouble.is_some() && self.reserve(&mut state, ROOM).is_ok() {
+            state.trouble = None;
+        }
+        state.trouble.clone()
     }
 
     fn rotate(&self, state: &mut State) -> io::Result<()> {
@@ -117,8 +239,8 @@ impl Audit {
         if self.settings.kept == 0 {
             std::fs::remove_file(&self.settings.file)?;
         }
-        (state.file, state.bytes) = open(&self.settings.file)?;
-        Ok(())
+        state.file = None;
+        self.reach(state).map(drop)
     }
 }
 
@@ -145,11 +267,15 @@ mod tests {
         text.lines().map(|line| serde_json::from_str(line).expect("each line is whole")).collect()
     }
 
+    fn settings(file: &std::path::Path, bytes: u64, kept: u32) -> settings::Audit {
+        settings::Audit { file: file.to_owned(), bytes, kept, required: true }
+    }
+
     #[test]
     fn old_files_are_kept_up_to_a_number_and_no_line_is_torn() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("audit.jsonl");
-        let audit = Audit::open(&settings::Audit { file: file.clone(), bytes: 100, kept: 2 }).expect("opens");
+        let audit = Audit::open(&settings(&file, 100, 2)).expect("opens");
         for n in 0..100 {
             audit.write(&json!({"number": n, "text": "x".repeat(20)}));
         }
@@ -173,8 +299,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("audit.jsonl");
         std::fs::write(&file, "{\"a\":1}\n{\"b").expect("writes");
-        let audit =
-            Audit::open(&settings::Audit { file: file.clone(), bytes: 1000, kept: 2 }).expect("opens");
+        let audit = Audit::open(&settings(&file, 1000, 2)).expect("opens");
         audit.write(&json!({"c": 3}));
         assert_eq!(std::fs::read_to_string(&file).expect("reads"), "{\"a\":1}\n{\"b\n{\"c\":3}\n");
     }
@@ -183,12 +308,11 @@ mod tests {
     fn many_refusals_in_a_second_are_counted_and_not_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("audit.jsonl");
-        let audit =
-            Audit::open(&settings::Audit { file: file.clone(), bytes: 1 << 20, kept: 0 }).expect("opens");
+        let audit = Audit::open(&settings(&file, 1 << 20, 0)).expect("opens");
         for n in 0..1000 {
             audit.write_refusal(json!({"number": n}));
         }
-        audit.state.lock().expect("no panic").refusals.0 = None;
+        audit.state().refusals.0 = None;
         audit.write_refusal(json!({"number": 1000}));
         let all = lines(&file);
         let left_out: u64 = all.iter().filter_map(|line| line["left_out"].as_u64()).sum();
@@ -198,9 +322,38 @@ mod tests {
 
     #[test]
     fn a_log_that_cannot_be_written_shows() {
-        let settings = settings::Audit { file: "/dev/full".into(), bytes: 1000, kept: 0 };
-        let audit = Audit::open(&settings).expect("opens");
-        audit.write(&json!({"c": 3}));
-        assert!(audit.trouble().is_some_and(|trouble| trouble.contains("/dev/full")));
+        for required in [true, false] {
+            let settings =
+                settings::Audit { required, ..settings(std::path::Path::new("/dev/full"), 1000, 0) };
+            let audit = Audit::open(&settings).expect("opens");
+            audit.write(&json!({"c": 3}));
+            audit.write(&json!({"c": 4}));
+            assert!(audit.trouble().is_some_and(|trouble| trouble.contains("/dev/full")));
+            assert_eq!((audit.lost(), audit.admit(1).is_err()), (2, required));
+        }
+    }
+
+    #[test]
+    fn room_is_reserved_beyond_the_end_and_the_file_is_no_longer_for_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("audit.jsonl");
+        let audit = Audit::open(&settings(&file, 1 << 20, 2)).expect("opens");
+        audit.admit(10).expect("there is room");
+        assert_eq!(std::fs::metadata(&file).expect("there").len(), 0);
+        audit.write(&json!({"a": 1}));
+        assert_eq!(std::fs::read_to_string(&file).expect("reads"), "{\"a\":1}\n");
+    }
+
+    #[test]
+    fn a_file_with_another_name_is_left_and_a_new_one_begun() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, other) = (folder.path().join("audit.jsonl"), folder.path().join("rotated"));
+        let audit = Audit::open(&settings(&file, 1 << 20, 2)).expect("opens");
+        audit.write(&json!({"a": 1}));
+        std::fs::rename(&file, &other).expect("renamed");
+        audit.write(&json!({"a": 2}));
+        audit.reopen();
+        audit.write(&json!({"a": 3}));
+        assert_eq!((lines(&other).len(), lines(&file).len()), (2, 1));
     }
 }

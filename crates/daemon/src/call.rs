@@ -59,6 +59,10 @@ pub enum Call {
     Save,
     /// What it said.
     Logs,
+    /// What it found and what happened to it.
+    FunctionEvents,
+    /// What it reports.
+    Report,
     /// Follows packets on their way.
     Trace,
     /// Captures packets.
@@ -134,6 +138,8 @@ impl Call {
             Call::Restart,
             Call::Upgrade,
             Call::Logs,
+            Call::FunctionEvents,
+            Call::Report,
             Call::Save,
             Call::Snapshots,
             Call::Snapshot,
@@ -212,6 +218,8 @@ impl Call {
             Call::Upgrade => "/v1/functions/{name}/upgrade".to_owned(),
             Call::Save => "/v1/functions/{name}/snapshots".to_owned(),
             Call::Logs => "/v1/functions/{name}/logs".to_owned(),
+            Call::FunctionEvents => "/v1/functions/{name}/events".to_owned(),
+            Call::Report => "/v1/functions/{name}/report".to_owned(),
             Call::Trace => paths::TRACES.to_owned(),
             Call::Capture => paths::CAPTURES.to_owned(),
             Call::Backup => paths::BACKUPS.to_owned(),
@@ -224,9 +232,14 @@ impl Call {
     pub fn names(self) -> Names {
         match self {
             Call::Get(kind) | Call::Put(kind) | Call::Delete(kind) | Call::List(kind) => Names::Object(kind),
-            Call::Pause | Call::Resume | Call::Restart | Call::Upgrade | Call::Save | Call::Logs => {
-                Names::Object(Kind::Function)
-            }
+            Call::Pause
+            | Call::Resume
+            | Call::Restart
+            | Call::Upgrade
+            | Call::Save
+            | Call::Logs
+            | Call::FunctionEvents
+            | Call::Report => Names::Object(Kind::Function),
             _ => Names::Word,
         }
     }
@@ -243,7 +256,7 @@ impl Call {
             Call::Restore => &["durable", "wait"],
             Call::Pause | Call::Resume => &["durable"],
             Call::Events => &["after", "follow"],
-            Call::Logs => &["after", "limit", "follow"],
+            Call::Logs | Call::FunctionEvents => &["after", "limit", "follow"],
             _ => &[],
         }
     }
@@ -283,7 +296,7 @@ impl Call {
     pub fn gives(self) -> Gives {
         match self {
             Call::Events => Gives::Lines,
-            Call::Logs | Call::Trace => Gives::Lines,
+            Call::Logs | Call::FunctionEvents | Call::Trace => Gives::Lines,
             Call::Capture => Gives::Packets,
             Call::Backup => Gives::Archive,
             Call::Metrics => Gives::Text,
@@ -339,6 +352,8 @@ impl Call {
                     ("functions", "upgrade") => &[Call::Upgrade],
                     ("functions", "snapshots") => &[Call::Save],
                     ("functions", "logs") => &[Call::Logs],
+                    ("functions", "events") => &[Call::FunctionEvents],
+                    ("functions", "report") => &[Call::Report],
                     ("snapshots", "restore") => &[Call::Restore],
                     ("snapshots", "adopt") => &[Call::Adopt],
                     _ => &[],
@@ -388,7 +403,7 @@ mod tests {
             assert_eq!(Call::find(&call.method(), &path), Found::Call(call, named), "{path}");
             assert!(seen.insert((call.method().to_string(), call.path())), "{call:?} is there once");
         }
-        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 29);
+        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 31);
     }
 
     #[test]

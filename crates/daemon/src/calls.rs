@@ -14,7 +14,7 @@ use crate::rights::Rights;
 use crate::seen::{items, missing_snapshot};
 use crate::state::State;
 use crate::stored::{Stored, answered};
-use crate::{events, spec, time, token_calls};
+use crate::{events, sizes, spec, time, token_calls};
 use api::{
     Adopt, Desired, Difference, Fault, Kind, List, Name, Object, ObjectName, Operation, Problem, ProblemType,
     Restore, Save, Upgrade, paths,
@@ -56,6 +56,8 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         Call::Images => aside(state, move |state| items(&state.images(&asked.rights))).await,
         Call::Events => events::events(state, &asked),
         Call::Logs => events::logs(state, &asked),
+        Call::FunctionEvents => events::function_events(state, &asked),
+        Call::Report => report(state, asked).await,
         Call::Apply => apply(state, asked).await,
         Call::Operations => Ok(items(&state.operations.all(&asked.rights))),
         Call::Operation => {
@@ -204,6 +206,21 @@ async fn watch(
     .await
 }
 
+/// Lets a function report, on a thread of its own: it is called for that.
+async fn report(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let id = asked.id(Kind::Function);
+    state.read(&asked.rights, &id)?;
+    aside(state, move |state| {
+        let reported = state.control.report(&id.name);
+        // Another tenant's function may have come to have the name.
+        match state.read(&asked.rights, &id) {
+            Ok(_) => reported.map_or_else(|refusal| refused(refusal).into(), |it| Answer::json(200, &it)),
+            Err(problem) => problem.into(),
+        }
+    })
+    .await
+}
+
 async fn metrics(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
     let (exposition, end) = match asked.content_type {
         OPENMETRICS => (Exposition::OpenMetrics, "# EOF\n"),
@@ -218,7 +235,8 @@ async fn metrics(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
         if rights.tenant().is_none() {
             let revision = state.store.revision().0;
             let spans = state.spans.as_ref().map(spans::Exporter::counts).unwrap_or_default();
-            state.counts.write(exposition, state.operations.unended(), revision, spans, &mut text);
+            let (operations, unlogged) = (state.operations.unended(), state.audit.lost());
+            state.counts.write(exposition, operations, revision, spans, unlogged, &mut text);
         }
         text.push_str(end);
         Answer::bytes(200, content_type, text)
@@ -422,6 +440,10 @@ fn written(state: &State, rights: &Rights, id: &ObjectName, changed: Changed, sp
 async fn apply(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
     let objects =
         document::objects(asked.body.take()).map_err(|faults| faulty(ProblemType::Invalid, faults))?;
+    let faults = sizes::too_large(&objects);
+    if !faults.is_empty() {
+        return Err(faulty(ProblemType::Invalid, faults));
+    }
     let objects = objects
         .into_iter()
         .map(|(id, spec)| WantedObject {

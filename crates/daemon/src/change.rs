@@ -461,7 +461,7 @@ pub(crate) fn not_committed(error: &CommitError) -> Problem {
         CommitError::DiskFull(_) | CommitError::TooLarge { .. } => ProblemType::NoRoom,
         CommitError::Size { .. } => ProblemType::Invalid,
         CommitError::Conflict { .. } | CommitError::Twice { .. } => ProblemType::Conflict,
-        CommitError::Write(_) | CommitError::NotDurable(_) => ProblemType::Internal,
+        CommitError::Write(_) | CommitError::Removed(_) | CommitError::NotDurable(_) => ProblemType::Internal,
     };
     Problem::new(of, error.to_string())
 }

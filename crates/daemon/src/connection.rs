@@ -106,9 +106,12 @@ async fn respond(
             unread = read.is_err();
             let answer = match read {
                 // Not of the connection: what is begun is brought to its end, and written down, when the client leaves.
-                Ok(asked) if call.changes() => tokio::spawn(carry_out(state.clone(), asked))
-                    .await
-                    .unwrap_or_else(|error| Problem::new(ProblemType::Internal, error.to_string()).into()),
+                Ok(asked) if call.changes() => match may_be_logged(state, &asked) {
+                    Err(problem) => problem.into(),
+                    Ok(()) => tokio::spawn(carry_out(state.clone(), asked)).await.unwrap_or_else(|error| {
+                        Problem::new(ProblemType::Internal, error.to_string()).into()
+                    }),
+                },
                 Ok(asked) => calls::answer(state, asked).await.unwrap_or_else(Answer::from),
                 Err(answer) => answer,
             };
@@ -130,6 +133,20 @@ async fn respond(
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// Bytes of a name in a line of the audit log, about.
+const OF_NAME: u64 = 48;
+
+/// Refuses what cannot be written into the audit log before it is done.
+fn may_be_logged(state: &State, asked: &Asked) -> Result<(), Problem> {
+    let tries = asked.call.parameters().contains(&"dry_run") && asked.flag("dry_run").unwrap_or(false);
+    if tries {
+        return Ok(());
+    }
+    // The line of a document names those of its objects that change, and those that are deleted because it does not name them.
+    let deleted = if asked.call == Call::Apply { state.store.standing().objects * OF_NAME } else { 0 };
+    state.audit.admit(deleted + asked.body_bytes).map_err(|why| Problem::new(ProblemType::NoRoom, why))
 }
 
 /// Counts an answer, and tells how long it took.

@@ -2,7 +2,10 @@
 
 use crate::notices::Notices;
 use crate::outlet::Outlet;
-use api::{Capture, Fault, Image, Kind, LogLine, Name, ObjectName, RotatedKey, Snapshot, Trace};
+use api::{
+    Capture, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName, RotatedKey,
+    Snapshot, Trace,
+};
 use serde_json::Value;
 use std::fmt;
 use store::Store;
@@ -80,6 +83,20 @@ pub trait Control: Send + Sync + 'static {
 
     /// Up to `limit` lines of a function's log with numbers above `after`, in order.
     fn logs(&self, function: &str, after: u64, limit: usize) -> Vec<LogLine>;
+
+    /// Up to `limit` events of a function with numbers above `after`, in order.
+    fn function_events(&self, function: &str, after: u64, limit: usize) -> Vec<FunctionEvent> {
+        let _ = (function, after, limit);
+        Vec::new()
+    }
+
+    /// What a function reports of itself: a call into it, which takes up to its longest time of a call.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is none, or it has nothing to report.
+    fn report(&self, function: &str) -> Result<FunctionReport, Refusal> {
+        Err(Refusal::NotFound(format!("function `{function}` has reported nothing")))
+    }
 
     /// All snapshots, in the order of their names.
     fn snapshots(&self) -> Vec<Snapshot>;

@@ -26,6 +26,7 @@ impl Counts {
         operations: usize,
         revision: u64,
         spans: spans::Counts,
+        unlogged: u64,
         to: &mut String,
     ) {
         let family = |name: &str| match exposition {
@@ -47,6 +48,11 @@ impl Counts {
             family(name)
         );
         let counters = [
+            (
+                "superfluid_daemon_lost_audit_lines",
+                "Lines of the audit log that could not be written.",
+                unlogged,
+            ),
             ("superfluid_daemon_sent_spans", "Spans that the collector took.", spans.sent),
             (
                 "superfluid_daemon_lost_spans",

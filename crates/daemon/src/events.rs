@@ -1,4 +1,4 @@
-//! Streams: what happens to the objects, and what a function says, line by line, now and as long as the client follows.
+//! Streams: what happens to the objects, and what a function says and finds, line by line, now and as long as the client follows.
 //!
 //! Lines of JSON and not server-sent events: every language and `jq` read lines, who reconnects says himself after which
 //! revision, and the socket is not one that a web page could open.
@@ -200,6 +200,28 @@ fn is_about(state: &State, tenant: &str, notice: &Event) -> bool {
 
 /// What a function said after a line.
 pub(crate) fn logs(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem> {
+    numbered(
+        state,
+        asked,
+        |state, function, after, limit| state.control.logs(function, after, limit),
+        |line| line.number,
+    )
+}
+
+/// What a function found and what happened to it after an event.
+pub(crate) fn function_events(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem> {
+    let read =
+        |state: &State, function: &str, after, limit| state.control.function_events(function, after, limit);
+    numbered(state, asked, read, |event| event.number)
+}
+
+/// A stream of what is kept of a function, in the order of numbers.
+fn numbered<T: serde::Serialize + Send + Sync + 'static>(
+    state: &Arc<State>,
+    asked: &Asked,
+    read: impl Fn(&State, &str, u64, usize) -> Vec<T> + Send + Sync + 'static,
+    number: impl Fn(&T) -> u64 + Send + Sync + 'static,
+) -> Result<Answer, Problem> {
     let follow = asked.flag("follow")?;
     let limit = asked.number("limit", 1, LOG_LINES.1)?.unwrap_or(LOG_LINES.0) as usize;
     let mut after = asked.number("after", 0, MOST)?.unwrap_or(0);
@@ -216,14 +238,14 @@ pub(crate) fn logs(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem>
                 logged.mark_unchanged();
                 loop {
                     let mut text = Vec::new();
-                    let said = state.control.logs(&id.name, after, limit.min(BATCH * 40));
+                    let said = read(&state, &id.name, after, limit.min(BATCH * 40));
                     let full = said.len() >= limit;
                     // Somebody else's function may have come to be called so.
                     if rights.tenant().is_some() && state.read(&rights, &id).is_err() {
                         return;
                     }
                     for said in &said {
-                        after = said.number;
+                        after = number(said);
                         line(&mut text, said);
                     }
                     if !text.is_empty() && lines.send(text.into()).await.is_err() {

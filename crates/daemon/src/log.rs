@@ -5,7 +5,7 @@
 
 use crate::time;
 use serde_json::{Map, Value};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::LazyLock;
 
 static TERMINAL: LazyLock<bool> = LazyLock::new(|| std::io::stderr().is_terminal());
@@ -18,10 +18,10 @@ pub(crate) enum Severity {
     Error,
 }
 
-/// Writes one line. If nobody takes it, it is lost: there is nobody else to tell.
+/// Queues one line; never waits. A line that standard error does not take is lost and counted.
 pub(crate) fn log(severity: Severity, text: &str, fields: &[(&str, Value)]) {
     let line = line(*TERMINAL, &time::now(), severity, text, fields);
-    let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    console::error().write(line);
 }
 
 fn line(terminal: bool, time: &str, severity: Severity, text: &str, fields: &[(&str, Value)]) -> String {

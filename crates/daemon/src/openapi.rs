@@ -67,6 +67,8 @@ fn schemas() -> Value {
     // Each is there with all that it is made of.
     types.subschema_for::<api::Difference>();
     types.subschema_for::<api::Event>();
+    types.subschema_for::<api::FunctionEvent>();
+    types.subschema_for::<api::FunctionReport>();
     types.subschema_for::<api::FunctionStatus>();
     types.subschema_for::<api::Health>();
     types.subschema_for::<api::Image>();
@@ -278,6 +280,10 @@ fn naming(call: Call) -> (String, String) {
         ),
         Call::Save => ("saveFunction", "Saves a function with what it knows."),
         Call::Logs => ("getLogs", "What a function said: one JSON object a line."),
+        Call::FunctionEvents => {
+            ("getFunctionEvents", "What a function found and what happened to it: one JSON object a line.")
+        }
+        Call::Report => ("getReport", "What a function reports of itself."),
         Call::Trace => (
             "tracePackets",
             "Follows packets on their way through the functions: one JSON object a line, for each that has come to its end.",
@@ -317,11 +323,13 @@ fn parameters(call: Call) -> Value {
         let flag = || json!({"type": "boolean"});
         let (schema, of) = match (*name, call) {
             ("limit", Call::Logs) => (number(1, 10_000), "Most lines; 100 without it."),
+            ("limit", Call::FunctionEvents) => (number(1, 10_000), "Most events; 100 without it."),
             ("limit", _) => (number(1, 1000), "Most objects; 100 without it."),
             ("after", Call::Events) => {
                 (number(0, (1 << 53) - 1), "The events after this revision; without it, those that come.")
             }
             ("after", Call::Logs) => (number(0, (1 << 53) - 1), "Lines with larger numbers."),
+            ("after", Call::FunctionEvents) => (number(0, (1 << 53) - 1), "Events with larger numbers."),
             ("after", _) => {
                 (json!({"type": "string"}), "Objects with names behind this one: `next` of the part before.")
             }
@@ -469,6 +477,13 @@ fn responses(call: Call) -> Value {
             json!({JSON_LINES: {"schema": {"type": "string", "description": "Each line is a `LogLine`."}}}),
             None,
         ),
+        Call::FunctionEvents => add(
+            200,
+            "A line for each event.",
+            json!({JSON_LINES: {"schema": {"type": "string", "description": "Each line is a `FunctionEvent`."}}}),
+            None,
+        ),
+        Call::Report => add(200, "The report.", json(reference("FunctionReport")), None),
         Call::Trace => add(
             200,
             "A line for each packet.",

@@ -35,6 +35,8 @@ pub(crate) struct Asked {
     pub content_type: &'static str,
     /// The body; null when the call takes none.
     pub body: Value,
+    /// Its bytes.
+    pub body_bytes: u64,
     pub who: Arc<Identity>,
     pub rights: Rights,
     pub timing: Timing,
@@ -117,7 +119,8 @@ pub(crate) async fn read(
         }
     };
     timing.step("parse", began);
-    Ok(Asked { call, name, query, precondition, content_type, body, who, rights, timing })
+    let body_bytes = read.bytes.len() as u64;
+    Ok(Asked { call, name, query, precondition, content_type, body, body_bytes, who, rights, timing })
 }
 
 /// The name in a call's path, checked as what it names there.

@@ -60,6 +60,8 @@ impl Call {
             | Call::Snapshots
             | Call::Snapshot
             | Call::Logs
+            | Call::FunctionEvents
+            | Call::Report
             | Call::List(_)
             | Call::Get(_) => Access::Read,
             Call::Apply

@@ -140,7 +140,13 @@ impl State {
         let mut troubles = Vec::new();
         troubles.extend(standing.failure.map(|failure| failure.to_string()));
         troubles.extend(standing.log_trouble);
+        troubles.extend(standing.removed);
         troubles.extend(self.audit.trouble());
+        let unlogged = self.audit.lost();
+        if unlogged > 0 {
+            troubles
+                .push(format!("{unlogged} lines are missing in the audit log, since the daemon was started"));
+        }
         let mut health = Health {
             healthy: troubles.is_empty(),
             troubles,

@@ -120,7 +120,7 @@ impl Server {
         self.tcp.as_ref().and_then(|(listener, _)| listener.local_addr().ok())
     }
 
-    /// Answers on the calling thread until SIGTERM or SIGINT, then ends as [`serve_until`](Server::serve_until) does.
+    /// Answers on the calling thread until SIGTERM or SIGINT; at SIGHUP the audit log is opened anew. Then it ends as [`serve_until`](Server::serve_until) does.
     ///
     /// # Errors
     /// The system has no threads or signals for it.
@@ -129,6 +129,20 @@ impl Server {
         let _entered = runtime.enter();
         let mut terminate = signal(SignalKind::terminate()).map_err(BindError::Runtime)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(BindError::Runtime)?;
+        let mut hangup = signal(SignalKind::hangup()).map_err(BindError::Runtime)?;
+        let state = self.state.clone();
+        // One that came before it could be heard.
+        state.audit.reopen();
+        runtime.spawn(async move {
+            while hangup.recv().await.is_some() {
+                let state = state.clone();
+                // A file may take its time to be opened.
+                let reopened = tokio::task::spawn_blocking(move || state.audit.reopen()).await;
+                if reopened.is_ok() {
+                    log(Severity::Notice, "SIGHUP: the audit log was opened anew", &[]);
+                }
+            }
+        });
         self.run(&runtime, async move {
             tokio::select! {
                 _ = terminate.recv() => "SIGTERM",

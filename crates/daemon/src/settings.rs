@@ -30,7 +30,7 @@ impl Settings {
             socket: Socket { path: socket.into(), mode: 0o600, owner: None, group: None },
             tenants: None,
             tcp: None,
-            audit: Audit { file: audit.into(), bytes: 16 << 20, kept: 8 },
+            audit: Audit { file: audit.into(), bytes: 16 << 20, kept: 8, required: true },
             limits: Limits::default(),
             spans: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -117,6 +117,8 @@ pub struct Audit {
     pub bytes: u64,
     /// Older files that are kept.
     pub kept: u32,
+    /// What cannot be logged is not done; else it is done, and what is missing is counted.
+    pub required: bool,
 }
 
 /// What clients can use up at most.
@@ -170,7 +172,7 @@ impl Default for Limits {
             connections: 256,
             header_bytes: 16 << 10,
             headers: 64,
-            body_bytes: 4 << 20,
+            body_bytes: yaml_document::MAX_TEXT,
             all_bodies_bytes: 64 << 20,
             header_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),

@@ -274,7 +274,7 @@ impl Worker {
         }
     }
 
-    fn report_of(&mut self, index: usize) -> Option<String> {
+    pub(crate) fn report_of(&mut self, index: usize) -> Option<String> {
         if self.instances[index].suspended.is_some() {
             // It would be a second call in the middle of the first.
             return None;

@@ -321,7 +321,11 @@ impl<T: HostState> Body<T> {
     pub(crate) fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault> {
         let Some(report) = self.optional::<u64, ()>(exports::REPORT) else { return Ok(None) };
         self.store.data_mut().state_mut().report = Some(Vec::new());
-        let called = self.control(&report, now.nanos.0, now);
+        self.store.data_mut().state_mut().now = now.nanos;
+        // It is asked for while packets wait: it has the time of any other call.
+        let call = watchdog::begin(&self.reach, Cycles::now(), self.max_call);
+        let result = T::call(&mut self.store, &report, now.nanos.0);
+        let called = self.ended(call.end(), result, self.limits.0);
         let text = self.store.data_mut().state_mut().report.take().unwrap_or_default();
         called?;
         match String::from_utf8(text) {

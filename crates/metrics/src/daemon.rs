@@ -13,6 +13,8 @@ pub struct Daemon<'a> {
     pub refused_connections: u64,
     /// Spans that the collector took, that were lost, and that it would not have.
     pub spans: [u64; 3],
+    /// Lines of the audit log that could not be written.
+    pub lost_audit_lines: u64,
     /// Connections that are open.
     pub connections: u64,
     /// Operations that have not ended.
@@ -26,7 +28,7 @@ static REQUESTS: Family =
 
 type Number = (Family, fn(&Daemon<'_>) -> u64);
 
-static NUMBERS: [Number; 7] = [
+static NUMBERS: [Number; 8] = [
     (
         Family::counter(
             "superfluid_daemon_refused_connections",
@@ -35,6 +37,15 @@ static NUMBERS: [Number; 7] = [
             "Connections refused because there were too many.",
         ),
         |daemon| daemon.refused_connections,
+    ),
+    (
+        Family::counter(
+            "superfluid_daemon_lost_audit_lines",
+            "lines",
+            &[],
+            "Lines of the audit log that could not be written.",
+        ),
+        |daemon| daemon.lost_audit_lines,
     ),
     (
         Family::counter("superfluid_daemon_sent_spans", "spans", &[], "Spans that the collector took."),

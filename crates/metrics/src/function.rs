@@ -18,6 +18,8 @@ pub struct Function<'a> {
     pub image: &'a str,
     /// The image's digest, `sha256:` and 64 digits.
     pub digest: &'a str,
+    /// Alerts and faults that were kept of it, and alerts and log lines of it that were lost, if they are kept.
+    pub events: Option<(u64, u64)>,
     /// How long calls take, in nanoseconds, if that is measured.
     pub calls: Option<&'a Histogram>,
     /// How long packets wait for it, in nanoseconds, if that is measured.
@@ -174,6 +176,19 @@ static OWN_DROPS: [Column<InstanceAccount>; 1] = [Column::each(
     |function, _, take| named(&function.own_drops, take),
 )];
 
+static EVENTS: Family = counter(
+    "superfluid_function_events",
+    "events",
+    "Alerts, faults and restarts of it that the daemon took.",
+);
+
+static LOST_EVENTS: Family = counter(
+    "superfluid_function_lost_events",
+    "events",
+    "Alerts and log lines of it that came faster than they could be kept.",
+)
+.sparse();
+
 static LATENCY: Family = Family {
     name: "superfluid_function_latency_seconds",
     kind: Type::Histogram,
@@ -214,7 +229,7 @@ fn columns() -> impl Iterator<Item = &'static [Column<InstanceAccount>]> {
 
 pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
     let counts = columns().flatten().map(|column| &column.family);
-    std::iter::once(&INFO).chain(counts).chain([&LATENCY, &CALLS, &WAITING])
+    std::iter::once(&INFO).chain(counts).chain([&EVENTS, &LOST_EVENTS, &LATENCY, &CALLS, &WAITING])
 }
 
 pub(crate) fn write(host: &Host<'_>, text: &mut Text<'_>) {
@@ -228,6 +243,14 @@ pub(crate) fn write(host: &Host<'_>, text: &mut Text<'_>) {
     let mut info = text.family(&INFO, &labels);
     facts().for_each(|(n, facts)| info.more(n, ("digest", facts.digest), Value::Count(1)));
     columns().for_each(|columns| column::write(columns, functions, &labels, &host.clock, text));
+    let mut kept = text.family(&EVENTS, &labels);
+    facts().for_each(|(n, facts)| {
+        facts.events.into_iter().for_each(|(kept_of, _)| kept.one(n, Value::Count(kept_of)))
+    });
+    let mut lost = text.family(&LOST_EVENTS, &labels);
+    facts().for_each(|(n, facts)| {
+        facts.events.into_iter().for_each(|(_, lost_of)| lost.one(n, Value::Count(lost_of)))
+    });
     latencies(&LATENCY, functions.iter().map(|function| &function.latencies), &labels, text);
     histograms(&CALLS, facts().filter_map(|(n, facts)| Some((n, facts.calls?))), &labels, text);
     histograms(&WAITING, facts().filter_map(|(n, facts)| Some((n, facts.waiting?))), &labels, text);

@@ -43,10 +43,12 @@ impl Store {
         let file = table_in(to);
         let name = file.to_str().ok_or_else(|| BackUpError::NotUtf8(to.to_owned()))?;
         let io_error = |source| BackUpError::Io { path: to.to_owned(), source };
-        // A connection of its own: it reads one state while commits go on.
-        Table::open(&table_in(self.folder()))?
-            .copy_to(name)
-            .map_err(|what| BackUpError::Copy { folder: to.to_owned(), what })?;
+        let copied = match self.removed() {
+            true => self.copy_with_writer(name),
+            // A connection of its own: it reads one state while commits go on.
+            false => Table::open(&table_in(self.folder()))?.copy_to(name),
+        };
+        copied.map_err(|what| BackUpError::Copy { folder: to.to_owned(), what })?;
         let (_, total, _) = Table::open(&file)?.load(self.settings().max_bytes)?;
         for left in ["store.db-wal", "store.db-shm"] {
             // Made by reading the copy, and empty.

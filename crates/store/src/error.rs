@@ -129,6 +129,9 @@ pub enum CommitError {
     /// The database could not write. The next commit may succeed.
     #[error("the store could not be written: {0}")]
     Write(String),
+    /// A file of the store was removed or replaced. What is committed into it would be gone with the process.
+    #[error("{0}; nothing is accepted until the store is opened again")]
+    Removed(String),
     /// Something could not be made durable earlier, and so nothing is accepted any more.
     #[error(transparent)]
     NotDurable(#[from] NotDurable),

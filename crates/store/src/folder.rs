@@ -11,7 +11,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ use crate::error::OpenError;
 pub(crate) struct Folder {
     path: PathBuf,
     lock: File,
+    /// Files that must stay what they are while the store is open: device and inode of each.
+    files: Vec<(PathBuf, (u64, u64))>,
 }
 
 /// For so long an opening waits for a lock: a process that was just started by the one that was killed has it, too, until
@@ -47,7 +49,7 @@ impl Folder {
         let begin = Instant::now();
         loop {
             match lock.try_lock() {
-                Ok(()) => return Ok(Self { path: path.to_owned(), lock }),
+                Ok(()) => return Ok(Self { path: path.to_owned(), lock, files: Vec::new() }),
                 Err(TryLockError::WouldBlock) if begin.elapsed() < PATIENCE => {
                     std::thread::sleep(Duration::from_millis(5));
                 }
@@ -55,6 +57,28 @@ impl Folder {
                 Err(TryLockError::Error(source)) => return Err(OpenError::Io { path: name, source }),
             }
         }
+    }
+
+    /// Notes which files are the store's.
+    pub fn note_files(&mut self) -> Result<(), OpenError> {
+        for path in [self.path.join("lock"), self.table(), self.log()] {
+            let id = id(&path).map_err(io_error(&path))?;
+            self.files.push((path, id));
+        }
+        Ok(())
+    }
+
+    /// Which of the store's files is not there any more, or is another one by now.
+    pub fn removed(&self) -> Option<String> {
+        self.files.iter().find_map(|(path, before)| match id(path) {
+            Ok(now) if now == *before => None,
+            Ok(_) => Some(format!("{}: the file was replaced while the store is open", path.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Some(format!("{}: the file was removed while the store is open", path.display()))
+            }
+            // What cannot be looked at now may be there all the same.
+            Err(_) => None,
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -76,6 +100,11 @@ impl Folder {
     pub fn mark(&self) -> PathBuf {
         mark_in(&self.path)
     }
+}
+
+fn id(path: &Path) -> io::Result<(u64, u64)> {
+    let metadata = std::fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 impl Drop for Folder {

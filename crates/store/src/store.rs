@@ -70,6 +70,8 @@ pub struct Standing {
     pub log_trouble: Option<String>,
     /// Why nothing is accepted any more.
     pub failure: Option<NotDurable>,
+    /// Which of its files was removed or replaced; nothing is accepted then.
+    pub removed: Option<String>,
 }
 
 impl Store {
@@ -95,7 +97,7 @@ impl Store {
         settings: Settings,
         sync: impl FnOnce(File) -> SyncLog,
     ) -> Result<Self, OpenError> {
-        let folder = Folder::lock(path)?;
+        let mut folder = Folder::lock(path)?;
         let mark = read_mark(&folder)?;
         make_if_new(&folder, mark)?;
         let mark = read_mark(&folder)?;
@@ -118,6 +120,7 @@ impl Store {
         let mark = MarkFile::open(&folder.mark(), begun).map_err(io_error(&folder.mark()))?;
         sync_folder(path).map_err(io_error(path))?;
         let carrier = Table::open(&folder.table())?;
+        folder.note_files()?;
 
         let shared = Arc::new(Shared {
             writer: Mutex::new(Writer { table, total, revision, slots, scratch: Vec::new() }),
@@ -239,6 +242,7 @@ impl Store {
             log_bytes,
             log_trouble,
             failure: self.shared.durability.failure(),
+            removed: self.shared.folder.removed(),
         }
     }
 
@@ -246,6 +250,16 @@ impl Store {
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.shared.folder.path()
+    }
+
+    /// Copies all objects into another file, with the connection that commits: it has the files also when they were removed. Nothing is
+    /// committed meanwhile.
+    pub(crate) fn copy_with_writer(&self, to: &str) -> Result<(), String> {
+        self.shared.writer().table.copy_to(to)
+    }
+
+    pub(crate) fn removed(&self) -> bool {
+        self.shared.folder.removed().is_some()
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -332,6 +346,9 @@ impl Shared {
         };
         if rows.is_empty() {
             return Ok(writer.revision);
+        }
+        if let Some(removed) = self.folder.removed() {
+            return Err(CommitError::Removed(removed));
         }
         let allowed = self.settings.max_bytes;
         if bytes > allowed && bytes > self.memory().index.bytes() {

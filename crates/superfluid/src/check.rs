@@ -2,13 +2,14 @@
 
 use crate::Outcome;
 use crate::cli::CheckOptions;
+use crate::remote::{Connection, File};
 use host::Catalog;
 use std::io::Read;
 use std::path::Path;
 use wiring::Wiring;
 
 /// Largest file that is read.
-const LARGEST: u64 = 4 << 20;
+const LARGEST: u64 = yaml_document::MAX_TEXT as u64;
 
 /// Reads and checks a file. Faults and warnings go to standard error, a line each.
 pub(crate) fn load(file: &Path) -> Option<(Wiring, Catalog)> {
@@ -17,7 +18,7 @@ pub(crate) fn load(file: &Path) -> Option<(Wiring, Catalog)> {
     if let Err(error) =
         std::fs::File::open(file).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
     {
-        eprintln!("{name}: {error}");
+        console::error().line(&format!("{name}: {error}"));
         return None;
     }
     let catalog = Catalog::new(file.parent().unwrap_or(Path::new(".")));
@@ -25,47 +26,64 @@ pub(crate) fn load(file: &Path) -> Option<(Wiring, Catalog)> {
     match text.and_then(|text| config::check(&name, text, &catalog)) {
         Ok(configuration) => {
             for warning in &configuration.warnings {
-                eprintln!("warning: {warning}");
+                console::error().line(&format!("warning: {warning}"));
             }
             Some((configuration.wiring, catalog))
         }
         Err(faults) => {
             for fault in &faults {
-                eprintln!("{fault}");
+                console::error().line(&fault.to_string());
             }
             let count =
                 if faults.len() == 1 { "1 fault".to_owned() } else { format!("{} faults", faults.len()) };
-            eprintln!("{name}: {count}, nothing was started");
+            console::error().line(&format!("{name}: {count}, nothing was started"));
             None
         }
     }
 }
 
+/// What a daemon would refuse because it is too large or too many; what depends on what the daemon has already, such as memory that is
+/// promised, is not known here.
+fn limits(path: &Path) -> Vec<String> {
+    let Ok(file) = File::read(path) else { return Vec::new() };
+    let document = file.as_json(&Connection::local());
+    let mut faults: Vec<_> = daemon::body_too_large(document.to_string().len()).into_iter().collect();
+    faults.extend(
+        daemon::objects(document).map_or_else(|faults| faults, |objects| daemon::too_large(&objects)),
+    );
+    faults.iter().map(|fault| file.place(fault)).collect()
+}
+
 pub(crate) fn check(options: &CheckOptions) -> Outcome {
     match load(&options.file) {
         Some((wiring, catalog)) => {
+            let faults = limits(&options.file);
+            if !faults.is_empty() {
+                faults.iter().for_each(|fault| console::error().line(fault));
+                return Outcome::BadInput;
+            }
             // What a schema cannot say, the functions themselves do.
             if let Err(refused) = host::rehearse(&wiring, &catalog) {
                 for error in &refused {
-                    eprintln!("{}: {error}", options.file.display());
+                    console::error().line(&format!("{}: {error}", options.file.display()));
                 }
                 return Outcome::BadInput;
             }
             // No fault: the port waits for it, as it does when the file is run.
             for (port, missing) in host::missing_interfaces(&wiring) {
-                eprintln!(
+                console::error().line(&format!(
                     "warning: {}: ports.{port}.interface: {missing}; the port waits for it",
                     options.file.display()
-                );
+                ));
             }
-            println!(
+            console::output().line(&format!(
                 "{}: good: {} tenants, {} ports, {} functions, {} wires",
                 options.file.display(),
                 wiring.tenants.len(),
                 wiring.ports.len(),
                 wiring.instances.len(),
                 wiring.edges.len()
-            );
+            ));
             Outcome::Done
         }
         None => Outcome::BadInput,

@@ -114,9 +114,12 @@ pub(crate) struct DaemonOptions {
     /// The folder of what the daemon keeps: objects, images, snapshots, the audit log.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/superfluid")]
     pub(crate) state: PathBuf,
-    /// The most memory that may be promised to tenants and functions all together; without it, there is no bound.
+    /// The most memory that may be promised to tenants and functions all together; by default the limit of the daemon's control group, if it has one.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
+    /// What to do when a change cannot be written into the audit log: refuse it, or make it and count what is missing.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) audit: AuditPolicy,
     /// Speak plain HTTP to this registry, HOST[:PORT] as in images' references; without it nothing goes without TLS, to localhost neither.
     #[arg(long, value_name = "HOST")]
     pub(crate) registry_insecure: Vec<String>,
@@ -153,6 +156,16 @@ pub(crate) struct DaemonOptions {
     /// Write /tmp/perf-PID.map, so that perf names functions inside images that were built with --names.
     #[arg(long)]
     pub(crate) perf_map: bool,
+}
+
+/// Whether changes need the audit log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuditPolicy {
+    /// A change that cannot be logged is refused.
+    #[default]
+    Required,
+    /// It is made, and the lines that are missing are counted.
+    BestEffort,
 }
 
 #[derive(Args, Debug)]

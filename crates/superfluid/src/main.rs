@@ -16,7 +16,9 @@ mod check;
 mod cli;
 mod command_groups;
 mod daemon;
+mod end_signals;
 mod event_log;
+mod event_queue;
 mod hop_capture;
 mod hop_tap;
 mod image_command;
@@ -73,7 +75,7 @@ fn main() -> ExitCode {
         Ok(line) => line.command,
         Err(error) => error.exit(),
     };
-    match command {
+    let outcome = match command {
         cli::Command::Run(options) => run::run(&options),
         cli::Command::Check(options) => check::check(&options),
         cli::Command::Daemon(options) => daemon::daemon(&options),
@@ -85,8 +87,9 @@ fn main() -> ExitCode {
         cli::Command::Bench(options) => bench_command::bench(&options),
         cli::Command::Remote(command) => remote::remote(&command),
         cli::Command::CompileModule => compile_module(),
-    }
-    .into()
+    };
+    console::end();
+    outcome.into()
 }
 
 /// Is the compiler of another process of this program.

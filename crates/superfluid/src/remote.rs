@@ -20,6 +20,7 @@ mod events;
 mod failure;
 mod frame;
 mod function;
+mod function_events;
 mod get;
 mod given;
 mod host_wide;
@@ -34,6 +35,8 @@ mod trace;
 mod tree;
 
 use crate::Outcome;
+pub(crate) use connection::Connection;
+pub(crate) use document::File;
 use options::{FunctionCommand, RemoteCommand, SnapshotCommand};
 use token::TokenCommand;
 
@@ -50,6 +53,8 @@ pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
         RemoteCommand::Function(FunctionCommand::Resume(options)) => function::resume(options),
         RemoteCommand::Function(FunctionCommand::Restart(options)) => function::restart(options),
         RemoteCommand::Function(FunctionCommand::Logs(options)) => events::logs(options),
+        RemoteCommand::Function(FunctionCommand::Events(options)) => function_events::events(options),
+        RemoteCommand::Function(FunctionCommand::Report(options)) => function_events::report(options),
         RemoteCommand::Upgrade(options) => function::upgrade(options),
         RemoteCommand::Snapshot(SnapshotCommand::Save(options)) => snapshot::save(options),
         RemoteCommand::Snapshot(SnapshotCommand::Restore(options)) => snapshot::restore(options),

@@ -3,18 +3,21 @@
 use crate::Outcome;
 use crate::check;
 use crate::cli::RunOptions;
+use crate::end_signals;
 use crate::event_log::{EventLog, Written};
+use crate::event_queue::EventQueue;
 use crate::hop_capture::{self, Hop, HopTaps, Running, Wanted};
 use crate::json;
 use crate::view::{self, View};
 use capture::Summary;
-use engine::{Account, Balanced, Balancer, Event, Fleet, Reason};
+use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
 use host::{Catalog, Host, Turn};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
+use telemetry::DropReason;
 use wiring::{Plan, PortIo, Wiring};
 
 /// How often it is asked whether there is nothing left, when a worker's sources have come to their end.
@@ -27,6 +30,7 @@ struct Working {
     /// Who is paused or goes on at which time, the first one last.
     pauses: Vec<Turn>,
     sender: Sender<Message>,
+    queue: EventQueue,
 }
 
 /// What the main thread waits for.
@@ -48,19 +52,24 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         Ok(begun) => begun,
         Err(faults) => {
             for fault in &faults {
-                eprintln!("{}: {fault}", options.file.display());
+                console::error().line(&format!("{}: {fault}", options.file.display()));
             }
             return Outcome::BadInput;
         }
     };
     let (sender, messages) = channel();
-    let events = sender.clone();
-    // Whoever receives has gone only when the program ends.
-    let tell = move |event| drop(events.send(Message::Event(event)));
+    let (events, queue) = (sender.clone(), EventQueue::default());
+    let waiting = queue.clone();
+    let tell = move |event| {
+        if waiting.admit(&event) {
+            // The receiver is gone only when the program ends.
+            drop(events.send(Message::Event(event)));
+        }
+    };
     let host = match set_up(&wiring, &catalog, taps, options.perf_map, tell) {
         Ok(host) => host,
         Err(error) => {
-            eprintln!("{}: {error}", options.file.display());
+            console::error().line(&format!("{}: {error}", options.file.display()));
             return Outcome::BadInput;
         }
     };
@@ -70,17 +79,17 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     let event_log = match EventLog::open(&files.collect()) {
         Ok(log) => log,
         Err((function, reason)) => {
-            eprintln!("{}: function `{function}`: {reason}", options.file.display());
+            console::error().line(&format!("{}: function `{function}`: {reason}", options.file.display()));
             return Outcome::BadInput;
         }
     };
     let interrupts = sender.clone();
-    if let Err(error) = ctrlc::set_handler(move || drop(interrupts.send(Message::Interrupted))) {
-        eprintln!("signals: {error}");
+    if let Err(error) = end_signals::watch(move || drop(interrupts.send(Message::Interrupted))) {
+        console::error().line(&format!("signals: {error}"));
         return Outcome::Failed;
     }
     if let Err(error) = host.start() {
-        eprintln!("starting the workers: {error}");
+        console::error().line(&format!("starting the workers: {error}"));
         return Outcome::Failed;
     }
     let mut balancer = host.balancer();
@@ -89,31 +98,53 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
             balancer.pin(instance, worker);
         }
     }
-    let working = Working { fleet: host.fleet().clone(), balancer, pauses: host.turns(), sender };
+    let working = Working { fleet: host.fleet().clone(), balancer, pauses: host.turns(), sender, queue };
     let (account, written, captured) = watch(options, working, &messages, event_log, captures);
     let Some(account) = account else {
-        eprintln!("the workers ended without an account");
+        console::error().line("the workers ended without an account");
         return Outcome::Failed;
     };
     if options.json {
         for (function, path, written) in &written {
-            println!("{}", json::events_written(function, path, written));
+            console::output().line(&json::events_written(function, path, written).to_string());
         }
         for (hop, summary) in &captured {
-            println!("{}", json::captured(hop, summary));
+            console::output().line(&json::captured(hop, summary).to_string());
         }
-        println!("{}", json::account("final", &account));
+        console::output().line(&json::account("final", &account));
     } else {
         let (events, captures) = (view::events_written(&written), view::captured(&captured));
-        print!("{}{events}{captures}", view::final_account(&account));
+        console::output().write(format!("{}{events}{captures}", view::final_account(&account)));
     }
-    match account.balance() {
-        Ok(()) => Outcome::Done,
-        Err(imbalance) => {
-            eprintln!("the account does not balance: {imbalance}; this is a defect, please report it");
-            Outcome::Failed
-        }
+    outcome(&account)
+}
+
+/// How a run ended: with [`Outcome::Failed`] when a function was down at the end, when one lost every packet that it was given, or when
+/// the account does not balance. Each reason is a line on standard error.
+fn outcome(account: &Account) -> Outcome {
+    let mut failures: Vec<String> = account.instances.iter().filter_map(failure).collect();
+    if let Err(imbalance) = account.balance() {
+        failures
+            .push(format!("the account does not balance: {imbalance}; this is a defect, please report it"));
     }
+    for failure in &failures {
+        console::error().line(failure);
+    }
+    if failures.is_empty() { Outcome::Done } else { Outcome::Failed }
+}
+
+/// Why a function did not do its work, if it did not.
+fn failure(function: &InstanceAccount) -> Option<String> {
+    let InstanceAccount { name, faults, packets, ledger, down, .. } = function;
+    // A call that the end of the run cut off is not a fault.
+    if let Some(reason) = down.as_ref().filter(|_| *faults > 0) {
+        return Some(format!("function {name}: it was down at the end: {reason}"));
+    }
+    let trapped = ledger.dropped[DropReason::FunctionTrapped];
+    let lost = trapped + ledger.dropped[DropReason::FunctionDown];
+    (lost > 0 && trapped >= *packets).then(|| {
+        format!("function {name}: it lost every packet that it was given: {lost}, in {faults} faults")
+    })
 }
 
 /// A host that does what a wiring says, its packets shown to taps; its workers have no threads yet.
@@ -148,7 +179,7 @@ fn set_up(
         tapped.unwrap_or(Ok(())).map_err(|error| error.to_string())?;
     }
     for notice in host.take_notices() {
-        eprintln!("notice: {notice}");
+        console::error().line(&format!("notice: {notice}"));
     }
     Ok(host)
 }
@@ -164,7 +195,7 @@ fn watch(
     mut event_log: EventLog,
     mut captures: Vec<Running>,
 ) -> Ended {
-    let Working { fleet, mut balancer, mut pauses, sender } = working;
+    let Working { fleet, mut balancer, mut pauses, sender, queue } = working;
     let mut view = View::new(options.json);
     view.started(&options.file);
     if let Ok(account) = fleet.account(false) {
@@ -174,7 +205,7 @@ fn watch(
     let mut next = began + options.every;
     let until = options.time.map(|time| began + time);
     let mut next_look = began;
-    let (mut stopping, mut one_finished) = (false, false);
+    let (mut stopping, mut one_finished, mut lost) = (false, false, 0);
     let stop = || {
         let (fleet, sender) = (fleet.clone(), sender.clone());
         let stopper = std::thread::Builder::new().name("stopping".into());
@@ -196,13 +227,23 @@ fn watch(
             Ok(Message::Ended(account)) => {
                 // What was told before they ended is shown before their account.
                 while let Ok(Message::Event(event)) = messages.try_recv() {
+                    lost += queue.taken(&event);
                     tell(event, &mut view, &mut event_log);
+                }
+                if lost > 0 {
+                    console::error()
+                        .line(&format!("{lost} events were lost: they came faster than they were shown"));
                 }
                 return (account.map(|account| *account), event_log.finish(), finish(captures));
             }
             // A worker tells of its own sources; whether there is nothing left anywhere is asked below.
-            Ok(Message::Event(Event::Finished)) => one_finished = true,
-            Ok(Message::Event(event)) => tell(event, &mut view, &mut event_log),
+            Ok(Message::Event(event)) => {
+                lost += queue.taken(&event);
+                match event {
+                    Event::Finished => one_finished = true,
+                    event => tell(event, &mut view, &mut event_log),
+                }
+            }
             Ok(Message::Interrupted) => {
                 if !stopping {
                     view.say("stopping: what is on its way is delivered first");

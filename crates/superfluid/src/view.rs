@@ -7,7 +7,7 @@ use engine::{Account, Event, InstanceAccount, PortAccount, SwitchAccount};
 use guest::Events;
 use port::{PortEvent, PortStatus};
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use telemetry::Ledger;
 
@@ -93,9 +93,7 @@ impl View {
     }
 
     fn print(&self, text: &str) {
-        let mut out = std::io::stdout().lock();
-        // Nobody reads any more; the traffic goes on all the same.
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        console::output().write(text);
     }
 }
 

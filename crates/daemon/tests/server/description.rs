@@ -119,6 +119,8 @@ fn every_call_is_described_and_every_answer_is_as_described() {
     ask("POST", &format!("{functions}/upgrade"), "fw", "", r#"{"image": 1}"#, 422);
     ask("POST", &format!("{functions}/upgrade"), "fw", "?wait=false", r#"{"image": "slow-c"}"#, 202);
     ask("GET", &format!("{functions}/logs"), "fw", "", "", 200);
+    ask("GET", &format!("{functions}/events"), "fw", "?after=3&limit=7", "", 200);
+    ask("GET", &format!("{functions}/report"), "fw", "", "", 200);
     ask("POST", &format!("{functions}/snapshots"), "fw", "", r#"{"name": "s"}"#, 201);
     ask("POST", &format!("{functions}/snapshots"), "fw", "", r#"{"name": "s"}"#, 409);
     let snapshot = "/v1/snapshots/{name}";

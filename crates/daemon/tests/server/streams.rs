@@ -101,6 +101,33 @@ fn logs_are_read_in_parts_and_followed() {
 }
 
 #[test]
+fn events_of_a_function_are_read_in_parts_and_followed_and_it_reports() {
+    let server = Running::new();
+    let mut client = server.client();
+    for path in ["/v1/functions/fw/events", "/v1/functions/fw/report"] {
+        assert_eq!(client.get(path).problem(), "not-found");
+    }
+    client.put("/v1/functions/fw", &json!({"image": "x"}));
+    for n in 0..5 {
+        server.fake.say(&format!("alert {n}"));
+    }
+    let some = client.get("/v1/functions/fw/events?after=3&limit=1");
+    assert_eq!(some.header("content-type"), Some("application/jsonl"));
+    let event: Value = serde_json::from_str(&some.text()).expect("one line");
+    assert_eq!(
+        (&event["number"], &event["what"], &event["alert"]),
+        (&json!(4), &json!("alert"), &json!("alert 3"))
+    );
+    let mut follower = server.client();
+    follower.send("GET", "/v1/functions/fw/events?after=5&follow=true", &[], b"").expect("asks");
+    follower.head().expect("answers");
+    server.fake.say("at last");
+    assert_eq!(lines(&mut follower)[0]["alert"], "at last");
+    let report = client.get("/v1/functions/fw/report").json();
+    assert_eq!((&report["current"], &report["report"]), (&json!(true), &json!({"of": "fw"})));
+}
+
+#[test]
 fn streams_end_when_the_server_does() {
     let mut server = Running::new();
     let mut follower = server.client();

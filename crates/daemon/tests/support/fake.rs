@@ -5,8 +5,9 @@
 //! and `lost` is never there.
 
 use api::{
-    Capture, Fault, FunctionMemory, FunctionState, FunctionStatus, Image, Kind, Latency, LogLine, Name,
-    ObjectName, RotatedKey, Snapshot, Trace, TraceEnd, TraceLine,
+    Capture, Fault, FunctionEvent, FunctionEventKind, FunctionMemory, FunctionReport, FunctionState,
+    FunctionStatus, Image, Kind, Latency, LogLine, Name, ObjectName, RotatedKey, Snapshot, Trace, TraceEnd,
+    TraceLine,
 };
 use daemon::{
     Control, Exposition, Images, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, Settling, Work,
@@ -258,6 +259,23 @@ impl Control for Fake {
 
     fn logs(&self, _: &str, after: u64, limit: usize) -> Vec<LogLine> {
         self.world().logs.iter().filter(|line| line.number > after).take(limit).cloned().collect()
+    }
+
+    fn function_events(&self, _: &str, after: u64, limit: usize) -> Vec<FunctionEvent> {
+        let alert = |line: LogLine| FunctionEvent {
+            number: line.number,
+            time: line.time,
+            what: FunctionEventKind::Alert,
+            text: None,
+            alert: Some(line.text.into()),
+            lost: None,
+        };
+        self.logs("", after, limit).into_iter().map(alert).collect()
+    }
+
+    fn report(&self, function: &str) -> Result<FunctionReport, Refusal> {
+        let time = "2026-01-02T03:04:05.000006Z".to_owned();
+        Ok(FunctionReport { time, current: true, report: json!({"of": function}) })
     }
 
     fn snapshots(&self) -> Vec<Snapshot> {

@@ -383,6 +383,13 @@ impl Change<'_, '_> {
         Some(self.workers[home.worker].account_of(home.id.index(), None))
     }
 
+    /// What a function reports of itself: a call into it, charged to it. `None` when it has nothing to say or is down, and when it faults
+    /// over it.
+    pub fn report(&mut self, instance: FleetInstance) -> Option<String> {
+        let home = self.state.instance(instance)?;
+        self.workers[home.worker].report_of(home.id.index())
+    }
+
     /// The account of one port.
     pub fn account_of_port(&self, port: FleetPort) -> Option<PortAccount> {
         let home = self.state.port(port)?;

@@ -27,7 +27,8 @@ fn value(parsed: &[Parsed], name: &str, labels: &[(&str, &str)]) -> Option<f64> 
 }
 
 fn known(_: &str) -> Function<'static> {
-    Function { tenant: "te\"nant", image: "reg/istry:1\\", digest: "sha256:00", ..Function::default() }
+    let (tenant, image, digest) = ("te\"nant", "reg/istry:1\\", "sha256:00");
+    Function { tenant, image, digest, events: Some((3, 1)), ..Function::default() }
 }
 
 #[test]

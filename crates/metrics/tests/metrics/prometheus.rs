@@ -26,6 +26,7 @@ fn sample(notation: Notation) -> String {
         tenant: "te\"nant",
         image: "reg\\istry:1",
         digest: "sha256:00",
+        events: Some((3, 1)),
         calls: Some(&histogram),
         waiting: Some(&histogram),
     };

@@ -151,6 +151,7 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
     Daemon {
         requests: &requests,
         refused_connections: 1,
+        lost_audit_lines: 2,
         spans: [7, 8, 9],
         connections: 2,
         operations: 3,

@@ -38,7 +38,9 @@ impl Controller {
             match backup::write(&aside.0, (who.0, &who.1, who.2), &mut to) {
                 Ok(_) => {}
                 // The client is told by what is missing.
-                Err(error) => eprintln!("a backup was not written to its end: {error}"),
+                Err(error) => {
+                    console::error().line(&format!("a backup was not written to its end: {error}"));
+                }
             }
             drop((aside, held));
         });

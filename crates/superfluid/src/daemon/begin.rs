@@ -14,7 +14,9 @@ impl Controller {
         notices: Notices,
     ) -> Vec<(ObjectName, Fault)> {
         // It is called once.
-        let _ = self.told.notices.set(notices);
+        let _ = self.told.sink.notices.set(notices);
+        let functions = objects.iter().filter(|object| object.kind == Kind::Function);
+        lock(&self.told.sink.kept).retain(&functions.map(|object| object.name.as_str()).collect());
         let mut faults = Vec::new();
         let mut wanted = objects;
         // Each time round, whatever is told to be wrong is left out.
@@ -47,7 +49,7 @@ impl Controller {
             faults.push((workers, Fault { at: "workers".to_owned(), message }));
         }
         if let Err(reason) = self.pin_needed() {
-            eprintln!("the folder of images: {reason}");
+            console::error().line(&format!("the folder of images: {reason}"));
         }
         self.look_after();
         faults

@@ -95,10 +95,20 @@ impl Controller {
             .chain(plan.adjust_instances.iter().map(|(name, adjustment)| (name.clone(), adjustment.worker)))
             .collect();
         let gone: Vec<String> = plan.remove_instances.iter().cloned().collect();
+        let tenants: Vec<(String, String)> = plan
+            .add_instances
+            .iter()
+            .map(|(name, instance)| (name.clone(), instance.tenant.clone()))
+            .collect();
+        // What a new one tells first is kept; what is there already may be another tenant's from now on.
+        let (there, new): (Vec<_>, Vec<_>) =
+            tenants.into_iter().partition(|(name, _)| host.function(name).is_some());
+        new.iter().for_each(|(name, tenant)| self.told.know(name, tenant));
         match host.carry_out(ready.prepared) {
             Ok(done) => {
                 for trouble in &done.troubles {
-                    eprintln!("a change that had been checked did not go as it should have: {trouble}");
+                    let what = "a change that had been checked did not go as it should have";
+                    console::error().line(&format!("{what}: {trouble}"));
                 }
                 if done.has_remains() {
                     // The reaper ends with the program.
@@ -109,6 +119,7 @@ impl Controller {
             Err(Stopped) => return,
         }
         steps::done("workers");
+        there.iter().for_each(|(name, tenant)| self.told.know(name, tenant));
         if let Some(balancer) = lock(&self.balancer).as_mut() {
             for (name, worker) in pins {
                 match (host.function(&name), worker) {
@@ -120,11 +131,11 @@ impl Controller {
         }
         lock(&self.desired).take_over(changes.iter().map(as_host));
         for name in gone.iter().filter(|name| host.function(name).is_none()) {
-            lock(&self.told.logs).forget(name);
+            self.told.forget(name);
             lock(&self.shares).remove(name);
         }
         for notice in host.take_notices() {
-            if let Some(notices) = self.told.notices.get() {
+            if let Some(notices) = self.told.sink.notices.get() {
                 notices.tell(Kind::Workers, "workers", "notice", &notice);
             }
         }

@@ -5,7 +5,10 @@ use super::controller::{Controller, lock};
 use super::logs::now;
 use super::of_tenant;
 use super::refusal::refused;
-use api::{Capture, Fault, Image, Kind, LogLine, Name, ObjectName, RotatedKey, Snapshot, Trace};
+use api::{
+    Capture, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName, RotatedKey,
+    Snapshot, Trace,
+};
 use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, TakenOver};
 use engine::Account;
 use serde_json::{Value, json};
@@ -49,7 +52,7 @@ impl Control for Handle {
     fn restart(&self, function: &str) -> Result<(), Refusal> {
         let host = lock(&self.0.host);
         if host.function(function).is_none() {
-            return Err(Refusal::NotFound(format!("there is no function `{function}`")));
+            return Err(refused_function(function));
         }
         host.restart(function, &self.0.catalog).map_err(refused)
     }
@@ -72,7 +75,15 @@ impl Control for Handle {
     }
 
     fn logs(&self, function: &str, after: u64, limit: usize) -> Vec<LogLine> {
-        lock(&self.0.told.logs).after(function, after, limit)
+        lock(&self.0.told.sink.logs).after(function, after, limit)
+    }
+
+    fn function_events(&self, function: &str, after: u64, limit: usize) -> Vec<FunctionEvent> {
+        self.0.function_events(function, after, limit)
+    }
+
+    fn report(&self, function: &str) -> Result<FunctionReport, Refusal> {
+        self.0.report(function)
     }
 
     fn snapshots(&self) -> Vec<Snapshot> {
@@ -85,7 +96,7 @@ impl Control for Handle {
 
     fn save(&self, function: &str, name: &Name) -> Result<Snapshot, Refusal> {
         let this = &self.0;
-        let none = || Refusal::NotFound(format!("there is no function `{function}`"));
+        let none = || refused_function(function);
         let spec = lock(&this.desired).spec(Kind::Function, function).ok_or_else(none)?;
         let (saved, wiring) = {
             let host = lock(&this.host);
@@ -177,7 +188,9 @@ impl Control for Handle {
         let write = |account: &Account, to: &mut String| {
             let (busy, started) = (fleet.busy(), self.0.started);
             let known = (&wiring, &memory, self.0.memory);
-            super::metrics::write(account, &busy, known, &self.0.catalog, started, exposition, to);
+            let events = |name: &str| lock(&self.0.told.sink.kept).counts(name);
+            let to = (exposition, to);
+            super::metrics::write(account, &busy, known, &self.0.catalog, started, events, to);
         };
         match tenant {
             None => drop(account().map(|account| write(&account, to))),
@@ -213,7 +226,12 @@ fn set_paused(this: &Controller, function: &str, paused: bool) -> Result<(), Ref
     }
     match lock(&this.host).set_paused(function, paused) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Refusal::NotFound(format!("there is no function `{function}`"))),
+        Ok(false) => Err(refused_function(function)),
         Err(error) => Err(Refusal::Busy(error.to_string())),
     }
+}
+
+/// There is no such function.
+pub(super) fn refused_function(name: &str) -> Refusal {
+    Refusal::NotFound(format!("there is no function `{name}`"))
 }

@@ -56,17 +56,18 @@ impl Controller {
     /// # Errors
     /// Why there is none, in words for the operator.
     pub(crate) fn new(store: &Store, options: &DaemonOptions) -> Result<Controller, String> {
-        let (state, memory) = (&options.state, options.memory);
+        let (state, memory) = (&options.state, options.memory.or_else(super::cgroup::limit));
         let shelf = Shelf::open(options)?;
         let catalog = Catalog::with_kept(Path::new("."), shelf.kept()).promising(memory);
-        let told = Arc::<Told>::default();
+        let told = Told::begin(state).map_err(|error| format!("a thread: {error}"))?;
+        let told = Arc::new(told);
         let teller = told.clone();
         let workers = workers(store, &catalog)?;
         // Clients may want such a port at any time.
         let host =
             Host::new(&workers, true, move |event| teller.take(event)).map_err(|error| error.to_string())?;
         if options.perf_map {
-            eprintln!("superfluid: {}", host.workshop().write_perf_map()?);
+            console::error().line(&format!("superfluid: {}", host.workshop().write_perf_map()?));
         }
         let (attic, removed) = channel::<CarriedOut>();
         let reaper = std::thread::Builder::new().name("reaper".into());
@@ -84,7 +85,7 @@ impl Controller {
             state: state.to_owned(),
             folder: {
                 let (folder, lines) = Folder::open(state).map_err(|error| error.to_string())?;
-                lines.iter().for_each(|line| eprintln!("{line}"));
+                lines.iter().for_each(|line| console::error().line(line));
                 folder
             },
             told,

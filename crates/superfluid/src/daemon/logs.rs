@@ -15,17 +15,23 @@ pub(crate) struct Logs {
 
 #[derive(Debug, Default)]
 struct Lines {
+    tenant: String,
     /// Lines so far.
     count: u64,
     kept: VecDeque<LogLine>,
 }
 
 impl Logs {
-    /// Keeps a line, and forgets the oldest one when there are too many.
-    pub(crate) fn add(&mut self, function: &str, line: guest::LogLine) {
-        if !self.functions.contains_key(function) {
-            self.functions.insert(function.to_owned(), Lines::default());
+    /// A function is there, and whose it is: one of another tenant begins with nothing.
+    pub(crate) fn know(&mut self, function: &str, tenant: &str) {
+        if self.functions.get(function).is_none_or(|lines| lines.tenant != tenant) {
+            let lines = Lines { tenant: tenant.to_owned(), ..Lines::default() };
+            self.functions.insert(function.to_owned(), lines);
         }
+    }
+
+    /// Keeps a line of a function that is known, and forgets the oldest one when there are too many.
+    pub(crate) fn add(&mut self, function: &str, line: guest::LogLine) {
         let Some(lines) = self.functions.get_mut(function) else { return };
         lines.count += 1;
         if lines.kept.len() == KEPT {
@@ -67,6 +73,8 @@ mod tests {
     #[test]
     fn lines_are_numbered_and_the_oldest_go_first() {
         let mut logs = Logs::default();
+        logs.know("f", "red");
+        logs.know("g", "red");
         (0..KEPT + 5).for_each(|n| logs.add("f", line(&n.to_string())));
         logs.add("g", line("other"));
         let first = logs.after("f", 0, 2);
@@ -75,6 +83,11 @@ mod tests {
         assert_eq!(logs.after("f", KEPT as u64 + 4, 10).len(), 1);
         assert_eq!(logs.after("g", 0, 10)[0].number, 1);
         logs.forget("g");
+        logs.add("g", line("late"));
         assert_eq!(logs.after("g", 0, 10), []);
+        logs.know("f", "red");
+        assert_eq!(logs.after("f", 0, 1).len(), 1);
+        logs.know("f", "blue");
+        assert_eq!(logs.after("f", 0, 1), [], "another tenant's");
     }
 }

@@ -15,8 +15,8 @@ pub(crate) fn write(
     (wiring, memory, limit): (&Wiring, &HostMemory, Option<u64>),
     catalog: &Catalog,
     started: Nanos,
-    exposition: Exposition,
-    to: &mut String,
+    events: impl Fn(&str) -> (u64, u64),
+    (exposition, to): (Exposition, &mut String),
 ) {
     let notation = match exposition {
         Exposition::Prometheus => Notation::Prometheus,
@@ -41,6 +41,7 @@ pub(crate) fn write(
                 tenant: known.map_or("", |known| known.tenant.as_str()),
                 image,
                 digest: digests.get(image).map_or("", String::as_str),
+                events: Some(events(&counted.name)),
                 calls: None,
                 waiting: None,
             }

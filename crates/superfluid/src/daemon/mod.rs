@@ -8,11 +8,14 @@
 
 mod backup;
 mod begin;
+mod cgroup;
 mod change;
 mod confine;
 mod control;
 mod controller;
+mod found;
 mod images;
+mod kept;
 mod logs;
 mod memory;
 mod metrics;
@@ -27,7 +30,7 @@ mod upkeep;
 mod watch;
 
 use crate::Outcome;
-use crate::cli::DaemonOptions;
+use crate::cli::{AuditPolicy, DaemonOptions};
 use control::Handle;
 use controller::Controller;
 use daemon::{Server, Settings, Socket, Tcp};
@@ -43,7 +46,7 @@ pub(crate) fn daemon(options: &DaemonOptions) -> Outcome {
         Ok(balanced) if balanced => Outcome::Done,
         Ok(_) => Outcome::Failed,
         Err(trouble) => {
-            eprintln!("superfluid daemon: {trouble}");
+            console::error().line(&format!("superfluid daemon: {trouble}"));
             Outcome::Failed
         }
     }
@@ -51,12 +54,16 @@ pub(crate) fn daemon(options: &DaemonOptions) -> Outcome {
 
 /// Serves until it is told to end. Whether the final account balances.
 fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
+    // At SIGHUP logs are opened anew; one that comes before that is heard ends nothing.
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::default())
+        .map_err(|error| format!("signals: {error}"))?;
     private_folder(&options.state)?;
     backup::clean(&options.state)?;
     let store = Store::open(&options.state.join("store")).map_err(|error| error.to_string())?;
     let store = Arc::new(store);
     let controller = Arc::new(Controller::new(&store, options)?);
     let mut settings = Settings::new(&options.socket, options.state.join("audit.jsonl"));
+    settings.audit.required = options.audit == AuditPolicy::Required;
     settings.socket.mode = options.mode;
     settings.socket.owner = options.owner;
     settings.socket.group = options.group;
@@ -86,11 +93,14 @@ fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
     server.serve().map_err(|error| error.to_string())?;
     notify::tell("STOPPING=1");
     let account = controller.stop().map_err(|error| error.to_string())?;
-    print!("{}", crate::view::final_account(&account));
+    controller.told.end();
+    console::output().write(crate::view::final_account(&account));
     match account.balance() {
         Ok(()) => Ok(true),
         Err(imbalance) => {
-            eprintln!("the account does not balance: {imbalance}; this is a defect, please report it");
+            let what =
+                format!("the account does not balance: {imbalance}; this is a defect, please report it");
+            console::error().line(&what);
             Ok(false)
         }
     }

@@ -18,7 +18,8 @@ use std::time::Duration;
 pub(super) fn tell(message: &str) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()) else { return };
     if let Err(error) = send(&socket, message) {
-        eprintln!("the service manager at NOTIFY_SOCKET={} was not told: {error}", socket.display());
+        let what = format!("the service manager at NOTIFY_SOCKET={} was not told", socket.display());
+        console::error().line(&format!("{what}: {error}"));
     }
 }
 
@@ -50,7 +51,7 @@ pub(super) fn watch(controller: &Arc<Controller>) {
         }
     });
     if let Err(error) = watching {
-        eprintln!("the thread of the watchdog: {error}");
+        console::error().line(&format!("the thread of the watchdog: {error}"));
     }
 }
 

@@ -95,7 +95,8 @@ impl Shelf {
         let kept = Images::open(&options.state.join("images"), options.keep_images);
         let kept = kept.map(Arc::new).map_err(|error| format!("the folder of images: {error}"));
         if let Err(reason) = &kept {
-            eprintln!("{reason}; functions whose images are not this program's own do not run");
+            let what = "functions whose images are not this program's own do not run";
+            console::error().line(&format!("{reason}; {what}"));
         }
         Ok(Shelf {
             kept,

@@ -1,41 +1,148 @@
-//! What the workers tell, and whom it is handed to.
+//! What the workers tell, and where it goes.
+//!
+//! 1. [`Told::take`] runs on a worker: it puts what is told into a bounded queue and returns. What finds no room is lost and counted.
+//! 2. A thread takes it out: log lines, findings and faults are kept ([`Logs`], [`Kept`]), and clients that follow are notified.
+//! 3. [`Told::know`] and [`Told::forget`] say which functions there are. They keep the order: what a function told before it went is
+//!    not mixed with what a later one of its name tells.
 
 use super::controller::lock;
+use super::kept::{Kept, What, Writer};
 use super::logs::Logs;
+use crate::event_queue::EventQueue;
 use api::Kind;
 use daemon::Notices;
 use engine::Event;
 use port::PortEvent;
-use std::sync::{Mutex, OnceLock};
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::Builder;
+use std::time::Duration;
 
-/// What the workers tell.
-#[derive(Default)]
+/// Longest time that the end waits for what was told before it.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// See the module's documentation.
 pub(super) struct Told {
+    pub(super) sink: Arc<Sink>,
+    queue: EventQueue,
+    sender: Sender<Message>,
+    writer: Writer,
+}
+
+/// Where it goes.
+pub(super) struct Sink {
     pub(super) notices: OnceLock<Notices>,
     pub(super) logs: Mutex<Logs>,
+    pub(super) kept: Arc<Mutex<Kept>>,
+}
+
+enum Message {
+    Event(Event),
+    Known { function: String, tenant: String },
+    End(Sender<()>),
 }
 
 impl Told {
-    /// Hands one thing on.
+    /// Reads what an earlier daemon kept in the folder of the state, and begins.
+    ///
+    /// # Errors
+    /// The system has no threads for it.
+    pub(super) fn begin(state: &Path) -> io::Result<Told> {
+        let (kept, troubles) = Kept::open(&state.join("events"));
+        troubles.iter().for_each(|trouble| console::error().line(trouble));
+        let kept = Arc::new(Mutex::new(kept));
+        let writer = Writer::begin(kept.clone())?;
+        let sink = Arc::new(Sink { notices: OnceLock::new(), logs: Mutex::default(), kept });
+        let (sender, messages) = channel();
+        let (queue, handled) = (EventQueue::default(), sink.clone());
+        let taken = queue.clone();
+        Builder::new().name("told".into()).spawn(move || handled.run(&messages, &taken))?;
+        Ok(Told { sink, queue, sender, writer })
+    }
+
+    /// Takes what a worker tells, without waiting.
     pub(super) fn take(&self, event: Event) {
+        if self.queue.admit(&event) {
+            self.send(Message::Event(event));
+        }
+    }
+
+    /// A function is there, and whose it is; what it tells from now on is kept.
+    pub(super) fn know(&self, function: &str, tenant: &str) {
+        self.send(Message::Known { function: function.to_owned(), tenant: tenant.to_owned() });
+    }
+
+    /// A function is no more: what it told is forgotten, and what of it is still on its way.
+    pub(super) fn forget(&self, function: &str) {
+        lock(&self.sink.logs).forget(function);
+        lock(&self.sink.kept).forget(function);
+    }
+
+    /// Handles what was told so far, and writes what is kept.
+    pub(super) fn end(&self) {
+        let (sender, done) = channel();
+        self.send(Message::End(sender));
+        // A thread that hangs is not waited for.
+        let _ = done.recv_timeout(LONGEST);
+        self.writer.end();
+    }
+
+    fn send(&self, message: Message) {
+        // The receiver is gone at the end only.
+        let _ = self.sender.send(message);
+    }
+}
+
+impl Sink {
+    fn run(&self, messages: &Receiver<Message>, queue: &EventQueue) {
+        while let Ok(message) = messages.recv() {
+            match message {
+                Message::Event(event) => {
+                    let lost = queue.taken(&event);
+                    self.handle(event, lost);
+                }
+                Message::Known { function, tenant } => {
+                    lock(&self.logs).know(&function, &tenant);
+                    lock(&self.kept).know(&function, &tenant);
+                }
+                Message::End(done) => {
+                    // Its receiver may have lost its patience.
+                    let _ = done.send(());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Hands one thing on; so many events of its function were lost before it.
+    fn handle(&self, event: Event, lost: u64) {
         let tell = |kind, name: &str, what, text: &str| {
             if let Some(notices) = self.notices.get() {
                 notices.tell(kind, name, what, text);
             }
         };
+        if lost > 0
+            && let Event::Log { instance, .. } | Event::Found { instance, .. } = &event
+        {
+            lock(&self.kept).found(instance, &[], lost);
+        }
+        let kept = |function: &str, what, text: &str| lock(&self.kept).happened(function, what, text);
         match event {
             Event::Fault { instance, reason, retry_after } => {
                 let ms = retry_after.0 / 1_000_000;
-                tell(Kind::Function, &instance, "fault", &format!("{reason}; started again in {ms} ms"));
+                let text = format!("{reason}; started again in {ms} ms");
+                kept(&instance, What::Fault, &text);
+                tell(Kind::Function, &instance, "fault", &text);
             }
-            Event::Restarted { instance } => tell(Kind::Function, &instance, "restarted", "it runs again"),
-            Event::Log { instance, line } => {
-                lock(&self.logs).add(&instance, line);
-                if let Some(notices) = self.notices.get() {
-                    notices.logged();
-                }
+            Event::Restarted { instance } => {
+                kept(&instance, What::Restarted, "it runs again");
+                tell(Kind::Function, &instance, "restarted", "it runs again");
             }
+            Event::Log { instance, line } => lock(&self.logs).add(&instance, line),
             Event::Found { instance, events } => {
+                lock(&self.kept).found(&instance, &events.lines, events.lost);
                 for line in &events.lines {
                     tell(Kind::Function, &instance, "found", line);
                 }
@@ -50,6 +157,9 @@ impl Told {
                 PortEvent::Notice(text) => tell(Kind::Port, &port, "notice", &text),
             },
             Event::Finished => {}
+        }
+        if let Some(notices) = self.notices.get() {
+            notices.logged();
         }
     }
 }

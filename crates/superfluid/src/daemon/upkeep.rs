@@ -28,7 +28,7 @@ impl Controller {
                 let pause = match lock(&this.balancer).as_mut() {
                     Some(balancer) => {
                         if let Some(moved) = balancer.look(&fleet)
-                            && let Some(notices) = this.told.notices.get()
+                            && let Some(notices) = this.told.sink.notices.get()
                         {
                             let text = format!("{} moved to worker {}", moved.names.join(", "), moved.to);
                             notices.tell(Kind::Workers, "workers", "moved", &text);

@@ -36,6 +36,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// The daemon of this host, at its usual place.
+    pub(crate) fn local() -> Connection {
+        let socket = PathBuf::from("/run/superfluid/superfluid.sock");
+        Connection { socket, token_file: None, connect: None, tls_ca: None, tls_cert: None, tls_key: None }
+    }
+
     /// A client of it. Nothing is asked yet.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let address = match (&self.connect, &self.tls_ca, &self.tls_cert, &self.tls_key) {

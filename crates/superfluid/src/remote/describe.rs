@@ -2,6 +2,7 @@
 
 use super::columns::cell;
 use super::failure::{Done, Failure, print};
+use super::function_events;
 use super::get::not_found;
 use super::kinds::objects;
 use super::options::DescribeOptions;
@@ -33,6 +34,9 @@ pub(crate) fn describe(options: &DescribeOptions) -> Done {
     }
     text.push_str(&lines("named by", &named_by(&client, &object)?));
     if *kind == Kind::Function {
+        let (faults, alerts) = function_events::last(&client, name)?;
+        text.push_str(&lines("last faults", &faults));
+        text.push_str(&lines("last alerts", &alerts));
         text.push_str(&lines("log", &said(&client, name)?));
     }
     print(&text)

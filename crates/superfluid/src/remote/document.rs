@@ -91,7 +91,8 @@ impl File {
         }
     }
 
-    fn place(&self, fault: &Fault) -> String {
+    /// A fault with the place in the file that it names.
+    pub(crate) fn place(&self, fault: &Fault) -> String {
         let at_key = fault.message.starts_with("unknown key");
         match position(self.document.root(), &fault.at, at_key) {
             Some(Position { line, column }) => format!("{}:{line}:{column}: {fault}", self.name),

@@ -31,7 +31,7 @@ pub(crate) fn events(options: &EventsOptions) -> Done {
 }
 
 /// A stream that is followed ends when the daemon does.
-fn ended(followed: bool) -> Done {
+pub(super) fn ended(followed: bool) -> Done {
     match followed {
         true => Err(Failure::new("the daemon ended the stream", Outcome::Failed)),
         false => Ok(Outcome::Done),

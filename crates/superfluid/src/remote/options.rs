@@ -199,6 +199,10 @@ pub(crate) enum FunctionCommand {
     Restart(RestartOptions),
     /// Show what a function said.
     Logs(LogsOptions),
+    /// Show what a function found, and why it failed.
+    Events(FunctionEventsOptions),
+    /// Show what a function reports of itself.
+    Report(ReportOptions),
 }
 
 #[derive(Args, Debug)]
@@ -277,6 +281,43 @@ pub(crate) struct LogsOptions {
     /// At most so many lines.
     #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(u64).range(1..=10_000), conflicts_with = "follow")]
     pub(crate) limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid function events ids\n  superfluid function events ids --follow -o json\n\nAlerts, faults and restarts: the last ones of each function are \
+                        kept, over a restart of the daemon too. With -o json each line is one object."
+)]
+pub(crate) struct FunctionEventsOptions {
+    /// The function's name.
+    pub(crate) name: String,
+    /// Go on with what comes next, until Ctrl-C.
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Only events after the one of this number.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) after: u64,
+    /// At most so many events.
+    #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1..=10_000), conflicts_with = "follow")]
+    pub(crate) limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid function report fw\n  superfluid function report fw -o json\n\nThe function is called for it, once a second at most. One that cannot be asked, because it is \
+                        down or frozen, is shown with what it reported last."
+)]
+pub(crate) struct ReportOptions {
+    /// The function's name.
+    pub(crate) name: String,
     #[command(flatten)]
     pub(crate) shown: Shown,
     #[command(flatten)]

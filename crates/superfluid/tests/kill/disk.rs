@@ -1,5 +1,6 @@
 //! A disk that is full, a store and snapshots that are damaged or of a later version.
 
+use crate::support::commands::Commands;
 use crate::support::http::Socket;
 use crate::{files, options};
 use serde_json::{Value, json};
@@ -94,6 +95,82 @@ fn a_full_disk_refuses_changes_and_the_rest_goes_on() {
         assert_eq!(account["balanced"], true, "{account}");
         assert!(daemon.end().contains("the account balances"));
     });
+}
+
+#[test]
+fn a_full_disk_and_a_torn_line_of_the_audit_log_do_not_keep_it_from_starting() {
+    testbed::isolated(
+        "disk::a_full_disk_and_a_torn_line_of_the_audit_log_do_not_keep_it_from_starting",
+        || {
+            let folder = tempfile::tempdir().expect("a folder");
+            let daemon = options(folder.path()).start();
+            chain(&mut daemon.connect());
+            daemon.kill();
+            fs::rename(folder.path().join("state"), folder.path().join("before")).expect("moved");
+            fs::create_dir(folder.path().join("state")).expect("a folder");
+            let script = "mount -t tmpfs -o size=24m,mode=700 tmpfs state && cp -a --sparse=never before/. state \
+                      && printf '{\"torn' >> state/audit.jsonl; dd if=/dev/zero of=state/filler bs=4096 2>/dev/null; exec \"$@\"";
+            let daemon =
+                options(folder.path()).launcher(["unshare", "--mount", "sh", "-c", script, "sh"]).start();
+            let mut socket = daemon.connect();
+            moves(&mut socket);
+            // Changes are refused while they cannot be logged, and health says why.
+            let health = socket.get("/v1/health");
+            assert_eq!(health["healthy"], false, "{health}");
+            assert!(
+                health["troubles"][0].as_str().is_some_and(|text| text.contains("audit.jsonl")),
+                "{health}"
+            );
+            let forwarder = json!({"image": "forwarder", "tenant": "default"});
+            let (status, answer) = socket.put("functions/more", &forwarder);
+            assert_eq!(status, 507, "{answer}");
+            assert!(detail(&answer).contains("nothing is changed until it can be"), "{answer}");
+            let (status, answer) = socket.ask("POST", "/v1/functions/fw/pause", None).expect("it answers");
+            assert_eq!(status, 507, "{answer}");
+            moves(&mut socket);
+            // With room again, all goes on, and the torn line spoils no other.
+            let inside = format!("/proc/{}/root{}/state", daemon.id(), folder.path().display());
+            fs::remove_file(Path::new(&inside).join("filler")).expect("removed");
+            let (status, answer) = socket.put("functions/more", &forwarder);
+            assert_eq!(status, 201, "{answer}");
+            assert_eq!(socket.get("/v1/health")["healthy"], true);
+            let log = fs::read_to_string(Path::new(&inside).join("audit.jsonl")).expect("text");
+            let unreadable = log.lines().filter(|line| serde_json::from_str::<Value>(line).is_err()).count();
+            assert!(unreadable == 1 && log.ends_with('\n') && log.contains("function/more"), "{log}");
+            assert!(daemon.end().contains("the account balances"));
+        },
+    );
+}
+
+#[test]
+fn a_store_that_is_removed_under_it_is_told_and_can_be_saved() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = options(folder.path()).start();
+    let mut socket = daemon.connect();
+    chain(&mut socket);
+    assert_eq!(socket.get("/v1/health")["healthy"], true);
+    fs::remove_dir_all(folder.path().join("state/store")).expect("removed");
+    let health = socket.get("/v1/health");
+    let trouble = health["troubles"][0].as_str().unwrap_or_default();
+    assert!(
+        health["healthy"] == false && trouble.contains("store/") && trouble.contains("was removed"),
+        "{health}"
+    );
+    // What would be lost with the process is refused, and packets pass.
+    let (status, answer) = socket.put("functions/more", &json!({"image": "forwarder", "tenant": "default"}));
+    assert!(status == 500 && detail(&answer).contains("was removed"), "{status} {answer}");
+    moves(&mut socket);
+    // The way back.
+    daemon.done("backup -o rescue.tar");
+    daemon.kill();
+    fs::rename(folder.path().join("state"), folder.path().join("broken")).expect("moved");
+    let restored = Commands::new(folder.path()).done("restore rescue.tar --state state");
+    assert!(restored.contains("objects of revision"), "{restored}");
+    let daemon = options(folder.path()).start();
+    let mut socket = daemon.connect();
+    moves(&mut socket);
+    assert_eq!(socket.get("/v1/health")["healthy"], true);
+    daemon.end();
 }
 
 /// Writes until there is no room.

@@ -142,7 +142,7 @@ fn gone(folder: &Path) {
     let known = ["log", "s.sock", "s.sock.lock", "state", images::FILE];
     let left = files(folder);
     assert!(left.iter().all(|name| known.contains(&name.as_str())), "{left:?}");
-    let known = ["audit.jsonl", "images", "snapshots", "store"];
+    let known = ["audit.jsonl", "events", "images", "snapshots", "store"];
     let left = files(&folder.join("state"));
     assert!(left.iter().all(|name| known.contains(&name.as_str())), "{left:?}");
 }

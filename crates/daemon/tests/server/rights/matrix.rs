@@ -91,7 +91,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         Call::Pause | Call::Resume | Call::Restart => ("crimson-fw", none(), Changed),
         Call::Upgrade => ("crimson-fw", json!({"image": "monitor"}).to_string(), Changed),
         Call::Save => ("crimson-fw", json!({"name": "crimson-again"}).to_string(), Changed),
-        Call::Logs => ("crimson-fw", none(), Own),
+        Call::Logs | Call::FunctionEvents | Call::Report => ("crimson-fw", none(), Own),
         Call::Trace => ("", json!({"count": 1, "for": "1s"}).to_string(), Forbidden),
         Call::Capture => ("", json!({"at": "crimson-fw"}).to_string(), Forbidden),
         Call::Adopt => ("crimson-saved", json!({"tenant": "crimson"}).to_string(), Forbidden),
