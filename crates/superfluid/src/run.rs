@@ -105,7 +105,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         println!("{}", json::account("final", &account));
     } else {
         let (events, captures) = (view::events_written(&written), view::captured(&captured));
-        print!("{}{events}{captures}", view::final_account(&account));
+        print!("{}{events}{captures}", view::final_account(&account, options.brief));
     }
     match account.balance() {
         Ok(()) => Outcome::Done,
