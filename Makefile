@@ -2,30 +2,44 @@
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-BINARY := $(or $(CARGO_TARGET_DIR),target)/release/superfluid
+# rustup's programs are found in a shell that was open before it was installed, too.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+RELEASE := $(TARGET)/release/superfluid
+QUICK := $(TARGET)/quick/superfluid
 
-.PHONY: help run test bench build setup lint fuzz clean
+.PHONY: help run test bench build package nightly setup lint fuzz clean
 
 help:            ## Say what there is
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
-run: build       ## Run examples/edge.yaml between two hosts, with real traffic
+run:             ## Run examples/edge.yaml between two hosts, with real traffic
 	@scripts/setup run
-	@testbed/edge.sh $(BINARY)
+	@testbed/edge.sh --check
+	@scripts/build quick
+	@testbed/edge.sh $(QUICK)
 
-build:           ## Build the program
+build:           ## Build the program as it is released
 	@scripts/setup build
-	@cargo build --release --locked --package superfluid
+	@scripts/build release
 
 test:            ## Everything that must hold: formatting, lints, unit, property and end-to-end tests
 	@scripts/setup test
 	@cargo fmt --all --check
-	@cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
-	@cargo test --workspace --locked
+	@cargo clippy --profile quick --workspace --all-targets --locked --quiet -- --deny warnings
+	@cargo test --profile quick --workspace --locked
 
 bench: build     ## Measure everything that SPECIFICATION.md promises
 	@scripts/setup bench
-	@scripts/bench $(BINARY)
+	@scripts/bench $(RELEASE)
+
+package: build   ## Make a Debian package and an OCI image of it, in target/package
+	@scripts/package $(RELEASE) $(TARGET)/package
+
+nightly:         ## Ask the daemon's interface with schemathesis and with a generated client
+	@scripts/setup test nightly
+	@cargo build --profile quick --locked --workspace --example fake_daemon
+	@scripts/nightly $(TARGET)/quick/examples/fake_daemon $(TARGET)/nightly
 
 fuzz:            ## Fuzz every parser for a minute each
 	@scripts/setup fuzz

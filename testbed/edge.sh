@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs a function chain between two hosts and drives ping, HTTP and iperf3 through it.
 #
-#   testbed/edge.sh SUPERFLUID [FILE]        FILE: examples/edge.yaml
+#   testbed/edge.sh [--json] SUPERFLUID [FILE]        FILE: examples/edge.yaml
+#   testbed/edge.sh --check                           only says what is missing
 #
 # The hosts are network namespaces without names inside a network and mount namespace of this script's own (and a user
 # namespace, unless root calls it), so nothing is ever made on the machine itself:
@@ -9,7 +10,7 @@
 #   client eth0 --- sf-lan  superfluid  sf-wan --- eth0 server
 #   10.83.0.1                                      10.83.0.2
 #
-# EDGE_SECONDS: how long iperf3 runs in each direction, 5 by default.
+# EDGE_SECONDS: how long iperf3 runs in each direction, 5 by default. EDGE_JSON=1 is --json: one object at the end, in place of the table.
 # Ends with 0, 1 when something did not pass, 3 when a program is missing, 130 when it was interrupted.
 set -euo pipefail
 
@@ -17,31 +18,41 @@ readonly client_address=10.83.0.1 server_address=10.83.0.2
 readonly seconds=${EDGE_SECONDS:-5}
 
 usage() {
-    sed -n '2,4p' "$0" | cut -c3- >&2
+    sed -n '4,5p' "$0" | cut -c3- >&2
     exit 2
 }
 
+# Debian's python3-minimal has the program without this module.
+python_serves() {
+    python3 -c 'import http.server' >/dev/null 2>&1
+}
+
 # Stage one: what is needed, and namespaces of our own.
-enter_namespaces() {
+check() {
     local missing=() tool
-    for tool in ip:iproute2 ping:iputils-ping curl:curl iperf3:iperf3 unshare:util-linux setsid:util-linux; do
+    for tool in ip:iproute2 ping:iputils-ping curl:curl iperf3:iperf3 unshare:util-linux nsenter:util-linux setsid:util-linux \
+        setpriv:util-linux awk:mawk mount:mount; do
         command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
     done
-    if ! command -v python3 >/dev/null && ! command -v busybox >/dev/null; then
-        missing+=(busybox)
+    if ! python_serves && ! { command -v busybox && busybox --list | grep -qx httpd; } >/dev/null 2>&1; then
+        missing+=(python3)
     fi
     if ((${#missing[@]})); then
         echo "missing; as root: apt-get install --no-install-recommends ${missing[*]}" >&2
         exit 3
     fi
-    local options=(--net --mount)
+    options=(--net --mount)
     ((EUID == 0)) || options=(--user --map-root-user "${options[@]}")
     if ! unshare "${options[@]}" true; then
         echo "namespaces are not allowed here; as root: sysctl -w kernel.unprivileged_userns_clone=1" \
             "(on Ubuntu: kernel.apparmor_restrict_unprivileged_userns=0)" >&2
         exit 3
     fi
-    EDGE_INSIDE=1 exec unshare "${options[@]}" -- "$BASH" "$0" "$@"
+}
+
+enter_namespaces() {
+    check
+    EDGE_INSIDE=1 EDGE_JSON=$json exec unshare "${options[@]}" -- "$BASH" "$0" "$@"
 }
 
 # Everything started in the background; each also ends by itself when this script does, however that happens.
@@ -60,8 +71,8 @@ finish() {
     trap - EXIT
     # One more Ctrl-C must not leave half of this undone.
     trap '' INT TERM HUP
-    join_screen
     stop_superfluid || ((status != 0)) || status=1
+    join_screen
     local pid
     for pid in "${background[@]}"; do
         kill -KILL "$pid" 2>/dev/null || true
@@ -94,17 +105,21 @@ stop_superfluid() {
 }
 
 # On a terminal the upper lines are the script's and the rest is left to superfluid's table, as a scrolling region.
-readonly reserved=8
+readonly reserved=7
 row=0
 divide_screen() {
-    [[ -t 1 && ${TERM:-dumb} != dumb ]] || return 0
+    [[ -t 1 && ${TERM:-dumb} != dumb && -z $json ]] || return 0
     local size
     { size=$(stty size <&3 2>/dev/null); } 3>&1 || return 0
-    ((${size%% *} >= 24)) || return 0
+    rows=${size%% *} columns=${size##* }
+    ((rows >= 20 && columns >= 40)) || return 0
     split_screen=1
-    printf '\e[2J\e[%d;%dr\e[%d;1H' $((reserved + 1)) "${size%% *}" $((reserved + 1))
+    # Superfluid's table is to fit into what is left.
+    export LINES=$((rows - reserved)) COLUMNS=$columns
+    printf '\e[2J\e[%d;%dr\e[%d;1H' $((reserved + 1)) "$rows" $((reserved + 1))
 }
 
+# The whole screen again: what was asked stays on top, the account below.
 join_screen() {
     [[ -n $split_screen ]] || return 0
     split_screen=
@@ -112,25 +127,48 @@ join_screen() {
     printf '\e7\e[r\e8'
 }
 
+# Lines of the upper part are cut at the edge: a second row would be the next line's.
 say() {
+    [[ -z $json ]] || return 0
+    local text=$*
     if [[ -n $split_screen ]] && ((row < reserved - 1)); then
         row=$((row + 1))
-        printf '\e7\e[%d;1H\e[2K%s\e8' "$row" "$*"
+        printf '\e7\e[%d;1H\e[2K%s\e8' "$row" "${text:0:columns}"
     else
         printf '%s\n' "$*"
     fi
 }
 
+# Text as a string of JSON.
+quoted() {
+    local text=${1//\\/\\\\}
+    text=${text//\"/\\\"}
+    printf '"%s"' "${text//[[:cntrl:]]/ }"
+}
+
 # step NAME COMMAND...: runs it and says its last line of output, or what went wrong.
+results=()
 step() {
-    local name=$1 output
+    local name=$1 output ok=true
     shift
-    if output=$("$@" 2>&1); then
-        say "$(printf '%-24s %s' "$name" "${output##*$'\n'}")"
+    output=$("$@" 2>&1) || ok=false
+    output=${output##*$'\n'}
+    results+=("{\"name\":$(quoted "$name"),\"ok\":$ok,\"result\":$(quoted "$output")}")
+    if [[ $ok == true ]]; then
+        say "$(printf '%-24s %s' "$name" "$output")"
     else
         failures=$((failures + 1))
-        say "$(printf '%-24s FAILED: %s' "$name" "${output##*$'\n'}")"
+        say "$(printf '%-24s FAILED: %s' "$name" "$output")"
     fi
+}
+
+# One object: what was asked, each with its result, and the account as `superfluid run --json` ends with it.
+print_json() {
+    local account joined
+    account=$(tail -n 1 "$files/.output")
+    [[ $account == '{"event":"final"'* ]] || account=null
+    joined=$(IFS=,; printf '%s' "${results[*]}")
+    printf '{"passed":%s,"steps":[%s],"account":%s}\n' "$(((failures)) && echo false || echo true)" "$joined" "$account"
 }
 
 in_host() {
@@ -197,7 +235,7 @@ make_files() {
 }
 
 start_servers() {
-    if command -v python3 >/dev/null; then
+    if python_serves; then
         in_background nsenter --net="/proc/$server/ns/net" -- \
             python3 -m http.server 8080 --bind "$server_address" --directory "$files" >/dev/null 2>&1
     else
@@ -209,7 +247,11 @@ start_servers() {
 
 # Superfluid is in a session of its own: a Ctrl-C on the terminal is for this script, which passes it on once.
 start_superfluid() {
-    setsid setpriv --pdeathsig KILL -- "$superfluid" run "$file" &
+    if [[ -n $json ]]; then
+        setsid setpriv --pdeathsig KILL -- "$superfluid" run "$file" --json >"$files/.output" &
+    else
+        setsid setpriv --pdeathsig KILL -- "$superfluid" run "$file" --brief &
+    fi
     superfluid_pid=$!
     local tries
     for ((tries = 0; tries < 60; tries++)); do
@@ -276,14 +318,26 @@ main() {
     step "curl" curl_step
     step "iperf3 client to server" iperf_step
     step "iperf3 server to client" iperf_step --reverse
-    join_screen
+    # The account comes where the table was, below what was asked.
     stop_superfluid || failures=$((failures + 1))
+    join_screen
+    [[ -z $json ]] || print_json
     if ((failures)); then
         echo "$failures of the steps failed" >&2
         exit 1
     fi
 }
 
-(($# >= 1 && $# <= 2)) || usage
+json=${EDGE_JSON:-}
+[[ $json != 0 ]] || json=
+if [[ ${1:-} == --json ]]; then
+    json=1
+    shift
+fi
+if [[ $# -eq 1 && $1 == --check ]]; then
+    check
+    exit 0
+fi
+(($# >= 1 && $# <= 2)) && [[ $1 != -* ]] || usage
 [[ -n ${EDGE_INSIDE:-} ]] || enter_namespaces "$@"
 main "$@"

@@ -4,6 +4,7 @@ use crate::hop_capture::HopFile;
 use crate::output::Format;
 use crate::remote::options::RemoteCommand;
 use capture::Filter;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use registry::Reference;
 use std::path::PathBuf;
@@ -64,6 +65,9 @@ pub(crate) struct RunOptions {
     /// Write JSON lines instead of tables.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Leave out of the final account what functions report and count themselves.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) brief: bool,
     /// Capture the packets at a function or a port into a pcapng file, with the verdict of each as a comment.
     #[arg(long, value_name = "HOP=FILE")]
     pub(crate) capture: Vec<HopFile>,
@@ -358,11 +362,7 @@ pub(crate) struct KeptOptions {
 }
 
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n  superfluid bench hypernf --report \
-                        report\n\nBenches: call, functions, chain, instantiate, stop, rss, tap, peers, snapshot; hypernf, which runs \
-                        models, consolidation, shares, shares-cost, dynamic, chain-length, chain-latency, scale, idle and load. Ends with 0 when every bound holds, else with 1."
-)]
+#[command(after_help = benches())]
 pub(crate) struct BenchOptions {
     /// Which bench.
     pub(crate) name: String,
@@ -375,6 +375,28 @@ pub(crate) struct BenchOptions {
     /// Be the process that a bench measures.
     #[arg(long, hide = true)]
     pub(crate) measured: bool,
+}
+
+/// What was probably meant where the command line is wrong: commands that take files take them behind -f.
+pub(crate) fn hint(error: &clap::Error, words: &[String]) -> Option<String> {
+    let command = words.get(1).filter(|command| matches!(command.as_str(), "apply" | "diff"))?;
+    let found = match (error.kind(), error.get(ContextKind::InvalidArg)?) {
+        (ErrorKind::UnknownArgument, ContextValue::String(found)) => found,
+        _ => return None,
+    };
+    let file = !found.starts_with('-') || found == "-";
+    file.then(|| format!("  tip: a file comes after -f: superfluid {command} -f {found}"))
+}
+
+/// What `bench --help` ends with: all benches, as the crate `bench` has them.
+fn benches() -> String {
+    let hypernf: Vec<_> = bench::HYPERNF.iter().map(|bench| bench.name()).collect();
+    format!(
+        "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n  superfluid bench hypernf --report report\n\nBenches: {}; \
+         hypernf, which runs {}. Ends with 0 when every bound holds, else with 1.",
+        bench::NAMES.join(", "),
+        hypernf.join(", ")
+    )
 }
 
 /// An expression of pcap-filter(7).
@@ -428,5 +450,31 @@ mod tests {
             }
         }
         assert!(leaves > 30, "{leaves}");
+    }
+
+    #[test]
+    fn a_file_without_its_option_is_hinted_at() {
+        let hinted = |line: &str| {
+            let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
+            let error = CommandLine::command().try_get_matches_from(&words).expect_err("refused");
+            hint(&error, &words)
+        };
+        let tip = "  tip: a file comes after -f: superfluid apply -f edge.yaml";
+        assert_eq!(hinted("superfluid apply edge.yaml").as_deref(), Some(tip));
+        assert_eq!(hinted("superfluid apply --prune edge.yaml").as_deref(), Some(tip));
+        assert_eq!(hinted("superfluid diff edge.yaml"), Some(tip.replace("apply", "diff")));
+        for line in ["superfluid apply --fiel edge.yaml", "superfluid apply", "superfluid run a b"] {
+            assert_eq!(hinted(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn every_bench_is_named_by_the_help() {
+        let mut command = CommandLine::command();
+        let help = command.find_subcommand_mut("bench").expect("the command").render_long_help().to_string();
+        let words: Vec<_> = help.split(|c: char| !c.is_ascii_lowercase() && c != '-').collect();
+        for name in bench::NAMES {
+            assert!(words.contains(name), "{name}: {help}");
+        }
     }
 }

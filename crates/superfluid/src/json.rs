@@ -69,12 +69,17 @@ impl<T> Serialize for Named<'_, T> {
     }
 }
 
-fn port(port: &PortAccount) -> Value {
-    let (status, reason) = match &port.status {
+/// How a port is in one word, and why it is down.
+pub(crate) fn port_state(status: &PortStatus) -> (&'static str, Option<&String>) {
+    match status {
         PortStatus::Up => ("up", None),
         PortStatus::Down(reason) => ("down", Some(reason)),
         PortStatus::Finished => ("finished", None),
-    };
+    }
+}
+
+fn port(port: &PortAccount) -> Value {
+    let (status, reason) = port_state(&port.status);
     json!({
         "status": status, "reason": reason, "packets": ledger(&port.counters.ledger),
         "received_bytes": port.counters.received_bytes, "delivered_bytes": port.counters.delivered_bytes,

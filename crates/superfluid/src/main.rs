@@ -24,6 +24,7 @@ mod hop_tap;
 mod image_command;
 mod image_registry;
 mod json;
+mod live_table;
 mod manual;
 mod new_command;
 mod output;
@@ -70,7 +71,10 @@ fn main() -> ExitCode {
         return ExitCode::from(3);
     }
     guest_wasm::install_crash_report();
-    let matches = command_groups::grouped(cli::CommandLine::command()).get_matches();
+    let matches = match command_groups::grouped(cli::CommandLine::command()).try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return refused(&error),
+    };
     let command = match cli::CommandLine::from_arg_matches(&matches) {
         Ok(line) => line.command,
         Err(error) => error.exit(),
@@ -90,6 +94,16 @@ fn main() -> ExitCode {
     };
     console::end();
     outcome.into()
+}
+
+/// Says what is wrong with the command line, or what was asked about it, and what was probably meant.
+fn refused(error: &clap::Error) -> ExitCode {
+    // A terminal that is gone can be told nothing.
+    let _ = error.print();
+    if let Some(hint) = cli::hint(error, &std::env::args().collect::<Vec<_>>()) {
+        eprintln!("\n{hint}");
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 /// Is the compiler of another process of this program.

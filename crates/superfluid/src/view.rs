@@ -2,10 +2,11 @@
 
 use crate::event_log::Written;
 use crate::json;
+use crate::live_table::{self, Size};
 use capture::Summary;
-use engine::{Account, Event, InstanceAccount, PortAccount, SwitchAccount};
+use engine::{Account, Event, SwitchAccount};
 use guest::Events;
-use port::{PortEvent, PortStatus};
+use port::PortEvent;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -18,14 +19,14 @@ const SHOWN_EVENTS: usize = 3;
 pub(crate) struct View {
     json: bool,
     terminal: bool,
-    /// Lines of the table on the screen, to be drawn over.
-    drawn: usize,
+    /// The table on the screen, to be drawn over.
+    drawn: Vec<String>,
     last: Option<Account>,
 }
 
 impl View {
     pub(crate) fn new(json: bool) -> View {
-        View { json, terminal: std::io::stdout().is_terminal(), drawn: 0, last: None }
+        View { json, terminal: std::io::stdout().is_terminal(), drawn: Vec::new(), last: None }
     }
 
     /// Says that packets pass from now on.
@@ -70,8 +71,10 @@ impl View {
             return;
         }
         let clear = self.over();
-        self.drawn = 0;
-        self.print(&format!("{clear}{line}\n"));
+        // The table stands below it again at once, and not only when the next one is due.
+        let table: String = self.drawn.iter().map(|line| format!("{line}\n")).collect();
+        let table = if self.terminal { table } else { String::new() };
+        self.print(&format!("{clear}{line}\n{table}"));
     }
 
     /// The state of things, and rates since the last time.
@@ -79,17 +82,22 @@ impl View {
         if self.json {
             self.print(&format!("{}\n", json::account("account", account)));
         } else {
-            let table = table(account, self.last.as_ref());
+            let size = if self.terminal { Size::of_terminal() } else { Size::UNBOUNDED };
+            let table = size.fitted(live_table::lines(account, self.last.as_ref(), size));
             let clear = self.over();
-            self.drawn = table.lines().count();
-            self.print(&format!("{clear}{table}"));
+            self.print(&format!("{clear}{}\n", table.join("\n")));
+            self.drawn = table;
         }
         self.last = Some(account.clone());
     }
 
     /// What takes the cursor back to where the table began.
     fn over(&self) -> String {
-        if self.terminal && self.drawn > 0 { format!("\x1b[{}A\x1b[J", self.drawn) } else { String::new() }
+        if !self.terminal || self.drawn.is_empty() {
+            return String::new();
+        }
+        // The terminal may be narrower now than when the table was drawn; its lines take more rows then.
+        format!("\x1b[{}A\r\x1b[J", Size::of_terminal().rows_of(&self.drawn))
     }
 
     fn print(&self, text: &str) {
@@ -142,99 +150,8 @@ pub(crate) fn captured(captures: &[(String, Summary)]) -> String {
     text
 }
 
-/// Rates of ports and functions since the account before.
-fn table(account: &Account, last: Option<&Account>) -> String {
-    let seconds = last.map_or(0.0, |last| account.at.nanos.since(last.at.nanos).as_secs_f64());
-    let rate =
-        |now: u64, before: u64| if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 };
-    let mut text = format!(
-        "\n{:<18} {:>10} {:>12} {:>10} {:>12} {:>9} {:<8}\n",
-        "port", "in pkt/s", "in bit/s", "out pkt/s", "out bit/s", "dropped", "status"
-    );
-    for port in &account.ports {
-        let before = last.and_then(|last| last.ports.iter().find(|other| other.name == port.name));
-        let of = |field: fn(&PortAccount) -> u64| rate(field(port), before.map_or(0, field));
-        let status = match &port.status {
-            PortStatus::Up => "up".to_owned(),
-            PortStatus::Finished => "finished".to_owned(),
-            PortStatus::Down(reason) => format!("down: {reason}"),
-        };
-        // Writing to a string cannot fail, here and below.
-        let _ = writeln!(
-            text,
-            "{:<18} {:>10} {:>12} {:>10} {:>12} {:>9} {:<8}",
-            port.name,
-            short(of(|port| port.counters.ledger.received + port.counters.ledger.generated)),
-            short(of(|port| port.counters.received_bytes) * 8.0),
-            short(of(|port| port.counters.ledger.delivered)),
-            short(of(|port| port.counters.delivered_bytes) * 8.0),
-            port.counters.ledger.dropped.total(),
-            status
-        );
-    }
-    // Of one core: the counter runs at one rate on all of them.
-    let core = last.map_or(0, |last| account.at.cycles.since(last.at.cycles).0);
-    let percent = |cycles: u64| if core > 0 { cycles as f64 * 100.0 / core as f64 } else { 0.0 };
-    let _ = writeln!(
-        text,
-        "{:<18} {:>10} {:>12} {:>9} {:>7} {:>9} {:>7} {:>9} {:<8}",
-        "function", "pkt/s", "bit/s", "cyc/pkt", "cpu", "promised", "queue", "dropped", "state"
-    );
-    for instance in &account.instances {
-        let before = last.and_then(|last| last.instances.iter().find(|other| other.name == instance.name));
-        let of = |field: fn(&InstanceAccount) -> u64| field(instance).saturating_sub(before.map_or(0, field));
-        let packets = of(|instance| instance.packets);
-        let used = of(|instance| instance.cycles.0);
-        let _ = writeln!(
-            text,
-            "{:<18} {:>10} {:>12} {:>9} {:>6.1}% {:>8.1}% {:>7} {:>9} {:<8}",
-            instance.name,
-            short(if seconds > 0.0 { packets as f64 / seconds } else { 0.0 }),
-            short(if seconds > 0.0 { of(|instance| instance.bytes) as f64 * 8.0 / seconds } else { 0.0 }),
-            used.checked_div(packets).map_or("-".to_owned(), |cycles| cycles.to_string()),
-            percent(used),
-            instance.promised * 100.0,
-            instance.queue,
-            instance.ledger.dropped.total(),
-            state(instance, of(|instance| instance.throttled.0) > 0)
-        );
-    }
-    for (number, worker) in account.workers.iter().enumerate() {
-        let before = last.and_then(|last| last.workers.get(number).copied()).unwrap_or_default();
-        let asleep = percent(worker.asleep.since(before.asleep).0);
-        let _ = writeln!(
-            text,
-            "{:<18} {:>5.1}% awake, {:.1}% of it for nobody, {:.1}% withheld by others",
-            format!("worker {number}"),
-            (100.0 - asleep).max(0.0),
-            percent(worker.overhead.since(before.overhead).0),
-            percent(worker.withheld.since(before.withheld).0),
-        );
-    }
-    text
-}
-
-/// How a function is, in a few words.
-fn state(instance: &InstanceAccount, throttled: bool) -> String {
-    let mut words = vec![match &instance.down {
-        Some(reason) => format!("down: {reason}"),
-        None if instance.paused => "paused".to_owned(),
-        None => "running".to_owned(),
-    }];
-    if instance.faults > 0 && instance.down.is_none() {
-        words.push(format!("{} faults", instance.faults));
-    }
-    if throttled {
-        words.push("held back by a cap".to_owned());
-    }
-    if instance.overruns > 0 {
-        words.push(format!("{} calls over their slice", instance.overruns));
-    }
-    words.join(", ")
-}
-
-/// The account at the end: every packet, in words.
-pub(crate) fn final_account(account: &Account) -> String {
+/// The account at the end: every packet, in words; the brief one without what ports and functions tell of themselves.
+pub(crate) fn final_account(account: &Account, brief_one: bool) -> String {
     let mut text = String::from("\nfinal account\n");
     let Ledger { received, generated, copied, split, delivered, consumed, merged, dropped } = &account.ledger;
     let entered = received + generated + copied + split;
@@ -273,7 +190,7 @@ pub(crate) fn final_account(account: &Account) -> String {
         );
         let details: Vec<String> =
             port.details.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
-        if !details.is_empty() {
+        if !details.is_empty() && !brief_one {
             let _ = writeln!(text, "    details: {}", details.join(", "));
         }
     }
@@ -296,6 +213,9 @@ pub(crate) fn final_account(account: &Account) -> String {
             },
             if instance.missed > 0 { format!("; {} not seen", instance.missed) } else { String::new() },
         );
+        if brief_one {
+            continue;
+        }
         for (what, counts) in [("drops", &instance.own_drops), ("counters", &instance.counters)] {
             let counts: Vec<String> =
                 counts.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
@@ -374,20 +294,9 @@ fn reasons(ledger: &Ledger) -> String {
     if reasons.is_empty() { String::new() } else { format!("; dropped: {}", reasons.join(", ")) }
 }
 
-/// A number with three digits and a unit prefix.
-fn short(value: f64) -> String {
-    let (scaled, unit) = match value {
-        v if v >= 1e9 => (v / 1e9, " G"),
-        v if v >= 1e6 => (v / 1e6, " M"),
-        v if v >= 1e3 => (v / 1e3, " k"),
-        v => return format!("{v:.0}"),
-    };
-    format!("{scaled:.2}{unit}")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{brief, in_words, short};
+    use super::{brief, in_words};
     use engine::SwitchAccount;
     use virtual_switch::SwitchCounters;
 
@@ -400,14 +309,6 @@ mod tests {
         assert_eq!(in_words(&switch), expected);
         let quiet = SwitchAccount { counters: SwitchCounters::default(), ..switch };
         assert_eq!(in_words(&quiet), "switch hall: 4 ports, 0 stations known");
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        assert_eq!(short(0.0), "0");
-        assert_eq!(short(999.0), "999");
-        assert_eq!(short(1500.0), "1.50 k");
-        assert_eq!(short(9_410_000_000.0), "9.41 G");
     }
 
     #[test]

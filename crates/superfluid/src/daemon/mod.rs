@@ -52,12 +52,28 @@ pub(crate) fn daemon(options: &DaemonOptions) -> Outcome {
     }
 }
 
+/// Makes the folder that the socket is to be in, where it is missing: `/run` is empty after each boot. One level, so that a misspelt path is
+/// no tree of new folders. Its owner and its group may look into it; the socket's own permissions say who may connect.
+fn folder_of_socket(socket: &Path) -> Result<(), Trouble> {
+    use std::os::unix::fs::DirBuilderExt;
+    let Some(folder) = socket.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    match std::fs::DirBuilder::new().mode(0o750).create(folder) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(format!(
+            "{}: the folder of the socket cannot be made: {error}; --socket names a socket in another folder",
+            folder.display()
+        )),
+    }
+}
+
 /// Serves until it is told to end. Whether the final account balances.
 fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
     // At SIGHUP logs are opened anew; one that comes before that is heard ends nothing.
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::default())
         .map_err(|error| format!("signals: {error}"))?;
     private_folder(&options.state)?;
+    folder_of_socket(&options.socket)?;
     backup::clean(&options.state)?;
     let store = Store::open(&options.state.join("store")).map_err(|error| error.to_string())?;
     let store = Arc::new(store);
@@ -94,7 +110,7 @@ fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
     notify::tell("STOPPING=1");
     let account = controller.stop().map_err(|error| error.to_string())?;
     controller.told.end();
-    console::output().write(crate::view::final_account(&account));
+    console::output().write(crate::view::final_account(&account, false));
     match account.balance() {
         Ok(()) => Ok(true),
         Err(imbalance) => {

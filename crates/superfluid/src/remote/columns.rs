@@ -69,9 +69,14 @@ pub(crate) fn function_status(object: &Object) -> Option<FunctionStatus> {
     serde_json::from_value(object.status.clone()?).ok()
 }
 
-/// The `state` of a status, whichever kind it is of.
+/// The `state` of a status, of any kind of object, with the `reason` where there is one.
 fn state_of(object: &Object) -> String {
-    value_cell(object.status.as_ref().and_then(|status| status.get("state")).unwrap_or(&Value::Null))
+    let of_status = |key: &str| object.status.as_ref().and_then(|status| status.get(key));
+    let state = value_cell(of_status("state").unwrap_or(&Value::Null));
+    match of_status("reason").and_then(Value::as_str) {
+        Some(reason) => cell(&format!("{state}: {reason}")),
+        None => state,
+    }
 }
 
 pub(crate) fn state(state: FunctionState) -> &'static str {
@@ -294,6 +299,19 @@ mod tests {
                 assert!(!shown.contains('\u{1b}'));
             }
         }
+    }
+
+    #[test]
+    fn a_port_that_is_down_is_told_with_its_reason_in_words() {
+        let object = Object {
+            kind: Kind::Port,
+            name: "lan".to_owned(),
+            version: 3,
+            spec: json!({"type": "af_packet"}),
+            status: Some(json!({"state": "down", "reason": "interface `eth9` is not there; waiting for it"})),
+        };
+        let shown = objects(Kind::Port, std::slice::from_ref(&object)).shown(Format::Table);
+        assert!(shown.contains(" down: interface `eth9` is not there; waiting for it  default"), "{shown}");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! `superfluid memory`, `superfluid account` and `superfluid health`.
 
 use super::failure::{Done, print};
-use super::options::ShowOptions;
+use super::options::{HealthOptions, ShowOptions};
 use super::tree::tree;
 use crate::Outcome;
 use crate::output::{Format, one};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 pub(crate) fn memory(options: &ShowOptions) -> Done {
     show(&options.connection.client()?.memory()?, options.shown.output)
@@ -15,9 +16,22 @@ pub(crate) fn account(options: &ShowOptions) -> Done {
     show(&options.connection.client()?.account()?, options.shown.output)
 }
 
+/// Time between two looks at a daemon that is waited for.
+const LOOKS: Duration = Duration::from_millis(50);
+
 /// Ends with 1 when something is not as it should be.
-pub(crate) fn health(options: &ShowOptions) -> Done {
-    let health = options.connection.client()?.health()?;
+pub(crate) fn health(options: &HealthOptions) -> Done {
+    let client = options.connection.client()?;
+    let until = options.wait.map(|wait| Instant::now() + wait);
+    let health = loop {
+        let health = client.health();
+        let well = health.as_ref().is_ok_and(|health| health.healthy);
+        let starting = health.as_ref().map_or_else(|error| error.is_unreachable(), |_| true);
+        match until {
+            Some(until) if !well && starting && Instant::now() < until => std::thread::sleep(LOOKS),
+            _ => break health?,
+        }
+    };
     show(&json!(health), options.shown.output)?;
     Ok(if health.healthy { Outcome::Done } else { Outcome::Failed })
 }

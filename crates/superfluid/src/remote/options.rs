@@ -48,10 +48,7 @@ pub(crate) enum RemoteCommand {
     #[command(after_help = "Examples:\n  superfluid account\n  superfluid account -o json")]
     Account(ShowOptions),
     /// Say whether the daemon is well.
-    #[command(
-        after_help = "Examples:\n  superfluid health\n  superfluid health -o json\n\nEnds with 1 when something is not as it should be."
-    )]
-    Health(ShowOptions),
+    Health(HealthOptions),
     /// Write all that the daemon keeps into one file, while it runs.
     Backup(BackupOptions),
 }
@@ -500,6 +497,20 @@ pub(crate) struct BackupOptions {
     /// The file.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid health\n  superfluid health -o json\n  superfluid health --wait 10s\n\nEnds with 1 when something is not as it should be."
+)]
+pub(crate) struct HealthOptions {
+    /// Wait at most so long until the daemon answers and is well, as after its start.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
     #[command(flatten)]
     pub(crate) connection: Connection,
 }
