@@ -6,7 +6,7 @@ use super::logs::now;
 use super::of_tenant;
 use super::refusal::refused;
 use api::{Capture, Fault, Image, Kind, LogLine, Name, ObjectName, RotatedKey, Snapshot, Trace};
-use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, TakenOver};
+use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled};
 use engine::Account;
 use serde_json::{Value, json};
 use snapshot_folder::{FolderError, Rotated};
@@ -59,10 +59,8 @@ impl Control for Handle {
             Kind::Function => serde_json::to_value(self.0.function_status(name)?).ok(),
             Kind::Port => {
                 let account = lock(&self.0.host).account_of_port(name)?;
-                let (state, reason) = crate::json::port_state(&account.status);
                 Some(json!({
-                    "state": state,
-                    "reason": reason,
+                    "state": format!("{:?}", account.status).to_lowercase(),
                     "packets": crate::json::ledger(&account.counters.ledger),
                     "received_bytes": account.counters.received_bytes,
                     "delivered_bytes": account.counters.delivered_bytes,
