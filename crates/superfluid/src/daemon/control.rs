@@ -59,8 +59,10 @@ impl Control for Handle {
             Kind::Function => serde_json::to_value(self.0.function_status(name)?).ok(),
             Kind::Port => {
                 let account = lock(&self.0.host).account_of_port(name)?;
+                let (state, reason) = crate::json::port_state(&account.status);
                 Some(json!({
-                    "state": format!("{:?}", account.status).to_lowercase(),
+                    "state": state,
+                    "reason": reason,
                     "packets": crate::json::ledger(&account.counters.ledger),
                     "received_bytes": account.counters.received_bytes,
                     "delivered_bytes": account.counters.delivered_bytes,
