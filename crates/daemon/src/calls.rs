@@ -315,8 +315,7 @@ async fn change(state: &Arc<State>, asked: &Asked, objects: Vec<WantedObject>) -
     let timing = asked.timing.clone();
     let (rights, resolve) = (asked.rights.clone(), resolve || !dry_run);
     let allow_restart = asked.call.parameters().contains(&"allow_restart") && asked.flag("allow_restart")?;
-    let wanted =
-        Wanted { objects, prune, dry_run, resolve, rights, allow_restart, take_over, timing: timing.clone() };
+    let wanted = Wanted { objects, prune, dry_run, resolve, rights, allow_restart, timing: timing.clone() };
     let (who, call, name) = (asked.who.clone(), asked.call, asked.shown_name().to_owned());
     let audited = state.clone();
     let outcome = state

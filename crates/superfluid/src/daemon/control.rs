@@ -9,7 +9,7 @@ use api::{
     Capture, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName, RotatedKey,
     Snapshot, Trace,
 };
-use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, TakenOver};
+use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled};
 use engine::Account;
 use serde_json::{Value, json};
 use snapshot_folder::{FolderError, Rotated};
