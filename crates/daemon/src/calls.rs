@@ -208,7 +208,7 @@ async fn watch(
 
 /// Lets a function report, on a thread of its own: it is called for that.
 async fn report(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
-    let id = asked.id(Kind::Function);
+    let id = asked.id(Kind::Function)?;
     state.read(&asked.rights, &id)?;
     aside(state, move |state| {
         let reported = state.control.report(&id.name);

@@ -114,7 +114,8 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
         console::output().line(&json::account("final", &account));
     } else {
         let (events, captures) = (view::events_written(&written), view::captured(&captured));
-        console::output().write(format!("{}{events}{captures}", view::final_account(&account, options.brief)));
+        console::output()
+            .write(format!("{}{events}{captures}", view::final_account(&account, options.brief)));
     }
     outcome(&account)
 }

@@ -37,13 +37,17 @@ const CAP_WINDOW: Duration = Duration::from_millis(300);
 /// What goes on while health is asked for.
 const MEANWHILE: [Way; 4] = [Way::SlowStart, Way::SlowExport, Way::Compiling, Way::Restarting];
 
-pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<(Vec<Measurement>, Vec<String>), BenchError> {
+pub(crate) fn run(
+    progress: &mut dyn FnMut(f64, &str),
+) -> Result<(Vec<Measurement>, Vec<String>), BenchError> {
     progress(0.0, "a chain alone");
     let (daemon, certificates) = start()?;
     let images = Arc::new(Images::new(&daemon));
     let neighbour = Neighbour::start(&daemon)?;
-    let mut notes =
-        vec![format!("the chain is offered {:.0} packets a second, half of what it carries alone", neighbour.rate())];
+    let mut notes = vec![format!(
+        "the chain is offered {:.0} packets a second, half of what it carries alone",
+        neighbour.rate()
+    )];
     let (mut percents, mut ratios, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     let mut each = Vec::new();
     for (n, way) in Way::ALL.into_iter().enumerate() {
@@ -108,7 +112,10 @@ fn start() -> Result<(Daemon, Certificates), BenchError> {
             ("--tls-admin", ADMINISTRATOR.to_owned()),
         ];
         made = Some(certificates);
-        Ok((arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect(), Some(address)))
+        Ok((
+            arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect(),
+            Some(address),
+        ))
     })?;
     let certificates = made.ok_or_else(|| BenchError::Setup("no certificates".to_owned()))?;
     Ok((daemon, certificates))
@@ -116,8 +123,10 @@ fn start() -> Result<(Daemon, Certificates), BenchError> {
 
 /// The 99th percentile of requests for health in milliseconds, the slower one of the two sockets.
 fn health(daemon: &Daemon, certificates: &Certificates, images: &Arc<Images>) -> Result<f64, BenchError> {
-    let hostile =
-        MEANWHILE.into_iter().map(|way| Hostile::begin(daemon, images, way)).collect::<Result<Vec<_>, _>>()?;
+    let hostile = MEANWHILE
+        .into_iter()
+        .map(|way| Hostile::begin(daemon, images, way))
+        .collect::<Result<Vec<_>, _>>()?;
     let crowd = Crowd::gather(daemon)?;
     let times = health_times(daemon, certificates, REQUESTS);
     crowd.leave()?;

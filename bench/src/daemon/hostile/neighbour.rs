@@ -35,8 +35,7 @@ pub(super) struct Seen {
 }
 
 fn source(rate: Option<f64>) -> Value {
-    let mut source =
-        json!({"type": "generator", "tenant": "red", "flows": 131_072, "order": "random"});
+    let mut source = json!({"type": "generator", "tenant": "red", "flows": 131_072, "order": "random"});
     if let Some(rate) = rate {
         source["rate"] = json!(format!("{}pps", rate as u64));
         source["batch"] = json!(32);
@@ -53,7 +52,8 @@ impl<'a> Neighbour<'a> {
             n => json!({"action": "drop", "protocol": "udp", "destination_ports": 20_000 + n}),
         };
         let rules: Vec<Value> = (0..10).map(rule).collect();
-        let function = json!({"image": "firewall", "tenant": "red", "config": {"rules": rules, "stateful": false}});
+        let function =
+            json!({"image": "firewall", "tenant": "red", "config": {"rules": rules, "stateful": false}});
         let names: Vec<String> = (0..CHAIN).map(|n| format!("red{n}")).collect();
         let functions: serde_json::Map<String, Value> =
             names.iter().map(|name| (name.clone(), function.clone())).collect();

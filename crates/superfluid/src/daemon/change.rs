@@ -98,6 +98,7 @@ impl Controller {
         let tenants: Vec<(String, String)> = plan
             .add_instances
             .iter()
+            .chain(plan.change_instances.iter())
             .map(|(name, instance)| (name.clone(), instance.tenant.clone()))
             .collect();
         // What a new one tells first is kept; what is there already may be another tenant's from now on.
