@@ -17,18 +17,18 @@ use tokio::time::timeout;
 /// What is counted of [`Limits::all_bodies_bytes`].
 const UNIT: usize = 1 << 10;
 
-/// A place among all bodies, of which there may be so many bytes.
-pub(crate) fn budget(limits: &Limits) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(limits.all_bodies_bytes.max(limits.body_bytes).div_ceil(UNIT)))
+/// Room for bodies of so many bytes together, and for one of any size that is allowed.
+pub(crate) fn room(bytes: usize, limits: &Limits) -> usize {
+    bytes.max(limits.body_bytes).div_ceil(UNIT)
 }
 
-/// A body that was read; as long as it is there, it counts.
+/// A body that was read, and the room that it takes.
 pub(crate) struct Read {
     pub bytes: Bytes,
-    _room: OwnedSemaphorePermit,
+    pub room: Option<OwnedSemaphorePermit>,
 }
 
-/// Reads a body.
+/// Reads a body. It takes room as it comes: one that is announced and does not come takes none.
 pub(crate) async fn read(
     body: &mut Incoming,
     budget: &Arc<Semaphore>,
@@ -45,41 +45,39 @@ pub(crate) async fn read(
     if hint.lower() > limits.body_bytes as u64 {
         return Err(too_large(format!("{} bytes", hint.lower())));
     }
-    let most = hint.upper().map_or(limits.body_bytes, |upper| upper.min(limits.body_bytes as u64) as usize);
-    let all = async {
-        let units = u32::try_from(most.div_ceil(UNIT)).unwrap_or(u32::MAX);
-        let room = budget
-            .clone()
-            .acquire_many_owned(units)
-            .await
-            .map_err(|_| Problem::new(ProblemType::Busy, "the daemon ends"))?;
-        Ok::<_, Problem>((room, collect(body, limits.body_bytes).await))
-    };
-    match timeout(limits.body_time, all).await {
-        Ok(Ok((room, Ok(Some(bytes))))) => Ok(Read { bytes, _room: room }),
-        Ok(Ok((_, Ok(None)))) => Err(too_large("more than is allowed".to_owned())),
-        Ok(Ok((_, Err(error)))) => {
-            Err(Problem::new(ProblemType::Malformed, format!("the body is broken off or malformed: {error}")))
-        }
+    match timeout(limits.body_time, collect(body, budget, limits.body_bytes)).await {
+        Ok(Ok(Some(read))) => Ok(read),
+        Ok(Ok(None)) => Err(too_large("more than is allowed".to_owned())),
         Ok(Err(problem)) => Err(problem),
         Err(_) => {
             let seconds = limits.body_time.as_secs_f32();
-            Err(Problem::new(ProblemType::Timeout, format!("the body did not come within {seconds} s")))
+            let detail = format!("the body did not come within {seconds} s, or there was no room for it");
+            Err(Problem::new(ProblemType::Timeout, detail))
         }
     }
 }
 
-async fn collect(body: &mut Incoming, most: usize) -> Result<Option<Bytes>, hyper::Error> {
-    let mut whole = BytesMut::new();
+async fn collect(body: &mut Incoming, budget: &Arc<Semaphore>, most: usize) -> Result<Option<Read>, Problem> {
+    let (mut whole, mut room) = (BytesMut::new(), None::<OwnedSemaphorePermit>);
+    let broken = |error: hyper::Error| {
+        Problem::new(ProblemType::Malformed, format!("the body is broken off or malformed: {error}"))
+    };
     while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame?.into_data() {
-            if whole.len() + data.len() > most {
-                return Ok(None);
-            }
-            whole.extend_from_slice(&data);
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        if whole.len() + data.len() > most {
+            return Ok(None);
+        }
+        whole.extend_from_slice(&data);
+        let has = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = u32::try_from(whole.len().div_ceil(UNIT).saturating_sub(has)).unwrap_or(u32::MAX);
+        let ends = |_| Problem::new(ProblemType::Busy, "the daemon ends");
+        let taken = budget.clone().acquire_many_owned(more).await.map_err(ends)?;
+        match &mut room {
+            Some(room) => room.merge(taken),
+            None => room = Some(taken),
         }
     }
-    Ok(Some(whole.freeze()))
+    Ok(Some(Read { bytes: whole.freeze(), room }))
 }
 
 /// For how long a body is listened to whose request has been refused already.

@@ -9,10 +9,13 @@ use crate::log::{Severity, log};
 use crate::precondition::shown;
 use crate::request::{self, Asked};
 use crate::rights::{self, Door};
+use crate::rooms::Place;
 use crate::state::State;
 use crate::stream::{Stream, plain};
 use crate::timing::Timed;
 use api::{Difference, Problem, ProblemType};
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, EXPECT, HeaderValue};
 use hyper::server::conn::http1;
@@ -20,23 +23,29 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-/// Serves a connection until the client ends it, takes too long, or the server ends.
-pub(crate) async fn serve<S>(state: Arc<State>, stream: S, (door, who): (Door, Identity))
+/// Serves a connection until the client ends it, takes too long, its place is another's, or the server ends.
+pub(crate) async fn serve<S>(state: Arc<State>, stream: S, (door, who): (Door, Identity), place: Place)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let who = Arc::new(who);
+    let (who, place) = (Arc::new(who), Arc::new(place));
     let limits = &state.limits;
     let io = TokioIo::new(Stream::new(stream, limits.write_time));
     let service = service_fn(|request| {
-        let (state, who) = (state.clone(), who.clone());
-        async move { Ok::<_, Infallible>(respond(&state, request, (door, who)).await) }
+        let (state, who, place) = (state.clone(), who.clone(), place.clone());
+        async move {
+            place.rest(false);
+            let rests = Rests(place);
+            let response = respond(&state, request, (door, who), &rests.0).await;
+            Ok::<_, Infallible>(response.map(|body| Held { body, _rests: rests }))
+        }
     });
     let mut builder = http1::Builder::new();
     builder
@@ -50,10 +59,58 @@ where
     // What goes wrong here is the client's affair: it leaves, is too slow, or speaks no HTTP, and was told so.
     tokio::select! {
         _ = connection.as_mut() => return,
+        () = place.left() => return,
+        () = unknown(&place, door, limits.unknown_time) => return,
         _ = ending.wait_for(|ending| *ending) => {}
     }
     connection.as_mut().graceful_shutdown();
     let _ = connection.await;
+}
+
+/// A connection rests from when this is dropped: its answer has been written then, or its request has gone.
+struct Rests(Arc<Place>);
+
+impl Drop for Rests {
+    fn drop(&mut self) {
+        self.0.rest(true);
+    }
+}
+
+/// An answer's body.
+struct Held {
+    body: Written,
+    _rests: Rests,
+}
+
+impl Body for Held {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Comes when a connection has had its time to show a token and has shown none.
+async fn unknown(place: &Place, door: Door, time: Duration) {
+    if door == Door::Tenants {
+        sleep(time).await;
+        if !place.is_a_tenants() {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 /// Tells a client that there are too many, and ends.
@@ -73,6 +130,7 @@ async fn respond(
     state: &Arc<State>,
     request: Request<Incoming>,
     (door, mut who): (Door, Arc<Identity>),
+    place: &Place,
 ) -> Response<Written> {
     let (timed, path) = (Timed::begin(state, &request), request.uri().path().to_owned());
     let mut known = None;
@@ -84,9 +142,19 @@ async fn respond(
         problem.into()
     };
     // Who has no right to anything is told so, whatever is asked.
-    let rights = rights::of(state, (door, &who), &head.headers).map(|(rights, of)| {
+    let rights = rights::of(state, (door, &who), &head.headers).and_then(|(rights, of)| {
         who = of;
-        rights
+        // A connection of the administrators' stays where it is.
+        match rights.tenant().filter(|_| door == Door::Tenants) {
+            Some(tenant) if !place.go_to_tenant(tenant, &state.rooms.tenants) => {
+                let most = state.limits.tenant_connections;
+                let detail = format!(
+                    "{most} connections of the tenant are being answered, which is as many as may be"
+                );
+                Err(Problem::new(ProblemType::Busy, detail))
+            }
+            _ => Ok(rights),
+        }
     });
     let found = rights.map(|rights| (rights, request::call_of(&head)));
     let mut unread = true;

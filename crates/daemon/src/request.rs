@@ -18,6 +18,10 @@ use hyper::http::request::Parts;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// Bytes of a body that takes no thread of its own to be read.
+const SMALL: usize = 16 << 10;
 
 /// OpenMetrics' content type.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -37,6 +41,8 @@ pub(crate) struct Asked {
     pub body: Value,
     /// Its bytes.
     pub body_bytes: u64,
+    /// What the body takes of the room for all bodies, for as long as it is worked on.
+    pub _room: Option<OwnedSemaphorePermit>,
     pub who: Arc<Identity>,
     pub rights: Rights,
     pub timing: Timing,
@@ -62,7 +68,7 @@ pub(crate) fn call_of(head: &Parts) -> Result<(Call, Option<String>), Box<Answer
 
 /// Checks all of a request that needs no knowledge of what there is.
 pub(crate) async fn read(
-    state: &State,
+    state: &Arc<State>,
     (head, body): (&Parts, &mut Incoming),
     (call, name): (Call, Option<String>),
     (rights, who): (Rights, Arc<Identity>),
@@ -106,21 +112,42 @@ pub(crate) async fn read(
             return Err(one_fault(ProblemType::Malformed, fault));
         }
     };
-    let bodies = if rights.tenant().is_some() { &state.tenants_bodies } else { &state.bodies };
-    let read = body::read(body, bodies, &state.limits).await?;
+    let room = match rights.tenant() {
+        Some(tenant) => &state.tenants_bodies.of(tenant),
+        None => &state.bodies,
+    };
+    let body::Read { bytes, room } = body::read(body, room, &state.limits).await?;
+    let body_bytes = bytes.len() as u64;
+    let malformed = |fault| one_fault(ProblemType::Malformed, fault);
     let body = match call.takes() {
-        Takes::Nothing if read.bytes.is_empty() => Value::Null,
+        Takes::Nothing if bytes.is_empty() => Value::Null,
         Takes::Nothing => {
-            let detail = format!("found a body of {} bytes; allowed: none", read.bytes.len());
+            let detail = format!("found a body of {} bytes; allowed: none", bytes.len());
             return Err(Problem::new(ProblemType::Malformed, detail));
         }
+        Takes::Json | Takes::Document if bytes.len() <= SMALL => {
+            document::read(language, &bytes).map_err(malformed)?
+        }
         Takes::Json | Takes::Document => {
-            document::read(language, &read.bytes).map_err(|fault| one_fault(ProblemType::Malformed, fault))?
+            let read = tokio::task::spawn_blocking(move || document::read(language, &bytes)).await;
+            read.map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))?
+                .map_err(malformed)?
         }
     };
     timing.step("parse", began);
-    let body_bytes = read.bytes.len() as u64;
-    Ok(Asked { call, name, query, precondition, content_type, body, body_bytes, who, rights, timing })
+    Ok(Asked {
+        call,
+        name,
+        query,
+        precondition,
+        content_type,
+        body,
+        body_bytes,
+        _room: room,
+        who,
+        rights,
+        timing,
+    })
 }
 
 /// The name in a call's path, checked as what it names there.

@@ -8,6 +8,7 @@ use crate::identity::Identity;
 use crate::log::{Severity, log};
 use crate::owners::Owners;
 use crate::rights::Door;
+use crate::rooms::{Peer, Place};
 use crate::settings::{Settings, Tcp};
 use crate::socket::{self, SocketFile};
 use crate::state::State;
@@ -15,6 +16,7 @@ use crate::tenancy::{self, Kept};
 use crate::tokens::Tokens;
 use crate::{stored, tls};
 use api::ObjectName;
+use rustix::io::Errno;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -27,12 +29,13 @@ use store::Store;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
-/// Threads for what takes long: images, snapshots, large changes. Made when they are needed.
-const THREADS: usize = 8;
+/// Threads for what takes long: images, snapshots, large changes. Made when they are needed. Tenants have so few each that these are
+/// enough for all of them.
+const THREADS: usize = 16;
 
 /// A server that listens.
 pub struct Server {
@@ -126,7 +129,7 @@ impl Server {
     /// The system has no threads or signals for it.
     pub fn serve(self) -> Result<(), BindError> {
         let runtime = runtime()?;
-        let _entered = runtime.enter();
+        let entered = runtime.enter();
         let mut terminate = signal(SignalKind::terminate()).map_err(BindError::Runtime)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(BindError::Runtime)?;
         let mut hangup = signal(SignalKind::hangup()).map_err(BindError::Runtime)?;
@@ -143,7 +146,8 @@ impl Server {
                 }
             }
         });
-        self.run(&runtime, async move {
+        drop(entered);
+        self.run(runtime, async move {
             tokio::select! {
                 _ = terminate.recv() => "SIGTERM",
                 _ = interrupt.recv() => "SIGINT",
@@ -156,17 +160,27 @@ impl Server {
     ///
     /// # Errors
     /// The system has no threads for it.
-    pub fn serve_until(self, end: impl Future<Output = ()>) -> Result<(), BindError> {
-        let runtime = runtime()?;
-        self.run(&runtime, async move {
+    pub fn serve_until(self, end: impl Future<Output = ()> + Send + 'static) -> Result<(), BindError> {
+        self.run(runtime()?, async move {
             end.await;
             "asked to"
         })
     }
 
-    fn run(self, runtime: &Runtime, end: impl Future<Output = &'static str>) -> Result<(), BindError> {
+    fn run(
+        self,
+        runtime: Runtime,
+        end: impl Future<Output = &'static str> + Send + 'static,
+    ) -> Result<(), BindError> {
+        let entered = runtime.enter();
+        let listening = self.listening()?;
+        drop(entered);
+        runtime.block_on(listening.serve(end));
+        Ok(())
+    }
+
+    fn listening(self) -> Result<Listening, BindError> {
         let Server { state, unix, tenants, files, administrators, tcp } = self;
-        let _entered = runtime.enter();
         let unix = UnixListener::from_std(unix).map_err(BindError::Runtime)?;
         let tenants = tenants.map(UnixListener::from_std).transpose().map_err(BindError::Runtime)?;
         let tcp = match tcp {
@@ -176,36 +190,43 @@ impl Server {
             }
             None => None,
         };
-        let grace = state.limits.grace;
-        runtime.block_on(async {
-            let rooms = Rooms::new(&state);
-            let accepting = async {
-                tokio::join!(
-                    accept_unix(&state, Some(&unix), (Door::Administrators, &rooms.administrators)),
-                    accept_unix(&state, tenants.as_ref(), (Door::Tenants, &rooms.tenants)),
-                    accept_tcp(&state, tcp.as_ref(), administrators.as_ref(), &rooms)
-                )
-            };
-            let why = tokio::select! {
-                why = end => why,
-                _ = accepting => "nothing listens",
-            };
-            drop((unix, tenants, tcp, files));
-            let open = rooms.open();
-            let fields = [
-                ("why", why.into()),
-                ("connections", open.into()),
-                ("operations", state.operations.unended().into()),
-            ];
-            log(Severity::Notice, "ending", &fields);
-            state.ending.send_replace(true);
-            let mut done = pin!(rooms.empty());
-            if timeout(grace, done.as_mut()).await.is_err() {
-                let left = rooms.open();
-                log(Severity::Warning, "ended before all clients had", &[("connections", left.into())]);
-            }
-        });
-        Ok(())
+        Ok(Listening { state, unix, tenants, files, administrators, tcp })
+    }
+}
+
+/// A server whose sockets are those of a runtime.
+struct Listening {
+    state: Arc<State>,
+    unix: UnixListener,
+    tenants: Option<UnixListener>,
+    files: Vec<SocketFile>,
+    administrators: Option<Tcp>,
+    tcp: Option<(TcpListener, TlsAcceptor)>,
+}
+
+impl Listening {
+    async fn serve(self, end: impl Future<Output = &'static str>) {
+        let Listening { state, unix, tenants, files, administrators, tcp } = self;
+        let rooms = state.rooms.clone();
+        let why = tokio::select! {
+            why = end => why,
+            _ = accept_unix(state.clone(), Some(unix), Door::Administrators) => "nothing listens",
+            _ = accept_unix(state.clone(), tenants, Door::Tenants) => "nothing listens",
+            _ = accept_tcp(state.clone(), tcp, administrators) => "nothing listens",
+        };
+        drop(files);
+        let fields = [
+            ("why", why.into()),
+            ("connections", rooms.open.count().into()),
+            ("operations", state.operations.unended().into()),
+        ];
+        log(Severity::Notice, "ending", &fields);
+        state.ending.send_replace(true);
+        let mut done = pin!(rooms.open.none());
+        if timeout(state.limits.grace, done.as_mut()).await.is_err() {
+            let left = rooms.open.count();
+            log(Severity::Warning, "ended before all clients had", &[("connections", left.into())]);
+        }
     }
 }
 
@@ -219,173 +240,150 @@ fn runtime() -> Result<Runtime, BindError> {
         .map_err(BindError::Runtime)
 }
 
-/// Places for connections: those without rights take none from administrators.
-struct Rooms {
-    administrators: Arc<Semaphore>,
-    tenants: Arc<Semaphore>,
-    places: (usize, usize),
+/// What connections come to.
+trait Listens: Sync {
+    type Stream: Send;
+
+    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
-impl Rooms {
-    fn new(state: &State) -> Rooms {
-        let places = (state.limits.connections, state.limits.tenants_connections);
-        Rooms {
-            administrators: Arc::new(Semaphore::new(places.0)),
-            tenants: Arc::new(Semaphore::new(places.1)),
-            places,
-        }
-    }
+impl Listens for UnixListener {
+    type Stream = UnixStream;
 
-    fn open(&self) -> usize {
-        let free = self.administrators.available_permits() + self.tenants.available_permits();
-        (self.places.0 + self.places.1).saturating_sub(free)
-    }
-
-    /// Comes when all connections have ended.
-    async fn empty(&self) {
-        let all = |places: usize| u32::try_from(places).unwrap_or(u32::MAX);
-        let _all = (
-            self.administrators.acquire_many(all(self.places.0)).await,
-            self.tenants.acquire_many(all(self.places.1)).await,
-        );
+    async fn next(&self) -> io::Result<UnixStream> {
+        self.accept().await.map(|(stream, _)| stream)
     }
 }
 
-/// What is accepted has a place, or is refused.
-enum Accepted<S> {
-    Placed(S, OwnedSemaphorePermit),
-    Refused,
+impl Listens for TcpListener {
+    type Stream = (TcpStream, SocketAddr);
+
+    async fn next(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        self.accept().await
+    }
 }
 
-/// Takes the next connection.
-async fn accepted<S: tokio::io::AsyncWrite + Unpin>(
-    state: &Arc<State>,
-    (room, places): (&Arc<Semaphore>, usize),
-    accepted: io::Result<S>,
-) -> Accepted<S> {
-    match accepted {
-        Ok(stream) => match room.clone().try_acquire_owned() {
-            Ok(place) => return Accepted::Placed(stream, place),
-            Err(_) => {
-                state.counts.refused_connections.fetch_add(1, Relaxed);
-                connection::refuse(stream, places).await;
+/// Takes the next connection. Where there is no descriptor for it, one that was put aside is given up for it, and one that rests without
+/// having shown a token is ended.
+async fn next<L: Listens>(state: &State, door: Door, listener: &L) -> Option<L::Stream> {
+    let error = match listener.next().await {
+        Ok(stream) => return Some(stream),
+        Err(error) => error,
+    };
+    log(Severity::Error, "cannot accept a connection", &[("error", error.to_string().into())]);
+    state.rooms.make_room();
+    if is_out_of_descriptors(&error) && state.spare.give_up(door) {
+        if let Ok(Ok(stream)) = timeout(RETRY, listener.next()).await {
+            match door {
+                Door::Administrators => return Some(stream),
+                // It is told by its end, and does not wait for one that may not come.
+                Door::Tenants => drop(stream),
             }
-        },
-        Err(error) => {
-            log(Severity::Error, "cannot accept a connection", &[("error", error.to_string().into())]);
-            // Out of file descriptors, most likely: others must end first.
-            sleep(Duration::from_millis(100)).await;
         }
+        state.spare.put_aside();
     }
-    Accepted::Refused
+    sleep(RETRY).await;
+    None
 }
 
-async fn accept_unix(
-    state: &Arc<State>,
-    listener: Option<&UnixListener>,
-    (door, room): (Door, &Arc<Semaphore>),
-) {
+/// How long until it is tried again to accept a connection, when there was no descriptor for one.
+const RETRY: Duration = Duration::from_millis(100);
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE].iter().any(|known| code == Some(known.raw_os_error()))
+}
+
+async fn accept_unix(state: Arc<State>, listener: Option<UnixListener>, door: Door) {
     let Some(listener) = listener else { return std::future::pending().await };
-    let places = match door {
-        Door::Administrators => state.limits.connections,
-        Door::Tenants => state.limits.tenants_connections,
+    let rooms = &state.rooms;
+    let (room, size) = match door {
+        Door::Administrators => (&rooms.administrators, state.limits.connections),
+        Door::Tenants => (&rooms.unknown, state.limits.tenants_connections),
     };
     loop {
-        let next = listener.accept().await.map(|(stream, _)| stream);
-        let Accepted::Placed(stream, place) = accepted::<UnixStream>(state, (room, places), next).await
-        else {
-            continue;
-        };
+        let Some(stream) = next(&state, door, &listener).await else { continue };
         let who = match stream.peer_cred() {
             Ok(peer) => {
                 Identity::Process { user: peer.uid(), group: peer.gid(), process: peer.pid().unwrap_or(0) }
             }
-            // Whom the kernel does not know is not served.
+            // A peer that the kernel does not know is not served.
             Err(error) => {
                 log(Severity::Error, "a client without credentials", &[("error", error.to_string().into())]);
                 continue;
             }
         };
+        let Identity::Process { user, .. } = who else { continue };
+        let Some(place) = Place::take(room, Peer::User(user), &rooms.open) else {
+            state.counts.refused_connections.fetch_add(1, Relaxed);
+            tokio::spawn(connection::refuse(stream, size));
+            continue;
+        };
         let state = state.clone();
         tokio::spawn(async move {
             state.counts.connections.fetch_add(1, Relaxed);
-            connection::serve(state.clone(), stream, (door, who)).await;
+            connection::serve(state.clone(), stream, (door, who), place).await;
             state.counts.connections.fetch_sub(1, Relaxed);
-            drop(place);
+            state.spare.put_aside();
         });
     }
 }
 
-async fn accept_tcp(
-    state: &Arc<State>,
-    tcp: Option<&(TcpListener, TlsAcceptor)>,
-    settings: Option<&Tcp>,
-    rooms: &Rooms,
-) {
+async fn accept_tcp(state: Arc<State>, tcp: Option<(TcpListener, TlsAcceptor)>, settings: Option<Tcp>) {
     let (Some((listener, tls)), Some(settings)) = (tcp, settings) else {
         return std::future::pending().await;
     };
-    let (room, settings) = (&rooms.administrators, Arc::new(settings.clone()));
+    let settings = Arc::new(settings);
     loop {
-        let next = listener.accept().await.map(|(stream, _)| stream);
-        // In the clear nothing is said to anybody, not even that there are too many.
-        let Ok(stream) = next else {
-            let _ = accepted::<TcpStream>(state, (room, state.limits.connections), next).await;
-            continue;
-        };
-        let Ok(place) = room.clone().try_acquire_owned() else {
+        let Some((stream, peer)) = next(&state, Door::Tenants, &listener).await else { continue };
+        let rooms = &state.rooms;
+        // In the clear nothing is said, not even that there are too many.
+        let Some(place) = Place::take(&rooms.handshakes, Peer::Address(peer.ip()), &rooms.open) else {
             state.counts.refused_connections.fetch_add(1, Relaxed);
             continue;
         };
-        let (state, tls) = (state.clone(), tls.clone());
-        let (settings, tenants) = (settings.clone(), rooms.tenants.clone());
+        let (state, tls, settings) = (state.clone(), tls.clone(), settings.clone());
         tokio::spawn(async move {
-            let mut place = place;
             let _ = stream.set_nodelay(true);
-            let peer = stream.peer_addr().ok();
             state.counts.connections.fetch_add(1, Relaxed);
-            match timeout(state.limits.header_time, tls.accept(stream)).await {
-                Ok(Ok(stream)) => {
-                    let who = stream
-                        .get_ref()
-                        .1
-                        .peer_certificates()
-                        .and_then(<[_]>::first)
-                        .map(Identity::of_certificate);
-                    // The verifier lets nobody in without one.
-                    if let Some(who) = who {
-                        let door = door_of(&settings, &who);
-                        let room =
-                            if door == Door::Tenants { tenants.try_acquire_owned().ok() } else { None };
-                        match (door, room) {
-                            (Door::Tenants, None) => {
-                                state.counts.refused_connections.fetch_add(1, Relaxed);
-                                connection::refuse(stream, state.limits.tenants_connections).await;
-                            }
-                            (Door::Tenants, Some(room)) => {
-                                place = room;
-                                connection::serve(state.clone(), stream, (door, who)).await;
-                            }
-                            (Door::Administrators, _) => {
-                                connection::serve(state.clone(), stream, (door, who)).await;
-                            }
-                        }
-                    }
-                }
-                Ok(Err(error)) => {
-                    let peer = peer.map(|peer| peer.to_string());
-                    let fields = [("peer", peer.into()), ("error", error.to_string().into())];
+            let shaken = tokio::select! {
+                shaken = timeout(state.limits.unknown_time, tls.accept(stream)) => shaken.ok(),
+                () = place.left() => None,
+            };
+            match shaken {
+                Some(Ok(stream)) => serve_tls(&state, stream, &settings, place).await,
+                Some(Err(error)) => {
+                    let fields = [("peer", peer.to_string().into()), ("error", error.to_string().into())];
                     log(Severity::Warning, "a client was not let in", &fields);
                 }
-                Err(_) => {}
+                // Too slow, or others came that were waited for less long.
+                None => drop(place),
             }
             state.counts.connections.fetch_sub(1, Relaxed);
-            drop(place);
+            state.spare.put_aside();
         });
     }
 }
 
-/// By which way whoever has a certificate comes in.
+/// Serves a connection whose handshake is done.
+async fn serve_tls(state: &Arc<State>, stream: TlsStream<TcpStream>, settings: &Tcp, place: Place) {
+    let certificates = stream.get_ref().1.peer_certificates();
+    // The verifier lets no client in without one.
+    let Some(who) = certificates.and_then(<[_]>::first).map(Identity::of_certificate) else { return };
+    let door = door_of(settings, &who);
+    let (room, size) = match door {
+        Door::Administrators => (&state.rooms.administrators_tls, state.limits.connections),
+        Door::Tenants => (&state.rooms.unknown, state.limits.tenants_connections),
+    };
+    if !place.go_to(room) {
+        state.counts.refused_connections.fetch_add(1, Relaxed);
+        return connection::refuse(stream, size).await;
+    }
+    place.rest(true);
+    connection::serve(state.clone(), stream, (door, who), place).await;
+}
+
+/// By which way the owner of a certificate comes in.
 fn door_of(tcp: &Tcp, who: &Identity) -> Door {
     match who {
         Identity::Certificate { sha256, names } if tcp.is_administrator(sha256, names) => {

@@ -124,7 +124,8 @@ pub struct Audit {
 /// What clients can use up at most.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at a time; the next is told so and closed.
+    /// Connections at a time by the administrators' socket, and as many of administrators by TLS. For the next one the connection goes
+    /// that has rested for longest; if none rests, it is told so and closed.
     pub connections: usize,
     /// Bytes of a request's line and headers.
     pub header_bytes: usize,
@@ -132,8 +133,10 @@ pub struct Limits {
     pub headers: usize,
     /// Bytes of a body.
     pub body_bytes: usize,
-    /// Bytes of all bodies that are being received or worked on.
+    /// Bytes of all bodies of administrators that are being received or worked on.
     pub all_bodies_bytes: usize,
+    /// The same of each tenant.
+    pub tenant_bodies_bytes: usize,
     /// Time for a request's headers to come, and for which a connection may rest between requests.
     pub header_time: Duration,
     /// Time for a body to come, and for which a request waits until others are done.
@@ -150,8 +153,14 @@ pub struct Limits {
     pub operations_at_once: usize,
     /// Ended operations that are kept to be looked at.
     pub operations_kept: usize,
-    /// Connections of those who need a token, beside [`connections`](Limits::connections).
+    /// Connections that have shown no token yet, and as many whose TLS handshake is not done.
     pub tenants_connections: usize,
+    /// Of these, those of one user of this host, or of one address.
+    pub unknown_connections: usize,
+    /// Time until a connection must have done its handshake, and for which it may rest without having shown a token.
+    pub unknown_time: Duration,
+    /// Connections of a tenant.
+    pub tenant_connections: usize,
     /// Functions, chains, wires and observers that a tenant can make itself, with those that it has.
     pub tenant_objects: usize,
     /// Bytes of the specs of a tenant's functions.
@@ -174,6 +183,7 @@ impl Default for Limits {
             headers: 64,
             body_bytes: yaml_document::MAX_TEXT,
             all_bodies_bytes: 64 << 20,
+            tenant_bodies_bytes: 8 << 20,
             header_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),
             write_time: Duration::from_secs(30),
@@ -183,6 +193,9 @@ impl Default for Limits {
             operations_at_once: 2,
             operations_kept: 256,
             tenants_connections: 256,
+            unknown_connections: 64,
+            unknown_time: Duration::from_secs(10),
+            tenant_connections: 64,
             tenant_objects: 4096,
             tenant_bytes: 64 << 20,
             tenant_snapshots: 64,

@@ -1,12 +1,16 @@
 //! What all requests share.
 
 use crate::audit::Audit;
+use crate::body::room;
 use crate::control::Control;
 use crate::counts::Counts;
 use crate::notices::Notices;
 use crate::operations::Operations;
 use crate::owners::Owners;
+use crate::places::Places;
+use crate::rooms::Rooms;
 use crate::settings::{Limits, Settings};
+use crate::spare::Spare;
 use crate::tokens::Tokens;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -31,8 +35,10 @@ pub(crate) struct State {
     pub audit: Audit,
     pub counts: Counts,
     pub bodies: Arc<Semaphore>,
-    /// Of those who show a token, so that they keep no administrator from being heard.
-    pub tenants_bodies: Arc<Semaphore>,
+    /// Of each tenant.
+    pub tenants_bodies: Places,
+    pub rooms: Arc<Rooms>,
+    pub spare: Spare,
     pub tokens: Tokens,
     pub owners: Owners,
     pub limits: Limits,
@@ -78,8 +84,10 @@ impl State {
             operations: Operations::new(&settings.limits),
             audit,
             counts: Counts::default(),
-            bodies: crate::body::budget(&settings.limits),
-            tenants_bodies: crate::body::budget(&settings.limits),
+            bodies: Arc::new(Semaphore::new(room(settings.limits.all_bodies_bytes, &settings.limits))),
+            tenants_bodies: Places::new(room(settings.limits.tenant_bodies_bytes, &settings.limits)),
+            rooms: Arc::new(Rooms::new(&settings.limits)),
+            spare: Spare::new(),
             tokens,
             owners,
             limits: settings.limits.clone(),

@@ -1,13 +1,13 @@
 //! What the program knows beside the file: images, by name, in files or kept from registries, and port drivers.
 
 use crate::named::Named;
+use crate::regular_file;
 use image::Image;
 use manifest::Manifest;
 use registry::{Digest, Images, ImagesError};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use schema::Schema;
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -144,9 +144,7 @@ impl Catalog {
     /// What the system says, and what is wrong with the image.
     pub fn read_file(&self, path: &str) -> Result<Image, String> {
         let path = self.path(path);
-        let mut bytes = Vec::new();
-        std::fs::File::open(&path)
-            .and_then(|file| file.take(LARGEST_IMAGE + 1).read_to_end(&mut bytes))
+        let bytes = regular_file::read(&path, LARGEST_IMAGE)
             .map_err(|error| format!("{}: {error}", path.display()))?;
         Image::load(&bytes).map_err(|error| format!("{}: {error}", path.display()))
     }
@@ -194,11 +192,7 @@ impl config::Catalog for Catalog {
     }
 
     fn file(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
-        let mut bytes = Vec::new();
-        std::fs::File::open(self.path(path))
-            .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut bytes))
-            .map_err(|error| error.to_string())?;
-        if bytes.len() as u64 > most { Err("larger than allowed".to_owned()) } else { Ok(bytes) }
+        regular_file::read(&self.path(path), most)
     }
 
     fn image_names(&self) -> Vec<&str> {

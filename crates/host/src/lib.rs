@@ -27,6 +27,7 @@ mod named;
 mod parts;
 mod places;
 mod prepare;
+mod regular_file;
 #[cfg(test)]
 mod tests;
 mod workshop;

@@ -2,6 +2,7 @@
 
 use crate::Running;
 use crate::client::Client;
+use crate::rights::{self, Shared};
 use serde_json::json;
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -185,21 +186,75 @@ fn the_slow_are_ended_and_the_others_served() {
 }
 
 #[test]
-fn too_many_connections_are_refused_until_some_end() {
+fn who_rests_for_longest_leaves_for_the_next_and_what_is_answered_stays() {
     let server = Running::with(|settings| settings.limits.connections = 3);
     let mut open: Vec<Client> = (0..3).map(|_| server.client()).collect();
     for client in &mut open {
         assert_eq!(client.get("/v1/health").status, 200);
     }
+    still_serves(&server);
+    let mut rest = Vec::new();
+    assert_eq!(open[0].stream.read_to_end(&mut rest).expect("its end"), 0, "the first has left");
+    // Those who follow something are being answered for as long as they do.
+    let mut streams: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    for stream in &mut streams {
+        stream.send("GET", "/v1/events?follow=true", &[], b"").expect("writes");
+        assert_eq!(stream.head().expect("answers").status, 200);
+    }
     let mut refused = server.client();
     let got = refused.read().expect("is told");
     assert_eq!((got.problem().as_str(), got.header("retry-after")), ("busy", Some("1")));
-    open.pop();
+    streams.pop();
     let served = (0..100).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
         server.client().try_ask("GET", "/v1/health", &[], "").is_ok_and(|got| got.status == 200)
     });
     assert!(served, "a place that is free again is given away");
+}
+
+/// Administrators are answered, and so is another tenant, whatever those do of whom nothing is known.
+#[test]
+fn connections_that_say_nothing_keep_no_client_out() {
+    let shared = Shared::new();
+    let silent: Vec<Client> = (0..300).map(|_| Client::connect(&shared.door())).collect();
+    still_serves(&shared.server);
+    assert_eq!(shared.ask(&shared.azure, "GET", "/v1/health", "").status, 200);
+    // Connections that have shown a token take no places from those of another tenant, either.
+    let mut many = Vec::new();
+    for _ in 0..80 {
+        let mut client = shared.tenants();
+        let got = rights::ask(&mut client, &shared.crimson, "GET", "/v1/health", &[], "");
+        assert_eq!(got.status, 200);
+        many.push(client);
+    }
+    assert_eq!(shared.ask(&shared.azure, "GET", "/v1/health", "").status, 200);
+    still_serves(&shared.server);
+    drop((silent, many));
+}
+
+/// Bodies that are announced and do not come take no room, and those that come slowly none of another tenant.
+#[test]
+fn slow_uploads_keep_no_other_body_out() {
+    let shared = Shared::new();
+    let length = 4 << 20;
+    let mut slow = Vec::new();
+    for n in 0..40 {
+        let token = if n % 2 == 0 { None } else { Some(&shared.crimson) };
+        let mut client = if token.is_some() { shared.tenants() } else { shared.server.client() };
+        let token = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let head = format!("POST /v1/apply HTTP/1.1\r\nhost: a\r\n{token}content-length: {length}\r\n\r\n");
+        client.write(head.as_bytes()).expect("writes");
+        client.write(&[b' '; 100]).expect("writes");
+        slow.push(client);
+    }
+    let mut whole = json!({"superfluid": 1}).to_string();
+    whole.extend(std::iter::repeat_n(' ', length - whole.len()));
+    assert_eq!(shared.server.client().ask("POST", "/v1/apply", &[], &whole).status, 200);
+    for token in [&shared.azure, &shared.crimson] {
+        assert_eq!(shared.ask(token, "POST", "/v1/apply", &whole).status, 200);
+    }
+    still_serves(&shared.server);
+    drop(slow);
 }
 
 #[test]
