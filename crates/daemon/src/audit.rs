@@ -36,12 +36,29 @@ struct State {
     trouble: Option<String>,
     /// Lines lost since the last one that was written, and since the start.
     lost: (u64, u64),
-    /// Refusals that were written in the present second, and those that were left out since the last.
-    refusals: (Option<Instant>, u32, u64),
+    /// Of lines that cost a client nothing, those of the present second, for each [`Free`].
+    free: [Counted; 2],
 }
 
-/// Refusals of those without rights that are written in a second: nobody fills the log by being refused.
-const REFUSALS: u32 = 20;
+/// Lines that change nothing, so that a tenant could fill the log with them at no cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Free {
+    /// Of a request that was refused.
+    Refusal,
+    /// Of a request with `dry_run`.
+    DryRun,
+}
+
+/// Lines of one kind in the present second, and those that were left out since the last that was written.
+#[derive(Debug, Default)]
+struct Counted {
+    second: Option<Instant>,
+    written: u32,
+    left_out: u64,
+}
+
+/// Lines of each [`Free`] kind that are written in a second.
+const FREE: u32 = 20;
 /// Bytes for which there is room before any change is made, and what is reserved at a time.
 const ROOM: u64 = 64 << 10;
 
@@ -188,20 +205,20 @@ impl Audit {
         Ok(())
     }
 
-    /// Writes the line of a refusal to somebody who is no administrator; of many in a second some, and then how many were left out.
-    pub fn write_refusal(&self, mut record: serde_json::Value) {
+    /// Writes a line of a client that is no administrator and changed nothing; of many in a second some, and then how many were left out.
+    pub fn write_free(&self, kind: Free, mut record: serde_json::Value) {
         let left_out = {
             let mut state = self.state();
-            let (second, written, left_out) = &mut state.refusals;
-            if second.is_none_or(|second| second.elapsed() >= Duration::from_secs(1)) {
-                (*second, *written) = (Some(Instant::now()), 0);
+            let counted = &mut state.free[kind as usize];
+            if counted.second.is_none_or(|second| second.elapsed() >= Duration::from_secs(1)) {
+                (counted.second, counted.written) = (Some(Instant::now()), 0);
             }
-            if *written >= REFUSALS {
-                *left_out += 1;
+            if counted.written >= FREE {
+                counted.left_out += 1;
                 return;
             }
-            *written += 1;
-            std::mem::take(left_out)
+            counted.written += 1;
+            std::mem::take(&mut counted.left_out)
         };
         if left_out > 0 {
             record["left_out"] = left_out.into();
@@ -310,14 +327,16 @@ mod tests {
         let file = folder.path().join("audit.jsonl");
         let audit = Audit::open(&settings(&file, 1 << 20, 0)).expect("opens");
         for n in 0..1000 {
-            audit.write_refusal(json!({"number": n}));
+            audit.write_free(Free::Refusal, json!({"number": n}));
         }
-        audit.state().refusals.0 = None;
-        audit.write_refusal(json!({"number": 1000}));
+        audit.state().free[0].second = None;
+        audit.write_free(Free::Refusal, json!({"number": 1000}));
         let all = lines(&file);
         let left_out: u64 = all.iter().filter_map(|line| line["left_out"].as_u64()).sum();
         assert!(all.len() < 200, "{}", all.len());
         assert_eq!(all.len() as u64 + left_out, 1001, "each is written or counted");
+        audit.write_free(Free::DryRun, json!({"tried": 1}));
+        assert_eq!(lines(&file).last().map(|line| &line["tried"]), Some(&1.into()), "each kind has its own");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is done for each call.
 
 use crate::answer::{Answer, faulty, one_fault, refused};
-use crate::audit::Audit;
+use crate::audit::{Audit, Free};
 use crate::call::Call;
 use crate::change::{Outcome, Patience, Wanted, WantedObject, not_committed};
 use crate::control::{Control, Exposition, ObjectChange, Refusal};
@@ -320,9 +320,8 @@ async fn change(state: &Arc<State>, asked: &Asked, objects: Vec<WantedObject>) -
     let audited = state.clone();
     let outcome = state
         .change(wanted, patience, move |outcome| {
-            if !dry_run {
-                audit(&audited.audit, &who, call, &name, outcome.as_ref(), None);
-            }
+            let about = dry_run.then(|| json!({"dry_run": true}));
+            audit(&audited.audit, &who, call, &name, outcome.as_ref(), about.as_ref());
         })
         .await?;
     match outcome {
@@ -382,24 +381,29 @@ pub(crate) fn audit(
     for (key, value) in about.and_then(Value::as_object).into_iter().flatten() {
         record[key] = value.clone();
     }
+    let dry_run = record.get("dry_run").is_some();
     match (outcome, who) {
-        (Err(_), Identity::Token { .. }) => audit.write_refusal(record),
+        (_, Identity::Token { .. }) if dry_run => audit.write_free(Free::DryRun, record),
+        (Err(_), Identity::Token { .. }) => audit.write_free(Free::Refusal, record),
         _ => audit.write(&record),
     }
 }
 
 /// Writes down who was not let in, or was not let do something.
 pub(crate) fn audit_refusal(audit: &Audit, who: &Identity, method: &str, path: &str, problem: &Problem) {
-    audit.write_refusal(json!({
-        "time": time::now(),
-        "who": who.to_json(),
-        "method": method,
-        "path": path,
-        "outcome": "refused",
-        "status": problem.status,
-        "problem": problem.kind,
-        "detail": problem.detail,
-    }));
+    audit.write_free(
+        Free::Refusal,
+        json!({
+            "time": time::now(),
+            "who": who.to_json(),
+            "method": method,
+            "path": path,
+            "outcome": "refused",
+            "status": problem.status,
+            "problem": problem.kind,
+            "detail": problem.detail,
+        }),
+    );
 }
 
 async fn put(state: &Arc<State>, mut asked: Asked, kind: Kind) -> Result<Answer, Problem> {

@@ -324,6 +324,7 @@ fn each_change_is_written_down_with_who_made_it() {
         seen,
         [
             ("PUT", "/v1/functions/fw", "done"),
+            ("PUT", "/v1/functions/fw", "done"),
             ("PUT", "/v1/functions/fw", "refused"),
             ("POST", "/v1/functions/fw/pause", "done"),
             ("POST", "/v1/functions/fw/restart", "done"),
@@ -331,6 +332,42 @@ fn each_change_is_written_down_with_who_made_it() {
     );
     assert_eq!((&audit[0]["created"], &audit[0]["revision"]), (&json!(["function/fw"]), &json!(1)));
     assert_eq!(audit[0]["who"]["pid"], std::process::id());
+    let tried: Vec<_> = audit.iter().map(|line| line["dry_run"] == json!(true)).collect();
+    assert_eq!(tried, [false, true, false, false, false]);
+}
+
+#[test]
+fn a_dry_run_is_written_down_as_one() {
+    let server = Running::new();
+    let mut client = server.client();
+    assert_eq!(client.put("/v1/functions/fw", &json!({"image": "a"})).status, 201);
+    let document = json!({"superfluid": 1, "functions": {"new": {"image": "a"}}}).to_string();
+    let json: &[(&str, &str)] = &[("content-type", "application/json")];
+    let statuses = [
+        client.put("/v1/functions/fw?dry_run=true", &json!({"image": "b"})).status,
+        client.put("/v1/functions/fw?dry_run=true", &json!({"image": "missing"})).status,
+        client.delete("/v1/functions/fw?dry_run=true").status,
+        client.ask("POST", "/v1/apply?dry_run=true&prune=true", json, &document).status,
+    ];
+    assert_eq!(statuses, [200, 422, 200, 200]);
+    let audit = server.audit();
+    let tried: Vec<_> = audit.iter().filter(|line| line["dry_run"] == json!(true)).collect();
+    let seen: Vec<_> =
+        tried.iter().map(|line| json!([line["method"], line["path"], line["outcome"]])).collect();
+    assert_eq!(
+        seen,
+        [
+            json!(["PUT", "/v1/functions/fw", "done"]),
+            json!(["PUT", "/v1/functions/fw", "refused"]),
+            json!(["DELETE", "/v1/functions/fw", "done"]),
+            json!(["POST", "/v1/apply", "done"]),
+        ]
+    );
+    assert!(tried.iter().all(|line| line["who"]["pid"] == std::process::id()), "{tried:?}");
+    assert_eq!(tried[0]["changed"], json!(["function/fw"]));
+    assert_eq!(tried[1]["status"], 422);
+    assert_eq!(tried[3]["created"], json!(["function/new"]));
+    assert_eq!(audit.len(), tried.len() + 1, "one line for each");
 }
 
 #[test]

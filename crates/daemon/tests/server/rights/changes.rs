@@ -81,6 +81,39 @@ fn a_tenant_makes_what_is_its_own_and_joins_it_with_its_own() {
 }
 
 #[test]
+fn a_tenants_dry_run_is_written_down_as_one() {
+    let shared = Shared::new();
+    let token = &shared.crimson;
+    let function = json!({"image": "firewall", "tenant": "crimson"});
+    assert_eq!(shared.put(token, "/v1/functions/tried?dry_run=true", function).status, 200);
+    let deleted =
+        ask(&mut shared.tenants(), token, "DELETE", "/v1/functions/crimson-fw?dry_run=true", &[], "");
+    assert_eq!(deleted.status, 409, "a chain needs it: {deleted:?}");
+    let others = json!({"image": "firewall", "tenant": "azure"});
+    assert_eq!(shared.put(token, "/v1/functions/tried?dry_run=true", others).status, 403);
+    let audit = shared.server.audit();
+    let tried: Vec<_> = audit
+        .iter()
+        .filter(|line| line["dry_run"] == json!(true))
+        .map(|line| {
+            assert_eq!(
+                (line["who"]["token"].as_str(), line["who"]["tenant"].as_str()),
+                (Some("crimson-token"), Some("crimson"))
+            );
+            json!([line["method"], line["path"], line["outcome"], line["created"], line["status"]])
+        })
+        .collect();
+    assert_eq!(
+        tried,
+        [
+            json!(["PUT", "/v1/functions/tried", "done", ["function/tried"], null]),
+            json!(["DELETE", "/v1/functions/crimson-fw", "refused", null, 409]),
+            json!(["PUT", "/v1/functions/tried", "refused", null, 403]),
+        ]
+    );
+}
+
+#[test]
 fn what_is_others_or_the_hosts_is_refused_with_its_place() {
     let shared = Shared::new();
     let token = &shared.crimson;
