@@ -222,26 +222,34 @@ async fn report(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
 }
 
 async fn metrics(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
-    let (exposition, end) = match asked.content_type {
-        OPENMETRICS => (Exposition::OpenMetrics, "# EOF\n"),
-        _ => (Exposition::Prometheus, ""),
+    let exposition = match asked.content_type {
+        OPENMETRICS => Exposition::OpenMetrics,
+        _ => Exposition::Prometheus,
     };
     let content_type = asked.content_type;
     let rights = asked.rights;
     aside(state, move |state| {
-        let mut text = String::new();
-        state.control.metrics(exposition, rights.tenant(), &mut text);
-        // What the server counts of itself is of all clients.
-        if rights.tenant().is_none() {
-            let revision = state.store.revision().0;
-            let spans = state.spans.as_ref().map(spans::Exporter::counts).unwrap_or_default();
-            let (operations, unlogged) = (state.operations.unended(), state.audit.lost());
-            state.counts.write(exposition, operations, revision, spans, unlogged, &mut text);
-        }
-        text.push_str(end);
+        let text = metrics_text(state, exposition, rights.tenant());
         Answer::bytes(200, content_type, text)
     })
     .await
+}
+
+/// The whole exposition: of a tenant, or of the host.
+pub(crate) fn metrics_text(state: &State, exposition: Exposition, tenant: Option<&str>) -> String {
+    let mut text = String::new();
+    state.control.metrics(exposition, tenant, &mut text);
+    // What the server counts of itself is of all clients.
+    if tenant.is_none() {
+        let revision = state.store.revision().0;
+        let spans = state.spans.as_ref().map(spans::Exporter::counts).unwrap_or_default();
+        let (operations, unlogged) = (state.operations.unended(), state.audit.lost());
+        state.counts.write(exposition, operations, revision, spans, unlogged, &mut text);
+    }
+    if matches!(exposition, Exposition::OpenMetrics) {
+        text.push_str("# EOF\n");
+    }
+    text
 }
 
 fn list(state: &State, asked: &Asked, kind: Kind) -> Result<Answer, Problem> {

@@ -47,6 +47,11 @@ pub enum BindError {
         /// The system's answer.
         source: io::Error,
     },
+    /// Metrics are given in the clear on loopback alone.
+    #[error(
+        "metrics over plain HTTP: found {0}; allowed: a loopback address, such as 127.0.0.1:9100 or [::1]:9100"
+    )]
+    NotLoopback(SocketAddr),
     /// A certificate or a key cannot be used.
     #[error("{path}: {what}")]
     Tls {

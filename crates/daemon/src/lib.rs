@@ -49,6 +49,7 @@ mod query;
 mod request;
 mod rights;
 mod rooms;
+mod scrape;
 mod seen;
 mod server;
 mod settings;

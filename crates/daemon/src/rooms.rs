@@ -3,6 +3,7 @@
 //! 2. A connection of which it is not known yet whose it is (its TLS handshake is not done, or it has shown no token) has a place for a
 //!    short time, in a room in which each user or address has few.
 //! 3. With its first request under a token a connection goes over to the room of the token's tenant.
+//! 4. Connections for metrics alone, in the clear on loopback, have a room of theirs.
 //!
 //! In a room that is full, or of a peer that has as many places as it may, the connection that has rested for longest leaves for the next one.
 //! Where none rests the next one is refused: what is being answered is brought to its end.
@@ -237,6 +238,8 @@ pub(crate) struct Rooms {
     pub handshakes: Arc<Room>,
     /// Of connections that have shown no token.
     pub unknown: Arc<Room>,
+    /// Of collectors that come for metrics alone.
+    pub metrics: Arc<Room>,
     pub tenants: TenantRooms,
     pub open: Arc<Open>,
 }
@@ -250,14 +253,15 @@ impl Rooms {
             administrators_tls: alone(limits.connections),
             handshakes: Room::new(unknown),
             unknown: Room::new(unknown),
+            metrics: alone(crate::scrape::PLACES),
             tenants: TenantRooms::new(limits.tenant_connections),
             open: Arc::default(),
         }
     }
 
-    /// Ends a connection that rests and of which it is not known whose it is, if there is one.
+    /// Ends a connection that rests and of which it is not known whose it is, or one that comes for metrics, if there is one.
     pub fn make_room(&self) -> bool {
-        self.handshakes.evict() || self.unknown.evict()
+        self.handshakes.evict() || self.unknown.evict() || self.metrics.evict()
     }
 }
 

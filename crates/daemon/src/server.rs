@@ -14,7 +14,7 @@ use crate::socket::{self, SocketFile};
 use crate::state::State;
 use crate::tenancy::{self, Kept};
 use crate::tokens::Tokens;
-use crate::{stored, tls};
+use crate::{scrape, stored, tls};
 use api::ObjectName;
 use rustix::io::Errno;
 use std::future::Future;
@@ -47,6 +47,8 @@ pub struct Server {
     files: Vec<SocketFile>,
     administrators: Option<Tcp>,
     tcp: Option<(std::net::TcpListener, Arc<rustls::ServerConfig>)>,
+    /// For metrics alone.
+    metrics: Option<std::net::TcpListener>,
 }
 
 impl Server {
@@ -71,6 +73,7 @@ impl Server {
             Ok::<_, BindError>((listener, configuration))
         });
         let tcp = tcp.transpose()?;
+        let metrics = settings.metrics.map(scrape::listen).transpose()?;
         if let Some(tenants) =
             settings.tenants.as_ref().filter(|tenants| tenants.path == settings.socket.path)
         {
@@ -111,16 +114,22 @@ impl Server {
             ("socket", settings.socket.path.display().to_string().into()),
             ("tenants", settings.tenants.as_ref().map(|socket| socket.path.display().to_string()).into()),
             ("tcp", tcp.as_ref().and_then(|(tcp, _)| tcp.local_addr().ok()).map(|a| a.to_string()).into()),
+            ("metrics", address_of(metrics.as_ref()).map(|address| address.to_string()).into()),
             ("objects", number.into()),
             ("faults", faults.len().into()),
         ];
         log(Severity::Notice, "listening", &fields);
-        Ok(Server { state, unix, tenants, files, administrators: settings.tcp.clone(), tcp })
+        Ok(Server { state, unix, tenants, files, administrators: settings.tcp.clone(), tcp, metrics })
     }
 
     /// The address on which TCP is taken, if it is.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         self.tcp.as_ref().and_then(|(listener, _)| listener.local_addr().ok())
+    }
+
+    /// The address on which metrics are given in the clear, if they are.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        address_of(self.metrics.as_ref())
     }
 
     /// Answers on the calling thread until SIGTERM or SIGINT; at SIGHUP the audit log is opened anew. Then it ends as [`serve_until`](Server::serve_until) does.
@@ -180,7 +189,7 @@ impl Server {
     }
 
     fn listening(self) -> Result<Listening, BindError> {
-        let Server { state, unix, tenants, files, administrators, tcp } = self;
+        let Server { state, unix, tenants, files, administrators, tcp, metrics } = self;
         let unix = UnixListener::from_std(unix).map_err(BindError::Runtime)?;
         let tenants = tenants.map(UnixListener::from_std).transpose().map_err(BindError::Runtime)?;
         let tcp = match tcp {
@@ -190,7 +199,8 @@ impl Server {
             }
             None => None,
         };
-        Ok(Listening { state, unix, tenants, files, administrators, tcp })
+        let metrics = metrics.map(TcpListener::from_std).transpose().map_err(BindError::Runtime)?;
+        Ok(Listening { state, unix, tenants, files, administrators, tcp, metrics })
     }
 }
 
@@ -202,17 +212,19 @@ struct Listening {
     files: Vec<SocketFile>,
     administrators: Option<Tcp>,
     tcp: Option<(TcpListener, TlsAcceptor)>,
+    metrics: Option<TcpListener>,
 }
 
 impl Listening {
     async fn serve(self, end: impl Future<Output = &'static str>) {
-        let Listening { state, unix, tenants, files, administrators, tcp } = self;
+        let Listening { state, unix, tenants, files, administrators, tcp, metrics } = self;
         let rooms = state.rooms.clone();
         let why = tokio::select! {
             why = end => why,
             _ = accept_unix(state.clone(), Some(unix), Door::Administrators) => "nothing listens",
             _ = accept_unix(state.clone(), tenants, Door::Tenants) => "nothing listens",
             _ = accept_tcp(state.clone(), tcp, administrators) => "nothing listens",
+            _ = accept_metrics(state.clone(), metrics) => "nothing listens",
         };
         drop(files);
         let fields = [
@@ -228,6 +240,10 @@ impl Listening {
             log(Severity::Warning, "ended before all clients had", &[("connections", left.into())]);
         }
     }
+}
+
+fn address_of(listener: Option<&std::net::TcpListener>) -> Option<SocketAddr> {
+    listener.and_then(|listener| listener.local_addr().ok())
 }
 
 fn runtime() -> Result<Runtime, BindError> {
@@ -359,6 +375,26 @@ async fn accept_tcp(state: Arc<State>, tcp: Option<(TcpListener, TlsAcceptor)>, 
                 // Too slow, or others came that were waited for less long.
                 None => drop(place),
             }
+            state.counts.connections.fetch_sub(1, Relaxed);
+            state.spare.put_aside();
+        });
+    }
+}
+
+async fn accept_metrics(state: Arc<State>, listener: Option<TcpListener>) {
+    let Some(listener) = listener else { return std::future::pending().await };
+    let kept = Arc::<scrape::Kept>::default();
+    loop {
+        let Some((stream, peer)) = next(&state, Door::Tenants, &listener).await else { continue };
+        let rooms = &state.rooms;
+        let Some(place) = Place::take(&rooms.metrics, Peer::Address(peer.ip()), &rooms.open) else {
+            state.counts.refused_connections.fetch_add(1, Relaxed);
+            continue;
+        };
+        let (state, kept) = (state.clone(), kept.clone());
+        tokio::spawn(async move {
+            state.counts.connections.fetch_add(1, Relaxed);
+            scrape::serve(state.clone(), kept, stream, place).await;
             state.counts.connections.fetch_sub(1, Relaxed);
             state.spare.put_aside();
         });

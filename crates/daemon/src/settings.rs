@@ -13,6 +13,8 @@ pub struct Settings {
     pub tenants: Option<Socket>,
     /// TCP beside them.
     pub tcp: Option<Tcp>,
+    /// Plain HTTP on this loopback address, for `GET /metrics` alone.
+    pub metrics: Option<SocketAddr>,
     /// Where changes are written down.
     pub audit: Audit,
     /// What clients can use up at most.
@@ -30,6 +32,7 @@ impl Settings {
             socket: Socket { path: socket.into(), mode: 0o600, owner: None, group: None },
             tenants: None,
             tcp: None,
+            metrics: None,
             audit: Audit { file: audit.into(), bytes: 16 << 20, kept: 8, required: true },
             limits: Limits::default(),
             spans: None,

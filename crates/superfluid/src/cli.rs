@@ -154,6 +154,9 @@ pub(crate) struct DaemonOptions {
     /// Clients with this certificate are administrators, and all others need a token: a DNS name that it is for, or sha256:HEX. Without it, all are.
     #[arg(long, value_name = "NAME|sha256:HEX", requires = "listen")]
     pub(crate) tls_admin: Vec<daemon::Administrator>,
+    /// Give `GET /metrics` of the whole host to every local user, by plain HTTP on this loopback address, such as 127.0.0.1:9100, and nothing else there.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) metrics: Option<std::net::SocketAddr>,
     /// Tell this OpenTelemetry collector of calls and their steps (OTLP over HTTP); by default as OTEL_EXPORTER_OTLP_ENDPOINT says.
     #[arg(long, value_name = "URL")]
     pub(crate) otlp_endpoint: Option<String>,

@@ -14,6 +14,7 @@ mod killed;
 mod model;
 mod rights;
 mod running;
+mod scrape;
 mod socket;
 mod streams;
 mod timing;
@@ -35,6 +36,8 @@ struct Running {
     store: Arc<Store>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// Where metrics are given in the clear.
+    metrics: Option<std::net::SocketAddr>,
 }
 
 impl Running {
@@ -53,6 +56,7 @@ impl Running {
         let store = Arc::new(Store::open_with(&folder.path().join("state"), of_store).expect("opens"));
         let fake = Arc::new(Fake::default());
         let server = Server::bind(&settings, store.clone(), fake.clone()).expect("binds");
+        let metrics = server.metrics_address();
         let (end, ended) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             server
@@ -61,7 +65,7 @@ impl Running {
                 })
                 .expect("serves");
         });
-        Running { folder, fake, store, end: Some(end), thread: Some(thread) }
+        Running { folder, fake, store, end: Some(end), thread: Some(thread), metrics }
     }
 
     fn socket(&self) -> PathBuf {

@@ -95,6 +95,7 @@ fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
             administrators: options.tls_admin.clone(),
         });
     }
+    settings.metrics = options.metrics;
     if let Some(path) = &options.tenants_socket {
         let (mode, owner, group) = (options.tenants_mode, options.owner, options.group);
         settings.tenants = Some(Socket { path: path.clone(), mode, owner, group });
