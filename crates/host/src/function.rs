@@ -135,9 +135,10 @@ impl StartedFunction {
         matches!(self.guest.hand_out(limit), Ok(Some(_)))
     }
 
-    /// Whether its memory is laid out as that of a program's instances.
-    pub(crate) fn is_laid_out_as(&self, other: Result<(Image, Arc<Program>), String>) -> bool {
-        other.is_ok_and(|(_, other)| other.facts().layout == self.factory.program.facts().layout)
+    /// With another setting of [`InstanceSettings::resident`] for the guests that its factory starts from now on.
+    pub(crate) fn restarting_with(mut self, resident: Option<u64>) -> StartedFunction {
+        self.factory.settings.resident = resident;
+        self
     }
 
     /// Where its memory is, and how much of it there is.

@@ -2,6 +2,7 @@
 //!
 //! 1. The new guest is started beside the old one.
 //! 2. At a quiescent point the new one goes on with the old one's memory, if both lay it out alike and have the same configuration.
+//!    It is started without populated pages for that. If the memory cannot be moved after all, it is started again with them.
 //! 3. Else the old one is detached at that point: its packets wait, and its worker goes on. The thread that asked for the change lets
 //!    the old one hand its state out and the new one take it in, both within [`HAND_OVER`].
 //! 4. At another quiescent point the new one takes the place. If anything went wrong, the old one takes it again, as it was.
@@ -60,7 +61,8 @@ pub(crate) struct Successor {
     pub(crate) started: StartedFunction,
     /// Both images are of one function, and of such as hand their state over.
     pub(crate) hands_over: bool,
-    /// The new one lays its memory out as the one before, and has the same configuration.
+    /// The new one lays its memory out as the one before, and has the same configuration. It has no populated pages: it is to
+    /// go on with those of the one before.
     pub(crate) alike: bool,
 }
 
@@ -150,6 +152,8 @@ enum First {
     Refused,
     /// It is in the middle of a call.
     Later(GuestSetup),
+    /// Memory cannot be moved to the new guest, which has no pages of its own.
+    Unpopulated(GuestSetup),
 }
 
 impl Successor {
@@ -164,7 +168,7 @@ impl Successor {
             self.make_ready(fleet);
         }
         let Successor { name, id, instance, before, started, hands_over, alike } = self;
-        let may = May { hand_over: hands_over || alike, begin_anew: allow_restart };
+        let mut may = May { hand_over: hands_over || alike, begin_anew: allow_restart, populated: !alike };
         let failed = |reason: &dyn std::fmt::Display| failed("function", &name)(reason);
         let clock = watchdog::clock();
         let asked = clock.now();
@@ -178,6 +182,14 @@ impl Successor {
                 })
                 .map_err(|error| failed(&error))?;
             match first.map_err(|error| failed(&error))? {
+                First::Unpopulated(bare) => {
+                    let GuestSetup { guest, factory, .. } = bare;
+                    drop(guest);
+                    let guest = Some(factory.start().map_err(|reason| failed(&reason))?);
+                    new = GuestSetup { guest, factory, ..bare };
+                    may.populated = true;
+                    continue;
+                }
                 First::Later(again) if clock.now().since(asked) < HAND_OVER => new = again,
                 First::Later(_) => return Err(failed(&TakeoverError::Suspended(name.clone()))),
                 first => break (first, stood_still, clock.now()),
@@ -197,6 +209,7 @@ impl Successor {
             }
             First::Refused => return Err(failed(&NOTHING)),
             First::Later(_) => return Err(failed(&"it stays in a call")),
+            First::Unpopulated(_) => return Err(failed(&"its memory is not populated")),
             First::Detached(detached, mut new) => {
                 let mut beside = fleet.beside(id, detached);
                 let until = began.saturating_add(HAND_OVER);
@@ -253,6 +266,8 @@ const NOTHING: &str = "its image hands no state over to the new one: it would be
 struct May {
     hand_over: bool,
     begin_anew: bool,
+    /// The new guest can do without the memory of the one before.
+    populated: bool,
 }
 
 /// Succeeds at once where that can be, and else detaches the guest.
@@ -265,6 +280,7 @@ fn first(
     match change.check_present(id) {
         Ok(()) => {}
         Err(TakeoverError::Suspended(_)) => return Ok(First::Later(new)),
+        Err(TakeoverError::Down(..)) if !may.populated => return Ok(First::Unpopulated(new)),
         // What it knew is gone already.
         Err(TakeoverError::Down(..)) => {
             return Ok(First::Down(change.swap_guest(id, new)?));
@@ -279,6 +295,7 @@ fn first(
     }
     match change.succeed_guest(id, new)? {
         Ok(before) => Ok(First::Moved(before)),
+        Err(new) if !may.populated => Ok(First::Unpopulated(new)),
         Err(new) => Ok(First::Detached(change.detach(id)?, new)),
     }
 }

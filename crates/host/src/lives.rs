@@ -106,11 +106,23 @@ impl Host {
         catalog: &Catalog,
         around: Around,
     ) -> Result<Successor, PrepareError> {
-        let started = self.start_beside(name, instance, catalog, around)?;
+        let layout = |image: &str| {
+            let program = self.workshop.program(catalog, image);
+            program.map(|(_, program)| program.facts().layout)
+        };
+        let alike = before.config == instance.config
+            && matches!((layout(&before.image), layout(&instance.image)), (Ok(old), Ok(new)) if old == new);
+        // The memory that is to be moved brings its pages along. Pages of its own would be given back in the move, while the
+        // worker waits.
+        let started = if alike {
+            let bare = Instance { resident: Some(0), ..instance.clone() };
+            self.start_beside(name, &bare, catalog, around)?.restarting_with(instance.resident)
+        } else {
+            self.start_beside(name, instance, catalog, around)?
+        };
         let program = self.workshop.program(catalog, &before.image);
         // An image that is here no more cannot be asked; its function may hand over all the same.
-        let hands_over = program.as_ref().map_or(true, |(_, program)| started.can_follow(program));
-        let alike = before.config == instance.config && started.is_laid_out_as(program);
+        let hands_over = program.map_or(true, |(_, program)| started.can_follow(&program));
         Ok(Successor {
             name: name.to_owned(),
             id,

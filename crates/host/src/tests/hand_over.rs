@@ -8,8 +8,14 @@ use wiring::Instance;
 /// A function whose configuration has a number. It keeps what it was handed, and what it did when it handed out or was handed
 /// something; `export` and `import` are what it does then.
 fn hostile(rig: &Rig, name: &str, export: &str, import: &str) {
+    hostile_with(rig, name, "", export, import);
+}
+
+/// The same, with more in its manifest.
+fn hostile_with(rig: &Rig, name: &str, more: &str, export: &str, import: &str) {
     let manifest = "name: hostile\nversion: 1.0.0\nabi: 1\nsummary: Hands over badly.\nlanguage: c\naccess: read\ninterfaces: [left, right]\n\
                     memory_limit: 4MiB\nconfig:\n  n: {type: integer, min: 0, max: 9, default: 0, help: A number.}\n";
+    let manifest = format!("{manifest}{more}");
     let wat = format!(
         r#"(module
             (import "superfluid_v1" "read" (func $read (param i32 i32 i32 i32) (result i32)))
@@ -28,7 +34,7 @@ fn hostile(rig: &Rig, name: &str, export: &str, import: &str) {
             (func (export "sf_import_state") (result i32) {import}))"#
     );
     let wasm = wat::parse_str(wat).expect("sound");
-    let (image, _) = image::assemble(&wasm, manifest, Names::Dropped).expect("it keeps the contract");
+    let (image, _) = image::assemble(&wasm, &manifest, Names::Dropped).expect("it keeps the contract");
     rig.catalog.learn(name, image);
 }
 
@@ -103,6 +109,24 @@ fn what_hands_over_badly_goes_on_as_it_was_and_costs_others_nothing() {
         assert_eq!(rig.account().ledger.dropped.total(), 0);
         rig.host.stop().expect("it ran").balance().expect("balanced");
     }
+}
+
+#[test]
+fn one_whose_memory_cannot_be_moved_after_all_takes_state_and_has_its_pages() {
+    let mut rig = beside(GIVES, TAKES);
+    hostile_with(&rig, "./plain.wasm", "memory_layout: 1\n", GIVES, TAKES);
+    hostile_with(&rig, "./counting.wasm", "memory_layout: 1\ncounters: [seen]\n", GIVES, TAKES);
+    rig.apply(&[function("z", of("./plain.wasm", 0))]);
+    let before = rig.host.instance("z").expect("it is there");
+    // Code, layout and configuration are the same; its counters differ.
+    let next = Instance { image: "./counting.wasm".to_owned(), resident: Some(128 << 10), ..before };
+    let taken = rig.host.take_over("z", &next, &rig.catalog).expect("it takes over");
+    assert!(taken.state_carried && !taken.moved);
+    let account = exact(&rig, "z");
+    assert_eq!(guest_wasm::resident(account.memory_place, account.memory as usize), 128 << 10);
+    rig.host.roll_back(taken).expect("it takes over again");
+    rig.moves("f");
+    rig.host.stop().expect("it ran").balance().expect("balanced");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Pauses, new beginnings, other images, snapshots.
 
 use super::*;
+use crate::lives::Around;
 use wiring::Instance;
 
 /// A firewall between a source and a sink, at work.
@@ -110,6 +111,32 @@ fn an_image_that_lays_out_its_memory_alike_goes_on_with_it_as_it_is() {
     drop(taken);
     rig.moves("f");
     assert_eq!(rig.account().ledger.dropped.total(), 0, "no packet is lost");
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}
+
+#[test]
+fn one_that_goes_on_with_the_memory_of_another_has_no_pages_of_its_own_until_then() {
+    let rig = firewall();
+    let before = rig.host.instance("f").expect("it is there");
+    let id = rig.host.function("f").expect("it is there");
+    let pages = |next: &Instance| {
+        let around = Around::of(&rig.host.parts(), "f", next).expect("it has a pool");
+        let successor = rig.host.successor("f", id, (before.clone(), next), &rig.catalog, around);
+        let mut started = successor.expect("it starts").started;
+        let (place, bytes) = started.memory();
+        let own = guest_wasm::resident(place, bytes);
+        // What is started after a fault has all pages again, as at any start.
+        let mut again = started.taking_over().factory.start().expect("it starts");
+        let (place, bytes) = (again.memory_place(), again.memory());
+        assert_eq!(guest_wasm::resident(place, bytes), bytes as u64);
+        (own, bytes as u64)
+    };
+    // Its configuration differs: it takes state, and is populated for that.
+    let other = wanted(&rig, filter(json!({"default_action": "accept", "max_flows": 60_000})));
+    let (own, bytes) = pages(&other);
+    assert_eq!(own, bytes);
+    let (own, bytes) = pages(&before);
+    assert!(own < bytes / 2, "{own} of {bytes} bytes would be given back with the worker in hand");
     rig.host.stop().expect("it ran").balance().expect("balanced");
 }
 
