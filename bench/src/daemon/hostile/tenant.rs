@@ -218,9 +218,12 @@ impl<'a> Hostile<'a> {
         Ok(())
     }
 
-    /// Ends it; whether it misbehaved as it should have.
+    /// Ends it.
+    ///
+    /// # Errors
+    /// [`BenchError::Invalid`]: it did not misbehave as it should have.
     pub(super) fn end(mut self) -> Result<(), BenchError> {
-        let shown = self.shown()?;
+        let harmless = self.harmless()?;
         self.ends.store(true, Relaxed);
         for client in self.clients.drain(..) {
             client.join().map_err(|_| BenchError::Setup("a hostile client broke".to_owned()))?;
@@ -229,28 +232,33 @@ impl<'a> Hostile<'a> {
             // A function that never came to be does not go either.
             let _ = self.daemon.client.delete(*kind, name, &Change::default());
         }
-        if shown {
-            return Ok(());
+        match harmless {
+            None => Ok(()),
+            Some(seen) => {
+                Err(BenchError::Invalid(format!("`{}` disturbed nothing: {seen}", self.way.name())))
+            }
         }
-        Err(BenchError::Invalid(format!("`{}` did nothing that could disturb others", self.way.name())))
     }
 
-    /// Whether what it did can be seen.
-    fn shown(&self) -> Result<bool, BenchError> {
+    /// What was seen of it, if that could not have disturbed others.
+    fn harmless(&self) -> Result<Option<String>, BenchError> {
         if matches!(self.way, Way::Compiling | Way::SlowExport) {
-            return Ok(self.asked.load(Relaxed) > 0);
+            let asked = self.asked.load(Relaxed);
+            return Ok((asked == 0).then(|| "no request was answered".to_owned()));
         }
-        let mut shown = true;
         for (_, name) in self.objects.iter().filter(|(kind, _)| *kind == Kind::Function) {
             let status = self.daemon.status(name)?;
-            shown &= match self.way {
+            let shown = match self.way {
                 Way::Looping | Way::Restarting | Way::SlowStart => status.faults > 0,
                 Way::TimerStorm => status.cycles > 0,
                 Way::HoldingAll => status.packets > 0 && !status.drops.is_empty(),
                 _ => status.packets > 0,
             };
+            if !shown {
+                return Ok(Some(format!("{name}: {status:?}")));
+            }
         }
-        Ok(shown)
+        Ok(None)
     }
 }
 
