@@ -150,7 +150,7 @@ fn first<R: Read>(entries: &mut Entries<'_, R>, sums: &mut String) -> Result<Abo
     let about: About =
         serde_json::from_slice(&text).map_err(|error| no_backup(format!("{ABOUT}: {error}")))?;
     if about.format != FORMAT {
-        let program = about.program.chars().filter(|c| !c.is_control()).take(64).collect();
+        let program = printable::harmless(&about.program, 64);
         return Err(BackupError::Format { found: about.format, program, allowed: FORMAT });
     }
     if about.files > FILES_MAX {

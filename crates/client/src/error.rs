@@ -155,22 +155,3 @@ impl fmt::Display for Lines<'_> {
         Ok(())
     }
 }
-
-/// Text from outside as it may be shown: on one line, not longer than `most` characters, and without what controls a terminal or
-/// turns the direction of writing.
-pub fn harmless(text: &str, most: usize) -> String {
-    let mut out = String::new();
-    for (number, c) in text.chars().enumerate() {
-        if number == most {
-            out.push_str("...");
-            break;
-        }
-        let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || turns {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}

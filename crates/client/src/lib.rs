@@ -32,8 +32,9 @@ mod unix;
 pub use answer::{Answer, Step, Written};
 pub use calls::Page;
 pub use changes::{Change, Only};
-pub use error::{ClientError, harmless};
+pub use error::ClientError;
 pub use lines::{Lines, Packets};
+pub use printable::harmless;
 pub use secret::Secret;
 pub use settings::{Address, Settings, SettingsError, Tls};
 

@@ -434,7 +434,8 @@ impl<'a> Reader<'a> {
             Ok(manifest) => Some(manifest.clone()),
             Err(why) => {
                 place.report(&mut self.faults, || {
-                    let why: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                    let hidden = printable::is_hidden;
+                    let why: String = why.chars().map(|c| if hidden(c) { ' ' } else { c }).collect();
                     format!("the image `{}` cannot be used: {why}", spelling::shown(reference))
                 });
                 None

@@ -190,7 +190,7 @@ impl Audit {
         }
         // A record is a map with keys of text, which can always be written.
         if let Some(record) = record {
-            serde_json::to_writer(&mut line, record)?;
+            line.extend_from_slice(printable::json(&record.to_string()).as_bytes());
             line.push(b'\n');
         }
         let before = state.bytes;
@@ -309,6 +309,18 @@ mod tests {
         let numbers: Vec<_> = all.iter().filter_map(|line| line["number"].as_u64()).collect();
         let first = numbers[0];
         assert_eq!(numbers, (first..100).collect::<Vec<_>>(), "the newest lines, in order, without a gap");
+    }
+
+    #[test]
+    fn hidden_characters_are_escaped() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("audit.jsonl");
+        let audit = Audit::open(&settings(&file, 1000, 2)).expect("opens");
+        let record = json!({"detail": "a\u{202e}b\u{2028}c\u{feff}\u{9b}"});
+        audit.write(&record);
+        let told = std::fs::read_to_string(&file).expect("reads");
+        assert_eq!(told, "{\"detail\":\"a\\u202eb\\u2028c\\ufeff\\u009b\"}\n");
+        assert_eq!(lines(&file), [record], "it means the same");
     }
 
     #[test]

@@ -31,9 +31,9 @@ fn line(terminal: bool, time: &str, severity: Severity, text: &str, fields: &[(&
         Severity::Error => "error",
     };
     if terminal {
-        let mut line = format!("{time} {severity}: {text}");
+        let mut line = format!("{time} {severity}: {}", printable::harmless(text, usize::MAX));
         for (name, value) in fields {
-            line.push_str(&format!(" {name}={value}"));
+            line.push_str(&format!(" {name}={}", printable::json(&value.to_string())));
         }
         line.push('\n');
         return line;
@@ -43,13 +43,24 @@ fn line(terminal: bool, time: &str, severity: Severity, text: &str, fields: &[(&
         map.insert(name.to_owned(), Value::from(value));
     }
     map.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-    format!("{}\n", Value::Object(map))
+    format!("{}\n", printable::json(&Value::Object(map).to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn hidden_characters_are_escaped() {
+        let fields = [("who", json!("a\u{202e}\u{2028}\u{9b}b"))];
+        let line = |terminal| line(terminal, "T", Severity::Warning, "x\u{2066}\ny", &fields);
+        assert_eq!(line(true), "T warning: x\\u{2066}\\ny who=\"a\\u202e\\u2028\\u009bb\"\n");
+        let told = line(false);
+        assert!(told.trim_end().is_ascii(), "{told:?}");
+        let read: Value = serde_json::from_str(&told).expect("JSON");
+        assert_eq!((&read["text"], &read["who"]), (&json!("x\u{2066}\ny"), &fields[0].1));
+    }
 
     #[test]
     fn a_line_is_words_on_a_terminal_and_json_elsewhere() {

@@ -48,17 +48,7 @@ fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     names.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ")
 }
 
-/// Control characters, and those that turn the direction of writing, as their escapes.
+/// Text of an image in one line of any length.
 fn harmless(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    printable::harmless(text, usize::MAX)
 }

@@ -39,6 +39,8 @@ pub use artifact::{
     Artifact, CONFIG_TYPE, Descriptor, DocumentFault, LAYER_TYPE, MANIFEST_TYPE, MAX_DOCUMENT, Manifest,
     check_config,
 };
+use printable::harmless;
+
 pub use authentication::{Challenge, challenges};
 pub use client::{Client, Pushed};
 pub use credentials::{Credentials, CredentialsError, Login};
@@ -47,21 +49,3 @@ pub use error::{Fault, RegistryError, Step};
 pub use images::{Images, ImagesError, Kept, Origin, PullError, Pulled};
 pub use reference::{MAX_REFERENCE, Reference, ReferenceError, ReferenceFault};
 pub use settings::{Settings, SettingsError};
-
-/// At most so many characters of a text that came from outside, in one line, and without what could control a terminal.
-fn harmless(text: &str, most: usize) -> String {
-    let mut out = String::new();
-    for (number, c) in text.chars().enumerate() {
-        if number == most {
-            out.push_str("...");
-            break;
-        }
-        let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || turns {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}

@@ -11,20 +11,7 @@ const MAX_COMPARED: usize = 4096;
 
 /// A user's text as a message may repeat it: on one line, and not longer than a line.
 pub fn shown(text: &str) -> String {
-    let mut out = String::with_capacity(text.len().min(4 * MAX_SHOWN));
-    for (n, c) in text.chars().enumerate() {
-        if n == MAX_SHOWN {
-            out.push_str("...");
-            break;
-        }
-        // Text that runs from right to left could hide the rest of the line.
-        if c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    printable::harmless(text, MAX_SHOWN)
 }
 
 /// The name that `found` is probably a misspelling of: at most a third of its characters are changed, left out, added

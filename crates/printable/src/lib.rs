@@ -1,0 +1,99 @@
+//! Text of guests, tenants, peers and clients, as logs, tables and messages may show it.
+//!
+//! Such text can hide or forge a line without a visible character: control characters move a terminal's cursor, bidirectional controls
+//! reverse what follows, separators begin a new line, characters without width make two names look the same. [`is_hidden`] is the
+//! one list of them. Every sink uses it: [`harmless`] for lines of text, [`json`] for lines of JSON.
+
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Whether a character is shown otherwise than by a glyph of its own: controls, bidirectional controls, separators of lines and
+/// paragraphs, and format characters (Unicode's general categories Cc, Zl and Zp, and of Cf those that are no part of a script).
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// Text on one line, with hidden characters as escapes such as `\u{202e}`, cut after `most` of its characters.
+pub fn harmless(text: &str, most: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(most.saturating_mul(4)));
+    for (number, c) in text.chars().enumerate() {
+        if number == most {
+            out.push_str("...");
+            break;
+        }
+        if is_hidden(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// A JSON text with the hidden characters of its strings as escapes such as `\u202e`. It means the same as before: a JSON text
+/// without line breaks has such characters in strings alone.
+pub fn json(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HIDDEN: &str = "\0\u{7}\t\n\r\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{2028}\u{2029}\
+\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2060}\u{2066}\u{2067}\u{2068}\u{2069}\u{feff}\u{fff9}\u{e0001}\u{e007f}";
+
+    #[test]
+    fn each_hidden_character_is_escaped_and_no_other() {
+        for c in HIDDEN.chars() {
+            assert!(is_hidden(c), "{c:?}");
+            let told = harmless(&format!("a{c}b"), 9);
+            assert!(told.starts_with("a\\") && told.ends_with('b') && told.is_ascii(), "{told:?}");
+            let quoted = format!("\"a{c}b\"");
+            let told = json(&quoted);
+            assert!(told.starts_with("\"a\\u") && told.is_ascii(), "{told:?}");
+        }
+        let shown = "fw-1 \"ä\\ß\" 防火墙 שלום مرحبا नमस्ते 🔥";
+        assert_eq!(harmless(shown, 100), shown);
+        assert!(matches!(json(shown), Cow::Borrowed(same) if same == shown));
+    }
+
+    #[test]
+    fn what_is_escaped_can_be_read_again() {
+        assert_eq!(harmless("a\u{202e}b\n", 9), "a\\u{202e}b\\n");
+        assert_eq!(json("\"a\u{202e}b\u{e0041}\""), "\"a\\u202eb\\udb40\\udc41\"");
+    }
+
+    #[test]
+    fn long_text_is_cut() {
+        assert_eq!((harmless("abc", 3).as_str(), harmless("abcd", 3).as_str()), ("abc", "abc..."));
+    }
+}
