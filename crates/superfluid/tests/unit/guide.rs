@@ -126,13 +126,20 @@ fn messages(machine: &Machine, chapter: &str) {
 fn what_prometheus_is_to_be_told_is_what_it_takes() {
     let text = std::fs::read_to_string(GUIDE).expect("the guide");
     let folder = tempfile::tempdir().expect("a folder");
-    let mut blocks = text.split("\n```yaml\n").skip(1).filter_map(|block| block.split("\n```").next());
-    for check in [&["check", "config", "--syntax-only"][..], &["check", "rules"]] {
-        let file = folder.path().join("file.yml");
-        std::fs::write(&file, blocks.next().expect("a block")).expect("written");
-        let said = std::process::Command::new("promtool").args(check).arg(&file).output();
-        let said = said.expect("promtool, which `scripts/setup test` installs");
-        assert!(said.status.success(), "{said:?}");
+    let blocks: Vec<_> =
+        text.split("\n```yaml\n").skip(1).filter_map(|block| block.split("\n```").next()).collect();
+    for (begin, check) in
+        [("scrape_configs:", &["check", "config", "--syntax-only"][..]), ("groups:", &["check", "rules"])]
+    {
+        let of_this_kind: Vec<_> = blocks.iter().filter(|block| block.starts_with(begin)).collect();
+        assert!(!of_this_kind.is_empty(), "{begin}");
+        for block in of_this_kind {
+            let file = folder.path().join("file.yml");
+            std::fs::write(&file, block).expect("written");
+            let said = std::process::Command::new("promtool").args(check).arg(&file).output();
+            let said = said.expect("promtool, which `scripts/setup test` installs");
+            assert!(said.status.success(), "{block}: {said:?}");
+        }
     }
     let metrics = include_str!("../../../../docs/metrics.md");
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
