@@ -273,8 +273,9 @@ fn snapshots_that_cannot_be_read_are_told_and_the_rest_goes_on() {
     }
     let file = |name: &str| folder.path().join(format!("state/snapshots/{name}.snapshot"));
     let bytes = fs::read(file("newer")).expect("it was saved");
-    // Behind the line that says what it is.
-    let begin = bytes.iter().position(|byte| *byte == b'\n').expect("a first line") + 1;
+    // Behind the line that says what it is, and its seal.
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    let begin = ends.map(|(at, _)| at + 1).nth(1).expect("two lines");
     let write = |name: &str, at: usize, with: &[u8]| {
         let opened = OpenOptions::new().write(true).open(file(name)).expect("it was saved");
         opened.write_all_at(with, at as u64).expect("written");
