@@ -162,7 +162,8 @@ impl Step {
             }
             Step::Image(_) => {
                 let spec = json!({"image": format!("./{}", images::FILE)});
-                let path = format!("/v1/functions/{}?wait=true", images::FUNCTION);
+                // Images that hand nothing over: one in another's place begins anew.
+                let path = format!("/v1/functions/{}?wait=true&allow_restart=true", images::FUNCTION);
                 ("PUT", path, Some(json!({ "spec": spec })))
             }
             Step::Apply(functions, objects, prune) => {
