@@ -4,12 +4,12 @@ use std::fmt;
 use std::ops::{Index, IndexMut};
 
 macro_rules! drop_reasons {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+    ($($variant:ident = $name:literal, $meaning:literal, $remedy:literal;)*) => {
         /// Why the engine or a port dropped a packet. A function's own reasons are counted by the function, beside
         /// [`DropReason::Function`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
-        pub enum DropReason { $($(#[$doc])* $variant,)* }
+        pub enum DropReason { $(#[doc = $meaning] $variant,)* }
 
         impl DropReason {
             /// All reasons, in the order of their numbers.
@@ -19,53 +19,62 @@ macro_rules! drop_reasons {
             pub const fn name(self) -> &'static str {
                 match self { $(DropReason::$variant => $name,)* }
             }
+
+            /// What it means, in one sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(DropReason::$variant => $meaning,)* }
+            }
+
+            /// What an operator does about it.
+            pub const fn remedy(self) -> &'static str {
+                match self { $(DropReason::$variant => $remedy,)* }
+            }
         }
     };
 }
 
+// One table for code and documents: `docs/drop-reasons.md` is made of it.
 drop_reasons! {
-    /// The function decided so.
-    Function = "function",
-    /// The function left the verdict empty.
-    NoVerdict = "no-verdict",
-    /// The verdict, offset or length that the function gave back is none it may give.
-    BadVerdict = "bad-verdict",
-    /// The function trapped or ran too long while it had the packet.
-    FunctionTrapped = "function-trapped",
-    /// The function is waiting for its restart and fails closed.
-    FunctionDown = "function-down",
-    /// Nothing is wired to the interface that the function chose.
-    NoRoute = "no-route",
-    /// The service table has no such service.
-    UnknownService = "unknown-service",
-    /// The packet has been through as many functions as it may.
-    HopBudget = "hop-budget",
-    /// The next function's queue is full.
-    QueueFull = "queue-full",
-    /// A switch found that the packet is where it belongs already, or that it must not be forwarded.
-    SwitchFiltered = "switch-filtered",
-    /// An observer was not entitled to run and its queue of copies is full.
-    ObserverBehind = "observer-behind",
-    /// The function holds and owns as many packets as it may.
-    HoldQuota = "hold-quota",
-    /// The function held the packet longer than it may.
-    HoldExpired = "hold-expired",
-    /// Still held or queued when the engine stopped.
-    HeldAtStop = "held-at-stop",
-    /// The receiving pool has no free buffer.
-    NoBuffer = "no-buffer",
-    /// The packet is longer than a buffer of its pool.
-    TooLong = "too-long",
-    /// The port's transmit ring or the kernel's queue is full.
-    PortFull = "port-full",
-    /// The port is down.
-    PortDown = "port-down",
-    /// The kernel refused the packet.
-    PortRefused = "port-refused",
-    /// The bytes do not make up what they claim to be (a capture's record, a header that the port needs).
-    Malformed = "malformed",
-    /// The operator asked for this loss, by a port's `fault`.
-    InjectedFault = "injected-fault",
+    Function = "function", "The function's verdict was to drop the packet.",
+        "Nothing: this is its work. Its own counters say which rule.";
+    NoVerdict = "no-verdict", "The function left the packet's verdict empty.",
+        "A defect of the function: each packet of a batch needs a verdict.";
+    BadVerdict = "bad-verdict", "The function gave a verdict, an offset or a length that it may not give.",
+        "A defect of the function: verdicts and extents are in docs/nf-abi.md.";
+    FunctionTrapped = "function-trapped", "The function trapped or exceeded `max_call` while it had the packet.",
+        "`superfluid function report NAME` shows the fault with its backtrace.";
+    FunctionDown = "function-down", "The function waits for its restart, and `fail` is `closed`.",
+        "Mend the function, or let packets bypass it with `fail: open`.";
+    NoRoute = "no-route", "Nothing is wired to the interface that the function chose.",
+        "Add a wire or a chain for that interface.";
+    UnknownService = "unknown-service", "The service table of the sender's tenant has no such service.",
+        "Add the service, or name the sender's tenant in `for` of its entry.";
+    HopBudget = "hop-budget", "The packet passed as many functions as a packet may.",
+        "Look for a loop of wires or services: `superfluid trace` shows its way.";
+    QueueFull = "queue-full", "The queue of the next function is full.",
+        "The function has too little processor time for its load: raise its weight or cap, add replicas.";
+    SwitchFiltered = "switch-filtered", "The switch filters the packet: its destination is behind the port it came from, or is reserved.",
+        "Mostly nothing (IEEE 802.1D, 8.6); many of them point to a loop or to a wrong port.";
+    HoldQuota = "hold-quota", "The function holds and owns as many packets as it may.",
+        "Raise its `quota`, or let it release packets sooner.";
+    HoldExpired = "hold-expired", "The function held the packet for longer than `longest_hold`.",
+        "Raise `longest_hold`, or let it release packets sooner.";
+    HeldAtStop = "held-at-stop", "The packet was still held or queued when its function, port or worker ended.",
+        "Nothing: it is the rest that draining could not deliver.";
+    NoBuffer = "no-buffer", "The receiving pool has no free buffer.",
+        "Enlarge the tenant's pool, or find out which function holds its packets.";
+    TooLong = "too-long", "The packet is longer than a buffer of its pool.",
+        "Larger buffers (`buffer_size`), or segmentation offload switched off on the interface.";
+    PortFull = "port-full", "The port's transmit ring or the kernel's queue is full.",
+        "The interface is slower than its load: larger rings help with bursts only.";
+    PortDown = "port-down", "The port is down.",
+        "`superfluid describe port NAME` says why; it comes back with its interface.";
+    PortRefused = "port-refused", "The kernel refused to transmit the packet.",
+        "Often a packet longer than the interface's MTU; the port's log line has the error.";
+    Malformed = "malformed", "The bytes do not make up what they claim to be: a capture's record, or a header that the port needs.",
+        "Look at the packets: `superfluid capture` at the port.";
+    InjectedFault = "injected-fault", "The port's `fault` asks for this loss.",
+        "Nothing: it was asked for.";
 }
 
 impl fmt::Display for DropReason {
@@ -126,5 +135,16 @@ mod tests {
             assert_eq!(counters[reason], n as u64);
         }
         assert_eq!(counters.total(), (0..DropReason::ALL.len() as u64).sum());
+    }
+
+    /// Every reason stands in the document, as this table has it.
+    #[test]
+    fn the_document_has_this_table() {
+        let rows = DropReason::ALL
+            .iter()
+            .map(|reason| format!("| `{reason}` | {} | {} |\n", reason.meaning(), reason.remedy()));
+        let table = format!("| reason | meaning | what helps |\n|---|---|---|\n{}", rows.collect::<String>());
+        let document = include_str!("../../../docs/drop-reasons.md");
+        assert!(document.ends_with(&table), "docs/drop-reasons.md must end with this table:\n{table}");
     }
 }
