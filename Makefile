@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release/superfluid
 QUICK := $(TARGET)/quick/superfluid
 
-.PHONY: help run test bench build package nightly setup lint fuzz clean
+.PHONY: help run check test bench build package nightly setup lint fuzz clean
 
 help:            ## Say what there is
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -22,6 +22,11 @@ run:             ## Run examples/edge.yaml between two hosts, with real traffic
 build:           ## Build the program as it is released
 	@scripts/setup build
 	@scripts/build release
+
+check:           ## Formatting, lints and unit tests: quick, without root, installs nothing
+	@cargo fmt --all --check
+	@cargo clippy --profile quick --workspace --all-targets --locked --quiet -- --deny warnings
+	@cargo test --profile quick --workspace --locked --quiet --lib --bins
 
 test:            ## Everything that must hold: formatting, lints, unit, property and end-to-end tests
 	@scripts/setup test
