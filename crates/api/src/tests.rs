@@ -183,7 +183,8 @@ fn secrets_have_one_form() {
 fn a_secret_is_not_shown_by_mistake() {
     let token = Token {
         name: "ci".into(),
-        tenant: "red".into(),
+        tenant: Some("red".into()),
+        host: false,
         created: "2026-01-02T03:04:05Z".into(),
         expires: None,
         read_only: false,
@@ -191,6 +192,7 @@ fn a_secret_is_not_shown_by_mistake() {
     let issued = IssuedToken { token, secret: "sft_hush".into() };
     assert!(!format!("{issued:?}").contains("hush"));
     let written = serde_json::to_value(&issued).expect("JSON");
-    assert_eq!(written["name"], "ci");
+    assert_eq!((&written["name"], &written["tenant"]), (&"ci".into(), &"red".into()));
+    assert!(written.get("host").is_none(), "as tokens of tenants were written before");
     assert_eq!(serde_json::from_value::<IssuedToken>(written).expect("is one"), issued);
 }

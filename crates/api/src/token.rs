@@ -1,4 +1,4 @@
-//! Tokens: who shows one has the rights of a tenant, and no others.
+//! Tokens: a client that shows one has the rights of a tenant, or reads the whole host, and has no others.
 
 use crate::Name;
 use schemars::JsonSchema;
@@ -9,8 +9,12 @@ use serde::{Deserialize, Serialize};
 pub struct Token {
     /// Its name, among all tokens.
     pub name: String,
-    /// The tenant whose rights it gives.
-    pub tenant: String,
+    /// The tenant whose rights it gives; none if it is for the whole host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Whether it reads the whole host: what all tenants have, except secrets and packets. It changes nothing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub host: bool,
     /// When it was made.
     #[schemars(extend("format" = "date-time"))]
     pub created: String,
@@ -25,16 +29,21 @@ pub struct Token {
 /// A token that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["tenant"]}, {"required": ["host"], "properties": {"host": {"const": true}}}]))]
 pub struct NewToken {
     /// What it is to be called. A token of this name must not be there yet.
     pub name: Name,
-    /// The tenant whose rights it gives; it must be there.
-    pub tenant: Name,
+    /// The tenant whose rights it gives; it must exist. Either this or `host`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Name>,
+    /// Whether it is to read the whole host, and change nothing. Either this or `tenant`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub host: bool,
     /// From when on it is not to be taken any more, in UTC; without it, it is until it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time", "pattern" = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)$"))]
     pub expires: Option<String>,
-    /// Whether it is to show what there is, and change nothing.
+    /// Whether it is to show what there is, and change nothing. A token of the whole host always is.
     #[serde(default)]
     pub read_only: bool,
 }
@@ -47,6 +56,10 @@ pub struct IssuedToken {
     pub token: Token,
     /// What is shown to the daemon, as `Authorization: Bearer SECRET`. It is told this once.
     pub secret: String,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Without the secret, which is nobody's to read in a log.

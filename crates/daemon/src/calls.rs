@@ -31,13 +31,18 @@ const LOOKED_AT: usize = 1000;
 
 /// Does what is asked.
 pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
-    let _place = match asked.rights {
-        Rights::Of(_) if !asked.call.changes() => {
-            let place = state.tenants_reading.clone().acquire_owned();
-            let late = |_| Problem::new(ProblemType::Busy, "other tenants read much");
-            timeout(state.limits.body_time, place).await.map_err(late)?.ok()
+    let places = match asked.rights {
+        _ if asked.call.changes() => None,
+        Rights::All => None,
+        Rights::Of(_) => Some((&state.tenants_reading, "other tenants read much")),
+        Rights::Reader(_) => Some((&state.readers_reading, "other readers of the host read much")),
+    };
+    let _place = match places {
+        Some((places, why)) => {
+            let late = |_| Problem::new(ProblemType::Busy, why);
+            timeout(state.limits.body_time, places.clone().acquire_owned()).await.map_err(late)?.ok()
         }
-        _ => None,
+        None => None,
     };
     match asked.call {
         Call::OpenApi => Ok(Answer::bytes(200, "application/json", state.openapi.clone())),

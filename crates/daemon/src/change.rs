@@ -227,7 +227,7 @@ impl State {
         // However many tenants wait, an administrator waits for one of them.
         let place = match rights {
             Rights::All => None,
-            Rights::Of(_) => {
+            Rights::Of(_) | Rights::Reader(_) => {
                 let place = self.tenants_turn.clone().acquire_owned();
                 timeout(self.limits.body_time, place).await.map_err(late)?.ok()
             }

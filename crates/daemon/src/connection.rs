@@ -8,7 +8,7 @@ use crate::identity::Identity;
 use crate::log::{Severity, log};
 use crate::precondition::shown;
 use crate::request::{self, Asked};
-use crate::rights::{self, Door};
+use crate::rights::{self, Door, Rights};
 use crate::rooms::Place;
 use crate::state::State;
 use crate::stream::{Stream, plain};
@@ -106,7 +106,7 @@ impl Body for Held {
 async fn unknown(place: &Place, door: Door, time: Duration) {
     if door == Door::Tenants {
         sleep(time).await;
-        if !place.is_a_tenants() {
+        if !place.has_shown_a_token() {
             return;
         }
     }
@@ -145,16 +145,22 @@ async fn respond(
     let rights = rights::of(state, (door, &who), &head.headers).and_then(|(rights, of)| {
         who = of;
         // A connection of the administrators' stays where it is.
-        match rights.tenant().filter(|_| door == Door::Tenants) {
-            Some(tenant) if !place.go_to_tenant(tenant, &state.rooms.tenants) => {
-                let most = state.limits.tenant_connections;
-                let detail = format!(
-                    "{most} connections of the tenant are being answered, which is as many as may be"
-                );
-                Err(Problem::new(ProblemType::Busy, detail))
+        let (went, whose) = match (door, &rights, rights.tenant()) {
+            (Door::Administrators, ..) => (true, ""),
+            (Door::Tenants, Rights::Reader(_), _) => {
+                (place.go_to_readers(&state.rooms.readers), "readers of the host")
             }
-            _ => Ok(rights),
+            (Door::Tenants, _, Some(tenant)) => {
+                (place.go_to_tenant(tenant, &state.rooms.tenants), "the tenant")
+            }
+            (Door::Tenants, _, None) => (true, ""),
+        };
+        if went {
+            return Ok(rights);
         }
+        let most = state.limits.tenant_connections;
+        let detail = format!("{most} connections of {whose} are being answered, which is as many as may be");
+        Err(Problem::new(ProblemType::Busy, detail))
     });
     let found = rights.map(|rights| (rights, request::call_of(&head)));
     let mut unread = true;

@@ -53,8 +53,14 @@ pub(crate) fn events(state: &Arc<State>, asked: &Asked) -> Result<Answer, Proble
     let state = state.clone();
     // Before anything is read, so that nothing that happens meanwhile is missed.
     let notices = state.notices.follow();
+    let rights = asked.rights.clone();
     tokio::spawn(async move {
-        follow_changes(&state, after, follow, notices, &lines).await;
+        tokio::select! {
+            biased;
+            // A reader's token that is deleted or expired.
+            () = state.tokens.over(&rights) => {}
+            () = follow_changes(&state, after, follow, notices, &lines) => {}
+        }
     });
     Ok(answer)
 }

@@ -27,8 +27,8 @@ pub enum Identity {
     Token {
         /// Its name.
         token: String,
-        /// The tenant whose rights it gives.
-        tenant: String,
+        /// The tenant whose rights it gives; none if it reads the whole host.
+        tenant: Option<String>,
         /// Who is at the other end.
         by: Box<Identity>,
     },
@@ -53,7 +53,10 @@ impl Identity {
             Identity::Token { token, tenant, by } => {
                 let mut told = by.to_json();
                 told["token"] = token.as_str().into();
-                told["tenant"] = tenant.as_str().into();
+                match tenant {
+                    Some(tenant) => told["tenant"] = tenant.as_str().into(),
+                    None => told["host"] = true.into(),
+                }
                 told
             }
         }
@@ -67,7 +70,10 @@ impl fmt::Display for Identity {
             Identity::Certificate { sha256, names } => {
                 write!(f, "certificate {:.16} ({})", sha256, names.join(", "))
             }
-            Identity::Token { token, tenant, by } => write!(f, "token {token} of {tenant}, {by}"),
+            Identity::Token { token, tenant: Some(tenant), by } => {
+                write!(f, "token {token} of {tenant}, {by}")
+            }
+            Identity::Token { token, tenant: None, by } => write!(f, "token {token} of the host, {by}"),
         }
     }
 }

@@ -42,7 +42,7 @@ pub fn document() -> Value {
         "components": {"schemas": schemas(), "securitySchemes": {"token": {
             "type": "http",
             "scheme": "bearer",
-            "description": "A tenant's token, `sft_` and 64 hexadecimal digits: it gives the rights of that tenant and no others. Administrators need none: they are who may \
+            "description": "A token, `sft_` and 64 hexadecimal digits: it gives the rights of its tenant and no others, or reads the whole host. Administrators need none: they are who may \
                             connect to the administrators' socket, or show a certificate of theirs.",
         }}},
     })

@@ -112,9 +112,10 @@ pub(crate) async fn read(
             return Err(one_fault(ProblemType::Malformed, fault));
         }
     };
-    let room = match rights.tenant() {
-        Some(tenant) => &state.tenants_bodies.of(tenant),
-        None => &state.bodies,
+    let room = match (&rights, rights.tenant()) {
+        (Rights::Reader(_), _) => &state.readers_bodies,
+        (_, Some(tenant)) => &state.tenants_bodies.of(tenant),
+        (_, None) => &state.bodies,
     };
     let body::Read { bytes, room } = body::read(body, room, &state.limits).await?;
     let body_bytes = bytes.len() as u64;

@@ -1,8 +1,8 @@
-//! Who may do what: the administrator everything, and who shows a token what its tenant may.
+//! Who may do what: the administrator everything, and who shows a token what its tenant may, or read the whole host.
 //!
 //! 1. A connection comes in by a [`Door`]: the administrators' socket, the tenants' socket, or TLS, where the certificate decides.
-//! 2. [`of`] reads `Authorization` of each request. A token gives its tenant's rights and no others, at each door; without one only
-//!    the administrators' door leads anywhere.
+//! 2. [`of`] reads `Authorization` of each request. A token gives its tenant's rights and no others, or those of a reader of the
+//!    whole host, at each door; without one only the administrators' door leads anywhere.
 //! 3. [`Access`] says for each call who may make it at all. What a tenant may change is decided in `admit`, what it is shown in
 //!    `seen`.
 
@@ -29,14 +29,17 @@ pub(crate) enum Door {
 pub(crate) enum Rights {
     /// Everything.
     All,
-    /// What a token gives.
+    /// What a token of a tenant gives.
     Of(Arc<Grant>),
+    /// What a token of the host gives: to read what administrators read, except what is theirs alone ([`Access::Administrator`]).
+    Reader(Arc<Grant>),
 }
 
 /// Who may make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// A tenant too: it is answered with what is the tenant's.
+    /// A tenant too: it is answered with what is the tenant's. A reader of the host too: it is answered as administrators are, and
+    /// so no call of this class answers with secrets, packets or what snapshots hold.
     Read,
     /// A tenant too, if its token is not for reading alone: it changes what is the tenant's.
     Change,
@@ -96,11 +99,24 @@ pub(crate) fn is_a_tenants_to_change(kind: Kind) -> bool {
 }
 
 impl Rights {
-    /// The tenant, if it is the rights of one.
+    /// Those that a token gives.
+    pub fn of(grant: Arc<Grant>) -> Rights {
+        if grant.token.host { Rights::Reader(grant) } else { Rights::Of(grant) }
+    }
+
+    /// The tenant, if it is the rights of one. A reader of the host has none: what it may read at all it reads as administrators do.
     pub fn tenant(&self) -> Option<&str> {
         match self {
+            Rights::All | Rights::Reader(_) => None,
+            Rights::Of(grant) => grant.token.tenant.as_deref(),
+        }
+    }
+
+    /// What they come from, if that is a token.
+    pub fn grant(&self) -> Option<&Arc<Grant>> {
+        match self {
             Rights::All => None,
-            Rights::Of(grant) => Some(&grant.token.tenant),
+            Rights::Of(grant) | Rights::Reader(grant) => Some(grant),
         }
     }
 
@@ -109,17 +125,25 @@ impl Rights {
     /// # Errors
     /// It may not.
     pub fn may(&self, call: Call) -> Result<(), Problem> {
-        let Rights::Of(grant) = self else { return Ok(()) };
+        let Some(grant) = self.grant() else { return Ok(()) };
         let name = &grant.token.name;
         match call.access() {
             Access::Read => Ok(()),
+            _ if grant.token.host => {
+                let (method, path) = (call.method(), call.path());
+                let detail = format!(
+                    "{method} {path} is not for reading the host, and the token `{name}` gives the right to nothing else"
+                );
+                Err(Problem::new(ProblemType::Forbidden, detail))
+            }
             Access::Change if !grant.token.read_only => Ok(()),
             Access::Change => {
                 let detail = format!("the token `{name}` is for reading alone");
                 Err(Problem::new(ProblemType::Forbidden, detail))
             }
             Access::Administrator => {
-                let (method, path, tenant) = (call.method(), call.path(), &grant.token.tenant);
+                let (method, path) = (call.method(), call.path());
+                let tenant = self.tenant().unwrap_or_default();
                 let detail = format!(
                     "{method} {path} is for administrators; `{name}` is a token of the tenant `{tenant}`"
                 );
@@ -162,7 +186,7 @@ pub(crate) fn of(
         tenant: grant.token.tenant.clone(),
         by: Box::new((**who).clone()),
     };
-    Ok((Rights::Of(grant), Arc::new(who)))
+    Ok((Rights::of(grant), Arc::new(who)))
 }
 
 /// The token's secret in a value of `Authorization` (RFC 6750, section 2.1), if it is one.

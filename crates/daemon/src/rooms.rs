@@ -2,7 +2,7 @@
 //! 1. The administrators' socket has one that nothing else uses, and administrators who come by TLS have another.
 //! 2. A connection of which it is not known yet whose it is (its TLS handshake is not done, or it has shown no token) has a place for a
 //!    short time, in a room in which each user or address has few.
-//! 3. With its first request under a token a connection goes over to the room of the token's tenant.
+//! 3. With its first request under a token a connection goes over to the room of the token's tenant, or to that of the readers of the host.
 //! 4. Connections for metrics alone, in the clear on loopback, have a room of theirs.
 //!
 //! In a room that is full, or of a peer that has as many places as it may, the connection that has rested for longest leaves for the next one.
@@ -152,10 +152,17 @@ impl Seats {
     }
 }
 
+/// What the token is for that a connection has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Shown {
+    Tenant(String),
+    Host,
+}
+
 /// A connection's place.
 pub(crate) struct Place {
     peer: Peer,
-    at: Mutex<(Arc<Room>, u64, Option<String>)>,
+    at: Mutex<(Arc<Room>, u64, Option<Shown>)>,
     leave: watch::Receiver<bool>,
     tell: watch::Sender<bool>,
     open: Arc<Open>,
@@ -170,7 +177,7 @@ impl Place {
         Some(Place { peer, at: Mutex::new((room.clone(), number, None)), leave, tell, open: open.clone() })
     }
 
-    fn at(&self) -> MutexGuard<'_, (Arc<Room>, u64, Option<String>)> {
+    fn at(&self) -> MutexGuard<'_, (Arc<Room>, u64, Option<Shown>)> {
         self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -195,18 +202,27 @@ impl Place {
 
     /// Goes over to the room of a tenant whose token it has shown, if it is not there; false if that has no place.
     pub fn go_to_tenant(&self, tenant: &str, rooms: &TenantRooms) -> bool {
-        if self.at().2.as_deref() == Some(tenant) {
+        if matches!(&self.at().2, Some(Shown::Tenant(shown)) if shown == tenant) {
             return true;
         }
-        let went = self.go_to(&rooms.of(tenant));
+        self.go_to_owner(&rooms.of(tenant), Shown::Tenant(tenant.to_owned()))
+    }
+
+    /// Goes over to the room of readers of the host, if it is not there; false if that has no place.
+    pub fn go_to_readers(&self, room: &Arc<Room>) -> bool {
+        self.go_to_owner(room, Shown::Host)
+    }
+
+    fn go_to_owner(&self, room: &Arc<Room>, shown: Shown) -> bool {
+        let went = self.go_to(room);
         if went {
-            self.at().2 = Some(tenant.to_owned());
+            self.at().2 = Some(shown);
         }
         went
     }
 
     /// Whether it has shown a token.
-    pub fn is_a_tenants(&self) -> bool {
+    pub fn has_shown_a_token(&self) -> bool {
         self.at().2.is_some()
     }
 
@@ -241,6 +257,8 @@ pub(crate) struct Rooms {
     /// Of collectors that come for metrics alone.
     pub metrics: Arc<Room>,
     pub tenants: TenantRooms,
+    /// Of those that have shown a token for reading the host.
+    pub readers: Arc<Room>,
     pub open: Arc<Open>,
 }
 
@@ -255,6 +273,7 @@ impl Rooms {
             unknown: Room::new(unknown),
             metrics: alone(crate::scrape::PLACES),
             tenants: TenantRooms::new(limits.tenant_connections),
+            readers: alone(limits.tenant_connections),
             open: Arc::default(),
         }
     }
@@ -353,7 +372,12 @@ mod tests {
         assert!(third.go_to_tenant("blue", &tenants), "and none of another's");
         place.rest(true);
         assert!(third.go_to_tenant("red", &tenants) && has_left(&place));
+        let readers = Room::new(Size { all: 1, each: 1 });
+        assert!(third.has_shown_a_token() && third.go_to_readers(&readers) && third.go_to_readers(&readers));
+        assert!(!next.go_to_readers(&readers), "it is being answered");
+        assert!(next.go_to_tenant("red", &tenants) && third.go_to_tenant("red", &tenants));
         drop((place, next, third));
+        assert!(readers.seats().taken.is_empty());
         assert_eq!(open.count(), 0);
         assert!(room.seats().taken.is_empty());
     }

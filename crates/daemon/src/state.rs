@@ -20,6 +20,9 @@ use tokio::sync::{Mutex, Semaphore, watch};
 /// Tenants that read what takes a thread, at a time: half of the threads stay for administrators.
 const TENANTS_READING: usize = 4;
 
+/// Requests of readers of the host that take a thread, at a time. Tenants take none of them.
+const READERS_READING: usize = 2;
+
 /// What all requests share.
 pub(crate) struct State {
     pub store: Arc<Store>,
@@ -30,6 +33,8 @@ pub(crate) struct State {
     pub tenants_turn: Arc<Semaphore>,
     /// Held by tenants that read what takes a thread.
     pub tenants_reading: Arc<Semaphore>,
+    /// Held by readers of the host likewise.
+    pub readers_reading: Arc<Semaphore>,
     pub notices: Notices,
     pub operations: Operations,
     pub audit: Audit,
@@ -37,6 +42,8 @@ pub(crate) struct State {
     pub bodies: Arc<Semaphore>,
     /// Of each tenant.
     pub tenants_bodies: Places,
+    /// Of readers of the host, whose requests have none: what they send all the same takes nothing of the others' room.
+    pub readers_bodies: Arc<Semaphore>,
     pub rooms: Arc<Rooms>,
     pub spare: Spare,
     pub tokens: Tokens,
@@ -80,12 +87,14 @@ impl State {
             changing: Arc::default(),
             tenants_turn: Arc::new(Semaphore::new(1)),
             tenants_reading: Arc::new(Semaphore::new(TENANTS_READING)),
+            readers_reading: Arc::new(Semaphore::new(READERS_READING)),
             notices: Notices::new(),
             operations: Operations::new(&settings.limits),
             audit,
             counts: Counts::default(),
             bodies: Arc::new(Semaphore::new(room(settings.limits.all_bodies_bytes, &settings.limits))),
             tenants_bodies: Places::new(room(settings.limits.tenant_bodies_bytes, &settings.limits)),
+            readers_bodies: Arc::new(Semaphore::new(room(0, &settings.limits))),
             rooms: Arc::new(Rooms::new(&settings.limits)),
             spare: Spare::new(),
             tokens,

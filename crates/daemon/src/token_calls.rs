@@ -31,10 +31,22 @@ pub(crate) async fn issue(state: &Arc<State>, mut asked: Asked) -> Result<Answer
         let found = spelling::shown(wanted.expires.as_deref().unwrap_or_default()).to_string();
         return Err(wrong("expires", format!("found `{found}`, which is over; allowed: a time to come")));
     }
+    match (&wanted.tenant, wanted.host) {
+        (None, false) => {
+            let what =
+                "found nothing; allowed: the name of a tenant, or `host: true` for reading the whole host";
+            return Err(wrong("tenant", what.to_owned()));
+        }
+        (Some(_), true) => {
+            return Err(wrong("host", "found `true` beside a `tenant`; allowed: one of them".to_owned()));
+        }
+        (None, true) | (Some(_), false) => {}
+    }
     let turn = state.turn(&asked.rights).await?;
-    if !state.owners.is_tenant(&wanted.tenant) {
+    let unknown = wanted.tenant.as_ref().filter(|tenant| !state.owners.is_tenant(tenant));
+    if let Some(unknown) = unknown {
         let tenants = state.owners.tenants();
-        let found = spelling::shown(&wanted.tenant).to_string();
+        let found = spelling::shown(unknown).to_string();
         let allowed = match tenants.as_slice() {
             [] => "`default`, the only tenant".to_owned(),
             tenants => {

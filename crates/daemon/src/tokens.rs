@@ -32,7 +32,12 @@ const LOOK: Duration = Duration::from_secs(30);
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
-    tenant: String,
+    /// None: it reads the whole host. Records from before there were such tokens all have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    /// Said as well, so that a record without a tenant is taken for no other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    host: bool,
     /// Of the secret, in hexadecimal.
     sha256: String,
     created: String,
@@ -100,10 +105,10 @@ impl Tokens {
         let random = rustls::crypto::ring::default_provider().secure_random;
         random.fill(&mut bits).map_err(|_| "the system has no random numbers".to_owned())?;
         let secret = format!("{TOKEN_PREFIX}{}", hexadecimal(&bits));
-        let NewToken { name, tenant, expires, read_only } = wanted;
-        let (name, tenant) = (String::from(name), String::from(tenant));
+        let NewToken { name, tenant, host, expires, read_only } = wanted;
+        let (name, tenant, read_only) = (String::from(name), tenant.map(String::from), read_only || host);
         let sha256 = digest(&secret);
-        let record = Record { tenant, sha256, created: crate::time::now(), expires, read_only };
+        let record = Record { tenant, host, sha256, created: crate::time::now(), expires, read_only };
         // Text can always be written.
         let change =
             Change::put(KIND, name.as_str(), serde_json::to_vec(&record).map_err(|error| error.to_string())?);
@@ -143,14 +148,14 @@ impl Tokens {
     /// # Errors
     /// Its token is deleted or expired.
     pub fn hold(&self, rights: &Rights) -> Result<(), Problem> {
-        let Rights::Of(grant) = rights else { return Ok(()) };
+        let Some(grant) = rights.grant() else { return Ok(()) };
         let there = self.all().by_digest.get(&grant.sha256).is_some_and(|there| there == grant);
         if there && !grant.is_over(SystemTime::now()) { Ok(()) } else { Err(not_taken()) }
     }
 
     /// Comes when a right is none any more.
     pub async fn over(&self, rights: &Rights) {
-        let Rights::Of(grant) = rights else { return std::future::pending().await };
+        let Some(grant) = rights.grant() else { return std::future::pending().await };
         let mut gone = self.gone.subscribe();
         while self.hold(rights).is_ok() {
             let left = grant
@@ -179,16 +184,19 @@ impl Tokens {
     /// Names of those of a tenant.
     pub fn of(&self, tenant: &str) -> Vec<String> {
         let all = self.all();
-        let of = all.by_name.values().filter(|grant| grant.token.tenant == tenant);
+        let of = all.by_name.values().filter(|grant| grant.token.tenant.as_deref() == Some(tenant));
         of.map(|grant| grant.token.name.clone()).collect()
     }
 }
 
 impl Grant {
     fn of(name: String, record: Record) -> Result<Grant, String> {
-        let Record { tenant, sha256, created, expires, read_only } = record;
+        let Record { tenant, host, sha256, created, expires, read_only } = record;
+        if tenant.is_none() != host || (host && !read_only) {
+            return Err("is neither of a tenant nor for reading the host".to_owned());
+        }
         let time = expires.as_deref().map(instant).transpose()?;
-        Ok(Grant { token: Token { name, tenant, created, expires, read_only }, sha256, expires: time })
+        Ok(Grant { token: Token { name, tenant, host, created, expires, read_only }, sha256, expires: time })
     }
 
     fn is_over(&self, now: SystemTime) -> bool {
@@ -231,7 +239,8 @@ mod tests {
     fn wanted(name: &str, expires: Option<&str>) -> NewToken {
         NewToken {
             name: api::Name::new(name).expect("a name"),
-            tenant: api::Name::new("red").expect("a name"),
+            tenant: Some(api::Name::new("red").expect("a name")),
+            host: false,
             expires: expires.map(str::to_owned),
             read_only: false,
         }
@@ -253,13 +262,38 @@ mod tests {
         let other = Tokens::issue(wanted("ci", None)).expect("issues").2.secret;
         assert_ne!(other, issued.secret);
         assert!(tokens.find(&other).is_err());
-        let rights = Rights::Of(found);
+        let rights = Rights::of(found);
         assert!(tokens.hold(&rights).is_ok());
         tokens.forget("ci");
         assert!(tokens.hold(&rights).is_err() && tokens.find(&issued.secret).is_err());
         // One of the same name is another one.
         tokens.keep(Tokens::issue(wanted("ci", None)).expect("issues").0);
         assert!(tokens.hold(&rights).is_err());
+    }
+
+    #[test]
+    fn records_say_what_a_token_is_for_and_those_of_before_are_a_tenants() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(folder.path()).expect("opens");
+        let wanted = NewToken { tenant: None, host: true, ..wanted("watch", None) };
+        let (grant, change, issued) = Tokens::issue(wanted).expect("issues");
+        assert!(grant.token.read_only, "whatever was asked for");
+        // As it was written before there were tokens of the host.
+        let old = r#"{"tenant":"red","sha256":"00","created":"2026-01-02T03:04:05Z","read_only":false}"#;
+        store.commit(&[change, Change::put(KIND, "old", old.as_bytes().to_vec())]).expect("commits");
+        let tokens = Tokens::load(&store).expect("reads");
+        assert_eq!(tokens.find(&issued.secret).expect("is taken"), grant, "as it was made");
+        let old = tokens.get("old").expect("is there");
+        assert_eq!((old.tenant.as_deref(), old.host, old.read_only), (Some("red"), false, false));
+        assert_eq!(tokens.of("red"), ["old"], "the host's is no tenant's");
+        for wrong in [
+            r#"{"sha256":"00","created":"","read_only":true}"#,
+            r#"{"host":true,"sha256":"00","created":"","read_only":false}"#,
+            r#"{"host":true,"tenant":"red","sha256":"00","created":"","read_only":true}"#,
+        ] {
+            store.commit(&[Change::put(KIND, "wrong", wrong.as_bytes().to_vec())]).expect("commits");
+            assert!(Tokens::load(&store).is_err(), "{wrong}");
+        }
     }
 
     #[test]
@@ -273,7 +307,7 @@ mod tests {
             tokens.find("sft_").expect_err("never was").detail,
             "whoever guesses learns nothing"
         );
-        assert!(tokens.hold(&Rights::Of(grant)).is_err());
+        assert!(tokens.hold(&Rights::of(grant)).is_err());
         assert_eq!(tokens.list().len(), 1, "it is shown until it is deleted");
         assert!(Tokens::issue(wanted("x", Some("tomorrow"))).is_err());
     }

@@ -172,6 +172,27 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
     assert!(status == 422 && !text.contains("blue") && text.contains("in its way"), "{status} {text}");
     daemon.json(None, "DELETE", "/v1/wires/blue-free~red-two:0", None);
 
+    // A reader of the host reads what both have, and changes nothing.
+    daemon.admin.done("token create watcher --host --file watcher.token");
+    let watcher = std::fs::read_to_string(folder.path().join("watcher.token")).expect("reads");
+    let watcher = watcher.trim();
+    for path in ["/v1/functions", "/v1/account", "/v1/memory", "/v1/events?after=0", "/metrics"] {
+        let (status, text) = daemon.ask(Some(watcher), "GET", path, None);
+        assert!(status == 200 && text.contains("red") && text.contains("blue"), "{path}: {status}");
+    }
+    assert_eq!(
+        daemon.tenant("watcher.token").done("get switches -o json"),
+        daemon.admin.done("get switches -o json")
+    );
+    let (status, told) = daemon.tenant("watcher.token").refused("function pause red-fw");
+    assert!(status == 1 && told.contains("`watcher` gives the right to nothing else"), "{told}");
+    let (_, told) = daemon.tenant("watcher.token").refused("capture red-in --count 1");
+    assert!(told.contains("`watcher` gives the right to nothing else"), "{told}");
+    let (_, told) = daemon.tenant("watcher.token").refused("token ls");
+    assert!(told.contains("`watcher` gives the right to nothing else"), "{told}");
+    let listed = daemon.admin.done("token ls");
+    assert!(listed.lines().any(|line| line.contains("watcher") && line.contains("(host)")), "{listed}");
+
     // A whole document prunes what is red's own.
     let apply = json!({"superfluid": 1, "functions": {"red-new": {"image": "forwarder", "tenant": "red"}},
         "wires": [["red-new:left", "red-new:up"]]});
@@ -194,6 +215,8 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
     assert_eq!(names(&daemon.json(Some(red), "GET", "/v1/chains", None)), ["red-chain"]);
     let wrong = format!("sft_{}", "0".repeat(64));
     assert_eq!(daemon.ask(Some(&wrong), "GET", "/v1/functions", None).0, 401);
+
+    assert_eq!(names(&daemon.json(Some(watcher), "GET", "/v1/functions", None)), ["blue-fw", "red-new"]);
 
     // A token that is deleted is none at once, and its streams end.
     let mut stream = BufReader::new(daemon.begin(red, "GET", "/v1/events?follow=true"));

@@ -43,7 +43,8 @@ impl Crowd {
     /// All of them come.
     pub(super) fn gather(daemon: &Daemon) -> Result<Crowd, BenchError> {
         let blue = api::Name::new("blue").map_err(BenchError::setup)?;
-        let token = NewToken { name: blue.clone(), tenant: blue, expires: None, read_only: false };
+        let token =
+            NewToken { name: blue.clone(), tenant: Some(blue), host: false, expires: None, read_only: false };
         let secret = daemon.client.issue_token(&token).map_err(BenchError::setup)?.secret;
         let address = daemon.tcp();
         let idle = (0..IDLE).map(|_| TcpStream::connect(address));

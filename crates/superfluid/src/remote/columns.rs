@@ -230,13 +230,13 @@ pub(crate) fn snapshots(snapshots: &[Snapshot]) -> Listing {
     listing
 }
 
-/// Tokens of tenants.
+/// Tokens, of tenants and of the host.
 pub(crate) fn tokens(tokens: &[Token]) -> Listing {
     let mut listing = Listing::new(&["NAME", "TENANT", "RIGHTS", "EXPIRES"], &["CREATED"]);
     for token in tokens {
         let cells = vec![
             cell(&token.name),
-            cell(&token.tenant),
+            token.tenant.as_deref().map_or("(host)".to_owned(), cell),
             if token.read_only { "read" } else { "change" }.to_owned(),
             token.expires.as_deref().map_or("never".to_owned(), cell),
             cell(&token.created),

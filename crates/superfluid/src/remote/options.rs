@@ -30,7 +30,7 @@ pub(crate) enum RemoteCommand {
     /// Save functions with what they know, and restore them.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
-    /// Give tenants rights of their own: tokens that see and change what is theirs.
+    /// Give tenants rights of their own, or let monitoring read the whole host: tokens.
     #[command(subcommand)]
     Token(TokenCommand),
     /// Watch functions work: who takes how much, and what is lost.

@@ -1,4 +1,4 @@
-//! `superfluid token`: tokens of tenants.
+//! `superfluid token`: tokens of tenants, and of those that read the whole host.
 
 use super::columns::{self, cell};
 use super::connection::Connection;
@@ -20,7 +20,7 @@ use yaml_document::spelling;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token of a tenant, and print its secret: it is shown this once.
+    /// Make a token of a tenant, or one that reads the whole host, and print its secret: it is shown this once.
     Create(CreateTokenOptions),
     /// List tokens, without their secrets.
     #[command(after_help = "Examples:\n  superfluid token ls\n  superfluid token ls -o json")]
@@ -33,14 +33,19 @@ pub(crate) enum TokenCommand {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  superfluid token create ci --tenant red --file red.token\n  superfluid token create watcher --tenant red --read-only --expires \
-                  30d\n\nWhoever shows it, with --token-file or SUPERFLUID_TOKEN_FILE, sees and changes what is the tenant's, and nothing else."
+                  30d\n  superfluid token create prometheus --host --file prometheus.token\n\nWith --token-file or SUPERFLUID_TOKEN_FILE, a tenant's token shows and \
+                  changes what is the tenant's, and nothing else. One of --host shows what administrators\nare shown, of all tenants, except tokens, packets and backups, and \
+                  changes nothing."
 )]
 pub(crate) struct CreateTokenOptions {
     /// The token's name.
     pub(crate) name: String,
     /// The tenant whose rights it gives.
-    #[arg(long, value_name = "TENANT")]
-    pub(crate) tenant: String,
+    #[arg(long, value_name = "TENANT", required_unless_present = "host", conflicts_with = "host")]
+    pub(crate) tenant: Option<String>,
+    /// It reads the whole host, for monitoring, and changes nothing.
+    #[arg(long)]
+    pub(crate) host: bool,
     /// It is not taken any more after this time (12h, 30d); without it, it is until it is deleted.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) expires: Option<Duration>,
@@ -66,9 +71,10 @@ pub(crate) fn create(options: &CreateTokenOptions) -> Done {
     let expires = options.expires.map(|time| SystemTime::now() + time);
     let wanted = NewToken {
         name: checked("NAME", &options.name)?,
-        tenant: checked("--tenant", &options.tenant)?,
+        tenant: options.tenant.as_deref().map(|tenant| checked("--tenant", tenant)).transpose()?,
+        host: options.host,
         expires: expires.map(|time| humantime::format_rfc3339_seconds(time).to_string()),
-        read_only: options.read_only,
+        read_only: options.read_only || options.host,
     };
     // What could not be written would be lost.
     let file = options.file.as_deref().map(|path| make(path).map(|file| (path, file))).transpose()?;
@@ -107,9 +113,13 @@ pub(crate) fn create(options: &CreateTokenOptions) -> Done {
 }
 
 fn told(token: &Token) -> String {
-    let reads = if token.read_only { ", for reading alone" } else { "" };
+    let of = match &token.tenant {
+        Some(tenant) if token.read_only => format!("for tenant/{}, for reading alone", cell(tenant)),
+        Some(tenant) => format!("for tenant/{}", cell(tenant)),
+        None => "for reading the whole host".to_owned(),
+    };
     let until = token.expires.as_ref().map(|time| format!(", until {}", cell(time))).unwrap_or_default();
-    format!("token/{} created for tenant/{}{reads}{until}\n", cell(&token.name), cell(&token.tenant))
+    format!("token/{} created {of}{until}\n", cell(&token.name))
 }
 
 fn make(path: &Path) -> Result<std::fs::File, Failure> {

@@ -135,6 +135,13 @@ fn every_call_is_answered_to_everybody_as_it_is_decided() {
         // Another tenant; and one that reads.
         let azure = shared.ask(&shared.azure, &method, &path, &body).status;
         let reading = shared.ask(&shared.reading, &method, &path, &body).status;
+        let watching = shared.ask(&shared.watching, &method, &path, &body).status;
+        // Of what is no tenant's to read: this is the host's configuration, and no secret.
+        let watched = match decision {
+            Decision::Shown | Decision::Own | Decision::Hidden => 200,
+            Decision::Changed | Decision::Forbidden => 403,
+        };
+        assert_eq!(watching, watched, "{at} by a reader of the host");
         let expected = match decision {
             Decision::Shown => (200, 200),
             Decision::Own => (404, 200),
@@ -250,4 +257,49 @@ fn nothing_that_a_tenant_reads_has_a_trace_of_another() {
         list["items"].as_array().expect("a list").len()
     };
     assert_eq!((of("crimson"), of("azure") > 0), (0, true));
+}
+
+#[test]
+fn a_reader_of_the_host_reads_what_administrators_do_and_no_secret() {
+    let shared = Shared::new();
+    shared.server.fake.say("something");
+    let mut admin = shared.server.client();
+    for call in Call::all().filter(|call| !call.changes()) {
+        let (name, _, decision) = decided(call);
+        // Nothing has an operation to show, or a name for one.
+        if call == Call::Operation {
+            continue;
+        }
+        let path = call.path().replace("{name}", &api::paths::escaped(name));
+        let path = if call == Call::Events { format!("{path}?after=0") } else { path };
+        let got = shared.ask(&shared.watching, "GET", &path, "");
+        let (status, text) = (got.status, got.text());
+        if decision == Decision::Forbidden {
+            assert_eq!(status, 403, "{path}");
+            assert!(text.contains("`watcher`"), "{text}");
+            continue;
+        }
+        let same = admin.get(&path);
+        assert_eq!((status, same.status), (200, 200), "{path}");
+        // What counts requests and connections, or tells the time, has moved on between the two.
+        if !matches!(call, Call::Metrics) {
+            assert!(text == same.text(), "{path}: another answer");
+        }
+        let secrets = [&shared.crimson, &shared.azure, &shared.reading, &shared.watching];
+        assert!(!secrets.iter().any(|secret| text.contains(&secret[4..])), "{path} has a secret");
+        assert!(!text.contains("watcher"), "{path} has tokens");
+        if matches!(call, Call::List(Kind::Function | Kind::Port) | Call::Events) {
+            assert!(text.contains("crimson") && text.contains("azure"), "{path}: {text}");
+        }
+    }
+    let metrics = shared.ask(&shared.watching, "GET", "/metrics", "").text();
+    assert!(metrics.contains("superfluid_daemon_requests"), "{metrics}");
+    // Nor is trying something reading.
+    let body = r#"{"spec": {"image": "monitor", "tenant": "crimson"}}"#;
+    let tried = shared.ask(&shared.watching, "PUT", "/v1/functions/crimson-fw?dry_run=true", body);
+    assert_eq!((tried.status, tried.problem().as_str()), (403, "forbidden"));
+    let audit = shared.server.audit();
+    let refused: Vec<_> = audit.iter().filter(|line| line["who"]["token"] == "watcher").collect();
+    assert!(refused.iter().all(|line| line["who"]["host"] == true && line["who"].get("tenant").is_none()));
+    assert!(refused.iter().any(|line| line["status"] == 403), "{audit:?}");
 }

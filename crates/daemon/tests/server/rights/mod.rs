@@ -20,6 +20,8 @@ pub struct Shared {
     /// Reads it.
     pub reading: String,
     pub azure: String,
+    /// Reads the whole host.
+    pub watching: String,
 }
 
 impl Shared {
@@ -73,7 +75,10 @@ impl Shared {
         let crimson = token("crimson-token", "crimson", false);
         let reading = token("crimson-reader", "crimson", true);
         let azure = token("azure-token", "azure", false);
-        Shared { server, crimson, reading, azure }
+        let made = admin.post("/v1/tokens", r#"{"name": "watcher", "host": true}"#);
+        assert_eq!(made.status, 201, "{made:?}");
+        let watching = made.json()["secret"].as_str().expect("a secret").to_owned();
+        Shared { server, crimson, reading, azure, watching }
     }
 
     pub fn door(&self) -> PathBuf {

@@ -103,3 +103,39 @@ fn a_token_whose_time_is_over_ends_its_streams() {
     assert!(events.chunk().expect("the end").is_empty());
     assert_eq!(shared.ask(&secret, "GET", "/v1/health", "").status, 401);
 }
+
+#[test]
+fn a_reader_of_the_host_follows_everything_until_its_token_is_deleted() {
+    let shared = Shared::new();
+    shared.server.fake.say("something");
+    let mut events = follow(&shared, &shared.watching, "/v1/events?follow=true");
+    let mut logs = follow(&shared, &shared.watching, "/v1/functions/azure-fw/logs?follow=true");
+    assert!(!logs.chunk().expect("a line").is_empty());
+    let mut admin = shared.server.client();
+    for tenant in ["crimson", "azure"] {
+        let spec = json!({"image": "b", "tenant": tenant});
+        assert_eq!(admin.put(&format!("/v1/functions/{tenant}-fw"), &spec).status, 200);
+        assert_eq!(until(&mut events, &format!("{tenant}-fw")).last().expect("a line")["happened"], "put");
+    }
+    assert_eq!(admin.delete("/v1/tokens/watcher").status, 200);
+    assert!(events.chunk().expect("the end").is_empty() && logs.chunk().expect("the end").is_empty());
+    assert_eq!(shared.ask(&shared.watching, "GET", "/v1/health", "").status, 401);
+}
+
+#[test]
+fn readers_of_the_host_have_a_room_of_their_own() {
+    let shared = Shared::with(|settings| {
+        settings.limits.tenant_connections = 2;
+        settings.limits.unknown_connections = 2;
+    });
+    let follow = |token: &str| follow(&shared, token, "/v1/events?follow=true");
+    // Tenants fill theirs, and readers theirs: neither takes a place from the other.
+    let _crimson = [follow(&shared.crimson), follow(&shared.crimson)];
+    assert_eq!(shared.ask(&shared.watching, "GET", "/v1/health", "").status, 200);
+    let _watching = [follow(&shared.watching), follow(&shared.watching)];
+    let full = shared.ask(&shared.watching, "GET", "/v1/health", "");
+    assert_eq!(full.problem(), "busy", "{full:?}");
+    assert!(full.text().contains("2 connections of readers of the host"), "{full:?}");
+    assert_eq!(shared.ask(&shared.azure, "GET", "/v1/health", "").status, 200);
+    assert_eq!(shared.server.client().get("/v1/health").status, 200);
+}

@@ -97,6 +97,10 @@ fn tokens_are_checked_when_they_are_made() {
     assert_eq!(make(json!({"name": "a", "tenant": "default"})).problem(), "conflict");
     for (wanted, at) in [
         (json!({"name": "b", "tenant": "red"}), "tenant"),
+        (json!({"name": "b"}), "tenant"),
+        (json!({"name": "b", "read_only": true}), "tenant"),
+        (json!({"name": "b", "host": false}), "tenant"),
+        (json!({"name": "b", "tenant": "default", "host": true}), "host"),
         (json!({"name": "a b", "tenant": "default"}), "name"),
         (json!({"name": "b", "tenant": "default", "expires": "tomorrow"}), "expires"),
         (json!({"name": "b", "tenant": "default", "expires": "2020-01-01T00:00:00Z"}), "expires"),
