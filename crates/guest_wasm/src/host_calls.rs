@@ -125,7 +125,7 @@ fn write<T: HostState>(mut caller: Caller<'_, T>, which: u32, address: u32, leng
 
 /// The bytes as one line of text.
 pub(crate) fn line(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    printable::replaced(&String::from_utf8_lossy(bytes))
 }
 
 fn append(output: &mut Option<Vec<u8>>, bytes: &[u8], longest: usize) -> i32 {

@@ -2,7 +2,8 @@
 //!
 //! Such text can hide or forge a line without a visible character: control characters move a terminal's cursor, bidirectional controls
 //! reverse what follows, separators begin a new line, characters without width make two names look the same. [`is_hidden`] is the
-//! one list of them. Every sink uses it: [`harmless`] for lines of text, [`json`] for lines of JSON.
+//! one list of them. Every sink uses it: [`harmless`] for a line of text, [`lines`] for several, [`replaced`] for what guests write, [`json`], [`json_lines`] and
+//! [`yaml`] for documents, whose strings are the same after they are read.
 
 #![forbid(unsafe_code)]
 
@@ -44,19 +45,64 @@ pub fn harmless(text: &str, most: usize) -> String {
     out
 }
 
-/// A JSON text with the hidden characters of its strings as escapes such as `\u202e`. It means the same as before: a JSON text
-/// without line breaks has such characters in strings alone.
+/// Text of several lines, each as [`harmless`] shows it, in whole.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden_in_line) {
+        return Cow::Borrowed(text);
+    }
+    let lines: Vec<_> = text.split('\n').map(|line| harmless(line, usize::MAX)).collect();
+    Cow::Owned(lines.join("\n"))
+}
+
+/// Text on one line, with U+FFFD for each hidden character: for text that may be JSON, where an escape of [`harmless`] would be a fault.
+pub fn replaced(text: &str) -> String {
+    text.replace(is_hidden, "\u{fffd}")
+}
+
+/// A JSON text on one line with the hidden characters of its strings as escapes such as `\u202e`. It means the same as before: a JSON
+/// text without line breaks has such characters in strings alone.
 pub fn json(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_hidden) {
+    let utf16 = |out: &mut String, c: char| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    };
+    escaped(text, is_hidden, utf16)
+}
+
+/// As [`json`], for a JSON text of several lines: its line breaks stay, because JSON has them between values alone.
+pub fn json_lines(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden_in_line) {
+        return Cow::Borrowed(text);
+    }
+    let lines: Vec<_> = text.split('\n').map(json).collect();
+    Cow::Owned(lines.join("\n"))
+}
+
+/// As [`json_lines`], for YAML whose hidden characters stand in double quotes. YAML has no surrogate pairs: its escape of a character
+/// above U+FFFF is `\U000e0001` (YAML 1.2.2, section 5.7).
+pub fn yaml(text: &str) -> Cow<'_, str> {
+    let whole = |out: &mut String, c: char| {
+        let number = u32::from(c);
+        // Writing to a string cannot fail.
+        let _ = if number > 0xffff { write!(out, "\\U{number:08x}") } else { write!(out, "\\u{number:04x}") };
+    };
+    escaped(text, is_hidden_in_line, whole)
+}
+
+fn is_hidden_in_line(c: char) -> bool {
+    c != '\n' && is_hidden(c)
+}
+
+fn escaped(text: &str, is_escaped: fn(char) -> bool, escape: impl Fn(&mut String, char)) -> Cow<'_, str> {
+    if !text.contains(is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if is_hidden(c) {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "\\u{unit:04x}");
-            }
+        if is_escaped(c) {
+            escape(&mut out, c);
         } else {
             out.push(c);
         }
@@ -90,6 +136,10 @@ mod tests {
     fn what_is_escaped_can_be_read_again() {
         assert_eq!(harmless("a\u{202e}b\n", 9), "a\\u{202e}b\\n");
         assert_eq!(json("\"a\u{202e}b\u{e0041}\""), "\"a\\u202eb\\udb40\\udc41\"");
+        assert_eq!(json_lines("{\n\"a\u{2028}\u{e0041}\": 1\n}"), "{\n\"a\\u2028\\udb40\\udc41\": 1\n}");
+        assert_eq!(yaml("\"a\u{202e}\": \"\u{e0041}\"\n"), "\"a\\u202e\": \"\\U000e0041\"\n");
+        assert_eq!(lines("a\u{202e}b\n\tc\n"), "a\\u{202e}b\n\\tc\n");
+        assert_eq!(replaced("a\u{202e}b\n\u{e0041}ä"), "a\u{fffd}b\u{fffd}\u{fffd}ä");
     }
 
     #[test]

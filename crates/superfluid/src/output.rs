@@ -39,17 +39,17 @@ impl Listing {
         self.objects.push(object);
     }
 
-    /// The list as text, with a line end.
+    /// The list as text, with a line end. Hidden characters are escaped, in JSON and YAML by escapes that mean them.
     pub(crate) fn shown(&self, format: Format) -> String {
         match format {
             Format::Table => self.table(self.narrow),
             Format::Wide => self.table(usize::MAX),
-            Format::Json => format!("{:#}\n", Value::Array(self.objects.clone())),
+            Format::Json => one(&Value::Array(self.objects.clone()), format),
             Format::Yaml if self.objects.is_empty() => "[]\n".to_owned(),
             Format::Yaml => {
                 let mut text = String::new();
                 self.objects.iter().for_each(|object| item(&mut text, object, 0));
-                text
+                printable::yaml(&text).into_owned()
             }
         }
     }
@@ -82,8 +82,8 @@ impl Listing {
 pub(crate) fn one(object: &Value, format: Format) -> String {
     match (format, object) {
         (Format::Yaml, Value::Object(entries)) if !entries.is_empty() => block(entries, 0),
-        (Format::Yaml, other) => format!("{other}\n"),
-        (_, object) => format!("{object:#}\n"),
+        (Format::Yaml, other) => printable::yaml(&format!("{other}\n")).into_owned(),
+        (_, object) => printable::json_lines(&format!("{object:#}\n")).into_owned(),
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn block(entries: &Map<String, Value>, depth: usize) -> String {
         text.push_str(&"  ".repeat(depth));
         entry(&mut text, key, value, depth);
     }
-    text
+    printable::yaml(&text).into_owned()
 }
 
 /// One value of a list, as a block of YAML 1.2. Text is always quoted: JSON's quoting is YAML's.
@@ -175,5 +175,24 @@ mod tests {
         );
         assert_eq!(one(&json!({}), Format::Yaml), "{}\n");
         assert_eq!(one(&json!({"a": 1}), Format::Json), "{\n  \"a\": 1\n}\n");
+    }
+
+    #[test]
+    fn documents_hide_no_character_and_mean_the_same() {
+        let hidden = "a\u{202e}b\u{2028}\u{9b}\u{7f}\u{feff}\u{e0041}\n";
+        let object = json!({hidden: [hidden, {hidden: hidden}, [hidden]], "m": {hidden: {}}});
+        let mut listing = Listing::new(&["A"], &[]);
+        listing.add(vec![String::new()], object.clone());
+        for shown in [listing.shown(Format::Json), one(&object, Format::Json)] {
+            assert!(shown.is_ascii() && !shown.contains('\u{7f}'), "{shown}");
+            let read: Value = serde_json::from_str(&shown).expect("JSON");
+            assert!(read == object || read == json!([object]), "{shown}");
+        }
+        for shown in [listing.shown(Format::Yaml), one(&object, Format::Yaml)] {
+            assert!(shown.is_ascii() && !shown.contains('\u{7f}'), "{shown}");
+            let read = daemon::read(daemon::Language::Yaml, shown.as_bytes()).expect("YAML");
+            assert!(read == object || read == json!([object]), "{shown}");
+        }
+        assert_eq!(one(&json!("\u{e0041}"), Format::Yaml), "\"\\U000e0041\"\n");
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn restore(options: &RestoreOptions) -> Outcome {
                 options.state.display(),
                 about.revision,
                 about.files,
-                about.created.chars().filter(|c| !c.is_control()).take(40).collect::<String>()
+                client::harmless(&about.created, 40)
             );
             Outcome::Done
         }

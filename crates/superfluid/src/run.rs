@@ -106,12 +106,13 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     };
     if options.json {
         for (function, path, written) in &written {
-            console::output().line(&json::events_written(function, path, written).to_string());
+            console::output()
+                .line(&printable::json(&json::events_written(function, path, written).to_string()));
         }
         for (hop, summary) in &captured {
             console::output().line(&json::captured(hop, summary).to_string());
         }
-        console::output().line(&json::account("final", &account));
+        console::output().line(&printable::json(&json::account("final", &account)));
     } else {
         let (events, captures) = (view::events_written(&written), view::captured(&captured));
         console::output()

@@ -41,7 +41,7 @@ impl View {
 
     pub(crate) fn event(&mut self, event: &Event) {
         if self.json {
-            return self.print(&format!("{}\n", json::event(event)));
+            return self.print(&format!("{}\n", printable::json(&json::event(event).to_string())));
         }
         let line = match event {
             Event::Fault { instance, reason, retry_after } => {
@@ -74,16 +74,17 @@ impl View {
         // The table stands below it again at once, and not only when the next one is due.
         let table: String = self.drawn.iter().map(|line| format!("{line}\n")).collect();
         let table = if self.terminal { table } else { String::new() };
-        self.print(&format!("{clear}{line}\n{table}"));
+        self.print(&format!("{clear}{}\n{table}", printable::lines(line)));
     }
 
     /// The state of things, and rates since the last time.
     pub(crate) fn show(&mut self, account: &Account) {
         if self.json {
-            self.print(&format!("{}\n", json::account("account", account)));
+            self.print(&format!("{}\n", printable::json(&json::account("account", account))));
         } else {
             let size = if self.terminal { Size::of_terminal() } else { Size::UNBOUNDED };
-            let table = size.fitted(live_table::lines(account, self.last.as_ref(), size));
+            let lines = live_table::lines(account, self.last.as_ref(), size);
+            let table = size.fitted(lines.iter().map(|line| printable::harmless(line, usize::MAX)).collect());
             let clear = self.over();
             self.print(&format!("{clear}{}\n", table.join("\n")));
             self.drawn = table;
@@ -235,7 +236,7 @@ pub(crate) fn final_account(account: &Account, brief_one: bool) -> String {
             }
         }
     }
-    text
+    printable::lines(&text).into_owned()
 }
 
 /// A switch: what it knows, and what it counted that is not nothing.
@@ -262,7 +263,7 @@ fn in_words(SwitchAccount { name, ports, counters }: &SwitchAccount) -> String {
 /// JSON with everything on one line that fits there.
 fn brief(value: &serde_json::Value, depth: usize) -> String {
     use serde_json::Value;
-    let compact = value.to_string();
+    let compact = printable::json(&value.to_string()).into_owned();
     if compact.len() + 2 * depth <= WIDTH {
         return compact;
     }
@@ -274,8 +275,10 @@ fn brief(value: &serde_json::Value, depth: usize) -> String {
     match value {
         Value::Array(items) => lines('[', items.iter().map(|item| brief(item, depth + 1)).collect(), ']'),
         Value::Object(fields) => {
-            let field =
-                |(key, value)| format!("{}: {}", Value::from(String::clone(key)), brief(value, depth + 1));
+            let field = |(key, value)| {
+                let key = Value::from(String::clone(key)).to_string();
+                format!("{}: {}", printable::json(&key), brief(value, depth + 1))
+            };
             lines('{', fields.iter().map(field).collect(), '}')
         }
         _ => compact,
@@ -318,5 +321,11 @@ mod tests {
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON"), long);
         assert!(text.lines().any(|line| line == r#"  "b": {"c":1,"d":[1,2]}"#), "{text}");
         assert!(text.lines().all(|line| line.len() < 120), "{text}");
+        for hidden in ["\u{202e}", "\u{2028}\u{9b}\u{feff}"] {
+            let value = serde_json::json!({ format!("k{hidden}"): [hidden, "x".repeat(120)] });
+            let text = brief(&value, 0);
+            assert!(text.is_ascii(), "{text}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON"), value);
+        }
     }
 }

@@ -171,14 +171,16 @@ fn a_report_that_is_no_text_breaks_the_contract() {
 }
 
 #[test]
-fn log_lines_carry_no_control_characters() {
-    let fields = "(data (i32.const 0) \"a\\1b[2Jb\\0a\\00\\c2\\9b\\ff\")
-        (func (export \"sf_process\") (param i32 i64) (drop (call $write (i32.const 9) (i32.const 0) (i32.const 11))))";
+fn log_lines_carry_no_hidden_characters() {
+    let fields = "(data (i32.const 0) \"a\\1b[2Jb\\0a\\00\\c2\\9b\\ff\\e2\\80\\ae\\e2\\80\\a8\\ef\\bb\\bf\")
+        (func (export \"sf_process\") (param i32 i64) (drop (call $write (i32.const 9) (i32.const 0) (i32.const 20))))";
     let mut room = Room::new();
     let mut guest = room.guest(&program(&module(fields), Access::Read), patient()).expect("an instance");
     room.show(&mut guest, 0).expect("a line");
     let lines = guest.take_log();
-    assert!(lines[0].text.starts_with('a') && !lines[0].text.contains(char::is_control), "{lines:?}");
+    let replaced = "\u{fffd}";
+    let expected = format!("a{replaced}[2Jb{}", replaced.repeat(7));
+    assert_eq!(lines[0].text, expected);
     assert_eq!(lines[0].severity, stream::LOG_WARNING);
 }
 

@@ -285,7 +285,7 @@ mod tests {
             for status in [None, Some(status.clone())] {
                 let object = Object {
                     kind,
-                    name: "x\u{1b}".to_owned(),
+                    name: "x\u{1b}\u{202e}\u{2028}\u{200b}\u{feff}".to_owned(),
                     version: 3,
                     spec: json!({"image": "firewall", "type": "null"}),
                     status,
@@ -296,7 +296,10 @@ mod tests {
                 assert!(head.ends_with("VERSION") && row.ends_with(" 3"), "{shown}");
                 // The last cell stands below its head.
                 assert_eq!(head.find("VERSION"), row.rfind("3"), "{shown}");
-                assert!(!shown.contains('\u{1b}'));
+                assert!(
+                    shown.contains("\\u{202e}") && shown.is_ascii() && !shown.contains('\u{1b}'),
+                    "{shown}"
+                );
             }
         }
     }

@@ -66,7 +66,7 @@ pub(crate) fn streamed(value: Value, format: Format) -> String {
             listing.add(Vec::new(), value);
             listing.shown(format)
         }
-        _ => format!("{value}\n"),
+        _ => format!("{}\n", printable::json(&value.to_string())),
     }
 }
 
@@ -124,6 +124,8 @@ mod tests {
             text: text("\u{1b}[2J"),
         };
         assert_eq!(line(&notice, Format::Wide), "T port/lan down: \\u{1b}[2J\n");
+        assert_eq!(streamed(json!("\u{202e}"), Format::Json), "\"\\u202e\"\n");
+        assert_eq!(streamed(json!("\u{202e}"), Format::Yaml), "- \"\\u202e\"\n");
         assert_eq!(event_line(&Event::Alive { revision: 7 }, Format::Table), None);
         assert!(event_line(&Event::Alive { revision: 7 }, Format::Json).is_some());
     }

@@ -23,7 +23,7 @@ impl Failure {
 
     /// Says it.
     pub(crate) fn told(self) -> Outcome {
-        eprintln!("{}", self.text);
+        eprintln!("{}", printable::lines(&self.text));
         self.outcome
     }
 
