@@ -34,8 +34,9 @@ test:            ## Everything that must hold: formatting, lints, unit, property
 	@cargo clippy --profile quick --workspace --all-targets --locked --quiet -- --deny warnings
 	@cargo test --profile quick --workspace --locked
 
-bench: build     ## Measure everything that SPECIFICATION.md promises
-	@scripts/setup bench
+bench:           ## Measure everything that SPECIFICATION.md promises
+	@scripts/setup build bench
+	@scripts/build release bench
 	@scripts/bench $(RELEASE)
 
 package: build   ## Make a Debian package and an OCI image of it, in target/package

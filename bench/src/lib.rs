@@ -26,6 +26,7 @@ mod instantiate;
 mod machine;
 mod native_guest;
 mod peers;
+mod product;
 mod report;
 mod rss;
 mod saving;

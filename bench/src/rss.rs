@@ -16,8 +16,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     let mut sizes = Vec::new();
     for run in 0..RUNS {
         progress(run as f64 / RUNS as f64, "processes");
-        let output =
-            Command::new(&program).args(["bench", "rss", CHILD]).output().map_err(BenchError::setup)?;
+        let output = Command::new(&program).args(["rss", CHILD]).output().map_err(BenchError::setup)?;
         let text = String::from_utf8_lossy(&output.stdout);
         let kib: u64 = text.trim().parse().map_err(|_| {
             let errors = String::from_utf8_lossy(&output.stderr);

@@ -107,8 +107,8 @@ impl Drop for File {
 /// Starts the program and gives its devices to the hosts.
 fn start(hosts: &Hosts) -> Result<Background, BenchError> {
     let file = File::new()?;
-    let own = std::env::current_exe().map_err(BenchError::setup)?;
-    let mut command = hosts.middle.command(&own.to_string_lossy());
+    let program = crate::product::superfluid()?;
+    let mut command = hosts.middle.command(&program.to_string_lossy());
     command.arg("run").arg(&file.0).args(["--json", "--every", "1h"]);
     let mut program = Background::start(&mut command).map_err(BenchError::setup)?;
     let begin = Instant::now();

@@ -48,7 +48,7 @@ impl Daemon {
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder).map_err(BenchError::setup)?;
         let (arguments, tcp) = arguments(&folder)?;
-        let program = std::env::current_exe().map_err(BenchError::setup)?;
+        let program = crate::product::superfluid()?;
         let log = std::fs::File::create(folder.join("log")).map_err(BenchError::setup)?;
         let child = Command::new(program)
             .args(["daemon", "--socket"])

@@ -7,6 +7,7 @@ use capture::Filter;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use registry::Reference;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -365,19 +366,14 @@ pub(crate) struct KeptOptions {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = benches())]
+#[command(
+    disable_help_flag = true,
+    after_help = "Examples:\n  superfluid bench --help\n  superfluid bench call\n  superfluid bench hypernf --report report"
+)]
 pub(crate) struct BenchOptions {
-    /// Which bench.
-    pub(crate) name: String,
-    /// Print one JSON object instead of a table.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write the data of experiments, and a page with plots of them, into this folder.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) report: Option<PathBuf>,
-    /// Be the process that a bench measures.
-    #[arg(long, hide = true)]
-    pub(crate) measured: bool,
+    /// Which bench, and its options: `superfluid bench --help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "BENCH")]
+    pub(crate) arguments: Vec<OsString>,
 }
 
 /// What was probably meant where the command line is wrong: commands that take files take them behind -f.
@@ -389,17 +385,6 @@ pub(crate) fn hint(error: &clap::Error, words: &[String]) -> Option<String> {
     };
     let file = !found.starts_with('-') || found == "-";
     file.then(|| format!("  tip: a file comes after -f: superfluid {command} -f {found}"))
-}
-
-/// What `bench --help` ends with: all benches, as the crate `bench` has them.
-fn benches() -> String {
-    let hypernf: Vec<_> = bench::HYPERNF.iter().map(|bench| bench.name()).collect();
-    format!(
-        "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n  superfluid bench hypernf --report report\n\nBenches: {}; \
-         hypernf, which runs {}. Ends with 0 when every bound holds, else with 1.",
-        bench::NAMES.join(", "),
-        hypernf.join(", ")
-    )
 }
 
 /// An expression of pcap-filter(7).
@@ -468,16 +453,6 @@ mod tests {
         assert_eq!(hinted("superfluid diff edge.yaml"), Some(tip.replace("apply", "diff")));
         for line in ["superfluid apply --fiel edge.yaml", "superfluid apply", "superfluid run a b"] {
             assert_eq!(hinted(line), None, "{line}");
-        }
-    }
-
-    #[test]
-    fn every_bench_is_named_by_the_help() {
-        let mut command = CommandLine::command();
-        let help = command.find_subcommand_mut("bench").expect("the command").render_long_help().to_string();
-        let words: Vec<_> = help.split(|c: char| !c.is_ascii_lowercase() && c != '-').collect();
-        for name in bench::NAMES {
-            assert!(words.contains(name), "{name}: {help}");
         }
     }
 }

@@ -306,7 +306,26 @@ fn files_that_are_no_files_and_images_that_are_none_are_refused() {
         assert!(inspected.status.success());
         assert!(text(&inspected.stdout).contains(name));
     }
-    assert_eq!(run(&["bench", "no-such"]).status.code(), Some(2));
+}
+
+/// What measures is another program, which may not be there.
+#[test]
+fn bench_starts_the_program_beside_it_or_says_that_there_is_none() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let program = folder.path().join("superfluid");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_superfluid"), &program).expect("in the same file system");
+    let bench = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.arg("bench").args(arguments).env("PATH", "").output().expect("it runs")
+    };
+    let missing = bench(&["call"]);
+    assert_eq!(missing.status.code(), Some(3));
+    assert!(text(&missing.stderr).contains("superfluid-bench"), "{}", text(&missing.stderr));
+    let beside = folder.path().join("superfluid-bench");
+    std::fs::write(&beside, "#!/bin/sh\necho \"$@\"\nexit 7\n").expect("written");
+    std::fs::set_permissions(&beside, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("set");
+    let started = bench(&["call", "--json", "--help"]);
+    assert_eq!((text(&started.stdout).trim(), started.status.code()), ("call --json --help", Some(7)));
 }
 
 #[test]
@@ -440,7 +459,6 @@ fn help_has_an_example_for_every_command() {
         &["run"][..],
         &["check"],
         &["new"],
-        &["bench"],
         &["completions"],
         &["man"],
         &["image", "build"],

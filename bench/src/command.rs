@@ -1,0 +1,173 @@
+//! The command line: which bench, and how its results are shown.
+
+use bench::{Bench, BenchError, Experiment};
+use clap::Parser;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Measures what is promised, on this machine.
+#[derive(Parser, Debug)]
+#[command(name = "superfluid-bench", bin_name = "superfluid bench", version, after_help = benches())]
+pub(crate) struct Options {
+    /// Which bench.
+    name: String,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Write the data of experiments, and a page with plots of them, into this folder.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Be the process that a bench measures.
+    #[arg(long, hide = true)]
+    measured: bool,
+}
+
+/// What `--help` ends with: all benches.
+fn benches() -> String {
+    let hypernf: Vec<_> = bench::HYPERNF.iter().map(|bench| bench.name()).collect();
+    format!(
+        "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n  superfluid bench hypernf --report report\n\nBenches: {}; \
+         hypernf, which runs {}. Ends with 0 when every bound holds, else with 1.",
+        bench::NAMES.join(", "),
+        hypernf.join(", ")
+    )
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Every bound holds.
+    Done,
+    /// One does not, or something broke on the way.
+    Failed,
+    /// The command line is wrong; nothing was measured.
+    BadInput,
+}
+
+/// Runs what the command line asks for.
+pub(crate) fn bench(options: &Options) -> ExitCode {
+    ExitCode::from(match measure(options) {
+        Outcome::Done => 0,
+        Outcome::Failed => 1,
+        Outcome::BadInput => 2,
+    })
+}
+
+fn measure(options: &Options) -> Outcome {
+    if options.measured {
+        return match bench::rss_child() {
+            Ok(kib) => {
+                println!("{kib}");
+                Outcome::Done
+            }
+            Err(error) => {
+                eprintln!("{error}");
+                Outcome::Failed
+            }
+        };
+    }
+    let benches = if options.name == "hypernf" {
+        bench::HYPERNF.to_vec()
+    } else {
+        match Bench::from_name(&options.name) {
+            Ok(bench) => vec![bench],
+            Err(error) => {
+                eprintln!("{error}, hypernf");
+                return Outcome::BadInput;
+            }
+        }
+    };
+    let began = Instant::now();
+    let (mut holds, mut experiments) = (true, Vec::new());
+    for (n, bench) in benches.iter().enumerate() {
+        match one(*bench, n, benches.len(), options) {
+            Ok((kept, found)) => {
+                holds &= kept;
+                if let Some(directory) = &options.report {
+                    for experiment in &found {
+                        // Each as soon as it is whole: what comes later may not come.
+                        if let Err(error) = bench::write_data(directory, experiment) {
+                            eprintln!("{}: {error}", directory.display());
+                            return Outcome::Failed;
+                        }
+                    }
+                }
+                experiments.extend(found);
+            }
+            Err(error) => {
+                eprintln!("bench {}: {error}", bench.name());
+                holds = false;
+            }
+        }
+    }
+    if let Some(directory) = &options.report {
+        if experiments.is_empty() {
+            eprintln!("bench {}: there is nothing to plot", options.name);
+            return Outcome::BadInput;
+        }
+        let command = format!("superfluid bench {} --report {}", options.name, directory.display());
+        let written = bench::write_page(
+            directory,
+            &format!("superfluid bench {}", options.name),
+            command,
+            began.elapsed(),
+            experiments,
+        );
+        if let Err(error) = written {
+            eprintln!("{}: {error}", directory.display());
+            return Outcome::Failed;
+        }
+        eprintln!("{}", directory.join("index.html").display());
+    }
+    if holds { Outcome::Done } else { Outcome::Failed }
+}
+
+/// Runs a bench, which is the `number`th of so many, and shows what came out; whether all bounds hold, and its experiments.
+fn one(
+    bench: Bench,
+    number: usize,
+    of: usize,
+    options: &Options,
+) -> Result<(bool, Vec<Experiment>), BenchError> {
+    let shown = !options.json && std::io::stderr().is_terminal();
+    let found = bench.run(&mut |fraction, what| {
+        if shown {
+            let fraction = (number as f64 + fraction) / of as f64;
+            let done = (fraction * 30.0) as usize;
+            // A bar that cannot be drawn is no reason to stop.
+            let _ = write!(
+                std::io::stderr(),
+                "\r\x1b[K[{}{}] {what}",
+                "#".repeat(done),
+                " ".repeat(30 - done.min(30))
+            );
+        }
+    });
+    if shown {
+        eprint!("\r\x1b[K");
+    }
+    let (report, experiments) = found?;
+    if options.json {
+        println!("{}", report.to_json());
+    } else {
+        print!("{}", report.to_table());
+    }
+    Ok((report.holds(), experiments))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_bench_is_named_by_the_help() {
+        let help = Options::command().render_long_help().to_string();
+        let words: Vec<_> = help.split(|c: char| !c.is_ascii_lowercase() && c != '-').collect();
+        for name in bench::NAMES {
+            assert!(words.contains(name), "{name}: {help}");
+        }
+    }
+}
