@@ -179,7 +179,7 @@ static inline uint32_t sf_interface(uint16_t k)
     return SF_VERDICT_INTERFACE | (uint32_t)k << 8;
 }
 
-/* Send it to whoever the service table names. */
+/* Send it to the endpoint that the service table names. */
 static inline uint32_t sf_service(uint16_t id)
 {
     return SF_VERDICT_SERVICE | (uint32_t)id << 8;

@@ -2,8 +2,9 @@
 //!
 //! The life of a capture:
 //! 1. [`Filter::parse`] reads what is wanted, in the language of pcap-filter(7) as far as that goes.
-//! 2. [`begin`] makes the file, writes its headers and starts a thread that writes; out come a [`Recorder`] for whoever
-//!    sees packets, and a [`Capture`] for whoever asked for it.
+//! 2. [`begin`] makes the file, writes its headers and starts a thread that writes. It returns a
+//!    [`Recorder`], which is given the packets, and a [`Capture`], which tells how the capture goes and ends
+//!    it.
 //! 3. [`Recorder::record`] copies what the filter lets through into a chunk, and hands full chunks over without ever
 //!    waiting: what the thread cannot take is counted as lost.
 //! 4. An error of the file (a full disk) ends the capture and nothing else; the file ends with a whole packet.
@@ -11,7 +12,7 @@
 //!
 //! [`Splitter`] finds the blocks of a capture that comes bit by bit, and [`words`] says in a line what a packet is.
 //!
-//! [`Blocks`] and [`CaptureFile`] are the two halves of writing pcapng, for whoever needs no thread.
+//! [`Blocks`] and [`CaptureFile`] are the two halves of writing pcapng, for callers that need no thread.
 //!
 //! Limits: Ethernet; one interface in a file; memory of [`WAITING`] chunks of [`CHUNK`] bytes for each capture.
 

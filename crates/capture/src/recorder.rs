@@ -68,7 +68,7 @@ struct Shared {
     lost: AtomicU64,
     /// Nothing is written any more.
     over: AtomicBool,
-    /// Nothing more is wanted: all packets that were, are there, or nobody reads them.
+    /// No more packets are wanted: the limit is reached, or the output has no reader any more.
     enough: AtomicBool,
     /// Packets that are still wanted.
     left: AtomicU64,
@@ -82,7 +82,7 @@ impl Shared {
     }
 }
 
-/// The side of whoever sees packets.
+/// The side that is given the packets.
 pub struct Recorder {
     filter: Option<Filter>,
     snap_length: u32,
@@ -93,10 +93,10 @@ pub struct Recorder {
     shared: Arc<Shared>,
 }
 
-/// Blocks to be written, and whom they are given back to then.
+/// Blocks to be written, and the sender that returns them when they have been.
 type Chunk = (Blocks, Sender<Blocks>);
 
-/// The side of whoever asked for it.
+/// The side of the caller that asked for the capture.
 pub struct Capture {
     path: PathBuf,
     shared: Arc<Shared>,
@@ -143,7 +143,8 @@ pub fn begin_to(target: Box<dyn Target>, path: &Path, settings: Settings) -> io:
 }
 
 impl Recorder {
-    /// One more for the same capture, for packets that somebody else sees. Those of each are in order.
+    /// A second recorder for the same capture, for packets seen on another thread. Packets of one recorder
+    /// stay in order.
     pub fn another(&self) -> Recorder {
         let (give_back, empty) = channel();
         Recorder {

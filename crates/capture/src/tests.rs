@@ -187,7 +187,7 @@ fn what_is_recorded_is_in_the_file() {
             },
         );
         if n % 100 == 0 {
-            // The disk may be slower than this loop, and nobody waits for it.
+            // The disk may be slower than this loop, and the recorder never waits for it.
             std::thread::sleep(std::time::Duration::from_micros(200));
         }
     }

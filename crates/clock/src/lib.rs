@@ -112,7 +112,7 @@ impl AddAssign for Cycles {
     }
 }
 
-/// One instant in both units, so that whoever needs either does not read the counter again.
+/// One instant in both units, so that code that needs either does not read the counter again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// The counter.

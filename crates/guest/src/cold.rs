@@ -18,7 +18,8 @@ enum State {
 
 /// A frozen guest that can be looked at like one that runs, and is thawed when it is called.
 ///
-/// Whoever lets it run again takes the guest out with [`Guest::thaw`], so that calls are made without a detour.
+/// To let it run again, the caller takes the guest out with [`Guest::thaw`], so that calls are made without a
+/// detour.
 pub struct Cold {
     state: State,
     /// A frozen guest has nothing on its way.
@@ -101,7 +102,7 @@ impl Guest for Cold {
         match &mut self.state {
             State::Frozen(frozen) => frozen.slots(),
             State::Warm(guest) => guest.slots(),
-            State::Gone => unreachable!("nobody's packets are looked for while a guest is exchanged"),
+            State::Gone => unreachable!("slots are not read while a guest is exchanged"),
         }
     }
 

@@ -62,8 +62,8 @@ impl Events {
 pub enum Progress {
     /// The call is over; the verdicts are in the records.
     Done,
-    /// The call was switched out and goes on with [`Guest::resume`]. Until then the function has the batch: nobody may
-    /// read or change its packets, or free their buffers, and the records say nothing yet.
+    /// The call was switched out and goes on with [`Guest::resume`]. Until then the function has the batch:
+    /// its packets must not be read or changed, nor their buffers freed, and the records say nothing yet.
     Suspended,
 }
 
@@ -223,7 +223,7 @@ pub trait Guest: Send {
         Ok(false)
     }
 
-    /// What it is, for [`Guest::take_place_of`]; `None`: it gives its place to nobody.
+    /// What it is, for [`Guest::take_place_of`]; `None`: it gives its place to no other guest.
     fn as_any(&mut self) -> Option<&mut dyn Any> {
         None
     }

@@ -25,8 +25,9 @@ pub fn pack(pool: &Pool, packet: &Packet, place: Place) -> SavedPacket {
     SavedPacket::new(place, &packet.shown(), pool.to_vec(packet))
 }
 
-/// A packet made of a saved one: its bytes at the same offset in a buffer, where that leaves room for them, and its
-/// metadata. Nothing of that is believed more than what a port reads from outside; who restores checks the interface.
+/// A packet made of a saved one: its bytes at the same offset in a buffer, where that leaves room for them,
+/// and its metadata. Nothing of that is believed more than what a port reads from outside; the caller checks
+/// the interface.
 ///
 /// # Errors
 /// [`UnpackError`]; no buffer is kept.

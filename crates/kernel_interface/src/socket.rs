@@ -20,7 +20,8 @@ pub fn checked(result: c_int) -> io::Result<c_int> {
 /// # Errors
 /// The kernel's.
 pub fn open_socket(family: c_int, kind: c_int) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the result is checked before it is taken as a descriptor that nobody else has.
+    // SAFETY: no pointers; the result is checked before it is taken as a descriptor, and it is new, so owned
+    // here alone.
     unsafe {
         let fd = checked(libc::socket(family, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0))?;
         Ok(OwnedFd::from_raw_fd(fd))

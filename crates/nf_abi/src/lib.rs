@@ -138,7 +138,7 @@ pub enum Verdict {
     Drop(u16),
     /// Send it out by this interface of the instance.
     Interface(u16),
-    /// Send it to whoever the service table names.
+    /// Send it to the endpoint that the service table names.
     Service(u16),
     /// Keep it in this slot of the instance's table until [`imports::PACKET_EMIT`] or the longest hold time.
     Hold(u16),

@@ -4,8 +4,9 @@ use std::num::NonZeroU32;
 
 /// The right to a buffer, without a packet's metadata: eight bytes to keep for each buffer that lies in a device's rings.
 ///
-/// Not `Clone`, like [`crate::Packet`]: who owns this value owns the buffer. [`crate::Pool::take_buffers`] and
-/// [`crate::Pool::into_buffer`] make it, [`crate::Pool::into_packet`] and [`crate::Pool::return_buffers`] take it back.
+/// Not `Clone`, like [`crate::Packet`]: the owner of this value owns the buffer.
+/// [`crate::Pool::take_buffers`] and [`crate::Pool::into_buffer`] make it, [`crate::Pool::into_packet`] and
+/// [`crate::Pool::return_buffers`] take it back.
 #[must_use = "a buffer that is dropped on the floor is lost to its pool"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Buffer {

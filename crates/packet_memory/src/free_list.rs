@@ -1,27 +1,29 @@
-//! The buffers of a pool that nobody owns, most recently freed first.
+//! The free buffers of a pool, most recently freed first: a cache for each thread over a depot that all
+//! share.
 //!
-//! Every thread has a part of its own, so that workers that share a pool do not wait for each other: it takes from its own
-//! part and gives back to it. A part that is empty is filled from the common one, or, when that is empty too, from the parts
-//! of others, half of what is there; one that has grown too long gives half of it to the common one. So no buffer is out of reach of a thread that
-//! needs it, and a buffer that is used again is mostly still in its thread's cache.
+//! Every thread takes from a cache of its own and gives back to it, so that workers that share a pool do not
+//! wait for each other. An empty cache is filled from the depot, or, when that is empty too, with half of
+//! what another cache has. A cache that has grown too long gives half of it to the depot. So every free
+//! buffer can be reached from every thread, and a buffer that is used again is mostly still in its
+//! processor's cache.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Parts; threads beyond that many share them.
+/// Caches of threads; threads beyond that many share them.
 const PARTS: usize = 16;
-/// Buffers that are taken from the common part beyond those that are wanted.
+/// Buffers that are taken from the depot beyond those that are wanted.
 const AHEAD: usize = 64;
-/// Longest part.
+/// Longest cache.
 const LONGEST: usize = 1024;
 
 thread_local! {
-    /// Number of the thread's part.
+    /// Number of the thread's cache.
     static PART: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Parts that threads use at the same time lie in different cache lines.
+/// A cache or the depot. Caches that threads use at the same time lie in different cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Part(Mutex<Vec<u32>>);
@@ -68,7 +70,7 @@ impl FreeList {
         }
     }
 
-    /// Moves buffers from the common part to one's own.
+    /// Moves buffers from the depot to one's own cache.
     #[cold]
     fn fill(&self, own: &mut Vec<u32>, wanted: usize) {
         let mut common = lock(&self.common);
@@ -79,7 +81,7 @@ impl FreeList {
         own.rotate_left(below);
     }
 
-    /// What was freed least recently goes to the common part.
+    /// What was freed least recently goes to the depot.
     #[cold]
     fn spill(&self, own: &mut Vec<u32>) {
         lock(&self.common).extend(own.drain(..LONGEST / 2));
@@ -89,7 +91,7 @@ impl FreeList {
     fn take_from_others(&self, wanted: usize, each: &mut impl FnMut(u32)) -> usize {
         let (mut taken, mut ahead) = (0, Vec::new());
         for part in &self.parts {
-            // One at a time, and never one's own with it: nobody waits in a circle.
+            // One lock at a time, and never while holding one's own: no two threads wait for each other.
             let mut others = lock(part);
             while taken < wanted
                 && let Some(buffer) = others.pop()
@@ -98,8 +100,8 @@ impl FreeList {
                 taken += 1;
             }
             if taken == wanted {
-                // Whoever's part this is may have ended long ago. Half of what is left comes along, or all parts would have to be
-                // looked through for the next few buffers again.
+                // The thread of this cache may have ended long ago. Half of what is left is taken along, or
+                // all caches would have to be searched for the next few buffers again.
                 let half = others.len() / 2;
                 ahead.extend(others.drain(..half));
                 break;

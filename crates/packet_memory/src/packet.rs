@@ -1,4 +1,4 @@
-//! A packet's descriptor: who owns this value owns the buffer.
+//! A packet's descriptor: the owner of this value owns the buffer.
 
 use nf_abi::PacketRecord;
 

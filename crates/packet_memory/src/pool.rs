@@ -189,7 +189,7 @@ impl Pool {
         &self.memory
     }
 
-    /// Buffers that nobody owns.
+    /// Free buffers.
     pub fn available(&self) -> usize {
         self.free.len()
     }
@@ -261,7 +261,7 @@ impl Pool {
         if fits && buffer.pool() == self.id.number() { Ok(packet) } else { Err(buffer) }
     }
 
-    /// Takes the metadata off a packet, for whoever hands the buffer to a device.
+    /// Takes the metadata off a packet, for a driver that hands the buffer to a device.
     ///
     /// # Panics
     /// When the packet is of another pool.
@@ -381,7 +381,7 @@ impl Pool {
         let mut copy = self.allocate()?;
         copy.edit(|record| *record = *packet.record());
         let length = packet.length();
-        // Whoever put a header in front of the packet may have used headroom: the copy begins where it does.
+        // A header put in front of the packet may have used headroom: the copy begins where it does.
         if !copy.set_extent(packet.offset(), length, self.buffer_size()) {
             self.free(copy);
             return None;

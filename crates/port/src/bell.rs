@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// A worker's bell.
 ///
-/// Whoever leaves something for the worker does so first and rings then; the worker says that it will sleep first and
-/// looks once more then. One of the two sees the other, in whatever order they run.
+/// Another thread first leaves something for the worker and then rings; the worker first says that it will
+/// sleep and then looks once more. So one of the two sees the other, in whatever order they run.
 #[derive(Debug)]
 pub struct Bell {
     asleep: AtomicBool,
@@ -16,7 +16,7 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// A bell that nobody has rung.
+    /// A bell that has not been rung.
     ///
     /// # Errors
     /// The kernel's refusal of an event descriptor.

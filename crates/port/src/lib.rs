@@ -84,13 +84,13 @@ pub trait Port: Send {
         Vec::new()
     }
 
-    /// Whether `transmit` reads the packets' flow hash. What nobody reads is not computed.
+    /// Whether `transmit` reads the packets' flow hash. A hash that is not read is not computed.
     fn reads_flow_hash(&self) -> bool {
         false
     }
 
-    /// Packets that wait outside, without one being lost, while nobody receives. A worker that gathers packets does not gather
-    /// more.
+    /// Packets that wait outside without loss while the port is not polled. A worker that lets packets gather
+    /// does not let more gather.
     fn patience(&self) -> usize {
         256
     }
@@ -104,8 +104,8 @@ pub trait Port: Send {
     /// Only wires to other workers are asked.
     fn want_room(&self) {}
 
-    /// The worker has come to the end of a turn in which packets passed: whoever sleeps elsewhere and waits for them, or for
-    /// room, is woken. Only wires to other workers are told.
+    /// The worker has come to the end of a turn in which packets passed: a worker that sleeps and waits for
+    /// them, or for room, is woken. Only wires to other workers are told.
     fn settle(&mut self) {}
 
     /// The port as an end of a wire to another worker, if that is what it is: its packets have been classified and

@@ -1,5 +1,5 @@
-//! Fast random numbers: wyrand, of the public-domain wyhash by Wang Yi. One multiplication each; nobody is to be surprised
-//! by them.
+//! Fast random numbers: wyrand, of the public-domain wyhash by Wang Yi. One multiplication each; not for
+//! secrets: they can be predicted.
 
 /// A source of random numbers.
 #[derive(Clone, Copy, Debug)]

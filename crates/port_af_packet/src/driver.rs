@@ -13,8 +13,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use telemetry::DropReason;
 
-/// How often an idle port asks for errors of its socket. A socket with an error is always readable, so a worker would
-/// not sleep before somebody asked.
+/// How often an idle port asks for errors of its socket. A socket with an error is always readable, so a
+/// worker would not sleep until the error has been read.
 const ERROR_CHECK: Nanos = Nanos::from_millis(1);
 
 /// How long closing waits for the kernel to complete what it was given, and how often it looks.

@@ -12,7 +12,8 @@ pub fn missing(interface: &str) -> Option<OpenError> {
     (presence == Presence::Absent).then(|| OpenError::NoInterface { interface, present: present() })
 }
 
-/// Longest frame that may be sent without being cut, VLAN tags not counted; 0 when nobody says.
+/// Longest frame that may be sent without being cut, VLAN tags not counted; 0 when the interface's MTU is not
+/// known.
 pub(crate) fn longest_frame(inquiry: &Inquiry, name: &str) -> usize {
     inquiry.mtu(name).map_or(0, |mtu| mtu as usize + HEADER)
 }

@@ -215,8 +215,8 @@ fn count(completed: Completed, counters: &mut PortCounters) {
     counters.delivered_bytes += completed.bytes;
 }
 
-/// Computes the checksums that nobody behind this port will; a packet whose fields name no place for it goes out as it
-/// is and fails at its receiver, as it would have done anyway.
+/// Computes the checksums that nothing behind this port will compute; a packet whose fields name no place for
+/// it goes out as it is and fails at its receiver, as it would have done anyway.
 fn complete_checksums(pool: &Pool, packets: &mut [Packet]) {
     for packet in packets {
         if packet.record().offload_flags & offload::NEEDS_CHECKSUM != 0 && complete_checksum(pool, packet) {

@@ -61,7 +61,7 @@ pub struct Frame<'a> {
     pub timestamp: Nanos,
     /// This host sent the frame by the same interface.
     pub outgoing: bool,
-    /// The frame's checksum is not computed yet; without `vnet` nobody knows which.
+    /// The frame's checksum is not computed yet; without `vnet` it is not known which checksum.
     pub checksum_missing: bool,
 }
 

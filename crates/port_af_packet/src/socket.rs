@@ -111,9 +111,9 @@ impl Socket {
 impl Socket {
     /// Receives the oldest frame of the queue. Only for parts that are ours to write.
     fn receive(&self, parts: &mut [libc::iovec]) -> io::Result<usize> {
-        // SAFETY: all-zero is a valid msghdr. The callers' parts are borrowed mutably, or a packet's extent, which lies in
-        // its buffer and whose only owner lent it to us mutably; guests may read what is being written, which harms
-        // nobody but them.
+        // SAFETY: all-zero is a valid msghdr. The callers' parts are borrowed mutably, or a packet's extent,
+        // which lies in its buffer and whose only owner lent it to us mutably; guests may read what is being
+        // written, which harms only themselves.
         let length = unsafe {
             let mut message: libc::msghdr = std::mem::zeroed();
             message.msg_iov = parts.as_mut_ptr();
@@ -123,8 +123,8 @@ impl Socket {
         usize::try_from(length).map_err(|_| io::Error::last_os_error())
     }
 
-    /// As [`Socket::receive`]. An error of the interface is told by whatever call comes first, once; whoever looks at
-    /// the interface finds it as well.
+    /// As [`Socket::receive`]. An error of the interface is told by whatever call comes first, once; looking
+    /// at the interface finds it as well.
     fn receive_despite_error(&self, parts: &mut [libc::iovec]) -> io::Result<usize> {
         self.receive(parts).or_else(|_| self.receive(parts))
     }

@@ -190,8 +190,8 @@ impl Link {
         sum
     }
 
-    /// Lets the interface go. Packets that nobody will see any more are dropped as `reason`. Returns what the kernel
-    /// lost and the queues counted since they were asked last.
+    /// Lets the interface go. Received packets that are left in the rings are dropped as `reason`. Returns
+    /// what the kernel lost and the queues counted since they were asked last.
     pub fn close(mut self, counters: &mut PortCounters, reason: DropReason) -> (Losses, Tally) {
         let losses = self.losses();
         let mut tally = self.take_tally();

@@ -216,6 +216,7 @@ unsafe fn call<T>(command: c_int, attribute: &T) -> io::Result<c_int> {
 /// # Safety
 /// As for `call`; the command returns a new descriptor.
 unsafe fn descriptor<T>(command: c_int, attribute: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the caller vouches for the call, and that its result is a descriptor that nobody else has.
+    // SAFETY: the caller vouches for the call, and that its result is a new descriptor, which is owned here
+    // alone.
     unsafe { call(command, attribute).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }

@@ -241,8 +241,8 @@ impl Queue {
         })
     }
 
-    /// Closes the socket, takes back what was sent, and returns how many received packets are left that nobody will
-    /// see. The buffers lent stay with the [`Umem`] until nobody can reach them.
+    /// Closes the socket, takes back what was sent, and returns how many received packets are left in the
+    /// rings. The buffers lent stay with the [`Umem`] until the kernel cannot reach them any more.
     pub fn close(self, umem: &mut Umem, counters: &mut PortCounters) -> (u64, Tally) {
         let Queue { socket, rings: Rings { mut received, mut completed, .. }, failed, mut tally, .. } = self;
         // When this returns the kernel has stopped using the rings; their memory is still mapped here.

@@ -4,10 +4,10 @@
 #![allow(unsafe_code)]
 //! One ring between us and the kernel: a producer, a consumer, and entries between them (`net/xdp/xsk_queue.h`).
 //!
-//! Both indices only ever grow, modulo 2^32; an index modulo the ring's size, a power of two, is a place. Whoever
-//! produces writes entries first and its index afterwards (release), whoever consumes reads that index first (acquire).
-//! Of the other side's index nothing is believed but that it is a number: what would be more than the ring holds is cut
-//! to what it holds, and every place is inside the ring.
+//! Both indices only ever grow, modulo 2^32; an index modulo the ring's size, a power of two, is a place. The
+//! producer writes entries first and its index afterwards (release), the consumer reads that index first
+//! (acquire). Of the other side's index nothing is believed but that it is a number: what would be more than
+//! the ring holds is cut to what it holds, and every place is inside the ring.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,7 +50,7 @@ pub(crate) struct Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: whoever made this value gave a mapping of its own away with it; it is unmapped once.
+        // SAFETY: the constructor of this value took over the mapping as its own; it is unmapped once.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
     }
 }
@@ -72,8 +72,8 @@ unsafe impl<T: Send> Send for Parts<T> {}
 
 impl<T: Copy> Parts<T> {
     /// # Safety
-    /// `base` points to `length` bytes, zeroed or laid out as a ring, that live as long as this value, aligned to eight bytes,
-    /// and that nobody accesses but the two sides of this ring, in turns.
+    /// `base` points to `length` bytes, zeroed or laid out as a ring, that live as long as this value,
+    /// aligned to eight bytes, and that only the two sides of this ring access, in turns.
     unsafe fn new(
         base: NonNull<u8>,
         length: usize,

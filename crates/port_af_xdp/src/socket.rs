@@ -212,7 +212,8 @@ fn unfit() -> io::Error {
 
 /// One descriptor that is readable when any of these sockets is.
 pub(crate) fn any_readable<'a>(sockets: impl IntoIterator<Item = &'a Socket>) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the result is checked before it is taken as a descriptor that nobody else has.
+    // SAFETY: no pointers; the result is checked before it is taken as a descriptor, and it is new, so owned
+    // here alone.
     let any = unsafe {
         let fd = checked(libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
         OwnedFd::from_raw_fd(fd)

@@ -2,9 +2,9 @@
 #![allow(unsafe_code)]
 //! The memory that the kernel reads and writes, and which of its buffers the kernel has.
 //!
-//! The kernel names a buffer by the address of a byte in it. An address that it gives back is believed only if the buffer
-//! that it lies in was lent for that: each buffer's owner is noted in a table, so that no packet is ever made of a buffer
-//! that somebody else has.
+//! The kernel names a buffer by the address of a byte in it. An address that it gives back is believed only
+//! if the buffer that it lies in was lent for that: each buffer's owner is noted in a table, so that no
+//! packet is ever made of a buffer that another owner has.
 
 use crate::socket::Descriptor;
 use packet_memory::{Buffer, Packet, Pool};

@@ -28,7 +28,7 @@ pub struct Settings {
     pub create: bool,
     /// How many queues, 1 to [`MAX_QUEUES`].
     pub queues: u32,
-    /// Whether checksums and segmentation may be left to whoever gets the packets.
+    /// Whether checksums and segmentation may be left to the receivers of the packets.
     pub offload: bool,
     /// The state into which it is set when it is opened.
     pub state: DeviceState,

@@ -128,7 +128,7 @@ impl Sight<'_> {
     }
 }
 
-/// Whom to ask about a device.
+/// Where to ask about a device.
 enum Asking<'a> {
     /// It is in the port's own network namespace.
     Here(&'a Inquiry),
@@ -227,7 +227,7 @@ fn refusal(settings: &Settings, found: Option<&Link>, source: io::Error) -> Open
             let owner = match (tun.owner, tun.group) {
                 (Some(owner), _) => format!("user {owner}"),
                 (None, Some(group)) => format!("group {group}"),
-                (None, None) => "nobody".to_owned(),
+                (None, None) => "no user".to_owned(),
             };
             OpenError::NotOwner { interface, owner, user }
         }

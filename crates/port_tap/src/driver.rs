@@ -175,7 +175,7 @@ fn leave_to_us(device: &Device, own: &Inquiry, room: u32, settings: &Settings) -
     let mut trouble = None;
     let (presence, found) = device.look(own);
     if presence == Presence::Absent {
-        // Whoever looks after the device will find out.
+        // The maintenance of the device will find out.
         return Ok(());
     }
     if let Some(sight) = found {
@@ -197,7 +197,7 @@ fn leave_to_us(device: &Device, own: &Inquiry, room: u32, settings: &Settings) -
 /// Makes the kernel's segments fit; false when there are to be none.
 fn limit_segments(sight: &Sight<'_>, plan: offload::Plan, name: &str) -> Result<bool, String> {
     let Some(most) = plan.gso_max_size else { return Ok(false) };
-    // Longer ones than this driver's usual are nobody's wish here.
+    // The operator cannot have asked here for longer ones than this driver's usual.
     if sight.link.gso_max_size == most {
         return Ok(true);
     }

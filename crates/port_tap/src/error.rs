@@ -67,8 +67,8 @@ pub enum OpenError {
     },
     /// The process may not open the driver's file.
     #[error(
-        "interface `{interface}`: {file} may not be opened by this user; run `chmod 666 {file}`, which gives nobody a \
-         device that is not theirs"
+        "interface `{interface}`: {file} may not be opened by this user; run `chmod 666 {file}`, which gives \
+         no user a device of another"
     )]
     DriverDenied {
         /// The device.
@@ -85,10 +85,10 @@ pub enum OpenError {
     NoPermission {
         /// The device.
         interface: String,
-        /// Who would be its owner.
+        /// The user that would be its owner.
         user: u32,
     },
-    /// The device belongs to somebody else.
+    /// The device belongs to another user.
     #[error(
         "interface `{interface}`: the TAP device belongs to {owner}, and this process runs as user {user} without \
          CAP_NET_ADMIN; run as root `ip link del {interface} && ip tuntap add dev {interface} mode tap user {user} \
@@ -99,7 +99,7 @@ pub enum OpenError {
         interface: String,
         /// Whose it is.
         owner: String,
-        /// Who we are.
+        /// The user that this process runs as.
         user: u32,
     },
     /// The name is taken by something else.

@@ -33,7 +33,7 @@ pub(crate) struct TunFacts {
     /// It carries Ethernet frames.
     pub tap: bool,
     pub multi_queue: bool,
-    /// User and group who may open it without privileges.
+    /// User and group that may open it without privileges.
     pub owner: Option<u32>,
     pub group: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! What the kernel may leave to whoever gets the packets.
+//! What the kernel may leave to the receivers of the packets.
 
 use std::ffi::c_uint;
 

@@ -71,7 +71,7 @@ impl Queue {
         self.request(libc::TUNSETPERSIST, 1).map(|_| ())
     }
 
-    /// Who may open it without privileges.
+    /// The user that may open it without privileges.
     pub fn set_owner(&self, user: u32) -> io::Result<()> {
         self.request(libc::TUNSETOWNER, c_ulong::from(user)).map(|_| ())
     }
@@ -105,7 +105,7 @@ impl Queue {
         self.read_parts(&parts)
     }
 
-    /// Reads a packet that nobody will have; returns its length.
+    /// Reads a packet and drops it; returns its length.
     pub fn discard(&self, header: &mut Header, overflow: &mut [u8]) -> io::Result<usize> {
         self.read_parts(&[part(header), part(overflow)])
     }
@@ -113,9 +113,9 @@ impl Queue {
     /// Only for parts that are ours to write.
     #[inline]
     fn read_parts(&self, parts: &[libc::iovec]) -> io::Result<usize> {
-        // SAFETY: the callers' parts are borrowed mutably, or a buffer of the pool from the packet's first byte to the
-        // buffer's end, whose only owner lent it to us mutably; guests may read what is being written, which harms
-        // nobody but them.
+        // SAFETY: the callers' parts are borrowed mutably, or a buffer of the pool from the packet's first
+        // byte to the buffer's end, whose only owner lent it to us mutably; guests may read what is being
+        // written, which harms only themselves.
         let length = unsafe { libc::readv(self.0.as_raw_fd(), parts.as_ptr(), parts.len() as c_int) };
         match usize::try_from(length) {
             Ok(length) => Ok(length.saturating_sub(VnetHeader::LENGTH)),

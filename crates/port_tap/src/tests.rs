@@ -88,7 +88,7 @@ fn the_kernel_understands_the_question() {
     assert!(loopback.mtu > 1500 && loopback.gso_max_size > 1500);
     assert_eq!(inquiry.link("sf-absent-0").expect("an answer"), None);
     let nothing = inquiry.change(i32::MAX, &Change::default());
-    assert!(nothing.is_err(), "there is no such interface, whoever asks");
+    assert!(nothing.is_err(), "there is no such interface for any user");
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! What is counted, and under which name: drop reasons, the ledger of packets, and how long things took.
 //!
-//! 1. Whoever takes, makes, hands over or loses a packet adds to its own [`Ledger`].
+//! 1. Each component that takes, makes, hands over or loses a packet adds to its own [`Ledger`].
 //! 2. At any quiet point the ledgers of a host add up to one that [`Ledger::balance`] checks against the packets
 //!    that the owners say they hold.
 //!

@@ -1,7 +1,8 @@
-//! How long the steps of something take, when somebody wants to know.
+//! How long the steps of an operation take, measured on request.
 //!
-//! 1. Whoever wants to know does it within [`measure`], on the thread that asks.
-//! 2. Whoever does it says [`done`] at the end of each step. When nobody wants to know, that is a look at a flag of the thread.
+//! 1. The caller that asks runs the operation within [`measure`], on its own thread.
+//! 2. The operation calls [`done`] at the end of each step. When it is not measured, that is a look at a flag
+//!    of the thread.
 //! 3. [`measure`] gives the steps, in order.
 //!
 //! Limits: what other threads do on its behalf is part of the step in which it is waited for.
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn steps_are_told_to_those_who_ask() {
-        done("nobody asks");
+        done("not measured");
         let ((), steps) = measure(|| {
             std::thread::sleep(Duration::from_millis(2));
             done("a");
@@ -107,7 +108,7 @@ mod tests {
         );
         let broken = std::panic::catch_unwind(|| measure(|| panic!("it breaks")));
         assert!(broken.is_err());
-        done("nobody asks");
+        done("not measured");
         assert_eq!(measure(|| ()).1, []);
     }
 }

@@ -1,16 +1,18 @@
-//! The virtio-net header: how the kernel, and whoever else speaks virtio, says that a frame's checksum is still to be
-//! completed and that it is still to be cut into segments.
+//! The virtio-net header: how the kernel, and other programs that speak virtio, say that a frame's checksum
+//! is still to be completed and that it is still to be cut into segments.
 //!
 //! The life of a header:
 //! 1. A port reads it in front of a frame: [`VnetHeader::from_bytes`].
 //! 2. [`VnetHeader::note`] puts what it says into the packet's record, where functions and the next port find it.
-//! 3. Functions leave that state as it is; whoever moves a packet's first byte moves the checksum's place along.
+//! 3. Functions leave that state as it is; code that moves a packet's first byte moves the checksum's place
+//!    along.
 //! 4. A port writes it in front of the packet again: [`VnetHeader::of`], [`VnetHeader::to_bytes`].
 //! 5. A port whose outside takes no such header computes the checksum instead: [`complete_checksum`].
 //! 6. A frame that is longer than a buffer is cut where it comes in, into pieces that fit: [`Cut`].
 //!
-//! Limits: what a header says is not checked here, because only the kernel that it is given to can say what it takes; a
-//! place outside of the packet is refused where it would be used. Only what is too long for a buffer is cut; whoever sends further cuts the rest.
+//! Limits: what a header says is not checked here, because only the kernel that it is given to can say what
+//! it takes; a place outside of the packet is refused where it would be used. Only what is too long for a
+//! buffer is cut; the port that sends it on cuts the rest.
 
 #![forbid(unsafe_code)]
 

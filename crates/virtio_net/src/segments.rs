@@ -2,9 +2,9 @@
 //!
 //! 1. [`Cut::new`] reads the frame's headers and says whether it can be cut: TCP or UDP over IPv4 or IPv6, in the form that
 //!    the virtio-net header claims.
-//! 2. [`Cut::next`] gives one piece after the other: the headers as they are to be for it, and which bytes of the frame follow.
-//!    A piece has as many segments as fit, so that their number stays small; one of several segments stays segmentation's
-//!    business of whoever sends it.
+//! 2. [`Cut::next`] gives one piece after the other: the headers as they are to be for it, and which bytes of
+//!    the frame follow. A piece has as many segments as fit, so that their number stays small; one of several
+//!    segments is left for the port that sends it to segment.
 //! 3. The piece's checksum is left partial, as the kernel leaves it: [`complete_checksum`](crate::complete_checksum), or a
 //!    port that takes virtio-net headers, completes it.
 //!

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a switch counted since it was made.
 ///
-/// Of the table: `learned` = entries there + `aged` + `evicted` + `flushed`, at any time at which nobody writes to it.
+/// Of the table: `learned` = entries there + `aged` + `evicted` + `flushed`, at any time at which it is not
+/// being written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchCounters {
     /// Addresses that were not in the table and were learned.

@@ -1,8 +1,8 @@
 //! The learning switch (VALE; HyperNF, sections 3.2 and 3.3; IEEE 802.1D and 802.1Q): to which port a frame goes, by the
 //! addresses in it.
 //!
-//! It moves no packet. Whoever has a batch to send asks where it goes, in the context of the sender and at its expense; workers
-//! share a switch behind an `Arc` and never wait for each other.
+//! It moves no packet. The sender of a batch asks where it goes, in its own context and at its own expense;
+//! workers share a switch behind an `Arc` and never wait for each other.
 //!
 //! 1. [`Switch::new`] allocates the table, 16 bytes and a bit for each entry, once and for all.
 //! 2. [`Switch::attach`] gives the lowest free port number, to any number of ports up to 65,536.
@@ -29,16 +29,17 @@
 //! are. Tags stay as they are. Which ports are members of a VLAN is not the switch's business: flooding reaches them all.
 //!
 //! # Hostile sources
-//! The table does not grow. An address has its place in one of eight entries, by a hash with a secret that is drawn when the
-//! switch is made. When all eight are taken by others, an entry that has aged gives way, else the oldest one, but a port that has
-//! four of the eight replaces its own: whoever makes up addresses drives out his own first, and each costs him as much as any
-//! other. Several ports together can drive out others; then frames are flooded as before they were known. As with every
-//! learning switch, a station can claim another's address. Who must not be able to, belongs on a switch of his own.
+//! The table does not grow. An address has its place in one of eight entries, by a hash with a secret that is
+//! drawn when the switch is made. When all eight are taken by others, an entry that has aged gives way, else
+//! the oldest one, but a port that has four of the eight replaces its own: a sender that makes up addresses
+//! evicts its own first, and each costs it as much as any other. Several ports together can evict others;
+//! then frames are flooded as before they were known. As with every learning switch, a station can claim
+//! another's address. A station that must not be able to do that belongs on a switch of its own.
 //!
 //! # Limits
-//! A source beside which another worker is just writing is not learned from that frame but from its next one (`deferred`). A
-//! reader under whose hands entries of a set are replaced eight times in a row floods. No spanning tree: who connects switches
-//! in a ring has a ring.
+//! A source beside which another worker is just writing is not learned from that frame but from its next one
+//! (`deferred`). A reader during whose read the entries of a set are replaced eight times in a row floods.
+//! There is no spanning tree: switches connected in a ring forward frames round it for ever.
 //!
 //! Both addresses known, a decision of its own costs 12 to 18 ns, and one in a batch of 32 of one flow 3 to 4 ns (a busy machine,
 //! 2.6 GHz): `cargo test --release -p virtual_switch -- --ignored --nocapture cost` measures it.

@@ -11,10 +11,11 @@
 //! | 3 | key := the new one | 3 | read the key: is it mine? |
 //! | 4 | place := the new one | 4 | read the generation: is it the same? |
 //!
-//! Each of the reader's loads acquires, each of the writer's stores from 2 on releases. Had a reader a place and a later key
-//! (from its writer's step 3), then its step 4 sees that writer's step 2; its step 1 did not, or step 2 had seen nothing or
-//! what is later: it tries again. A key and a later place it cannot have: whoever sees step 4 sees step 3. The generation has
-//! 63 bits and does not come round. Changes of the place alone, which are one store, need no generation.
+//! Each of the reader's loads acquires, each of the writer's stores from 2 on releases. Had a reader a place
+//! and a later key (from its writer's step 3), then its step 4 sees that writer's step 2; its step 1 did not,
+//! or step 2 had seen nothing or what is later: it tries again. A key and a later place it cannot have: a
+//! reader that sees step 4 sees step 3. The generation has 63 bits and does not come round. Changes of the
+//! place alone, which are one store, need no generation.
 //!
 //! No reader waits for a writer, not even for one that was preempted with the lock: an entry that is being replaced is
 //! missing. The tests run this under loom.
@@ -112,7 +113,7 @@ impl<'a, W: Word, const N: usize> Set<'a, W, N> {
         None
     }
 
-    /// The right to write, unless somebody has it.
+    /// The right to write, unless another writer has it.
     pub fn try_lock(&self) -> Option<Locked<'a, W, N>> {
         let generation = self.generation.load();
         let taken = generation & LOCKED == 0 && self.generation.change(generation, generation | LOCKED);

@@ -126,7 +126,7 @@ impl Table {
             count(Count::Deferred);
             return Learning::Known;
         };
-        // Under the lock: whoever detaches a port goes through all sets after the port's number is void.
+        // Under the lock: detaching a port goes through all sets after the port's number is void.
         if !ports.contains(place.port()) {
             return Learning::Known;
         }

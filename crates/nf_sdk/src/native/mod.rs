@@ -1,8 +1,8 @@
 //! Functions outside the sandbox: the same source, called with the same batches, for tests, debuggers and comparisons.
 //!
 //! 1. [`Runner::new`] makes the function from a configuration in CBOR ([`ConfigValue`] writes it).
-//! 2. [`Runner::run`] shows it packets made by a test and tells what became of them; [`Runner::process`] shows it
-//!    records and a window that somebody else keeps, at the cost of a direct call.
+//! 2. [`Runner::run`] shows it packets made by a test and tells what became of them; [`Runner::process`]
+//!    shows it records and a window that the caller keeps, at the cost of a direct call.
 //! 3. [`frames`] makes packets to show.
 //! 4. [`Runner::host`] tells what the function asked of its host meanwhile.
 //!

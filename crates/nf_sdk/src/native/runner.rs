@@ -67,9 +67,9 @@ impl<F: NetworkFunction> Runner<F> {
     /// With more than [`MAX_BATCH`] records.
     ///
     /// # Safety
-    /// `window` is where guest address [`nf_abi::WINDOW_BASE`] lies; every record's extent, `length` bytes from `offset`
-    /// bytes behind `buffer`, lies in memory that is readable (writable, when the function writes), that nobody else uses during
-    /// the call, and that no other record's extent overlaps.
+    /// `window` is where guest address [`nf_abi::WINDOW_BASE`] lies; every record's extent, `length` bytes
+    /// from `offset` bytes behind `buffer`, lies in memory that is readable (writable, when the function
+    /// writes), that no other code uses during the call, and that no other record's extent overlaps.
     #[inline(always)]
     pub unsafe fn process(&mut self, window: *mut u8, records: &mut [PacketRecord], now: Nanos) {
         assert!(records.len() <= MAX_BATCH, "{} records", records.len());
@@ -102,7 +102,7 @@ impl<F: NetworkFunction> Runner<F> {
                 ..packet.record
             });
         }
-        // SAFETY: the extents are those of disjoint parts of `window`, which is written by nobody else meanwhile.
+        // SAFETY: the extents are those of disjoint parts of `window`, which is borrowed exclusively here.
         unsafe { self.process(window.as_mut_ptr(), &mut records, now) };
         for (record, end) in records.iter().zip(ends) {
             let start = (record.buffer - WINDOW_BASE) as usize + record.offset as usize;

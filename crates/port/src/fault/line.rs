@@ -47,7 +47,8 @@ pub(super) struct Line {
     dice: Dice,
     /// In order of arrival. None goes before the one in front of it, so jitter reorders nothing.
     waiting: VecDeque<Waiting>,
-    /// Whose time has come, but whom others are to overtake; `due` is when that is not waited for any longer.
+    /// Packets whose time has come, but which others are to overtake; `due` is when that is not waited for
+    /// any longer.
     overtaken: Vec<Waiting>,
     /// When the rate allows the next packet, and what was rounded off, in parts of a nanosecond: `rate` of them.
     free: Nanos,
@@ -151,7 +152,8 @@ impl Line {
     pub fn take(&mut self, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
         let end = out.len().saturating_add(budget);
         while out.len() < end {
-            // Whoever was overtaken often enough, or has waited long enough for it, goes before those who came later.
+            // A packet that was overtaken often enough, or has waited long enough for it, goes before those
+            // that came later.
             if let Some(place) = self.overtaken.iter().position(|waiting| waiting.due <= now) {
                 out.push(self.overtaken.remove(place).packet);
                 continue;

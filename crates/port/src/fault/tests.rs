@@ -191,7 +191,7 @@ fn one_fault_does_not_decide_about_another() {
     for _ in 0..PACKETS {
         let (one, two) = (dice.decide(&config), other.decide(&more));
         assert_eq!((one.cut, one.flip), (two.cut, two.flip), "another loss changes no cut");
-        assert!(two.lost || !one.lost, "who is lost at 20% is lost at 90%");
+        assert!(two.lost || !one.lost, "what is lost at 20% is lost at 90%");
         both += u64::from(one.lost && one.cut.is_some());
     }
     let (mean, deviation) = (PACKETS as f64 * 0.06, (PACKETS as f64 * 0.06 * 0.94).sqrt());
@@ -310,20 +310,20 @@ fn overtaking_is_bounded_and_ends() {
     for (place, number) in order.iter().enumerate() {
         let by = order[..place].iter().filter(|before| *before > number).count();
         overtaken += u64::from(by > 0);
-        // As many as it waits for, and who was set aside with it and let go at the same time.
+        // As many as it waits for, and those that were set aside with it and let go at the same time.
         assert!(by <= 4 + 64, "{number} was overtaken by {by}");
     }
     assert!(overtaken > 10, "{order:?}");
     let counted = detail(&port, "receive_reordered");
     assert!(counted.abs_diff(overtaken) <= 2, "{counted} counted, {overtaken} seen");
-    // A single one that nobody follows.
+    // A single one that no other follows.
     let (inner, _) = Numbered::new(1);
     let always = Direction { reorder: WHOLE, ..Direction::default() };
     let mut port = FaultPort::new(inner, receiving(always));
     assert!(watch(&mut port, &pool, [at(0), at(9)]).is_empty());
     assert_eq!(port.wake().at, Some(at(10)));
     assert_eq!(watch(&mut port, &pool, [at(10)]).len(), 1);
-    assert_eq!(detail(&port, "receive_reordered"), 0, "nobody overtook it");
+    assert_eq!(detail(&port, "receive_reordered"), 0, "no packet overtook it");
 }
 
 #[test]
@@ -382,7 +382,7 @@ proptest! {
         let before = pool.to_vec(&whole);
         let after = pool.to_vec(&spoiled);
         if gso == 0 {
-            // Of the finished packet one bit is wrong, and nobody will finish it again.
+            // Of the finished packet one bit is wrong, and no later step will finish it again.
             prop_assert!(virtio_net::complete_checksum(&pool, &mut whole));
             prop_assert_eq!(bits(&pool.to_vec(&whole), &after), 1);
             prop_assert_eq!(spoiled.record().offload_flags, 0);

@@ -14,7 +14,7 @@ type Chunk = Box<[AtomicU64; CHUNK]>;
 /// Packets by the second in which they were due, from the generator's first poll on; those without a time, by that in which
 /// they were made. Dropped ones (`no-buffer`, `too-long`) count, those that a late worker did not make up for do not.
 ///
-/// Whoever reports reads it from another thread while the generator counts. Memory is taken as the seconds pass.
+/// The reporting thread reads it while the generator counts. Memory is taken as the seconds pass.
 #[derive(Debug)]
 pub struct Offered(Box<[OnceLock<Chunk>; CHUNKS]>);
 

@@ -171,8 +171,8 @@ impl Schedule {
         if let [only] = segment.shares.as_slice() {
             return only.load;
         }
-        // Everybody's credit grows by his rate, and whoever has most pays for a packet: after as many packets as there are in
-        // a second all are even again.
+        // Every load's credit grows by its rate, and the load with most credit pays for a packet: after as
+        // many packets as there are in a second all credits are even again.
         let mut most: Option<&mut Share> = None;
         for share in &mut segment.shares {
             share.credit += share.rate;

@@ -7,9 +7,10 @@
 //!    what is asked for comes in parts.
 //! 4. A sender that finds no room and has nothing else to do asks to be woken ([`Port::want_room`]) when half of the ring
 //!    is free again.
-//! 5. [`Port::settle`] follows at the end of the worker's turn and misses nobody who was just falling asleep. To look that closely
-//!    with each batch would cost more than the batch: all stores would have to reach the other core first.
-//! 6. [`RelayPort::drain`] empties the ring into the hands of whoever takes the wire away.
+//! 5. [`Port::settle`] follows at the end of the worker's turn and does not miss a receiver that was just
+//!    falling asleep. To look that closely with each batch would cost more than the batch: all stores would
+//!    have to reach the other core first.
+//! 6. [`RelayPort::drain`] empties the ring when the wire is taken away.
 //!
 //! What a batch costs is one pointer in a ring, not its packets; the packets' records follow it from one core's cache to
 //! the other's. What is counted does not follow with each batch: each end writes a count of its own, and looks at the other's when it
@@ -42,7 +43,7 @@ pub const RELAY_PACKETS: usize = 1024;
 struct Count(AtomicUsize);
 
 impl Count {
-    /// Only whoever writes it adds to it.
+    /// Adds to it. Only the end that writes this count may do so.
     #[inline]
     fn add(&self, count: usize) {
         self.0.store(self.0.load(Relaxed).wrapping_add(count), Release);
@@ -238,7 +239,7 @@ impl Port for RelayPort {
     fn want_room(&self) {
         if let End::Sending(sending) = &self.end {
             sending.passed.wants_room.store(true, SeqCst);
-            // Whoever takes packets out sees this, or what it has taken out is seen now.
+            // Either the receiver sees this after it takes packets out, or what it has taken out is seen now.
             fence(SeqCst);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::buckets::{BUCKETS, index, upper};
 
-/// Counts by bucket, which nobody changes any more but its owner.
+/// Counts by bucket, a copy that only its owner changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
     counts: Box<[u64]>,

@@ -1,7 +1,8 @@
-//! How long things took, as counts by length: written by one worker without waiting, read by anybody meanwhile.
+//! How long things took, as counts by length: written by one worker without waiting, read by any thread
+//! meanwhile.
 //!
 //! 1. A worker has a [`Recorder`] and calls [`Recorder::record`] for each value: two loads and two stores, no locked instruction.
-//! 2. Whoever wants to look has a [`Histogram`] of it and takes a [`Distribution`] with [`Histogram::read`].
+//! 2. A reader has a [`Histogram`] of it and takes a [`Distribution`] with [`Histogram::read`].
 //! 3. Distributions of several workers [`merge`](Distribution::merge) into the one that a single recorder would have made.
 //!
 //! Up to 8 every value has a bucket; from there on each doubling has eight of equal width. So a
@@ -31,7 +32,7 @@ struct Shared {
     largest: AtomicU64,
 }
 
-/// The end that counts. There is one, so that nobody has to be waited for.
+/// The end that counts. There is one, so that counting needs no lock.
 #[derive(Debug)]
 pub struct Recorder(Arc<Shared>);
 

@@ -136,7 +136,7 @@ fn of_two_writers_one_at_a_time_writes() {
         let owned = Arc::new(Owned::<1>::default());
         let writers = [1, 2].map(|n| {
             let writer = Arc::clone(&owned);
-            // Whoever does not get the lock must leave it as it is.
+            // A writer that does not get the lock must leave it as it is.
             thread::spawn(move || [1, 2].map(|time| write(&writer.set(), 0, n, time)).contains(&true))
         });
         let wrote = writers.map(|writer| writer.join().unwrap());

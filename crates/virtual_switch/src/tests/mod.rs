@@ -203,7 +203,7 @@ fn secrets_differ_between_switches() {
 
 #[test]
 fn a_full_set_gives_up_its_oldest() {
-    // One set: eight entries. Nobody has half of it.
+    // One set: eight entries. No port has half of it.
     let switch = with_ports(8, 9);
     let at = |n: u16| Nanos(START.0 + u64::from(n) * SECOND);
     for n in 0..8 {
