@@ -55,7 +55,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Observers that have to run elsewhere than whom they observe.
+    /// Observers that have to run on another worker than the functions that they observe.
     pub(crate) fn distant_observers(&mut self, root: &Place<'_>) {
         if self.observations.is_empty() {
             return;
@@ -71,7 +71,7 @@ impl Reader<'_> {
                 list.item(*number, *position).report(&mut self.faults, || {
                     format!(
                         "`{at}` has to run on worker {there} and the observer on worker {here}; allowed: one `worker` for \
-                         whoever observes and all that it observes"
+                         an observer and all that it observes"
                     )
                 });
             }

@@ -3,7 +3,8 @@
 //! The life of a configuration:
 //! 1. [`check`] parses the text; its keys and values are checked, each with its place in the file.
 //! 2. Ports are checked against their driver's schema and functions against their image's, which the [`Catalog`] knows.
-//! 3. Who works, and who may have how much of a core, is checked against the processors that there are.
+//! 3. Workers, and what each tenant and function may have of a core, are checked against the processors that
+//!    there are.
 //! 4. Chains are resolved to wires; wires, observers and services to endpoints, by name.
 //! 5. Whether weights and caps give what is reserved is asked of the scheduler: [`Wiring::broken_promises`].
 //! 6. When there is no fault, a [`Configuration`] comes out. When there is one, all faults come out and nothing else.

@@ -56,7 +56,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) observations: BTreeMap<Observation, (usize, Position)>,
     /// Where a `reserve` is said.
     pub(crate) reserves: BTreeMap<Claimant, Position>,
-    /// Where it is said who may have how much memory.
+    /// Where it is said how much memory a tenant or function may have.
     pub(crate) memories: BTreeMap<Claimant, Position>,
     /// How many workers there are; `None` when their section has a fault.
     pub(crate) worker_count: Option<usize>,

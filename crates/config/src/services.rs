@@ -94,7 +94,7 @@ impl Reader<'_> {
         endpoint: &Endpoint,
     ) -> Option<String> {
         let of_end = match endpoint {
-            // What is everybody's to plug into has no tenant of its own.
+            // A switch may be wired by every tenant, so it has no tenant of its own.
             Endpoint::Switch(_) => {
                 return match named {
                     Some(named) => Some(named),

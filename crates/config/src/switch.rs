@@ -49,7 +49,7 @@ impl Reader<'_> {
                 section.key(name, key.position).report(&mut self.warnings, || match count {
                     0 => format!("nothing is wired to the switch `{name}`"),
                     _ => format!(
-                        "one end alone is wired to the switch `{name}`: there is nobody to forward to"
+                        "one end alone is wired to the switch `{name}`: there is no other to forward to"
                     ),
                 });
             }

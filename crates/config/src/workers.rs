@@ -1,4 +1,4 @@
-//! Reading who does the work.
+//! Reads the `workers` section.
 
 use crate::format::workers_schema;
 use crate::read::Reader;

@@ -172,7 +172,7 @@ fn traffic() -> Experiment {
         Axis::linear("part of the flows", ""),
         [flows, later],
     );
-    Experiment::new("fig-11", "Fig. 11: cumulative traffic", "Who follows the load?")
+    Experiment::new("fig-11", "Fig. 11: cumulative traffic", "Which model follows the load?")
         .paper(paper::fig_11())
         .figure(figure)
         .figure(distribution)

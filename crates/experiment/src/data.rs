@@ -103,7 +103,7 @@ pub struct PaperNumber {
     pub place: String,
     /// What the paper says, in a sentence of our own.
     pub says: String,
-    /// The number itself, for whoever draws it with a [`crate::Mark`].
+    /// The number itself, for a caller that draws it with a [`crate::Mark`].
     pub value: Option<f64>,
     /// Its unit; empty if there is no number.
     pub unit: String,

@@ -3,7 +3,8 @@
 //! The life of an experiment:
 //! 1. [`Experiment::new`] names it and says what it is to show; [`Experiment::setup`] says how, [`Experiment::paper`] what
 //!    the paper's text says ([`paper`] has those numbers for HyperNF).
-//! 2. Whoever measures makes [`Reading`]s of it: a median with its spread, or the reason why there is none.
+//! 2. The measuring program makes [`Reading`]s of it: a median with its spread, or the reason why there is
+//!    none.
 //! 3. [`Figure::lines`] and [`Figure::bars`] take the readings, with [`Mark`]s for the paper's numbers; [`Table`] what is
 //!    better read than seen; [`Verdict`] compares a result with its bound.
 //! 4. [`write_data`] writes its file as soon as it is whole.
@@ -68,8 +69,9 @@
 //!
 //! # Limits
 //!
-//! A file of at most [`LONGEST_FILE`] bytes is read. A plot shows at most 26 marks. Lines of text in a plot end after 160 characters. Widths of text are
-//! estimated, because whoever shows the page has the font.
+//! A file of at most [`LONGEST_FILE`] bytes is read. A plot shows at most 26 marks. Lines of text in a plot
+//! end after 160 characters. Widths of text are estimated, because the font is that of the program which
+//! shows the page.
 
 #![forbid(unsafe_code)]
 

@@ -109,7 +109,8 @@ pub struct SeriesLine {
     pub figure: usize,
     /// The name in the legend.
     pub series: String,
-    /// Who it stands for: `hyper`, `split`, `merge`, `mix`, `offered`, `second-` and a model, `other-` and a number to 255.
+    /// What it stands for: `hyper`, `split`, `merge`, `mix`, `offered`, `second-` and a model, `other-` and a
+    /// number to 255.
     pub role: String,
     /// `line`, `steps`, `points` or `bars`.
     pub shape: String,
@@ -255,7 +256,7 @@ pub struct VerdictLine {
     pub at_most: Option<f64>,
     /// What was promised: it is this or more.
     pub at_least: Option<f64>,
-    /// Whether that holds; for who reads the file, `null` if nothing was promised.
+    /// Whether that holds; written for readers of the file, `null` if nothing was promised.
     pub holds: Option<bool>,
     /// What there is to say of it.
     pub note: String,

@@ -42,8 +42,9 @@ pub enum WriteError {
     Twice(String),
 }
 
-/// Writes an experiment's data to `DIR/data/ID.jsonl`, whole or not at all, and says where that is. For whoever wants the
-/// data of each experiment as soon as there are any; [`Page::write_to`] writes the same.
+/// Writes an experiment's data to `DIR/data/ID.jsonl`, whole or not at all, and says where that is. For
+/// callers that want the data of each experiment as soon as there are any; [`Page::write_to`] writes the
+/// same.
 ///
 /// # Errors
 /// The file that could not be written.

@@ -5,7 +5,7 @@ use crate::{Axis, Scale};
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 
-/// Most labels on an axis that nobody gave labels to.
+/// Most labels on an axis that was given none.
 const LABELS: f64 = 7.0;
 /// So many different places to the right, or fewer, are the labels themselves.
 const FEW: usize = 10;

@@ -1,11 +1,11 @@
-//! How whoever is in a plot looks: the same in every figure.
+//! The look of each curve and bar: the same in every figure.
 //!
-//! The colours are those of Okabe and Ito, which people who see fewer colours can tell apart; dashes and markers tell the
-//! same again, for who sees none and for paper.
+//! The colours are those of Okabe and Ito, which people with colour blindness can tell apart; dashes and
+//! markers tell the same again, for readers who see no colours and for paper.
 
 use plotters::style::RGBColor;
 
-/// Who a curve or a group of bars stands for.
+/// What a curve or a group of bars stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// I/O in the function's own context: HyperNF's model, and this project's.

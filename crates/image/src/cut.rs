@@ -4,8 +4,8 @@
 //!    others.
 //! 2. A [`Pass`] makes a smaller module that does the same. Its outcome is loaded as any image is, so that nothing that is
 //!    not valid goes on.
-//! 3. Whoever builds decides with a [`Trial`] whether the cut stays: the function's own test has to pass, and packets may
-//!    not cost more.
+//! 3. The builder decides with a [`Trial`] whether the cut stays: the function's own test has to pass, and
+//!    packets may not cost more.
 //! 4. Each [`Step`] says what was before, what is after, and why.
 //!
 //! Limits: passes take what the rewriting pass lets through; anything else is left as it is.

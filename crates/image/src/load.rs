@@ -1,4 +1,4 @@
-//! Reads an image that anybody may have made.
+//! Reads an image, which is untrusted input.
 
 mod contract;
 mod error;

@@ -45,7 +45,7 @@ const RICH: &str = r#"(module
     (func (export "through") (param i32) (result i32)
         (call_indirect (type 0) (local.get 0) (i32.const 2)))
     (data (i32.const 8) "hello")
-    (@custom "producers" "somebody"))"#;
+    (@custom "producers" "some compiler"))"#;
 
 #[test]
 fn a_rich_module_comes_out_within_the_allowed_features() {

@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Why a graph cannot be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GraphFault {
-    /// Nobody is there to do the work.
+    /// There is no worker.
     #[error("there are 0 workers; at least 1 is needed")]
     NoWorkers,
     /// A wire or a pair names a part that does not exist.
@@ -20,9 +20,9 @@ pub enum GraphFault {
     /// A part is pinned to a worker that does not exist.
     #[error("part {} is pinned to worker {worker}, but there are only {workers} workers", part.0)]
     NoSuchWorker {
-        /// Who is pinned.
+        /// The part that is pinned.
         part: Part,
-        /// To whom.
+        /// The worker that it is pinned to.
         worker: usize,
         /// How many there are.
         workers: usize,

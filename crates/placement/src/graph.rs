@@ -42,10 +42,10 @@ impl PartFacts {
 pub struct Graph {
     /// Everything that is on a worker. What threads of its own serve is none of it.
     pub parts: Vec<PartFacts>,
-    /// Wires whose ends are better off on one worker, in either direction. What meets in a switch is not wired: its
-    /// lookups are done by whoever sends.
+    /// Wires whose ends are better off on one worker, in either direction. What meets in a switch is not
+    /// wired: its lookups are done in the sender's context.
     pub wires: Vec<(Part, Part)>,
-    /// Those who may never be apart: observers and observed.
+    /// Pairs that must stay on one worker: observers and observed.
     pub together: Vec<(Part, Part)>,
 }
 

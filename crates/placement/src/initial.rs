@@ -1,4 +1,4 @@
-//! Who is where before anything is known of loads.
+//! The first assignment of units to workers, before anything is known of loads.
 
 use crate::unit::Units;
 use std::collections::VecDeque;
@@ -32,8 +32,8 @@ pub(crate) fn place(units: &Units, workers: usize) -> Vec<usize> {
     homes.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// Those who are pinned and those who are somewhere already stay there. Who is connected with one of them goes where
-/// the nearest is.
+/// Units that are pinned and those that are somewhere already stay there. A unit that is connected with one
+/// of them goes where the nearest is.
 fn anchored(units: &Units) -> Vec<Option<usize>> {
     let mut homes: Vec<_> = units.list.iter().map(|unit| unit.pinned.or(unit.at)).collect();
     let mut ways: VecDeque<usize> = (0..homes.len()).filter(|unit| homes[*unit].is_some()).collect();

@@ -30,7 +30,8 @@ impl Loads {
         let fresh = FRESH.max(1.0 / f64::from(self.periods.saturating_sub(1).max(1)));
         for (load, busy) in self.parts.iter_mut().zip(busy) {
             let [last, before] = load.seen;
-            // Nobody is on two cores: more than one is a fault of measuring, such as a period that was too long.
+            // A part runs on one core: more than one is a fault of measuring, such as a period that was too
+            // long.
             let busy = if busy.is_nan() { last } else { busy.clamp(0.0, 1.0) };
             let median = last.min(before).max(last.max(before).min(busy));
             load.smooth += (median - load.smooth) * fresh;

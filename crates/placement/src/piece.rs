@@ -5,7 +5,7 @@ use crate::unit::Units;
 /// A piece.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
-    /// Along a spanning tree from its first unit on: whoever hangs from a unit follows it without a gap.
+    /// Along a spanning tree from its first unit on: the units that hang from a unit follow it without a gap.
     pub(crate) units: Vec<usize>,
     /// For each of them the end of those that hang from it.
     pub(crate) ends: Vec<usize>,

@@ -22,8 +22,8 @@ pub(crate) const PIECE: f64 = 0.05;
 /// How much of a new load counts at once.
 pub(crate) const FRESH: f64 = 1.0 / 3.0;
 
-/// For how long after a move the loads of both workers say little: a median and the smoothing have to follow, and who
-/// was short of time uses more now.
+/// For how long after a move the loads of both workers say little: a median and the smoothing have to follow,
+/// and a part that was short of time uses more now.
 pub(crate) const SETTLE: u64 = 6;
 
 /// How long a component stays where it was moved to, at least.

@@ -21,7 +21,7 @@ pub struct Move {
     pub why: Reason,
 }
 
-/// Who is on which worker.
+/// The assignment of parts to workers.
 #[derive(Clone, Debug)]
 pub struct Placement {
     units: Units,
@@ -43,7 +43,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Gives everybody a worker, from 0 to one less than there are.
+    /// Gives each part a worker, from 0 to one less than there are.
     ///
     /// # Errors
     /// [`GraphFault`]: something is named that does not exist, or pins are against each other.
@@ -86,8 +86,8 @@ impl Placement {
         self.homes.iter().enumerate().any(apart)
     }
 
-    /// Takes in how much of a core each part used in the last period, from 0 to 1, in the order of the parts, and says
-    /// who moves. From then on [`Placement::worker_of`] says where they are.
+    /// Takes in how much of a core each part used in the last period, from 0 to 1, in the order of the parts,
+    /// and says which parts move. From then on [`Placement::worker_of`] says where they are.
     ///
     /// # Panics
     /// If there is not one figure for each part.
@@ -120,9 +120,9 @@ impl Placement {
         Some(self.carry_out(choice))
     }
 
-    /// Says who moves for what there was to do in the last period alone: whole components that a worker without any time
-    /// left gives to one that has some, which can do what they used. For callers who observe so often that help for a
-    /// moment pays; nobody when the last observation has led to a move already.
+    /// Says which parts move because of the load of the last period alone: whole components, from a worker
+    /// without any time left to one that had enough for what they used. For callers that observe so often
+    /// that help for a moment pays. `None` when the last observation has led to a move already.
     pub fn help(&mut self) -> Option<Move> {
         if !self.moved.is_empty() {
             return None;

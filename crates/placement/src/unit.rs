@@ -96,7 +96,7 @@ fn check(graph: &Graph, workers: usize) -> Result<(), GraphFault> {
     Ok(())
 }
 
-/// Makes units of those who are together, and of functions with their ports.
+/// Makes units of parts that must stay together, and of functions with their ports.
 fn glue(graph: &Graph, workers: usize) -> Result<Units, GraphFault> {
     let mut groups = Groups((0..graph.parts.len()).collect());
     for (one, other) in &graph.together {

@@ -2,8 +2,8 @@
 //!
 //! - What every reader of this major version has to know is in sections marked as required. A reader that does not know
 //!   such a section refuses the snapshot, and says which.
-//! - What a reader can do without comes in sections that are not: whoever does not know one passes over it. A newer minor
-//!   version adds such sections and changes nothing else, so that both directions work.
+//! - What a reader can do without comes in sections that are not: a reader that does not know one passes over
+//!   it. A newer minor version adds such sections and changes nothing else, so that both directions work.
 //! - A change of what a section of version 1 means makes a new section, or a new major version. Readers refuse other
 //!   major versions.
 //!
@@ -45,7 +45,7 @@ pub mod kind {
     pub const GLOBALS: u16 = 4;
     /// What the host keeps: place of the records, times, counters.
     pub const HOST: u16 = 5;
-    /// Log lines and events that nobody has collected; left out when there are none.
+    /// Log lines and events that have not been collected; left out when there are none.
     pub const OUTPUT: u16 = 6;
     /// Packets; left out when there are none.
     pub const PACKETS: u16 = 7;
@@ -103,7 +103,7 @@ impl Saved<'_> {
 }
 
 impl<'a> Saved<'a> {
-    /// Reads a snapshot that anybody may have made. Its memory stays where the bytes are.
+    /// Reads a snapshot, which is untrusted input. Its memory stays where the bytes are.
     ///
     /// # Errors
     /// What was found and what is allowed.

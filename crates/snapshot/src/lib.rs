@@ -1,16 +1,17 @@
 //! A saved function: everything that one instance is between two calls, and the format in which that is kept.
 //!
 //! The life of a snapshot:
-//! 1. Whoever runs the instance (`guest_wasm`) fills a [`Saved`]: touched memory, mutable globals, what the host keeps
-//!    for it, its packets. The engine adds the packets that wait for it and its own tallies.
+//! 1. The runtime of the instance (`guest_wasm`) fills a [`Saved`]: touched memory, mutable globals, what the
+//!    host keeps for it, its packets. The engine adds the packets that wait for it and its own tallies.
 //! 2. [`Saved::encode`] makes one string of bytes of it, [`Saved::parts`] the same without copying the memory.
 //! 3. The bytes travel or lie on a disk; they may come back damaged, from a newer version, or from an enemy.
 //! 4. [`Saved::decode`] reads them, checks everything, and borrows the memory from them.
-//! 5. Whoever runs instances restores one from it, or many.
+//! 5. The runtime restores one instance from it, or many.
 //!
-//! What is trusted: nothing. A snapshot that passes is within [`limits`] and consistent in itself, and what it says of
-//! memory and globals is what a function could have made of them. That it is a snapshot of the right image, and that
-//! interfaces, counters and globals are those of that image, is for whoever restores it to check.
+//! What is trusted: nothing. A snapshot that passes is within [`limits`] and consistent in itself, and what
+//! it says of memory and globals is what a function could have made of them. That it is a snapshot of the
+//! right image, and that interfaces, counters and globals are those of that image, is for the code that
+//! restores it to check.
 //!
 //! The format, in little-endian integers (see [`format`](mod@format) for how versions live together):
 //!

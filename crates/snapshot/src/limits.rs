@@ -24,7 +24,7 @@ pub const GLOBAL_NAME_BYTES: usize = 4_096;
 /// Counters, as many as a manifest can name.
 pub const COUNTERS: usize = u16::MAX as usize;
 
-/// Log lines, and events, that nobody has collected yet.
+/// Log lines, and events, that have not been collected yet.
 pub const LINES: usize = 65_536;
 
 /// Bytes of one of them.

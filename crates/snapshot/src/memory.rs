@@ -141,8 +141,8 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// Writes everything that is not zero into `memory`, which is zero and begins at address 0. What of it does not fit
-    /// is left out: whoever restores has made room for [`Memory::size`] bytes.
+    /// Writes everything that is not zero into `memory`, which is zero and begins at address 0. What of it
+    /// does not fit is left out: the caller has made room for [`Memory::size`] bytes.
     pub fn write_to(&self, memory: &mut [u8]) {
         let (target, _) = memory.as_chunks_mut::<PAGE>();
         for (page, lines) in self.iter() {

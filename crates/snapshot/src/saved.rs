@@ -69,15 +69,15 @@ pub struct HostState {
     pub now: u64,
     /// Its next deadline.
     pub deadline: Option<u64>,
-    /// Packets that it made and that nobody has counted yet.
+    /// Packets that it made and that have not been counted yet.
     pub generated: u64,
     /// The counters named in its manifest, in that order.
     pub counters: Vec<u64>,
-    /// Log lines that nobody has collected yet.
+    /// Log lines that have not been collected yet.
     pub log: Vec<Line>,
     /// Log lines that found no room.
     pub lines_lost: u64,
-    /// Events that nobody has collected yet.
+    /// Events that have not been collected yet.
     pub events: Vec<String>,
     /// Events that found no room.
     pub events_lost: u64,

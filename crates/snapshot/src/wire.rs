@@ -114,8 +114,8 @@ impl<'a> Reader<'a> {
         self.array()
     }
 
-    /// How many things of at least `least` bytes each follow: no more than there are bytes for, so that whoever makes
-    /// room for them is not led to make too much.
+    /// How many things of at least `least` bytes each follow: no more than there are bytes for, so that a
+    /// caller that makes room for them is not led to make too much.
     pub(crate) fn count(&mut self, least: usize) -> Result<usize, DecodeError> {
         let count = self.u32()? as usize;
         let most = self.rest.len() / least;

@@ -1,5 +1,5 @@
-//! Versions live together: what was written once is read for ever, and what is written now is read by whoever reads
-//! version 1, whatever newer versions add.
+//! Versions live together: what was written once is read for ever, and what is written now is read by every
+//! reader of version 1, whatever newer versions add.
 
 mod support;
 
@@ -74,7 +74,7 @@ fn what_a_newer_minor_version_adds_is_passed_over() {
     table.insert(0, (900, 0, b"something new"));
     table.insert(5, (u16::MAX, 0, b""));
     table.push((0, 0, b"kind zero is unknown as well"));
-    // A flag that nobody knows makes even a known kind an unknown one.
+    // An unknown flag makes even a known kind an unknown one.
     table.push((kind::TALLIES, 0x4000, b"tallies of another kind"));
     assert_eq!(Saved::decode(&assemble((MAJOR, 7), &table)), Ok(full()));
     // The order of the sections means nothing.

@@ -107,7 +107,7 @@ fn median(sides: &mut [(&Case, Side, Side)]) -> Result<f64, String> {
     Ok(ratios[ratios.len() / 2])
 }
 
-/// Shows so many batches of each case to both; whoever was first is second in the next turn.
+/// Shows so many batches of each case to both; the side that was first is second in the next turn.
 fn turn(sides: &mut [(&Case, Side, Side)], number: usize, batches: usize) -> Result<f64, String> {
     let (mut before, mut after) = (0, 0);
     for (case, built, cut) in sides.iter_mut() {

@@ -82,7 +82,7 @@ pub(crate) fn run(
 ) -> Result<Outcome, String> {
     let pool = pool(case)?;
     let outcome = run_in(&pool, case, program, limit);
-    // The instance is gone, and nobody else will use its shell.
+    // The instance is gone, and no other one will use its shell.
     sandbox.forget_pool(&pool);
     outcome
 }

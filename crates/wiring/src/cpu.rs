@@ -1,4 +1,4 @@
-//! What somebody may have of a processor core.
+//! What a tenant or an instance may have of a processor core.
 
 use cpu_share::{Cap, Claim, Weight};
 use std::fmt;
@@ -6,8 +6,8 @@ use std::fmt;
 /// What an instance may have of the core of its worker, or a tenant of each worker's core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
-    /// Its part in relation to the others: of an instance to those of its tenant on its worker, of a tenant to those
-    /// who have instances on the worker.
+    /// Its part in relation to the others: of an instance to those of its tenant on its worker, of a tenant
+    /// to those that have instances on the worker.
     pub weight: Weight,
     /// The most that it gets, even of a core that is otherwise idle: a share of one core. `None`: no bound.
     pub cap: Option<Cap>,

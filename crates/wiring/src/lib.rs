@@ -10,9 +10,9 @@
 //! packets of an instance before it is called. A service names an endpoint; packets for it go there as if they had come
 //! by that endpoint's edge. Each tenant has services of its own: a function reaches those of its tenant and no others.
 //!
-//! Who shares a processor core with whom is part of the wiring too: [`Workers`], the worker that an [`Instance`] is to
-//! stay on, and what each may have of it, [`Cpu`]. [`Wiring::broken_promises`] tells what cannot be kept of that, and
-//! [`Wiring::overdrafts`] what cannot be kept of the memory that is promised.
+//! How processor cores are shared is part of the wiring too: [`Workers`], the worker that an [`Instance`] is
+//! to stay on, and what each may have of it, [`Cpu`]. [`Wiring::broken_promises`] tells what cannot be kept
+//! of that, and [`Wiring::overdrafts`] what cannot be kept of the memory that is promised.
 //!
 //! Limits: nothing here does I/O, reads a clock or knows what a driver or an image is.
 
@@ -51,7 +51,7 @@ use virtual_switch::SwitchSettings;
 /// that differ in that order alone are equal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wiring {
-    /// Who does the work.
+    /// The workers.
     pub workers: Workers,
     /// Trust domains by name.
     pub tenants: IndexMap<String, Tenant>,
@@ -63,7 +63,7 @@ pub struct Wiring {
     pub instances: IndexMap<String, Instance>,
     /// Connections.
     pub edges: BTreeSet<Edge>,
-    /// Who is shown whose packets.
+    /// Which instance is shown the packets of which.
     pub observations: BTreeSet<Observation>,
     /// Where packets for a service go, by the tenant whose functions may send there and the service ID. What a tenant
     /// grants to others stands here once for each.
@@ -92,11 +92,12 @@ pub struct Port {
     pub settings: Value,
     /// Faults between the port and the functions, checked: a [`Value::Map`].
     pub fault: Option<Value>,
-    /// Who does its work.
+    /// Which thread does its work.
     pub io: PortIo,
 }
 
-/// Who does the work of a port: takes packets from its driver, classifies them and hands those out that leave.
+/// Which thread does the work of a port: takes packets from its driver, classifies them and hands those out
+/// that leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortIo {
     /// The instance that the port feeds: in its context and in its account (HyperNF, section 3.5: hypervisor driver).
@@ -342,8 +343,9 @@ impl Wiring {
         !switch && self.pool_of(from) != self.pool_of(to)
     }
 
-    /// The worker that each instance has to run on, for those who have to: the one that it names itself, or that those
-    /// name whom it observes or who observe it, because an observer is shown packets where they are.
+    /// The worker that each instance has to run on, for those that have to: the one that it names itself, or
+    /// that is named by one that it observes or that observes it, because an observer is shown packets where
+    /// they are.
     pub fn homes(&self) -> BTreeMap<&str, usize> {
         let own =
             self.instances.iter().filter_map(|(name, instance)| Some((name.as_str(), instance.worker?)));

@@ -1,4 +1,5 @@
-//! What memory is promised to whom, and whether it can be: promised is what somebody may come to take, not what he has.
+//! What memory is promised to which tenant and instance, and whether it can be: promised is what it may come
+//! to take, not what it has.
 
 use crate::{Claimant, Instance, InstancePool, Tenant, Wiring};
 use packet_memory::{PageKind, PoolConfig};
@@ -67,7 +68,7 @@ pub enum Purse {
 /// More is asked for than can be promised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overdraft {
-    /// Who asks.
+    /// The claimant.
     pub whose: Claimant,
     /// For how many bytes, all together.
     pub asked: u64,
@@ -161,8 +162,9 @@ impl Wiring {
         Some(instance.promise(&self.tenants.get(&instance.tenant)?.pool))
     }
 
-    /// Who asks for more than there is, when the host may promise `host` bytes. Those who are `there` already come first, then the
-    /// others in their order; whoever is refused leaves what he asked for to those behind him.
+    /// The claims that ask for more than there is, when the host may promise `host` bytes. Claimants that are
+    /// `there` already come first, then the others in their order; what is refused to one is left for those
+    /// after it.
     pub fn overdrafts(&self, host: Option<u64>, there: impl Fn(&Claimant) -> bool) -> Vec<Overdraft> {
         if host.is_none() && self.tenants.values().all(|tenant| tenant.memory.limit.is_none()) {
             return Vec::new();
@@ -192,7 +194,7 @@ struct Ledger<'a> {
     host: Option<u64>,
     /// By tenant.
     sums: HashMap<&'a str, u64>,
-    /// All together, with what is kept for tenants who do not ask for it.
+    /// All together, with what is kept for tenants that do not ask for it.
     used: u64,
     refused: Vec<Overdraft>,
 }

@@ -11,11 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What to do to get from one wiring to another, in the order of the fields. What the plan does not name stays
 /// untouched and keeps running.
 ///
-/// An instance that changes in image, configuration or memory hands over to another guest in its place, and stays what it is to its
-/// wires. A port that changes, and an instance that changes in anything else, is removed and added. So is one whose tenant's pool changes, because its buffers are
-/// in that pool. Whatever is connected to something that is replaced is taken off and put back. Who may have how much of
-/// a core, and who works where, and what bounds an instance's calls and packets, is changed while everything runs: for that alone
-/// nothing is replaced.
+/// An instance that changes in image, configuration or memory hands over to another guest in its place, and
+/// stays what it is to its wires. A port that changes, and an instance that changes in anything else, is
+/// removed and added. So is one whose tenant's pool changes, because its buffers are in that pool. Whatever
+/// is connected to something that is replaced is taken off and put back. Shares of a core, the worker of an
+/// instance, and what bounds its calls and packets are changed while everything runs: for these alone nothing
+/// is replaced.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Services to remove.

@@ -1,5 +1,5 @@
-//! Whether weights and caps give everybody what is reserved for him. What they give is not worked out here but asked of
-//! the scheduler itself, which is told of everybody who may come to run on a worker.
+//! Whether weights and caps give each tenant and instance what is reserved for it. What they give is not
+//! worked out here but asked of the scheduler itself, which is told of all that may come to run on a worker.
 
 use crate::{Cpu, Instance, Percent, Wiring};
 use clock::Cycles;
@@ -13,7 +13,7 @@ const MOST: usize = 100;
 /// By how much the sum of what is given may miss what is reserved, because numbers are rounded.
 const ROUNDING: f64 = 1e-9;
 
-/// Who something is reserved for.
+/// A tenant or an instance for which something is reserved.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Claimant {
     /// A tenant, by name.
@@ -76,12 +76,12 @@ pub enum Obstacle {
     },
 }
 
-/// A weight that gives somebody what is reserved for him.
+/// A weight that gives a claimant what is reserved for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// At least this, of his own.
+    /// At least this, of its own.
     Weight(Weight),
-    /// At least this, of his tenant.
+    /// At least this, of its tenant.
     TenantWeight {
         /// The tenant.
         tenant: String,
@@ -181,7 +181,7 @@ impl Wiring {
     }
 }
 
-/// Everybody who may come to run on a worker, as its scheduler would see them.
+/// All that may come to run on a worker, as its scheduler would see them.
 struct Bench<'a> {
     wiring: &'a Wiring,
     worker: usize,
@@ -194,7 +194,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn new(wiring: &'a Wiring, worker: usize, homes: &BTreeMap<&str, usize>) -> Bench<'a> {
-        // What somebody is promised depends on neither.
+        // What a claimant is promised depends on neither.
         let settings = SchedulerSettings { slack: Cycles(0), quantum: Cycles(0), period: Cycles(0) };
         let mut scheduler = Scheduler::new(settings, Cycles(0));
         let mut tenants: BTreeMap<&str, TenantId> = BTreeMap::new();
@@ -251,7 +251,7 @@ impl<'a> Bench<'a> {
         Some(BrokenPromise { whose, reserve, obstacle })
     }
 
-    /// Who does not get what is reserved for him, but for those that are `told` already.
+    /// The claimants that do not get what is reserved for them, but for those that are `told` already.
     fn not_given(&mut self, told: &BTreeSet<Claimant>) -> Vec<BrokenPromise> {
         let mut broken = Vec::new();
         for (name, tenant) in &self.wiring.tenants {

@@ -430,7 +430,7 @@ fn a_function_that_is_to_begin_anew_is_replaced_with_all_that_is_connected_to_it
     assert_eq!(after, wiring);
     let mut twice = plan.clone();
     twice.replace(&wiring, "fw");
-    twice.replace(&wiring, "nobody");
+    twice.replace(&wiring, "absent");
     assert_eq!(twice, plan);
     // What comes anyway is not taken off first.
     let mut new = Plan::between(&Wiring::default(), &wiring);

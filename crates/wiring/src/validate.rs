@@ -87,10 +87,10 @@ pub enum WiringFault {
     /// An observer that is shown another tenant's packets.
     #[error("`{}` observes `{}`, which is another tenant's", .0.observer, .0.at)]
     ForeignObserver(Observation),
-    /// An observer that has to run elsewhere than whom it observes.
+    /// An observer that has to run on another worker than the instance that it observes.
     #[error("`{}` has to run on worker {observer} and observes `{}`, which has to run on worker {at}", .observation.observer, .observation.at)]
     ObserverElsewhere {
-        /// Who observes whom.
+        /// Which instance observes which.
         observation: Observation,
         /// The observer's worker.
         observer: usize,

@@ -1,4 +1,4 @@
-//! Who does the work.
+//! The workers of a host and their settings.
 
 use clock::Nanos;
 
@@ -12,9 +12,10 @@ pub struct Workers {
     pub list: Vec<WorkerPlan>,
     /// Longest time that one call should take: a function whose calls take longer gets fewer packets at once.
     pub slice: Nanos,
-    /// By how much CPU time whoever runs, or is handed packets, may get ahead of those that wait.
+    /// Wake-up granularity: the lead in virtual runtime over a waiting instance after which the running one,
+    /// or one that is handed packets, gives way.
     pub slack: Nanos,
-    /// The same, if it is longer, as long as few wait and all of them always have work.
+    /// The quantum: the same, if it is longer, as long as few wait and all of them always have work.
     pub quantum: Nanos,
     /// Longest time to look for work before sleeping.
     pub spin: Nanos,

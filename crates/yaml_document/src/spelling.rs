@@ -25,7 +25,7 @@ pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     let found = found.to_lowercase();
     let near = |name: &'a str| {
         let candidate = name.chars().count();
-        // Two letters of which one is wrong are nobody's misspelling.
+        // Two letters of which one is wrong are no misspelling.
         if candidate.abs_diff(length) > bound {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Weights, caps, reserves, and who can be sure of what.
+//! Weights, caps, reserves, and which reserves can be kept.
 
 use super::*;
 use ::cpu_share::{Cap, Weight};
@@ -101,7 +101,7 @@ fn what_is_reserved_and_given_is_accepted() {
     // A tenant's part holds what its functions are given.
     let tenants = "tenants: {red: {cpu: {weight: 300, reserve: 75%}}, default: {}}";
     good(&functions(tenants, &["tenant: red, cpu: {reserve: 50%, weight: 200}", "tenant: red", ""]));
-    // Whoever stays elsewhere takes nothing.
+    // A function that stays on another worker takes nothing.
     good(&functions("workers: 2", &["cpu: {reserve: 100%}, worker: 0", "cpu: {reserve: 100%}, worker: 1"]));
 }
 

@@ -1,4 +1,4 @@
-//! Who reaches what by which service ID.
+//! Which function reaches what by which service ID.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn a_service_is_its_ends_tenants() {
     assert_eq!(reached(&two("  7: gate:0\n  8: a\n")), ["blue:7 gate:0", "red:8 a"]);
     // Two tenants use one number.
     assert_eq!(reached(&two("  red:7: a\n  blue:7: gate:1\n")), ["blue:7 gate:1", "red:7 a"]);
-    // A switch is nobody's: it is said, or the default tenant's.
+    // A switch has no tenant: one is named, or it is the default tenant's.
     assert_eq!(reached(&two("  red:7: hall\n  7: hall\n")), ["default:7 hall", "red:7 hall"]);
 }
 

@@ -110,7 +110,7 @@ fn a_switch_with_fewer_than_two_ends_is_a_warning() {
     assert_eq!(
         lines(&switches),
         "\
-f.yaml:2:12: switches.hall: one end alone is wired to the switch `hall`: there is nobody to forward to
+f.yaml:2:12: switches.hall: one end alone is wired to the switch `hall`: there is no other to forward to
 f.yaml:3:3: switches.yard: nothing is wired to the switch `yard`
 "
     );

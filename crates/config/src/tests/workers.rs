@@ -1,4 +1,4 @@
-//! Who does the work, and where.
+//! Which workers do what, and on which processors.
 
 use super::*;
 use schema::Kind;
@@ -150,7 +150,7 @@ fn observers_stay_with_those_whom_they_observe() {
     bad(
         &text("worker: 1", "", "worker: 0", "nat, fw"),
         "f.yaml:7:31: observers.flows.at[1]: `fw` has to run on worker 1 and the observer on worker 0; allowed: one `worker` for \
-         whoever observes and all that it observes\n",
+         an observer and all that it observes\n",
     );
     let faults = check("f.yaml", &text("worker: 1", "worker: 0", "", "nat, fw"), &shelf()).unwrap_err();
     assert_eq!(faults.len(), 1, "{}", lines(&faults));

@@ -1,4 +1,4 @@
-//! Who is who, above the plot where it covers no data.
+//! The legend, above the plot where it covers no data.
 
 use super::marks::Marks;
 use super::pen::{Pen, Side, clean, width};

@@ -136,7 +136,7 @@ pub(super) fn clean(text: &str) -> String {
     clean
 }
 
-/// How wide a text is, about: whoever shows the plot has the font.
+/// How wide a text is, about: the font is the viewer's.
 pub(super) fn width(text: &str, size: u32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) / 1.24 * 0.56).ceil() as i32
 }

@@ -1,4 +1,4 @@
-//! Checks a module that anybody may have made: its size, its features, its limits and the contract.
+//! Checks an untrusted module: its size, its features, its limits and the contract.
 
 use super::contract::{Contracted, EXPORT_PREFIX, EXPORTS, IMPORTS, Signature};
 use super::error::ImageError;
@@ -82,7 +82,7 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// Limits on how many there are of anything, before anybody reads them.
+    /// Limits on how many there are of anything, before the entries are read.
     fn count(&self, payload: &Payload<'_>) -> Result<(), ImageError> {
         let (what, found, allowed) = match payload {
             Payload::TypeSection(section) => ("types", section.count(), limits::TYPES),

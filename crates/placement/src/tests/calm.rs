@@ -22,7 +22,7 @@ fn many_small_ones_move_at_once() {
     graph.parts.iter_mut().for_each(|facts| facts.at = Some(0));
     let mut placement = place(&graph, 2);
     let moves = steady(&mut placement, &[0.01; 100], 100);
-    // As soon as the smoothed load is high enough; later ones find nobody short.
+    // As soon as the smoothed load is high enough; later observations find no worker short of time.
     assert_eq!(reasons(&moves), [Reason::Relief]);
     assert!((45..=50).contains(&moves[0].parts.len()), "{}", moves[0].parts.len());
 }
@@ -39,7 +39,7 @@ fn one_moves_rather_than_many_when_that_is_about_as_good() {
 #[test]
 fn what_cannot_move_is_let_be() {
     let mut machine = Machine::new(&[&[1.0], &[0.5]], 4.0, 1);
-    assert_eq!(machine.run(100, 0.0, &mut Random(1)), [], "there is nobody else");
+    assert_eq!(machine.run(100, 0.0, &mut Random(1)), [], "each is alone on its worker");
     let mut graph = chains(&[2, 1]);
     graph.parts.iter_mut().for_each(|facts| facts.pinned = Some(0));
     assert_eq!(steady(&mut place(&graph, 2), &[0.5, 0.5, 0.5], 100), [], "all are pinned");
@@ -160,7 +160,7 @@ fn help_comes_after_one_period_and_only_while_it_helps() {
     assert_eq!(helped, Move { parts: vec![Part(0)], to: 1, why: Reason::Help });
     assert_eq!(placement.worker_of(Part(0)), 1);
     assert_eq!(steady(&mut placement, &busy, 2), []);
-    assert_eq!(placement.help(), None, "nobody is full any more");
+    assert_eq!(placement.help(), None, "no worker is full any more");
 }
 
 #[test]

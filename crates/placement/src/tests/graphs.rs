@@ -1,4 +1,4 @@
-//! Where everybody is at first, and which graphs have no place.
+//! Where each part is at first, and which graphs have no placement.
 
 use super::*;
 use crate::GraphFault;

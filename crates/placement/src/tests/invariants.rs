@@ -46,7 +46,7 @@ fn span() -> impl Strategy<Value = Span> {
         .prop_map(|(busy, periods, refuses)| Span { busy, periods, refuses })
 }
 
-/// Whether everybody is where they may be.
+/// Whether each part is where it may be.
 fn check(graph: &Graph, homes: &[usize], workers: usize) -> Result<(), TestCaseError> {
     for (part, (home, facts)) in homes.iter().zip(&graph.parts).enumerate() {
         prop_assert!(*home < workers);

@@ -1,4 +1,4 @@
-//! Chains that use what they get: a model of workers that share their core among whoever has work.
+//! Chains that use what they get: a model of workers that share their core among the parts that have work.
 
 use super::*;
 

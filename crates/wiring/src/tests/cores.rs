@@ -1,4 +1,4 @@
-//! Who works where, and who may have how much of a core.
+//! Workers and shares of a core.
 
 use super::*;
 
@@ -134,7 +134,7 @@ fn shares_and_places_change_while_all_runs() {
         ..Plan::default()
     };
     assert_eq!(plan, expected);
-    // Whoever is replaced is not adjusted as well.
+    // An instance that is replaced is not adjusted as well.
     let mut other = new.clone();
     other.instances["fw"].interfaces += 1;
     let plan = Plan::between(&edge(), &other);

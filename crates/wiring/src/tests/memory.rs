@@ -61,7 +61,7 @@ fn what_does_not_fit_is_told_with_what_is_left_and_allowed() {
           its tenant `t` are left; allowed: a `memory` of at most 448KiB"
         ]
     );
-    // Whoever is refused leaves what he asked for to others.
+    // What is refused to one is left for others.
     assert_eq!(
         told(&tenant(Some(limit), 0, &[100 * MIB, MIB, MIB, 64 << 10]), None),
         [

@@ -44,7 +44,7 @@ extern "C" fn sf_init() -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn sf_process(count: u32, now: u64) {
-    // SAFETY: one thread, and nobody else has references while it is called; the same holds below.
+    // SAFETY: one thread, and there are no other references while it is called; the same holds below.
     let batch = unsafe { &mut *BATCH.0.get() };
     // SAFETY: as above; it is another static.
     let kept = unsafe { &mut *KEPT.0.get() };
