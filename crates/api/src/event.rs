@@ -1,4 +1,4 @@
-//! What happens, told to those who follow.
+//! What happens, told to clients that follow.
 
 use crate::Kind;
 use schemars::JsonSchema;
@@ -31,8 +31,8 @@ pub enum Event {
         /// What happened.
         happened: Happened,
     },
-    /// Something happened to what runs: a function failed or was started again, a port went down or came up. These are
-    /// told as they happen, to those who follow at that time; those of functions are kept, see
+    /// Something happened to what runs: a function failed or was started again, a port went down or came up.
+    /// These are told as they happen, to clients that follow at that time; those of functions are kept, see
     /// `/v1/functions/{name}/events`.
     Notice {
         /// When.

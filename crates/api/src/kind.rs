@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Who works: the threads that call functions. There is one such object, named `workers`.
+    /// The workers: the threads that call functions. There is one such object, named `workers`.
     Workers,
     /// A trust domain with a pool of packet memory.
     Tenant,

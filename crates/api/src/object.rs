@@ -42,7 +42,7 @@ impl Object {
 pub struct List {
     /// The objects.
     pub items: Vec<Object>,
-    /// The revision that the list shows; whoever follows the events after it misses nothing.
+    /// The revision that the list shows; a client that follows the events after it misses nothing.
     #[schemars(range(max = 9_007_199_254_740_991_u64))]
     pub revision: u64,
     /// There are more: `after` for the next part.

@@ -18,8 +18,9 @@ pub enum OperationState {
     Failed,
 }
 
-/// A change that needs work first, such as compiling an image. It is carried out when that is done, whether or not
-/// somebody waits. Operations are forgotten when the daemon ends, those under way with what they were about to change.
+/// A change that needs work first, such as compiling an image. It is carried out when that is done, whether
+/// or not a client waits. Operations are forgotten when the daemon ends, those under way with what they were
+/// about to change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Operation {
     /// Names it in paths.

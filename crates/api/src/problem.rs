@@ -116,7 +116,8 @@ pub enum ProblemType {
     /// The events asked for are no longer known: list the objects anew and follow from there.
     #[schemars(rename = "/problems/gone")]
     Gone,
-    /// `If-Match` or `If-None-Match` does not hold: somebody else was faster, or the object is not there or is there.
+    /// `If-Match` or `If-None-Match` does not hold: another client was faster, or the object is not there or
+    /// is there.
     #[schemars(rename = "/problems/precondition-failed")]
     PreconditionFailed,
     /// The body is too large.

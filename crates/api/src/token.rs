@@ -4,7 +4,7 @@ use crate::Name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A token, without its secret: that is shown once, to whoever makes it, and not kept.
+/// A token, without its secret: that is shown once, in the answer to its creation, and not kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Token {
     /// Its name, among all tokens.
@@ -62,7 +62,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Without the secret, which is nobody's to read in a log.
+/// Without the secret, which must not appear in a log.
 impl std::fmt::Debug for IssuedToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("IssuedToken").field("token", &self.token).finish_non_exhaustive()

@@ -23,7 +23,8 @@ pub struct Trace {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000))]
     pub count: Option<u64>,
-    /// For how long packets are picked, such as `10s`; without it until there are enough, or nobody reads on.
+    /// For how long packets are picked, such as `10s`; without it until there are enough, or the client stops
+    /// reading.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
     /// A packet that is put there where `at` says, and followed, instead of those that come: an Ethernet frame in hexadecimal. It
@@ -50,7 +51,7 @@ pub struct Capture {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 14, max = 4_294_967_295_u32))]
     pub snap: Option<u32>,
-    /// For how long, such as `10s`; without it until there are enough, or nobody reads on.
+    /// For how long, such as `10s`; without it until there are enough, or the client stops reading.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
 }

@@ -22,7 +22,7 @@ pub enum WriteError {
         /// How many.
         found: u64,
     },
-    /// Nobody takes the archive.
+    /// The archive could not be written.
     #[error("the backup was not taken: {0}")]
     Archive(#[source] io::Error),
 }
@@ -38,7 +38,7 @@ pub enum BackupError {
     Format {
         /// Its layout.
         found: u32,
-        /// Who wrote it.
+        /// The program that wrote it.
         program: String,
         /// The layout that is read here.
         allowed: u32,

@@ -2,8 +2,8 @@
 //!
 //! The life of a backup:
 //! 1. The daemon puts a copy of its store, and links to its images and snapshots, into a folder, while nothing can be changed.
-//! 2. [`write`] makes an archive of that folder, which goes to whoever asked for it as it is made.
-//! 3. Whoever has it reads it through ([`check`]) before believing in it, and [`unpack`] makes the folder again.
+//! 2. [`write`] makes an archive of that folder, which is sent to the client that asked while it is made.
+//! 3. The client reads it through ([`check`]) before it is believed, and [`unpack`] makes the folder again.
 //!
 //! An archive is a tar file, so that one can look into it with what every system has. In this order:
 //!

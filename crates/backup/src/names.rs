@@ -2,7 +2,7 @@
 
 /// Longest name of a snapshot, as the interface has it.
 const SNAPSHOT_MAX: usize = 128;
-/// Longest name of who pins images, as their folder has it.
+/// Longest name of an owner of pinned images, as their folder has it.
 const OWNER_MAX: usize = 32;
 
 /// Whether a path, from the daemon's state on, names a file that belongs into a backup. None that it names leads out of the state.

@@ -1,4 +1,4 @@
-//! Archives that are whole, that were damaged, and that somebody made to do harm.
+//! Archives that are whole, that were damaged, and that were made to do harm.
 
 use crate::{About, BackupError, FORMAT, check, unpack, write};
 use proptest::prelude::*;
@@ -110,7 +110,7 @@ fn one_byte_that_is_another_is_told_with_its_file() {
     }
 }
 
-/// An archive of one file that somebody made by hand.
+/// An archive of one file, made by hand.
 fn made(about: &About, name: &str, prepare: impl FnOnce(&mut Header), bytes: &[u8]) -> Vec<u8> {
     let mut archive = Builder::new(Vec::new());
     let text = serde_json::to_vec(about).expect("text");

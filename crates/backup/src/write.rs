@@ -10,8 +10,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use tar::{Builder, EntryType, Header};
 
-/// Writes an archive of all that is part of a backup in `folder`; whatever else is there is left out. Nobody may change the files meanwhile.
-/// `program` and `created` are told of the archive, and so is `revision`.
+/// Writes an archive of all that is part of a backup in `folder`; whatever else is there is left out. The
+/// files must not change meanwhile. `program` and `created` are told of the archive, and so is `revision`.
 ///
 /// # Errors
 /// [`WriteError`]; what was written until then does not pass for an archive.

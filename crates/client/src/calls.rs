@@ -61,7 +61,7 @@ impl Client {
             objects.extend(list.items);
             match list.next {
                 None => return Ok(objects),
-                // Somebody who goes in circles would never be left.
+                // A daemon that repeats its pages would be asked for ever.
                 Some(next) if objects.len() > MOST_OBJECTS || page.after.as_ref() >= Some(&next) => {
                     return Err(ClientError::Unreadable {
                         daemon: self.daemon(),

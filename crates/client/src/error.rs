@@ -8,10 +8,10 @@ use thiserror::Error;
 /// Why there is no answer. One line, and one for each fault of a request that was refused.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Nobody could be reached.
+    /// The daemon could not be reached.
     #[error("{daemon} cannot be reached: {reason}")]
     Unreachable {
-        /// Who.
+        /// The daemon, in words.
         daemon: String,
         /// Why.
         reason: String,
@@ -21,7 +21,7 @@ pub enum ClientError {
     /// There is no connection in time.
     #[error("{daemon} did not take the connection within {limit:?}")]
     ConnectLate {
-        /// Who.
+        /// The daemon, in words.
         daemon: String,
         /// [`crate::Settings::connect`].
         limit: Duration,
@@ -29,7 +29,7 @@ pub enum ClientError {
     /// Nothing came.
     #[error("{daemon} was silent for {limit:?}")]
     Silent {
-        /// Who.
+        /// The daemon, in words.
         daemon: String,
         /// [`crate::Settings::idle`].
         limit: Duration,
@@ -37,7 +37,7 @@ pub enum ClientError {
     /// All in all it takes too long.
     #[error("{daemon} did not answer within {limit:?}")]
     Late {
-        /// Who.
+        /// The daemon, in words.
         daemon: String,
         /// [`crate::Settings::total`].
         limit: Duration,
@@ -45,7 +45,7 @@ pub enum ClientError {
     /// The connection ended before the answer did.
     #[error("{daemon} ended the connection: {reason}")]
     Died {
-        /// Who.
+        /// The daemon, in words.
         daemon: String,
         /// What was seen of it.
         reason: String,
@@ -53,7 +53,7 @@ pub enum ClientError {
     /// There is no trust.
     #[error("{daemon} cannot be trusted, or does not trust the certificate that it was shown: {reason}")]
     Tls {
-        /// Who.
+        /// The daemon, in words.
         daemon: String,
         /// What was seen.
         reason: String,
@@ -61,15 +61,15 @@ pub enum ClientError {
     /// The other side speaks something else.
     #[error("{daemon} does not speak HTTP as it should: {reason}")]
     NoHttp {
-        /// Who.
+        /// The daemon, in words.
         daemon: String,
         /// What was seen.
         reason: String,
     },
-    /// A refusal without a problem document: somebody else than the daemon.
+    /// A refusal without a problem document: the answer is not a daemon's.
     #[error("{daemon} answered {status} with {found}; allowed: a problem document, application/problem+json")]
     Status {
-        /// Who.
+        /// The daemon, in words.
         daemon: String,
         /// HTTP's status.
         status: u16,
@@ -79,7 +79,7 @@ pub enum ClientError {
     /// The answer is something else than was asked for.
     #[error("{daemon} sent {found}; allowed: {allowed}")]
     Type {
-        /// Who.
+        /// The daemon, in words.
         daemon: String,
         /// The content type of what was sent.
         found: String,
@@ -89,7 +89,7 @@ pub enum ClientError {
     /// It is too large; no more than the limit was read.
     #[error("{daemon} sent more than {limit} bytes {what}")]
     Large {
-        /// Who.
+        /// The daemon, in words.
         daemon: String,
         /// Of what.
         what: &'static str,
@@ -99,7 +99,7 @@ pub enum ClientError {
     /// It cannot be read.
     #[error("{daemon} sent what cannot be read: {reason}; is it of another version?")]
     Unreadable {
-        /// Who.
+        /// The daemon, in words.
         daemon: String,
         /// Where, and what was found.
         reason: String,
@@ -107,7 +107,7 @@ pub enum ClientError {
     /// The daemon refuses.
     #[error("{}", Lines(.0))]
     Refused(Box<Problem>),
-    /// The operation goes on, and nobody waits any more.
+    /// The operation goes on, and the client does not wait any more.
     #[error("operation {id} goes on: {what} took longer than {limit:?}")]
     Unfinished {
         /// The operation.

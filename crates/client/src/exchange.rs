@@ -103,7 +103,7 @@ pub(crate) enum Patience {
 }
 
 impl Client {
-    /// Who is asked, in words.
+    /// The daemon that is asked, in words.
     pub(crate) fn daemon(&self) -> String {
         match &self.settings.address {
             Address::Unix(path) => format!("the daemon at {}", path.display()),
@@ -120,7 +120,7 @@ impl Client {
     /// Asks; the body is still to be read, and of the type that was wanted.
     pub(crate) fn send(&self, ask: Ask, patience: Patience) -> Result<Response<Body>, ClientError> {
         let (scheme, host) = match &self.settings.address {
-            // Nobody looks at it, and HTTP wants one.
+            // HTTP needs a host, and over a socket it has no meaning.
             Address::Unix(_) => ("http", "localhost"),
             Address::Tls(tls) => ("https", tls.host.as_str()),
         };

@@ -9,7 +9,8 @@
 //! 5. Work that takes long is [`Answer::Later`]: [`Client::settle`] watches it to its end.
 //! 6. [`Client::events`] and [`Client::logs`] are iterators of lines that end when the daemon ends them.
 //!
-//! Whoever answers is not believed more than is needed: texts of his that are shown cannot control a terminal.
+//! The answering side is not trusted more than is needed: texts of its that are shown cannot control a
+//! terminal.
 //!
 //! Limits: an answer of [`Settings::largest_answer`] bytes, a line of a stream of 1 MiB, a header of 32 KiB; redirects are not followed
 //! and proxies not used. Blocking: a call returns when it is answered, or when its time is up.

@@ -1,4 +1,4 @@
-//! The secret of a token: read from a file that is nobody else's, and never shown.
+//! The secret of a token: read from a file that only this user can read, and never shown.
 
 use crate::SettingsError;
 use std::fmt;

@@ -69,7 +69,8 @@ impl fmt::Display for Address {
 pub struct Tls {
     /// `HOST:PORT`; the daemon's certificate must be for this host.
     pub host: String,
-    /// Who signs the daemon's certificate, as PEM. Nobody else is trusted, the system's authorities neither.
+    /// The authority that signs the daemon's certificate, as PEM. No other is trusted, the system's
+    /// authorities neither.
     pub ca: PathBuf,
     /// The certificate that is shown, and those between it and the root, as PEM.
     pub certificate: PathBuf,

@@ -18,14 +18,14 @@ use ureq::unversioned::transport::{
 use ureq::{Agent, Error, Timeout, http};
 
 pub(crate) fn agent(path: &Path, settings: &Settings) -> Agent {
-    Agent::with_parts(configured(settings).build(), Socket(path.to_owned()), Nobody)
+    Agent::with_parts(configured(settings).build(), Socket(path.to_owned()), NoResolver)
 }
 
-/// There is nobody to look up.
+/// A socket's path is not looked up.
 #[derive(Debug)]
-struct Nobody;
+struct NoResolver;
 
-impl Resolver for Nobody {
+impl Resolver for NoResolver {
     fn resolve(&self, _: &http::Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
         // At least one is wanted; the connector has no use for it.
         let mut addresses = self.empty();
@@ -132,7 +132,7 @@ impl Transport for Connection {
         Ok(amount > 0)
     }
 
-    /// A connection at rest has nothing to read. Something would be an end, or what nobody asked for.
+    /// A connection at rest has nothing to read. Something would be an end, or an answer without a request.
     fn is_open(&mut self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         matches!(rustix::net::recv(&self.stream, &mut [0; 1][..], flags), Err(Errno::AGAIN))

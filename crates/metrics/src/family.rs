@@ -5,7 +5,7 @@ use crate::Notation;
 /// What kind of number a family has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// Only grows, until whom it is of begins anew.
+    /// Only grows, until the thing that it is of begins anew.
     Counter,
     /// May go up and down.
     Gauge,

@@ -104,7 +104,7 @@ static FUNCTION: [Column<InstanceAccount>; 18] = [
         gauge(
             "superfluid_function_cpu_promised_ratio",
             "ratio",
-            "Share of a processor that it is promised when everybody there wants all that he can get.",
+            "Share of a processor that it is promised when all functions there want all that they can get.",
         ),
         |function, _| Value::Ratio(function.promised),
     ),
@@ -288,7 +288,7 @@ fn histograms<'a>(
     }
 }
 
-/// A bound in seconds, as Go spells floats: whoever reads compares the text.
+/// A bound in seconds, as Go spells floats: readers compare the text.
 fn spell(nanos: u64) -> String {
     if nanos == u64::MAX {
         return "+Inf".to_owned();

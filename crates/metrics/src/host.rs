@@ -15,7 +15,8 @@ pub struct Host<'a> {
     pub account: &'a Account,
     /// Turns cycles into seconds.
     pub clock: Clock,
-    /// Cycles that each worker had for somebody, as [`Fleet::busy`](engine::Fleet::busy) tells; workers beyond have none told.
+    /// Cycles that each worker charged to functions, as [`Fleet::busy`](engine::Fleet::busy) tells; workers
+    /// beyond have none told.
     pub busy: &'a [Cycles],
     /// The program's version.
     pub version: &'a str,
@@ -64,7 +65,7 @@ static HOST: [Column<Account>; 4] = [
             "superfluid_in_flight_packets",
             "packets",
             &[],
-            "Packets that somebody has at the moment.",
+            "Packets that an owner has at the moment.",
         ),
         |account, _| Value::Count(account.in_flight),
     ),

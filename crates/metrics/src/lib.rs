@@ -1,9 +1,9 @@
-//! What is counted, as Prometheus reads it: an [`Account`](engine::Account) and a few facts beside it to text, in the two
-//! notations that there are. Nothing here waits, asks anybody or keeps anything.
+//! What is counted, as Prometheus reads it: an [`Account`](engine::Account) and a few facts beside it to
+//! text, in the two notations that there are. Nothing here waits, makes requests or keeps anything.
 //!
 //! The life of a scrape:
-//! 1. Whoever is asked takes an account of the fleet, and has a [`Host`] of it: with the clock that turns cycles into seconds, and
-//!    the tenant and the image of each function.
+//! 1. The server of the scrape takes an account of the fleet, and has a [`Host`] of it: with the clock that
+//!    turns cycles into seconds, and the tenant and the image of each function.
 //! 2. [`Host::write`] appends the host's families to a string, [`Daemon::write`] those of the program itself.
 //! 3. [`Notation::end`] is what has to stand at the end.
 //!
@@ -11,10 +11,10 @@
 //! the account. [`families`] lists them, and `docs/metrics.md` is held to that list by a test. Names follow the conventions of
 //! Prometheus: seconds and bytes, `_total` for what only grows, sums over all labels make sense.
 //!
-//! Limits: whoever calls sees to it that no two functions, ports, switches or pools have the same name, and that names are of bounded
-//! length; which characters they have does not matter. Text grows with the functions, some 2 KB for each; beside it there is
-//! the text of each function's labels, once. A family that would have a sample for each function and reason leaves out those that
-//! are 0: see [`Family::sparse`].
+//! Limits: the caller sees to it that no two functions, ports, switches or pools have the same name, and that
+//! names are of bounded length; which characters they have does not matter. Text grows with the functions,
+//! some 2 KB for each; beside it there is the text of each function's labels, once. A family that would have
+//! a sample for each function and reason leaves out those that are 0: see [`Family::sparse`].
 
 #![forbid(unsafe_code)]
 

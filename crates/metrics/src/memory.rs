@@ -62,7 +62,7 @@ static LIMIT: [Column<Numbers>; 1] = [Column::one(
         "superfluid_tenant_memory_limit_bytes",
         "bytes",
         &["tenant"],
-        "The most that a tenant is promised, of those who have such a bound.",
+        "The most that a tenant is promised, of those that have such a bound.",
     ),
     |tenant, _| Value::Count(tenant.limit.unwrap_or(0)),
 )];
@@ -71,7 +71,7 @@ static PROMISED: Family = Family::gauge(
     "superfluid_memory_promised_bytes",
     "bytes",
     &[],
-    "What all together are promised, with what is kept for tenants who do not ask for it.",
+    "What all together are promised, with what is kept for tenants that do not ask for it.",
 );
 
 static MOST: Family = Family::gauge(

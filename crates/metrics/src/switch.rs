@@ -1,4 +1,5 @@
-//! Switches: whom they know, and what became of frames that are not for one known station. Packets are counted by whoever sends them.
+//! Switches: which stations they know, and what became of frames that are not for one known station. Packets
+//! are counted by their senders.
 
 use crate::Family;
 use crate::column::{self, Column};

@@ -6,7 +6,7 @@ use crate::text::{Labels, Text, Value};
 use clock::{Clock, Cycles};
 use engine::WorkerTime;
 
-/// A worker's time, and what it had for somebody, if that is known.
+/// A worker's time, and what it charged to functions, if that is known.
 type Row = (WorkerTime, Option<Cycles>);
 
 static WORKER: [Column<Row>; 1] = [Column::each(

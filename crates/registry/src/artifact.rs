@@ -97,7 +97,7 @@ struct ReadManifest {
 }
 
 impl Manifest {
-    /// Reads a manifest that anybody may have made.
+    /// Reads a manifest, which is untrusted input.
     ///
     /// # Errors
     /// [`DocumentFault`].
@@ -128,8 +128,8 @@ struct ReadConfig {
     layer_digests: Option<Vec<Digest>>,
 }
 
-/// Checks a configuration that anybody may have made. Nothing in it is needed, so that what is not there is not missed; but it
-/// must not contradict the manifest.
+/// Checks a configuration, which is untrusted input. Nothing in it is needed, so that what is not there is
+/// not missed; but it must not contradict the manifest.
 ///
 /// # Errors
 /// [`DocumentFault`].

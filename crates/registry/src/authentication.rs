@@ -1,5 +1,5 @@
-//! How a registry wants to know who asks: `WWW-Authenticate` (RFC 9110 section 11.6.1), and tokens (OCI distribution
-//! specification 1.1; "Token Authentication Specification" of CNCF Distribution).
+//! How a registry wants clients to identify themselves: `WWW-Authenticate` (RFC 9110 section 11.6.1), and
+//! tokens (OCI distribution specification 1.1; "Token Authentication Specification" of CNCF Distribution).
 
 use serde::Deserialize;
 

@@ -1,8 +1,9 @@
 //! Names and passwords for registries, as other tools keep them: `auths` of Docker's `config.json` and of
 //! containers-auth.json(5).
 //!
-//! Programs that keep credentials (`credHelpers`, `credsStore`) are not run: a file that somebody may write to must not
-//! decide what a daemon executes. Who needs one lets it write a file.
+//! Programs that keep credentials (`credHelpers`, `credsStore`) are not run: a file that another user may be
+//! able to write must not decide what a daemon executes. An operator who needs such a program lets it write a
+//! file.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -45,7 +46,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Who one is at which registry. Empty by default: nobody anywhere.
+/// The login for each registry. Empty by default: anonymous everywhere.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     everywhere: Option<Login>,

@@ -11,7 +11,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
 
-/// A text is no digest; whoever reads it says where it stands.
+/// A text is no digest; the caller says where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no digest; allowed: sha256: and 64 digits of 0-9 and a-f")]
 pub struct NoDigest;

@@ -58,10 +58,10 @@ impl Fault {
 /// What happened. Texts that came from outside are short and cannot control a terminal.
 #[derive(Debug, Error)]
 pub enum Fault {
-    /// Nobody could be reached.
+    /// The host could not be reached.
     #[error("{host} cannot be reached: {reason}")]
     Unreachable {
-        /// Who.
+        /// The host that was asked.
         host: String,
         /// Why.
         reason: String,
@@ -69,7 +69,7 @@ pub enum Fault {
     /// There is no connection in time.
     #[error("{host} did not answer within {limit:?}, the limit for connecting")]
     ConnectLate {
-        /// Who.
+        /// The host that was asked.
         host: String,
         /// [`crate::Settings::connect`].
         limit: Duration,
@@ -77,7 +77,7 @@ pub enum Fault {
     /// Nothing came.
     #[error("{host} was silent for {limit:?}, the limit for being idle")]
     Silent {
-        /// Who.
+        /// The host that was asked.
         host: String,
         /// [`crate::Settings::idle`].
         limit: Duration,
@@ -85,7 +85,7 @@ pub enum Fault {
     /// All in all it takes too long.
     #[error("{host} was not done within {limit:?}, the limit for all")]
     Late {
-        /// Who.
+        /// The host that was asked.
         host: String,
         /// [`crate::Settings::total`].
         limit: Duration,
@@ -93,7 +93,7 @@ pub enum Fault {
     /// The connection ended before what was sent.
     #[error("{host} ended the connection: {reason}")]
     Died {
-        /// Who.
+        /// The host that was asked.
         host: String,
         /// What was seen of it.
         reason: String,
@@ -103,7 +103,7 @@ pub enum Fault {
         "{host} cannot be trusted: {reason}; allowed: TLS with a certificate that this system or the given CA file knows, or a host that is listed as insecure"
     )]
     Tls {
-        /// Who.
+        /// The host that was asked.
         host: String,
         /// What was seen.
         reason: String,
@@ -111,7 +111,7 @@ pub enum Fault {
     /// The other side speaks something else.
     #[error("{host} does not speak HTTP as it should: {reason}")]
     NoHttp {
-        /// Who.
+        /// The host that was asked.
         host: String,
         /// What was seen.
         reason: String,
@@ -119,17 +119,17 @@ pub enum Fault {
     /// The answer is no.
     #[error("{host} answered {status}{message}")]
     Status {
-        /// Who.
+        /// The host that was asked.
         host: String,
         /// HTTP's status.
         status: u16,
         /// What it said, after a colon; often empty.
         message: String,
     },
-    /// Who asks has no right.
+    /// The client has no right to what it asked for.
     #[error("{host} refuses access with {status}{message}; {hint}")]
     NoAccess {
-        /// Who.
+        /// The host that was asked.
         host: String,
         /// HTTP's status.
         status: u16,
@@ -143,7 +143,7 @@ pub enum Fault {
         "{host} asks for credentials in a way that is not known: {reason}; allowed: Basic, or Bearer with a realm"
     )]
     Challenge {
-        /// Who.
+        /// The host that was asked.
         host: String,
         /// What was seen.
         reason: String,
@@ -151,7 +151,7 @@ pub enum Fault {
     /// It leads on and on.
     #[error("{host} leads from one address to the next; allowed: {limit} times")]
     Redirects {
-        /// Who was asked last.
+        /// The host that was asked last.
         host: String,
         /// How often it may.
         limit: usize,
@@ -161,7 +161,7 @@ pub enum Fault {
         "{host} leads to `{found}`; allowed: a path, or an address with https, or with http of a host that is listed as insecure"
     )]
     Location {
-        /// Who.
+        /// The host that was asked.
         host: String,
         /// Where to.
         found: String,
@@ -169,7 +169,7 @@ pub enum Fault {
     /// The answer is something else than was asked for.
     #[error("{host} sent `{found}`; allowed: {allowed}")]
     Type {
-        /// Who.
+        /// The host that was asked.
         host: String,
         /// The media type of what was sent.
         found: String,
@@ -211,7 +211,7 @@ pub enum Fault {
         /// The media type.
         found: String,
     },
-    /// The layer is WebAssembly for somebody else, or none.
+    /// The layer is WebAssembly of another kind, or none.
     #[error("it is no function's image: {}", harmless(&.0.to_string(), 400))]
     Image(ImageError),
     /// What is pushed is not what the reference is pinned to.

@@ -66,7 +66,7 @@ pub(crate) struct Exchange<'a> {
     /// Whether it writes.
     push: bool,
     deadline: Instant,
-    /// For whom, and what stands in `Authorization`.
+    /// For which origin, and what stands in `Authorization`.
     authorization: Option<(Origin, String)>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Exchange<'a> {
         answer.url.join(self.settings, answer.header("location").unwrap_or_default())
     }
 
-    /// Asks, says who asks if that is wanted, and goes where the answer is.
+    /// Asks, with credentials if they are wanted, and goes where the answer is.
     pub(crate) fn ask(&mut self, mut ask: Ask<'_>) -> Result<Answer, Fault> {
         let (mut redirects, mut refused) = (0, false);
         loop {
@@ -158,7 +158,7 @@ impl<'a> Exchange<'a> {
 
     /// Gets what answers a challenge. `false`: there is nothing better to say than before.
     fn authorize(&mut self, refusal: &Answer) -> Result<bool, Fault> {
-        // Only the registry itself is told who asks; where it leads to has its own ways.
+        // Credentials are for the registry itself; where it leads to has its own ways.
         let registry = self.url("")?;
         if refusal.url.origin() != registry.origin() {
             return Ok(false);

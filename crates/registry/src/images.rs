@@ -6,14 +6,15 @@
 //! blobs/sha256/DIGITS    manifests, configurations, layers, single images; when a manifest was modified is when it was used last
 //! pins/OWNER             digests of manifests and of single images that OWNER needs, one a line
 //! unfinished/            files that are being written
-//! lock                   held by whoever changes any of this
+//! lock                   held while any of this is changed
 //! ```
 //!
-//! Everything is on disk and nothing in memory, so that a daemon and a command share a folder. Who changes something holds the lock.
-//! A file is written under `unfinished`, synchronised, renamed to its place, and its folder is synchronised; the index comes after
-//! the content it names. So what [`Images::add`] and [`Images::pin`] have returned from survives a loss of power, and whatever a
-//! crash leaves behind is named by nobody: it goes at the next [`Images::open`]. Readers take no lock: they check what they read by its
-//! digest, and content that was evicted meanwhile is content that is not there.
+//! Everything is on disk and nothing in memory, so that a daemon and a command share a folder. A process that
+//! changes something holds the lock. A file is written under `unfinished`, synchronised, renamed to its
+//! place, and its folder is synchronised; the index comes after the content it names. So what [`Images::add`]
+//! and [`Images::pin`] have returned from survives a loss of power, and whatever a crash leaves behind is
+//! named in no index and no pin: it goes at the next [`Images::open`]. Readers take no lock: they check what
+//! they read by its digest, and content that was evicted meanwhile is content that is not there.
 
 mod error;
 mod evict;
@@ -32,10 +33,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 use thiserror::Error;
 
-/// How long one waits for another who changes the folder.
+/// How long one waits for another process that changes the folder.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
 
-/// Longest name of who pins, in bytes.
+/// Longest name of an owner of pins, in bytes.
 const MAX_OWNER: usize = 32;
 
 /// A folder of images.
@@ -60,7 +61,7 @@ pub struct Kept {
     pub stored: SystemTime,
     /// When it was read last.
     pub used: SystemTime,
-    /// Whether somebody pins it.
+    /// Whether an owner pins it.
     pub pinned: bool,
 }
 
@@ -164,8 +165,8 @@ impl Images {
         }
     }
 
-    /// Keeps an image for itself, without a reference, as long as somebody [pins](Images::pin) its digest, which this returns: pin it
-    /// first.
+    /// Keeps an image for itself, without a reference, as long as an owner [pins](Images::pin) its digest,
+    /// which this returns: pin it first.
     ///
     /// # Errors
     /// [`ImagesError`]; nothing is changed then but what had to leave.
@@ -191,8 +192,9 @@ impl Images {
         Ok(self.folder.has(digest)?.then_some(digest))
     }
 
-    /// The image that a reference means: out of the folder when the reference is pinned and the folder has it, without a question
-    /// to anybody; or else as the registry says now, fetching only what the folder lacks.
+    /// The image that a reference means: out of the folder when the reference is pinned and the folder has
+    /// it, without a request to any registry; or else as the registry says now, fetching only what the folder
+    /// lacks.
     ///
     /// # Errors
     /// [`PullError`]. Content that is damaged is no error: it is fetched again.
@@ -229,8 +231,9 @@ impl Images {
         }
     }
 
-    /// Keeps an artifact under a reference. Others leave if there is no room: those that nobody pins, the longest unused first.
-    /// What was there under the reference stays, under its digest, until its room is needed.
+    /// Keeps an artifact under a reference. Others leave if there is no room: those that are not pinned, the
+    /// longest unused first. What was there under the reference stays, under its digest, until its room is
+    /// needed.
     ///
     /// # Errors
     /// [`ImagesError`]; nothing is changed then but what had to leave.
@@ -304,8 +307,8 @@ impl Images {
         Ok(kept)
     }
 
-    /// Lets a reference mean nothing any more; whether it meant something. Its content goes, unless another reference means it or
-    /// somebody pins it.
+    /// Lets a reference mean nothing any more; whether it meant something. Its content goes, unless another
+    /// reference means it or an owner pins it.
     ///
     /// # Errors
     /// [`ImagesError`].

@@ -17,12 +17,13 @@ pub struct Settings {
     pub idle: Duration,
     /// Longest time that one push, pull or question may take in all.
     pub total: Duration,
-    /// Hosts (`HOST[:PORT]`, as references write them) that are spoken to without TLS. Nobody else is, the host's own loopback
-    /// addresses neither: whoever may bind a port there would be given credentials.
+    /// Hosts (`HOST[:PORT]`, as references write them) that are spoken to without TLS. There are no others;
+    /// the host's own loopback addresses are none either: any user that may bind a port there would be given
+    /// credentials.
     pub insecure: Vec<String>,
     /// A file of certificates in PEM that are trusted beside the system's.
     pub ca_file: Option<PathBuf>,
-    /// Who one is there.
+    /// The logins there.
     pub credentials: Credentials,
 }
 

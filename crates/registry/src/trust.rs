@@ -1,4 +1,4 @@
-//! Connections: whom they are trusted to lead to, and how long each may take.
+//! Connections: which hosts they are trusted to lead to, and how long each may take.
 
 use crate::{Settings, SettingsError, harmless};
 use std::io::Read;
@@ -29,7 +29,7 @@ pub(crate) fn agent(settings: &Settings) -> Result<Agent, SettingsError> {
     let config = Agent::config_builder()
         .tls_config(tls)
         .http_status_as_error(false)
-        // They are followed here, where it is known who may be gone to.
+        // They are followed here, where it is known which hosts are allowed.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .proxy(None)

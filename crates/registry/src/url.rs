@@ -3,7 +3,7 @@
 use crate::{Fault, Settings, harmless};
 use ureq::http::Uri;
 
-/// Who one speaks to: nothing that is meant for one of them is sent to another.
+/// Scheme, host and port of a request: nothing that is meant for one origin is sent to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     plain: bool,
@@ -49,7 +49,7 @@ impl Url {
             return Err(wrong());
         };
         let host = authority.as_str();
-        // A name and a password in an address are somebody's mistake, or somebody's trick.
+        // A name and a password in an address are a mistake or an attack.
         if host.contains('@') || authority.host().is_empty() {
             return Err(wrong());
         }

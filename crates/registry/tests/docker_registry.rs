@@ -80,7 +80,7 @@ fn a_pinned_reference_keeps_its_meaning_when_the_tag_moves_and_when_the_registry
         let pulled = images.pull(&client, &tagged.pinned(wanted.digest())).expect("it is in the folder");
         assert_eq!((pulled.origin, &pulled.image), (Origin::Folder, wanted.image()));
     }
-    let error = images.pull(&client, &tagged).expect_err("nobody knows what the tag means now").to_string();
+    let error = images.pull(&client, &tagged).expect_err("what the tag means now is not known").to_string();
     assert!(error.contains("cannot be reached"), "{error}");
 }
 

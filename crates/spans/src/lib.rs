@@ -1,7 +1,8 @@
 //! Spans: what was done and how long it took, told to an OpenTelemetry collector (OTLP 1 over HTTP, in JSON).
 //!
 //! The life of a span:
-//! 1. Whoever is asked something reads the [`Context`] that came with it (W3C Trace Context), or begins a trace of its own.
+//! 1. A server that is asked something reads the [`Context`] that came with it (W3C Trace Context), or begins
+//!    a trace of its own.
 //! 2. When it is done, it makes a [`Span`] of it, with the spans of its steps, and hands them to the [`Exporter`], which never waits.
 //! 3. A thread sends them, many at a time. What the collector does not take is tried again, and lost then; what finds no
 //!    room in the queue is lost at once. Both are [counted](Counts).

@@ -33,8 +33,9 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// As the command line says, or the environment by the names that OpenTelemetry has for that: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`,
-    /// `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`. `None` when nobody says where spans go.
+    /// As the command line says, or the environment by the names that OpenTelemetry has for that:
+    /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`,
+    /// `OTEL_SERVICE_NAME`. `None` when neither says where spans go.
     ///
     /// # Errors
     /// [`SettingsError`].

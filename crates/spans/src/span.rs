@@ -44,7 +44,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// One that begins below somebody's, or a trace of its own. `None` when its caller does not keep the trace.
+    /// One that begins below a caller's, or a trace of its own. `None` when its caller does not keep the
+    /// trace.
     pub fn new(
         name: String,
         kind: Kind,

@@ -180,7 +180,7 @@ fn collectors_that_refuse_lie_hang_or_are_not_there_cost_spans_and_nothing_else(
         counted(&exporter, wanted);
         drop((exporter, requests));
     }
-    // It takes the connection and says nothing; there is more than has room, and nobody waits.
+    // It takes the connection and says nothing; there is more than has room, and the exporter does not wait.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let exporter = exporter(&format!("http://{}/v1/traces", silent.local_addr().expect("an address")));
     let began = Instant::now();

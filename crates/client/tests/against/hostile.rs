@@ -34,7 +34,7 @@ fn what_is_not_what_was_asked_for_is_not_taken() {
     assert!(error.contains("answered 500 with a problem document that cannot be read"), "{error}");
     let elsewhere = b"HTTP/1.1 302 Found\r\nlocation: http://localhost:1/\r\ncontent-length: 0\r\n\r\n";
     let error = object(Act::Send(elsewhere.to_vec())).to_string();
-    assert!(error.contains("answered 302"), "nobody is sent elsewhere: {error}");
+    assert!(error.contains("answered 302"), "no redirect is followed: {error}");
 }
 
 #[test]
@@ -107,20 +107,20 @@ fn who_is_not_there_or_does_not_listen_is_told() {
         let settings = Settings { connect: limit, ..Settings::new(Address::Unix(path.to_owned())) };
         Client::new(settings).expect("a client")
     };
-    let error = client(&path).health().expect_err("nobody");
+    let error = client(&path).health().expect_err("no socket");
     assert!(error.is_unreachable() && error.to_string().contains("No such file"), "{error}");
     let long = folder.path().join("x".repeat(200));
-    let error = client(&long).health().expect_err("nobody");
+    let error = client(&long).health().expect_err("no socket");
     assert!(error.is_unreachable() && error.to_string().contains("too long"), "{error}");
 
     // One that takes no connections: there is room for one that waits, and none for the next.
     let listener = UnixListener::bind(&path).expect("bound");
     rustix::net::listen(&listener, 0).expect("a short queue");
     let waiting = UnixStream::connect(&path).expect("waits to be taken");
-    let error = client(&path).health().expect_err("nobody takes it");
+    let error = client(&path).health().expect_err("the connection is not taken");
     assert!(error.to_string().contains("did not take the connection within 200ms"), "{error}");
     drop(waiting);
     drop(listener);
-    let error = client(&path).health().expect_err("nobody listens");
+    let error = client(&path).health().expect_err("no listener");
     assert!(error.to_string().contains("refused"), "{error}");
 }

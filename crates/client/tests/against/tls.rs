@@ -30,7 +30,7 @@ impl Signer {
     }
 }
 
-/// A server that answers with a health document whoever shows a certificate of this signer; its port.
+/// A server that answers with a health document to clients that show a certificate of this signer; its port.
 fn serve(folder: &Path, signer: &Signer) -> u16 {
     let provider = || Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
@@ -53,7 +53,7 @@ fn serve(folder: &Path, signer: &Signer) -> u16 {
             let mut stream = StreamOwned::new(connection, stream);
             let body = r#"{"healthy":true,"troubles":[],"version":"1","started":"","objects":0,"revision":0,"durable":0}"#;
             let length = body.len();
-            // Who is not trusted is gone by now.
+            // A client that is not trusted is gone by now.
             let _ = stream.read(&mut [0; 4096]).and_then(|_| {
                 write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
             });

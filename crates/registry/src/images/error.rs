@@ -19,22 +19,22 @@ pub enum ImagesError {
         source: std::io::Error,
     },
     /// Others could read it, or put something into it.
-    #[error("{}: {found}; allowed: a folder of this user that nobody else may enter (chmod 700)", path.display())]
+    #[error("{}: {found}; allowed: a folder that only this user may enter (chmod 700)", path.display())]
     NotPrivate {
         /// The folder.
         path: PathBuf,
         /// What was found.
         found: String,
     },
-    /// Somebody else does not let go of it.
-    #[error("{}: somebody else has been changing the images for {waited:?}", path.display())]
+    /// Another process does not let go of it.
+    #[error("{}: another process has been changing the images for {waited:?}", path.display())]
     Locked {
         /// The lock.
         path: PathBuf,
         /// How long it was waited for.
         waited: Duration,
     },
-    /// The index is none. The content is all right, but nobody knows what it was called.
+    /// The index is none. The content is all right, but the names are lost.
     #[error("{}: not as this program writes it: {reason}; remove the file, and pull the images again", path.display())]
     Index {
         /// Its file.
@@ -70,7 +70,7 @@ pub enum ImagesError {
         /// What the folder may hold.
         limit: u64,
     },
-    /// A name for who pins is none.
+    /// A name for an owner of pins is none.
     #[error("`{found}` is no owner of pins; allowed: 1 to {MAX_OWNER} lower-case letters, digits and `-`")]
     Owner {
         /// What was found.

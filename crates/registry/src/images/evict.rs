@@ -1,4 +1,4 @@
-//! Who stays and who leaves.
+//! What stays in the folder and what is evicted.
 
 use super::ImagesError;
 use super::files::Folder;
@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// What the folder holds and who needs it.
+/// What the folder holds and what needs it.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// Manifests that somebody names, with all that belongs to each, the layer last; and single images that somebody pins.
+    /// Manifests that are named, with all that belongs to each, the layer last; and single images that are
+    /// pinned.
     artifacts: BTreeMap<Digest, Vec<(Digest, u64)>>,
     /// Everything, with sizes.
     blobs: BTreeMap<Digest, u64>,
@@ -68,7 +69,7 @@ impl Content {
         self.artifacts.get(&digest)?.last().map(|(part, _)| *part)
     }
 
-    /// Removes what nobody names.
+    /// Removes what is not named.
     pub(super) fn sweep(&self, folder: &Folder) -> Result<(), ImagesError> {
         let needed: BTreeSet<&Digest> = self.artifacts.values().flatten().map(|(part, _)| part).collect();
         for digest in self.blobs.keys().filter(|digest| !needed.contains(digest)) {
@@ -85,7 +86,7 @@ impl Content {
     }
 }
 
-/// What anybody pins.
+/// What is pinned, by any owner.
 pub(super) fn pins(folder: &Folder) -> Result<BTreeSet<Digest>, ImagesError> {
     let mut pins = BTreeSet::new();
     for (path, _) in folder.list("pins")? {
@@ -124,7 +125,8 @@ pub(super) fn make_room(
         }
         gone.insert(digest);
     }
-    // The index first: content that nobody names goes when the folder is opened, names without content must not be.
+    // The index first: content that is not named goes when the folder is opened, names without content must
+    // not be.
     if index.retain(|digest| !gone.contains(&digest)) {
         index.write(folder)?;
     }

@@ -57,7 +57,7 @@ impl Folder {
         &self.path
     }
 
-    /// Removes unfinished files and completes the folder. Only under the lock, when nobody writes.
+    /// Removes unfinished files and completes the folder. Only under the lock, when no process writes.
     pub(super) fn finish(&self) -> Result<(), ImagesError> {
         for (path, _) in self.list(UNFINISHED)? {
             self.remove(&path)?;
@@ -69,7 +69,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Waits until nobody else changes the folder.
+    /// Waits until no other process changes the folder.
     pub(super) fn lock(&self, most: Duration) -> Result<Lock, ImagesError> {
         let path = self.path.join("lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);

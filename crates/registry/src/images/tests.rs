@@ -118,7 +118,7 @@ fn what_a_crash_left_goes_at_the_next_opening() {
     images.add(&reference("2"), &artifact(2)).expect("added");
     let root = folder.path().join("images");
     fs::write(root.join("unfinished/77.0"), b"half").expect("written");
-    images.folder.put_blob(Digest::of(b"nobody's"), b"nobody's").expect("written");
+    images.folder.put_blob(Digest::of(b"unnamed"), b"unnamed").expect("written");
     fs::write(root.join("blobs/sha256/junk"), b"junk").expect("written");
     // An artifact without its layer is none.
     fs::remove_file(images.folder.blob_path(Digest::of(artifact(2).image.wasm()))).expect("removed");
@@ -161,7 +161,7 @@ fn changes_wait_for_each_other_and_not_for_ever() {
     let error = images.folder.lock(Duration::from_millis(30)).expect_err("held");
     assert!(matches!(error, ImagesError::Locked { .. }), "{error}");
     drop(lock);
-    // Two who opened the folder, each with several threads, lose nothing of each other's.
+    // Two that opened the folder, each with several threads, lose nothing of each other's.
     let other = open(&folder, 50).expect("opened");
     std::thread::scope(|scope| {
         for number in 0..8 {

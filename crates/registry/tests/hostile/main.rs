@@ -328,7 +328,7 @@ fn credentials_are_given_as_they_are_asked_for() {
     let error = refused(&with(Credentials::default()), &reference(&server));
     assert!(matches!(*error.fault, Fault::NoAccess { status: 403, .. }), "{error}");
     assert!(error.to_string().contains("there are no credentials for"), "{error}");
-    // Who is refused with what was asked for does not ask for ever.
+    // A client that is refused with what was asked for does not ask for ever.
     for challenge in
         ["Basic realm=x", "Bearer realm=\"/x\"", "Negotiate", "Bearer", "Bearer realm=\"http://a.example/\""]
     {
@@ -395,7 +395,7 @@ fn what_is_kept_needs_no_registry_and_what_is_damaged_is_fetched_again() {
     assert_eq!((pulled.origin, &pulled.image), (Origin::Registry, artifact.image()));
     assert_eq!(pulled.reference, tagged.pinned(artifact.digest()));
     let questions = server.asked().len();
-    // By digest nobody is asked; by tag for the manifest alone.
+    // By digest there is no request; by tag for the manifest alone.
     let again = images.pull(&client, &pulled.reference).expect("pulled");
     assert_eq!((again.origin, server.asked().len()), (Origin::Folder, questions));
     assert_eq!(images.pull(&client, &tagged).expect("pulled").origin, Origin::Folder);

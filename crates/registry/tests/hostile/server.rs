@@ -83,7 +83,7 @@ fn serve(stream: TcpStream, act: &dyn Fn(&Asked) -> Act, log: &Mutex<Vec<Asked>>
             thread::sleep(Duration::from_millis(20));
             !end.load(Ordering::Relaxed)
         };
-        // Whoever asked may have gone: then there is nobody to answer.
+        // The client may have gone: then the answer cannot be sent.
         let _ = match act(&asked) {
             Act::Answer(status, headers, body) => {
                 let mut head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n", body.len());
@@ -120,7 +120,7 @@ fn serve(stream: TcpStream, act: &dyn Fn(&Asked) -> Act, log: &Mutex<Vec<Asked>>
         let _ = stream.shutdown(Shutdown::Both);
         return;
     }
-    // As servers do who are spoken to in TLS and know none.
+    // As servers do that are spoken to in TLS and know none.
     let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
 }
 
