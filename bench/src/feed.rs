@@ -105,7 +105,7 @@ pub(crate) struct Feed<F> {
 }
 
 impl<F: Supply> Feed<F> {
-    /// Begins at frame `first`; whoever shares frames begins elsewhere.
+    /// Begins at frame `first`; feeds that share frames begin at different ones.
     pub(crate) fn new(frames: F, first: usize, open: Arc<AtomicBool>) -> Feed<F> {
         let next = first % frames.count().max(1);
         Feed { frames, next, open, most: usize::MAX, counters: PortCounters::default() }

@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// A function that runs natively.
 pub(crate) trait NativeFunction {
     /// # Safety
-    /// `window` is where the window's first byte lies, the records' extents lie in memory that nobody else uses.
+    /// `window` is where the window's first byte lies, the records' extents lie in memory that no other code
+    /// uses.
     unsafe fn process(&mut self, window: *mut u8, records: &mut [PacketRecord], now: Nanos);
 }
 

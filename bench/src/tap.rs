@@ -90,7 +90,7 @@ impl File {
     fn new() -> Result<File, BenchError> {
         let path = std::env::temp_dir().join(format!("superfluid-bench-tap-{}.yaml", std::process::id()));
         let failed = |error| BenchError::Setup(format!("{}: {error}", path.display()));
-        // Never somebody else's file, or where somebody else's link points.
+        // Never another user's file, or where another user's link points.
         let mut file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(failed)?;
         file.write_all(CHAIN.as_bytes()).map_err(failed)?;
         Ok(File(path))

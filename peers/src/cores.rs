@@ -1,4 +1,4 @@
-//! Who runs where, and how much processor time that took.
+//! Which program runs where, and how much processor time that took.
 
 use crate::PeerError;
 use crate::error::{file, kernel};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The two processors of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cores {
-    /// Whoever is measured.
+    /// The program that is measured.
     pub device: usize,
     /// Everything else.
     pub sender: usize,
@@ -51,7 +51,7 @@ impl Cores {
     }
 }
 
-/// The priority of whoever is measured, and of senders.
+/// The priority of the program that is measured, and of senders.
 pub(crate) const FIRST: i32 = -20;
 
 /// A thread that has a processor to itself, as far as that can be.
@@ -69,7 +69,7 @@ impl Drop for Claim {
     }
 }
 
-/// Huge pages of 2 MiB that nobody uses.
+/// Huge pages of 2 MiB that are not in use.
 pub fn free_huge_pages() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let free = meminfo.lines().find_map(|line| line.strip_prefix("HugePages_Free:"));
@@ -84,7 +84,8 @@ pub fn thread_time() -> Result<Duration, PeerError> {
     read_time(Path::new("/proc/thread-self/schedstat"))
 }
 
-/// The kernel's own thread that finishes what interrupts of a processor began, and does so on nobody's account.
+/// The kernel's own thread that finishes what interrupts of a processor began; its time is charged to no
+/// process.
 #[derive(Debug)]
 pub struct SoftirqThread(Option<PathBuf>);
 

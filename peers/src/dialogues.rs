@@ -176,7 +176,7 @@ const FIN: u8 = 0x11;
 struct Connection {
     /// As the client sends.
     segment: Segment,
-    /// By whom (the server: true), and what.
+    /// From which side (the server: true), and what.
     speeches: Vec<(bool, Vec<u8>)>,
     at: usize,
 }

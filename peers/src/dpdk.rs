@@ -32,7 +32,7 @@ impl Telemetry {
         folder.join("dpdk").join(prefix).join("dpdk_telemetry.v2")
     }
 
-    /// Connects; `None` as long as nobody listens.
+    /// Connects; `None` as long as there is no listener.
     pub fn connect(path: &Path) -> Option<Telemetry> {
         let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).ok()?;
         for which in [Timeout::Recv, Timeout::Send] {
@@ -40,7 +40,7 @@ impl Telemetry {
         }
         connect(&socket, &SocketAddrUnix::new(path).ok()?).ok()?;
         let connection = Telemetry(socket);
-        // It begins by saying who it is.
+        // It begins by saying what it is.
         connection.receive().ok()?;
         Some(connection)
     }

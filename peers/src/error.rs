@@ -21,7 +21,8 @@ pub enum PeerError {
     NotRoot,
     /// One processor.
     #[error(
-        "the peers need two processors, one for whoever is measured and one for the rest; this process may use {found}"
+        "the peers need two processors, one for the program that is measured and one for the rest; this \
+         process may use {found}"
     )]
     Cores {
         /// How many there are.

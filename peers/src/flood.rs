@@ -197,8 +197,8 @@ fn load(instructions: &[u64]) -> io::Result<OwnedFd> {
         license: c"GPL".as_ptr().expose_provenance() as u64,
         ..abi::Load::default()
     };
-    // SAFETY: the request is of the size given; instructions and license outlive the call, which only reads them. What
-    // comes back is a descriptor that nobody else has.
+    // SAFETY: the request is of the size given; instructions and license outlive the call, which only reads
+    // them. What comes back is a new descriptor, which is owned here alone.
     unsafe { bpf(abi::PROG_LOAD, &mut request).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 

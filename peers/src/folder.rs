@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const PREFIX: &str = "superfluid-peers-";
 
-/// A folder that nobody else may look into.
+/// A folder that no other user may look into.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
@@ -57,7 +57,7 @@ impl Folder {
                 continue;
             };
             if test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
-                // Somebody else's stays, as it must.
+                // Another user's stays, as it must.
                 let _ = fs::remove_dir_all(entry.path());
             }
         }

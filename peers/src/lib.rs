@@ -16,8 +16,8 @@
 //! Traffic comes from captures in memory ([`frames`], [`dialogues`]), or from the kernel itself ([`Flood`] into a
 //! [`VethLine`]), which sends faster than any program in user space could.
 //!
-//! Limits: Linux, root (network namespaces, huge pages, BPF), two processors at least: the polling thread of whoever is
-//! measured has the last one to itself, everything else has the first.
+//! Limits: Linux, root (network namespaces, huge pages, BPF), two processors at least: the polling thread of
+//! the program that is measured has the last one to itself, everything else has the first.
 
 mod capture;
 mod cores;

@@ -47,7 +47,7 @@ impl Polling {
         let ports = process
             .wait_for("no ports", START, |_| telemetry.ports().ok().filter(|found| found.len() == ports))?;
         // A thread that polls takes most of its processor; one that waits to be told takes nothing.
-        process.wait_for("nobody polls", START, |process| {
+        process.wait_for("no thread polls", START, |process| {
             let before = process.time_of(threads).ok()?.0;
             std::thread::sleep(Duration::from_millis(50));
             (process.time_of(threads).ok()?.0 - before > Duration::from_millis(10)).then_some(())

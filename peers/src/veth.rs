@@ -1,4 +1,4 @@
-//! Two veth pairs, with whoever is measured between them.
+//! Two veth pairs, with the program that is measured between them.
 
 use crate::PeerError;
 use crate::error::file;
@@ -40,7 +40,7 @@ impl VethLine {
         Ok(line)
     }
 
-    /// Packets that arrived at the device's [`IN`], whether somebody took them or not.
+    /// Packets that arrived at the device's [`IN`], whether they were taken or not.
     ///
     /// # Errors
     /// [`PeerError::File`].
@@ -48,7 +48,7 @@ impl VethLine {
         received(&self.device, IN)
     }
 
-    /// Packets that arrived at the receiver, who looks at their headers and drops them.
+    /// Packets that arrived at the receiver, which looks at their headers and drops them.
     ///
     /// # Errors
     /// [`PeerError::File`].

@@ -2,7 +2,7 @@
 
 use crate::{CLIENT, Namespace, SERVER, TestbedError};
 
-/// A client, a server, and whoever stands between them.
+/// A client, a server, and what stands between them.
 #[derive(Debug)]
 pub struct Hosts {
     /// Between the two.
@@ -54,7 +54,8 @@ impl Hosts {
         host.ip(&format!("addr add {address}/24 dev eth0"))
     }
 
-    /// Joins the two by the kernel's bridge and two veth pairs, all offloads on: what there is without anybody's help.
+    /// Joins the two by the kernel's bridge and two veth pairs, all offloads on: what there is without any
+    /// further program.
     ///
     /// # Errors
     /// [`TestbedError`]: `ip` failed.

@@ -50,7 +50,7 @@ impl Iperf {
     }
 }
 
-/// Whether somebody in this network namespace listens on the port, see proc_pid_net(5).
+/// Whether a process in this network namespace listens on the port, see proc_pid_net(5).
 fn is_listening() -> bool {
     let tables = ["tcp", "tcp6"].map(|name| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")));
     let wanted = format!(":{PORT:04X}");

@@ -1,8 +1,8 @@
 //! End-to-end tests with real kernel traffic: whatever needs network namespaces is here and nowhere else.
 //!
 //! The life of a test:
-//! 1. [`isolated`] runs the test again in a child that has namespaces of its own: network namespaces for root, user
-//!    and network namespaces for everybody else. Inside, the test is root.
+//! 1. [`isolated`] runs the test again in a child that has namespaces of its own: network namespaces for
+//!    root, user and network namespaces for every other user. Inside, the test is root.
 //! 2. It makes hosts, each a [`Namespace`] without a name, held by a descriptor alone, and joins them by veth pairs
 //!    ([`Line`] is the usual arrangement: client, the device under test, server; [`Hosts`] are not joined yet).
 //! 3. Commands run in a host with a limit of time ([`run`]) or in the background ([`Background`]).

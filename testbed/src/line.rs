@@ -11,8 +11,9 @@ pub const SERVER: &str = "10.83.0.2";
 const CLIENT_MAC: &str = "02:00:00:00:00:01";
 const SERVER_MAC: &str = "02:00:00:00:00:02";
 
-/// Client and server, each with an interface `eth0` whose other end (`sf-lan`, `sf-wan`) is in the test's own namespace.
-/// There is no way from one to the other but through whoever moves packets between these two.
+/// Client and server, each with an interface `eth0` whose other end (`sf-lan`, `sf-wan`) is in the test's own
+/// namespace. There is no way from one to the other but through the program that moves packets between these
+/// two.
 #[derive(Debug)]
 pub struct Line {
     /// The test's own namespace, where `sf-lan` and `sf-wan` are.

@@ -13,7 +13,8 @@ fn edge(mark: &str) -> Child {
     // Cargo builds examples along with tests, beside the folder of the tests.
     let relay: PathBuf =
         own.parent().and_then(|deps| deps.parent()).expect("a folder").join("examples/relay");
-    // Whoever runs the tests in the background may have had SIGINT ignored, and a shell cannot take that back.
+    // A shell that runs the tests in the background may have SIGINT ignored, and a child shell cannot take
+    // that back.
     Command::new("env")
         .args(["--default-signal=INT", "bash"])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/edge.sh"))

@@ -7,16 +7,16 @@ use port_af_packet::{AfPacketPort, Settings};
 use std::sync::Arc;
 use testbed::Relay;
 
-/// Runs `body` in namespaces of its own. BPF is for the host's root alone: for anybody else the test is whether the sender
-/// says so.
+/// Runs `body` in namespaces of its own. BPF is for the host's root alone: for any other user the test is
+/// whether the sender says so.
 fn privileged(test: &str, body: impl FnOnce(&VethLine, Cores)) {
     testbed::isolated(test, || {
-        let map = std::fs::read_to_string("/proc/self/uid_map").expect("who is who here");
+        let map = std::fs::read_to_string("/proc/self/uid_map").expect("a map of users");
         let (line, cores) = (VethLine::new().expect("a line"), Cores::find().expect("two processors"));
         if map.split_whitespace().eq(["0", "0", "4294967295"]) {
             return body(&line, cores);
         }
-        let refused = Flood::during(&line, cores, || ()).expect_err("not for anybody").to_string();
+        let refused = Flood::during(&line, cores, || ()).expect_err("not for other users").to_string();
         assert!(refused.contains("priority") || refused.contains("CAP_BPF"), "{refused}");
     });
 }
@@ -28,7 +28,7 @@ fn every_frame_of_a_flood_is_offered() {
         let (flood, ()) = Flood::during(line, cores, || ()).expect("a flood");
         assert_eq!(line.offered().expect("a counter") - before, flood.frames);
         assert!(flood.rate() > 0.0);
-        assert_eq!(line.delivered().expect("a counter"), 0, "nobody forwards");
+        assert_eq!(line.delivered().expect("a counter"), 0, "nothing forwards");
     });
 }
 

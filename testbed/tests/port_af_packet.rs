@@ -210,7 +210,7 @@ fn without_headers_the_offloads_must_be_off() {
         assert!(refused.contains("ethtool -K sf-lan"), "{refused}");
         assert!(refused.contains("tx off"), "{refused}");
 
-        // The line that the message names, and the same on the other ends, which nobody here can see.
+        // The line that the message names, and the same on the other ends, which the port cannot see.
         let (_, switches) = refused.split_once("ethtool -K sf-lan ").expect("a command line");
         let switches = switches.trim_end_matches('`');
         for (host, name) in [
@@ -434,7 +434,7 @@ fn a_checksum_outside_of_its_packet_is_refused_alone() {
         let mut sender = AfPacketPort::open(Settings::new("sf-lan")).expect("it is there");
         let mut receiver =
             line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
-        // More rounds than the ring has slots: whoever lost count of them would stop here.
+        // More rounds than the ring has slots: a side that lost count of them would stop here.
         for round in 0..300 {
             let mut packets: Vec<Packet> = [60, 61, 62, 63, 64, 65]
                 .iter()
@@ -671,7 +671,7 @@ fn an_interface_that_goes_is_taken_up_when_it_returns() {
         let mut wan = AfPacketPort::open(Settings::new("sf-wan")).expect("it is there");
         line.middle.ip("link del sf-wan").expect("it goes");
 
-        // Before anybody looked, a packet finds out.
+        // Before the port looked, a packet finds out.
         send(&mut wan, &pool, &[frame(60), frame(60)], |_| {});
         assert_eq!(wan.counters().ledger.dropped[DropReason::PortDown], 2);
         let events = wan.maintain(Nanos(0));

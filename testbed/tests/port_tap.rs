@@ -286,7 +286,7 @@ fn a_device_that_is_removed_is_made_again() {
         let (middle, mut port) = alone(Settings { queues: 2, ..Settings::new("tap0") });
         let pool = small();
         middle.ip("link del tap0").expect("it goes");
-        // Before anybody looked, a packet finds out.
+        // Before the port looked, a packet finds out.
         send(&mut port, &pool, &[frame(60), frame(60)], |_| {});
         assert_eq!(port.counters().ledger.dropped[DropReason::PortDown], 2);
         assert!(matches!(port.status(), PortStatus::Down(reason) if reason.contains("`tap0` was removed")));
@@ -498,7 +498,7 @@ fn a_device_is_as_the_settings_say() {
         }
         drop(port);
         assert!(show().expect("it stays").contains("numqueues 0"));
-        // Whoever comes next leaves alone what they do not set.
+        // A process that opens it next leaves alone what it does not set.
         let again = TapPort::open(Settings { queues: 2, ..Settings::new("tap0") }).expect("it is taken");
         assert_eq!(again.status(), PortStatus::Up);
         let text = show().expect("it is there");
@@ -550,7 +550,7 @@ fn devices_that_do_not_fit_are_refused_with_what_helps() {
             assert_eq!(port.status(), PortStatus::Up);
         }
 
-        // One queue suffices for a device with a single one, and nobody else may have it then.
+        // One queue suffices for a device with a single one, and no other process may have it then.
         middle.ip("tuntap add dev tap1 mode tap").expect("a device with a single queue");
         let port = TapPort::open(Settings::new("tap1")).expect("it is taken");
         let message = refused(Settings::new("tap1"));
@@ -579,7 +579,7 @@ fn devices_that_do_not_fit_are_refused_with_what_helps() {
 fn without_privileges_the_message_says_what_gives_them() {
     isolated("without_privileges_the_message_says_what_gives_them", || {
         let middle = Namespace::here().expect("the test's own");
-        middle.ip("tuntap add dev other mode tap user 1 multi_queue").expect("a device of somebody else");
+        middle.ip("tuntap add dev other mode tap user 1 multi_queue").expect("a device of another user");
         middle.ip("tuntap add dev own mode tap user 0 multi_queue").expect("a device of this user");
         middle.ip("link set own up").expect("switched on");
         let opened = |settings: Settings| {

@@ -1,4 +1,4 @@
-//! Physical ports, as far as one machine has them: veth pairs whose other ends nobody listens at.
+//! Physical ports, as far as one machine has them: veth pairs whose other ends have no listener.
 
 use crate::BenchError;
 use port::Port;
@@ -8,7 +8,7 @@ use testbed::{Namespace, TestbedError};
 /// Pairs between two namespaces that go with this value.
 pub(crate) struct Devices {
     near: Namespace,
-    /// Where the other ends are: what arrives there is for nobody, and dropped at once.
+    /// Where the other ends are: what arrives there is dropped at once.
     _far: Namespace,
 }
 

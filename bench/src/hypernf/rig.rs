@@ -373,7 +373,7 @@ impl Rig {
         self.function_workers + self.io_workers
     }
 
-    /// Who moves functions between the workers that run them, as the program does.
+    /// The balancer that moves functions between the workers that run them, as the program does.
     pub(crate) fn balancer(&self) -> Balancer {
         Balancer::new(self.function_workers)
     }
@@ -407,7 +407,7 @@ impl Rig {
         }
     }
 
-    /// Plugs two ends into a switch of their own, which knows who is at the second one.
+    /// Plugs two ends into a switch of their own, which knows the station at the second one.
     fn through_switch(&self, home: Option<usize>, a: End, b: End) -> Result<(), BenchError> {
         let table = Arc::new(
             Switch::new(SwitchSettings { entries: 64, ..SwitchSettings::default() })

@@ -18,11 +18,11 @@ const ROUNDS: usize = 25;
 const WARM_UP: Duration = Duration::from_millis(10);
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// Where somebody gets little: it has more than ten turns in this time.
+/// For a function with a small share: it has more than ten turns in this time.
 const LONG_WINDOW: Duration = Duration::from_millis(2000);
 const LONG_ROUNDS: usize = 15;
 
-/// Longer than a turn of anybody, and shorter than the time between two turns of who gets little.
+/// Longer than a turn of any function, and shorter than the time between two turns of one with a small share.
 const AFTER_TURN: Duration = Duration::from_millis(4);
 
 /// Parts of the processor that the two functions are promised, in percent.
@@ -32,8 +32,8 @@ fn claim(weight: u32) -> Claim {
     Claim { weight: Weight::new(weight).unwrap_or(Weight::DEFAULT), ..Claim::default() }
 }
 
-/// Functions that are set up once. Sides that are compared differ in who has packets and in what is promised, not in where
-/// anything lies in memory.
+/// Functions that are set up once. Sides that are compared differ in which functions have packets and in what
+/// is promised, not in where anything lies in memory.
 struct Compared(Rig);
 
 impl Compared {
@@ -61,8 +61,8 @@ impl Compared {
         Ok(rates)
     }
 
-    /// The same in a window that begins and ends when somebody's turn has just ended, who has so few that a part of one would
-    /// count.
+    /// The same in a window that begins and ends when a turn of one function has just ended: it has so few
+    /// turns that a part of one would count.
     fn together_in_whole_turns(&self, whose: usize, window: Duration) -> Result<Vec<f64>, BenchError> {
         self.0.open(true)?;
         self.await_turn(whose)?;
@@ -74,7 +74,7 @@ impl Compared {
         Ok(before.iter().zip(&after).map(|(before, after)| (after - before) as f64 / took).collect())
     }
 
-    /// Waits until somebody has had a turn: something has come out, and nothing more does.
+    /// Waits until a function has had a turn: something has come out, and nothing more does.
     fn await_turn(&self, whose: usize) -> Result<(), BenchError> {
         let began = Instant::now();
         let mut seen = self.0.counts()[whose];

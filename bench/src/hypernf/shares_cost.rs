@@ -91,7 +91,7 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
         "shares-cost",
         "Shares beside dear packets, and caps",
         "Does a function that forwards get its half beside one that takes 100,000 cycles for each packet? Does a cap hold where \
-         nobody else wants the processor?",
+         no other function wants the processor?",
     )
     .setup("Equal weights; both always have packets; cycles charged to each over the cycles of the processor.")
     .setup("The cap: one firewall of ten rules, 64 B packets, in windows of 0.3 s; the lowest and the highest window count.")

@@ -67,7 +67,7 @@ impl Device {
         Ok(Device { worker, softirq: SoftirqThread::of(cores.device), core: cores.device })
     }
 
-    /// Works for this long, on the processor of whoever is measured.
+    /// Works for this long, on the processor of the program that is measured.
     pub(super) fn work(&mut self, time: Duration) -> Result<(), BenchError> {
         let _claim = Cores::claim(self.core).map_err(BenchError::setup)?;
         let began = Instant::now();

@@ -124,7 +124,7 @@ pub(crate) fn run(
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
     let mut stage = Stage { cores, sandbox, progress, notes: Vec::new(), results: Vec::new() };
     stage.notes.push(format!(
-        "whoever is measured polls on processor {}, everything else runs on processor {}",
+        "the program that is measured polls on processor {}, everything else runs on processor {}",
         cores.device, cores.sender
     ));
     macswap::run(&mut stage);

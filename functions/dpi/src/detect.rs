@@ -24,7 +24,7 @@ const MAX_CACHES: usize = 64;
 pub struct Context<'a> {
     /// Headers.
     pub view: &'a View<'a>,
-    /// From whom to whom; `None` without a flow.
+    /// Which end sent the packet; `None` without a flow.
     pub direction: Option<Direction>,
     /// Both sides of the flow have agreed.
     pub is_established: bool,

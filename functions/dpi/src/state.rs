@@ -1,5 +1,6 @@
-//! Flows on their way to another instance: who talks with whom, who began it, how far the streams are, and what became of
-//! the flow. Last bytes, held segments and counts of thresholds stay behind: what was split over the move is not found.
+//! Flows on their way to another instance: their ends, which of them began it, how far the streams are, and
+//! what became of the flow. Last bytes, held segments and counts of thresholds stay behind: what was split
+//! over the move is not found.
 //!
 //! An entry's key is the flow's, five words. Its value: version, idle time in nanoseconds, number, a word of flags, and for
 //! each side the next sequence number and its number in the stream. All little-endian.

@@ -30,7 +30,7 @@ const OVERFLOW_MAX: u8 = 255;
 pub struct Flow {
     /// When it ends unless another packet comes, in ticks.
     pub expires: u32,
-    /// State and who began it, see `tracker`.
+    /// State and which side began it, see `tracker`.
     pub state: u32,
     /// The sequence number behind the last byte that was sent, from inside and from outside.
     pub ends: [u32; 2],

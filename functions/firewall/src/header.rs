@@ -492,7 +492,8 @@ fn icmp(
     }
 }
 
-/// Stands in a key for the ports of an echo exchange: who asks is part of it, so that an answer alone opens nothing.
+/// Stands in a key for the ports of an echo exchange: the asking side is part of it, so that an answer alone
+/// opens nothing.
 fn echo_ports(identifier: u16, asked_by: u32) -> u32 {
     u32::from(identifier) << 16 | asked_by
 }

@@ -78,7 +78,7 @@ pub struct Firewall {
     ticks: Ticks,
     timer_is_set: bool,
     window: Box<Window>,
-    /// What the look-ahead reads comes here: loads whose result nobody keeps are left out by compilers.
+    /// What the look-ahead reads comes here: loads without a use of their result are left out by compilers.
     touched: u32,
 }
 

@@ -124,7 +124,8 @@ extern "C" fn read(
     if which != stream::CONFIG {
         return error::STREAM;
     }
-    // SAFETY: the context is the `Host` of the instance that is being called, and nobody else uses it meanwhile.
+    // SAFETY: the context is the `Host` of the instance that is being called, and no other code uses it
+    // meanwhile.
     let config = unsafe { &(*context.cast::<Host>()).config };
     let rest = config.get(offset as usize..).unwrap_or_default();
     let count = rest.len().min(capacity as usize);

@@ -32,7 +32,7 @@ pub(crate) struct Ipfix {
     pub(crate) collector_port: u16,
     pub(crate) source: IpAddr,
     pub(crate) source_port: u16,
-    /// Whom frames are addressed to: the collector, or the router towards it.
+    /// The address that frames are sent to: the collector, or the router towards it.
     pub(crate) collector_mac: [u8; 6],
     pub(crate) source_mac: [u8; 6],
     /// Observation domain.

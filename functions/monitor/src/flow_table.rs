@@ -228,7 +228,7 @@ impl FlowTable {
             tracks.replace(entry, &leaving, track);
         }
         self.unlink(entry, self.hash.of(&leaving.id));
-        // It may have been here before and weighed what whoever leaves now weighs.
+        // It may have been here before and weighed what the flow that leaves now weighs.
         let flow = Flow { missed: flow.missed.max(self.floor), ..flow };
         self.flows[entry] = flow;
         self.link(entry, hash);

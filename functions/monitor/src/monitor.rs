@@ -196,7 +196,7 @@ impl Monitor {
     #[cold]
     fn first(&mut self, host: &mut Host, now: Nanos) {
         if !self.seeded {
-            // To the nanosecond, nobody outside knows when the first packet was looked at.
+            // A sender does not know to the nanosecond when the first packet was looked at.
             self.seeded = true;
             self.table.reseed(now.0);
         }

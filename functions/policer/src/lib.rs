@@ -116,7 +116,7 @@ pub struct Policers {
     policing: Policing,
     window: Box<Window>,
     timer_is_set: bool,
-    /// What the look-ahead reads comes here: loads whose result nobody keeps are left out by compilers.
+    /// What the look-ahead reads comes here: loads without a use of their result are left out by compilers.
     touched: u64,
 }
 
@@ -144,7 +144,7 @@ impl NetworkFunction for Policers {
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
         let policing = &mut self.policing;
         if !policing.clock.has_begun() {
-            // To the nanosecond, nobody outside knows when the first packet was looked at.
+            // A sender does not know to the nanosecond when the first packet was looked at.
             policing.table.set_seed(now.0);
         }
         let now_here = policing.clock.advance(now);

@@ -4,8 +4,8 @@
 //! and the number of buckets that belong here but had to go to a later group. A lookup compares all tags of a group at
 //! once and touches the one bucket whose tag agrees, hence two cache lines, whatever the table's size.
 //!
-//! Which groups a key may be in is decided by its hash, [`MAX_PROBES`] of them: keys that collide on purpose cost a bounded
-//! time. The hash has a secret, so that nobody can choose them.
+//! Which groups a key may be in is decided by its hash, [`MAX_PROBES`] of them: keys that collide on purpose
+//! cost a bounded time. The hash has a secret, so that a sender cannot choose them.
 
 use crate::meter::Level;
 use alloc::boxed::Box;

@@ -135,7 +135,7 @@ fn an_interface_that_goes_is_taken_up_when_it_returns() {
         wan.maintain(Nanos(0));
         line.middle.ip("link del sf-wan").expect("it goes");
 
-        // Before anybody looked, a packet finds out.
+        // Before the port looked, a packet finds out.
         send(&mut wan, &pool, &[frame(60), frame(60)], |_, _| {});
         assert_eq!(wan.counters().ledger.dropped[DropReason::PortDown], 2);
         assert_eq!(pool.available(), 2048 - 512, "what was lent to the interface is back");

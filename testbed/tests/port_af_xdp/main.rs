@@ -14,16 +14,16 @@ use testbed::{Line, Relay, RunningRelay, pattern};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Runs `body` in namespaces of its own. AF_XDP is for the host's root alone: for anybody else the test is whether the port
-/// says so.
+/// Runs `body` in namespaces of its own. AF_XDP is for the host's root alone: for any other user the test is
+/// whether the port says so.
 fn privileged(test: &str, body: impl FnOnce()) {
     testbed::isolated(test, || {
-        let map = std::fs::read_to_string("/proc/self/uid_map").expect("who is who here");
+        let map = std::fs::read_to_string("/proc/self/uid_map").expect("a map of users");
         if map.split_whitespace().eq(["0", "0", "4294967295"]) {
             return body();
         }
         let _line = Line::new().expect("a line");
-        let refused = AfXdpPort::open(Settings::new("sf-lan"), small()).err().expect("not for anybody");
+        let refused = AfXdpPort::open(Settings::new("sf-lan"), small()).err().expect("not for other users");
         assert!(refused.to_string().contains("not of a user namespace (it has them"), "{refused}");
     });
 }

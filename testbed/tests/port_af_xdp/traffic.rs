@@ -476,7 +476,7 @@ fn what_the_interface_drops_is_not_delivered() {
         let pool = small();
         let mut port = open("sf-lan", &pool);
         send(&mut port, &pool, &vec![frame(60); 3], |_, _| {});
-        // Before anybody looked, the kernel says so of each packet.
+        // Before the port looked, the kernel says so of each packet.
         line.client.ip("link set eth0 down").expect("the other end off");
         send(&mut port, &pool, &vec![frame(100); 40], |_, _| {});
         for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! Flows: who talks with whom, who began it, and the streams of bytes in both directions.
+//! Flows: their two ends, which of them began it, and the streams of bytes in both directions.
 //!
 //! 1. A packet's ends make a [`Key`]; [`table`] finds its [`Flow`] or makes one, in the place of the one that was idle the longest if
 //!    need be.
@@ -70,7 +70,7 @@ pub struct Side {
 /// A flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Who talks with whom.
+    /// The two ends.
     pub key: Key,
     /// When the last packet came.
     pub last: Nanos,
@@ -80,7 +80,7 @@ pub struct Flow {
     pub stage: Stage,
     /// What became of it.
     pub fate: Fate,
-    /// The client, who began it, is the end that comes second in the key.
+    /// The client, which began it, is the end that comes second in the key.
     pub client_is_second: bool,
     /// A SYN that may begin another connection of the same ends: whether the second end sent it, and the number of its
     /// first byte.

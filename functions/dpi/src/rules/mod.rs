@@ -49,7 +49,7 @@ pub enum Protocol {
     Icmp,
 }
 
-/// Which end of a flow sent a packet. The client is who began it.
+/// Which end of a flow sent a packet. The client is the end that began it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the client.
@@ -74,7 +74,7 @@ pub enum Scope {
 /// The option `flow`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCondition {
-    /// From whom to whom.
+    /// Which end sent the packet.
     pub direction: Option<Direction>,
     /// Whether both sides have agreed.
     pub established: Option<bool>,

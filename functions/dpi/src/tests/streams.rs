@@ -168,7 +168,7 @@ fn a_reset_counts_only_with_the_expected_number() {
 fn the_same_ends_may_begin_again() {
     let mut bench = open(SPLIT, &[]);
     assert_eq!(bench.client(0, b"mali"), NONE);
-    // A SYN that nobody answers changes nothing.
+    // A SYN without an answer changes nothing.
     bench.show(0, tcp(CLIENT, SERVER, flags::SYN, 7000, 0, &[]));
     assert_eq!(bench.client(4, b"cious"), [1]);
     bench.show(0, tcp(CLIENT, SERVER, flags::SYN, 8000, 0, &[]));

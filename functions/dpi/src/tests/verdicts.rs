@@ -168,7 +168,7 @@ fn flows_end_and_make_room() {
     }
     assert_eq!(bench.report()["flows"]["now"], 10);
     assert_eq!((bench.count("flows-opened"), bench.count("flows-evicted")), (30, 20));
-    // A flow whose time is over begins again with whoever speaks first.
+    // A flow whose time is over begins again with whichever end speaks first.
     assert_eq!(bench.show(1, udp(SERVER, ("10.0.0.1", 30), b"abc")).1, [1]);
     bench.now += 1000.0;
     assert_eq!(bench.show(1, udp(SERVER, ("10.0.0.1", 30), b"abc")).1, NONE);

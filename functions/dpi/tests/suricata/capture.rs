@@ -141,7 +141,7 @@ impl Conversation {
                 pieces.swap(at - 1, at);
             }
         }
-        // Nobody acknowledges before all is there: what an early acknowledgement means for a gap is another matter.
+        // No acknowledgement before all is there: what an early one means for a gap is another matter.
         for (first, end) in pieces {
             self.send(capture, side, ACK | PSH, start.wrapping_add(first as u32), &data[first..end]);
         }

@@ -121,7 +121,7 @@ fn thresholds() {
         let mut capture = Capture::default();
         let mut time = 0;
         for _ in 0..600 {
-            // Never a whole number of seconds apart: what lies on an interval's very end is nobody's promise.
+            // Never a whole number of seconds apart: what lies on an interval's very end is not specified.
             time += chance.below(900_000) * 2 + 1;
             let (a, b) = hosts(&mut chance);
             let bytes = payload(&mut chance, &WORDS[..6], 5);

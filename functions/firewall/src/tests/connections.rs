@@ -103,7 +103,7 @@ fn a_handshake_has_to_be_completed() {
     let mut bench = Bench::new(outbound(), &[]);
     assert_eq!(bench.inside(there(SYN, 100, 0, 0)), OUT);
     assert_eq!(bench.inside(there(SYN, 100, 0, 0)), OUT, "sent again");
-    assert_eq!(bench.inside(there(ACK, 101, 1, 0)), drop::BAD_STATE, "nobody has answered");
+    assert_eq!(bench.inside(there(ACK, 101, 1, 0)), drop::BAD_STATE, "there was no answer");
     assert_eq!(bench.outside(back(ACK, 9000, 5, 0)), IN, "a forgotten connection's answer");
     assert_eq!(bench.inside(there(RST, 5, 0, 0)), OUT);
     let mut bench = Bench::new(outbound(), &[]);

@@ -68,7 +68,7 @@ proptest! {
                 prop_assert!(grew("made"));
             }
             let level = if grew("shared") {
-                // Nobody's bucket was full: each would have had to make room.
+                // No key's bucket was full: each would have had to make room.
                 prop_assert!(own.values().filter(|level| !limits.is_full(level, now)).count() as i64 >= buckets);
                 &mut shared
             } else {
