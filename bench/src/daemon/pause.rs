@@ -86,7 +86,7 @@ pub(crate) fn host(document: &str) -> Result<(Host, Catalog), BenchError> {
     let read = config::check("bench", document, &catalog).map_err(|faults| {
         BenchError::Setup(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })?;
-    let mut host = Host::new(&read.wiring.workers, false, |_| {}).map_err(BenchError::setup)?;
+    let host = Host::new(&read.wiring.workers, false, |_| {}).map_err(BenchError::setup)?;
     let plan = Plan::between(&Wiring::default(), &read.wiring);
     let prepared = host.prepare(plan, HashMap::new(), &catalog).map_err(BenchError::setup)?;
     host.carry_out(prepared).map_err(BenchError::setup)?;

@@ -4,6 +4,7 @@ use crate::answer::{Answer, faulty, one_fault, refused};
 use crate::audit::{Audit, Free};
 use crate::call::Call;
 use crate::change::{Outcome, Patience, Wanted, WantedObject, not_committed};
+use crate::claims::Claimed;
 use crate::control::{Control, Exposition, ObjectChange, Refusal};
 use crate::document;
 use crate::identity::Identity;
@@ -22,28 +23,17 @@ use api::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Change;
-use tokio::time::timeout;
 
 /// Objects of a page.
 const PAGE: (u64, u64) = (100, 1000);
+/// Bytes of a document whose objects take no thread of their own.
+const SMALL: u64 = 16 << 10;
 /// Objects that are looked at for a page of those of one tenant.
 const LOOKED_AT: usize = 1000;
 
 /// Does what is asked.
 pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
-    let places = match asked.rights {
-        _ if asked.call.changes() => None,
-        Rights::All => None,
-        Rights::Of(_) => Some((&state.tenants_reading, "other tenants read much")),
-        Rights::Reader(_) => Some((&state.readers_reading, "other readers of the host read much")),
-    };
-    let _place = match places {
-        Some((places, why)) => {
-            let late = |_| Problem::new(ProblemType::Busy, why);
-            timeout(state.limits.body_time, places.clone().acquire_owned()).await.map_err(late)?.ok()
-        }
-        None => None,
-    };
+    let rights = asked.rights.clone();
     match asked.call {
         Call::OpenApi => Ok(Answer::bytes(200, "application/json", state.openapi.clone())),
         Call::Health => Ok(Answer::json(200, &state.health(&asked.rights))),
@@ -53,12 +43,15 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
                 Some(text) => Answer::bytes(200, "application/json", text),
                 None => Problem::new(ProblemType::Busy, "the daemon ends").into(),
             };
-            aside(state, text).await
+            aside(state, &rights, text).await
         }
         Call::Memory => {
-            aside(state, move |state| Answer::json(200, &state.control.memory(asked.rights.tenant()))).await
+            aside(state, &rights, move |state| {
+                Answer::json(200, &state.control.memory(asked.rights.tenant()))
+            })
+            .await
         }
-        Call::Images => aside(state, move |state| items(&state.images(&asked.rights))).await,
+        Call::Images => aside(state, &rights, move |state| items(&state.images(&asked.rights))).await,
         Call::Events => events::events(state, &asked),
         Call::Logs => events::logs(state, &asked),
         Call::FunctionEvents => events::function_events(state, &asked),
@@ -72,10 +65,10 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
                 None => Err(missing(&format!("operation `{name}`"))),
             }
         }
-        Call::Snapshots => aside(state, move |state| items(&state.snapshots(&asked.rights))).await,
+        Call::Snapshots => aside(state, &rights, move |state| items(&state.snapshots(&asked.rights))).await,
         Call::Snapshot => {
             let name = asked.name()?.clone();
-            aside(state, move |state| match state.snapshot(&asked.rights, &name) {
+            aside(state, &rights, move |state| match state.snapshot(&asked.rights, &name) {
                 Ok(snapshot) => Answer::json(200, &snapshot),
                 Err(problem) => problem.into(),
             })
@@ -83,29 +76,32 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         }
         Call::DeleteSnapshot => {
             let name = asked.name()?.clone();
-            aside_in_turn(state, &asked.rights.clone(), move |state| {
-                delete_snapshot(state, &asked.rights, &name)
-            })
-            .await
+            let claimed = [Claimed::Snapshot(name.to_string())];
+            let done = move |state: &State| delete_snapshot(state, &asked.rights, &name);
+            aside_alone(state, &rights, claimed, done).await
         }
         Call::Save => save(state, asked).await,
         Call::Restore => restore(state, asked).await,
         Call::Adopt => adopt(state, asked).await,
         Call::RotateKey => {
-            aside_in_turn(state, &asked.rights.clone(), move |state| {
-                match state.control.rotate_snapshot_key() {
-                    Ok(rotated) => {
-                        let about = Some(json!({"key": rotated.key}));
-                        Answer { about, ..Answer::json(200, &rotated) }
-                    }
-                    Err(refusal) => refused(refusal).into(),
+            let done = |state: &State| match state.control.rotate_snapshot_key() {
+                Ok(rotated) => {
+                    let about = Some(json!({"key": rotated.key}));
+                    Answer { about, ..Answer::json(200, &rotated) }
                 }
-            })
-            .await
+                Err(refusal) => refused(refusal).into(),
+            };
+            aside(state, &rights, done).await
         }
-        Call::List(kind) => list(state, &asked, kind),
+        Call::List(kind) => {
+            let done = state.work_on(&rights, false, move |state| list(state, &asked, kind));
+            done.await?
+        }
         Call::Get(kind) => {
-            state.object(&asked.rights, &asked.id(kind)?).map(|object| Answer::object(200, &object))
+            let id = asked.id(kind)?;
+            let object =
+                state.work_on(&rights, false, move |state| state.object(&asked.rights, &id)).await??;
+            Ok(Answer::object(200, &object))
         }
         Call::Put(kind) => put(state, asked, kind).await,
         Call::Delete(kind) => {
@@ -124,7 +120,8 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
             let id = asked.id(Kind::Function)?;
             state.object(&asked.rights, &id)?;
             let (rights, function) = (asked.rights.clone(), id.clone());
-            let done = aside_in_turn(state, &asked.rights, move |state| {
+            let claimed = [Claimed::Object(id.clone())];
+            let done = aside_alone(state, &asked.rights, claimed, move |state| {
                 if let Err(problem) = state.is_still(&rights, &function) {
                     return problem.into();
                 }
@@ -150,12 +147,10 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         }
         Call::Backup => {
             // What the store says and what is kept beside it are of one moment.
-            let turn = state.turn(&asked.rights).await?;
-            let store = state.store.clone();
+            let (store, theirs) = (state.store.clone(), state.clone());
             watch(state, &asked, move |control, outlet| {
-                let begun = control.back_up(&store, outlet);
-                drop(turn);
-                begun
+                let _turn = theirs.turn();
+                control.back_up(&store, outlet)
             })
             .await
         }
@@ -174,26 +169,26 @@ pub(crate) fn missing(what: &str) -> Problem {
 /// Asks the host on a thread of its own, because it may take some milliseconds.
 async fn aside(
     state: &Arc<State>,
-    ask: impl FnOnce(&State) -> Answer + Send + 'static,
-) -> Result<Answer, Problem> {
-    let state = state.clone();
-    let answer = tokio::task::spawn_blocking(move || ask(&state)).await;
-    answer.map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))
-}
-
-/// The same while nobody else changes anything.
-async fn aside_in_turn(
-    state: &Arc<State>,
     rights: &Rights,
     ask: impl FnOnce(&State) -> Answer + Send + 'static,
 ) -> Result<Answer, Problem> {
-    let turn = state.turn(rights).await?;
-    aside(state, move |state| {
+    state.work_on(rights, true, ask).await
+}
+
+/// The same while nothing else changes what is claimed.
+async fn aside_alone(
+    state: &Arc<State>,
+    rights: &Rights,
+    claimed: impl IntoIterator<Item = Claimed>,
+    ask: impl FnOnce(&State) -> Answer + Send + 'static,
+) -> Result<Answer, Problem> {
+    let claim = state.claim(claimed).await?;
+    let asked = move |state: &State| {
         let answer = ask(state);
-        drop(turn);
+        drop(claim);
         answer
-    })
-    .await
+    };
+    aside(state, rights, asked).await
 }
 
 /// Lets the host write a stream until nobody reads on.
@@ -204,7 +199,7 @@ async fn watch(
 ) -> Result<Answer, Problem> {
     let (bytes, answer) = events::stream(asked);
     let outlet = Outlet::new(bytes, state.ending.subscribe());
-    aside(state, move |state| match begin(&*state.control, outlet) {
+    aside(state, &asked.rights, move |state| match begin(&*state.control, outlet) {
         Ok(()) => answer,
         Err(refusal) => refused(refusal).into(),
     })
@@ -215,7 +210,7 @@ async fn watch(
 async fn report(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
     let id = asked.id(Kind::Function)?;
     state.read(&asked.rights, &id)?;
-    aside(state, move |state| {
+    aside(state, &asked.rights.clone(), move |state| {
         let reported = state.control.report(&id.name);
         // Another tenant's function may have come to have the name.
         match state.read(&asked.rights, &id) {
@@ -233,7 +228,7 @@ async fn metrics(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
     };
     let content_type = asked.content_type;
     let rights = asked.rights;
-    aside(state, move |state| {
+    aside(state, &rights.clone(), move |state| {
         let text = metrics_text(state, exposition, rights.tenant());
         Answer::bytes(200, content_type, text)
     })
@@ -454,12 +449,19 @@ fn written(state: &State, rights: &Rights, id: &ObjectName, changed: Changed, sp
 }
 
 async fn apply(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
-    let objects =
-        document::objects(asked.body.take()).map_err(|faults| faulty(ProblemType::Invalid, faults))?;
-    let faults = sizes::too_large(&objects);
-    if !faults.is_empty() {
-        return Err(faulty(ProblemType::Invalid, faults));
-    }
+    let body = asked.body.take();
+    let read = |body| {
+        let objects = document::objects(body)?;
+        let faults = sizes::too_large(&objects);
+        if faults.is_empty() { Ok(objects) } else { Err(faults) }
+    };
+    // Of one that took a thread to be read, the objects take one, too.
+    let large = asked.body_bytes > SMALL;
+    let objects = match large {
+        true => state.work_on(&asked.rights, true, move |_| read(body)).await?,
+        false => read(body),
+    };
+    let objects = objects.map_err(|faults| faulty(ProblemType::Invalid, faults))?;
     let objects = objects
         .into_iter()
         .map(|(id, spec)| WantedObject {
@@ -500,7 +502,10 @@ async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
     let Save { name } = asked.body_with(&["name"])?;
     let (function, rights) = (asked.id(Kind::Function)?, asked.rights);
     state.read(&rights, &function)?;
-    aside_in_turn(state, &rights.clone(), move |state| {
+    let of = rights.tenant().map(|tenant| Claimed::SnapshotsOf(tenant.to_owned()));
+    let claimed = [Claimed::function(&function.name), Claimed::Snapshot(name.to_string())];
+    let claimed = claimed.into_iter().chain(of);
+    aside_alone(state, &rights.clone(), claimed, move |state| {
         if let Err(problem) = state.is_still(&rights, &function) {
             return problem.into();
         }
@@ -556,7 +561,9 @@ async fn adopt(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> 
     let Adopt { tenant } = asked.body_with(&["tenant"])?;
     let name = asked.name()?.clone();
     let snapshot = state.snapshot(&asked.rights, &name)?;
-    aside_in_turn(state, &asked.rights.clone(), move |state| {
+    let tenants = Claimed::Object(ObjectName::new(Kind::Tenant, tenant.to_string()));
+    let claimed = [Claimed::Snapshot(name.to_string()), tenants];
+    aside_alone(state, &asked.rights, claimed, move |state| {
         if !snapshot.imported {
             if snapshot.tenant.as_ref() == Some(&tenant) {
                 return Answer::json(200, &snapshot);
@@ -595,18 +602,37 @@ fn delete_snapshot(state: &State, rights: &Rights, name: &Name) -> Answer {
 async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer, Problem> {
     let durable = asked.flag("durable")?;
     let id = asked.id(Kind::Function)?;
-    let turn = state.turn(&asked.rights).await?;
-    state.tokens.hold(&asked.rights)?;
-    let stored = state.read(&asked.rights, &id)?;
+    let claim = state.claim([Claimed::Object(id.clone())]).await?;
+    let (rights, function) = (asked.rights.clone(), id.clone());
+    let done = state.work_on(&asked.rights, true, move |state| {
+        let done = pause_now(state, &rights, &function, paused);
+        drop(claim);
+        done
+    });
+    let (same, revision) = done.await??;
+    if durable {
+        state.durable(revision).await?;
+    }
+    let changed = if same { Vec::new() } else { vec![id.clone()] };
+    let difference = Difference { revision, changed, ..Difference::default() };
+    Ok(Answer { difference: Some(difference), ..Answer::object(200, &state.object(&asked.rights, &id)?) })
+}
+
+/// Whether it was so before, and the revision since which it is written down. The caller has claimed the function: to thaw one takes its
+/// time, for which no other change waits.
+fn pause_now(state: &State, rights: &Rights, id: &ObjectName, paused: bool) -> Result<(bool, u64), Problem> {
+    state.tokens.hold(rights)?;
+    state.read(rights, id)?;
+    let set = |paused| match paused {
+        true => state.control.pause(&id.name),
+        false => state.control.resume(&id.name),
+    };
+    set(paused).map_err(refused)?;
+    let _turn = state.turn();
+    // A change that does not name it may have deleted it meanwhile.
+    let stored = state.read(rights, id)?;
     let wanted = Stored { paused, ..Stored::of(&stored) };
-    let control = state.control.clone();
-    let function = id.name.clone();
     let same = Stored::of(&stored).paused == paused;
-    let set = move |paused| if paused { control.pause(&function) } else { control.resume(&function) };
-    let (done, set) = tokio::task::spawn_blocking(move || (set(paused), set))
-        .await
-        .map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))?;
-    done.map_err(refused)?;
     if !same {
         let write = Change::put(id.kind.as_str(), id.name.as_str(), wanted.to_bytes());
         let change = ObjectChange {
@@ -625,12 +651,5 @@ async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer,
             return Err(not_committed(&error));
         }
     }
-    drop(turn);
-    let revision = state.store.revision().0;
-    if durable {
-        state.durable(revision).await?;
-    }
-    let changed = if same { Vec::new() } else { vec![id.clone()] };
-    let difference = Difference { revision, changed, ..Difference::default() };
-    Ok(Answer { difference: Some(difference), ..Answer::object(200, &state.object(&asked.rights, &id)?) })
+    Ok((same, state.store.revision().0))
 }

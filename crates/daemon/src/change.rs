@@ -1,20 +1,24 @@
 //! A change, from what is wanted to what is done.
 //!
-//! 0. What a tenant may not change is refused; it is looked at again in step 1.
+//! 0. What a tenant may not change is refused; it is looked at again in steps 1 and 4.
 //!    Images that are named by something that may come to mean something else are pinned to what they mean now. If a registry has to be
-//!    asked, that is work too, and nobody waits for it who changes something else.
-//! 1. What there is, is read from the store, and the preconditions are compared with it.
+//!    asked, that is work too, and nothing else waits for it.
+//! 1. The objects that are named are [claimed](crate::claims): changes of one object come one after the other. What there is, is read from
+//!    the store, and the preconditions are compared with it.
 //! 2. What is as it should be is left out. If nothing is left, that is the answer.
-//! 3. The host prepares the rest: it checks it, and opens and starts whatever it needs. Functions that change hand over to their
-//!    successors. One that would begin anew instead is refused unless the client allows it.
-//! 4. The store commits. If it cannot, what was prepared is dropped, functions that handed over are taken back, and nothing happened.
-//! 5. The host carries out the rest of what it prepared, which cannot fail.
+//! 3. The host prepares the rest: it checks it, opens and starts whatever it needs, and lets functions that change hand over to their
+//!    successors. A function that would begin anew instead is refused unless the client allows it. Other changes go on meanwhile, and so do
+//!    answers.
+//! 4. From here on one change is made at a time. If the store or the host have changed since step 1, all is compared once more; where it comes
+//!    to something else, everything begins anew.
+//! 5. The store commits. If it cannot, what was prepared is dropped, functions that handed over are taken back, and nothing happened.
+//! 6. The host carries out the rest of what it prepared, which cannot fail.
 //!
-//! All that is under one lock, so that changes come one after the other. When the host says in step 3 that it needs work
-//! first, the lock is let go, the work is done as an operation, and everything begins anew.
+//! When the host says in step 3 that it needs work first, the work is done as an operation, and everything begins anew.
 
 use crate::answer::faulty;
-use crate::control::{ObjectChange, Refusal, Settled, Work};
+use crate::claims::{Claim, Claimed};
+use crate::control::{ObjectChange, Prepared, Refusal, Settled, Work};
 use crate::operations::{ends, runs};
 use crate::pin::{First, Pinned, functions, pin};
 use crate::precondition::Precondition;
@@ -29,7 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Change, CommitError, Revision};
 use telemetry::steps;
-use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// From so many objects on, a change is made on a thread of its own, so that others are served meanwhile.
@@ -37,6 +41,9 @@ const LARGE: usize = 64;
 
 /// How often one change may need more work; the host is broken if it needs more.
 const ROUNDS: usize = 16;
+
+/// How often a change is made ready anew because others changed what it is about.
+const ATTEMPTS: usize = 8;
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -78,10 +85,27 @@ pub(crate) enum Outcome {
     Later(Box<Operation>),
 }
 
-/// Held by whoever changes something.
-pub(crate) struct Turn {
-    _turn: OwnedMutexGuard<()>,
-    _place: Option<OwnedSemaphorePermit>,
+/// What a change comes to.
+struct Compared {
+    difference: Difference,
+    /// For the host.
+    changes: Vec<ObjectChange>,
+    /// For the store.
+    writes: Vec<Change>,
+}
+
+/// How far a change came without waiting.
+enum Begun {
+    Done(Difference),
+    Later(First),
+    /// Another change of the same is under way.
+    Waits(Arc<Pinned>),
+}
+
+/// What step 3 came to.
+enum Ready {
+    Prepared(Box<dyn Prepared>),
+    Refused(Refusal),
 }
 
 enum Attempt {
@@ -141,15 +165,31 @@ impl State {
 
     /// Does it, if that can be done at once; else, what has to be done first.
     async fn begin(self: &Arc<State>, wanted: Wanted) -> Result<Result<First, Difference>, Problem> {
-        // Before anything is read or fetched for whoever has no right to it.
-        self.admit(&wanted)?;
-        let settled = self
-            .control
-            .settle(&functions(&wanted), wanted.resolve)
-            .map_err(|refusal| self.refusal(&wanted, refusal))?;
-        let pinned = match settled {
-            Settled::Now(images) => Arc::new(pin(wanted, images)),
-            Settled::After(settling) => return Ok(Ok(First::Settle(wanted, settling))),
+        let (rights, large) = (wanted.rights.clone(), self.takes_long(&wanted));
+        let begun = self.work_on(&rights, large, move |state| {
+            // Before anything is read or fetched for a client that has no right to it.
+            state.admit(&wanted)?;
+            let settled = state.control.settle(&functions(&wanted), wanted.resolve);
+            let pinned = match settled.map_err(|refusal| state.refusal(&wanted, refusal))? {
+                Settled::Now(images) => Arc::new(pin(wanted, images)),
+                Settled::After(settling) => return Ok(Begun::Later(First::Settle(wanted, settling))),
+            };
+            let began = pinned.wanted.timing.now();
+            match state.claims.try_take(pinned.claimed()) {
+                Ok(claim) => {
+                    pinned.wanted.timing.step("turn", began);
+                    Ok(match state.attempt_now(&pinned, claim)? {
+                        Attempt::Work(work) => Begun::Later(First::Work(pinned, work)),
+                        Attempt::Done(difference) => Begun::Done(difference),
+                    })
+                }
+                Err(_) => Ok(Begun::Waits(pinned)),
+            }
+        });
+        let pinned = match begun.await?? {
+            Begun::Done(difference) => return Ok(Err(difference)),
+            Begun::Later(first) => return Ok(Ok(first)),
+            Begun::Waits(pinned) => pinned,
         };
         Ok(match self.attempt(&pinned).await? {
             Attempt::Work(work) => Ok(First::Work(pinned, work)),
@@ -167,8 +207,8 @@ impl State {
         let (wanted, mut work) = match first {
             First::Work(wanted, work) => (wanted, work),
             First::Settle(wanted, settling) => {
-                let turn =
-                    self.operations.asking_at_once.clone().acquire_owned().await.map_err(|_| ends())?;
+                let places = self.operations.asking_places(&wanted.rights);
+                let turn = places.acquire_owned().await.map_err(|_| ends())?;
                 runs(operation, &settling.what);
                 let began = wanted.timing.now();
                 let images = tokio::task::spawn_blocking(settling.run).await;
@@ -183,7 +223,8 @@ impl State {
             }
         };
         for _ in 0..ROUNDS {
-            let turn = self.operations.at_once.clone().acquire_owned().await.map_err(|_| ends())?;
+            let places = self.operations.places(&wanted.wanted.rights);
+            let turn = places.acquire_owned().await.map_err(|_| ends())?;
             runs(operation, &work.what);
             let began = wanted.wanted.timing.now();
             let done = tokio::task::spawn_blocking(work.run).await;
@@ -202,93 +243,140 @@ impl State {
     }
 
     async fn attempt(self: &Arc<State>, pinned: &Arc<Pinned>) -> Result<Attempt, Problem> {
-        let Pinned { wanted, images } = &**pinned;
+        let wanted = &pinned.wanted;
         let began = wanted.timing.now();
-        let turn = self.turn(&wanted.rights).await?;
+        let claim = self.claim(pinned.claimed()).await?;
         wanted.timing.step("turn", began);
-        if !self.takes_long(wanted) {
-            let attempt = wanted.timing.measure(|| self.change_now(wanted, images));
-            drop(turn);
-            return attempt;
-        }
-        let (state, pinned) = (self.clone(), pinned.clone());
-        let attempt = tokio::task::spawn_blocking(move || {
-            let Pinned { wanted, images } = &*pinned;
-            let attempt = wanted.timing.measure(|| state.change_now(wanted, images));
-            drop(turn);
-            attempt
-        });
-        attempt.await.map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))?
+        let pinned = pinned.clone();
+        self.work_on(&wanted.rights, self.takes_long(wanted), move |state| state.attempt_now(&pinned, claim))
+            .await?
     }
 
-    /// Waits until nobody else changes anything.
-    pub async fn turn(&self, rights: &Rights) -> Result<Turn, Problem> {
-        let late = |_| Problem::new(ProblemType::Busy, "other changes take long");
-        // However many tenants wait, an administrator waits for one of them.
-        let place = match rights {
-            Rights::All => None,
-            Rights::Of(_) | Rights::Reader(_) => {
-                let place = self.tenants_turn.clone().acquire_owned();
-                timeout(self.limits.body_time, place).await.map_err(late)?.ok()
-            }
-        };
-        let turn = self.changing_turn().await?;
-        Ok(Turn { _turn: turn, _place: place })
+    fn attempt_now(&self, pinned: &Pinned, claim: Claim) -> Result<Attempt, Problem> {
+        let Pinned { wanted, images } = pinned;
+        let attempt = wanted.timing.measure(|| self.change_now(wanted, images));
+        drop(claim);
+        attempt
     }
 
-    async fn changing_turn(&self) -> Result<OwnedMutexGuard<()>, Problem> {
-        if let Ok(turn) = self.changing.clone().try_lock_owned() {
-            return Ok(turn);
-        }
-        timeout(self.limits.body_time, self.changing.clone().lock_owned())
+    /// Waits until nothing else changes any of it.
+    pub async fn claim(&self, wanted: impl IntoIterator<Item = Claimed>) -> Result<Claim, Problem> {
+        timeout(self.limits.body_time, self.claims.take(wanted))
             .await
-            .map_err(|_| Problem::new(ProblemType::Busy, "other changes take long"))
+            .map_err(|_| Problem::new(ProblemType::Busy, "other changes of the same take long"))
     }
 
-    /// Steps 1 to 5; the caller has the lock.
+    /// Steps 1 to 6; the caller has claimed what is changed.
     fn change_now(&self, wanted: &Wanted, images: &BTreeMap<String, String>) -> Result<Attempt, Problem> {
-        let mut difference = Difference {
-            dry_run: wanted.dry_run,
-            revision: self.store.revision().0,
-            images: images.clone(),
-            ..Difference::default()
-        };
-        self.admit(wanted)?;
-        let (changes, writes) = self.compare(wanted, &mut difference)?;
-        steps::done("compare");
-        if changes.is_empty() {
-            return Ok(Attempt::Done(difference));
+        let mut refused_before = false;
+        for _ in 0..ATTEMPTS {
+            let mut compared = self.compared(wanted, images)?;
+            steps::done("compare");
+            if compared.changes.is_empty() {
+                return Ok(Attempt::Done(compared.difference));
+            }
+            let mut prepared = match self.made_ready(wanted, &compared) {
+                Ok(Ready::Prepared(prepared)) => prepared,
+                Ok(Ready::Refused(Refusal::Work(work))) => return Ok(Attempt::Work(work)),
+                // It may be refused for what another change has just taken away.
+                Ok(Ready::Refused(_)) if !refused_before && self.has_changed(&compared) => {
+                    refused_before = true;
+                    continue;
+                }
+                Ok(Ready::Refused(refusal)) => return Err(self.refusal(wanted, refusal)),
+                Err(problem) => return Err(problem),
+            };
+            if wanted.dry_run {
+                let restarted = self.shown_functions(&wanted.rights, prepared.would_restart());
+                compared.difference.restarted = restarted;
+                return Ok(Attempt::Done(compared.difference));
+            }
+            if let Some(difference) = self.carry_out(wanted, images, compared, prepared)? {
+                return Ok(Attempt::Done(difference));
+            }
         }
-        let refusal = |refusal| match refusal {
-            Refusal::Work(work) => Ok(Attempt::Work(work)),
-            refusal => Err(self.refusal(wanted, refusal)),
-        };
-        let mut prepared = match self.control.prepare(&changes) {
+        Err(Problem::new(
+            ProblemType::Busy,
+            "other changes of the same came in between, again and again; try again",
+        ))
+    }
+
+    /// Step 3; a dry run hands nothing over.
+    fn made_ready(&self, wanted: &Wanted, compared: &Compared) -> Result<Ready, Problem> {
+        let mut prepared = match self.control.prepare(&compared.changes) {
             Ok(prepared) => prepared,
-            Err(refused) => return refusal(refused),
+            Err(refusal) => return Ok(Ready::Refused(refusal)),
         };
         steps::done("prepare");
         if wanted.dry_run {
-            difference.restarted = self.shown_functions(&wanted.rights, prepared.would_restart());
-            return Ok(Attempt::Done(difference));
+            return Ok(Ready::Prepared(prepared));
         }
         if !wanted.allow_restart {
-            let faults: Vec<Fault> = begin_anew(&changes, &prepared.restarted()).collect();
+            let faults: Vec<Fault> = begin_anew(&compared.changes, &prepared.restarted()).collect();
             if !faults.is_empty() {
                 return Err(faulty(ProblemType::Conflict, faults));
             }
         }
-        if let Err(refused) = prepared.hand_over(wanted.allow_restart) {
-            return refusal(refused);
+        Ok(match prepared.hand_over(wanted.allow_restart) {
+            Ok(()) => Ready::Prepared(prepared),
+            Err(refusal) => Ready::Refused(refusal),
+        })
+    }
+
+    /// Whether anything has been committed since.
+    fn has_changed(&self, compared: &Compared) -> bool {
+        self.store.revision().0 != compared.difference.revision
+    }
+
+    /// Steps 4 to 6; `None` if everything is to begin anew. Functions that have handed over are taken back then, when what was prepared is
+    /// dropped.
+    fn carry_out(
+        &self,
+        wanted: &Wanted,
+        images: &BTreeMap<String, String>,
+        compared: Compared,
+        mut prepared: Box<dyn Prepared>,
+    ) -> Result<Option<Difference>, Problem> {
+        let _turn = self.turn();
+        let Some(Compared { mut difference, changes, writes }) = self.again(wanted, images, compared)? else {
+            return Ok(None);
+        };
+        if !prepared.fits().map_err(|refused| self.refusal(wanted, refused))? {
+            return Ok(None);
         }
         difference.restarted = self.shown_functions(&wanted.rights, prepared.restarted());
-        // What has handed over is taken back when it cannot be written down: what is prepared is dropped.
         let revision = self.commit(&writes, &changes).map_err(|error| not_committed(&error))?;
         steps::done("commit");
         prepared.carry_out();
         steps::done("finish");
         difference.revision = revision;
-        Ok(Attempt::Done(difference))
+        Ok(Some(difference))
+    }
+
+    /// What there was to do, if nothing else has changed that; `None` if it is something else now. The caller has the turn.
+    fn again(
+        &self,
+        wanted: &Wanted,
+        images: &BTreeMap<String, String>,
+        before: Compared,
+    ) -> Result<Option<Compared>, Problem> {
+        self.tokens.hold(&wanted.rights)?;
+        if !self.has_changed(&before) {
+            return Ok(Some(before));
+        }
+        let now = self.compared(wanted, images)?;
+        Ok((now.changes == before.changes).then_some(now))
+    }
+
+    /// Steps 1 and 2, as of now.
+    fn compared(&self, wanted: &Wanted, images: &BTreeMap<String, String>) -> Result<Compared, Problem> {
+        // Before anything is read: what is committed meanwhile is noticed.
+        let revision = self.store.revision().0;
+        let mut difference =
+            Difference { dry_run: wanted.dry_run, revision, images: images.clone(), ..Difference::default() };
+        self.admit(wanted)?;
+        let (changes, writes) = self.compare(wanted, &mut difference)?;
+        Ok(Compared { difference, changes, writes })
     }
 
     /// Whether a change may take longer than others are to wait for it: it is large, or concerns what runs.

@@ -11,11 +11,13 @@ use std::fmt;
 use store::Store;
 
 /// The host, as the server sees it. All functions may be called from several threads at once, but for [`begin`](Control::begin),
-/// which is called once and first; changes ([`prepare`](Control::prepare) until what it returned is gone) come one after the other,
-/// with pauses and restarts.
+/// which is called once and first.
 ///
-/// [`prepare`](Control::prepare), [`Prepared::carry_out`] and [`status`](Control::status) are called on the thread that serves
-/// all clients and must return at once: what takes longer is [`Refusal::Work`]. The others may take some milliseconds.
+/// Changes are made ready beside each other ([`prepare`](Control::prepare), [`Prepared::hand_over`]) and may take as long as functions
+/// take to start and to hand over. They are carried out one after the other ([`Prepared::fits`] and [`Prepared::carry_out`]); that is
+/// short. Of one object, changes of all sorts, pauses and restarts come one after the other from their beginning to their end.
+///
+/// [`status`](Control::status) and [`logs`](Control::logs) are called on the thread that answers and return at once.
 pub trait Control: Send + Sync + 'static {
     /// Starts what the store holds, before anybody can ask for anything. `notices` is for what happens from then on. What
     /// cannot be started is returned with the reason; it stays desired, and the rest is started.
@@ -163,6 +165,13 @@ pub trait Control: Send + Sync + 'static {
 
 /// A change that is ready. Dropped, it leaves all as it was; functions that have handed over are taken back.
 pub trait Prepared: Send {
+    /// Whether it still is what the change comes to, after whatever else was carried out meanwhile. Called in the order of changes: it
+    /// starts and reads nothing that takes its time.
+    ///
+    /// # Errors
+    /// [`Refusal`]: what is wrong with the change now.
+    fn fits(&mut self) -> Result<bool, Refusal>;
+
     /// Functions that run and will begin anew, or have instead of handing over, without what they know.
     fn restarted(&self) -> Vec<String>;
 

@@ -5,7 +5,9 @@
 //!    the host ([`Control::begin`]), so that packets are served before anything else. Then it listens.
 //! 2. [`Server::serve`] answers, on one thread, until SIGTERM. A request is told apart by the table of [calls](Call), checked
 //!    for its form, and answered: what is read comes from the store's memory and from the host, and
-//!    what is changed goes through the store and the host, as `change` says in numbered steps.
+//!    what is changed goes through the store and the host, as `change` says in numbered steps. The thread that answers waits for nothing:
+//!    what takes its time is done beside it, a tenant's on the tenant's own threads, and if it is kept all the same another thread
+//!    takes its place (`relay`).
 //! 3. Work that takes long, such as compiling an image, is done as an operation beside the requests.
 //! 4. Who follows the events is told of each change. Each change stands in the audit log.
 //! 5. At SIGTERM the socket goes, requests that are under way get their answer, streams end, and `serve` returns.
@@ -29,6 +31,7 @@ mod body;
 mod call;
 mod calls;
 mod change;
+mod claims;
 mod connection;
 mod control;
 mod counts;
@@ -46,6 +49,7 @@ mod pin;
 mod places;
 mod precondition;
 mod query;
+mod relay;
 mod request;
 mod rights;
 mod rooms;

@@ -1,5 +1,6 @@
 //! Work that takes longer than a request should: kept to be looked at, bounded, and done a few at a time.
 
+use crate::places::Places;
 use crate::rights::Rights;
 use crate::settings::Limits;
 use crate::time;
@@ -20,9 +21,12 @@ pub(crate) struct Operations {
     most: usize,
     most_of_tenant: usize,
     kept: usize,
-    pub at_once: Arc<Semaphore>,
-    /// Of those that ask registries, so that one that hangs keeps nobody from compiling.
-    pub asking_at_once: Arc<Semaphore>,
+    /// Of administrators, for what is compiled, and for registries that are asked: one that hangs keeps nothing from being compiled.
+    at_once: Arc<Semaphore>,
+    asking_at_once: Arc<Semaphore>,
+    /// The same of each tenant.
+    tenants: Places,
+    tenants_asking: Places,
 }
 
 /// An operation, and the tenant by whose token it was begun.
@@ -42,8 +46,10 @@ impl Begun {
     }
 }
 
-/// How many ask registries at once.
-const ASKING_AT_ONCE: usize = 4;
+/// How many ask registries at once, of administrators and of each tenant.
+const ASKING_AT_ONCE: (usize, usize) = (4, 1);
+/// Images that are compiled at once for each tenant.
+const TENANTS_AT_ONCE: usize = 1;
 
 impl Operations {
     pub fn new(limits: &Limits) -> Operations {
@@ -56,8 +62,20 @@ impl Operations {
             most_of_tenant: limits.tenant_operations,
             kept: limits.operations_kept,
             at_once: Arc::new(Semaphore::new(limits.operations_at_once.max(1))),
-            asking_at_once: Arc::new(Semaphore::new(ASKING_AT_ONCE)),
+            asking_at_once: Arc::new(Semaphore::new(ASKING_AT_ONCE.0)),
+            tenants: Places::new(TENANTS_AT_ONCE),
+            tenants_asking: Places::new(ASKING_AT_ONCE.1),
         }
+    }
+
+    /// Places for what is compiled: a tenant has its own.
+    pub fn places(&self, rights: &Rights) -> Arc<Semaphore> {
+        rights.tenant().map_or_else(|| self.at_once.clone(), |tenant| self.tenants.of(tenant))
+    }
+
+    /// Places for what asks a registry: a tenant has its own.
+    pub fn asking_places(&self, rights: &Rights) -> Arc<Semaphore> {
+        rights.tenant().map_or_else(|| self.asking_at_once.clone(), |tenant| self.tenants_asking.of(tenant))
     }
 
     fn list(&self) -> MutexGuard<'_, VecDeque<Begun>> {

@@ -1,10 +1,11 @@
 //! Images of functions, pinned to what they mean before anything is compared.
 
 use crate::change::Wanted;
+use crate::claims::Claimed;
 use crate::control::{Images, Settling, Work};
 use api::Kind;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What is wanted, with its images pinned.
@@ -12,6 +13,16 @@ pub(crate) struct Pinned {
     pub wanted: Wanted,
     /// Those that were not pinned as they were sent.
     pub images: BTreeMap<String, String>,
+}
+
+impl Pinned {
+    /// What nothing else may change meanwhile.
+    pub fn claimed(&self) -> BTreeSet<Claimed> {
+        let objects = self.wanted.objects.iter();
+        let snapshots = objects.clone().filter_map(|object| object.snapshot.as_ref());
+        let snapshots = snapshots.map(|name| Claimed::Snapshot(name.to_string()));
+        objects.map(|object| Claimed::Object(object.id.clone())).chain(snapshots).collect()
+    }
 }
 
 /// What an operation begins with.

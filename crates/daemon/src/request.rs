@@ -130,9 +130,8 @@ pub(crate) async fn read(
             document::read(language, &bytes).map_err(malformed)?
         }
         Takes::Json | Takes::Document => {
-            let read = tokio::task::spawn_blocking(move || document::read(language, &bytes)).await;
-            read.map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))?
-                .map_err(malformed)?
+            let read = state.work_on(&rights, true, move |_| document::read(language, &bytes));
+            read.await?.map_err(malformed)?
         }
     };
     timing.step("parse", began);

@@ -35,7 +35,7 @@ use tokio_rustls::server::TlsStream;
 
 /// Threads for what takes long: images, snapshots, large changes. Made when they are needed. Tenants have so few each that these are
 /// enough for all of them.
-const THREADS: usize = 16;
+const THREADS: usize = 512;
 
 /// A server that listens.
 pub struct Server {
@@ -181,11 +181,19 @@ impl Server {
         runtime: Runtime,
         end: impl Future<Output = &'static str> + Send + 'static,
     ) -> Result<(), BindError> {
+        let (state, relay) = (self.state.clone(), self.state.relay.clone());
         let entered = runtime.enter();
         let listening = self.listening()?;
         drop(entered);
-        runtime.block_on(listening.serve(end));
-        Ok(())
+        let grace = state.limits.grace;
+        let serving = listening.serve(end);
+        let ends = relay.clone();
+        drop(state);
+        runtime.spawn(async move {
+            serving.await;
+            ends.end();
+        });
+        relay.run(runtime, grace).map_err(BindError::Runtime)
     }
 
     fn listening(self) -> Result<Listening, BindError> {

@@ -2,39 +2,46 @@
 
 use crate::audit::Audit;
 use crate::body::room;
+use crate::claims::Claims;
 use crate::control::Control;
 use crate::counts::Counts;
 use crate::notices::Notices;
 use crate::operations::Operations;
 use crate::owners::Owners;
 use crate::places::Places;
+use crate::relay::Relay;
+use crate::rights::Rights;
 use crate::rooms::Rooms;
 use crate::settings::{Limits, Settings};
 use crate::spare::Spare;
 use crate::tokens::Tokens;
+use api::{Problem, ProblemType};
 use bytes::Bytes;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Store, Subscription};
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
 
-/// Tenants that read what takes a thread, at a time: half of the threads stay for administrators.
-const TENANTS_READING: usize = 4;
+/// Threads that a tenant has at a time for what it changes and reads.
+const TENANTS_THREADS: usize = 2;
 
 /// Requests of readers of the host that take a thread, at a time. Tenants take none of them.
-const READERS_READING: usize = 2;
+const READERS_THREADS: usize = 2;
 
 /// What all requests share.
 pub(crate) struct State {
     pub store: Arc<Store>,
     pub control: Arc<dyn Control>,
-    /// Held by whoever changes something, from reading what there is until it is changed.
-    pub changing: Arc<Mutex<()>>,
-    /// Held by the one tenant that waits for [`changing`](State::changing), or has it.
-    pub tenants_turn: Arc<Semaphore>,
-    /// Held by tenants that read what takes a thread.
-    pub tenants_reading: Arc<Semaphore>,
-    /// Held by readers of the host likewise.
-    pub readers_reading: Arc<Semaphore>,
+    /// Held while a change that has been made ready is committed and carried out.
+    changing: Mutex<()>,
+    pub claims: Claims,
+    pub relay: Arc<Relay>,
+    pub rooms: Arc<Rooms>,
+    pub spare: Spare,
+    /// Each tenant's threads.
+    tenants_threads: Places,
+    /// Those of readers of the host, together.
+    readers_threads: Arc<Semaphore>,
     pub notices: Notices,
     pub operations: Operations,
     pub audit: Audit,
@@ -44,8 +51,6 @@ pub(crate) struct State {
     pub tenants_bodies: Places,
     /// Of readers of the host, whose requests have none: what they send all the same takes nothing of the others' room.
     pub readers_bodies: Arc<Semaphore>,
-    pub rooms: Arc<Rooms>,
-    pub spare: Spare,
     pub tokens: Tokens,
     pub owners: Owners,
     pub limits: Limits,
@@ -84,10 +89,13 @@ impl State {
         State {
             store,
             control,
-            changing: Arc::default(),
-            tenants_turn: Arc::new(Semaphore::new(1)),
-            tenants_reading: Arc::new(Semaphore::new(TENANTS_READING)),
-            readers_reading: Arc::new(Semaphore::new(READERS_READING)),
+            changing: Mutex::default(),
+            claims: Claims::default(),
+            relay: Arc::default(),
+            rooms: Arc::new(Rooms::new(&settings.limits)),
+            spare: Spare::new(),
+            tenants_threads: Places::new(TENANTS_THREADS),
+            readers_threads: Arc::new(Semaphore::new(READERS_THREADS)),
             notices: Notices::new(),
             operations: Operations::new(&settings.limits),
             audit,
@@ -95,8 +103,6 @@ impl State {
             bodies: Arc::new(Semaphore::new(room(settings.limits.all_bodies_bytes, &settings.limits))),
             tenants_bodies: Places::new(room(settings.limits.tenant_bodies_bytes, &settings.limits)),
             readers_bodies: Arc::new(Semaphore::new(room(0, &settings.limits))),
-            rooms: Arc::new(Rooms::new(&settings.limits)),
-            spare: Spare::new(),
             tokens,
             owners,
             limits: settings.limits.clone(),
@@ -108,5 +114,45 @@ impl State {
             ending: watch::Sender::new(false),
             _told: told,
         }
+    }
+
+    /// Waits until no other change is being committed. That is short: nothing is started, read or fetched meanwhile.
+    pub fn turn(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does what may take its time where no other request waits for it: an administrator's small job on the thread that answers, which
+    /// is relieved if it takes long, a large one on a thread of its own, a tenant's on one of the tenant's threads, and a reader's on one of those
+    /// that readers of the host share.
+    ///
+    /// # Errors
+    /// The job broke, or the tenant's threads are busy for too long.
+    pub async fn work_on<R: Send + 'static>(
+        self: &Arc<State>,
+        rights: &Rights,
+        large: bool,
+        job: impl FnOnce(&State) -> R + Send + 'static,
+    ) -> Result<R, Problem> {
+        let state = self.clone();
+        let broken = || Problem::new(ProblemType::Internal, "a thread of the daemon broke");
+        let (places, why) = match rights {
+            Rights::All if large => {
+                return tokio::task::spawn_blocking(move || job(&state)).await.map_err(|_| broken());
+            }
+            Rights::All => return self.relay.here(move || job(&state)).await.ok_or_else(broken),
+            Rights::Of(grant) => {
+                let tenant = grant.token.tenant.as_deref().unwrap_or_default();
+                (self.tenants_threads.of(tenant), "other requests of the tenant take long")
+            }
+            Rights::Reader(_) => (self.readers_threads.clone(), "other readers of the host read much"),
+        };
+        let late = |_| Problem::new(ProblemType::Busy, why);
+        let place = timeout(self.limits.body_time, places.acquire_owned()).await.map_err(late)?;
+        let done = tokio::task::spawn_blocking(move || {
+            let done = job(&state);
+            drop(place);
+            done
+        });
+        done.await.map_err(|_| broken())
     }
 }

@@ -7,7 +7,7 @@ use crate::request::Asked;
 use crate::state::State;
 use crate::tenancy::DEFAULT;
 use crate::tokens::{self, TOKENS_MAX, Tokens, instant};
-use api::{Fault, Name, NewToken, Problem, ProblemType, paths};
+use api::{Fault, IssuedToken, Name, NewToken, Problem, ProblemType, paths};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -42,7 +42,18 @@ pub(crate) async fn issue(state: &Arc<State>, mut asked: Asked) -> Result<Answer
         }
         (None, true) | (Some(_), false) => {}
     }
-    let turn = state.turn(&asked.rights).await?;
+    let (issued, revision) =
+        state.work_on(&asked.rights, true, move |state| issue_now(state, wanted)).await??;
+    // Who is told a secret can rely on it.
+    state.durable(revision).await?;
+    let about = json!({"token": issued.token});
+    let location = Some(paths::token(&issued.token.name));
+    Ok(Answer { location, about: Some(about), ..Answer::json(201, &issued) })
+}
+
+/// Writes a token down, and takes it from now on.
+fn issue_now(state: &State, wanted: NewToken) -> Result<(IssuedToken, u64), Problem> {
+    let _turn = state.turn();
     let unknown = wanted.tenant.as_ref().filter(|tenant| !state.owners.is_tenant(tenant));
     if let Some(unknown) = unknown {
         let tenants = state.owners.tenants();
@@ -54,7 +65,8 @@ pub(crate) async fn issue(state: &Arc<State>, mut asked: Asked) -> Result<Answer
                 spelling::listed(tenants.iter().map(String::as_str).chain(unsaid))
             }
         };
-        return Err(wrong("tenant", format!("there is no tenant `{found}`; allowed: {allowed}")));
+        let what = format!("there is no tenant `{found}`; allowed: {allowed}");
+        return Err(one_fault(ProblemType::Invalid, Fault::new("tenant", what)));
     }
     if state.tokens.get(&wanted.name).is_some() {
         let what = format!("the token `{}` is there already; choose another name, or delete it", wanted.name);
@@ -68,23 +80,23 @@ pub(crate) async fn issue(state: &Arc<State>, mut asked: Asked) -> Result<Answer
         Tokens::issue(wanted).map_err(|what| Problem::new(ProblemType::Internal, what))?;
     let revision = state.commit(&[write], &[]).map_err(|error| not_committed(&error))?;
     state.tokens.keep(grant);
-    drop(turn);
-    // Who is told a secret can rely on it.
-    state.durable(revision).await?;
-    let about = json!({"token": issued.token});
-    let location = Some(paths::token(&issued.token.name));
-    Ok(Answer { location, about: Some(about), ..Answer::json(201, &issued) })
+    Ok((issued, revision))
 }
 
 /// Deletes a token: it is not taken any more when this returns, and not after a crash either.
 pub(crate) async fn delete(state: &Arc<State>, asked: &Asked) -> Result<Answer, Problem> {
-    let turn = state.turn(&asked.rights).await?;
-    let name = asked.name()?;
-    let token = state.tokens.get(name).ok_or_else(|| no_such(name))?;
-    let write = Change::delete(tokens::KIND, name.as_str());
-    let revision = state.commit(&[write], &[]).map_err(|error| not_committed(&error))?;
-    state.tokens.forget(name);
-    drop(turn);
+    let name = asked.name()?.clone();
+    let theirs = name.clone();
+    let deleted = state.work_on(&asked.rights, true, move |state| {
+        let _turn = state.turn();
+        let name = &theirs;
+        let token = state.tokens.get(name).ok_or_else(|| no_such(name))?;
+        let write = Change::delete(tokens::KIND, name.as_str());
+        let revision = state.commit(&[write], &[]).map_err(|error| not_committed(&error))?;
+        state.tokens.forget(name);
+        Ok::<_, Problem>((token, revision))
+    });
+    let (token, revision) = deleted.await??;
     state.durable(revision).await?;
     Ok(Answer { about: Some(json!({"token": token})), ..Answer::json(200, &json!({"deleted": name})) })
 }

@@ -11,7 +11,7 @@ use engine::{Change, End, FleetError, PoolId, Removed, Stopped};
 use packet_memory::{Packet, Pool};
 use snapshot::Place;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use wiring::{Edge, Endpoint, InstancePool, Plan};
 
 /// What was carried out. Dropping it gives the memory of what was removed back, which takes its time.
@@ -38,14 +38,14 @@ impl Host {
     ///
     /// # Errors
     /// [`Stopped`]: the host has.
-    pub fn carry_out(&mut self, mut prepared: Prepared) -> Result<CarriedOut, Stopped> {
+    pub fn carry_out(&self, mut prepared: Prepared) -> Result<CarriedOut, Stopped> {
         // Those that have not been asked to hand over before it was too late to refuse are now.
         let late = prepared.hand_over(true).err();
-        let (parts, stand_in) = (self.parts.clone(), self.stand_in.clone());
-        let workshop = self.workshop.clone();
+        let (workshop, stand_in) = (self.workshop.clone(), self.stand_in.clone());
         let (workers, io) = (self.workers.list.len(), self.io_worker());
-        self.fleet.change(move |change| {
-            let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the workers stand still: they wait for no lock.
+        let mut parts = self.parts();
+        self.fleet.change(|change| {
             let mut work = Work {
                 parts: &mut parts,
                 change,
@@ -56,13 +56,16 @@ impl Host {
                 troubles: Vec::new(),
                 pools: Vec::new(),
             };
+            for (name, instance) in prepared.handed.instances() {
+                work.parts.put_instance(name, instance.clone());
+            }
             work.take_away(&prepared.plan);
             work.adjust(&prepared.plan);
-            let handed = std::mem::take(&mut prepared.handed);
+            let handed = prepared.handed.keep();
             work.add(prepared);
             let Work { done: removed, mut troubles, pools, .. } = work;
             troubles.extend(late.map(|error| error.to_string()));
-            CarriedOut { removed, handed: handed.keep(), troubles, unused: Unused { pools, workshop } }
+            CarriedOut { removed, handed, troubles, unused: Unused { pools, workshop } }
         })
     }
 }

@@ -85,6 +85,11 @@ impl Catalog {
         Ok(image)
     }
 
+    /// The same if it was asked for before: nothing is read.
+    pub(crate) fn loaded(&self, text: &str) -> Option<Image> {
+        self.images().get(text).cloned()
+    }
+
     /// A path as it stands in the file.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.directory.join(path)

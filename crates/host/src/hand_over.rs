@@ -6,17 +6,18 @@
 //! 3. Else the old one is detached at that point: its packets wait, and its worker goes on. The thread that asked for the change lets
 //!    the old one hand its state out and the new one take it in, both within [`HAND_OVER`].
 //! 4. At another quiescent point the new one takes the place. If anything went wrong, the old one takes it again, as it was.
-//! 5. The old one is kept aside until the change has been written down, and takes over again if that fails.
+//! 5. The old one is kept aside until the change has been written down, and takes over again if that fails. Until then the wiring says of the
+//!    function what it was, and no other change lets it hand over ([`Handing`]).
 
 use crate::Host;
 use crate::function::StartedFunction;
-use crate::parts::Parts;
 use crate::prepare::{PrepareError, Prepared, failed};
 use clock::Nanos;
 use engine::{Change, Detached, Fleet, FleetInstance, GuestSetup, TakeoverError};
 use guest::{Guest, GuestFault};
 use guest_wasm::watchdog;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use telemetry::steps;
 use wiring::Instance;
@@ -34,10 +35,10 @@ const AS_WELL: u64 = 1 << 20;
 /// A function that another guest has taken over, with the one before kept aside.
 pub struct TakenOver {
     pub(crate) name: String,
-    id: FleetInstance,
+    pub(crate) id: FleetInstance,
     before: GuestSetup,
-    /// What the wiring said of it.
-    instance: Instance,
+    /// What the wiring said of it, and what it is to say.
+    pub(crate) instances: (Instance, Instance),
     /// It goes on with the memory of the one before, which it lays out alike.
     pub moved: bool,
     /// Whether the new one has what the one before knew.
@@ -66,28 +67,75 @@ pub(crate) struct Successor {
     pub(crate) alike: bool,
 }
 
+/// Functions that hand over for changes that are not written down yet, each for one change.
+#[derive(Default)]
+pub(crate) struct Handing {
+    names: Mutex<BTreeSet<String>>,
+    ended: Condvar,
+}
+
+/// The functions of one change; see [`Handing`].
+struct Held {
+    handing: Arc<Handing>,
+    names: BTreeSet<String>,
+}
+
+impl Handing {
+    /// Waits until no other change has one of these functions.
+    fn take(self: &Arc<Handing>, names: BTreeSet<String>) -> Held {
+        let held = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let theirs = |held: &mut BTreeSet<String>| !names.is_disjoint(held);
+        let mut held = self.ended.wait_while(held, theirs).unwrap_or_else(PoisonError::into_inner);
+        held.extend(names.iter().cloned());
+        drop(held);
+        Held { handing: self.clone(), names }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut held = self.handing.names.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|name| !self.names.contains(name));
+        drop(held);
+        self.handing.ended.notify_all();
+    }
+}
+
 /// Functions that have handed over for a change that is not written down yet. Dropped before it is kept, it lets those before take
 /// over again, the last one first.
-#[derive(Default)]
 pub(crate) struct HandedOver {
     pub(crate) done: Vec<TakenOver>,
-    /// Where they are.
-    pub(crate) at: Option<(Arc<Fleet>, Arc<Mutex<Parts>>)>,
+    fleet: Arc<Fleet>,
+    handing: Arc<Handing>,
+    held: Option<Held>,
 }
 
 impl HandedOver {
+    pub(crate) fn none(fleet: Arc<Fleet>, handing: Arc<Handing>) -> HandedOver {
+        HandedOver { done: Vec::new(), fleet, handing, held: None }
+    }
+
+    /// The functions that have handed over, as they are now.
+    pub(crate) fn instances(&self) -> impl Iterator<Item = (&str, &Instance)> {
+        self.done.iter().map(|taken| (taken.name.as_str(), &taken.instances.1))
+    }
+
     /// The new ones stay. Returns those before, whose memory is to be given back.
-    pub(crate) fn keep(mut self) -> Vec<TakenOver> {
+    pub(crate) fn keep(&mut self) -> Vec<TakenOver> {
         std::mem::take(&mut self.done)
     }
 }
 
 impl Drop for HandedOver {
     fn drop(&mut self) {
-        let Some((fleet, parts)) = &self.at else { return };
         while let Some(taken) = self.done.pop() {
-            if let Err(error) = roll_back(fleet, parts, taken) {
-                eprintln!("a function that had handed over could not be taken back: {error}");
+            let name = taken.name.clone();
+            match roll_back(&self.fleet, taken) {
+                // One that was deleted meanwhile has nothing to be taken back.
+                Ok(()) | Err(TakeoverError::Absent | TakeoverError::Stopped) => {}
+                Err(error) => {
+                    eprintln!("function `{name}` has handed over and could not be taken back: {error}");
+                }
             }
         }
     }
@@ -100,9 +148,13 @@ impl Prepared {
     /// # Errors
     /// [`PrepareError`]: one does not; all go on as they were.
     pub fn hand_over(&mut self, allow_restart: bool) -> Result<(), PrepareError> {
-        for successor in std::mem::take(&mut self.successors) {
-            let (fleet, parts) = self.handed.at.get_or_insert_with(|| self.at.clone());
-            let taken = successor.succeed(fleet, parts, allow_restart)?;
+        let successors = std::mem::take(&mut self.successors);
+        if !successors.is_empty() {
+            let names = successors.iter().map(|successor| successor.name.clone()).collect();
+            self.handed.held = Some(self.handed.handing.take(names));
+        }
+        for successor in successors {
+            let taken = successor.succeed(&self.handed.fleet, allow_restart)?;
             self.handed.done.push(taken);
         }
         if !self.handed.done.is_empty() {
@@ -157,13 +209,8 @@ enum First {
 }
 
 impl Successor {
-    /// Lets the new guest take over.
-    pub(crate) fn succeed(
-        mut self,
-        fleet: &Fleet,
-        parts: &Mutex<Parts>,
-        allow_restart: bool,
-    ) -> Result<TakenOver, PrepareError> {
+    /// Lets the new guest take over. What the wiring says is left to the caller.
+    pub(crate) fn succeed(mut self, fleet: &Fleet, allow_restart: bool) -> Result<TakenOver, PrepareError> {
         if !self.alike {
             self.make_ready(fleet);
         }
@@ -231,12 +278,11 @@ impl Successor {
         };
         let (moved, anew) = outcome;
         let waited = stood_still.max(clock.now().since(began));
-        parts.lock().unwrap_or_else(PoisonError::into_inner).put_instance(&name, instance);
         Ok(TakenOver {
             name,
             id,
             before: before_setup,
-            instance: before,
+            instances: (before, instance),
             moved,
             state_carried,
             anew,
@@ -332,27 +378,34 @@ fn carry(old: &mut Detached, new: &mut dyn Guest, until: Nanos, allow_restart: b
 }
 
 /// Lets the guest that was kept aside take over again.
-pub(crate) fn roll_back(fleet: &Fleet, parts: &Mutex<Parts>, taken: TakenOver) -> Result<(), PrepareError> {
-    let TakenOver { name, id, before, instance, moved, .. } = taken;
-    let swapped = fleet.change(move |change| {
+fn roll_back(fleet: &Fleet, taken: TakenOver) -> Result<(), TakeoverError> {
+    let TakenOver { id, before, moved, .. } = taken;
+    fleet.change(move |change| {
         if !moved {
-            return change.swap_guest(id, before);
+            return change.swap_guest(id, before).map(drop);
         }
         let back = change.succeed_guest(id, before)?;
-        back.map_err(|_| GuestFault::Contract("its memory does not come back".to_owned()).into())
-    });
-    let swapped = swapped.map_err(|error| failed("function", &name)(&error))?;
-    swapped.map_err(|error| failed("function", &name)(&error))?;
-    parts.lock().unwrap_or_else(PoisonError::into_inner).put_instance(&name, instance);
-    Ok(())
+        back.map(drop).map_err(|_| GuestFault::Contract("its memory does not come back".to_owned()).into())
+    })?
 }
 
 impl Host {
+    /// Lets what was started for a function take over, with what the one before hands over.
+    pub(crate) fn succeed(&self, successor: Successor) -> Result<TakenOver, PrepareError> {
+        let _held = self.handing.take(BTreeSet::from([successor.name.clone()]));
+        let taken = successor.succeed(&self.fleet, false)?;
+        self.parts().put_instance(&taken.name, taken.instances.1.clone());
+        Ok(taken)
+    }
+
     /// Lets the guest that was kept aside take over again.
     ///
     /// # Errors
     /// [`PrepareError`]; the new one stays.
     pub fn roll_back(&self, taken: TakenOver) -> Result<(), PrepareError> {
-        roll_back(&self.fleet, &self.parts, taken)
+        let (name, before) = (taken.name.clone(), taken.instances.0.clone());
+        roll_back(&self.fleet, taken).map_err(|error| failed("function", &name)(&error))?;
+        self.parts().put_instance(&name, before);
+        Ok(())
     }
 }

@@ -11,7 +11,7 @@
 //! [`Catalog`] knows the images and port drivers that there are; [`compile`] makes machine code of images in a process of
 //! its own. [`Desired`] is what the operator wants, as the daemon keeps it: objects, of which plans are made.
 //!
-//! Limits: the number of workers is fixed for a host's life. Only one change at a time.
+//! Limits: the number of workers is fixed for a host's life. Plans are prepared beside each other and carried out one at a time.
 
 mod carry_out;
 mod catalog;
@@ -22,6 +22,7 @@ mod function;
 mod hand_over;
 mod inject;
 mod lives;
+mod material;
 mod memory;
 mod named;
 mod parts;
@@ -38,6 +39,7 @@ pub use desired::{Checked, Desired, ObjectChange};
 pub use drivers::missing_interfaces;
 pub use hand_over::{HAND_OVER, TakenOver};
 pub use inject::InjectError;
+pub use material::{Gathered, Material};
 pub use memory::{FunctionMemory, HostMemory, PoolMemory, TenantPromise};
 pub use named::{Named, pinned_file};
 pub use prepare::{Beginning, PrepareError, Prepared, rehearse};
@@ -46,6 +48,7 @@ pub use workshop::{Workshop, cache_directory};
 use clock::Nanos;
 use engine::{Account, Balancer, Event, Fleet, FleetInstance, FleetPort, Stopped, ThreadPlan};
 use guest_wasm::watchdog;
+use hand_over::Handing;
 use offload::Offload;
 use packet_memory::{PageKind, Pool, PoolConfig};
 use parts::Parts;
@@ -73,11 +76,12 @@ pub struct Host {
     offload: Arc<Offload>,
     threads: Vec<ThreadPlan>,
     workers: Workers,
-    parts: Arc<Mutex<Parts>>,
+    parts: Mutex<Parts>,
+    handing: Arc<Handing>,
     workshop: Arc<Workshop>,
     /// Stands in for pools that were given back.
     stand_in: Arc<Pool>,
-    notices: Vec<String>,
+    notices: Mutex<Vec<String>>,
 }
 
 impl Host {
@@ -102,10 +106,11 @@ impl Host {
             offload,
             threads,
             workers: workers.clone(),
-            parts: Arc::default(),
+            parts: Mutex::default(),
+            handing: Arc::default(),
             workshop: Arc::new(workshop),
             stand_in: Arc::new(stand_in),
-            notices,
+            notices: Mutex::new(notices),
         })
     }
 
@@ -138,8 +143,8 @@ impl Host {
     }
 
     /// What is to be told to the operator since the last call.
-    pub fn take_notices(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notices)
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The wiring that runs, as far as it was carried out.

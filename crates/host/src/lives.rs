@@ -94,7 +94,7 @@ impl Host {
         }
         let around = Around::of(&self.parts(), name, instance)?;
         let successor = self.successor(name, id, (before, instance), catalog, around)?;
-        successor.succeed(&self.fleet, &self.parts, false)
+        self.succeed(successor)
     }
 
     /// A function that is to hand over, with the guest that takes over from it, started.

@@ -8,14 +8,14 @@ use crate::parts::{Parts, own_pool};
 use crate::places::Places;
 use crate::workshop::{Unused, Workshop};
 use crate::{Host, drivers};
-use engine::Fleet;
+use engine::FleetInstance;
 use guest_wasm::Slice;
 use indexmap::IndexMap;
 use packet_memory::{PageKind, Pool, PoolConfig};
 use port::Port;
 use snapshot::Saved;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, PoisonError};
 use telemetry::steps;
 use virtual_switch::Switch;
 use wiring::{Instance, InstancePool, Plan, PortIo, Wiring};
@@ -57,6 +57,8 @@ pub struct Prepared {
     pub(crate) plan: Plan,
     pub(crate) beginnings: HashMap<String, Beginning>,
     pub(crate) pools: HashMap<String, Arc<Pool>>,
+    /// Pools that were there, of which its functions and ports are.
+    pub(crate) in_use: HashMap<String, Arc<Pool>>,
     pub(crate) switches: HashMap<String, Arc<Switch>>,
     pub(crate) functions: HashMap<String, StartedFunction>,
     pub(crate) ports: HashMap<String, Box<dyn Port>>,
@@ -64,8 +66,6 @@ pub struct Prepared {
     pub(crate) successors: Vec<Successor>,
     /// Those that have.
     pub(crate) handed: HandedOver,
-    /// Where they run.
-    pub(crate) at: (Arc<Fleet>, Arc<Mutex<Parts>>),
     /// Where everything is to begin, when it is a wiring as a whole.
     pub(crate) places: Option<Places>,
     /// Its pools, until it is carried out. After the functions, which leave address space behind.
@@ -80,19 +80,20 @@ impl Prepared {
 }
 
 impl Host {
-    /// Makes ready what a plan adds to what runs, each function as `beginnings` says.
+    /// Makes ready what a plan adds to what runs, each function as `beginnings` says. It takes as long as functions take to start and
+    /// holds no lock meanwhile: several plans may be made ready at once, and [`fits`](Host::fits) says whether one still is what it was.
     ///
     /// # Errors
     /// [`PrepareError`].
     pub fn prepare(
-        &mut self,
+        &self,
         plan: Plan,
         beginnings: HashMap<String, Beginning>,
         catalog: &Catalog,
     ) -> Result<Prepared, PrepareError> {
         let mut notices = Vec::new();
         let prepared = self.make(plan, beginnings, catalog, &mut notices)?;
-        self.notices.append(&mut notices);
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).append(&mut notices);
         Ok(prepared)
     }
 
@@ -103,7 +104,13 @@ impl Host {
         catalog: &Catalog,
         notices: &mut Vec<String>,
     ) -> Result<Prepared, PrepareError> {
-        let parts = self.parts();
+        // Taken out of what runs, so that functions start and devices open while others look at it.
+        let (in_use, nothing_runs, changed) = {
+            let parts = self.parts();
+            let changed: Result<Vec<_>, _> =
+                plan.change_instances.iter().map(|(name, next)| changed(&parts, name, next)).collect();
+            (pools_in_use(&plan, &parts), parts.instances.is_empty() && parts.ports.is_empty(), changed?)
+        };
         if plan.workers.as_ref().is_some_and(|workers| *workers != self.workers) {
             return Err(PrepareError::Workers);
         }
@@ -111,9 +118,8 @@ impl Host {
         steps::done("memory");
         // First of all, so that it is dropped last.
         let unused = Unused { pools: pools.values().cloned().collect(), workshop: self.workshop.clone() };
-        let pool_of = |parts: &Parts, name: &str| {
-            let known = || parts.pools.get(name).map(|(pool, _)| pool.clone());
-            let pool = pools.get(name).cloned().or_else(known);
+        let pool_of = |name: &str| {
+            let pool = pools.get(name).or_else(|| in_use.get(name)).cloned();
             pool.ok_or_else(|| failed("pool", name)(&"there is none of this name"))
         };
         let mut switches = HashMap::new();
@@ -127,8 +133,8 @@ impl Host {
             let program = program.map_err(|reason| failed("function", name)(&reason))?;
             steps::done("image");
             let pool = match &instance.pool {
-                InstancePool::Tenant => pool_of(&parts, &instance.tenant)?,
-                InstancePool::Own(_) => pool_of(&parts, &own_pool(name))?,
+                InstancePool::Tenant => pool_of(&instance.tenant)?,
+                InstancePool::Own(_) => pool_of(&own_pool(name))?,
             };
             let observes = plan.observe.iter().any(|seen| &seen.observer == name);
             let slice = Slice(self.workers.slice);
@@ -139,22 +145,19 @@ impl Host {
             functions.insert(name.clone(), started.map_err(|reason| failed("function", name)(&reason))?);
         }
         let mut successors = Vec::new();
-        for (name, instance) in &plan.change_instances {
-            let absent = || failed("function", name)(&"there is none of this name");
-            let id = parts.instances.get(name).copied().ok_or_else(absent)?;
-            let before = parts.wiring.instances.get(name).cloned().ok_or_else(absent)?;
-            let around = Around::of(&parts, name, instance)?;
+        for (name, (id, before, around)) in plan.change_instances.keys().zip(changed) {
+            let instance = &plan.change_instances[name];
             successors.push(self.successor(name, id, (before, instance), catalog, around)?);
         }
         steps::done("shell");
         let mut ports = HashMap::new();
         for (name, port) in &plan.add_ports {
-            let pool = pool_of(&parts, &port.tenant)?;
+            let pool = pool_of(&port.tenant)?;
             let opened = drivers::open(name, port, &pool, catalog, notices);
             ports.insert(name.clone(), opened.map_err(|reason| failed("port", name)(&reason))?);
         }
         steps::done("ports");
-        let places = if parts.instances.is_empty() && parts.ports.is_empty() {
+        let places = if nothing_runs {
             let mut whole = Wiring { workers: self.workers.clone(), ..Wiring::default() };
             whole.ports = plan.add_ports.clone();
             if self.io_worker().is_none() {
@@ -167,27 +170,68 @@ impl Host {
         } else {
             None
         };
-        drop(parts);
-        let (handed, at) = (HandedOver::default(), (self.fleet.clone(), self.parts.clone()));
+        let handed = HandedOver::none(self.fleet.clone(), self.handing.clone());
         Ok(Prepared {
             plan,
             beginnings,
             pools,
+            in_use,
             switches,
             functions,
             ports,
             successors,
             handed,
-            at,
             places,
             unused,
         })
+    }
+
+    /// Whether what was prepared goes with what runs now: `plan` is what the same change comes to now.
+    pub fn fits(&self, prepared: &Prepared, plan: &Plan) -> bool {
+        let parts = self.parts();
+        let nothing_runs = parts.instances.is_empty() && parts.ports.is_empty();
+        // A tenant that went and came back has another pool.
+        let same = |(name, pool): (&String, &Arc<Pool>)| {
+            prepared.plan.remove_tenants.contains(name)
+                || parts.pools.get(name).is_some_and(|(there, _)| Arc::ptr_eq(there, pool))
+        };
+        // What is said of a function that has handed over does not change before the change is carried out.
+        let is_still = |name: &str, id, before| {
+            parts.instances.get(name) == Some(&id) && parts.wiring.instances.get(name) == Some(before)
+        };
+        prepared.plan == *plan
+            && prepared.places.is_some() == nothing_runs
+            && prepared.in_use.iter().all(same)
+            && prepared.successors.iter().all(|one| is_still(&one.name, one.id, &one.before))
+            && prepared.handed.done.iter().all(|one| is_still(&one.name, one.id, &one.instances.0))
     }
 
     /// The worker of ports that have a thread of their own, if there is one.
     pub(crate) fn io_worker(&self) -> Option<usize> {
         Some(self.workers.list.len()).filter(|worker| *worker < self.fleet.workers())
     }
+}
+
+/// What a function that is to hand over is, and has around it.
+fn changed(
+    parts: &Parts,
+    name: &str,
+    next: &Instance,
+) -> Result<(FleetInstance, Instance, Around), PrepareError> {
+    let absent = || failed("function", name)(&"there is none of this name");
+    let id = parts.instances.get(name).copied().ok_or_else(absent)?;
+    let before = parts.wiring.instances.get(name).cloned().ok_or_else(absent)?;
+    Ok((id, before, Around::of(parts, name, next)?))
+}
+
+/// Pools that a plan finds, by their owners' names, of those that it needs.
+fn pools_in_use(plan: &Plan, parts: &Parts) -> HashMap<String, Arc<Pool>> {
+    let functions = plan.add_instances.iter().map(|(name, instance)| match &instance.pool {
+        InstancePool::Tenant => instance.tenant.clone(),
+        InstancePool::Own(_) => own_pool(name),
+    });
+    let names = functions.chain(plan.add_ports.values().map(|port| port.tenant.clone()));
+    names.filter_map(|name| parts.pools.get(&name).map(|(pool, _)| (name, pool.clone()))).collect()
 }
 
 /// A pool for each new tenant, and for each new function that has one of its own.

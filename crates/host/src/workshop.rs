@@ -5,9 +5,9 @@ use crate::compile;
 use guest_wasm::{Access, CompileCache, Program, ProgramFacts, Sandbox};
 use image::Image;
 use packet_memory::Pool;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// See the module's documentation.
 pub struct Workshop {
@@ -15,6 +15,36 @@ pub struct Workshop {
     cache: Option<CompileCache>,
     /// By the image's digest.
     programs: Mutex<HashMap<String, Arc<Program>>>,
+    making: Making,
+}
+
+/// Digests of images that are being compiled or loaded: one is made once, however many ask for it at the same time.
+#[derive(Default)]
+struct Making {
+    digests: Mutex<BTreeSet<String>>,
+    made: Condvar,
+}
+
+/// Held while an image is made.
+struct Made<'a>(&'a Making, String);
+
+impl Making {
+    /// Waits until no other thread makes this image.
+    fn take(&self, digest: String) -> Made<'_> {
+        let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        let theirs = |digests: &mut BTreeSet<String>| digests.contains(&digest);
+        let mut digests = self.made.wait_while(digests, theirs).unwrap_or_else(PoisonError::into_inner);
+        digests.insert(digest.clone());
+        drop(digests);
+        Made(self, digest)
+    }
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        self.0.digests.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+        self.0.made.notify_all();
+    }
 }
 
 impl Workshop {
@@ -28,7 +58,7 @@ impl Workshop {
             Ok(cache) => (Some(cache), Vec::new()),
             Err(error) => (None, vec![format!("{error}; images are compiled at every start")]),
         };
-        Ok((Workshop { sandbox, cache, programs: Mutex::default() }, notices))
+        Ok((Workshop { sandbox, cache, programs: Mutex::default(), making: Making::default() }, notices))
     }
 
     /// Whether functions of an image are made at once: it has been compiled and loaded.
@@ -101,6 +131,10 @@ impl Workshop {
     }
 
     fn program_of(&self, image: &Image) -> Result<Arc<Program>, String> {
+        if let Some(program) = self.known(image) {
+            return Ok(program);
+        }
+        let _made = self.making.take(image.digest().to_string());
         if let Some(program) = self.known(image) {
             return Ok(program);
         }

@@ -12,7 +12,7 @@ use std::fs::{DirBuilder, File};
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// How the files' names end.
 const ENDING: &str = ".snapshot";
@@ -21,7 +21,8 @@ const PART: &str = ".part";
 /// The folder, in that of the state.
 const FOLDER: &str = "snapshots";
 
-/// The folder of snapshots, and the keys that seal them. Calls that change something come one after the other.
+/// The folder of snapshots, and the keys that seal them. Different snapshots are changed beside each other; the calls that change one snapshot
+/// come one after the other. A rotation is alone.
 #[derive(Debug)]
 pub struct Folder {
     /// The folder of the state, where the keys are.
@@ -29,6 +30,8 @@ pub struct Folder {
     folder: Opened,
     keys: Mutex<Arc<Keys>>,
     sizes: Mutex<Sizes>,
+    /// Held shared while a snapshot changes, and alone by a rotation.
+    changing: RwLock<()>,
 }
 
 /// What a rotation did.
@@ -54,7 +57,13 @@ impl Folder {
         DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
         let (state, folder) = (Opened::new(state)?, Opened::new(&path)?);
         let (keys, made) = Keys::open(&state)?;
-        let this = Folder { state, folder, keys: Mutex::new(Arc::new(keys)), sizes: Mutex::default() };
+        let this = Folder {
+            state,
+            folder,
+            keys: Mutex::new(Arc::new(keys)),
+            sizes: Mutex::default(),
+            changing: RwLock::default(),
+        };
         let mut lines = Vec::new();
         for file in this.folder.names()? {
             if file.ends_with(PART) {
@@ -103,6 +112,11 @@ impl Folder {
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
+    /// While it is held, no rotation begins.
+    fn no_rotation(&self) -> RwLockReadGuard<'_, ()> {
+        self.changing.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn sizes(&self) -> MutexGuard<'_, Sizes> {
         self.sizes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,6 +148,11 @@ impl Folder {
     /// # Errors
     /// What the system says; no file of that name is changed then.
     pub fn write(&self, told: &Snapshot, saved: &Saved<'_>) -> Result<Snapshot, FolderError> {
+        let _changing = self.no_rotation();
+        self.write_now(told, saved)
+    }
+
+    fn write_now(&self, told: &Snapshot, saved: &Saved<'_>) -> Result<Snapshot, FolderError> {
         let name = &told.name;
         let bytes = file::encoded(&self.keys().current, told, saved)?;
         let (file, part) = (format!("{name}{ENDING}"), format!("{name}{PART}"));
@@ -189,6 +208,7 @@ impl Folder {
     /// # Errors
     /// What the system says.
     pub fn remove(&self, name: &Name) -> Result<bool, FolderError> {
+        let _changing = self.no_rotation();
         let file = format!("{name}{ENDING}");
         let removed = self.folder.remove(&file);
         let removed = removed.map_err(|source| FolderError::Io { file: self.folder.shown(&file), source })?;
@@ -201,12 +221,13 @@ impl Folder {
     /// # Errors
     /// What is wrong with it, or what the system says; it is as it was then.
     pub fn adopt(&self, name: &Name, tenant: &Name) -> Result<Snapshot, FolderError> {
+        let _changing = self.no_rotation();
         let (mut told, saved) = self.load(name)?;
         told.tenant = Some(tenant.clone());
         if let Some(spec) = told.spec.as_object_mut() {
             spec.insert("tenant".to_owned(), tenant.as_str().into());
         }
-        self.write(&told, &saved)
+        self.write_now(&told, &saved)
     }
 
     /// Makes a new key and seals the host's own snapshots with it; then the key before is forgotten.
@@ -214,6 +235,7 @@ impl Folder {
     /// # Errors
     /// What the system says. Both keys count then, and the next rotation or start goes on.
     pub fn rotate(&self) -> Result<Rotated, FolderError> {
+        let _alone = self.changing.write().unwrap_or_else(PoisonError::into_inner);
         let before = self.keys();
         let former = std::iter::once(&before.current).chain(&before.former).cloned().collect();
         let keys = Keys { current: Key::generate()?, former };

@@ -161,7 +161,7 @@ fn set_up(
     tell: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<Host, String> {
     let io = wiring.ports.values().any(|port| port.io == PortIo::Thread);
-    let mut host = Host::new(&wiring.workers, io, tell).map_err(|error| error.to_string())?;
+    let host = Host::new(&wiring.workers, io, tell).map_err(|error| error.to_string())?;
     if perf_map {
         eprintln!("notice: {}", host.workshop().write_perf_map()?);
     }

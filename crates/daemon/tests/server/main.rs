@@ -10,6 +10,7 @@ mod description;
 mod document;
 mod encrypted;
 mod hostile;
+mod kept;
 mod killed;
 mod model;
 mod rights;

@@ -1,7 +1,9 @@
 //! A host that runs nothing: it keeps what it is told, refuses what a real one would refuse, and counts what was prepared.
 //!
 //! Images with a meaning: `missing` is invalid, `huge` finds no room, `slow-…` must be compiled first, which takes 50 ms and
-//! is done once; `slow-broken` then fails. Into `anew-…`, and when `fw` turns from `firewall` into `monitor`, nothing is handed over. What begins with `/` is a file, which is the host's. `tag-…` is pinned to what [`World::tags`] says, which takes 50 ms; `tag-silent` is not to be had,
+//! is done once; `slow-broken` then fails. Into `anew-…`, and when `fw` turns from `firewall` into `monitor`, nothing is handed over.
+//! `kept-…` begins and goes on when [`Fake::let_go`] says so: as a start in `prepare`, with
+//! `kept-compiling-…` as work, with `kept-fetching-…` as what a registry is asked, with `kept-handing-…` as a hand-over. What begins with `/` is a file, which is the host's. `tag-…` is pinned to what [`World::tags`] says, which takes 50 ms; `tag-silent` is not to be had,
 //! and `lost` is never there.
 
 use api::{
@@ -15,7 +17,7 @@ use daemon::{
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use store::Store;
 
@@ -32,8 +34,27 @@ pub struct World {
     pub asked: u64,
 }
 
+/// What has begun, and what may go on.
+#[derive(Default)]
+pub struct Gates {
+    state: Mutex<(BTreeSet<String>, BTreeSet<String>)>,
+    changed: Condvar,
+}
+
+impl Gates {
+    fn pass(&self, name: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0.insert(name.to_owned());
+        self.changed.notify_all();
+        while !state.1.contains(name) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
 #[derive(Default)]
 pub struct Fake {
+    pub gates: Arc<Gates>,
     world: Arc<Mutex<World>>,
     /// Prepared and neither carried out nor dropped.
     pub open: Arc<AtomicI64>,
@@ -43,6 +64,22 @@ pub struct Fake {
 impl Fake {
     pub fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something that is kept has begun.
+    #[allow(dead_code, reason = "not all who use the fake keep something")]
+    pub fn has_begun(&self, image: &str) {
+        let mut state = self.gates.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while !state.0.contains(image) {
+            state = self.gates.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Lets what is kept go on.
+    #[allow(dead_code, reason = "not all who use the fake keep something")]
+    pub fn let_go(&self, image: &str) {
+        self.gates.state.lock().unwrap_or_else(PoisonError::into_inner).1.insert(image.to_owned());
+        self.gates.changed.notify_all();
     }
 
     fn check(&self, change: &ObjectChange, all: &[ObjectChange]) -> Result<(), Refusal> {
@@ -78,6 +115,21 @@ impl Fake {
                 Fault::new(format!("functions.{}.config", change.name), "not known without its image"),
             ])),
             "huge" => Err(Refusal::NoRoom("found 1 TiB of memory wanted; there are 8 GiB".into())),
+            kept if kept.starts_with("kept-compiling-") && !self.world().compiled.contains(kept) => {
+                let (world, gates, image) = (self.world.clone(), self.gates.clone(), kept.to_owned());
+                Err(Refusal::Work(Work {
+                    what: format!("compiling {kept}"),
+                    run: Box::new(move || {
+                        gates.pass(&image);
+                        world.lock().unwrap_or_else(PoisonError::into_inner).compiled.insert(image);
+                        Ok(())
+                    }),
+                }))
+            }
+            kept if kept.starts_with("kept-starting-") => {
+                self.gates.pass(kept);
+                Ok(())
+            }
             slow if slow.starts_with("slow-") && !self.world().compiled.contains(slow) => {
                 let (world, image) = (self.world.clone(), slow.to_owned());
                 Err(Refusal::Work(Work {
@@ -100,6 +152,7 @@ impl Fake {
 struct Ready {
     changes: Vec<ObjectChange>,
     world: Arc<Mutex<World>>,
+    gates: Arc<Gates>,
     open: Arc<AtomicI64>,
 }
 
@@ -110,6 +163,10 @@ impl Drop for Ready {
 }
 
 impl Prepared for Ready {
+    fn fits(&mut self) -> Result<bool, Refusal> {
+        Ok(true)
+    }
+
     fn restarted(&self) -> Vec<String> {
         let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         let image = |spec: &Value| spec.get("image").and_then(Value::as_str).map(str::to_owned);
@@ -131,6 +188,12 @@ impl Prepared for Ready {
             .collect()
     }
 
+    fn hand_over(&mut self, _: bool) -> Result<(), Refusal> {
+        let images = self.changes.iter().filter_map(|change| change.spec.as_ref()?.get("image")?.as_str());
+        images.filter(|image| image.starts_with("kept-handing-")).for_each(|image| self.gates.pass(image));
+        Ok(())
+    }
+
     fn carry_out(self: Box<Self>) {
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         for change in &self.changes {
@@ -150,6 +213,14 @@ impl Control for Fake {
         let mut wanted = Vec::new();
         for (at, (name, spec)) in functions.iter().enumerate() {
             let tag = image(spec);
+            if tag.starts_with("kept-fetching-") {
+                let gates = self.gates.clone();
+                let run = move || {
+                    gates.pass(&tag);
+                    Ok(vec![Some("firewall".to_owned())])
+                };
+                return Ok(Settled::After(Settling { what: "fetching".to_owned(), run: Box::new(run) }));
+            }
             if !tag.starts_with("tag-") || tag.contains('@') {
                 continue;
             }
@@ -213,7 +284,12 @@ impl Control for Fake {
             assert!(change.snapshot.as_ref().is_none_or(|name| self.world().snapshots.contains_key(name)));
         }
         self.open.fetch_add(1, SeqCst);
-        Ok(Box::new(Ready { changes: changes.to_vec(), world: self.world.clone(), open: self.open.clone() }))
+        Ok(Box::new(Ready {
+            changes: changes.to_vec(),
+            world: self.world.clone(),
+            gates: self.gates.clone(),
+            open: self.open.clone(),
+        }))
     }
 
     fn pause(&self, function: &str) -> Result<(), Refusal> {

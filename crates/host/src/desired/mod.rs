@@ -9,8 +9,7 @@ mod document;
 mod part;
 
 use crate::Host;
-use crate::catalog::Catalog;
-use crate::parts::Parts;
+use crate::material::Material;
 use api::{Fault, Kind};
 use document::{DOCUMENT, add, names_in, tree};
 use manifest::Manifest;
@@ -104,7 +103,8 @@ impl Desired {
     }
 
     /// Checks changes against all else that is wanted and what runs. Functions that are to begin `anew` do, even if nothing about
-    /// them changes.
+    /// them changes. Nothing is read for it: if `material` lacks something, the outcome means nothing, and it is to be
+    /// [gathered](Material::gather).
     ///
     /// # Errors
     /// All that is wrong, each with its place, such as `functions.fw.config.rules[2].action`.
@@ -113,18 +113,19 @@ impl Desired {
         changes: &[ObjectChange],
         anew: &[String],
         host: &Host,
-        catalog: &Catalog,
+        material: &Material<'_>,
     ) -> Result<Checked, Vec<Fault>> {
-        let parts = host.parts();
-        if let Some(plan) = self.check_part(changes, anew, &parts, catalog) {
+        if let Some(plan) = self.check_part(changes, anew, &host.parts(), material) {
             return Ok(Checked { plan, warnings: Vec::new() });
         }
+        // All of it takes its time, for which others look at what runs.
+        let runs = host.wiring();
         let mut next = self.clone();
         next.take_over(changes.iter().cloned());
-        let running = Running { catalog, parts: &parts, changes };
+        let running = Running { material, runs: &runs, changes };
         let (mut wiring, warnings) = read(&next.document(), &running)?;
-        keep_same_images(&mut wiring, &parts.wiring, catalog);
-        let mut plan = Plan::between(&parts.wiring, &wiring);
+        keep_same_images(&mut wiring, &runs, material);
+        let mut plan = Plan::between(&runs, &wiring);
         for name in anew {
             plan.replace(&wiring, name);
         }
@@ -148,58 +149,56 @@ fn reserves(spec: &Value) -> bool {
 
 /// The catalog, and what runs already: of those who ask for memory, whoever has it comes first.
 struct Running<'a> {
-    catalog: &'a Catalog,
-    parts: &'a Parts,
+    material: &'a Material<'a>,
+    runs: &'a Wiring,
     changes: &'a [ObjectChange],
 }
 
 impl config::Catalog for Running<'_> {
     fn image(&self, reference: &str) -> Result<Manifest, String> {
-        self.catalog.image(reference)
+        self.material.image(reference)
     }
 
     fn file(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
-        self.catalog.file(path, most)
+        self.material.file(path, most)
     }
 
     fn image_names(&self) -> Vec<&str> {
-        self.catalog.image_names()
+        self.material.image_names()
     }
 
     fn driver(&self, name: &str) -> Option<&Schema> {
-        self.catalog.driver(name)
+        self.material.driver(name)
     }
 
     fn faults(&self) -> &Schema {
-        self.catalog.faults()
+        self.material.faults()
     }
 
     fn driver_names(&self) -> Vec<&str> {
-        self.catalog.driver_names()
+        self.material.driver_names()
     }
 
     fn processors(&self) -> Vec<usize> {
-        self.catalog.processors()
+        self.material.processors()
     }
 
     fn memory(&self) -> Option<u64> {
-        self.catalog.memory()
+        self.material.memory()
     }
 
     fn is_there(&self, whose: &Claimant) -> bool {
         let (kind, name, is_there) = match whose {
-            Claimant::Tenant(name) => (Kind::Tenant, name, self.parts.wiring.tenants.contains_key(name)),
-            Claimant::Instance(name) => {
-                (Kind::Function, name, self.parts.wiring.instances.contains_key(name))
-            }
+            Claimant::Tenant(name) => (Kind::Tenant, name, self.runs.tenants.contains_key(name)),
+            Claimant::Instance(name) => (Kind::Function, name, self.runs.instances.contains_key(name)),
         };
         is_there && !self.changes.iter().any(|change| change.kind == kind && &change.name == name)
     }
 }
 
 /// A function whose image is named otherwise than before, and is the same, goes on with it.
-fn keep_same_images(wiring: &mut Wiring, runs: &Wiring, catalog: &Catalog) {
-    let digest = |image: &str| catalog.load(image).ok().map(|image| image.digest());
+fn keep_same_images(wiring: &mut Wiring, runs: &Wiring, material: &Material<'_>) {
+    let digest = |image: &str| material.load(image).ok().map(|image| image.digest());
     for (name, instance) in &mut wiring.instances {
         let Some(there) = runs.instances.get(name).filter(|there| there.image != instance.image) else {
             continue;

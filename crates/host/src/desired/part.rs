@@ -12,7 +12,7 @@
 
 use super::document::{DOCUMENT, add, empty, names_in, tree};
 use super::{Desired, ObjectChange, ObjectKey, keep_same_images, reserves};
-use crate::catalog::Catalog;
+use crate::material::Material;
 use crate::parts::Parts;
 use api::Kind;
 use config::Catalog as _;
@@ -43,22 +43,22 @@ impl Desired {
         changes: &[ObjectChange],
         anew: &[String],
         parts: &Parts,
-        catalog: &Catalog,
+        material: &Material<'_>,
     ) -> Option<Plan> {
         if changes.len() > MOST_TOGETHER || self.reserves > 0 {
             return None;
         }
         let part = self.part(changes)?;
-        let wiring = config::check_part(DOCUMENT, &tree(&self.document_of(&part)), catalog).ok()?.wiring;
+        let wiring = config::check_part(DOCUMENT, &tree(&self.document_of(&part)), material).ok()?.wiring;
         let (old, mut new) = (part.running(parts), part.wanted(wiring));
         let owners = new.ports.values().map(|port| &port.tenant);
         let mut owners = owners.chain(new.instances.values().map(|instance| &instance.tenant));
         if !owners.all(|tenant| parts.wiring.tenants.contains_key(tenant))
-            || !parts.has_room_for(new.instances.values(), old.instances.values(), catalog.memory())
+            || !parts.has_room_for(new.instances.values(), old.instances.values(), material.memory())
         {
             return None;
         }
-        keep_same_images(&mut new, &parts.wiring, catalog);
+        keep_same_images(&mut new, &parts.wiring, material);
         let mut plan = Plan::between(&old, &new);
         for name in anew {
             plan.replace(&new, name);

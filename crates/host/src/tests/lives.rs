@@ -59,7 +59,7 @@ fn another_configuration_takes_over_and_is_rolled_back() {
     let rig = firewall();
     let before = rig.host.instance("f").expect("it is there");
     let next = wanted(&rig, filter(json!({"default_action": "accept", "max_flows": 5000})));
-    let taken = rig.host.take_over("f", &next, &rig.catalog).expect("it takes over");
+    let taken = rig.take_over(&next).expect("it takes over");
     assert!(taken.state_carried);
     assert_eq!(rig.host.instance("f"), Some(next.clone()));
     rig.moves("f");
@@ -70,11 +70,11 @@ fn another_configuration_takes_over_and_is_rolled_back() {
     let mut other = before.clone();
     other.image = "monitor".to_owned();
     for instance in [other, Instance { image: "./no/such.wasm".to_owned(), ..before.clone() }] {
-        assert!(rig.host.take_over("f", &instance, &rig.catalog).is_err());
+        assert!(rig.take_over(&instance).is_err());
         assert_eq!(rig.host.instance("f"), Some(before.clone()));
     }
     let fewer = Instance { interfaces: 1, ..before };
-    let error = rig.host.take_over("f", &fewer, &rig.catalog).err().expect("refused").to_string();
+    let error = rig.take_over(&fewer).err().expect("refused").to_string();
     assert!(error.contains("1 interfaces; allowed: 2"), "{error}");
     rig.moves("f");
     let account = rig.account();
@@ -97,7 +97,7 @@ fn an_image_that_lays_out_its_memory_alike_goes_on_with_it_as_it_is() {
     let counted = || rig.host.account_of("f").expect("it is there").counters;
     for _ in 0..3 {
         let first = counted();
-        let taken = rig.host.take_over("f", &other, &rig.catalog).expect("it takes over");
+        let taken = rig.take_over(&other).expect("it takes over");
         assert!(taken.moved && taken.state_carried);
         rig.moves("f");
         rig.host.roll_back(taken).expect("it takes over again");
@@ -106,7 +106,7 @@ fn an_image_that_lays_out_its_memory_alike_goes_on_with_it_as_it_is() {
         let then = counted();
         assert!(first.iter().zip(&then).all(|((_, first), (_, then))| first <= then), "{first:?} {then:?}");
     }
-    let taken = rig.host.take_over("f", &other, &rig.catalog).expect("it takes over");
+    let taken = rig.take_over(&other).expect("it takes over");
     assert!(taken.moved);
     drop(taken);
     rig.moves("f");

@@ -9,7 +9,9 @@ mod plans;
 mod restoring;
 mod services;
 
-use crate::{Beginning, CarriedOut, Catalog, Desired, Host, ObjectChange};
+use crate::{
+    Beginning, CarriedOut, Catalog, Checked, Desired, Host, Material, ObjectChange, PrepareError, TakenOver,
+};
 use api::{Fault, Kind};
 use engine::Account;
 use serde_json::{Value, json};
@@ -36,7 +38,17 @@ impl Rig {
     }
 
     fn check(&self, changes: &[ObjectChange]) -> Result<Plan, Vec<Fault>> {
-        self.desired.check(changes, &[], &self.host, &self.catalog).map(|checked| checked.plan)
+        self.check_anew(changes, &[]).map(|checked| checked.plan)
+    }
+
+    fn check_anew(&self, changes: &[ObjectChange], anew: &[String]) -> Result<Checked, Vec<Fault>> {
+        let material = Material::of(&self.catalog);
+        loop {
+            let checked = self.desired.check(changes, anew, &self.host, &material);
+            if !material.gather() {
+                return checked;
+            }
+        }
     }
 
     /// Does what is wanted, which has to be right.
@@ -46,12 +58,17 @@ impl Rig {
 
     fn apply_with(&mut self, changes: &[ObjectChange], beginnings: HashMap<String, Beginning>) -> CarriedOut {
         let anew: Vec<String> = beginnings.keys().cloned().collect();
-        let checked = self.desired.check(changes, &anew, &self.host, &self.catalog).expect("right");
+        let checked = self.check_anew(changes, &anew).expect("right");
         let prepared = self.host.prepare(checked.plan, beginnings, &self.catalog).expect("it can be made");
         let done = self.host.carry_out(prepared).expect("it has not stopped");
         assert_eq!(done.troubles, [""; 0]);
         self.desired.take_over(changes.iter().cloned());
         done
+    }
+
+    /// Lets another guest take over from the function `f`.
+    fn take_over(&self, instance: &wiring::Instance) -> Result<TakenOver, PrepareError> {
+        self.host.take_over("f", instance, &self.catalog)
     }
 
     fn account(&self) -> Account {

@@ -43,7 +43,7 @@ impl Controller {
                 break;
             }
         }
-        if let Err(error) = lock(&self.host).start() {
+        if let Err(error) = self.host.start() {
             let workers = ObjectName::new(Kind::Workers, "workers");
             let message = format!("the workers' threads: {error}");
             faults.push((workers, Fault { at: "workers".to_owned(), message }));

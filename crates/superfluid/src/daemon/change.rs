@@ -5,15 +5,21 @@ use super::refusal::{as_host, refused, unknown_here};
 use api::{Fault, Kind};
 use daemon::{ObjectChange, Prepared, Refusal, Work};
 use engine::Stopped;
-use host::{Beginning, Checked, Host};
+use host::{Beginning, Checked, Gathered, Material};
 use snapshot_folder::FolderError;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
 use telemetry::steps;
 
 impl Controller {
-    /// Checks changes, and says what they come to.
-    pub(super) fn check(&self, host: &Host, changes: &[ObjectChange]) -> Result<Checked, Refusal> {
+    /// Checks changes, and says what they come to. Images and files are read with no lock held, if it `reads`; what was read is in `material`.
+    pub(super) fn check(
+        &self,
+        changes: &[ObjectChange],
+        material: &Material<'_>,
+        reads: bool,
+    ) -> Result<Checked, Refusal> {
         let faults = unknown_here(changes);
         if !faults.is_empty() {
             return Err(Refusal::Invalid(faults));
@@ -21,9 +27,14 @@ impl Controller {
         let changed: Vec<host::ObjectChange> = changes.iter().map(as_host).collect();
         let anew = changes.iter().filter(|change| change.snapshot.is_some());
         let anew: Vec<String> = anew.map(|change| change.name.clone()).collect();
-        let checked = lock(&self.desired).check(&changed, &anew, host, &self.catalog);
+        let checked = loop {
+            let checked = self.desired().check(&changed, &anew, &self.host, material);
+            if !reads || !material.gather() {
+                break checked;
+            }
+        };
         checked.map_err(|faults| {
-            // What goes is right by itself: somebody else still names it.
+            // What goes is right by itself: something else still names it.
             if changes.iter().all(|change| change.spec.is_none()) {
                 Refusal::Conflict(faults)
             } else {
@@ -32,9 +43,11 @@ impl Controller {
         })
     }
 
+    /// Makes changes ready beside whatever else is done: with no lock held but for short looks at what runs.
     pub(super) fn make(&self, changes: &[ObjectChange], wait: bool) -> Result<Ready, Refusal> {
-        let mut host = lock(&self.host);
-        let Checked { plan, .. } = self.check(&host, changes)?;
+        let material = Material::of(&self.catalog);
+        let generation = self.generation.load(Acquire);
+        let Checked { plan, .. } = self.check(changes, &material, true)?;
         steps::done("check");
         let mut uncompiled = Vec::new();
         for instance in plan.add_instances.values().chain(plan.change_instances.values()).filter(|_| !wait) {
@@ -65,8 +78,25 @@ impl Controller {
                 beginnings.insert(change.name.clone(), Beginning { paused: change.paused, saved });
             }
         }
-        let prepared = host.prepare(plan, beginnings, &self.catalog).map_err(refused)?;
-        Ok(Ready { prepared, restarted })
+        let prepared = self.host.prepare(plan, beginnings, &self.catalog).map_err(refused)?;
+        Ok(Ready { prepared, restarted, generation, material: material.gathered() })
+    }
+
+    /// Whether what was made ready is what the changes come to now.
+    fn fits(&self, ready: &mut Ready, changes: &[ObjectChange]) -> Result<bool, Refusal> {
+        let generation = self.generation.load(Acquire);
+        if generation == ready.generation {
+            return Ok(true);
+        }
+        let material = Material::again(&self.catalog, &ready.material);
+        let checked = self.check(changes, &material, false);
+        // To read something may take its time: that is for another attempt.
+        if material.is_missing() {
+            return Ok(false);
+        }
+        let fits = self.host.fits(&ready.prepared, &checked?.plan);
+        ready.generation = generation;
+        Ok(fits)
     }
 
     /// Compiling images, which takes its time.
@@ -85,7 +115,7 @@ impl Controller {
     }
 
     pub(super) fn carry_out(&self, ready: Ready, changes: Vec<ObjectChange>) {
-        let mut host = lock(&self.host);
+        let host = &self.host;
         let plan = ready.prepared.plan();
         let pins: Vec<(String, Option<usize>)> = plan
             .add_instances
@@ -130,7 +160,7 @@ impl Controller {
                 }
             }
         }
-        lock(&self.desired).take_over(changes.iter().map(as_host));
+        self.changed(changes.iter().map(as_host));
         for name in gone.iter().filter(|name| host.function(name).is_none()) {
             self.told.forget(name);
             lock(&self.shares).remove(name);
@@ -147,6 +177,10 @@ impl Controller {
 pub(super) struct Ready {
     prepared: host::Prepared,
     restarted: Vec<String>,
+    /// When it was checked.
+    generation: u64,
+    /// What was read for the check.
+    material: Gathered,
 }
 
 /// A change that was made ready, for the server.
@@ -158,7 +192,7 @@ pub(super) struct Change {
 
 impl Prepared for Change {
     fn restarted(&self) -> Vec<String> {
-        let Ready { prepared, restarted } = &self.ready;
+        let Ready { prepared, restarted, .. } = &self.ready;
         let all = restarted.iter().cloned().chain(prepared.cannot_hand_over()).chain(prepared.began_anew());
         all.collect()
     }
@@ -169,8 +203,12 @@ impl Prepared for Change {
     }
 
     fn hand_over(&mut self, allow_restart: bool) -> Result<(), Refusal> {
-        // The host is not held meanwhile: others are answered.
         self.ready.prepared.hand_over(allow_restart).map_err(refused)
+    }
+
+    fn fits(&mut self) -> Result<bool, Refusal> {
+        let Change { controller, ready, changes } = self;
+        controller.fits(ready, changes)
     }
 
     fn carry_out(self: Box<Self>) {

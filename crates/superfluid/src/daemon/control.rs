@@ -33,7 +33,7 @@ impl Control for Handle {
     }
 
     fn lacks(&self, function: &str) -> bool {
-        !lock(&self.0.desired).has(Kind::Function, function)
+        !self.0.desired().has(Kind::Function, function)
     }
 
     fn prepare(&self, changes: &[ObjectChange]) -> Result<Box<dyn Prepared>, Refusal> {
@@ -50,7 +50,7 @@ impl Control for Handle {
     }
 
     fn restart(&self, function: &str) -> Result<(), Refusal> {
-        let host = lock(&self.0.host);
+        let host = &self.0.host;
         if host.function(function).is_none() {
             return Err(refused_function(function));
         }
@@ -61,7 +61,7 @@ impl Control for Handle {
         match kind {
             Kind::Function => serde_json::to_value(self.0.function_status(name)?).ok(),
             Kind::Port => {
-                let account = lock(&self.0.host).account_of_port(name)?;
+                let account = self.0.host.account_of_port(name)?;
                 let (state, reason) = crate::json::port_state(&account.status);
                 Some(json!({
                     "state": state,
@@ -99,11 +99,8 @@ impl Control for Handle {
     fn save(&self, function: &str, name: &Name) -> Result<Snapshot, Refusal> {
         let this = &self.0;
         let none = || refused_function(function);
-        let spec = lock(&this.desired).spec(Kind::Function, function).ok_or_else(none)?;
-        let (saved, wiring) = {
-            let host = lock(&this.host);
-            (host.save(function).map_err(refused)?, host.wiring())
-        };
+        let spec = this.desired().spec(Kind::Function, function).ok_or_else(none)?;
+        let (saved, wiring) = (this.host.save(function).map_err(refused)?, this.host.wiring());
         // The tenant in whose pool it runs, which is what its spec means.
         let tenant = &wiring.instances.get(function).ok_or_else(none)?.tenant;
         let checked = |text: &str| Name::new(text).map_err(|error| Refusal::Broken(error.to_string()));
@@ -144,7 +141,7 @@ impl Control for Handle {
     }
 
     fn account(&self, tenant: Option<&str>) -> Option<String> {
-        let fleet = lock(&self.0.host).fleet().clone();
+        let fleet = self.0.host.fleet().clone();
         let account = || fleet.account(false).ok();
         match tenant {
             None => account().map(|account| crate::json::account("account", &account)),
@@ -156,16 +153,16 @@ impl Control for Handle {
     }
 
     fn memory(&self, tenant: Option<&str>) -> Value {
-        let fleet = lock(&self.0.host).fleet().clone();
+        let fleet = self.0.host.fleet().clone();
         let account = || fleet.account(false).ok();
         if let Some(tenant) = tenant {
             let Some((account, _)) = self.0.account_of(tenant, account) else { return Value::Null };
-            let known = super::memory::Known::of(&lock(&self.0.host), &account, self.0.memory);
+            let known = super::memory::Known::of(&self.0.host, &account, self.0.memory);
             let whole = super::memory::of(&account, &known, &self.0.folder, &self.0.state);
             return of_tenant::memory(&whole, tenant);
         }
         let Some(account) = account() else { return Value::Null };
-        let known = super::memory::Known::of(&lock(&self.0.host), &account, self.0.memory);
+        let known = super::memory::Known::of(&self.0.host, &account, self.0.memory);
         // Looking at memory stops nobody.
         super::memory::of(&account, &known, &self.0.folder, &self.0.state)
     }
@@ -183,9 +180,8 @@ impl Control for Handle {
     }
 
     fn metrics(&self, exposition: Exposition, tenant: Option<&str>, to: &mut String) {
-        let host = lock(&self.0.host);
+        let host = &self.0.host;
         let (fleet, wiring, memory) = (host.fleet().clone(), host.wiring(), host.memory());
-        drop(host);
         let account = || fleet.account(false).ok();
         let write = |account: &Account, to: &mut String| {
             let (busy, started) = (fleet.busy(), self.0.started);
@@ -218,15 +214,7 @@ fn not_kept(error: FolderError) -> Refusal {
 }
 
 fn set_paused(this: &Controller, function: &str, paused: bool) -> Result<(), Refusal> {
-    if !paused {
-        let (fleet, id) = {
-            let host = lock(&this.host);
-            (host.fleet().clone(), host.function(function))
-        };
-        // What takes long is done while others are answered. One that cannot be thawed is refused below.
-        let _ = id.map(|id| fleet.thaw(id));
-    }
-    match lock(&this.host).set_paused(function, paused) {
+    match this.host.set_paused(function, paused) {
         Ok(true) => Ok(()),
         Ok(false) => Err(refused_function(function)),
         Err(error) => Err(Refusal::Busy(error.to_string())),

@@ -12,7 +12,10 @@ use serde_json::json;
 use snapshot_folder::Folder;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, Release},
+};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -21,8 +24,11 @@ use store::Store;
 
 /// See the module's documentation.
 pub(crate) struct Controller {
-    pub(super) host: Mutex<Host>,
-    pub(super) desired: Mutex<Desired>,
+    pub(super) host: Host,
+    /// Looked at as it is at one moment, with no lock held meanwhile.
+    pub(super) desired: Mutex<Arc<Desired>>,
+    /// How often what runs was changed.
+    pub(super) generation: AtomicU64,
     pub(super) catalog: Catalog,
     pub(super) shelf: Shelf,
     pub(super) workshop: Arc<Workshop>,
@@ -76,8 +82,9 @@ impl Controller {
         Ok(Controller {
             workshop: host.workshop().clone(),
             balancer: Mutex::new(host.balancer()),
-            host: Mutex::new(host),
+            host,
             desired: Mutex::default(),
+            generation: AtomicU64::new(0),
             catalog,
             shelf,
             memory,
@@ -100,13 +107,25 @@ impl Controller {
         })
     }
 
+    /// What is wanted, as it is now.
+    pub(super) fn desired(&self) -> Arc<Desired> {
+        lock(&self.desired).clone()
+    }
+
+    /// What is wanted and what runs have changed together.
+    pub(super) fn changed(&self, changes: impl IntoIterator<Item = host::ObjectChange>) {
+        // It is copied only if it is being looked at.
+        Arc::make_mut(&mut *lock(&self.desired)).take_over(changes);
+        self.generation.fetch_add(1, Release);
+    }
+
     /// Drains everything and gives the final account.
     ///
     /// # Errors
     /// [`Stopped`]: it was before.
     pub(crate) fn stop(&self) -> Result<Account, Stopped> {
         self.ends.store(true, Relaxed);
-        lock(&self.host).stop()
+        self.host.stop()
     }
 }
 

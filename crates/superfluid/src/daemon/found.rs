@@ -28,11 +28,8 @@ impl Controller {
         {
             return Ok(report(*time, true, text));
         }
-        // The host is not held meanwhile: others ask it how functions are.
-        let (fleet, id) = {
-            let host = lock(&self.host);
-            (host.fleet().clone(), host.function(name).ok_or_else(|| refused_function(name))?)
-        };
+        let fleet = self.host.fleet();
+        let id = self.host.function(name).ok_or_else(|| refused_function(name))?;
         let said = fleet
             .change(move |change| change.report(id))
             .map_err(|error| Refusal::Busy(error.to_string()))?;

@@ -101,7 +101,7 @@ impl Controller {
                 if resolve {
                     return None;
                 }
-                let runs = lock(&self.desired).spec(api::Kind::Function, function)?;
+                let runs = self.desired().spec(api::Kind::Function, function)?;
                 let runs = runs.get("image")?.as_str()?;
                 let Ok(Named::Artifact(pinned)) = Named::read(runs) else { return None };
                 let digest = pinned.digest()?;
@@ -236,7 +236,7 @@ impl Controller {
     pub(super) fn pin_needed(&self) -> Result<(), String> {
         let Ok(kept) = &self.shelf.kept else { return Ok(()) };
         let mut last = lock(&self.shelf.pinned);
-        let mut texts: BTreeSet<String> = lock(&self.desired).images().map(str::to_owned).collect();
+        let mut texts: BTreeSet<String> = self.desired().images().map(str::to_owned).collect();
         let of = |saved: &api::Snapshot| Some(saved.spec.get("image")?.as_str()?.to_owned());
         texts.extend(self.folder.list().iter().filter_map(of));
         texts.extend(self.shelf.promises());
@@ -254,7 +254,7 @@ impl Controller {
     /// All images: this program's own, those that are kept, and those that functions name.
     pub(super) fn images_here(&self) -> Vec<Image> {
         let mut functions: HashMap<String, u64> = HashMap::new();
-        for text in lock(&self.desired).images() {
+        for text in self.desired().images() {
             *functions.entry(text.to_owned()).or_default() += 1;
         }
         let mut all: BTreeMap<String, Image> = BTreeMap::new();

@@ -5,7 +5,7 @@
 //!    says nothing, and is ended and started again.
 //! 3. `STOPPING=1`: the host is drained.
 
-use super::controller::{Controller, lock};
+use super::controller::Controller;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -40,7 +40,7 @@ pub(super) fn watch(controller: &Arc<Controller>) {
     let this = Arc::downgrade(controller);
     let watching = std::thread::Builder::new().name("alive".into()).spawn(move || {
         while let Some(this) = this.upgrade() {
-            let fleet = lock(&this.host).fleet().clone();
+            let fleet = this.host.fleet().clone();
             drop(this);
             // Each worker has to answer.
             if fleet.account(false).is_err() {

@@ -1,6 +1,6 @@
 //! What of the host's accounts is one tenant's: its functions and its ports, and what it is promised.
 
-use super::controller::{Controller, lock};
+use super::controller::Controller;
 use engine::Account;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ pub(super) struct Names {
 impl Controller {
     /// As they are now.
     pub(super) fn names_of(&self, tenant: &str) -> Names {
-        let wiring = lock(&self.host).wiring();
+        let wiring = self.host.wiring();
         let functions = wiring.instances.iter().filter(|(_, instance)| instance.tenant == tenant);
         let ports = wiring.ports.iter().filter(|(_, port)| port.tenant == tenant);
         Names {

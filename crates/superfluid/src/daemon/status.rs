@@ -10,10 +10,9 @@ use telemetry::Latencies;
 impl Controller {
     /// How one is; `None`: it is not there.
     pub(super) fn function_status(&self, name: &str) -> Option<FunctionStatus> {
-        let host = lock(&self.host);
+        let host = &self.host;
         let (account, instance) = (host.account_of(name)?, host.instance(name)?);
         let known = host.function_memory(name, account.memory, account.frozen);
-        drop(host);
         let image = self.catalog.load(&instance.image).map(|image| digest(&image));
         let got_share = self.share(name, account.cycles);
         let memory = FunctionMemory {

@@ -24,7 +24,7 @@ impl Controller {
             let mut swept = Instant::now();
             while !ends.load(Relaxed) {
                 let Some(this) = this.upgrade() else { return };
-                let fleet = lock(&this.host).fleet().clone();
+                let fleet = this.host.fleet().clone();
                 let pause = match lock(&this.balancer).as_mut() {
                     Some(balancer) => {
                         if let Some(moved) = balancer.look(&fleet)
@@ -37,7 +37,7 @@ impl Controller {
                     }
                     None => SWEEP_EVERY,
                 };
-                let frozen = lock(&this.host).freeze_paused(FREEZE_AFTER, FREEZE_AT_ONCE);
+                let frozen = this.host.freeze_paused(FREEZE_AFTER, FREEZE_AT_ONCE);
                 if swept.elapsed() >= SWEEP_EVERY {
                     swept = Instant::now();
                     // Workers that have stopped have nothing to sweep.

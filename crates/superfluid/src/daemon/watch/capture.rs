@@ -1,6 +1,6 @@
 //! A capture that a client reads while it goes on.
 
-use super::super::controller::{Controller, lock};
+use super::super::controller::Controller;
 use super::places::{self, Place};
 use super::{LOOK, filter, invalid, put, until};
 use crate::hop_tap::{HopTap, Which};
@@ -59,7 +59,7 @@ impl Controller {
                 format!("found {snap}; allowed: 14, which is an Ethernet header, or more"),
             ));
         }
-        let host = lock(&self.host);
+        let host = &self.host;
         let wiring = host.wiring();
         let captured =
             places::captured(&wanted.at, &wiring, &self.catalog).map_err(|why| invalid("at", why))?;
@@ -81,8 +81,8 @@ impl Controller {
             let tap: Box<dyn Tap> = Box::new(HopTap::new(names, which, recorder.another()).leaving());
             (place, tap)
         };
-        put(&host, named.into_iter().map(tap).collect())?;
-        drop((host, recorder));
+        put(host, named.into_iter().map(tap).collect())?;
+        drop(recorder);
         let this = self.clone();
         let watching = move || {
             let over =

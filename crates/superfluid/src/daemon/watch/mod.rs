@@ -15,7 +15,7 @@ mod tell;
 mod trace;
 mod way;
 
-use super::controller::{Controller, lock};
+use super::controller::Controller;
 use api::Fault;
 use daemon::Refusal;
 use engine::Tap;
@@ -47,7 +47,7 @@ impl Controller {
 
     /// Takes those taps out that are over.
     fn end_taps(&self) {
-        let fleet = lock(&self.host).fleet().clone();
+        let fleet = self.host.fleet().clone();
         // Workers that have stopped see nothing any more.
         let _ = fleet.change(|change| change.settle_taps());
     }

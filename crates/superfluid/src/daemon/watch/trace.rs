@@ -1,6 +1,6 @@
 //! A trace: taps at all places that its packets may come to, and a thread that tells what they saw.
 
-use super::super::controller::{Controller, lock};
+use super::super::controller::Controller;
 use super::places::{self, Place, Spot};
 use super::tell::Teller;
 use super::way::{Following, Pick, PlaceTap};
@@ -42,7 +42,7 @@ impl Controller {
             let message = format!("found {count}; allowed: 1 to {}", api::TRACED_MAX);
             return Err(invalid("count", message));
         }
-        let host = lock(&self.host);
+        let host = &self.host;
         let wiring = host.wiring();
         let at = wanted.at.as_deref().map(|at| places::spot(at, &wiring, &self.catalog)).transpose();
         let at = at.map_err(|why| invalid("at", why))?;
@@ -75,13 +75,12 @@ impl Controller {
             let tap: Box<dyn Tap> = Box::new(PlaceTap::new(number, pick, following.clone()));
             (place.clone(), tap)
         };
-        put(&host, places.iter().enumerate().map(tap).collect())?;
+        put(host, places.iter().enumerate().map(tap).collect())?;
         if let Some(Injection { function, interface, place, bytes }) = injection {
             let theirs = following.clone();
             let seen = move |pool: &_, packet: &_| theirs.inject(place, pool, packet);
             if let Err(error) = host.inject(&function, interface, &bytes, clock.now(), seen) {
                 following.end();
-                drop(host);
                 self.end_taps();
                 return Err(match error {
                     InjectError::Absent(_) | InjectError::TooLong { .. } => {
@@ -93,7 +92,6 @@ impl Controller {
                 });
             }
         }
-        drop(host);
         let this = self.clone();
         let telling = move || {
             let mut teller = Teller::new(outlet, &places, names);
