@@ -488,7 +488,7 @@ static inline void sf_store64(uint8_t *at, uint64_t value)
 /* ---- Configuration: CBOR of definite lengths, without tags (RFC 8949) ------------------------------------------
  *
  * The host has checked it against the manifest's schema and filled in defaults. The readers check it again, because it
- * is their business not to read outside of it, whoever wrote it.
+ * is their business not to read outside of it, wherever it comes from.
  *
  *     schema                          CBOR                              reader
  *     boolean                         true, false                       sf_as_bool

@@ -215,7 +215,7 @@ make_network() {
     ip link set sf-wan up
 }
 
-# The files to serve are in memory, in place of a directory that nothing here uses, and nobody else can see them.
+# The files to serve are in memory, in place of a directory that nothing here uses, and no other process can see them.
 make_files() {
     local used
     used=$(realpath -- "$PWD" "$superfluid" "$file" 2>/dev/null || true)

@@ -158,8 +158,8 @@ fn segment_by(socket: &UdpSocket, size: i32) {
 }
 
 #[test]
-fn checksums_are_right_when_somebody_looks() {
-    isolated("checksums_are_right_when_somebody_looks", || {
+fn checksums_are_right_when_they_are_looked_at() {
+    isolated("checksums_are_right_when_they_are_looked_at", || {
         let line = Line::new().expect("a line");
         // Between veth ends an unfinished checksum is believed. Without these offloads the kernel cuts what the relay
         // sends into segments and fills their checksums in, by the state in the record, and the receiver verifies them.

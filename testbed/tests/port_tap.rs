@@ -511,8 +511,8 @@ fn a_device_is_as_the_settings_say() {
 }
 
 #[test]
-fn a_port_may_wait_for_a_device_of_somebody_else() {
-    isolated("a_port_may_wait_for_a_device_of_somebody_else", || {
+fn a_port_may_wait_for_a_device_of_another_program() {
+    isolated("a_port_may_wait_for_a_device_of_another_program", || {
         let settings = Settings { create: false, queues: 2, ..Settings::new("tap0") };
         let message = refused(settings.clone());
         assert!(message.contains("create: false") && message.contains("present: "), "{message}");

@@ -109,13 +109,13 @@ fn compare(stage: &mut Stage<'_>) -> Result<(), BenchError> {
     for run in 0..=RUNS {
         (stage.progress)(0.82 + 0.17 * run as f64 / RUNS as f64, "suricata");
         let both =
-            |read: &dyn Fn(&Path) -> Result<Reading, BenchError>, who: &str| -> Result<f64, BenchError> {
+            |read: &dyn Fn(&Path) -> Result<Reading, BenchError>, program: &str| -> Result<f64, BenchError> {
                 let readings = [read(&paths[0])?, read(&paths[1])?];
                 for (reading, written) in readings.iter().zip(&written) {
                     if reading.alerts != u64::from(written.carriers) {
                         let (found, all) = (reading.alerts, written.carriers);
                         return Err(BenchError::Invalid(format!(
-                            "{who} gave {found} alerts where there are {all}"
+                            "{program} gave {found} alerts where there are {all}"
                         )));
                     }
                 }

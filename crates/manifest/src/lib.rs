@@ -3,7 +3,7 @@
 //! The life of a manifest:
 //! 1. Its author writes `function.yaml` beside the source.
 //! 2. When the image is built the text is checked by [`Manifest::parse`] and goes into the image, unchanged.
-//! 3. Who loads the image parses it again: an image may come from anywhere.
+//! 3. The loader of the image parses it again: an image may come from anywhere.
 //! 4. The operator's configuration is checked against [`Manifest::schema`].
 //!
 //! ```yaml

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_where_nobody_needs_it_is_not_fetched_in_small_portions() {
+    fn buffers_of_idle_caches_are_not_fetched_in_small_portions() {
         let list = FreeList::new(Vec::new());
         let own = std::ptr::from_ref(list.own());
         let other =

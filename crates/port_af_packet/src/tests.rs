@@ -284,7 +284,7 @@ fn long_frames_come_from_the_queue_in_their_place() {
 }
 
 #[test]
-fn long_frames_that_nobody_takes_leave_the_queue() {
+fn long_frames_that_are_not_taken_leave_the_queue() {
     let (small, mut intake) = (pool(1), Intake::default());
     let room = small.room() as usize;
     let own = Written { kind: libc::PACKET_OUTGOING, ..frame(1800) };

@@ -34,7 +34,7 @@ pub struct Settings {
     pub state: DeviceState,
     /// Whether the device outlives the port. One that does already is left so.
     pub persist: bool,
-    /// User, by name or number, who may open it without privileges.
+    /// User, by name or number, that may open it without privileges.
     pub user: Option<String>,
     /// Group, by name or number, whose members may.
     pub group: Option<String>,

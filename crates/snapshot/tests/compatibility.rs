@@ -120,7 +120,7 @@ fn optional_sections_may_be_missing_and_others_not() {
                 (expected.host.lines_lost, expected.host.events_lost) = (0, 0);
             }
             kind::TALLIES => expected.tallies.clear(),
-            // Required of those who read it; a snapshot without packets has none.
+            // Required of readers; a snapshot without packets has none.
             kind::PACKETS => expected.packets.clear(),
             _ => {
                 assert_eq!(flags, REQUIRED);

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_told_to_those_who_ask() {
+    fn steps_are_told_on_request() {
         done("not measured");
         let ((), steps) = measure(|| {
             std::thread::sleep(Duration::from_millis(2));

@@ -99,7 +99,7 @@ fn lines_of_streams_are_bounded_and_must_be_what_they_should() {
 }
 
 #[test]
-fn who_is_not_there_or_does_not_listen_is_told() {
+fn a_daemon_that_is_not_there_or_does_not_listen_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("socket");
     let limit = Duration::from_millis(200);

@@ -59,7 +59,7 @@ fn pauses_follow_one_another() {
 }
 
 #[test]
-fn shares_that_nobody_can_have() {
+fn shares_that_cannot_be_had() {
     bad(
         &functions(
             "tenants: {default: {cpu: {wieght: 5}}}",

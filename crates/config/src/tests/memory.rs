@@ -18,7 +18,7 @@ fn memory_is_read_for_functions_and_tenants() {
 }
 
 #[test]
-fn what_is_populated_is_the_operators_the_images_or_nobodys_choice() {
+fn what_is_populated_is_chosen_by_operator_or_image_or_left_open() {
     let text = format!(
         "superfluid: 1\ntenants: {{default: {{{POOL}}}}}\nfunctions:\n  f: {{image: monitor, resident: 512KiB}}\n  \
          g: {{image: monitor}}\n  h: {{image: monitor, resident: 0B, memory: 128KiB}}\n"

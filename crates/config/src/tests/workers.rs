@@ -138,7 +138,7 @@ fn a_function_stays_on_a_worker_that_there_is() {
 }
 
 #[test]
-fn observers_stay_with_those_whom_they_observe() {
+fn observers_stay_with_what_they_observe() {
     let text = |fw: &str, nat: &str, flows: &str, at: &str| {
         format!(
             "superfluid: 1\nworkers: 2\nfunctions:\n  fw: {{image: firewall, {fw}}}\n  nat: {{image: forwarder, {nat}}}\n  \

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 #[test]
-fn steps_are_told_to_those_who_ask() {
+fn steps_are_told_on_request() {
     let server = Running::new();
     let mut client = server.client();
     let body = json!({"spec": {"image": "slow-a"}}).to_string();

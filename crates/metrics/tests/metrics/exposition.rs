@@ -175,7 +175,7 @@ fn a_packet_too_many_is_told() {
 }
 
 #[test]
-fn histograms_are_told_of_those_who_have_them() {
+fn histograms_are_told_where_there_are_any() {
     let account = hostile_account();
     let histogram = histogram();
     let of = |name: &str| Function { calls: (name == "a\nb").then_some(&histogram), ..known(name) };

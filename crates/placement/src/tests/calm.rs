@@ -7,7 +7,7 @@ use crate::settings::PATIENCE;
 use proptest::prelude::*;
 
 #[test]
-fn nobody_moves_while_nobody_is_short() {
+fn nothing_moves_while_no_worker_is_short() {
     let mut graph = chains(&[1, 1, 2]);
     graph.parts.iter_mut().for_each(|facts| facts.at = Some(1));
     let mut placement = place(&graph, 3);
@@ -48,7 +48,7 @@ fn what_cannot_move_is_let_be() {
 }
 
 #[test]
-fn who_has_to_move_again_and_again_does_so_less_and_less() {
+fn what_has_to_move_again_and_again_does_so_less_and_less() {
     let mut graph = chains(&[1, 1]);
     graph.parts[1].pinned = Some(0);
     graph.parts[0].at = Some(0);
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn a_tenth_of_noise_keeps_nobody_moving(
+    fn a_tenth_of_noise_causes_no_moves(
         costs in prop::collection::vec(prop::collection::vec(0.05f64..0.5, 1..4), 1..7),
         offered in 0.2f64..3.0,
         workers in 2usize..4,
@@ -192,7 +192,7 @@ fn help_is_as_many_as_divide_the_load() {
 }
 
 #[test]
-fn who_helps_again_and_again_does_not_have_to_stay_for_longer() {
+fn what_helps_again_and_again_does_not_have_to_stay_for_longer() {
     let over_after_twice = |again: fn(&mut Rest, u64)| {
         let mut rest = Rest::default();
         again(&mut rest, 0);

@@ -20,7 +20,7 @@ fn a_pinned_function_takes_its_chain_along_as_far_as_other_pins_allow() {
 }
 
 #[test]
-fn whoever_is_somewhere_stays_and_newcomers_join_their_neighbours() {
+fn parts_that_have_a_worker_stay_and_new_ones_join_their_neighbours() {
     let mut graph = chains(&[3, 1, 1]);
     graph.parts[1].at = Some(1);
     graph.parts[3].at = Some(1);
@@ -32,7 +32,7 @@ fn whoever_is_somewhere_stays_and_newcomers_join_their_neighbours() {
 }
 
 #[test]
-fn ports_are_with_their_functions_and_observers_with_whom_they_observe() {
+fn ports_are_with_their_functions_and_observers_with_what_they_observe() {
     let mut graph = chains(&[2, 1, 1]);
     graph.parts.extend([PartFacts::new(Kind::Port); 3]);
     graph.wires.extend([(Part(4), Part(0)), (Part(1), Part(5)), (Part(6), Part(3))]);
@@ -45,7 +45,7 @@ fn ports_are_with_their_functions_and_observers_with_whom_they_observe() {
 }
 
 #[test]
-fn a_pinned_port_attracts_nobody() {
+fn a_pinned_port_attracts_no_part() {
     let mut graph = chains(&[1, 1]);
     let port = PartFacts { pinned: Some(1), ..PartFacts::new(Kind::Port) };
     graph.parts.push(port);

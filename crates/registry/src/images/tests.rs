@@ -176,7 +176,7 @@ fn changes_wait_for_each_other_and_not_for_ever() {
 }
 
 #[test]
-fn single_images_stay_as_long_as_somebody_pins_them() {
+fn single_images_stay_as_long_as_they_are_pinned() {
     let (folder, images) = images(10);
     let image = artifact(1).image;
     let digest = Digest::from(image.digest());

@@ -264,7 +264,7 @@ fn one_that_is_not_there_is_told() {
 }
 
 #[test]
-fn nobody_is_spoken_to_in_the_clear_who_is_not_listed() {
+fn no_host_is_spoken_to_in_the_clear_that_is_not_listed() {
     let (server, _) = lying(|_, _| None);
     let error = refused(&client(&[]), &reference(&server));
     assert!(matches!(*error.fault, Fault::Tls { .. }), "{error}");

@@ -49,7 +49,7 @@ fn whatever_is_found_is_right_while_others_learn_and_detach() {
 }
 
 #[test]
-fn a_port_that_is_gone_stays_forgotten_whoever_learns() {
+fn a_port_that_is_gone_stays_forgotten_whichever_worker_learns() {
     let switch = Arc::new(with_ports(8, 2));
     for _ in 0..200 {
         let sender = Arc::clone(&switch);

@@ -225,10 +225,10 @@ fn a_full_set_gives_up_its_oldest() {
 }
 
 #[test]
-fn who_makes_up_addresses_drives_out_his_own() {
+fn a_station_that_makes_up_addresses_evicts_its_own() {
     let switch = with_ports(4096, 3);
     let [honest, attacker, other] = [0, 1, 2].map(SwitchPort);
-    // An eighth of the table: hardly a set has more than four of these, which is what others leave him.
+    // An eighth of the table: hardly a set has more than four of these, which is what others leave it.
     let stations = 0..512;
     for n in stations.clone() {
         switch.decide(honest, &frame(BROADCAST, station(n), 0), START);

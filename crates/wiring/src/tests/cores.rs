@@ -54,7 +54,7 @@ fn workers_are_checked() {
 }
 
 #[test]
-fn whoever_observes_has_the_home_of_the_observed() {
+fn an_observer_has_the_home_of_the_observed() {
     assert_eq!(edge().homes(), [].into());
     assert_eq!(with(|w| w.instances["fw"].worker = Some(3)).homes(), [("flows", 3), ("fw", 3)].into());
     assert_eq!(with(|w| w.instances["flows"].worker = Some(3)).homes(), [("flows", 3), ("fw", 3)].into());
@@ -91,7 +91,7 @@ fn promises_are_kept_or_told() {
 }
 
 #[test]
-fn who_is_alone_on_a_worker_is_promised_all_of_it() {
+fn an_instance_alone_on_a_worker_is_promised_all_of_it() {
     let wiring = with(|w| {
         w.observations.clear();
         w.workers.list.push(WorkerPlan::default());
@@ -104,7 +104,7 @@ fn who_is_alone_on_a_worker_is_promised_all_of_it() {
 }
 
 #[test]
-fn no_more_is_told_than_anybody_reads() {
+fn no_more_is_told_than_can_be_read() {
     let wiring = with(|w| {
         for n in 0..300 {
             let cpu = Cpu { weight: Weight::MIN, cap: None, reserve: Cap::from_millionths(3000) };

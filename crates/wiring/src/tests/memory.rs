@@ -97,7 +97,7 @@ fn what_is_reserved_is_kept_from_others() {
 }
 
 #[test]
-fn who_is_there_comes_first() {
+fn what_is_there_comes_first() {
     let each = MIB + 4 * 4096 + RUNTIME;
     let wiring = tenant(Some(MIB + each), 0, &[MIB, MIB]);
     let there = |whose: &Claimant| !matches!(whose, Claimant::Instance(name) if name == "f0");

@@ -156,7 +156,7 @@ fn times_are_kept() {
 }
 
 #[test]
-fn echoes_are_answered_to_who_asked() {
+fn echoes_are_answered_to_the_asking_side() {
     let mut bench = Bench::new(outbound(), &[]);
     assert_eq!(bench.inside(icmp(A, B, [8, 0], [0, 7, 0, 1], &[1, 2, 3])), OUT);
     assert_eq!(bench.outside(icmp(B, A, [0, 0], [0, 7, 0, 1], &[1, 2, 3])), IN);

@@ -242,7 +242,7 @@ fn an_idle_bucket_is_forgotten_and_the_timer_rests() {
 }
 
 #[test]
-fn the_report_names_whoever_was_beyond_the_limits() {
+fn the_report_names_keys_beyond_the_limits() {
     let mut runner = function(
         "{top: 2, policers: [{name: hosts, key: [source, destination_port, ingress], rate: 8kbps, burst: 1KiB, packet_rate: 10pps}]}",
     );
