@@ -39,6 +39,30 @@ impl Listing {
         self.objects.push(object);
     }
 
+    /// What is in the list.
+    pub(crate) fn objects(&self) -> &[Value] {
+        &self.objects
+    }
+
+    /// The rows of another list of the same columns as they stand below this one. What is wider widens this one.
+    pub(crate) fn row_below(&mut self, other: &Listing, format: Format) -> String {
+        self.rows.extend(other.rows.iter().skip(1).cloned());
+        let below = other.rows.len().saturating_sub(1);
+        let text = match format {
+            Format::Wide => self.table(usize::MAX),
+            _ => self.table(self.narrow),
+        };
+        let lines = text.lines().count();
+        let shown: String = text.lines().skip(lines - below).map(|line| format!("{line}\n")).collect();
+        // The widest of each column are kept, in one row.
+        let widest =
+            |n: usize| self.rows.iter().filter_map(|row| row.get(n)).max_by_key(|cell| cell.chars().count());
+        let heads: Vec<String> =
+            (0..self.rows[0].len()).map(|n| widest(n).cloned().unwrap_or_default()).collect();
+        self.rows = vec![heads];
+        shown
+    }
+
     /// The list as text, with a line end. Hidden characters are escaped, in JSON and YAML by escapes that mean them.
     pub(crate) fn shown(&self, format: Format) -> String {
         match format {
@@ -168,6 +192,12 @@ mod tests {
         let wanted = "- a:\n    b:\n      - 1\n      - c: null\n        d: \"no: \\\"x\\\"\"\n    e: {}\n  f: []\n  g: true\n- \"plain\"\n";
         assert_eq!(listing.shown(Format::Yaml), wanted);
         assert_eq!(listing.shown(Format::Table), "A\nx\ny\n");
+        let mut list = Listing::new(&["A", "B"], &["C"]);
+        list.add(vec!["long".into(), "b".into(), "c".into()], json!(1));
+        let mut other = Listing::new(&["A", "B"], &["C"]);
+        other.add(vec!["x".into(), "y".into(), "z".into()], json!(2));
+        assert_eq!(list.row_below(&other, Format::Table), "x     y\n");
+        assert_eq!(list.row_below(&other, Format::Wide), "x     y  z\n", "as wide as before");
         let object = json!({"a": {"10": 1, "no": [], "a: b": "x"}, "c": [1]});
         assert_eq!(
             one(&object, Format::Yaml),

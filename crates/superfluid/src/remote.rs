@@ -16,6 +16,7 @@ mod connection;
 mod delete;
 mod describe;
 mod document;
+mod edit;
 mod events;
 mod failure;
 mod frame;
@@ -33,6 +34,7 @@ mod token;
 mod top;
 mod trace;
 mod tree;
+mod watch;
 
 use crate::Outcome;
 pub(crate) use connection::Connection;
@@ -47,6 +49,7 @@ pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
         RemoteCommand::Diff(options) => apply::diff(options),
         RemoteCommand::Get(options) => get::get(options),
         RemoteCommand::Describe(options) => describe::describe(options),
+        RemoteCommand::Edit(options) => edit::edit(options),
         RemoteCommand::Delete(options) => delete::delete(options),
         RemoteCommand::Function(FunctionCommand::Create(options)) => function::create(options),
         RemoteCommand::Function(FunctionCommand::Pause(options)) => function::pause(options),

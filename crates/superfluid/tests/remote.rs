@@ -252,6 +252,115 @@ fn a_function_is_created_watched_and_driven() {
     assert!(daemon.done("health").contains("healthy"));
 }
 
+/// An editor that does the first line of `edits` with the file at its first run, the second at its second, and keeps each file that it
+/// is given as `seen1`, `seen2` and so on.
+fn editor(daemon: &Daemon, edits: &[&str]) -> Commands {
+    let cases: String = edits.iter().enumerate().map(|(n, edit)| format!("{}) {edit} ;;\n", n + 1)).collect();
+    let script =
+        format!("echo x >>runs\nn=$(wc -l <runs)\ncp \"$1\" seen$n\ncase $n in\n{cases}*) exit 7 ;;\nesac\n");
+    daemon.write("editor.sh", &script);
+    daemon.write("runs", "");
+    Commands::clone(&daemon.commands).variable("EDITOR", "sh ./editor.sh").variable("VISUAL", "")
+}
+
+#[test]
+fn an_object_is_edited_as_it_was_read_and_what_is_wrong_opens_the_editor_again() {
+    let daemon = Daemon::start();
+    daemon.write("edge.yaml", EDGE);
+    daemon.done("apply -f edge.yaml");
+    let seen = |n: usize| std::fs::read_to_string(daemon.path(&format!("seen{n}"))).expect("was edited");
+    let action = || daemon.json("get function fw")["spec"]["config"]["default_action"].clone();
+
+    let edited = editor(&daemon, &["sed -i s/accept/drop/ \"$1\""]).done("edit fn/fw --allow-restart");
+    assert_eq!(edited, "function/fw changed\n");
+    assert_eq!(action(), "drop");
+    let first = seen(1);
+    assert!(first.starts_with("# function/fw, version 1. "), "{first}");
+    assert!(first.contains("\nsuperfluid: 1\nfunctions:\n  fw:\n"), "{first}");
+
+    // What is left as it is, or emptied, changes nothing.
+    for nothing in ["true", ": >\"$1\"", "touch \"$1\"; echo '# mine' >\"$1\""] {
+        assert_eq!(editor(&daemon, &[nothing]).done("edit function fw"), "function/fw is as it was\n");
+    }
+    assert_eq!(daemon.json("get function fw")["version"], 2);
+
+    // Wrong form, then wrong for the daemon, then right: each time it is told where, in the file as it is shown.
+    let edits = [
+        "sed -i s/functions:/functoins:/ \"$1\"",
+        "sed -i 's/functoins:/functions:/; s/\"firewall\"/missing/' \"$1\"",
+        "sed -i 's/missing/firewall/; s/drop/accept/' \"$1\"",
+    ];
+    assert_eq!(editor(&daemon, &edits).done("edit function fw --allow-restart"), "function/fw changed\n");
+    assert_eq!(action(), "accept");
+    for (n, wrong, word) in [(2, "unknown key `functoins`", "functoins:"), (3, "found `missing`", "missing")]
+    {
+        let text = seen(n);
+        let told = text.lines().find(|line| line.starts_with('#') && line.contains(wrong)).expect("told");
+        let place = told.strip_prefix("# function-fw.yaml:").unwrap_or_else(|| panic!("{told}"));
+        let line: usize = place.split(':').next().expect("a line").parse().expect("a number");
+        let there = text.lines().nth(line - 1).expect("is there");
+        assert!(!there.starts_with('#') && there.contains(word), "{told} is about {there}");
+    }
+
+    // Another object is none of its business.
+    let edits = ["sed -i 's/^  fw:/  other:/' \"$1\"", "true"];
+    let (status, told) = editor(&daemon, &edits).refused("edit function fw");
+    assert!(status == 1 && told.starts_with("function/fw is as it was; what was edited is in "), "{told}");
+    assert!(seen(2).contains("# found function/other; allowed: function/fw alone\n"), "{}", seen(2));
+    let kept = std::path::PathBuf::from(told.rsplit(" in ").next().expect("a path"));
+    assert!(std::fs::read_to_string(&kept).expect("is kept").contains("  other:"));
+    std::fs::remove_dir_all(kept.parent().expect("a folder")).expect("removed");
+    assert_eq!(daemon.json("get functions").as_array().expect("a list").len(), 1);
+
+    // A change made meanwhile is shown, not overwritten unseen.
+    daemon.write("less.yaml", &EDGE.replace("accept", "drop"));
+    let meanwhile =
+        format!("{PROGRAM} apply -f less.yaml --allow-restart >&2; sed -i 's/\"accept\"/reject/' \"$1\"");
+    let edits = [meanwhile.as_str(), "sed -i 's/reject/log/' \"$1\""];
+    assert_eq!(editor(&daemon, &edits).done("edit function fw --allow-restart"), "function/fw changed\n");
+    let again = seen(2);
+    assert!(again.contains("changed meanwhile") && again.contains("\"accept\" -> \"drop\""), "{again}");
+    assert!(again.contains("default_action: reject"), "what was typed is there: {again}");
+    assert_eq!(action(), "log");
+
+    // An editor that fails, and what is none to edit.
+    let (status, told) = editor(&daemon, &[]).refused("edit function fw");
+    assert!(status == 1 && told.contains("the editor `sh ./editor.sh` ended with exit status: 7"), "{told}");
+    let kept = std::path::PathBuf::from(told.rsplit(" in ").next().expect("a path"));
+    std::fs::remove_dir_all(kept.parent().expect("a folder")).expect("removed");
+    let (status, told) = daemon.refused("edit function wf");
+    assert!(status == 1 && told.ends_with("did you mean `fw`?"), "{told}");
+}
+
+#[test]
+fn what_changes_of_a_list_is_watched() {
+    let daemon = Daemon::start();
+    daemon.write("edge.yaml", EDGE);
+    daemon.done("apply -f edge.yaml");
+    let ports = Followed::start(daemon.command("get ports -w"));
+    assert!(ports.next().starts_with("NAME  TYPE"));
+    assert!(ports.next().starts_with("lan   null") && ports.next().starts_with("wan   null"));
+    let one = Followed::start(daemon.command("get function fw --watch -o json"));
+    let version = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["version"].clone();
+    assert_eq!(version(&one.next()), 1);
+    let all = Followed::start(daemon.command("get all -w"));
+    assert!((0..5).map(|_| all.next()).any(|line| line.starts_with("chain/edge")));
+
+    daemon.done("function create other --image monitor");
+    daemon.write("more.yaml", "superfluid: 1\nports: {a-longer-one: {type: sink}}\n");
+    daemon.done("apply -f more.yaml");
+    daemon.done("function pause fw");
+    assert!(ports.next().starts_with("a-longer-one  sink"));
+    daemon.done("delete port/a-longer-one");
+    assert_eq!(ports.next(), "a-longer-one deleted");
+    // Not the other function.
+    assert_eq!(version(&one.next()), 4);
+    let next = all.next();
+    assert!(next.starts_with("function/other") && !next.starts_with("OBJECT"), "{next}");
+    let (status, told) = daemon.refused("get images -w");
+    assert!(status == 2 && told.contains("cannot be watched"), "{told}");
+}
+
 /// A command whose lines are read as they come; ended by its own id.
 struct Followed {
     child: Child,

@@ -37,7 +37,8 @@ impl File {
         File::parse(name, &bytes)
     }
 
-    fn parse(name: String, bytes: &[u8]) -> Result<File, Failure> {
+    /// The same of text, which the user calls `name`.
+    pub(crate) fn parse(name: String, bytes: &[u8]) -> Result<File, Failure> {
         let wrong = |faults: &[yaml_document::Fault]| {
             let lines: Vec<_> = faults.iter().map(ToString::to_string).collect();
             Failure::new(lines.join("\n"), Outcome::BadInput)

@@ -27,6 +27,11 @@ impl Failure {
         self.outcome
     }
 
+    /// What it says, in lines.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The same with something behind its last line.
     pub(crate) fn with(mut self, more: &str) -> Failure {
         self.text.push_str(more);
@@ -34,9 +39,10 @@ impl Failure {
     }
 }
 
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Failure {
-        let hint = match &error {
+impl Failure {
+    /// What an error is told as, with what to do about it.
+    pub(crate) fn from_client(error: &ClientError) -> String {
+        let hint = match error {
             ClientError::Unreachable { kind: ErrorKind::NotFound | ErrorKind::ConnectionRefused, .. } => {
                 "; does `superfluid daemon` run there? --socket names another socket"
             }
@@ -48,7 +54,13 @@ impl From<ClientError> for Failure {
             }
             _ => "",
         };
-        Failure { text: format!("{error}{hint}"), outcome: outcome(&error) }
+        format!("{error}{hint}")
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        Failure { text: Failure::from_client(&error), outcome: outcome(&error) }
     }
 }
 

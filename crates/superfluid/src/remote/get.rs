@@ -4,9 +4,10 @@ use super::columns;
 use super::failure::{Done, Failure, print};
 use super::kinds::{Listed, Meant, meant};
 use super::options::GetOptions;
+use super::watch::{Watched, watch};
 use crate::Outcome;
 use crate::output::{Format, Listing, one};
-use api::{Kind, Object, ProblemType};
+use api::{Kind, Object, ObjectName, ProblemType};
 use client::{Client, ClientError, Page};
 use serde_json::json;
 use yaml_document::spelling;
@@ -21,6 +22,9 @@ pub(crate) fn get(options: &GetOptions) -> Done {
     }
     let client = options.connection.client()?;
     let format = options.shown.output;
+    if options.watch {
+        return watched(&client, &all, options.tenant.as_deref(), format);
+    }
     if let [Meant { kind, names }] = all.as_slice() {
         return of_one_kind(&client, *kind, names, options.tenant.as_deref(), format);
     }
@@ -35,6 +39,50 @@ pub(crate) fn get(options: &GetOptions) -> Done {
         }
     }
     print(&columns::mixed(&objects).shown(format))
+}
+
+/// Shows them, and what changes of them.
+fn watched(client: &Client, all: &[Meant], tenant: Option<&str>, format: Format) -> Done {
+    let alone = || {
+        let wrong = "images, snapshots and operations cannot be watched; allowed: kinds of objects, and all";
+        Failure::new(wrong, Outcome::BadInput)
+    };
+    if let [Meant { kind: Listed::All, .. }] = all {
+        let watched = Watched { kind: None, objects: &[], tenant };
+        return watch(client, &watched, format, || everything(client));
+    }
+    let mut objects = Vec::new();
+    for Meant { kind, names } in all {
+        let Listed::Objects(kind) = kind else { return Err(alone()) };
+        for name in names {
+            let name = api::check_name(*kind, name)
+                .map_err(|error| Failure::new(format_args!("{kind}: {error}"), Outcome::BadInput))?;
+            objects.push(ObjectName::new(*kind, name.into_owned()));
+        }
+    }
+    let kind = match all {
+        [Meant { kind: Listed::Objects(kind), .. }] => Some(*kind),
+        _ => None,
+    };
+    let watched = Watched { kind, objects: &objects, tenant };
+    watch(client, &watched, format, || match (kind, objects.as_slice()) {
+        (Some(kind), []) => Ok(client.all(kind, tenant)?),
+        (_, named) => {
+            let one = |id: &ObjectName| {
+                client.object(id.kind, &id.name).map_err(|error| not_found(client, id.kind, &id.name, error))
+            };
+            named.iter().map(one).collect()
+        }
+    })
+}
+
+/// All objects.
+fn everything(client: &Client) -> Result<Vec<Object>, Failure> {
+    let mut objects = Vec::new();
+    for kind in Kind::ALL {
+        objects.extend(client.all(kind, None)?);
+    }
+    Ok(objects)
 }
 
 fn of_one_kind(
@@ -55,13 +103,7 @@ fn of_one_kind(
             }
             columns::objects(kind, &objects)
         }
-        Listed::All => {
-            let mut objects = Vec::new();
-            for kind in Kind::ALL {
-                objects.extend(client.all(kind, None)?);
-            }
-            columns::mixed(&objects)
-        }
+        Listed::All => columns::mixed(&everything(client)?),
         Listed::Images => {
             chosen(client.images()?, names, |image| &image.reference, "image", columns::images)?
         }

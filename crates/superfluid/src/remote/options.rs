@@ -20,6 +20,8 @@ pub(crate) enum RemoteCommand {
     Get(GetOptions),
     /// Tell all of one object: what it is to be, how it is, what names it.
     Describe(DescribeOptions),
+    /// Change one object in an editor.
+    Edit(EditOptions),
     /// Delete objects, by name or as a file names them.
     Delete(DeleteOptions),
     /// Create functions, pause and resume them, start them anew, read what they say.
@@ -126,7 +128,7 @@ pub(crate) struct DiffOptions {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  superfluid get functions\n  superfluid get fn fw -o yaml\n  superfluid get port/lan function/fw\n  superfluid get \
-                        all -o wide\n\nKinds: workers (wk), tenant (tn), port (po), switch (sw), function (fn), chain (ch), wire (wi), observer (ob), \
+                        all -o wide\n  superfluid get functions -w\n\nKinds: workers (wk), tenant (tn), port (po), switch (sw), function (fn), chain (ch), wire (wi), observer (ob), \
                         service (svc); also image (img), snapshot (snap), operation (op), and all."
 )]
 pub(crate) struct GetOptions {
@@ -136,8 +138,29 @@ pub(crate) struct GetOptions {
     /// Those of this tenant alone: functions and ports.
     #[arg(long, value_name = "TENANT")]
     pub(crate) tenant: Option<String>,
+    /// Go on with each object that changes, until Ctrl-C. With -o json each is a line then.
+    #[arg(long, short)]
+    pub(crate) watch: bool,
     #[command(flatten)]
     pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid edit function fw\n  EDITOR=nano superfluid edit port/lan\n\nThe editor is $VISUAL, else $EDITOR, else vi. What is saved is applied, unless the object \
+                  has been changed meanwhile or\nsomething is wrong with it: then the editor opens again and shows why. What is left as it is, or emptied, changes nothing."
+)]
+pub(crate) struct EditOptions {
+    /// KIND NAME, or KIND/NAME.
+    #[arg(required = true, value_name = "KIND NAME", num_args = 1..=2)]
+    pub(crate) what: Vec<String>,
+    /// Let a function begin anew that cannot hand over what it knows.
+    #[arg(long)]
+    pub(crate) allow_restart: bool,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
     #[command(flatten)]
     pub(crate) connection: Connection,
 }
