@@ -22,7 +22,8 @@
 //! - Of two who have work all the time neither gets ahead of the other by more than the quantum and a turn of its
 //!   own and a turn of the other, in age; so everybody's turn comes. This holds for the entities of a tenant and for
 //!   the tenants of a worker.
-//! - Whoever gets work and owes nothing waits for nobody to get further ahead of it than the slack.
+//! - An entity that gets work and owes nothing, or whose tenant had none and owes nothing, waits for no other to get further
+//!   ahead of it than [`SchedulerSettings::wakeup`] and a turn.
 //! - Whoever has work and is not held back runs before the worker rests.
 //! - In any span a capped one uses at most its cap of the span and of [`SchedulerSettings::period`] and one turn.
 //!   One that always has work, and whose weight entitles it to as much, uses no less in the long run.

@@ -20,9 +20,13 @@ pub struct SchedulerSettings {
     /// weighs: a light one has fewer turns than a heavy one, not shorter ones. Larger: fewer changes from one to the
     /// next; smaller: less lag.
     pub slack: Cycles,
-    /// The same, if it is more, as long as few wait ([`FEW`]), and nobody who owed nothing when it got work: those who
-    /// always have work gain by caches that stay warm, and those who have it now and then do not wait for them.
+    /// The same, if it is more, as long as few wait ([`FEW`]) and none of them is fresh: entities that always have work gain by
+    /// caches that stay warm.
     pub quantum: Cycles,
+    /// The same, if it is less, while a fresh entity waits: one that owed nothing within its tenant when it got work, or whose
+    /// tenant had no work before and owes no more than this. An entity that has work now and then, and uses less than its
+    /// share, does not wait for those that always have work.
+    pub wakeup: Cycles,
     /// Over how long caps hold: one that did not use its cap may use for once, on top of it, what the cap gives in this
     /// time.
     pub period: Cycles,
@@ -54,7 +58,7 @@ pub(crate) struct Entity {
     pub(crate) since: Cycles,
     /// How long caps held it back, up to `since`.
     pub(crate) throttled: Cycles,
-    /// Waits, and owed nothing when it got work.
+    /// Waits, and it or its tenant owed nothing when it got work; see [`SchedulerSettings::wakeup`].
     pub(crate) fresh: bool,
 }
 
@@ -116,6 +120,7 @@ pub struct Scheduler {
     pub(crate) now: Cycles,
     slack: Cycles,
     quantum: Cycles,
+    wakeup: Cycles,
     /// How many wait for their turn, and how many of them are fresh.
     waiting: u32,
     fresh: u32,
@@ -140,6 +145,7 @@ impl Scheduler {
             now,
             slack: settings.slack,
             quantum: settings.quantum.max(settings.slack),
+            wakeup: settings.wakeup.min(settings.slack),
             waiting: 0,
             fresh: 0,
             period: settings.period,
@@ -156,7 +162,11 @@ impl Scheduler {
         }
         let owner = entity.tenant as usize;
         let tenant = &mut self.tenants[owner];
-        entity.fresh = entity.share.age <= tenant.present;
+        // The head of a chain pays for polling too, so it is a little older than its tenant's other entities, however little
+        // the tenant has used: what a tenant without work owes others counts as well.
+        entity.fresh = entity.share.age <= tenant.present
+            || tenant.state == State::Out
+                && tenant.share.age <= self.present + tenant.share.aged(self.wakeup);
         self.waiting += 1;
         self.fresh += u32::from(entity.fresh);
         entity.share.join(tenant.present);
@@ -213,7 +223,11 @@ impl Scheduler {
         if tenant.state == State::Out {
             tenant.share.join(self.present);
         }
-        let lead = if self.fresh > 0 || self.waiting > FEW { self.slack } else { self.quantum };
+        let lead = match (self.fresh, self.waiting) {
+            (1.., _) => self.wakeup,
+            (0, waiting) if waiting > FEW => self.slack,
+            (0, _) => self.quantum,
+        };
         let (entity_lead, tenant_lead) = (entity.share.aged(lead), tenant.share.aged(lead));
         let (age, tenant_age) = (entity.share.age, tenant.share.age);
 

@@ -7,6 +7,7 @@ mod activations;
 mod caps;
 mod fairness;
 mod membership;
+mod wakeup;
 
 /// A worker: a scheduler, and the time, which passes as cycles are used.
 struct Worker {
@@ -20,8 +21,15 @@ impl Worker {
     }
 
     fn with_quantum(slack: u64, quantum: u64, period: u64) -> Worker {
-        let settings =
-            SchedulerSettings { slack: Cycles(slack), quantum: Cycles(quantum), period: Cycles(period) };
+        Worker::with(SchedulerSettings {
+            slack: Cycles(slack),
+            quantum: Cycles(quantum),
+            wakeup: Cycles(slack),
+            period: Cycles(period),
+        })
+    }
+
+    fn with(settings: SchedulerSettings) -> Worker {
         // Not zero, as a counter is when a worker starts.
         let now = Cycles(1 << 50);
         Worker { scheduler: Scheduler::new(settings, now), now }

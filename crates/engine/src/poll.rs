@@ -126,12 +126,13 @@ impl Worker {
         !self.instances[index].queue.is_empty()
     }
 
-    /// Whoever always has packets from elsewhere polls the ports that feed it all the same, now and then.
+    /// An instance that always has packets from elsewhere polls the ports that feed it all the same, now and then; also where it
+    /// empties its queue each time, and finds it filled again.
     #[inline]
     pub(crate) fn remember_feeds(&mut self, index: usize) {
         let instance = &mut self.instances[index];
         instance.unpolled = instance.unpolled.saturating_add(1);
-        if instance.unpolled > FEEDS_WAIT && !instance.queue.is_empty() {
+        if instance.unpolled > FEEDS_WAIT {
             self.poll_feeds(index);
         }
     }

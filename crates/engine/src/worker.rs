@@ -106,6 +106,13 @@ pub(crate) struct PortNode {
     pub(crate) taps: Vec<Box<dyn Tap>>,
 }
 
+/// By how much CPU time others may get ahead of an instance that has work now and then, and less than its share, while it
+/// waits; see [`cpu_share::SchedulerSettings::wakeup`].
+const WAKEUP: Nanos = Nanos(50_000);
+
+/// Between two looks around while there is work passes at least so many times what one costs that brings nothing.
+const LOOKS: u64 = 16;
+
 /// By how many nanoseconds the kernel may wake a worker late to wake others with it.
 const TIMER_SLACK: u64 = 1_000;
 
@@ -221,6 +228,9 @@ pub struct Worker {
     pub(crate) mark_every: Cycles,
     pub(crate) wire_patience: Cycles,
     pub(crate) turn_cycles: Cycles,
+    pub(crate) wakeup: Cycles,
+    /// What the last look around cost that brought nothing.
+    pub(crate) look_cost: Cycles,
 }
 
 impl Worker {
@@ -244,6 +254,7 @@ impl Worker {
         let limits = SchedulerSettings {
             slack: clock.cycles(settings.slack),
             quantum: clock.cycles(settings.quantum),
+            wakeup: clock.cycles(settings.slack.min(WAKEUP)),
             period: clock.cycles(settings.period),
         };
         Ok(Worker {
@@ -305,6 +316,8 @@ impl Worker {
             mark_every: mark_every(&clock),
             wire_patience: clock.cycles(WIRE_PATIENCE),
             turn_cycles: clock.cycles(settings.turn),
+            wakeup: clock.cycles(WAKEUP),
+            look_cost: Cycles(0),
         })
     }
 
@@ -405,9 +418,11 @@ impl Worker {
     fn run_ready(&mut self, just_read: bool) -> bool {
         let Some(first) = self.go_on().or_else(|| self.scheduler.pick(self.now.cycles)) else { return false };
         if !just_read {
+            let before = self.now.cycles;
             self.switch_account(first);
+            self.look_cost = self.now.cycles.since(before);
         }
-        let until = self.now.cycles + self.turn_cycles;
+        let until = self.now.cycles + self.turn_length();
         let mut index = self.by_entity[first.0 as usize] as usize;
         loop {
             if self.waits_for_room(index) {
@@ -453,6 +468,12 @@ impl Worker {
         }
         self.running = NOBODY;
         true
+    }
+
+    /// How long instances run before the ports are looked at again: a packet for one that has used less than its share waits for
+    /// this at most, so it is short, unless looking is expensive.
+    pub(crate) fn turn_length(&self) -> Cycles {
+        Cycles(self.look_cost.0.saturating_mul(LOOKS).max(self.wakeup.0).min(self.turn_cycles.0))
     }
 
     /// Whoever was interrupted only for the ports to have their turn, if it may go on: its turn is as long as anybody's.

@@ -195,7 +195,8 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(wiring: &'a Wiring, worker: usize, homes: &BTreeMap<&str, usize>) -> Bench<'a> {
         // What a claimant is promised depends on neither.
-        let settings = SchedulerSettings { slack: Cycles(0), quantum: Cycles(0), period: Cycles(0) };
+        let settings =
+            SchedulerSettings { slack: Cycles(0), quantum: Cycles(0), wakeup: Cycles(0), period: Cycles(0) };
         let mut scheduler = Scheduler::new(settings, Cycles(0));
         let mut tenants: BTreeMap<&str, TenantId> = BTreeMap::new();
         let mut roaming = false;

@@ -132,6 +132,63 @@ fn a_turn_that_is_interrupted_for_the_ports_goes_on() {
     assert!(turns >= 5 && light / turns >= quantum.0 / 10 * 9, "{turns} turns of {} cycles", light / turns);
 }
 
+/// Never has anything, and counts how often it was asked.
+struct Silent {
+    asked: Arc<std::sync::atomic::AtomicU64>,
+    counters: PortCounters,
+}
+
+impl Port for Silent {
+    fn receive(&mut self, _pool: &Pool, _now: Nanos, _budget: usize, _out: &mut Vec<Packet>) {
+        self.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        pool.free_batch(packets.drain(..));
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::NOW
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+}
+
+#[test]
+fn ports_of_idle_functions_are_looked_at_often_while_others_work() {
+    let mut bench = Bench::new(&[1024]);
+    let asked = Arc::default();
+    let silent = Silent { asked: Arc::clone(&asked), counters: PortCounters::default() };
+    let port = bench.add_port(0, Box::new(silent));
+    let idle = bench.add(0, out()).0;
+    bench.link(port, Target::Instance(idle, 0));
+    let call = Cycles(20_000);
+    busy(&mut bench, Manner { burn: call, ..out() });
+    let used = |worker: &Worker| {
+        worker.instances.iter().map(|(_, one)| worker.scheduler.used(one.entity).0).sum::<u64>()
+    };
+    let enough = bench.worker.clock.cycles(Nanos::from_millis(50));
+    work_until(&mut bench, |worker| used(worker) > enough.0);
+    let (used, wakeup) = (used(&bench.worker), bench.worker.wakeup);
+    let looks = asked.load(std::sync::atomic::Ordering::Relaxed);
+    // Each turn ends with the call that is under way. Where others had the processor for a while a turn is shorter for that.
+    let most = wakeup.0 + 2 * call.0;
+    assert!(looks >= used / most, "{looks} looks in {used} cycles, of {most} at most");
+}
+
+#[test]
+fn looks_that_are_expensive_are_taken_less_often() {
+    let mut bench = Bench::new(&[64]);
+    let worker = &mut bench.worker;
+    let (wakeup, turn) = (worker.wakeup, worker.turn_cycles);
+    assert!(wakeup < turn);
+    for (cost, length) in
+        [(0, wakeup.0), (wakeup.0 / 32, wakeup.0), (wakeup.0 / 8, 2 * (wakeup.0 / 8 * 8)), (turn.0, turn.0)]
+    {
+        worker.look_cost = Cycles(cost);
+        assert_eq!(worker.turn_length(), Cycles(length), "a look of {cost} cycles");
+    }
+}
+
 #[test]
 fn a_cap_holds_on_a_worker_with_nothing_else_to_do() {
     let mut bench = Bench::new(&[1024]);
