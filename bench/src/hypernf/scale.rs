@@ -88,7 +88,7 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     let experiment = Experiment::new(
         "scale",
         "Two workers, and moves between them",
-        "Do two workers forward twice as much as one? How long does all stand still when a function moves, and does a flow stay in order?",
+        "Do two workers forward twice as much as one? For how long are all stopped when a function moves, and does a flow stay in order?",
     )
     .setup("Two firewalls of ten rules, 64 B, sources that always have packets, in one pool: on one worker, and on two.")
     .setup("A function that sends everything back moves between two workers 200 times at a million packets a second in 1,000 numbered flows; \

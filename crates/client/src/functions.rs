@@ -8,7 +8,7 @@ use serde_json::json;
 use ureq::http::Method;
 
 impl Client {
-    /// Lets a function stand still; packets wait in its queue.
+    /// Pauses a function; packets wait in its queue.
     ///
     /// # Errors
     /// [`ClientError`].

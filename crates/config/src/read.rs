@@ -481,7 +481,7 @@ impl<'a> Reader<'a> {
         Some(RestartDelays { first: Nanos(first), longest: Nanos(longest) })
     }
 
-    /// When an instance stands still: spans that follow one another.
+    /// When an instance is paused: spans that follow one another.
     fn pauses(&mut self, place: &Place<'_>, node: &Node, values: &Value) -> Option<Vec<Pause>> {
         let list = values.get("pauses").and_then(Value::as_list)?;
         let at = |value: &Value, key| value.get(key).and_then(Value::as_duration).map(Nanos);

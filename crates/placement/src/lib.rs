@@ -22,22 +22,24 @@
 //!   piece of its component is when that is nearly as good.
 //! - *A cut*, when no piece as a whole brings relief: one side of a wire moves, of the wire that divides best. A
 //!   component is never cut into more pieces than there are workers; beyond that its borders shift.
-//! - *A join.* A piece goes to another of its component where both fit without using more than 60% of the worker.
+//! - *A join.* A piece goes to another of its component where both fit without using more than 60% of the
+//!   worker. The distance between 60% and 80% is the hysteresis: what a join brings together is not soon torn
+//!   again.
 //!
 //! - *Help*, only for callers that ask for it with [`Placement::help`] after an observation, and is worth it
 //!   when periods are a few milliseconds: a worker without any time left in the last period gives whole
 //!   components to one that had some, so that the busier of both is least busy. They may be moved again by
 //!   the next relief.
 //!
-//! What keeps it calm, and is held by the tests:
+//! What keeps moves rare, and is held by the tests:
 //! - A relief makes the busier of two workers less busy by a tenth of a core at least, a cut by 15%, so neither just
 //!   exchanges their roles. With loads that do not change moves come to an end, because what a join brings about is
 //!   never reason for a relief.
 //! - Loads are medians of three periods, smoothed: one odd period moves nothing.
-//! - After a move both workers are left alone until their loads have settled, and the component for longer, twice as
-//!   long each time that it has to move again soon.
-//! - Once calm, the busiest of w workers has less than 80%, or at most 2w/(w+1) times what it would have in the best of
-//!   all placements of whole components, and a tenth of a core; pins aside.
+//! - After a move both workers are left alone until their loads have settled, and the component for a
+//!   cooldown, twice as long each time that it has to move again soon.
+//! - Once moves have ended, the busiest of w workers has less than 80%, or at most 2w/(w+1) times what it would
+//!   have in the best of all placements of whole components, and a tenth of a core; pins aside.
 //!
 //! Limits: no I/O, no clock, no threads; the caller's periods are its time. Workers are equal: one core each.
 //! Pairs of pieces are not exchanged, and wires are cut one at a time, so that a function with many arms is

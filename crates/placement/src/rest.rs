@@ -1,4 +1,4 @@
-//! How long whatever has moved is left where it is.
+//! The cooldown of whatever has moved.
 
 use crate::settings::{FORGIVE, LONGEST_PATIENCE, PATIENCE};
 
@@ -19,13 +19,13 @@ impl Rest {
         self.last = Some((now, self.patience_at(now).unwrap_or(PATIENCE)));
     }
 
-    /// How long it had to stay since its last move, if that is not long ago.
+    /// Its cooldown since the last move, if that is not long ago.
     fn patience_at(&self, now: u64) -> Option<u64> {
         let (moved, patience) = self.last?;
         (now < moved.saturating_add(patience * FORGIVE)).then_some(patience)
     }
 
-    /// It moves. When it has moved not long ago that move did not help, and it waits twice as long before the next.
+    /// It moves. When it has moved not long ago that move did not help, and its cooldown is twice as long.
     pub(crate) fn moved(&mut self, now: u64) {
         let longer = |patience: u64| (patience * 2).min(LONGEST_PATIENCE);
         self.last = Some((now, self.patience_at(now).map_or(PATIENCE, longer)));

@@ -7,7 +7,8 @@
 /// A worker is short of time from here on.
 pub(crate) const SHORT: f64 = 0.8;
 
-/// A torn component is joined where that leaves the worker with no more than this.
+/// A torn component is joined where that leaves the worker with no more than this. Less than [`SHORT`]:
+/// hysteresis.
 pub(crate) const TOGETHER: f64 = 0.6;
 
 /// By how much a relief has to make the busier of two workers less busy.
@@ -26,13 +27,13 @@ pub(crate) const FRESH: f64 = 1.0 / 3.0;
 /// and a part that was short of time uses more now.
 pub(crate) const SETTLE: u64 = 6;
 
-/// How long a component stays where it was moved to, at least.
+/// The cooldown of a component: how long it stays where it was moved to, at least.
 pub(crate) const PATIENCE: u64 = 10;
 
 /// The same for one that has moved again and again.
 pub(crate) const LONGEST_PATIENCE: u64 = 1_280;
 
-/// After so many times its patience a component that moves again does so for a new reason.
+/// After so many times its cooldown a component that moves again does so for a new reason.
 pub(crate) const FORGIVE: u64 = 8;
 
 /// A worker has too much to do when it was this busy in a single period.

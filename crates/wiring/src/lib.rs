@@ -168,11 +168,11 @@ pub struct Instance {
     pub worker: Option<usize>,
     /// Whether it may be interrupted within a call, to go on later.
     pub preemptible: bool,
-    /// When it stands still, in time since the start, one span after another.
+    /// When it is paused, in time since the start, one span after another.
     pub pauses: Vec<Pause>,
 }
 
-/// A span in which an instance stands still.
+/// A span in which an instance is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
     /// When it is paused.
