@@ -12,7 +12,7 @@ pub struct Workers {
     pub list: Vec<WorkerPlan>,
     /// Longest time that one call should take: a function whose calls take longer gets fewer packets at once.
     pub slice: Nanos,
-    /// Wake-up granularity: the lead in virtual runtime over a waiting instance after which the running one,
+    /// Minimum granularity: the lead in virtual runtime over a waiting instance after which the running one,
     /// or one that is handed packets, gives way.
     pub slack: Nanos,
     /// The quantum: the same, if it is longer, as long as few wait and all of them always have work.
