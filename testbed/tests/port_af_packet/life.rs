@@ -1,0 +1,234 @@
+//! A port with its interface: opened, passed by, gone and back, with packets in flight.
+
+use super::*;
+
+/// Lets about one frame through, and keeps the others.
+const SLOW: &str = "tc qdisc add dev sf-lan root tbf rate 8kbit burst 1600 limit 100000";
+
+/// What was sent is delivered, dropped or in flight.
+fn assert_accounted(port: &AfPacketPort, sent: u64) {
+    let ledger = &port.counters().ledger;
+    assert_eq!(ledger.delivered + ledger.dropped.total() + port.in_flight(), sent, "{ledger:?}");
+}
+
+#[test]
+fn packets_are_in_flight_until_the_kernel_completes_them() {
+    isolated("life::packets_are_in_flight_until_the_kernel_completes_them", || {
+        let line = Line::new().expect("a line");
+        let pool = small();
+        let mut port = AfPacketPort::open(Settings::new("sf-lan")).expect("it is there");
+        line.middle.run(SLOW, SECOND * 5).expect("a queue");
+        send(&mut port, &pool, &vec![frame(1000); 40], |_| {});
+        assert!((30..40).contains(&port.in_flight()), "{}", port.in_flight());
+        assert_accounted(&port, 40);
+        assert_eq!(pool.available(), 512, "the slots have copies");
+
+        // More than there are slots: the rest goes by message, as far as the queue has room.
+        for _ in 0..20 {
+            send(&mut port, &pool, &vec![frame(60); 50], |_| {});
+        }
+        assert_accounted(&port, 1040);
+        let ledger = port.counters().ledger.clone();
+        assert!(port.in_flight() > 500 && ledger.delivered > 300, "{} {ledger:?}", port.in_flight());
+
+        // Without the queue everything is completed, and the ring is of use again.
+        line.middle.run("tc qdisc del dev sf-lan root", SECOND * 5).expect("no queue");
+        port.maintain(Nanos(0));
+        assert_eq!(port.in_flight(), 0);
+        assert_accounted(&port, 1040);
+        let mut far = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
+        for length in 100..800 {
+            send(&mut port, &pool, &[frame(length)], |_| {});
+        }
+        let packets = receive(&mut far, &pool, 500);
+        assert!(packets.iter().zip(100..).all(|(packet, length)| packet.length() == length));
+        pool.free_batch(packets);
+        assert_eq!(port.in_flight(), 0);
+        assert_accounted(&port, 1740);
+    });
+}
+
+#[test]
+fn an_interface_may_go_while_packets_are_in_flight() {
+    isolated("life::an_interface_may_go_while_packets_are_in_flight", || {
+        let line = Line::new().expect("a line");
+        let pool = small();
+        let mut port = AfPacketPort::open(Settings::new("sf-lan")).expect("it is there");
+        line.middle.run(SLOW, SECOND * 5).expect("a queue");
+        send(&mut port, &pool, &vec![frame(1000); 40], |_| {});
+        assert!(port.in_flight() > 30);
+        line.middle.ip("link del sf-lan").expect("it goes");
+        send(&mut port, &pool, &[frame(60)], |_| {});
+        port.maintain(Nanos(0));
+        assert!(matches!(port.status(), PortStatus::Down(_)));
+        assert_eq!(port.in_flight(), 0, "the kernel gave up what it had");
+        assert_accounted(&port, 41);
+
+        line.join_client().expect("it returns");
+        wait_until_up(&mut port);
+        let mut far = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
+        send(&mut port, &pool, &[frame(77)], |_| {});
+        pool.free_batch(receive(&mut far, &pool, 1));
+
+        // Closed over a queue that does not move.
+        line.middle.run(SLOW, SECOND * 5).expect("a queue");
+        send(&mut port, &pool, &vec![frame(1000); 40], |_| {});
+        let begin = Instant::now();
+        port.close(&pool).expect("nothing to be written");
+        assert!(begin.elapsed() < SECOND);
+        assert_eq!(port.in_flight(), 0);
+        assert!(port.counters().ledger.dropped[DropReason::HeldAtStop] > 30);
+        assert_accounted(&port, 82);
+        assert_eq!(pool.available(), 512);
+    });
+}
+
+#[test]
+fn a_queue_is_passed_by_when_asked_for() {
+    isolated("life::a_queue_is_passed_by_when_asked_for", || {
+        let line = Line::new().expect("a line");
+        let pool = small();
+        let settings = Settings { qdisc_bypass: true, ..Settings::new("sf-lan") };
+        let mut port = AfPacketPort::open(settings).expect("it is there");
+        let mut far = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
+        line.middle.run(SLOW, SECOND * 5).expect("a queue");
+        // Both ways of sending: longer than the MTU allows without a tag, a packet goes by message.
+        let mut tagged = frame(1514);
+        tagged.splice(12..12, [0x81, 0, 0, 7]);
+        send(&mut port, &pool, &vec![frame(1000); 40], |_| {});
+        send(&mut port, &pool, &[tagged.clone()], |_| {});
+        let packets = receive(&mut far, &pool, 41);
+        assert_eq!(pool.to_vec(&packets[40]), tagged);
+        pool.free_batch(packets);
+        assert_eq!(port.in_flight(), 0);
+        assert_accounted(&port, 41);
+    });
+}
+
+#[test]
+fn an_interface_that_goes_is_taken_up_when_it_returns() {
+    isolated("life::an_interface_that_goes_is_taken_up_when_it_returns", || {
+        let line = Line::new().expect("a line");
+        let pool = small();
+        let mut lan = AfPacketPort::open(Settings::new("sf-lan")).expect("it is there");
+        let mut wan = AfPacketPort::open(Settings::new("sf-wan")).expect("it is there");
+        line.middle.ip("link del sf-wan").expect("it goes");
+
+        // Before the port looked, a packet finds out.
+        send(&mut wan, &pool, &[frame(60), frame(60)], |_| {});
+        assert_eq!(wan.counters().ledger.dropped[DropReason::PortDown], 2);
+        let events = wan.maintain(Nanos(0));
+        assert!(matches!(&events[..], [PortEvent::WentDown(_)]), "{events:?}");
+        assert!(matches!(wan.status(), PortStatus::Down(reason) if reason.contains("`sf-wan` is not there")));
+        assert!(lan.maintain(Nanos(0)).is_empty());
+        assert_eq!(lan.status(), PortStatus::Up);
+        assert!(wan.maintain(Nanos(0)).is_empty(), "it is told once");
+
+        line.join_server().expect("it returns");
+        let events = wan.maintain(Nanos(0));
+        assert!(matches!(&events[..], [PortEvent::CameUp(_)]), "{events:?}");
+        let mut far = line.server.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
+        send(&mut wan, &pool, &[frame(77)], |_| {});
+        let packets = receive(&mut far, &pool, 1);
+        pool.free_batch(packets);
+
+        // Replaced between two looks.
+        line.middle.ip("link del sf-wan").expect("it goes");
+        line.join_server().expect("it returns");
+        let events = wan.maintain(Nanos(0));
+        assert!(matches!(&events[..], [PortEvent::WentDown(_), PortEvent::CameUp(_)]), "{events:?}");
+
+        line.middle.ip("link set sf-wan down").expect("switched off");
+        wan.maintain(Nanos(0));
+        assert!(matches!(wan.status(), PortStatus::Down(reason) if reason.contains("ip link set sf-wan up")));
+        line.middle.ip("link set sf-wan up").expect("switched on");
+        line.server.ip("link set eth0 down").expect("the other end off");
+        wait_for(|| {
+            wan.maintain(Nanos(0));
+            matches!(wan.status(), PortStatus::Down(reason) if reason.contains("carrier"))
+        });
+        line.server.ip("link set eth0 up").expect("the other end on");
+        wait_until_up(&mut wan);
+        assert_eq!(pool.available(), 512);
+    });
+}
+
+#[test]
+fn traffic_goes_on_through_an_interface_that_returned() {
+    isolated("life::traffic_goes_on_through_an_interface_that_returned", || {
+        let line = Line::new().expect("a line");
+        let relay = start(small());
+        let ping = || line.client.run(&format!("ping -c 3 -i 0.05 -W 1 {SERVER}"), SECOND * 10);
+        ping().expect("the line works");
+        line.middle.ip("link del sf-wan").expect("it goes");
+        assert!(ping().is_err(), "nothing is there to answer");
+        line.join_server().expect("it returns");
+        wait_for(|| ping().is_ok());
+        let account = relay.stop();
+        audit(&account);
+        assert!(account.ports[1].ledger.dropped[DropReason::PortDown] > 0);
+        let [lan, wan] = &account.events;
+        assert!(lan.is_empty(), "{lan:?}");
+        assert!(matches!(&wan[..], [PortEvent::WentDown(_), PortEvent::CameUp(_)]), "{wan:?}");
+    });
+}
+
+#[test]
+fn a_port_may_wait_for_its_interface() {
+    isolated("life::a_port_may_wait_for_its_interface", || {
+        let mut port = AfPacketPort::waiting(Settings::new("sf-lan")).expect("it may wait");
+        assert!(matches!(port.status(), PortStatus::Down(_)));
+        let line = Line::new().expect("a line");
+        assert!(matches!(&port.maintain(Nanos(0))[..], [PortEvent::CameUp(_)]));
+        let pool = small();
+        let mut far = line.client.enter(|| AfPacketPort::open(Settings::new("eth0"))).expect("the other end");
+        send(&mut far, &pool, &[frame(60)], |_| {});
+        pool.free_batch(receive(&mut port, &pool, 1));
+    });
+}
+
+#[test]
+fn nothing_to_do_is_nothing_done() {
+    isolated("life::nothing_to_do_is_nothing_done", || {
+        let line = Line::new().expect("a line");
+        // Up; switched off under the port, which leaves an error in its socket; and gone.
+        for change in [None, Some("link set sf-wan down"), Some("link del sf-wan")] {
+            let relay = start(small());
+            thread::sleep(Duration::from_millis(200));
+            if let Some(change) = change {
+                line.middle.ip(change).expect("a change");
+            }
+            thread::sleep(Duration::from_millis(800));
+            let account = relay.stop();
+            // About one round for each maintenance, and a few around a change. An error within a millisecond of the last look
+            // for errors keeps the relay awake until the next look; one that spins for good has hundreds of thousands.
+            assert!(account.rounds < 10_000, "{} rounds in a second after {change:?}", account.rounds);
+            line.middle.ip("link set sf-wan up").ok();
+        }
+    });
+}
+
+#[test]
+fn without_the_capability_the_message_names_it() {
+    isolated("life::without_the_capability_the_message_names_it", || {
+        let line = Line::new().expect("a line");
+        let mut sets = capabilities(None).expect("own capabilities");
+        sets.effective.remove(CapabilitySet::NET_RAW);
+        let message = line.middle.enter(|| {
+            set_capabilities(None, sets).expect("less is always allowed");
+            AfPacketPort::open(Settings::new("sf-lan")).err().expect("it is not allowed").to_string()
+        });
+        assert!(message.contains("CAP_NET_RAW") && message.contains("sf-lan"), "{message}");
+    });
+}
+
+#[test]
+fn interfaces_that_cannot_be_ports_are_refused() {
+    isolated("life::interfaces_that_cannot_be_ports_are_refused", || {
+        let _line = Line::new().expect("a line");
+        let refused = AfPacketPort::open(Settings::new("lo")).err();
+        assert!(matches!(refused, Some(OpenError::NotEthernet { .. })), "{refused:?}");
+        let refused = AfPacketPort::open(Settings::new("sf-wam")).err().expect("there is none").to_string();
+        assert!(refused.contains("present: ") && refused.contains("sf-wan"), "{refused}");
+    });
+}
