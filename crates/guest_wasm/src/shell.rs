@@ -259,6 +259,8 @@ impl Shell {
         // SAFETY: both ranges are private parts of reservations that are in our hands, and nobody runs in them. The old range
         // stays mapped, so that no other mapping can come to lie there.
         if length == 0 || unsafe { libc::mremap(old, length, length, flags, new) } != libc::MAP_FAILED {
+            // Huge pages stay huge where they come to.
+            to.populated = from.populated.min(length);
             return Ok(());
         }
         let refusal = io::Error::last_os_error();
@@ -563,6 +565,29 @@ mod tests {
         shells.forget(&pool);
         assert!(Arc::strong_count(&pool) < before);
         assert_eq!(shells.counts().spare, 0);
+    }
+
+    #[test]
+    fn pages_that_were_populated_are_given_back_whole_where_they_were_moved_to() {
+        const SIZE: usize = 4 << 20;
+        let (shells, pool) = (Shells::default(), pool());
+        let [mut from, mut to] = [0; 2].map(|_| shells.take(&pool, Access::Read).expect("address space"));
+        for shell in [&mut from, &mut to] {
+            shell.make_private(SIZE).expect("private");
+        }
+        from.populate(SIZE);
+        // SAFETY: just made private.
+        unsafe { from.base().write(0xa5) };
+        Shell::move_private(&mut from, &mut to).expect("it moves");
+        // SAFETY: private, with what was moved.
+        assert_eq!(unsafe { to.base().read() }, 0xa5);
+        // A part of a huge page that is kept would keep all of it.
+        to.clear(PAGE).expect("it is cleared");
+        assert_eq!(to.private, 0);
+        // Pages that come one by one are kept in place.
+        from.populated = 0;
+        from.clear(PAGE).expect("it is cleared");
+        assert_eq!(from.private, PAGE);
     }
 
     #[test]
