@@ -1,7 +1,8 @@
 //! What is done for each call.
 
 use crate::answer::{Answer, faulty, one_fault, refused};
-use crate::audit::{Audit, Free};
+use crate::audit::Free;
+use crate::audit_queue::AuditQueue;
 use crate::call::Call;
 use crate::change::{Outcome, Patience, Wanted, WantedObject, not_committed};
 use crate::claims::Claimed;
@@ -347,7 +348,7 @@ async fn change(state: &Arc<State>, asked: &Asked, objects: Vec<WantedObject>) -
 
 /// Writes down who changed what, or could not.
 pub(crate) fn audit(
-    audit: &Audit,
+    audit: &AuditQueue,
     who: &Identity,
     call: Call,
     name: &str,
@@ -393,12 +394,12 @@ pub(crate) fn audit(
     match (outcome, who) {
         (_, Identity::Token { .. }) if dry_run => audit.write_free(Free::DryRun, record),
         (Err(_), Identity::Token { .. }) => audit.write_free(Free::Refusal, record),
-        _ => audit.write(&record),
+        _ => audit.write(record),
     }
 }
 
 /// Writes down who was not let in, or was not let do something.
-pub(crate) fn audit_refusal(audit: &Audit, who: &Identity, method: &str, path: &str, problem: &Problem) {
+pub(crate) fn audit_refusal(audit: &AuditQueue, who: &Identity, method: &str, path: &str, problem: &Problem) {
     audit.write_free(
         Free::Refusal,
         json!({

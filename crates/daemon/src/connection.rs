@@ -136,9 +136,10 @@ async fn respond(
     let mut known = None;
     let (head, mut body) = request.into_parts();
     let method = head.method.clone();
-    let refused = |who: &Identity, problem: Problem| {
+    let refused = async |who: &Identity, problem: Problem| -> Answer {
         let method = shown(method.as_str().as_bytes());
         calls::audit_refusal(&state.audit, who, &method, &shown(path.as_bytes()), &problem);
+        state.audit.written().await;
         problem.into()
     };
     // Who has no right to anything is told so, whatever is asked.
@@ -165,12 +166,12 @@ async fn respond(
     let found = rights.map(|rights| (rights, request::call_of(&head)));
     let mut unread = true;
     let answer = match found {
-        Err(problem) => refused(&who, problem),
+        Err(problem) => refused(&who, problem).await,
         Ok((_, Err(answer))) => *answer,
         Ok((rights, Ok((call, name)))) => {
             known = Some(call);
             let read = match rights.may(call) {
-                Err(problem) => Err(refused(&who, problem)),
+                Err(problem) => Err(refused(&who, problem).await),
                 Ok(()) => {
                     let (timing, rights) = (timed.timing.clone(), (rights, who.clone()));
                     let read = request::read(state, (&head, &mut body), (call, name), rights, timing).await;
@@ -180,12 +181,9 @@ async fn respond(
             unread = read.is_err();
             let answer = match read {
                 // Not of the connection: what is begun is brought to its end, and written down, when the client leaves.
-                Ok(asked) if call.changes() => match may_be_logged(state, &asked) {
-                    Err(problem) => problem.into(),
-                    Ok(()) => tokio::spawn(carry_out(state.clone(), asked)).await.unwrap_or_else(|error| {
-                        Problem::new(ProblemType::Internal, error.to_string()).into()
-                    }),
-                },
+                Ok(asked) if call.changes() => tokio::spawn(carry_out(state.clone(), asked))
+                    .await
+                    .unwrap_or_else(|error| Problem::new(ProblemType::Internal, error.to_string()).into()),
                 Ok(asked) => calls::answer(state, asked).await.unwrap_or_else(Answer::from),
                 Err(answer) => answer,
             };
@@ -213,14 +211,15 @@ async fn respond(
 const OF_NAME: u64 = 48;
 
 /// Refuses what cannot be written into the audit log before it is done.
-fn may_be_logged(state: &State, asked: &Asked) -> Result<(), Problem> {
+async fn may_be_logged(state: &State, asked: &Asked) -> Result<(), Problem> {
     let tries = asked.call.parameters().contains(&"dry_run") && asked.flag("dry_run").unwrap_or(false);
     if tries {
         return Ok(());
     }
     // The line of a document names those of its objects that change, and those that are deleted because it does not name them.
     let deleted = if asked.call == Call::Apply { state.store.standing().objects * OF_NAME } else { 0 };
-    state.audit.admit(deleted + asked.body_bytes).map_err(|why| Problem::new(ProblemType::NoRoom, why))
+    let admitted = state.audit.admit(deleted + asked.body_bytes).await;
+    admitted.map_err(|why| Problem::new(ProblemType::NoRoom, why))
 }
 
 /// Counts an answer, and tells how long it took.
@@ -241,6 +240,9 @@ fn finish(
 
 /// Does what changes something, and writes it down; changes of objects write themselves down.
 async fn carry_out(state: Arc<State>, asked: Asked) -> Answer {
+    if let Err(problem) = may_be_logged(&state, &asked).await {
+        return problem.into();
+    }
     let (call, name, who) = (asked.call, asked.shown_name().to_owned(), asked.who.clone());
     let answer = calls::answer(&state, asked).await.unwrap_or_else(Answer::from);
     if !call.is_a_change_of_objects() {
@@ -251,5 +253,7 @@ async fn carry_out(state: Arc<State>, asked: Asked) -> Answer {
         };
         calls::audit(&state.audit, &who, call, &name, outcome, answer.about.as_ref());
     }
+    // What the client is told of is written down.
+    state.audit.written().await;
     answer
 }

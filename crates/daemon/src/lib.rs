@@ -27,6 +27,7 @@ mod accept;
 mod admit;
 mod answer;
 mod audit;
+mod audit_queue;
 mod body;
 mod call;
 mod calls;

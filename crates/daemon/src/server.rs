@@ -1,6 +1,7 @@
 //! The server: from the store's objects to a socket on which it answers, to its end.
 
 use crate::audit::Audit;
+use crate::audit_queue::AuditQueue;
 use crate::connection;
 use crate::control::Control;
 use crate::error::BindError;
@@ -89,7 +90,7 @@ impl Server {
             log(Severity::Warning, told, &fields);
         }
         let owners = Owners::new(&objects, store.revision().0);
-        let audit = Audit::open(&settings.audit)?;
+        let audit = AuditQueue::begin(Audit::open(&settings.audit)?).map_err(BindError::Runtime)?;
         let told = |text: &str| log(Severity::Warning, text, &[]);
         let spans = settings.spans.clone().map(|settings| spans::Exporter::begin(settings, told)).transpose();
         let spans = spans.map_err(BindError::Runtime)?;

@@ -1,6 +1,6 @@
 //! What all requests share.
 
-use crate::audit::Audit;
+use crate::audit_queue::AuditQueue;
 use crate::body::room;
 use crate::claims::Claims;
 use crate::control::Control;
@@ -44,7 +44,7 @@ pub(crate) struct State {
     readers_threads: Arc<Semaphore>,
     pub notices: Notices,
     pub operations: Operations,
-    pub audit: Audit,
+    pub audit: AuditQueue,
     pub counts: Counts,
     pub bodies: Arc<Semaphore>,
     /// Of each tenant.
@@ -71,7 +71,7 @@ impl State {
         store: Arc<Store>,
         control: Arc<dyn Control>,
         settings: &Settings,
-        audit: Audit,
+        audit: AuditQueue,
         spans: Option<spans::Exporter>,
         (tokens, owners): (Tokens, Owners),
     ) -> State {

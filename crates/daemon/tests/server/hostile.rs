@@ -4,7 +4,7 @@ use crate::Running;
 use crate::client::Client;
 use crate::rights::{self, Shared};
 use serde_json::json;
-use std::io::Read;
+use std::io::{BufRead, Read, Write};
 use std::time::{Duration, Instant};
 
 fn still_serves(server: &Running) {
@@ -35,6 +35,44 @@ fn malformed_requests_are_told_with_a_problem() {
         assert_eq!((got.status, got.problem().as_str()), (status, problem), "{}", bytes.escape_ascii());
     }
     still_serves(&server);
+}
+
+/// A disk that hangs is a pipe that is full and that nothing reads.
+#[test]
+fn a_disk_that_hangs_holds_up_only_what_has_to_be_logged() {
+    use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("audit");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    let ends = open(&pipe, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()).expect("opens");
+    let mut ends = std::fs::File::from(ends);
+    let server = Running::with(|settings| settings.audit.file.clone_from(&pipe));
+    let mut full = 0;
+    while let Ok(bytes) = ends.write(&[b'x'; 4096]) {
+        full += bytes;
+    }
+    let spec = json!({"spec": {"image": "firewall"}}).to_string();
+    let head = format!(
+        "PUT /v1/functions/a HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        spec.len()
+    );
+    let mut waits = server.client();
+    waits.write(format!("{head}{spec}").as_bytes()).expect("writes");
+    while server.client().get("/v1/functions/a").status != 200 {}
+    // The function is there, its line is not written, and all else is answered.
+    for path in ["/v1/health", "/v1/functions", "/metrics", "/v1/operations"] {
+        assert_eq!(server.client().get(path).status, 200, "{path}");
+    }
+    waits.stream.get_ref().set_nonblocking(true).expect("sets");
+    let none = waits.stream.fill_buf().err().map(|error| error.kind());
+    assert_eq!(none, Some(std::io::ErrorKind::WouldBlock), "it is not answered before its line is written");
+    waits.stream.get_ref().set_nonblocking(false).expect("sets");
+    let mut taken = vec![0; full];
+    ends.read_exact(&mut taken).expect("reads");
+    assert_eq!(waits.read().expect("it is answered").status, 201);
+    let mut line = vec![0; 4096];
+    let bytes = ends.read(&mut line).expect("the line");
+    assert!(String::from_utf8_lossy(&line[..bytes]).contains("\"created\":[\"function/a\"]"));
 }
 
 /// A client that sends the body later than the head hears the answer, and may ask on; if not, it is told.
