@@ -48,7 +48,7 @@ pub use log::LogLine;
 pub use name::{NAME_MAX, NameError, ObjectName, check_name, wire_name};
 pub use object::{Desired, Health, List, Object};
 pub use operation::{Operation, OperationState};
-pub use problem::{Fault, Problem, ProblemType};
+pub use problem::{Fault, FaultSource, Problem, ProblemType};
 pub use snapshot::{Adopt, Restore, RotatedKey, Save, Snapshot};
 pub use token::{IssuedToken, NewToken, TOKEN_DIGITS, TOKEN_PREFIX, Token, is_secret};
 pub use watch::{Capture, TRACED, TRACED_MAX, Trace, TraceEnd, TraceHop, TraceLine, TracedPacket, WayEnd};

@@ -1,5 +1,6 @@
 //! What is wrong, after RFC 9457.
 
+use crate::ObjectName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -12,12 +13,37 @@ pub struct Fault {
     pub at: String,
     /// What was found, and what is allowed.
     pub message: String,
+    /// What the message was made from. It is in no answer: it decides what a tenant is told.
+    #[serde(skip)]
+    pub source: FaultSource,
+}
+
+/// What the message of a [`Fault`] was made from, and so whose names can stand in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FaultSource {
+    /// Objects of all tenants: it can name any of them, or show that they exist.
+    #[default]
+    Host,
+    /// The request itself and nothing else.
+    Request,
+    /// One object, with what the request says. It names no other object.
+    Object(ObjectName),
 }
 
 impl Fault {
-    /// A fault at a place.
+    /// A fault at a place, found by a look at all objects of the host: [`FaultSource::Host`].
     pub fn new(at: impl Into<String>, message: impl Into<String>) -> Fault {
-        Fault { at: at.into(), message: message.into() }
+        Fault { at: at.into(), message: message.into(), source: FaultSource::Host }
+    }
+
+    /// A fault whose message was made from the request alone.
+    pub fn of_request(at: impl Into<String>, message: impl Into<String>) -> Fault {
+        Fault { source: FaultSource::Request, ..Fault::new(at, message) }
+    }
+
+    /// A fault whose message was made from one object alone.
+    pub fn of_object(object: ObjectName, at: impl Into<String>, message: impl Into<String>) -> Fault {
+        Fault { source: FaultSource::Object(object), ..Fault::new(at, message) }
     }
 }
 

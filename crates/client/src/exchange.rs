@@ -286,7 +286,7 @@ fn named(found: &str) -> String {
 /// A problem whose texts can be shown.
 pub(crate) fn shown(mut problem: Problem) -> Problem {
     problem.faults.truncate(MOST_FAULTS);
-    for Fault { at, message } in &mut problem.faults {
+    for Fault { at, message, .. } in &mut problem.faults {
         *at = harmless(at, LONGEST_TEXT);
         *message = harmless(message, LONGEST_TEXT);
     }

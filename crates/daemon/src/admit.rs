@@ -4,9 +4,8 @@
 //! may not see is as if it were not there, except that a name can be taken. What of a function's spec is the host's, such as an image in a file, is for
 //! [`Control::confined`](crate::Control::confined) to say; it stays as an administrator has written it.
 
-use crate::answer::{faulty, refused};
+use crate::answer::faulty;
 use crate::change::{Wanted, WantedObject, not_held};
-use crate::control::Refusal;
 use crate::owners::{base, names_in, size};
 use crate::rights::{Rights, is_a_tenants_to_change};
 use crate::state::State;
@@ -173,71 +172,6 @@ impl State {
     /// Whether a tenant may connect something with what has this name.
     fn joins(&self, tenant: &str, name: &str, come: &BTreeSet<&str>) -> bool {
         come.contains(name) || self.owners.has(tenant, name)
-    }
-
-    /// Why the host refuses a change: a tenant is told what is wrong with its own objects, and of others that there are some.
-    pub fn refusal(&self, wanted: &Wanted, refusal: Refusal) -> Problem {
-        let mut problem = refused(refusal);
-        let Some(tenant) = wanted.rights.tenant() else { return problem };
-        let named = |id: &ObjectName| wanted.objects.iter().any(|object| object.id == *id);
-        match problem.problem_type() {
-            Some(ProblemType::Internal) => {
-                // The log has it all.
-                crate::log::log(
-                    crate::log::Severity::Error,
-                    "a tenant's change could not be made",
-                    &[("detail", problem.detail.into())],
-                );
-                Problem::new(ProblemType::Internal, "the daemon's log says more to its administrator")
-            }
-            Some(of @ (ProblemType::Invalid | ProblemType::Conflict)) if !problem.faults.is_empty() => {
-                let all = problem.faults.len();
-                problem.faults.retain(|fault| {
-                    self.is_told_of(tenant, &named, &fault.at) && !self.names_others(tenant, &fault.message)
-                });
-                for fault in &mut problem.faults {
-                    // The number is that among all wires of the host.
-                    if fault.at.starts_with("wires[") {
-                        "wires".clone_into(&mut fault.at);
-                    }
-                }
-                if problem.faults.len() < all {
-                    let message = "it does not go with what is not the tenant's: something there needs what is to change, or is in its way";
-                    problem.faults.push(Fault::new("", message));
-                }
-                faulty(of, problem.faults)
-            }
-            _ => problem,
-        }
-    }
-
-    /// Whether a fault's place is within a tenant's objects.
-    fn is_told_of(&self, tenant: &str, named: &dyn Fn(&ObjectName) -> bool, at: &str) -> bool {
-        let Some((section, rest)) = at.split_once(['.', '[']) else {
-            return Kind::from_plural(at).is_none();
-        };
-        let Some(kind) = Kind::from_plural(section) else { return true };
-        // Wires have no names in documents.
-        if kind == Kind::Wire {
-            return true;
-        }
-        let name = rest.split(['.', '[']).next().unwrap_or_default();
-        let id = ObjectName::new(kind, name);
-        named(&id) || self.owners.is_of(&id, tenant)
-    }
-
-    /// Whether a text has the name of something that is there and is not a tenant's.
-    fn names_others(&self, tenant: &str, text: &str) -> bool {
-        const NAMED: [Kind; 6] =
-            [Kind::Tenant, Kind::Port, Kind::Switch, Kind::Function, Kind::Chain, Kind::Observer];
-        let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-        let words = text.split(|c| !of_name(c)).map(|word| word.trim_end_matches('.'));
-        words.filter(|word| !word.is_empty()).any(|word| {
-            NAMED.into_iter().any(|kind| {
-                self.store.read(kind.as_str(), word).is_some()
-                    && !self.owners.is_of(&ObjectName::new(kind, word), tenant)
-            })
-        })
     }
 
     /// Of functions, those that somebody is shown.

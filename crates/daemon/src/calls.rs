@@ -128,7 +128,7 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
                 }
                 match state.control.restart(&function.name) {
                     Ok(()) => Answer::json(200, &Value::Null),
-                    Err(refusal) => refused(refusal).into(),
+                    Err(refusal) => state.refused(&rights, refusal).into(),
                 }
             })
             .await?;
@@ -200,9 +200,10 @@ async fn watch(
 ) -> Result<Answer, Problem> {
     let (bytes, answer) = events::stream(asked);
     let outlet = Outlet::new(bytes, state.ending.subscribe());
+    let rights = asked.rights.clone();
     aside(state, &asked.rights, move |state| match begin(&*state.control, outlet) {
         Ok(()) => answer,
-        Err(refusal) => refused(refusal).into(),
+        Err(refusal) => state.refused(&rights, refusal).into(),
     })
     .await
 }
@@ -215,7 +216,10 @@ async fn report(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
         let reported = state.control.report(&id.name);
         // Another tenant's function may have come to have the name.
         match state.read(&asked.rights, &id) {
-            Ok(_) => reported.map_or_else(|refusal| refused(refusal).into(), |it| Answer::json(200, &it)),
+            Ok(_) => reported.map_or_else(
+                |refusal| state.refused(&asked.rights, refusal).into(),
+                |it| Answer::json(200, &it),
+            ),
             Err(problem) => problem.into(),
         }
     })
@@ -525,7 +529,7 @@ async fn save(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem> {
                 let location = Some(paths::snapshot(&snapshot.name));
                 Answer { location, ..Answer::json(201, &snapshot) }
             }
-            Err(refusal) => refused(refusal).into(),
+            Err(refusal) => state.refused(&rights, refusal).into(),
         }
     })
     .await
@@ -595,7 +599,7 @@ fn delete_snapshot(state: &State, rights: &Rights, name: &Name) -> Answer {
     match state.control.delete_snapshot(name) {
         Ok(true) => Answer::json(200, &json!({"deleted": name})),
         Ok(false) => missing_snapshot(name).into(),
-        Err(refusal) => refused(refusal).into(),
+        Err(refusal) => state.refused(rights, refusal).into(),
     }
 }
 
@@ -628,7 +632,7 @@ fn pause_now(state: &State, rights: &Rights, id: &ObjectName, paused: bool) -> R
         true => state.control.pause(&id.name),
         false => state.control.resume(&id.name),
     };
-    set(paused).map_err(refused)?;
+    set(paused).map_err(|refusal| state.refused(rights, refusal))?;
     let _turn = state.turn();
     // A change that does not name it may have deleted it meanwhile.
     let stored = state.read(rights, id)?;
@@ -647,7 +651,9 @@ fn pause_now(state: &State, rights: &Rights, id: &ObjectName, paused: bool) -> R
             // What could not be written down is taken back.
             match set(!paused) {
                 Ok(()) => {}
-                Err(refusal) => return Err(refused(Refusal::Broken(format!("{error}; and {:?}", refusal)))),
+                Err(refusal) => {
+                    return Err(state.refused(rights, Refusal::Broken(format!("{error}; and {:?}", refusal))));
+                }
             }
             return Err(not_committed(&error));
         }

@@ -42,6 +42,13 @@ pub trait Control: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// What is wrong with a change as far as the objects of one tenant show it; no other object is looked at, so that nothing of another
+    /// one can be in the words. It is asked when [`prepare`](Control::prepare) has refused the change.
+    fn own_faults(&self, tenant: &str, changes: &[ObjectChange]) -> Vec<Fault> {
+        let _ = (tenant, changes);
+        Vec::new()
+    }
+
     /// Whether a function that is wanted is not there, because it could not be started.
     fn lacks(&self, function: &str) -> bool {
         let _ = function;

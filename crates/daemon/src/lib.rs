@@ -73,10 +73,13 @@ mod timing;
 mod tls;
 mod token_calls;
 mod tokens;
+mod told;
 
 pub use accept::accepted;
 pub use call::{Call, Found, Gives, Takes};
-pub use control::{Control, Exposition, Images, ObjectChange, Prepared, Refusal, Settled, Settling, Work};
+pub use control::{
+    Control, Exposition, Images, ObjectChange, Prepared, Refusal, Settled, Settling, Work,
+};
 pub use document::{Language, objects, read};
 pub use error::BindError;
 pub use identity::Identity;

@@ -171,6 +171,32 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
     let (status, text) = daemon.ask(Some(red), "PUT", "/v1/wires/red-two:0~red-two:1", Some(wire));
     assert!(status == 422 && !text.contains("blue") && text.contains("in its way"), "{status} {text}");
     daemon.json(None, "DELETE", "/v1/wires/blue-free~red-two:0", None);
+    // Nor what else of the host or of another tenant needs it: it is told the same, whatever that is.
+    let mut told = std::collections::BTreeSet::new();
+    for (path, spec, name) in [
+        ("/v1/chains/blue-way", json!(["blue-free", "red-two:0"]), "blue-way"),
+        ("/v1/services/77", json!({"to": "red-two:0", "for": ["blue"]}), "77"),
+        ("/v1/wires/hall~red-two:0", json!(["hall", "red-two:0"]), "wires"),
+        (
+            "/v1/functions/blue-two",
+            json!({"image": "forwarder", "tenant": "blue", "attach": {"left": "red-two:0"}}),
+            "blue-two",
+        ),
+    ] {
+        daemon.json(None, "PUT", &format!("{path}?wait=true"), Some(json!({ "spec": spec })));
+        let (status, text) = daemon.ask(Some(red), "DELETE", "/v1/functions/red-two", None);
+        for hidden in ["blue", "hall", "77"] {
+            assert!(status == 409 && !text.contains(hidden), "{path}: {status} {text}");
+        }
+        told.insert(text);
+        let (status, text) = daemon.ask(None, "DELETE", "/v1/functions/red-two", None);
+        assert!(
+            status == 409 && text.contains(name),
+            "an administrator is told all: {path}: {status} {text}"
+        );
+        daemon.json(None, "DELETE", path, None);
+    }
+    assert_eq!(told.len(), 1, "{told:?}");
 
     // A reader of the host reads what both have, and changes nothing.
     daemon.admin.done("token create watcher --host --file watcher.token");

@@ -6,6 +6,7 @@
 //! change is always told by the check of the whole.
 
 mod document;
+mod own;
 mod part;
 
 use crate::Host;
@@ -212,7 +213,7 @@ fn keep_same_images(wiring: &mut Wiring, runs: &Wiring, material: &Material<'_>)
 
 /// Reads a document as the operator's file.
 fn read(document: &Value, catalog: &dyn config::Catalog) -> Result<(Wiring, Vec<Fault>), Vec<Fault>> {
-    let told = |fault: yaml_document::Fault| Fault { at: fault.key, message: fault.message };
+    let told = |fault: yaml_document::Fault| Fault::new(fault.key, fault.message);
     match config::check_document(DOCUMENT, &tree(document), catalog) {
         Ok(read) => Ok((read.wiring, read.warnings.into_iter().map(told).collect())),
         Err(faults) => Err(faults.into_iter().map(told).collect()),

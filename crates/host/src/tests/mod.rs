@@ -5,6 +5,7 @@ mod hand_over;
 mod lives;
 mod memory;
 mod moves;
+mod own;
 mod plans;
 mod restoring;
 mod services;

@@ -46,7 +46,7 @@ impl Controller {
         if let Err(error) = self.host.start() {
             let workers = ObjectName::new(Kind::Workers, "workers");
             let message = format!("the workers' threads: {error}");
-            faults.push((workers, Fault { at: "workers".to_owned(), message }));
+            faults.push((workers, Fault::new("workers", message)));
         }
         if let Err(reason) = self.pin_needed() {
             console::error().line(&format!("the folder of images: {reason}"));

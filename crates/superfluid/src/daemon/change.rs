@@ -68,7 +68,10 @@ impl Controller {
             let saved = match &change.snapshot {
                 Some(name) => {
                     let unreadable = |error: FolderError| {
-                        Refusal::Conflict(vec![Fault::new(format!("snapshots.{name}"), error.to_string())])
+                        Refusal::Conflict(vec![Fault::of_request(
+                            format!("snapshots.{name}"),
+                            error.to_string(),
+                        )])
                     };
                     Some(self.folder.load(name).map_err(unreadable)?.1)
                 }

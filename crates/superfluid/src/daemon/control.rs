@@ -4,13 +4,14 @@ use super::change::Change;
 use super::controller::{Controller, lock};
 use super::logs::now;
 use super::of_tenant;
-use super::refusal::refused;
+use super::refusal::{as_host, refused};
 use api::{
     Capture, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName, RotatedKey,
     Snapshot, Trace,
 };
 use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled};
 use engine::Account;
+use host::Material;
 use serde_json::{Value, json};
 use snapshot_folder::{FolderError, Rotated};
 use std::sync::Arc;
@@ -30,6 +31,18 @@ impl Control for Handle {
 
     fn confined(&self, _: &str, spec: &Value, now: Option<&Value>) -> Vec<Fault> {
         self.0.confined(spec, now)
+    }
+
+    fn own_faults(&self, tenant: &str, changes: &[ObjectChange]) -> Vec<Fault> {
+        let this = &self.0;
+        let changed: Vec<host::ObjectChange> = changes.iter().map(as_host).collect();
+        let material = Material::of(&this.catalog);
+        loop {
+            let faults = this.desired().own_faults(tenant, &changed, &this.host, &material);
+            if !material.gather() {
+                return faults;
+            }
+        }
     }
 
     fn lacks(&self, function: &str) -> bool {
@@ -209,7 +222,7 @@ fn not_kept(error: FolderError) -> Refusal {
         FolderError::Io { .. } | FolderError::Key { .. } | FolderError::Random => {
             Refusal::Broken(error.to_string())
         }
-        _ => Refusal::Conflict(vec![Fault::new("snapshots", error.to_string())]),
+        _ => Refusal::Conflict(vec![Fault::of_request("snapshots", error.to_string())]),
     }
 }
 

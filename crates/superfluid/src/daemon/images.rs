@@ -150,7 +150,7 @@ impl Controller {
                 }
             };
             let at = |name: &str| format!("functions.{name}.image");
-            faults.extend(functions.iter().map(|(_, name)| Fault::new(at(name), message.clone())));
+            faults.extend(functions.iter().map(|(_, name)| Fault::of_request(at(name), message.clone())));
         }
         match (faults.is_empty(), of_registries) {
             (true, _) => Ok(settled),

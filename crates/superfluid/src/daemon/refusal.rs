@@ -1,6 +1,6 @@
 //! Why a change is refused, with its places.
 
-use api::{Fault, Kind};
+use api::{Fault, Kind, ObjectName};
 use daemon::{ObjectChange, Refusal};
 use host::PrepareError;
 
@@ -20,10 +20,8 @@ pub(super) fn unknown_here(changes: &[ObjectChange]) -> Vec<Fault> {
     for change in changes.iter().filter(|change| change.kind == Kind::Function) {
         for (key, allowed) in ONLY_RUN {
             if change.spec.as_ref().is_some_and(|spec| spec.get(key).is_some()) {
-                faults.push(Fault {
-                    at: format!("functions.{}.{key}", change.name),
-                    message: format!("`{key}` is for `superfluid run`; allowed here: {allowed}"),
-                });
+                let message = format!("`{key}` is for `superfluid run`; allowed here: {allowed}");
+                faults.push(Fault::of_request(format!("functions.{}.{key}", change.name), message));
             }
         }
     }
@@ -33,24 +31,29 @@ pub(super) fn unknown_here(changes: &[ObjectChange]) -> Vec<Fault> {
 pub(super) fn refused(error: PrepareError) -> Refusal {
     match &error {
         PrepareError::Part { what, name, reason } => {
-            let section = match *what {
-                "function" => "functions",
-                "port" => "ports",
-                "switch" => "switches",
-                "pool" => "tenants",
-                other => other,
+            let kind = match *what {
+                "function" => Some(Kind::Function),
+                "port" => Some(Kind::Port),
+                "switch" => Some(Kind::Switch),
+                "pool" => Some(Kind::Tenant),
+                _ => None,
             };
-            Refusal::Invalid(vec![Fault { at: format!("{section}.{name}"), message: reason.clone() }])
+            let fault = match kind {
+                Some(kind) => {
+                    let at = format!("{}.{name}", kind.plural());
+                    Fault::of_object(ObjectName::new(kind, name), at, reason)
+                }
+                None => Fault::new(format!("{what}.{name}"), reason),
+            };
+            Refusal::Invalid(vec![fault])
         }
-        PrepareError::Workers => {
-            Refusal::Conflict(vec![Fault { at: "workers".to_owned(), message: error.to_string() }])
-        }
+        PrepareError::Workers => Refusal::Conflict(vec![Fault::new("workers", error.to_string())]),
         PrepareError::Placement(_) => Refusal::Broken(error.to_string()),
     }
 }
 
 pub(super) fn faults_of(refusal: Refusal) -> Vec<Fault> {
-    let whole = |message: String| vec![Fault { at: String::new(), message }];
+    let whole = |message: String| vec![Fault::new("", message)];
     match refusal {
         Refusal::Invalid(faults) | Refusal::Conflict(faults) | Refusal::Registry(faults) => faults,
         Refusal::NotFound(text) | Refusal::NoRoom(text) | Refusal::Busy(text) | Refusal::Broken(text) => {

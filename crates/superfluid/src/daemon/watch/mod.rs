@@ -78,7 +78,7 @@ fn put(host: &Host, taps: Vec<(places::Place, Box<dyn Tap>)>) -> Result<(), Refu
 }
 
 fn invalid(at: &str, message: impl Into<String>) -> Refusal {
-    Refusal::Invalid(vec![Fault::new(at, message.into())])
+    Refusal::Invalid(vec![Fault::of_request(at, message.into())])
 }
 
 fn filter(text: Option<&str>) -> Result<Option<::capture::Filter>, Refusal> {

@@ -1,0 +1,86 @@
+//! What a tenant is told of a change that the check of all objects refuses.
+//!
+//! The change is checked once more, with the tenant's objects and nothing else. What is read there holds no other object, so that no
+//! fault can name one or show that it exists, whatever its words are:
+//! 1. Functions and ports of the tenant are in it, without the wires that an administrator gave them to what is not the tenant's.
+//! 2. Chains, wires and observers are in it if all that they name is the tenant's, before the change and after it.
+//! 3. The tenant itself and the workers are in it; switches, services and other tenants are not.
+
+use super::document::{DOCUMENT, add, empty, names_in, tree};
+use super::{Desired, ObjectChange, ObjectKey, Running};
+use crate::Host;
+use crate::material::Material;
+use api::{Fault, Kind};
+use serde_json::Value;
+
+/// The tenant of what names none.
+const DEFAULT: &str = "default";
+
+impl Desired {
+    /// The faults that changes have when only the objects of a tenant are looked at. As for [`check`](Desired::check), nothing is read for
+    /// it: `material` may have to be gathered.
+    pub fn own_faults(
+        &self,
+        tenant: &str,
+        changes: &[ObjectChange],
+        host: &Host,
+        material: &Material<'_>,
+    ) -> Vec<Fault> {
+        let mut next = self.clone();
+        next.take_over(changes.iter().cloned());
+        let runs = host.wiring();
+        let running = Running { material, runs: &runs, changes };
+        let document = tree(&next.document_of_tenant(self, tenant));
+        let faults = config::check_part(DOCUMENT, &document, &running).err();
+        let told = |fault: yaml_document::Fault| {
+            // The number of a wire is that among the tenant's, which no request names.
+            let at = if fault.key.starts_with("wires[") { "wires".to_owned() } else { fault.key };
+            Fault::of_request(at, fault.message)
+        };
+        faults.unwrap_or_default().into_iter().map(told).collect()
+    }
+
+    fn document_of_tenant(&self, before: &Desired, tenant: &str) -> Value {
+        let mut document = empty();
+        for (key, spec) in
+            self.objects.iter().filter(|(key, spec)| self.is_of_tenant(before, tenant, key, spec))
+        {
+            let mut spec = spec.clone();
+            if let Some(attach) = spec.get_mut("attach").and_then(Value::as_object_mut) {
+                attach.retain(|_, end| {
+                    let end = end.as_str().unwrap_or_default();
+                    self.is_end_of_tenant(before, tenant, end.split_once(':').map_or(end, |(name, _)| name))
+                });
+            }
+            add(&mut document, key.0, &key.1, spec);
+        }
+        Value::Object(document)
+    }
+
+    fn is_of_tenant(&self, before: &Desired, tenant: &str, (kind, name): &ObjectKey, spec: &Value) -> bool {
+        match kind {
+            Kind::Workers => true,
+            Kind::Tenant => name == tenant,
+            Kind::Function | Kind::Port => tenant_in(spec) == tenant,
+            Kind::Chain | Kind::Wire | Kind::Observer => {
+                names_in(*kind, name, spec).iter().all(|name| self.is_end_of_tenant(before, tenant, name))
+            }
+            Kind::Switch | Kind::Service => false,
+        }
+    }
+
+    /// Whether a name is that of functions and ports of a tenant and of nothing else, as they are and as they were `before`.
+    fn is_end_of_tenant(&self, before: &Desired, tenant: &str, name: &str) -> bool {
+        let specs = |kind| {
+            let key = (kind, name.to_owned());
+            [self, before].into_iter().filter_map(move |objects| objects.objects.get(&key))
+        };
+        let mut own =
+            specs(Kind::Function).chain(specs(Kind::Port)).map(|spec| tenant_in(spec) == tenant).peekable();
+        specs(Kind::Switch).next().is_none() && own.peek().is_some() && own.all(|own| own)
+    }
+}
+
+fn tenant_in(spec: &Value) -> &str {
+    spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT)
+}
