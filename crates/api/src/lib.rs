@@ -31,6 +31,7 @@ mod object;
 mod operation;
 pub mod paths;
 mod problem;
+mod registry_login;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,7 @@ pub use name::{NAME_MAX, NameError, ObjectName, check_name, wire_name};
 pub use object::{Desired, Health, List, Object};
 pub use operation::{Operation, OperationState};
 pub use problem::{Fault, FaultSource, Problem, ProblemType};
+pub use registry_login::{NewRegistryLogin, Password, RegistryLogin};
 pub use snapshot::{Adopt, Restore, RotatedKey, Save, Snapshot};
 pub use token::{IssuedToken, NewToken, TOKEN_DIGITS, TOKEN_PREFIX, Token, is_secret};
 pub use watch::{Capture, TRACED, TRACED_MAX, Trace, TraceEnd, TraceHop, TraceLine, TracedPacket, WayEnd};

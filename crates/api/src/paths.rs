@@ -30,6 +30,8 @@ pub const BACKUPS: &str = "/v1/backups";
 pub const ACCOUNT: &str = "/v1/account";
 /// Tokens, each with the rights of a tenant.
 pub const TOKENS: &str = "/v1/tokens";
+/// Logins of tenants at registries.
+pub const REGISTRY_LOGINS: &str = "/v1/registry-logins";
 /// Counters for Prometheus.
 pub const METRICS: &str = "/metrics";
 

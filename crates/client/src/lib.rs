@@ -24,6 +24,7 @@ mod error;
 mod exchange;
 mod functions;
 mod lines;
+mod registry_logins;
 mod secret;
 mod settings;
 mod tls;

@@ -77,6 +77,12 @@ pub enum Call {
     IssueToken,
     /// Deletes one.
     DeleteToken,
+    /// Logins at registries.
+    RegistryLogins,
+    /// Sets one.
+    SetRegistryLogin,
+    /// Deletes one.
+    DeleteRegistryLogin,
 }
 
 /// What a body is read as.
@@ -158,6 +164,9 @@ impl Call {
             Call::IssueToken,
             Call::Token,
             Call::DeleteToken,
+            Call::RegistryLogins,
+            Call::SetRegistryLogin,
+            Call::DeleteRegistryLogin,
             Call::Account,
             Call::Memory,
             Call::Metrics,
@@ -171,7 +180,9 @@ impl Call {
     pub fn method(self) -> Method {
         match self {
             Call::Put(_) => Method::PUT,
-            Call::Delete(_) | Call::DeleteSnapshot | Call::DeleteToken => Method::DELETE,
+            Call::Delete(_) | Call::DeleteSnapshot | Call::DeleteToken | Call::DeleteRegistryLogin => {
+                Method::DELETE
+            }
             Call::Apply
             | Call::Pause
             | Call::Resume
@@ -184,7 +195,8 @@ impl Call {
             | Call::Trace
             | Call::Capture
             | Call::Backup
-            | Call::IssueToken => Method::POST,
+            | Call::IssueToken
+            | Call::SetRegistryLogin => Method::POST,
             _ => Method::GET,
         }
     }
@@ -225,6 +237,9 @@ impl Call {
             Call::Backup => paths::BACKUPS.to_owned(),
             Call::Tokens | Call::IssueToken => paths::TOKENS.to_owned(),
             Call::Token | Call::DeleteToken => format!("{}/{{name}}", paths::TOKENS),
+            Call::RegistryLogins | Call::SetRegistryLogin | Call::DeleteRegistryLogin => {
+                paths::REGISTRY_LOGINS.to_owned()
+            }
         }
     }
 
@@ -255,6 +270,7 @@ impl Call {
             Call::Upgrade => &["allow_restart", "durable", "wait"],
             Call::Restore => &["durable", "wait"],
             Call::Pause | Call::Resume => &["durable"],
+            Call::DeleteRegistryLogin => &["registry", "tenant"],
             Call::Events => &["after", "follow"],
             Call::Logs | Call::FunctionEvents => &["after", "limit", "follow"],
             _ => &[],
@@ -286,7 +302,8 @@ impl Call {
             | Call::Adopt
             | Call::Trace
             | Call::Capture
-            | Call::IssueToken => Takes::Json,
+            | Call::IssueToken
+            | Call::SetRegistryLogin => Takes::Json,
             Call::Apply => Takes::Document,
             _ => Takes::Nothing,
         }
@@ -331,6 +348,9 @@ impl Call {
                 ("captures", _) => &[Call::Capture],
                 ("backups", _) => &[Call::Backup],
                 ("tokens", _) => &[Call::Tokens, Call::IssueToken],
+                ("registry-logins", _) => {
+                    &[Call::RegistryLogins, Call::SetRegistryLogin, Call::DeleteRegistryLogin]
+                }
                 _ => &[],
             },
             ("v1", [section, segment]) => {
@@ -403,7 +423,7 @@ mod tests {
             assert_eq!(Call::find(&call.method(), &path), Found::Call(call, named), "{path}");
             assert!(seen.insert((call.method().to_string(), call.path())), "{call:?} is there once");
         }
-        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 31);
+        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 34);
     }
 
     #[test]

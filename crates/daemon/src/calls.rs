@@ -16,7 +16,7 @@ use crate::rights::Rights;
 use crate::seen::{items, missing_snapshot};
 use crate::state::State;
 use crate::stored::{Stored, answered};
-use crate::{events, sizes, spec, time, token_calls};
+use crate::{events, login_calls, sizes, spec, time, token_calls};
 use api::{
     Adopt, Desired, Difference, Fault, Kind, List, Name, Object, ObjectName, Operation, Problem, ProblemType,
     Restore, Save, Upgrade, paths,
@@ -159,6 +159,9 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         Call::Token => token_calls::get(state, &asked),
         Call::IssueToken => token_calls::issue(state, asked).await,
         Call::DeleteToken => token_calls::delete(state, &asked).await,
+        Call::RegistryLogins => Ok(login_calls::list(state, &asked)),
+        Call::SetRegistryLogin => login_calls::set(state, asked).await,
+        Call::DeleteRegistryLogin => login_calls::delete(state, &asked).await,
     }
 }
 

@@ -169,7 +169,11 @@ impl State {
         let begun = self.work_on(&rights, large, move |state| {
             // Before anything is read or fetched for a client that has no right to it.
             state.admit(&wanted)?;
-            let settled = state.control.settle(&functions(&wanted), wanted.resolve);
+            let settled = state.control.settle(
+                &functions(&wanted),
+                wanted.resolve,
+                &state.logins.asker(&wanted.rights),
+            );
             let pinned = match settled.map_err(|refusal| state.refusal(&wanted, refusal))? {
                 Settled::Now(images) => Arc::new(pin(wanted, images)),
                 Settled::After(settling) => return Ok(Begun::Later(First::Settle(wanted, settling))),

@@ -3,10 +3,11 @@
 use crate::notices::Notices;
 use crate::outlet::Outlet;
 use api::{
-    Capture, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName, RotatedKey,
-    Snapshot, Trace,
+    Capture, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName, Password,
+    RotatedKey, Snapshot, Trace,
 };
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 use store::Store;
 
@@ -25,12 +26,13 @@ pub trait Control: Send + Sync + 'static {
 
     /// Says what images mean that may come to mean something else: artifacts in registries named by a tag, and files. `functions` are
     /// names and specs of functions as they are wanted. Where it is not to `resolve`, a tag that a function runs with means what it
-    /// meant when it was applied, and nobody is asked. It is called without the order of changes.
+    /// meant when it was applied, and nobody is asked. It is called without the order of changes. For a tenant, registries are asked
+    /// with its own logins, and an image that this host has counts as had only if an object of the tenant names it already.
     ///
     /// # Errors
     /// [`Refusal`]: what cannot be had, and why.
-    fn settle(&self, functions: &[(&str, &Value)], resolve: bool) -> Result<Settled, Refusal> {
-        let _ = resolve;
+    fn settle(&self, functions: &[(&str, &Value)], resolve: bool, asker: &Asker) -> Result<Settled, Refusal> {
+        let _ = (resolve, asker);
         Ok(Settled::Now(vec![None; functions.len()]))
     }
 
@@ -214,6 +216,20 @@ pub struct ObjectChange {
     pub paused: bool,
     /// The snapshot that a function begins with; without one it begins anew, or goes on as it is.
     pub snapshot: Option<Name>,
+}
+
+/// Who asks for images, and so whose logins registries are shown.
+#[derive(Clone, Debug)]
+pub enum Asker {
+    /// An administrator: with the host's logins.
+    Administrator,
+    /// A tenant, with its own.
+    Tenant {
+        /// Its name.
+        name: String,
+        /// User names and passwords by registry, `HOST` or `HOST:PORT`.
+        logins: BTreeMap<String, (String, Password)>,
+    },
 }
 
 /// For each function, what stands for its image from now on; `None`: its image is as it was written.

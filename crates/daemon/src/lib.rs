@@ -41,6 +41,8 @@ mod error;
 mod events;
 mod identity;
 mod log;
+mod login_calls;
+mod logins;
 mod notices;
 mod openapi;
 mod operations;
@@ -78,7 +80,7 @@ mod told;
 pub use accept::accepted;
 pub use call::{Call, Found, Gives, Takes};
 pub use control::{
-    Control, Exposition, Images, ObjectChange, Prepared, Refusal, Settled, Settling, Work,
+    Asker, Control, Exposition, Images, ObjectChange, Prepared, Refusal, Settled, Settling, Work,
 };
 pub use document::{Language, objects, read};
 pub use error::BindError;

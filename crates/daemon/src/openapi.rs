@@ -87,6 +87,8 @@ fn schemas() -> Value {
     types.subschema_for::<api::Token>();
     types.subschema_for::<api::NewToken>();
     types.subschema_for::<api::IssuedToken>();
+    types.subschema_for::<api::RegistryLogin>();
+    types.subschema_for::<api::NewRegistryLogin>();
     types.subschema_for::<api::Object>();
     types.subschema_for::<api::List>();
     types.subschema_for::<api::Desired>();
@@ -218,6 +220,7 @@ fn operation(call: Call) -> Value {
         Call::Trace => Some(reference("Trace")),
         Call::Capture => Some(reference("Capture")),
         Call::IssueToken => Some(reference("NewToken")),
+        Call::SetRegistryLogin => Some(reference("NewRegistryLogin")),
         Call::Apply => Some(reference("Document")),
         _ => None,
     };
@@ -296,6 +299,11 @@ fn naming(call: Call) -> (String, String) {
         Call::DeleteToken => {
             ("deleteToken", "Deletes a token: it is not taken any more, and streams by it end.")
         }
+        Call::RegistryLogins => ("listRegistryLogins", "Logins at registries, without their passwords."),
+        Call::SetRegistryLogin => {
+            ("setRegistryLogin", "Sets the login at a registry with which images are pulled for a tenant.")
+        }
+        Call::DeleteRegistryLogin => ("deleteRegistryLogin", "Deletes the login of a tenant at a registry."),
     };
     (id.to_owned(), summary.to_owned())
 }
@@ -333,6 +341,13 @@ fn parameters(call: Call) -> Value {
             ("after", _) => {
                 (json!({"type": "string"}), "Objects with names behind this one: `next` of the part before.")
             }
+            ("registry", _) => {
+                (json!({"type": "string"}), "The registry, `HOST` or `HOST:PORT`. It has to be there.")
+            }
+            ("tenant", Call::DeleteRegistryLogin) => (
+                json!({"type": "string"}),
+                "The tenant whose login it is. A tenant's token need not name it; an administrator must.",
+            ),
             ("tenant", _) => (
                 json!({"type": "string"}),
                 "Objects of this tenant. A part may then have fewer, while `next` says that there are more.",
@@ -450,10 +465,12 @@ fn responses(call: Call) -> Value {
                 Some(location("Where it is.")),
             );
         }
-        Call::DeleteSnapshot | Call::DeleteToken => {
+        Call::DeleteSnapshot | Call::DeleteToken | Call::DeleteRegistryLogin => {
             let deleted = json!({"type": "object", "required": ["deleted"], "properties": {"deleted": {"type": "string", "description": "Its name."}}});
             add(200, "It is gone.", json(deleted), None);
         }
+        Call::RegistryLogins => add(200, "All of them.", json(items("RegistryLogin")), None),
+        Call::SetRegistryLogin => add(201, "The login.", json(reference("RegistryLogin")), None),
         Call::Images => add(200, "All of them.", json(items("Image")), None),
         Call::Operations => add(200, "All of them.", json(items("Operation")), None),
         Call::Operation => add(200, "The operation.", json(reference("Operation")), None),

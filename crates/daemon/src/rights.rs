@@ -65,6 +65,7 @@ impl Call {
             | Call::Logs
             | Call::FunctionEvents
             | Call::Report
+            | Call::RegistryLogins
             | Call::List(_)
             | Call::Get(_) => Access::Read,
             Call::Apply
@@ -74,7 +75,9 @@ impl Call {
             | Call::Resume
             | Call::Restart
             | Call::Upgrade
-            | Call::Save => Access::Change,
+            | Call::Save
+            | Call::SetRegistryLogin
+            | Call::DeleteRegistryLogin => Access::Change,
             Call::Put(kind) | Call::Delete(kind) => match is_a_tenants_to_change(kind) {
                 true => Access::Change,
                 false => Access::Administrator,

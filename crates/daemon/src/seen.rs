@@ -18,10 +18,13 @@ const LOOKS: usize = 8;
 impl State {
     /// Commits a change and notes whose it is. The caller has the lock.
     pub fn commit(&self, writes: &[Change], changes: &[ObjectChange]) -> Result<u64, CommitError> {
-        let revision = match tenancy::mark(&self.store, changes) {
-            Some(mark) => self.store.commit(&[writes, &[mark]].concat())?.0,
-            None => self.store.commit(writes)?.0,
+        let mut beside = self.logins.of_gone(changes);
+        beside.extend(tenancy::mark(&self.store, changes));
+        let revision = match beside.as_slice() {
+            [] => self.store.commit(writes)?.0,
+            beside => self.store.commit(&[writes, beside].concat())?.0,
         };
+        self.logins.forget_gone(changes);
         self.owners.take(revision, changes);
         Ok(revision)
     }
@@ -153,9 +156,9 @@ impl State {
             warnings: self.control.warnings(rights.tenant()),
             version: self.version.clone(),
             started: self.started.clone(),
-            objects: standing
-                .objects
-                .saturating_sub(self.tokens.count() as u64 + tenancy::beside(&self.store)),
+            objects: standing.objects.saturating_sub(
+                self.tokens.count() as u64 + self.logins.count() as u64 + tenancy::beside(&self.store),
+            ),
             revision: standing.revision.0,
             durable: standing.durable.0,
         };

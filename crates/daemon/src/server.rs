@@ -7,6 +7,7 @@ use crate::control::Control;
 use crate::error::BindError;
 use crate::identity::Identity;
 use crate::log::{Severity, log};
+use crate::logins::Logins;
 use crate::owners::Owners;
 use crate::rights::Door;
 use crate::rooms::{Peer, Place};
@@ -83,6 +84,7 @@ impl Server {
         let claim = socket::claim(&settings.socket)?;
         let tenants_claim = settings.tenants.as_ref().map(socket::claim).transpose()?;
         let tokens = Tokens::load(&store)?;
+        let logins = Logins::load(&store)?;
         if let Some(Kept { tenant, objects }) = tenancy::keep_owners(&store, &mut objects)? {
             let names: Vec<String> = objects.iter().map(ObjectName::to_string).collect();
             let fields = [("tenant", tenant.into()), ("objects", names.join(" ").into())];
@@ -94,7 +96,7 @@ impl Server {
         let told = |text: &str| log(Severity::Warning, text, &[]);
         let spans = settings.spans.clone().map(|settings| spans::Exporter::begin(settings, told)).transpose();
         let spans = spans.map_err(BindError::Runtime)?;
-        let state = Arc::new(State::new(store, control, settings, audit, spans, (tokens, owners)));
+        let state = Arc::new(State::new(store, control, settings, audit, spans, (tokens, owners, logins)));
         let number = objects.len();
         let faults = state.control.begin(objects, state.notices.clone());
         for (object, fault) in &faults {

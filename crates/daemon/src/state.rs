@@ -5,6 +5,7 @@ use crate::body::room;
 use crate::claims::Claims;
 use crate::control::Control;
 use crate::counts::Counts;
+use crate::logins::Logins;
 use crate::notices::Notices;
 use crate::operations::Operations;
 use crate::owners::Owners;
@@ -53,6 +54,7 @@ pub(crate) struct State {
     pub readers_bodies: Arc<Semaphore>,
     pub tokens: Tokens,
     pub owners: Owners,
+    pub logins: Logins,
     pub limits: Limits,
     pub version: String,
     pub started: String,
@@ -73,7 +75,7 @@ impl State {
         settings: &Settings,
         audit: AuditQueue,
         spans: Option<spans::Exporter>,
-        (tokens, owners): (Tokens, Owners),
+        (tokens, owners, logins): (Tokens, Owners, Logins),
     ) -> State {
         let revision = watch::Sender::new(store.revision().0);
         let told = {
@@ -105,6 +107,7 @@ impl State {
             readers_bodies: Arc::new(Semaphore::new(room(0, &settings.limits))),
             tokens,
             owners,
+            logins,
             limits: settings.limits.clone(),
             version: settings.version.clone(),
             started: crate::time::now(),

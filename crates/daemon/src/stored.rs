@@ -2,7 +2,7 @@
 
 use crate::control::ObjectChange;
 use crate::error::BindError;
-use crate::{tenancy, tokens};
+use crate::{logins, tenancy, tokens};
 use api::{Kind, Object, check_name};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -48,7 +48,8 @@ pub(crate) fn all(store: &Store) -> Result<Vec<ObjectChange>, BindError> {
     let wrong =
         |kind: &str, name: &str, what: String| BindError::Object { object: format!("{kind}/{name}"), what };
     for (kind, _) in store.kinds() {
-        if Kind::from_name(&kind).is_none() && ![tokens::KIND, tenancy::KIND].contains(&&*kind) {
+        if Kind::from_name(&kind).is_none() && ![tokens::KIND, tenancy::KIND, logins::KIND].contains(&&*kind)
+        {
             let known: Vec<_> = Kind::ALL.map(Kind::as_str).into();
             return Err(wrong(&kind, "", format!("found this kind; allowed: {}", known.join(", "))));
         }

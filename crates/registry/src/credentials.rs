@@ -119,6 +119,12 @@ impl Credentials {
         self
     }
 
+    /// The same with a login for one registry, `HOST` or `HOST:PORT`.
+    pub fn with_login_at(mut self, registry: &str, login: Login) -> Credentials {
+        self.logins.insert(registry.to_owned(), login);
+        self
+    }
+
     /// Those of a file.
     ///
     /// # Errors

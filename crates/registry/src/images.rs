@@ -204,6 +204,15 @@ impl Images {
         {
             return Ok(Pulled { reference: reference.clone(), digest, image, origin: Origin::Folder });
         }
+        self.pull_allowed(client, reference)
+    }
+
+    /// As [`Images::pull`], but the registry is asked for the manifest in any case: whether the client may have the image is the
+    /// registry's to say, also of one that the folder has.
+    ///
+    /// # Errors
+    /// As [`Images::pull`].
+    pub fn pull_allowed(&self, client: &Client, reference: &Reference) -> Result<Pulled, PullError> {
         let mut there = None;
         let fetched = client.pull_unless(reference, |digest| {
             there = Some(self.sound(digest));

@@ -9,7 +9,10 @@ const GROUPS: [Group; 6] = [
     ("Run a file", &["run", "check"]),
     (
         "What a daemon is to run",
-        &["daemon", "apply", "diff", "edit", "delete", "function", "upgrade", "snapshot", "token"],
+        &[
+            "daemon", "apply", "diff", "edit", "delete", "function", "upgrade", "snapshot", "token",
+            "registry",
+        ],
     ),
     ("Back up and restore", &["backup", "restore"]),
     (

@@ -29,6 +29,7 @@ mod kinds;
 mod numbers;
 pub(crate) mod options;
 mod paths;
+mod registry_login;
 mod snapshot;
 mod token;
 mod top;
@@ -40,6 +41,7 @@ use crate::Outcome;
 pub(crate) use connection::Connection;
 pub(crate) use document::File;
 use options::{FunctionCommand, RemoteCommand, SnapshotCommand};
+use registry_login::RegistryCommand;
 use token::TokenCommand;
 
 /// Carries a command out.
@@ -68,6 +70,9 @@ pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
         RemoteCommand::Token(TokenCommand::Create(options)) => token::create(options),
         RemoteCommand::Token(TokenCommand::Ls(options)) => token::list(options),
         RemoteCommand::Token(TokenCommand::Delete(options)) => token::delete(options),
+        RemoteCommand::Registry(RegistryCommand::Login(options)) => registry_login::login(options),
+        RemoteCommand::Registry(RegistryCommand::Ls(options)) => registry_login::list(options),
+        RemoteCommand::Registry(RegistryCommand::Logout(options)) => registry_login::logout(options),
         RemoteCommand::Top(options) => top::top(options),
         RemoteCommand::Events(options) => events::events(options),
         RemoteCommand::Trace(options) => trace::trace(options),

@@ -260,3 +260,90 @@ fn credentials_come_from_a_file_that_may_change() {
     daemon.done(&format!("function create fw --image {tagged}"));
     assert_eq!(image_of(&daemon, "fw").1, content(1));
 }
+
+/// A registry that wants a name and a password, which are `me` and `secret`, and what its reference of the image of a number means.
+fn private(folder: &TempDir, number: u8) -> (Registry, String) {
+    let passwords = folder.path().join("htpasswd");
+    fs::write(&passwords, "me:$2b$04$Sh6sJ.ctVzV8DNgaUxE4k.n/rrMj6On0EcuDg/Pp1VNZ.toLUTHUm\n")
+        .expect("written");
+    let auth = format!("auth:\n  htpasswd:\n    realm: x\n    path: {}\n", passwords.display());
+    let registry = Registry::start("", &auth);
+    let pinned = push(&registry, &format!("{}/nf/echo:1", registry.host), number);
+    (registry, pinned)
+}
+
+#[test]
+fn a_tenant_has_images_by_its_own_login_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (registry, pinned) = private(&folder, 1);
+    let host = registry.host.as_str();
+    let tagged = format!("{host}/nf/echo:1");
+    let auth = registry.folder.path().join("auth.json");
+    fs::write(&auth, format!("{{\"auths\": {{\"{host}\": {{\"auth\": \"bWU6c2VjcmV0\"}}}}}}"))
+        .expect("written");
+    let arguments = ["--registry-insecure", host, "--tenant-registry", host, "--registry-auth-file"];
+    let arguments = arguments.into_iter().map(str::to_owned).chain([auth.display().to_string()]);
+    let mut daemon = Options::new(folder.path()).tenants_socket("tenants").arguments(arguments).start();
+    daemon.write("tenants.yaml", "superfluid: 1\ntenants: {red: {}, blue: {}}\n");
+    daemon.done("apply -f tenants.yaml");
+    for tenant in ["red", "blue"] {
+        daemon.done(&format!("token create {tenant} --tenant {tenant} --file {tenant}.token"));
+    }
+    let of = |daemon: &Daemon, tenant: &str| {
+        let commands: &support::commands::Commands = daemon;
+        commands.clone().asking("tenants").variable("SUPERFLUID_TOKEN_FILE", format!("{tenant}.token"))
+    };
+    let create = |name: &str, tenant: &str, image: &str| {
+        format!("function create {name} --image {image} --tenant {tenant}")
+    };
+    // The administrator's login is the administrator's, and what it has brought is no tenant's by its digest.
+    daemon.done(&format!("function create fw --image {tagged}"));
+    for image in [&tagged, &pinned] {
+        let told = of(&daemon, "red").refused(&create("red-fw", "red", image)).1;
+        assert!(told.contains("401"), "{told}");
+    }
+    // Nor is it told what such an image is: a key of another schema is not looked at before.
+    let told = of(&daemon, "red")
+        .refused(&format!("{} --config rules=/etc/passwd", create("red-fw", "red", &pinned)))
+        .1;
+    assert!(told.contains("401") && !told.contains("rules"), "{told}");
+
+    let red = of(&daemon, "red");
+    daemon.write("password", "secret\n");
+    let login = format!("registry login {host} --username me --password-file password");
+    assert_eq!(red.done(&login), format!("login of tenant/red at {host} set, as me\n"));
+    red.done(&create("red-fw", "red", &tagged));
+    red.done(&create("red-two", "red", &pinned));
+    // It is red's alone, before and after another start.
+    for _ in 0..2 {
+        let blue = of(&daemon, "blue");
+        assert_eq!(blue.json("registry ls"), Value::Array(Vec::new()));
+        let told = blue.refused(&create("blue-fw", "blue", &pinned)).1;
+        assert!(told.contains("401"), "{told}");
+        let told = blue.refused(&format!("registry logout {host}")).1;
+        assert!(told.contains("there is no login of the tenant `blue`"), "{told}");
+        let (red, admin) = (of(&daemon, "red").json("registry ls"), daemon.json("registry ls"));
+        assert_eq!((&red[0]["username"], &red), (&"me".into(), &admin));
+        daemon = daemon.again();
+    }
+    let red = of(&daemon, "red");
+    let told = daemon.refused(&login).1;
+    assert!(told.contains("tenant: found nothing"), "{told}");
+    assert_eq!(red.done(&format!("registry logout {host}")), format!("login at {host} deleted\n"));
+    // What it has it keeps, by its functions; nothing is pulled any more.
+    red.done(&create("red-three", "red", &pinned));
+    let other = push(&registry, &format!("{host}/nf/echo:2"), 2);
+    daemon.done(&format!("function create other --image {other}"));
+    let told = red.refused(&create("red-four", "red", &other)).1;
+    assert!(told.contains("401"), "{told}");
+    // A tenant that goes takes its logins with it, and the one of that name begins without.
+    of(&daemon, "blue").done(&login);
+    daemon.done("token delete blue");
+    daemon.done("delete tenant blue");
+    assert_eq!(daemon.json("registry ls"), Value::Array(Vec::new()));
+    let known = [daemon.log(), fs::read_to_string(folder.path().join("state/audit.jsonl")).expect("reads")];
+    assert!(known[1].contains("registry_login"), "{}", known[1]);
+    for text in known {
+        assert!(!text.contains("secret"), "{text}");
+    }
+}

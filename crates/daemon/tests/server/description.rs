@@ -153,6 +153,21 @@ fn every_call_is_described_and_every_answer_is_as_described() {
     ask("POST", "/v1/tokens", "", "", token, 409);
     ask("POST", "/v1/tokens", "", "", r#"{"name": "x", "tenant": "none"}"#, 422);
     ask("GET", "/v1/tokens", "", "", "", 200);
+    let login = r#"{"tenant": "gold", "registry": "r.example:5000", "username": "ci", "password": "hush"}"#;
+    ask("POST", "/v1/registry-logins", "", "", login, 201);
+    for wrong in [
+        r#"{"registry": "r.example", "username": "ci", "password": "hush"}"#,
+        r#"{"tenant": "none", "registry": "r.example", "username": "ci", "password": "hush"}"#,
+        r#"{"tenant": "gold", "registry": "r.example/x", "username": "ci", "password": "hush"}"#,
+        r#"{"tenant": "gold", "registry": "r.example", "username": "c:i", "password": "hush"}"#,
+        r#"{"tenant": "gold", "registry": "r.example", "username": "ci", "password": ""}"#,
+    ] {
+        ask("POST", "/v1/registry-logins", "", "", wrong, 422);
+    }
+    ask("GET", "/v1/registry-logins", "", "", "", 200);
+    ask("DELETE", "/v1/registry-logins", "", "?tenant=gold", "", 422);
+    ask("DELETE", "/v1/registry-logins", "", "?tenant=gold&registry=r.example:5000", "", 200);
+    ask("DELETE", "/v1/registry-logins", "", "?tenant=gold&registry=r.example:5000", "", 404);
     ask("GET", "/v1/tokens/{name}", "ci", "", "", 200);
     ask("GET", "/v1/tokens/{name}", "none", "", "", 404);
     ask("DELETE", "/v1/tokens/{name}", "ci", "", "", 200);

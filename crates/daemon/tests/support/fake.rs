@@ -12,7 +12,8 @@ use api::{
     TraceLine,
 };
 use daemon::{
-    Control, Exposition, Images, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, Settling, Work,
+    Asker, Control, Exposition, Images, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, Settling,
+    Work,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -207,7 +208,7 @@ impl Prepared for Ready {
 }
 
 impl Control for Fake {
-    fn settle(&self, functions: &[(&str, &Value)], resolve: bool) -> Result<Settled, Refusal> {
+    fn settle(&self, functions: &[(&str, &Value)], resolve: bool, _: &Asker) -> Result<Settled, Refusal> {
         let image = |spec: &Value| spec["image"].as_str().unwrap_or_default().to_owned();
         let mut settled: Images = vec![None; functions.len()];
         let mut wanted = Vec::new();

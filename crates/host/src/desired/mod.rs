@@ -98,6 +98,14 @@ impl Desired {
         functions.filter_map(|(_, spec)| spec.get("image")?.as_str())
     }
 
+    /// What the images of a tenant's functions are called, one for each function.
+    pub fn images_of(&self, tenant: &str) -> impl Iterator<Item = &str> {
+        let first = (Kind::Function, String::new());
+        let functions = self.objects.range(first..).take_while(|((kind, _), _)| *kind == Kind::Function);
+        let own = functions.filter(move |(_, spec)| own::tenant_in(spec) == tenant);
+        own.filter_map(|(_, spec)| spec.get("image")?.as_str())
+    }
+
     /// Whether there is an object of this name.
     pub fn has(&self, kind: Kind, name: &str) -> bool {
         self.objects.contains_key(&(kind, name.to_owned()))

@@ -81,6 +81,6 @@ impl Desired {
     }
 }
 
-fn tenant_in(spec: &Value) -> &str {
+pub(super) fn tenant_in(spec: &Value) -> &str {
     spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT)
 }

@@ -13,6 +13,9 @@ use schema::{Kind, Schema};
 use serde_json::Value;
 use yaml_document::spelling;
 
+/// The tenant of what names none.
+const DEFAULT: &str = "default";
+
 /// Places of a spec, as a pointer and as people read it.
 const HOSTS: [(&str, &str); 7] = [
     ("/cpu/reserve", "cpu.reserve"),
@@ -50,7 +53,11 @@ impl Controller {
         // What has to be fetched first is looked at again when it is here.
         let is_here = match Named::read(image) {
             Ok(Named::Stock(_)) => true,
-            Ok(named) => named.digest().is_some(),
+            // What the tenant has no right to is not read, and its schema not told.
+            Ok(named) => {
+                let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT);
+                named.digest().is_some_and(|digest| self.holds(tenant, digest))
+            }
             Err(_) => false,
         };
         if let (true, Some(config)) = (is_here, spec.get("config"))

@@ -9,7 +9,7 @@ use api::{
     Capture, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName, RotatedKey,
     Snapshot, Trace,
 };
-use daemon::{Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled};
+use daemon::{Asker, Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled};
 use engine::Account;
 use host::Material;
 use serde_json::{Value, json};
@@ -25,8 +25,8 @@ impl Control for Handle {
         self.0.begin(objects, notices)
     }
 
-    fn settle(&self, functions: &[(&str, &Value)], resolve: bool) -> Result<Settled, Refusal> {
-        self.0.settle(functions, resolve)
+    fn settle(&self, functions: &[(&str, &Value)], resolve: bool, asker: &Asker) -> Result<Settled, Refusal> {
+        self.0.settle(functions, resolve, asker)
     }
 
     fn confined(&self, _: &str, spec: &Value, now: Option<&Value>) -> Vec<Fault> {

@@ -7,12 +7,16 @@
 //! 3. What functions, snapshots and changes that are under way name is pinned there; the rest leaves when room is needed.
 //!
 //! So a restart needs neither the registry nor the file.
+//!
+//! What is asked for with a tenant's token is had by that tenant's right alone: registries are shown its own logins, and an image that
+//! is kept counts as there only if a function or a snapshot of the tenant names its digest, or the tenant has pulled it within the hour. For any other the registry is asked, also
+//! if it is kept: knowing a digest gives no right to what another may pull.
 
 use super::controller::{Controller, lock};
 use super::shelf::Stamp;
 use super::status::digest;
 use api::{Fault, Image};
-use daemon::{Refusal, Settled, Settling};
+use daemon::{Asker, Refusal, Settled, Settling};
 use host::{Named, pinned_file};
 use registry::{Client, Digest, Images, Reference};
 use serde_json::Value;
@@ -48,6 +52,7 @@ impl Controller {
         self: &Arc<Self>,
         functions: &[(&str, &Value)],
         resolve: bool,
+        asker: &Asker,
     ) -> Result<Settled, Refusal> {
         let mut settled = vec![None; functions.len()];
         let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
@@ -58,7 +63,11 @@ impl Controller {
             if matches!(named, Named::Stock(_)) {
                 continue;
             }
-            match self.known(name, text, &named, resolve) {
+            let may = |digest| match asker {
+                Asker::Administrator => true,
+                Asker::Tenant { name, .. } => self.holds(name, digest),
+            };
+            match self.known(name, text, &named, resolve).filter(|(_, digest)| may(*digest)) {
                 Some((pinned, digest)) => {
                     self.shelf.promise(&pinned, digest);
                     settled[at] = (pinned != text).then_some(pinned);
@@ -77,8 +86,20 @@ impl Controller {
             [one] => format!("fetching {}", one.text),
             several => format!("fetching {} images", several.len()),
         };
-        let this = self.clone();
-        Ok(Settled::After(Settling { what, run: Box::new(move || this.fetch_all(&wanted, settled)) }))
+        let (this, asker) = (self.clone(), asker.clone());
+        Ok(Settled::After(Settling { what, run: Box::new(move || this.fetch_all(&wanted, settled, &asker)) }))
+    }
+
+    /// Whether a tenant may have a kept image without a question to a registry: it has pulled it lately, or an object of its own names it.
+    pub(super) fn holds(&self, tenant: &str, digest: Digest) -> bool {
+        let is_it = |text: &str| Named::read(text).is_ok_and(|named| named.digest() == Some(digest));
+        if self.shelf.is_granted(tenant, digest) || self.desired().images_of(tenant).any(is_it) {
+            return true;
+        }
+        let of = |saved: &api::Snapshot| saved.tenant.as_deref() == Some(tenant);
+        let image =
+            |saved: &api::Snapshot| saved.spec.get("image").and_then(Value::as_str).is_some_and(is_it);
+        self.folder.list().iter().any(|saved| of(saved) && image(saved))
     }
 
     /// What an image means, as far as that is known without a question.
@@ -117,10 +138,15 @@ impl Controller {
     }
 
     /// Fetches all, and tells all that cannot be had.
-    fn fetch_all(&self, wanted: &[Wanted], mut settled: daemon::Images) -> Result<daemon::Images, Refusal> {
+    fn fetch_all(
+        &self,
+        wanted: &[Wanted],
+        mut settled: daemon::Images,
+        asker: &Asker,
+    ) -> Result<daemon::Images, Refusal> {
         let (mut faults, mut of_registries) = (Vec::new(), false);
         let mut silent: BTreeMap<String, String> = BTreeMap::new();
-        let client = self.shelf.source.client().map_err(Refusal::Broken)?;
+        let client = self.shelf.source.client(asker).map_err(Refusal::Broken)?;
         for Wanted { text, functions } in wanted {
             let host = match Named::read(text) {
                 Ok(Named::Artifact(reference)) => Some(reference.host().to_owned()),
@@ -129,7 +155,7 @@ impl Controller {
             let before = host.as_ref().and_then(|host| silent.get(host)).cloned();
             let fetched = match before {
                 Some(reason) => Err(Lack::Registry(format!("{text}: not asked for after {reason}"))),
-                None => self.fetch(&client, text),
+                None => self.fetch((&client, asker), text),
             };
             let message = match fetched {
                 Ok(pinned) => {
@@ -160,7 +186,7 @@ impl Controller {
     }
 
     /// Has an image fetched and kept; what names it for ever.
-    fn fetch(&self, client: &Client, text: &str) -> Result<String, Lack> {
+    fn fetch(&self, client: (&Client, &Asker), text: &str) -> Result<String, Lack> {
         let kept = self.shelf.kept.as_ref().map_err(|reason| Lack::Here(reason.clone()))?;
         match Named::read(text).map_err(Lack::Wrong)? {
             Named::Stock(_) => Ok(text.to_owned()),
@@ -190,10 +216,18 @@ impl Controller {
         Ok(pinned)
     }
 
-    fn fetch_artifact(&self, kept: &Images, client: &Client, reference: &Reference) -> Result<String, Lack> {
+    fn fetch_artifact(
+        &self,
+        kept: &Images,
+        (client, asker): (&Client, &Asker),
+        reference: &Reference,
+    ) -> Result<String, Lack> {
         // What is needed is pinned before anything else may leave.
         self.pin_needed().map_err(Lack::Here)?;
-        let pull = |reference: &Reference| kept.pull(client, reference);
+        let pull = |reference: &Reference| match asker {
+            Asker::Administrator => kept.pull(client, reference),
+            Asker::Tenant { .. } => kept.pull_allowed(client, reference),
+        };
         let pulled = pull(reference).map_err(|error| match error {
             registry::PullError::Registry(error) if error.fault.is_silence() => {
                 Lack::Silent(error.to_string())
@@ -205,6 +239,9 @@ impl Controller {
         self.keep(&pinned, pulled.digest, &pulled.image, || {
             pull(&pulled.reference).map(drop).map_err(|error| error.to_string())
         })?;
+        if let Asker::Tenant { name, .. } = asker {
+            self.shelf.grant(name, pulled.digest);
+        }
         Ok(pinned)
     }
 

@@ -2,7 +2,9 @@
 
 use super::controller::lock;
 use crate::cli::DaemonOptions;
-use registry::{Client, Credentials, Digest, Images, Settings};
+use api::Password;
+use daemon::Asker;
+use registry::{Client, Credentials, Digest, Images, Login, Settings};
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +25,8 @@ pub(crate) struct Shelf {
     pub(super) files: Mutex<HashMap<PathBuf, (Stamp, Digest)>>,
     /// What was settled lately: what names it, its digest, and when.
     pub(super) promised: Mutex<HashMap<String, (Digest, Instant)>>,
+    /// Tenants, what the registry gave them lately, and when.
+    granted: Mutex<HashMap<(String, Digest), Instant>>,
     /// What was pinned last.
     pub(super) pinned: Mutex<Option<BTreeSet<Digest>>>,
 }
@@ -36,11 +40,21 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// A client with the credentials that the file has now.
-    pub(super) fn client(&self) -> Result<Client, String> {
-        let credentials = match &self.auth_file {
-            Some(file) => Credentials::from_file(file).map_err(|error| error.to_string())?,
-            None => Credentials::default(),
+    /// A client with the credentials of an asker: those that the administrator's file has now, or a tenant's own and no others.
+    pub(super) fn client(&self, asker: &Asker) -> Result<Client, String> {
+        let credentials = match (asker, &self.auth_file) {
+            (Asker::Administrator, Some(file)) => {
+                Credentials::from_file(file).map_err(|error| error.to_string())?
+            }
+            (Asker::Administrator, None) => Credentials::default(),
+            (Asker::Tenant { logins, .. }, _) => {
+                let with =
+                    |credentials: Credentials,
+                     (registry, (name, password)): (&String, &(String, Password))| {
+                        credentials.with_login_at(registry, Login::new(name, password.reveal()))
+                    };
+                logins.iter().fold(Credentials::default(), with)
+            }
         };
         let settings = Settings {
             insecure: self.insecure.clone(),
@@ -91,7 +105,7 @@ impl Shelf {
             auth_file: options.registry_auth_file.clone(),
             timeout: options.registry_timeout,
         };
-        source.client()?;
+        source.client(&Asker::Administrator)?;
         let kept = Images::open(&options.state.join("images"), options.keep_images);
         let kept = kept.map(Arc::new).map_err(|error| format!("the folder of images: {error}"));
         if let Err(reason) = &kept {
@@ -103,6 +117,7 @@ impl Shelf {
             source,
             files: Mutex::default(),
             promised: Mutex::default(),
+            granted: Mutex::default(),
             pinned: Mutex::default(),
         })
     }
@@ -143,5 +158,20 @@ impl Shelf {
         if promised.len() > MOST {
             promised.retain(|_, (_, since)| since.elapsed() < PROMISE);
         }
+    }
+
+    /// A registry has given an image to a tenant.
+    pub(super) fn grant(&self, tenant: &str, digest: Digest) {
+        let mut granted = lock(&self.granted);
+        granted.insert((tenant.to_owned(), digest), Instant::now());
+        if granted.len() > MOST {
+            granted.retain(|_, since| since.elapsed() < PROMISE);
+        }
+    }
+
+    /// Whether one has lately.
+    pub(super) fn is_granted(&self, tenant: &str, digest: Digest) -> bool {
+        let granted = lock(&self.granted);
+        granted.get(&(tenant.to_owned(), digest)).is_some_and(|since| since.elapsed() < PROMISE)
     }
 }

@@ -2,7 +2,10 @@
 
 use super::numbers::{bytes, percent};
 use crate::output::Listing;
-use api::{FunctionState, FunctionStatus, Image, Kind, Object, Operation, OperationState, Snapshot, Token};
+use api::{
+    FunctionState, FunctionStatus, Image, Kind, Object, Operation, OperationState, RegistryLogin, Snapshot,
+    Token,
+};
 use client::harmless;
 use serde_json::{Value, json};
 
@@ -226,6 +229,16 @@ pub(crate) fn snapshots(snapshots: &[Snapshot]) -> Listing {
             cell(&snapshot.image),
         ];
         listing.add(cells, json!(snapshot));
+    }
+    listing
+}
+
+/// Logins at registries.
+pub(crate) fn registry_logins(logins: &[RegistryLogin]) -> Listing {
+    let mut listing = Listing::new(&["REGISTRY", "USERNAME", "TENANT"], &["SET"]);
+    for login in logins {
+        let cells = [&login.registry, &login.username, &login.tenant, &login.set];
+        listing.add(cells.map(|text| cell(text)).to_vec(), json!(login));
     }
     listing
 }

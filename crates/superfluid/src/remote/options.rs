@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::frame::Frame;
 use super::given::{Attached, Given};
+use super::registry_login::RegistryCommand;
 use super::token::TokenCommand;
 use crate::cli::time;
 use crate::output::Format;
@@ -35,6 +36,9 @@ pub(crate) enum RemoteCommand {
     /// Give tenants rights of their own, or let monitoring read the whole host: tokens.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Set the logins at registries with which images are pulled for a tenant.
+    #[command(subcommand)]
+    Registry(RegistryCommand),
     /// Watch functions work: who takes how much, and what is lost.
     Top(TopOptions),
     /// Tell what happens, as it happens.

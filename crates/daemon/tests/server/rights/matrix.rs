@@ -22,6 +22,10 @@ enum Decision {
 }
 
 /// Name and body of a good request about something of `crimson`'s, and the decision.
+fn login(tenant: &str) -> String {
+    json!({"tenant": tenant, "registry": "r.example", "username": "ci", "password": "hush"}).to_string()
+}
+
 fn decided(call: Call) -> (&'static str, String, Decision) {
     use Decision::{Changed, Forbidden, Hidden, Own, Shown};
     let none = String::new;
@@ -55,6 +59,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         | Call::Images
         | Call::Events
         | Call::Operations
+        | Call::RegistryLogins
         | Call::Snapshots => ("", none(), Shown),
         Call::List(_) => ("", none(), Shown),
         Call::Get(kind) => match kind {
@@ -98,6 +103,8 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         Call::Tokens | Call::Backup | Call::RotateKey => ("", none(), Forbidden),
         Call::Token | Call::DeleteToken => ("crimson-reader", none(), Forbidden),
         Call::IssueToken => ("", json!({"name": "more", "tenant": "crimson"}).to_string(), Forbidden),
+        Call::SetRegistryLogin => ("", login("crimson"), Changed),
+        Call::DeleteRegistryLogin => ("", none(), Changed),
     }
 }
 
@@ -115,7 +122,16 @@ fn every_call_is_answered_to_everybody_as_it_is_decided() {
             name = begun.json()["id"].as_str().expect("an id").to_owned();
         }
         let method = call.method().to_string();
-        let path = call.path().replace("{name}", &api::paths::escaped(&name));
+        let mut path = call.path().replace("{name}", &api::paths::escaped(&name));
+        let has_login = |shared: &Shared| {
+            let mut client = shared.server.client();
+            let got = client.ask("POST", api::paths::REGISTRY_LOGINS, &[], &login("crimson"));
+            assert_eq!(got.status, 201, "{got:?}");
+        };
+        if call == Call::DeleteRegistryLogin {
+            has_login(&shared);
+            path.push_str("?registry=r.example&tenant=crimson");
+        }
         let at = format!("{method} {path}");
         let before = shared.server.store.revision();
 
@@ -147,6 +163,10 @@ fn every_call_is_answered_to_everybody_as_it_is_decided() {
             Decision::Own => (404, 200),
             // A document names things, and does not ask for one: there they are not azure's to make.
             Decision::Changed if matches!(call, Call::Apply | Call::Put(Kind::Function)) => (403, 403),
+            // Whose it is, is named in what is sent.
+            Decision::Changed if matches!(call, Call::SetRegistryLogin | Call::DeleteRegistryLogin) => {
+                (403, 403)
+            }
             // A name that is taken, of which all is another's.
             Decision::Changed if matches!(call, Call::Put(_)) => (409, 403),
             Decision::Changed => (404, 403),
@@ -171,6 +191,9 @@ fn every_call_is_answered_to_everybody_as_it_is_decided() {
         drop(shared);
         if call != Call::Operation {
             let fresh = Shared::new();
+            if call == Call::DeleteRegistryLogin {
+                has_login(&fresh);
+            }
             // A tenant with tokens stays, and so does what chains name.
             let stays = matches!(call, Call::Delete(Kind::Tenant | Kind::Port | Kind::Switch));
             let got = fresh.server.client().ask(&method, &path, &[], &body);
@@ -182,6 +205,10 @@ fn every_call_is_answered_to_everybody_as_it_is_decided() {
 #[test]
 fn nothing_that_a_tenant_reads_has_a_trace_of_another() {
     let shared = Shared::new();
+    for tenant in ["crimson", "azure"] {
+        let got = shared.server.client().ask("POST", api::paths::REGISTRY_LOGINS, &[], &login(tenant));
+        assert!(got.status == 201 && !got.text().contains("hush"), "{got:?}");
+    }
     // Something of each kind of history.
     for tenant in ["crimson", "azure"] {
         let token = if tenant == "crimson" { &shared.crimson } else { &shared.azure };
@@ -211,7 +238,7 @@ fn nothing_that_a_tenant_reads_has_a_trace_of_another() {
             assert_eq!(got.status, 200, "{call:?}");
             let text = got.text();
             assert!(!text.contains(other) && !text.contains("ochre"), "{call:?} by {own}: {text}");
-            assert!(!text.contains("superfluid_daemon_"), "{text}");
+            assert!(!text.contains("superfluid_daemon_") && !text.contains("hush"), "{text}");
             if text.contains(own) {
                 has.insert(call.path());
             }
@@ -226,6 +253,7 @@ fn nothing_that_a_tenant_reads_has_a_trace_of_another() {
             "/v1/observers",
             "/v1/operations",
             "/v1/ports",
+            "/v1/registry-logins",
             "/v1/snapshots",
             "/v1/tenants",
             "/v1/wires",
