@@ -33,6 +33,9 @@ pub trait GuestFactory: Send {
     fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig) {
         let _ = (max_call, slots);
     }
+
+    /// Guests to come are switched out when a call with packets has lasted for a slice: one before them held its worker for long.
+    fn set_preemptible(&mut self) {}
 }
 
 /// What can be changed about an instance while its guest goes on.

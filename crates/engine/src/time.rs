@@ -15,6 +15,11 @@ const MARK_EVERY: Nanos = Nanos::from_millis(1);
 /// An interval longer than this may hide that the thread was without a processor for a while.
 const SUSPICIOUS: Nanos = Nanos(50_000);
 
+/// A call that lasts for more slices than this holds its worker for too long, one with a single packet for more than that:
+/// there smaller batches do not help, so the next guest of its instance is switched out.
+const LONG_CALL: u64 = 10;
+const LONG_FOR_ONE: u64 = 3;
+
 /// Two clocks read at once: what the counter gained and the thread did not have is what others took.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
@@ -166,6 +171,10 @@ impl Worker {
             if instance.called_with > 0 {
                 let fits = (instance.called_with as u64).saturating_mul(self.slice.0) / spent.0.max(1);
                 instance.batch = (fits as usize).clamp(1, instance.batch.max(1));
+                let slices = if instance.called_with == 1 { LONG_FOR_ONE } else { LONG_CALL };
+                if spent.0 > self.slice.0.saturating_mul(slices) {
+                    instance.factory.set_preemptible();
+                }
             }
         }
         spent

@@ -22,6 +22,8 @@ struct Factory {
     program: Arc<Program>,
     pool: Arc<Pool>,
     settings: InstanceSettings,
+    /// When preemptible guests are switched out.
+    slice: Slice,
 }
 
 impl GuestFactory for Factory {
@@ -32,6 +34,10 @@ impl GuestFactory for Factory {
 
     fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig) {
         (self.settings.max_call, self.settings.slots) = (max_call, slots);
+    }
+
+    fn set_preemptible(&mut self) {
+        self.settings.preemptible = Some(self.slice);
     }
 }
 
@@ -95,7 +101,7 @@ impl StartedFunction {
             preemptible: instance.preemptible.then_some(slice),
             ..InstanceSettings::default()
         };
-        let factory = Factory { program, pool, settings };
+        let factory = Factory { program, pool, settings, slice };
         let guest = match saved {
             None => factory.guest().map_err(|error| match error {
                 InstanceError::Refused { log, .. } if !log.is_empty() => {
@@ -105,7 +111,7 @@ impl StartedFunction {
                 error => error.to_string(),
             })?,
             Some(saved) => {
-                let Factory { program, pool, settings } = &factory;
+                let Factory { program, pool, settings, .. } = &factory;
                 guest_wasm::restore(program, pool, settings.clone(), saved)
                     .map_err(|error| error.to_string())?
             }

@@ -73,6 +73,8 @@ pub(super) enum Call {
 pub(super) struct Seen {
     pub(super) bytes: Arc<Mutex<Vec<u8>>>,
     pub(super) calls: Arc<Mutex<Vec<Call>>>,
+    /// Guests to come are to be switched out.
+    pub(super) preemptible: Arc<std::sync::atomic::AtomicBool>,
 }
 
 impl Seen {
@@ -249,6 +251,10 @@ pub(super) struct Factory {
 }
 
 impl GuestFactory for Factory {
+    fn set_preemptible(&mut self) {
+        self.seen.preemptible.store(true, SeqCst);
+    }
+
     fn work(&self) -> StartWork {
         let factory = self.clone();
         Box::new(move || factory.guest())

@@ -238,6 +238,22 @@ fn small_batches_grow_again_and_never_beyond_the_workers() {
 }
 
 #[test]
+fn an_instance_whose_call_holds_the_worker_for_long_gets_preemptible_guests() {
+    // The one call is far beyond ten slices, the other one never is, however busy the machine.
+    for (slice, long) in [(Nanos(10_000), true), (Nanos::from_millis(10_000), false)] {
+        let mut bench = Bench::with(WorkerSettings { slice, ..patient() }, &[64]);
+        let burn = bench.worker.clock.cycles(Nanos::from_millis(5));
+        let (left, _) = bench.port(0, vec![1; 3]);
+        let (right, _) = bench.port(0, vec![]);
+        let (f, seen) = bench.add(0, Manner { burn, ..Manner::wire() });
+        bench.chain((left, right), &[f]);
+        bench.turn(5);
+        assert_eq!(seen.preemptible.load(std::sync::atomic::Ordering::SeqCst), long, "{slice:?}");
+        assert_eq!(bench.worker.stop().ledger.delivered, 3);
+    }
+}
+
+#[test]
 fn time_that_a_function_did_not_have_is_not_charged() {
     // The host may take the processor away where nothing tells of it, but not for so long.
     let settings = WorkerSettings { slice: Nanos::from_millis(25), ..patient() };

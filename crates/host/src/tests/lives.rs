@@ -54,6 +54,42 @@ fn started_anew_it_keeps_its_place_and_its_counts() {
     rig.host.stop().expect("it ran").balance().expect("balanced");
 }
 
+/// A function that never comes to the end of a batch.
+fn learn_endless(rig: &Rig, name: &str) {
+    let manifest = "name: endless\nversion: 1.0.0\nabi: 1\nsummary: Loops.\nlanguage: c\naccess: read\n\
+                    interfaces: [left, right]\nmemory_limit: 4MiB\n";
+    let wat = r#"(module
+        (memory (export "memory") 1)
+        (func (export "sf_batch") (result i32) (i32.const 4096))
+        (func (export "sf_init") (result i32) (i32.const 0))
+        (func (export "sf_process") (param i32 i64) (loop $again (br $again))))"#;
+    let wasm = wat::parse_str(wat).expect("sound");
+    let (image, _) = image::assemble(&wasm, manifest, image::Names::Dropped).expect("it keeps the contract");
+    rig.catalog.learn(name, image);
+}
+
+#[test]
+fn a_function_that_held_its_worker_is_switched_out_from_its_next_life_on() {
+    let mut rig = Rig::new(1);
+    learn_endless(&rig, "./endless.wasm");
+    let mut changes = chain();
+    changes[3] = function(
+        "f",
+        json!({
+            "image": "./endless.wasm", "max_call": "10ms", "restart": {"first_delay": "10ms"},
+            "attach": {"left": "source", "right": "out"},
+        }),
+    );
+    rig.apply(&changes);
+    rig.host.start().expect("threads");
+    let of = |rig: &Rig| rig.host.account_of("f").expect("it is there");
+    wait("it is stopped a second time", || of(&rig).faults >= 2);
+    // In its first life it held the worker for all of its longest call. Each later one is in pieces of a slice of 0.1 ms.
+    let account = of(&rig);
+    assert!(account.suspensions > 0, "{account:?}");
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}
+
 #[test]
 fn another_configuration_takes_over_and_is_rolled_back() {
     let rig = firewall();
