@@ -1,12 +1,14 @@
-//! Saving, restoring, cloning and freezing, of a firewall full of flows and of a small forwarder.
+//! Saving, restoring and freezing, of a firewall full of flows and of a small forwarder; and the memory of functions that begin as one
+//! snapshot, which the daemon makes.
 
+use crate::daemon::clones;
 use crate::frames::{BATCH, Flow, Frame, fill};
 use crate::guests::{configuration, pool, program, stock};
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use clock::Moment;
 use guest::Guest;
-use guest_wasm::{Clones, InstanceSettings, Program, Sandbox, restore, watchdog};
+use guest_wasm::{InstanceSettings, Program, Sandbox, restore, watchdog};
 use nf_abi::Verdict;
 use packet_memory::{Packet, Pool};
 use snapshot::Saved;
@@ -17,10 +19,6 @@ use std::time::Instant;
 const FLOWS: u32 = 10_000;
 /// How often each is done in one run.
 const TURNS: usize = 20;
-/// Clones alive at once.
-const CLONES: usize = 1_000;
-/// Packets that each clone passes on.
-const PACKETS: usize = 256;
 
 /// A function and packets for it.
 struct Subject {
@@ -130,58 +128,6 @@ fn measure(subject: &mut Subject, times: &mut Times) -> Result<(usize, usize), B
     Ok((bytes.len(), footprint))
 }
 
-/// Bytes of this process that are its own, page tables included.
-fn own_bytes() -> Result<u64, BenchError> {
-    let status = std::fs::read_to_string("/proc/self/status").map_err(BenchError::setup)?;
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok()
-    };
-    match (field("RssAnon"), field("VmPTE")) {
-        (Some(anonymous), Some(tables)) => Ok((anonymous + tables) << 10),
-        _ => Err(BenchError::Setup("/proc/self/status lacks RssAnon or VmPTE".into())),
-    }
-}
-
-/// Bytes of pages that clones have written, as the kernel counts them.
-fn written_bytes() -> Result<u64, BenchError> {
-    let maps = std::fs::read_to_string("/proc/self/smaps").map_err(BenchError::setup)?;
-    let (mut inside, mut sum) = (false, 0);
-    for line in maps.lines() {
-        if line.contains("superfluid-clones:") {
-            inside = true;
-        } else if line.starts_with("VmFlags:") {
-            inside = false;
-        } else if inside && let Some(rest) = line.strip_prefix("Anonymous:") {
-            sum += rest.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap_or(0);
-        }
-    }
-    Ok(sum << 10)
-}
-
-/// Memory of a thousand clones over that of the pages that they have written.
-fn clones(subject: &mut Subject) -> Result<f64, BenchError> {
-    let mut guest = subject.started()?;
-    let clones = Clones::new(&subject.program, &guest.save().map_err(BenchError::setup)?)
-        .map_err(BenchError::setup)?;
-    drop(guest);
-    let before = own_bytes()?;
-    let mut alive = Vec::with_capacity(CLONES);
-    for n in 0..CLONES {
-        let mut clone = clones.start(&subject.pool, subject.settings.clone()).map_err(BenchError::setup)?;
-        let first = n * PACKETS % (FLOWS as usize - PACKETS);
-        subject.show(&mut *clone, first, PACKETS)?;
-        alive.push(clone);
-    }
-    let cost = own_bytes()?.saturating_sub(before) + clones.shared_bytes() as u64;
-    let written = written_bytes()?;
-    if written < (CLONES * 4096) as u64 {
-        return Err(BenchError::Invalid(format!("{CLONES} clones wrote {written} bytes")));
-    }
-    drop(alive);
-    Ok(cost as f64 / written as f64)
-}
-
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
     let rules = "max_flows: 65536\nrules:\n  - {action: accept, protocol: udp}\n";
@@ -196,7 +142,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     }
     for run in 0..RUNS {
         progress((RUNS + run) as f64 / (2 * RUNS) as f64, "a thousand clones");
-        ratios.push(clones(&mut firewall)?);
+        ratios.push(clones::ratio()?);
     }
     firewall.end();
     forwarder.end();

@@ -3,6 +3,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod churn;
+pub(crate) mod clones;
 pub(crate) mod create;
 pub(crate) mod density;
 pub(crate) mod hostile;
@@ -146,6 +147,23 @@ impl Daemon {
         let line = status.lines().find_map(|line| line.strip_prefix(row)?.strip_prefix(':'));
         let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse().ok());
         kib.ok_or_else(|| BenchError::Setup(format!("/proc/PID/status lacks {row}")))
+    }
+
+    /// Pages that functions with shared memory have written, in KiB, as the kernel counts them.
+    pub(crate) fn written_by_clones_kib(&self) -> Result<f64, BenchError> {
+        let path = format!("/proc/{}/smaps", self.child.id());
+        let maps = std::fs::read_to_string(path).map_err(BenchError::setup)?;
+        let (mut inside, mut sum) = (false, 0);
+        for line in maps.lines() {
+            if line.contains("superfluid-clones:") {
+                inside = true;
+            } else if line.starts_with("VmFlags:") {
+                inside = false;
+            } else if inside && let Some(rest) = line.strip_prefix("Anonymous:") {
+                sum += rest.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap_or(0);
+            }
+        }
+        Ok(sum as f64)
     }
 
     /// Processor time that it has used so far.

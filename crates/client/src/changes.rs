@@ -24,6 +24,8 @@ pub struct Change {
     pub timed: bool,
     /// Functions that run may begin anew where they cannot hand over; for what applies a document or upgrades a function.
     pub allow_restart: bool,
+    /// The snapshot that a function begins with; for what puts a function.
+    pub from: Option<String>,
 }
 
 /// What must hold of an object, so that it is changed.
@@ -64,6 +66,10 @@ impl Client {
     ) -> Result<Answer<Written>, ClientError> {
         let ask = Ask::new(Method::PUT, paths::object(kind, name));
         let ask = ask.with_flag("allow_restart", change.allow_restart);
+        let ask = match &change.from {
+            Some(snapshot) => ask.with("from", snapshot),
+            None => ask,
+        };
         let ask = change.of(ask).with_json(&Desired { spec: spec.clone() });
         self.written(self.send(ask, Patience::Usual)?)
     }

@@ -95,6 +95,11 @@ pub trait Catalog {
         None
     }
 
+    /// Bytes that a tenant has of that memory beside its pools and functions.
+    fn beside(&self, _tenant: &str) -> u64 {
+        0
+    }
+
     /// Whether a tenant or a function is there already and asks for nothing new: it comes before the others.
     fn is_there(&self, _: &Claimant) -> bool {
         false

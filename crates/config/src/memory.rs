@@ -76,7 +76,11 @@ impl Reader<'_> {
     /// Memory that is asked for and not there.
     pub(crate) fn overdrafts(&mut self, root: &Place<'_>) {
         let catalog = self.catalog;
-        for overdraft in self.wiring.overdrafts(catalog.memory(), |whose| catalog.is_there(whose)) {
+        for overdraft in self.wiring.overdrafts(
+            catalog.memory(),
+            |tenant| catalog.beside(tenant),
+            |whose| catalog.is_there(whose),
+        ) {
             let said = self.memories.get(&overdraft.whose).copied();
             let position = said.unwrap_or(root.position());
             let (section, name, key) = match &overdraft.whose {

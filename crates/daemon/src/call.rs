@@ -264,6 +264,7 @@ impl Call {
         match self {
             Call::List(Kind::Function | Kind::Port) => &["limit", "after", "tenant"],
             Call::List(_) => &["limit", "after"],
+            Call::Put(Kind::Function) => &["allow_restart", "dry_run", "durable", "from", "wait"],
             Call::Put(_) => &["allow_restart", "dry_run", "durable", "wait"],
             Call::Delete(_) => &["dry_run", "durable", "wait"],
             Call::Apply => &["allow_restart", "dry_run", "durable", "prune", "resolve", "wait"],

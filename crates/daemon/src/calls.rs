@@ -16,6 +16,7 @@ use crate::rights::Rights;
 use crate::seen::{items, missing_snapshot};
 use crate::state::State;
 use crate::stored::{Stored, answered};
+use crate::tenancy::DEFAULT;
 use crate::{events, login_calls, sizes, spec, time, token_calls};
 use api::{
     Adopt, Desired, Difference, Fault, Kind, List, Name, Object, ObjectName, Operation, Problem, ProblemType,
@@ -428,9 +429,27 @@ async fn put(state: &Arc<State>, mut asked: Asked, kind: Kind) -> Result<Answer,
     spec::check(kind, &id.name, &spec)
         .map_err(|what| one_fault(ProblemType::Invalid, Fault::new("spec", what)))?;
     let precondition = std::mem::take(&mut asked.precondition);
-    let wanted = WantedObject { id: id.clone(), spec: Some(spec.clone()), precondition, snapshot: None };
+    let snapshot = match asked.word("from")? {
+        Some(name) => Some(begins_with(state, &asked.rights, &name, &spec)?),
+        None => None,
+    };
+    let wanted = WantedObject { id: id.clone(), spec: Some(spec.clone()), precondition, snapshot };
     let changed = change(state, &asked, vec![wanted]).await?;
     Ok(written(state, &asked.rights, &id, changed, Some(spec)))
+}
+
+/// The snapshot that a function with this spec is to begin with. What a tenant's function knew is for that tenant's functions.
+fn begins_with(state: &State, rights: &Rights, name: &Name, spec: &Value) -> Result<Name, Problem> {
+    let snapshot = state.snapshot(rights, name)?;
+    let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT);
+    match &snapshot.tenant {
+        Some(owner) if !snapshot.imported && **owner != *tenant => {
+            let found = yaml_document::spelling::shown(tenant).to_string();
+            let message = format!("found `{found}`; allowed: `{owner}`, whose snapshot `{name}` is");
+            Err(one_fault(ProblemType::Invalid, Fault::new("spec.tenant", message)))
+        }
+        _ => Ok(snapshot.name),
+    }
 }
 
 /// Answers a change of one object with the object. Whoever was faster has changed it again already; the answer is then

@@ -365,6 +365,10 @@ fn parameters(call: Call) -> Value {
                 flag(),
                 "Functions that cannot hand over what they know to their successors may begin anew. Without it, such a change is refused.",
             ),
+            ("from", _) => (
+                name_schema(None),
+                "The snapshot that the function begins with: one of its tenant's, of the same image and configuration. Functions of one tenant that begin with one share its memory until they write it.",
+            ),
             ("prune", _) => (flag(), "What the document does not name is deleted."),
             _ => (
                 flag(),

@@ -209,6 +209,14 @@ impl Asked {
             .map_err(|error| one_fault(ProblemType::Malformed, Fault::new(parameter, error.to_string())))
     }
 
+    /// A parameter that is one word, such as the name of a snapshot. A call that takes none has none.
+    pub fn word(&self, parameter: &str) -> Result<Option<Name>, Problem> {
+        let text = self.query.text(parameter);
+        text.map(Name::new)
+            .transpose()
+            .map_err(|error| one_fault(ProblemType::Malformed, Fault::new(parameter, error.to_string())))
+    }
+
     /// The body as what the call takes.
     pub fn body<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
         // A list of values, one for each key, would be taken as well.

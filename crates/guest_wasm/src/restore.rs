@@ -37,6 +37,30 @@ pub fn restore(
     settings: InstanceSettings,
     saved: &Saved<'_>,
 ) -> Result<Box<dyn Guest>, RestoreError> {
+    restored(program, pool, settings, saved, Source::Copied(&saved.memory))
+}
+
+/// The same, with memory that it shares with others until it writes. `memory` is that of the snapshot.
+///
+/// # Errors
+/// [`RestoreError`]; everything taken is given back.
+pub fn restore_sharing(
+    program: &Arc<Program>,
+    pool: &Arc<Pool>,
+    settings: InstanceSettings,
+    saved: &Saved<'_>,
+    memory: &Arc<SharedMemory>,
+) -> Result<Box<dyn Guest>, RestoreError> {
+    restored(program, pool, settings, saved, Source::Shared(memory))
+}
+
+fn restored(
+    program: &Arc<Program>,
+    pool: &Arc<Pool>,
+    settings: InstanceSettings,
+    saved: &Saved<'_>,
+    memory: Source<'_>,
+) -> Result<Box<dyn Guest>, RestoreError> {
     let values = check(program, saved)?;
     let pace = Pace::new(&settings);
     let mut state = state(program, pool, settings, &saved.identity)?;
@@ -44,12 +68,7 @@ pub fn restore(
     let name = || program.facts().name.clone();
     let packet = |(slot, reason)| RestoreError::Packet { name: name(), slot, reason };
     state.restore_packets(&saved.packets, watchdog::clock().now()).map_err(packet)?;
-    let content = Content {
-        size: saved.memory.size(),
-        memory: Source::Copied(&saved.memory),
-        values: &values,
-        batch: saved.host.batch,
-    };
+    let content = Content { size: saved.memory.size(), memory, values: &values, batch: saved.host.batch };
     revive(program, pace, &content, &mut state)
 }
 

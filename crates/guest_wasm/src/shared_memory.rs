@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 200;
 
 /// Memory that clones share. Nothing can change it once it is made.
 #[derive(Debug)]
-pub(crate) struct SharedMemory {
+pub struct SharedMemory {
     file: File,
     /// Bytes up to the last page that is not zero.
     bytes: usize,
@@ -25,8 +25,11 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// The function's name is part of the file's, so that `/proc/PID/smaps` tells whose clones take how much.
-    pub(crate) fn new(function: &str, memory: &Memory<'_>) -> io::Result<SharedMemory> {
+    /// A snapshot's memory. The function's name is part of the file's, so that `/proc/PID/smaps` tells whose clones take how much.
+    ///
+    /// # Errors
+    /// The kernel's refusal to make the file or to write it.
+    pub fn new(function: &str, memory: &Memory<'_>) -> io::Result<SharedMemory> {
         let end = function.floor_char_boundary(LONGEST_NAME);
         let shown = function.get(..end).unwrap_or_default().replace('\0', "");
         let name = CString::new(format!("superfluid-clones:{shown}"))?;
@@ -63,6 +66,25 @@ impl SharedMemory {
             return Err(io::Error::last_os_error());
         }
         Ok(SharedMemory { file, bytes, used })
+    }
+
+    /// Bytes that it takes: its pages that are not zero.
+    pub fn resident(&self) -> u64 {
+        self.used.iter().map(Range::len).sum::<usize>() as u64
+    }
+
+    /// Whether it is this memory, byte by byte.
+    pub fn holds(&self, memory: &Memory<'_>) -> bool {
+        let mut pages = self.used.iter().flat_map(|range| range.clone().step_by(PAGE));
+        let mut same = memory.pages().iter().all(|page| pages.next() == Some(page.number as usize * PAGE));
+        same &= pages.next().is_none();
+        let (mut here, mut there) = ([0; PAGE], [0; PAGE]);
+        same && memory.iter().all(|(entry, lines)| {
+            there.fill(0);
+            entry.place(lines, &mut there);
+            let read = self.file.read_exact_at(&mut here, entry.number as u64 * PAGE as u64);
+            read.is_ok() && here == there
+        })
     }
 
     /// Bytes to be mapped.

@@ -2,6 +2,7 @@
 
 use crate::named::Named;
 use crate::regular_file;
+use crate::shared_images::SharedImages;
 use image::Image;
 use manifest::Manifest;
 use registry::{Digest, Images, ImagesError};
@@ -31,6 +32,8 @@ pub struct Catalog {
     faults: Schema,
     /// What may be promised to all together.
     memory: Option<u64>,
+    /// What tenants have of that beside their pools and functions.
+    shared: Arc<SharedImages>,
 }
 
 impl Catalog {
@@ -64,12 +67,18 @@ impl Catalog {
             drivers,
             faults,
             memory: None,
+            shared: Arc::default(),
         }
     }
 
     /// The same for a host that may promise so many bytes of memory; `None`: any number.
     pub fn promising(self, memory: Option<u64>) -> Catalog {
         Catalog { memory, ..self }
+    }
+
+    /// The same for a host whose functions share this memory.
+    pub fn counting(self, shared: &Arc<SharedImages>) -> Catalog {
+        Catalog { shared: shared.clone(), ..self }
     }
 
     /// The image that the text of an `image` names.
@@ -184,6 +193,10 @@ fn stock(name: &str) -> Result<Image, String> {
 impl config::Catalog for Catalog {
     fn memory(&self) -> Option<u64> {
         self.memory
+    }
+
+    fn beside(&self, tenant: &str) -> u64 {
+        self.shared.bytes_of(tenant)
     }
 
     fn processors(&self) -> Vec<usize> {

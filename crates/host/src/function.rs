@@ -6,7 +6,7 @@ use engine::{
     FailPolicy, GuestFactory, GuestSetup, InstanceSetup, Policies, PoolId, RestartPolicy, StartWork,
 };
 use guest::{Cold, Guest, NotFrozen, SlotConfig};
-use guest_wasm::{InstanceError, InstanceSettings, Program, Slice};
+use guest_wasm::{InstanceError, InstanceSettings, Program, SharedMemory, Slice};
 use image::Image;
 use packet_memory::Pool;
 use snapshot::Saved;
@@ -77,7 +77,7 @@ pub(crate) struct StartedFunction {
 }
 
 impl StartedFunction {
-    /// Starts a function, from what was saved of it if there is such. `observes`: it is shown packets of others.
+    /// Starts a function, from what was saved of it if there is such, with memory that it shares if there is such. `observes`: it is shown packets of others.
     ///
     /// # Errors
     /// Why it does not start. What it says of its configuration is told as it is, a line each.
@@ -87,7 +87,7 @@ impl StartedFunction {
         pool: Arc<Pool>,
         slice: Slice,
         observes: bool,
-        saved: Option<&Saved<'_>>,
+        saved: Option<(&Saved<'_>, Option<Arc<SharedMemory>>)>,
     ) -> Result<StartedFunction, String> {
         let policies = policies(instance, &pool);
         // An observer's copies are bounded like any packets of its own: they must not starve those who forward.
@@ -110,10 +110,15 @@ impl StartedFunction {
                 }
                 error => error.to_string(),
             })?,
-            Some(saved) => {
+            Some((saved, shared)) => {
                 let Factory { program, pool, settings, .. } = &factory;
-                guest_wasm::restore(program, pool, settings.clone(), saved)
-                    .map_err(|error| error.to_string())?
+                match shared {
+                    None => guest_wasm::restore(program, pool, settings.clone(), saved),
+                    Some(memory) => {
+                        guest_wasm::restore_sharing(program, pool, settings.clone(), saved, &memory)
+                    }
+                }
+                .map_err(|error| error.to_string())?
             }
         };
         Ok(StartedFunction { guest, factory, image, queue })

@@ -29,6 +29,7 @@ mod parts;
 mod places;
 mod prepare;
 mod regular_file;
+mod shared_images;
 #[cfg(test)]
 mod tests;
 mod workshop;
@@ -43,6 +44,7 @@ pub use material::{Gathered, Material};
 pub use memory::{FunctionMemory, HostMemory, PoolMemory, TenantPromise};
 pub use named::{Named, pinned_file};
 pub use prepare::{Beginning, PrepareError, Prepared, rehearse};
+pub use shared_images::SharedImages;
 pub use workshop::{Workshop, cache_directory};
 
 use clock::Nanos;
@@ -79,6 +81,7 @@ pub struct Host {
     parts: Mutex<Parts>,
     handing: Arc<Handing>,
     workshop: Arc<Workshop>,
+    shared_images: Arc<SharedImages>,
     /// Stands in for pools that were given back.
     stand_in: Arc<Pool>,
     notices: Mutex<Vec<String>>,
@@ -109,6 +112,7 @@ impl Host {
             parts: Mutex::default(),
             handing: Arc::default(),
             workshop: Arc::new(workshop),
+            shared_images: Arc::default(),
             stand_in: Arc::new(stand_in),
             notices: Mutex::new(notices),
         })
@@ -135,6 +139,11 @@ impl Host {
     /// What has been compiled. It can be asked to compile while the host is at work.
     pub fn workshop(&self) -> &Arc<Workshop> {
         &self.workshop
+    }
+
+    /// Memory of snapshots that functions share. Catalogs that changes are checked against [count](Catalog::counting) it.
+    pub fn shared_images(&self) -> &Arc<SharedImages> {
+        &self.shared_images
     }
 
     /// The workers that it was made with.

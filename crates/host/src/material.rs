@@ -131,4 +131,8 @@ impl config::Catalog for Material<'_> {
     fn memory(&self) -> Option<u64> {
         self.catalog.memory()
     }
+
+    fn beside(&self, tenant: &str) -> u64 {
+        self.catalog.beside(tenant)
+    }
 }

@@ -32,8 +32,10 @@ pub struct TenantPromise {
     pub name: String,
     /// What its operator allows it.
     pub memory: TenantMemory,
-    /// Its pools and its functions.
+    /// Its pools, its functions, and the memory of snapshots that they share.
     pub promised: u64,
+    /// Memory that its functions share, which is part of that.
+    pub shared: u64,
     /// How many functions it has.
     pub functions: usize,
 }
@@ -103,7 +105,10 @@ impl Host {
         let tenants = parts.wiring.tenants.iter().map(|(name, tenant)| TenantPromise {
             name: name.clone(),
             memory: tenant.memory,
-            promised: bytes(&tenant.pool) + parts.promised.get(name).copied().unwrap_or(0),
+            promised: bytes(&tenant.pool)
+                + parts.promised.get(name).copied().unwrap_or(0)
+                + self.shared_images.bytes_of(name),
+            shared: self.shared_images.bytes_of(name),
             functions: functions.get(name.as_str()).copied().unwrap_or(0),
         });
         let pool_of = |owner: &str, tenant: &str| {

@@ -135,30 +135,48 @@ impl Parts {
         }
     }
 
-    /// Whether there is memory to promise to functions that come when others go, when the host may promise `host` bytes.
+    /// Whether there is memory to promise to functions that come when others go, when the host may promise `host` bytes
+    /// and tenants have so much `beside`.
     pub(crate) fn has_room_for<'a>(
         &self,
         coming: impl Iterator<Item = &'a Instance>,
         going: impl Iterator<Item = &'a Instance>,
         host: Option<u64>,
+        beside: impl Fn(&str) -> u64,
     ) -> bool {
-        let by_tenant = |instances: &mut dyn Iterator<Item = &'a Instance>| {
-            let mut sums: HashMap<&'a str, u64> = HashMap::new();
-            for instance in instances {
-                if let Some(tenant) = self.wiring.tenants.get(&instance.tenant) {
-                    *sums.entry(&instance.tenant).or_default() += instance.promise(&tenant.pool);
-                }
-            }
-            sums
-        };
-        let (more, less) = (by_tenant(&mut { coming }), by_tenant(&mut { going }));
+        let (coming, going): (Vec<_>, Vec<_>) = (coming.collect(), going.collect());
+        let (more, less) = (self.promises(&coming), self.promises(&going));
         if more.iter().all(|(tenant, bytes)| less.get(tenant).is_some_and(|less| bytes <= less)) {
             return true;
         }
+        self.fits(coming.into_iter(), going.into_iter(), host, beside)
+    }
+
+    /// What instances are promised, by tenant.
+    fn promises<'a>(&self, instances: &[&'a Instance]) -> HashMap<&'a str, u64> {
+        let mut sums: HashMap<&'a str, u64> = HashMap::new();
+        for instance in instances {
+            if let Some(tenant) = self.wiring.tenants.get(&instance.tenant) {
+                *sums.entry(&instance.tenant).or_default() += instance.promise(&tenant.pool);
+            }
+        }
+        sums
+    }
+
+    /// Whether all that is promised then is within the limits, when tenants have so much `beside`.
+    pub(crate) fn fits<'a>(
+        &self,
+        coming: impl Iterator<Item = &'a Instance>,
+        going: impl Iterator<Item = &'a Instance>,
+        host: Option<u64>,
+        beside: impl Fn(&str) -> u64,
+    ) -> bool {
+        let (coming, going): (Vec<_>, Vec<_>) = (coming.collect(), going.collect());
+        let (more, less) = (self.promises(&coming), self.promises(&going));
         let asked = |(name, tenant): (&String, &Tenant)| {
-            let of = |sums: &HashMap<&'a str, u64>| sums.get(name.as_str()).copied().unwrap_or(0);
+            let of = |sums: &HashMap<&str, u64>| sums.get(name.as_str()).copied().unwrap_or(0);
             let functions = self.promised.get(name).copied().unwrap_or(0);
-            bytes(&tenant.pool) + (functions + of(&more)).saturating_sub(of(&less))
+            bytes(&tenant.pool) + beside(name) + (functions + of(&more)).saturating_sub(of(&less))
         };
         let tenants = &self.wiring.tenants;
         let fits =

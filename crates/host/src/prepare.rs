@@ -9,12 +9,13 @@ use crate::places::Places;
 use crate::workshop::{Unused, Workshop};
 use crate::{Host, drivers};
 use engine::FleetInstance;
-use guest_wasm::Slice;
+use guest_wasm::{SharedMemory, Slice};
 use indexmap::IndexMap;
 use packet_memory::{PageKind, Pool, PoolConfig};
 use port::Port;
 use snapshot::Saved;
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, PoisonError};
 use telemetry::steps;
 use virtual_switch::Switch;
@@ -139,6 +140,14 @@ impl Host {
             let observes = plan.observe.iter().any(|seen| &seen.observer == name);
             let slice = Slice(self.workers.slice);
             let saved = beginnings.get(name).and_then(|beginning| beginning.saved.as_ref());
+            let saved = match saved {
+                Some(saved) => Some((
+                    saved,
+                    self.shared(&plan, instance, saved, catalog)
+                        .map_err(|error| failed("function", name)(&error))?,
+                )),
+                None => None,
+            };
             let started = StartedFunction::start(instance, program, pool, slice, observes, saved);
             let pauses = beginnings.get(name).is_some_and(|beginning| beginning.paused);
             let started = if pauses { started.and_then(StartedFunction::frozen) } else { started };
@@ -183,6 +192,27 @@ impl Host {
             handed,
             places,
             unused,
+        })
+    }
+
+    /// The memory of a snapshot for a function of a plan, if there is room for it.
+    fn shared(
+        &self,
+        plan: &Plan,
+        instance: &Instance,
+        saved: &Saved<'_>,
+        catalog: &Catalog,
+    ) -> io::Result<Option<Arc<SharedMemory>>> {
+        // One that is refused below takes nothing before.
+        if saved.memory.size() > instance.memory {
+            return Ok(None);
+        }
+        let tenant = instance.tenant.as_str();
+        self.shared_images.of(tenant, saved, |more| {
+            let parts = self.parts();
+            let going = plan.remove_instances.iter().filter_map(|name| parts.wiring.instances.get(name));
+            let beside = |of: &str| self.shared_images.bytes_of(of) + if of == tenant { more } else { 0 };
+            parts.fits(plan.add_instances.values(), going, config::Catalog::memory(catalog), beside)
         })
     }
 

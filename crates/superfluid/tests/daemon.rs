@@ -110,6 +110,65 @@ fn a_function_is_saved_restored_and_cloned_with_what_it_knows() {
     assert!(daemon.end().contains("the account balances"));
 }
 
+/// Mappings of memory that the daemon's functions share.
+fn shared_mappings(daemon: &Daemon) -> usize {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", daemon.id())).expect("its maps");
+    maps.lines().filter(|line| line.contains("superfluid-clones:firewall")).count()
+}
+
+#[test]
+fn functions_that_begin_as_a_snapshot_share_its_memory_until_they_write() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    chain(&daemon);
+    moves(&daemon, "fw");
+    daemon.post("/v1/functions/fw/snapshots", Some(json!({"name": "full"})));
+    assert_eq!(shared_mappings(&daemon), 0);
+    for n in 0..3 {
+        daemon.put(&format!("/v1/ports/in{n}"), json!({"type": "generator", "rate": "1kpps"}));
+        let create =
+            format!("function create clone{n} --from full --attach inside=in{n} --attach outside=out{n}");
+        daemon.put(&format!("/v1/ports/out{n}"), json!({"type": "sink"}));
+        let told = daemon.done(&create);
+        assert_eq!(told, format!("function/clone{n} created, running\n"));
+    }
+    assert_eq!(daemon.done("snapshot restore full --as again"), "function/again restored of snapshot/full\n");
+    assert_eq!(shared_mappings(&daemon), 4, "each has it");
+    let shared =
+        || daemon.get("/v1/memory")["tenants"]["default"]["shared_bytes"].as_u64().expect("a number");
+    let charged = shared();
+    assert!(charged >= 4096, "{charged}");
+    // Each has its own life: what it writes is no other's.
+    for n in 0..3 {
+        moves(&daemon, &format!("clone{n}"));
+    }
+    let spec = daemon.get("/v1/functions/clone0")["spec"].clone();
+    assert_eq!(spec["config"], daemon.get("/v1/functions/fw")["spec"]["config"]);
+    assert_eq!(spec["attach"], json!({"inside": "in0", "outside": "out0"}));
+    // A clone is saved, paused, goes on and takes another configuration like any function.
+    daemon.done("snapshot save clone1 later");
+    daemon.done("function create late --from later");
+    daemon.done("function pause clone2");
+    daemon.done("function resume clone2");
+    moves(&daemon, "clone2");
+    let config = json!({"default_action": "accept", "max_flows": 8192});
+    daemon
+        .post("/v1/functions/clone0/upgrade?wait=true", Some(json!({"image": "firewall", "config": config})));
+    moves(&daemon, "clone0");
+    // What it was made of may go meanwhile. The memory goes with the last that has it.
+    daemon.done("snapshot rm full");
+    moves(&daemon, "clone1");
+    let (status, told) = daemon.refused("function create more --from full");
+    assert!(status == 1 && told.contains("there is no snapshot `full`"), "{told}");
+    for name in ["clone0", "clone1", "clone2", "again", "late"] {
+        daemon.done(&format!("delete function {name}"));
+    }
+    daemon.wait("the memory is given back", || shared() == 0);
+    let account = daemon.get("/v1/account");
+    assert_eq!(account["balanced"], true, "{account}");
+    assert!(daemon.end().contains("the account balances"));
+}
+
 #[test]
 fn another_configuration_takes_over_without_a_packet_lost() {
     let folder = tempfile::tempdir().expect("a folder");

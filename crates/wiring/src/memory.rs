@@ -165,7 +165,13 @@ impl Wiring {
     /// The claims that ask for more than there is, when the host may promise `host` bytes. Claimants that are
     /// `there` already come first, then the others in their order; what is refused to one is left for those
     /// after it.
-    pub fn overdrafts(&self, host: Option<u64>, there: impl Fn(&Claimant) -> bool) -> Vec<Overdraft> {
+    /// A tenant has so many bytes `beside` its pools and functions.
+    pub fn overdrafts(
+        &self,
+        host: Option<u64>,
+        beside: impl Fn(&str) -> u64,
+        there: impl Fn(&Claimant) -> bool,
+    ) -> Vec<Overdraft> {
         if host.is_none() && self.tenants.values().all(|tenant| tenant.memory.limit.is_none()) {
             return Vec::new();
         }
@@ -179,7 +185,7 @@ impl Wiring {
         }
         let (before, after): (Vec<_>, Vec<_>) = self.tenants.iter().partition(|(name, _)| tenant_there(name));
         for (name, tenant) in before.into_iter().chain(after) {
-            ledger.tenant(name, tenant, have.get(name.as_str()).copied().unwrap_or(0));
+            ledger.tenant(name, tenant, have.get(name.as_str()).copied().unwrap_or(0) + beside(name));
         }
         for (name, instance) in new {
             ledger.function(name, instance);

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use guest::Guest;
-use guest_wasm::{Access, Clones, Program, ProgramFacts, Sandbox};
+use guest_wasm::{Access, Clones, Program, ProgramFacts, Sandbox, SharedMemory, restore_sharing};
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
 
@@ -94,6 +94,27 @@ fn a_clone_writes_into_its_own_memory() {
     // It grows behind what is shared, from zero.
     assert_eq!(stage.call(&mut *one, 3000), 1);
     assert_eq!(stage.call(&mut *one, 0), 3 * LINES + 10);
+}
+
+#[test]
+fn shared_memory_is_that_of_one_snapshot_and_what_is_restored_of_it_goes_on() {
+    let mut stage = Stage::new("restored", FILLER);
+    let mut first = stage.clone();
+    assert_eq!(stage.call(&mut *first, 3), 3 * LINES + 2);
+    let saved = first.save().expect("between two calls");
+    let memory = Arc::new(SharedMemory::new("restored", &saved.memory).expect("memory"));
+    assert!(memory.holds(&saved.memory));
+    assert_eq!(memory.resident(), 4096 * saved.memory.pages().len() as u64);
+    let restored =
+        || restore_sharing(&stage.program, &stage.pool, patient(), &saved, &memory).expect("restored");
+    let (mut one, mut two) = (restored(), restored());
+    assert_eq!(stage.call(&mut *one, 6), 3 * LINES + 5);
+    assert_eq!(stage.call(&mut *two, 0), 3 * LINES + 2, "the other one's memory");
+    // What another one has come to know is another memory: by a byte, and by a page.
+    assert!(!memory.holds(&one.save().expect("between two calls").memory));
+    stage.call(&mut *two, 3000);
+    assert!(!memory.holds(&two.save().expect("between two calls").memory));
+    assert!(memory.holds(&first.save().expect("between two calls").memory));
 }
 
 #[test]

@@ -196,6 +196,10 @@ impl config::Catalog for Running<'_> {
         self.material.memory()
     }
 
+    fn beside(&self, tenant: &str) -> u64 {
+        self.material.beside(tenant)
+    }
+
     fn is_there(&self, whose: &Claimant) -> bool {
         let (kind, name, is_there) = match whose {
             Claimant::Tenant(name) => (Kind::Tenant, name, self.runs.tenants.contains_key(name)),

@@ -54,7 +54,12 @@ impl Desired {
         let owners = new.ports.values().map(|port| &port.tenant);
         let mut owners = owners.chain(new.instances.values().map(|instance| &instance.tenant));
         if !owners.all(|tenant| parts.wiring.tenants.contains_key(tenant))
-            || !parts.has_room_for(new.instances.values(), old.instances.values(), material.memory())
+            || !parts.has_room_for(
+                new.instances.values(),
+                old.instances.values(),
+                material.memory(),
+                |tenant| material.beside(tenant),
+            )
         {
             return None;
         }

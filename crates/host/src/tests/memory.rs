@@ -96,6 +96,54 @@ fn the_hosts_limit_is_enforced() {
 }
 
 #[test]
+fn functions_that_begin_as_one_snapshot_share_its_memory_and_their_tenant_pays_for_it_once() {
+    let mut rig = Rig::new(1);
+    rig.catalog = Catalog::new(Path::new(".")).counting(rig.host.shared_images());
+    let red = |limit: Value| {
+        put(Kind::Tenant, "red", json!({"pool": {"buffers": 512, "pages": "ordinary"}, "memory": limit}))
+    };
+    rig.apply(&[tenant(json!({})), red(json!({}))]);
+    let filter = |tenant: &str| {
+        let config = json!({"default_action": "accept", "max_flows": 4096});
+        json!({"image": "firewall", "memory": "8MiB", "config": config, "tenant": tenant})
+    };
+    rig.apply(&[function("f", filter("red"))]);
+    let saved = rig.host.save("f").expect("it can be saved");
+    let pages = 4096 * saved.memory.pages().len() as u64;
+    assert!(pages > 0);
+    let shared = |rig: &Rig, tenant: &str| rig.host.shared_images().bytes_of(tenant);
+    let begin = |rig: &mut Rig, name: &str, tenant: &str| {
+        let beginning = Beginning { paused: false, saved: Some(saved.clone()) };
+        rig.apply_with(&[function(name, filter(tenant))], [(name.to_owned(), beginning)].into());
+        assert_eq!(rig.host.save(name).expect("it can be saved").memory, saved.memory);
+    };
+    let promise = |rig: &Rig| rig.host.memory().tenants[1].promised;
+    let before = promise(&rig);
+    begin(&mut rig, "one", "red");
+    let one = promise(&rig) - before;
+    begin(&mut rig, "two", "red");
+    assert_eq!((shared(&rig, "red"), shared(&rig, "default")), (pages, 0));
+    assert_eq!(promise(&rig) - before - one, one - pages, "it is promised once");
+    // Another tenant has its own.
+    begin(&mut rig, "other", "default");
+    assert_eq!((shared(&rig, "red"), shared(&rig, "default")), (pages, pages));
+    // It is counted where others ask for memory.
+    let functions = promise(&rig) - pages;
+    let (at, message) = refused(&rig, &[red(json!({"limit": format!("{}KiB", functions / 1024)}))]);
+    assert_eq!(at, "tenants.red.memory.limit", "{message}");
+    // And goes with the last one that has it.
+    drop(rig.apply(&[delete(Kind::Function, "one")]));
+    assert_eq!(shared(&rig, "red"), pages);
+    drop(rig.apply(&[delete(Kind::Function, "two")]));
+    wait("the memory is given back", || shared(&rig, "red") == 0);
+    // Without room for it, each has a copy.
+    let limit = promise(&rig) + one - pages;
+    rig.apply(&[red(json!({"limit": format!("{}KiB", limit / 1024)}))]);
+    begin(&mut rig, "one", "red");
+    assert_eq!(shared(&rig, "red"), 0);
+}
+
+#[test]
 fn a_function_gets_no_more_than_its_entry_allows() {
     let mut rig = Rig::new(1);
     rig.apply(&[tenant(json!({}))]);

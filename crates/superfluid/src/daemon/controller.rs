@@ -72,6 +72,7 @@ impl Controller {
         // Clients may want such a port at any time.
         let host =
             Host::new(&workers, true, move |event| teller.take(event)).map_err(|error| error.to_string())?;
+        let catalog = catalog.counting(host.shared_images());
         if options.perf_map {
             console::error().line(&format!("superfluid: {}", host.workshop().write_perf_map()?));
         }

@@ -41,6 +41,7 @@ pub(super) fn of(account: &Account, known: &Known, folder: &Folder, state: &Path
             "limit_bytes": tenant.memory.limit,
             "left_bytes": left,
             "reserved_bytes": tenant.memory.reserve,
+            "shared_bytes": tenant.shared,
             "pool_bytes": 0,
             "private_bytes": 0,
             "resident_bytes": 0,

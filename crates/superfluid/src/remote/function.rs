@@ -7,9 +7,10 @@ use super::get::not_found;
 use super::given::configuration;
 use super::options::{CreateOptions, NamedOptions, RestartOptions, UpgradeOptions, Waiting};
 use super::paths::Paths;
+use super::snapshot::missing;
 use crate::Outcome;
 use crate::output::{Format, Listing, one};
-use api::{Kind, Object, ProblemType, Upgrade};
+use api::{Kind, Object, ProblemType, Snapshot, Upgrade};
 use client::{Answer, Change, Client, ClientError, Only, Step, Written};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -17,16 +18,27 @@ use std::time::{Duration, Instant};
 
 pub(crate) fn create(options: &CreateOptions) -> Done {
     let began = Instant::now();
-    let mut spec = spec(options).map_err(|wrong| Failure::new(wrong, Outcome::BadInput))?;
-    Paths::new(Path::new("."), &options.connection).in_function(&mut spec);
+    let wrong = |wrong| Failure::new(wrong, Outcome::BadInput);
     let client = options.connection.client()?;
+    let spec = match &options.from {
+        Some(snapshot) => {
+            let saved = client.snapshot(snapshot).map_err(|error| missing(&client, snapshot, error))?;
+            spec(options, as_saved(saved)).map_err(wrong)?
+        }
+        None => {
+            let mut spec = spec(options, Map::new()).map_err(wrong)?;
+            Paths::new(Path::new("."), &options.connection).in_function(&mut spec);
+            spec
+        }
+    };
     let mut trace = Trace::default();
     trace.add("read the command", began.elapsed());
     if options.trace {
         // The connection is made by a question of its own, so that what it takes is known.
         trace.time("connect", || client.health())?;
     }
-    let change = Change { only: Only::IfAbsent, timed: options.trace, ..options.waiting.change() };
+    let from = options.from.clone();
+    let change = Change { only: Only::IfAbsent, timed: options.trace, from, ..options.waiting.change() };
     let name = &options.name;
     let asked = Instant::now();
     let answer = client.put(Kind::Function, name, &spec, &change).map_err(|error| refused(error, name))?;
@@ -51,8 +63,18 @@ pub(crate) fn create(options: &CreateOptions) -> Done {
     }
 }
 
-fn spec(options: &CreateOptions) -> Result<Value, String> {
-    let mut spec = Map::from_iter([("image".to_owned(), json!(options.image))]);
+/// The spec of a function that was saved, without what is of the place where it was.
+fn as_saved(saved: Snapshot) -> Map<String, Value> {
+    let Value::Object(mut spec) = saved.spec else { return Map::new() };
+    spec.remove("attach");
+    spec
+}
+
+/// What the options say, over what is there already.
+fn spec(options: &CreateOptions, mut spec: Map<String, Value>) -> Result<Value, String> {
+    if let Some(image) = &options.image {
+        spec.insert("image".to_owned(), json!(image));
+    }
     if let Some(tenant) = &options.tenant {
         spec.insert("tenant".to_owned(), json!(tenant));
     }
@@ -74,7 +96,10 @@ fn spec(options: &CreateOptions) -> Result<Value, String> {
     let cpu = [("weight", options.weight.map(Value::from)), ("cap", options.cap.clone().map(Value::from))];
     let cpu: Map<_, _> = cpu.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
     if !cpu.is_empty() {
-        spec.insert("cpu".to_owned(), cpu.into());
+        match spec.get_mut("cpu").and_then(Value::as_object_mut) {
+            Some(there) => there.extend(cpu),
+            None => drop(spec.insert("cpu".to_owned(), cpu.into())),
+        }
     }
     Ok(spec.into())
 }

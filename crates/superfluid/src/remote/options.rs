@@ -233,15 +233,18 @@ pub(crate) enum FunctionCommand {
 #[command(
     after_help = "Examples:\n  superfluid function create fw --image firewall --attach inside=lan --attach outside=wan\n  superfluid \
                         function create fw --image firewall --config default_action=accept --config rules=@rules.yaml\n  superfluid function create \
-                        probe --image ./probe.wasm --tenant red --weight 300 --cap 20% --trace\n\nA function that is there already is left as it is; `apply` and \
+                        probe --image ./probe.wasm --tenant red --weight 300 --cap 20% --trace\n  superfluid function create fw2 --from monday --attach inside=lan2\n\nA function that is there already is left as it is; `apply` and \
                         `upgrade` change functions."
 )]
 pub(crate) struct CreateOptions {
     /// Its name.
     pub(crate) name: String,
-    /// A stock image's name, or a file.
-    #[arg(long)]
-    pub(crate) image: String,
+    /// A stock image's name, a file, or a reference to a registry.
+    #[arg(long, required_unless_present = "from")]
+    pub(crate) image: Option<String>,
+    /// Begin as this snapshot was: with its image, configuration and memory, which all that begin so share until they write it.
+    #[arg(long, value_name = "SNAPSHOT", conflicts_with_all = ["image", "config"])]
+    pub(crate) from: Option<String>,
     /// Connect an interface with a port, a switch or another function's interface, such as lan or gate:1.
     #[arg(long, value_name = "INTERFACE=END")]
     pub(crate) attach: Vec<Attached>,

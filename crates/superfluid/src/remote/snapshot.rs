@@ -104,7 +104,7 @@ fn counted(number: u64, what: &str) -> String {
 }
 
 /// The same error; where there is no such snapshot, with the one that was probably meant.
-fn missing(client: &Client, name: &str, error: ClientError) -> Failure {
+pub(crate) fn missing(client: &Client, name: &str, error: ClientError) -> Failure {
     let missing = error.problem().and_then(api::Problem::problem_type) == Some(ProblemType::NotFound);
     let there = if missing { client.snapshots().unwrap_or_default() } else { Vec::new() };
     let near = spelling::nearest(name, there.iter().map(|saved| saved.name.as_str()));

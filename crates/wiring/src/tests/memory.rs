@@ -26,7 +26,7 @@ fn told(wiring: &Wiring, host: Option<u64>) -> Vec<String> {
     let name = |whose: &Claimant| match whose {
         Claimant::Tenant(name) | Claimant::Instance(name) => name.clone(),
     };
-    let overdrafts = wiring.overdrafts(host, |_| false);
+    let overdrafts = wiring.overdrafts(host, |_| 0, |_| false);
     overdrafts.iter().map(|overdraft| format!("{}: {overdraft}", name(&overdraft.whose))).collect()
 }
 
@@ -101,7 +101,7 @@ fn what_is_there_comes_first() {
     let each = MIB + 4 * 4096 + RUNTIME;
     let wiring = tenant(Some(MIB + each), 0, &[MIB, MIB]);
     let there = |whose: &Claimant| !matches!(whose, Claimant::Instance(name) if name == "f0");
-    let overdrafts = wiring.overdrafts(None, there);
+    let overdrafts = wiring.overdrafts(None, |_| 0, there);
     assert_eq!(overdrafts.len(), 1);
     assert_eq!(overdrafts[0].whose, Claimant::Instance("f0".to_owned()));
 }
@@ -121,7 +121,7 @@ proptest! {
             Claimant::Tenant(_) => true,
             Claimant::Instance(name) => there[number(name)],
         };
-        let refused = wiring.overdrafts(host, is_there);
+        let refused = wiring.overdrafts(host, |_| 0, is_there);
         let tenant_refused = refused.iter().any(|one| matches!(one.whose, Claimant::Tenant(_)));
         for one in &refused {
             prop_assert!(!matches!(&one.whose, Claimant::Instance(_)) || !is_there(&one.whose));
@@ -133,7 +133,7 @@ proptest! {
             let promised = wiring.promised()["t"];
             prop_assert!(limit.is_none_or(|limit| promised.max(reserve) <= limit));
             prop_assert!(host.is_none_or(|host| promised.max(reserve) <= host));
-            prop_assert!(wiring.overdrafts(host, is_there).is_empty());
+            prop_assert!(wiring.overdrafts(host, |_| 0, is_there).is_empty());
         }
     }
 }

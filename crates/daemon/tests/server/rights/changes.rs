@@ -363,3 +363,37 @@ fn a_tenant_has_only_so_much_and_keeps_nothing_from_others() {
     assert!(crimson.contains(&202) && crimson.contains(&503), "{crimson:?}");
     assert_eq!(slow(&shared.azure, "azure", 0), 202);
 }
+
+#[test]
+fn a_function_begins_with_a_snapshot_of_its_tenant_alone() {
+    let shared = Shared::new();
+    let spec = |tenant: &str| json!({"spec": {"image": "firewall", "tenant": tenant}}).to_string();
+    let put = |token: &str, name: &str, from: &str, tenant: &str| {
+        let path = format!("/v1/functions/{name}?from={from}");
+        shared.ask(token, "PUT", &path, &spec(tenant))
+    };
+    let made = put(&shared.crimson, "crimson-two", "crimson-saved", "crimson");
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(made.json()["spec"]["tenant"], "crimson");
+    // What is another's is not there.
+    for name in ["crimson-saved", "none"] {
+        let refused = put(&shared.azure, "azure-two", name, "azure");
+        assert_eq!((refused.status, refused.problem().as_str()), (404, "not-found"), "{refused:?}");
+        assert!(refused.text().contains(&format!("there is no snapshot `{name}`")), "{refused:?}");
+    }
+    for token in [&shared.reading, &shared.watching] {
+        assert_eq!(put(token, "crimson-three", "crimson-saved", "crimson").status, 403);
+    }
+    // Nor does an administrator give what one tenant's function knew to another's by mistake.
+    let mut admin = shared.server.client();
+    let path = "/v1/functions/azure-two?from=crimson-saved";
+    let wrong = admin.put(path, &json!({"image": "firewall", "tenant": "azure"}));
+    assert_eq!((wrong.status, places(&wrong)), (422, vec!["spec.tenant".to_owned()]), "{wrong:?}");
+    assert_eq!(admin.get("/v1/functions/azure-two").status, 404);
+    let path = "/v1/functions/crimson-three?from=crimson-saved";
+    assert_eq!(admin.put(path, &json!({"image": "firewall", "tenant": "crimson"})).status, 201);
+    // Names are names, and other kinds begin with nothing.
+    let odd = admin.put("/v1/functions/f?from=%2Fetc%2Fpasswd", &json!({"image": "firewall"}));
+    assert_eq!(odd.problem(), "malformed", "{odd:?}");
+    assert_eq!(admin.put("/v1/ports/p?from=crimson-saved", &json!({"type": "null"})).problem(), "malformed");
+}
