@@ -154,6 +154,27 @@ impl Berth {
         }
     }
 
+    /// The same until `until`. A worker that has not come by then is not asked for any more: its thread keeps it, or takes it again.
+    pub(crate) fn take_until(&self, until: Instant) -> Option<Box<Worker>> {
+        let mut place = self.place();
+        loop {
+            if let Some(worker) = place.worker.take() {
+                return Some(worker);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || place.ended {
+                let (asked, nothing) = (Asked::Worker as u8, Asked::Nothing as u8);
+                // It may have been asked to end.
+                let _ = self.asked.compare_exchange(asked, nothing, Release, Relaxed);
+                self.tell(place);
+                return None;
+            }
+            place.waiting += 1;
+            (place, _) = self.changed.wait_timeout(place, left).unwrap_or_else(PoisonError::into_inner);
+            place.waiting -= 1;
+        }
+    }
+
     /// Whether the thread whose worker was taken attends, and does not sleep.
     pub(crate) fn attends(&self) -> bool {
         self.place().attends

@@ -8,14 +8,16 @@
 //! Nothing is written per packet. A worker waits for no lock: a question that is being asked, or a board that is being read, is seen to
 //! in the next turn.
 
-use crate::account::{InstanceAccount, PortAccount};
+use crate::account::{InstanceAccount, PortAccount, SwitchAccount};
 use crate::ids::{InstanceId, PortId};
+use crate::time::WorkerTime;
 use crate::worker::Worker;
 use port::Bell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use telemetry::Ledger;
 
 /// How long a reader waits for the worker to write what is new.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
@@ -74,6 +76,18 @@ impl<T: Clone> Board<T> {
 pub(crate) enum Wanted {
     Instance(usize),
     Port(usize),
+    /// What the worker counts beside them.
+    Worker,
+}
+
+/// What a worker counts beside its instances and ports, as of its last answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rest {
+    pub(crate) time: WorkerTime,
+    /// Of wires to other workers.
+    pub(crate) relays: (Ledger, u64),
+    pub(crate) pools: Vec<(String, usize, usize)>,
+    pub(crate) switches: Vec<SwitchAccount>,
 }
 
 /// How readers ask a worker.
@@ -84,12 +98,14 @@ pub(crate) struct Viewer {
     /// How many questions there were, and how many were answered, in their order.
     asked: AtomicU64,
     answered: AtomicU64,
+    /// See [`Wanted::Worker`].
+    pub(crate) rest: Board<Rest>,
 }
 
 impl Viewer {
     pub(crate) fn new(bell: Arc<Bell>) -> Viewer {
         let (asked, answered) = (AtomicU64::new(0), AtomicU64::new(0));
-        Viewer { bell, questions: Mutex::default(), asked, answered }
+        Viewer { bell, questions: Mutex::default(), asked, answered, rest: Board::default() }
     }
 
     /// Asks, and says which question that is.
@@ -111,6 +127,22 @@ impl Viewer {
         while self.answered.load(Acquire) < question && Instant::now() < until {
             std::thread::sleep(Duration::from_micros(20));
         }
+    }
+
+    /// Waits until a question was answered: true; or until none has been answered for as long as `patience`.
+    pub(crate) fn wait_while_it_answers(&self, question: u64, patience: Duration) -> bool {
+        let (mut answered, mut since) = (self.answered.load(Acquire), Instant::now());
+        while answered < question {
+            if since.elapsed() >= patience {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(50));
+            let now = self.answered.load(Acquire);
+            if now != answered {
+                (answered, since) = (now, Instant::now());
+            }
+        }
+        true
     }
 }
 
@@ -149,6 +181,18 @@ impl Worker {
                 self.ports[index].board.show(account)
             }
             Wanted::Instance(_) | Wanted::Port(_) => false,
+            Wanted::Worker => {
+                let mut relays = (Ledger::default(), 0);
+                for (index, node) in self.ports.iter() {
+                    if node.relay {
+                        let account = self.account_of_port(index);
+                        relays.0.merge(&account.counters.ledger);
+                        relays.1 += account.in_flight;
+                    }
+                }
+                let (pools, switches) = (self.account_of_pools(), self.account_of_switches());
+                self.viewer.rest.show(Rest { time: self.time, relays, pools, switches })
+            }
         }
     }
 

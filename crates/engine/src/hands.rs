@@ -13,6 +13,7 @@ use port::Bell;
 use std::cell::OnceCell;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// How a worker that has a thread is reached.
 #[derive(Clone, Debug)]
@@ -115,6 +116,31 @@ impl<'a> Hands<'a> {
         for number in asked {
             self.workers[number].get_or_init(|| self.arrived(number));
         }
+    }
+
+    /// Takes all into hand that come until then; whether all have. Those that have not are not asked for any more.
+    pub(crate) fn gather_until(&self, until: Instant) -> bool {
+        let missing = |number: &usize| self.workers[*number].get().is_none();
+        let mut asked = Vec::new();
+        for number in (0..self.workers.len()).filter(missing) {
+            match self.found(number) {
+                Some(found) => drop(self.workers[number].set(found)),
+                None => {
+                    self.remotes[number].ask(Asked::Worker);
+                    asked.push(number);
+                }
+            }
+        }
+        for number in asked {
+            let berth = &self.remotes[number].berth;
+            if let Some(mut worker) = berth.take_until(until) {
+                if !berth.attends() {
+                    worker.look_at_clock_asleep();
+                }
+                let _ = self.workers[number].set(worker);
+            }
+        }
+        (0..self.workers.len()).all(|number| !missing(&number))
     }
 
     /// Takes these into hand.

@@ -43,7 +43,10 @@ impl Serialize for Shown<'_> {
         if *sums {
             map.serialize_entry("packets", &ledger(&account.ledger))?;
             map.serialize_entry("in_flight", &account.in_flight)?;
-            map.serialize_entry("balanced", &account.balance().is_ok())?;
+            // Of parts of different moments it cannot be said.
+            if account.at_one_moment {
+                map.serialize_entry("balanced", &account.balance().is_ok())?;
+            }
         }
         map.serialize_entry("ports", &Named(&account.ports, |port| (&port.name, self::port(port))))?;
         let of = |function| Named(&account.instances, function);

@@ -238,6 +238,7 @@ mod tests {
     /// After so many seconds, with so many packets.
     fn account(seconds: u64, packets: u64) -> Account {
         Account {
+            at_one_moment: true,
             at: Moment { cycles: Cycles(seconds * 2_600_000_000), nanos: Nanos(seconds * 1_000_000_000) },
             ledger: Ledger::default(),
             in_flight: 0,

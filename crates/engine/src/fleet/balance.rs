@@ -12,6 +12,7 @@
 //! they are. Parts on workers that do not share the load are left alone.
 
 use super::Fleet;
+use super::counters::GATHER;
 use super::state::{End, FleetInstance, State};
 use crate::hands::Hands;
 use crate::ids::SwitchId;
@@ -19,7 +20,7 @@ use crate::time::Calls;
 use clock::{Clock, Cycles, Nanos};
 use placement::{Graph, GraphFault, Kind, Move, Part, PartFacts, Placement, Reason};
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often it is looked whether a worker is short of time, while one has much to do.
 const SOON: Duration = Duration::from_millis(5);
@@ -157,6 +158,10 @@ impl Balancer {
         let clock = fleet.clock;
         let (arranged, moved, took) = fleet
             .with(move |fleet, state| {
+                // One worker that is in a long call keeps the others from nothing: they are looked at another time.
+                if !fleet.gather_until(Instant::now() + GATHER) {
+                    return Ok((arranged, None, None));
+                }
                 let is_current = |seen: &Arranged| {
                     seen.change == state.change || now.nanos < seen.at.saturating_add(ARRANGE_EVERY)
                 };
@@ -164,18 +169,22 @@ impl Balancer {
                     let began = clock.now();
                     let mut arranged = state.arrange(fleet, workers, &pinned, now.nanos)?;
                     arranged.settle(fleet, state);
-                    return Ok::<_, GraphFault>((arranged, None, clock.now().since(began)));
+                    return Ok::<_, GraphFault>((Some(arranged), None, Some(clock.now().since(began))));
                 };
                 let looked = arranged.look(fleet, state, &clock);
                 let moved = arranged.go_on(fleet, state);
                 let stood_still = fleet.still_since().map_or(Nanos(0), |first| clock.now().since(first));
                 let moved = moved.map(|(names, to, why)| Balanced { names, to, why, stood_still });
-                Ok((arranged, moved, looked.saturating_add(stood_still)))
+                Ok((Some(arranged), moved, Some(looked.saturating_add(stood_still))))
             })
             .ok()?
             // Whoever is pinned to two workers at once was refused before; nobody moves.
             .ok()?;
-        self.arranged = Some(arranged);
+        self.arranged = arranged;
+        let Some(took) = took else {
+            self.due = now.nanos;
+            return None;
+        };
         self.not_before = now.nanos.saturating_add(Nanos(took.0 * 100 / LOOKING_PERCENT));
         moved
     }

@@ -180,6 +180,7 @@ impl State {
         let worker = &mut workers[home.worker];
         let account = worker.close_port(home.id).ok_or(WireError::Absent)?;
         self.gone.merge(&account.counters.ledger);
+        self.boards.keep_of_gone(&self.gone);
         Ok(account)
     }
 
@@ -199,6 +200,7 @@ impl State {
         self.forget_instance(instance);
         let (account, removed) = workers[home.worker].end_instance(home.id).ok_or(WireError::Absent)?;
         self.gone.merge(&account.ledger);
+        self.boards.keep_of_gone(&self.gone);
         Ok((account, removed))
     }
 

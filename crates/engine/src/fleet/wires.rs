@@ -435,6 +435,7 @@ impl State {
                     debug_assert_eq!(node.port.in_flight(), 0, "absorbed before");
                     self.gone.merge(&node.port.counters().ledger);
                     self.gone.merge(&node.ledger);
+                    self.boards.keep_of_gone(&self.gone);
                 }
             }
         }

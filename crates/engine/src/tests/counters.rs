@@ -60,7 +60,27 @@ fn what_is_counted_can_be_read_while_a_worker_is_in_a_call() {
     while seen() < 1000 && begin.elapsed() < Duration::from_secs(20) {}
     assert_eq!(seen(), 1000, "the other worker tells what is new");
     assert_eq!(rig.fleet.counters_of_port(ports[0]).expect("it is there").counters.ledger.delivered, 500);
+    // So would whoever wants to see all at one moment.
+    assert!(rig.fleet.account_within(Duration::from_millis(5)).expect("it has not stopped").is_none());
+    let survey = rig.fleet.survey().expect("it has not stopped");
+    assert!(!survey.at_one_moment);
+    let functions: Vec<_> = survey.instances.iter().map(|one| (one.worker, one.packets)).collect();
+    assert_eq!(functions, [(0, 0), (1, 1000)]);
+    assert_eq!((survey.ports.len(), survey.workers.len(), survey.pools.len()), (4, 2, 1));
+    let delivered: u64 = survey.ports.iter().map(|port| port.counters.ledger.delivered).sum();
+    assert_eq!(delivered, 1000);
+    assert!(!rig.fleet.answers(0, Duration::from_millis(5)), "it is in its call");
+    let begin = std::time::Instant::now();
+    while !rig.fleet.answers(1, Duration::from_millis(100)) {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the other one answers");
+    }
     gate.open();
+    rig.wait("all answer", || rig.fleet.answers(0, Duration::from_millis(100)));
+    rig.wait("all come together", || {
+        let account = rig.fleet.account_within(Duration::from_secs(1)).expect("it has not stopped");
+        account.is_some_and(|account| account.at_one_moment && account.balance().is_ok())
+    });
+    assert_eq!(rig.fleet.survey().expect("it has not stopped").instances.len(), 2);
     let begin = std::time::Instant::now();
     let seen = || rig.fleet.counters_of(f).expect("it is there").packets;
     while seen() < 10 && begin.elapsed() < Duration::from_secs(20) {}

@@ -80,8 +80,17 @@ impl Rig {
 
     /// All that can be seen of a host whose workers stand still.
     fn picture(&self) -> String {
-        let Account { at: _, ledger, in_flight, ports, instances, switches, workers: _, pools } =
-            self.account();
+        let Account {
+            at: _,
+            at_one_moment: _,
+            ledger,
+            in_flight,
+            ports,
+            instances,
+            switches,
+            workers: _,
+            pools,
+        } = self.account();
         format!(
             "{:?}\n{ledger:?} {in_flight} {ports:?} {instances:?} {switches:?} {pools:?}",
             self.host.wiring()

@@ -110,6 +110,7 @@ pub fn account(instances: Vec<InstanceAccount>) -> Account {
     };
     let worker = |n| WorkerTime { overhead: Cycles(n), asleep: Cycles(n << 32), ..WorkerTime::default() };
     Account {
+        at_one_moment: true,
         at: Moment { cycles: Cycles(0), nanos: Nanos(1_700_000_000_123_456_789) },
         ledger: Ledger { received: 9, delivered: 4, ..Ledger::default() },
         in_flight: 5,

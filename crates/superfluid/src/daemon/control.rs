@@ -10,11 +10,12 @@ use api::{
     Snapshot, Trace,
 };
 use daemon::{Asker, Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled};
-use engine::Account;
+use engine::{Account, Fleet};
 use host::Material;
 use serde_json::{Value, json};
 use snapshot_folder::{FolderError, Rotated};
 use std::sync::Arc;
+use std::time::Duration;
 use store::Store;
 
 /// What the server holds: the controller, which hands itself to what it prepares.
@@ -154,20 +155,18 @@ impl Control for Handle {
     }
 
     fn account(&self, tenant: Option<&str>) -> Option<String> {
-        let fleet = self.0.host.fleet().clone();
-        let account = || fleet.account(false).ok();
+        let fleet = self.0.host.fleet();
         match tenant {
-            None => account().map(|account| crate::json::account("account", &account)),
+            None => exact(fleet, ACCOUNT_TIME).map(|account| crate::json::account("account", &account)),
             Some(tenant) => self
                 .0
-                .account_of(tenant, account)
+                .account_of(tenant, || fleet.survey().ok())
                 .map(|(account, _)| crate::json::account_of_tenant(&account)),
         }
     }
 
     fn memory(&self, tenant: Option<&str>) -> Value {
-        let fleet = self.0.host.fleet().clone();
-        let account = || fleet.account(false).ok();
+        let account = || self.0.host.fleet().survey().ok();
         if let Some(tenant) = tenant {
             let Some((account, _)) = self.0.account_of(tenant, account) else { return Value::Null };
             let known = super::memory::Known::of(&self.0.host, &account, self.0.memory);
@@ -195,7 +194,6 @@ impl Control for Handle {
     fn metrics(&self, exposition: Exposition, tenant: Option<&str>, to: &mut String) {
         let host = &self.0.host;
         let (fleet, wiring, memory) = (host.fleet().clone(), host.wiring(), host.memory());
-        let account = || fleet.account(false).ok();
         let write = |account: &Account, to: &mut String| {
             let (busy, started) = (fleet.busy(), self.0.started);
             let known = (&wiring, &memory, self.0.memory);
@@ -204,14 +202,29 @@ impl Control for Handle {
             super::metrics::write(account, &busy, known, &self.0.catalog, started, events, to);
         };
         match tenant {
-            None => drop(account().map(|account| write(&account, to))),
+            None => drop(exact(&fleet, METRICS_TIME).map(|account| write(&account, to))),
             Some(tenant) => {
-                let Some((account, names)) = self.0.account_of(tenant, account) else { return };
+                let Some((account, names)) = self.0.account_of(tenant, || fleet.survey().ok()) else {
+                    return;
+                };
                 let mut whole = String::new();
                 write(&account, &mut whole);
                 of_tenant::metrics(&whole, tenant, &names, to);
             }
         }
+    }
+}
+
+/// For how long it is tried to see all workers at one moment for an account, and for metrics.
+const ACCOUNT_TIME: Duration = Duration::from_secs(1);
+const METRICS_TIME: Duration = Duration::from_millis(250);
+
+/// An account of one moment if the workers come together within that time, and else of a moment of each part. `None`: they have stopped.
+fn exact(fleet: &Fleet, time: Duration) -> Option<Account> {
+    match fleet.account_within(time) {
+        Ok(Some(account)) => Some(account),
+        Ok(None) => fleet.survey().ok(),
+        Err(_) => None,
     }
 }
 

@@ -1,18 +1,23 @@
 //! What a service manager is told: sd_notify(3), a datagram to the socket in `$NOTIFY_SOCKET`. Without one nobody is told.
 //!
 //! 1. `READY=1`: packets are served, and clients are listened to.
-//! 2. `WATCHDOG=1`, three times in the time that `$WATCHDOG_USEC` says, while all workers give an account. A daemon one of whose workers hangs
+//! 2. `WATCHDOG=1`, three times in the time that `$WATCHDOG_USEC` says, while all workers answer. A daemon one of whose workers hangs
 //!    says nothing, and is ended and started again.
 //! 3. `STOPPING=1`: the host is drained.
 
 use super::controller::Controller;
+use engine::Fleet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+
+/// How long one question to a worker waits for its answer before the next is asked.
+const ANSWER: Duration = Duration::from_millis(100);
 
 /// Sends a message, if there is somebody to send it to.
 pub(super) fn tell(message: &str) {
@@ -37,13 +42,13 @@ pub(super) fn watch(controller: &Arc<Controller>) {
     let Some(every) = period(asked("WATCHDOG_USEC"), asked("WATCHDOG_PID"), std::process::id()) else {
         return;
     };
-    let this = Arc::downgrade(controller);
+    let (this, ends) = (Arc::downgrade(controller), controller.ends.clone());
     let watching = std::thread::Builder::new().name("alive".into()).spawn(move || {
         while let Some(this) = this.upgrade() {
             let fleet = this.host.fleet().clone();
             drop(this);
-            // Each worker has to answer.
-            if fleet.account(false).is_err() {
+            // Each worker has to answer, for itself: one that is in a long call keeps no other waiting.
+            if !(0..fleet.workers()).all(|worker| answers(&fleet, worker, &ends)) {
                 return;
             }
             tell("WATCHDOG=1");
@@ -53,6 +58,16 @@ pub(super) fn watch(controller: &Arc<Controller>) {
     if let Err(error) = watching {
         console::error().line(&format!("the thread of the watchdog: {error}"));
     }
+}
+
+/// Waits until a worker has come to the end of a turn; false if the daemon ends meanwhile.
+fn answers(fleet: &Fleet, worker: usize, ends: &AtomicBool) -> bool {
+    while !ends.load(Relaxed) {
+        if fleet.answers(worker, ANSWER) {
+            return true;
+        }
+    }
+    false
 }
 
 /// How often to say it: thrice in the time that is allowed.

@@ -42,7 +42,7 @@ impl Controller {
                     swept = Instant::now();
                     // Workers that have stopped have nothing to sweep.
                     let _ = fleet.sweep_switches();
-                    if let Ok(account) = fleet.account(false) {
+                    if let Ok(account) = fleet.survey() {
                         lock(&this.port_health).look(&account.ports, Instant::now());
                     }
                 }
