@@ -6,7 +6,7 @@ use guest_wasm::Access;
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code)]
-#[path = "../../crates/guest_wasm/tests/sandbox/support/mod.rs"]
+#[path = "../../crates/sandbox/guest_wasm/tests/sandbox/support/mod.rs"]
 mod support;
 
 fuzz_target!(|data: &[u8]| {

@@ -1,0 +1,324 @@
+//! The daemon as its clients meet it, with real functions and packets. Needs no privileges.
+
+#[allow(dead_code, reason = "other tests need more of it")]
+mod support;
+
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use support::cache::compiled;
+use support::commands::search_path;
+use support::daemon::{Daemon, Options};
+
+fn start(folder: &Path) -> Daemon {
+    Options::new(folder).shared_cache().start()
+}
+
+/// Packets that a function was called with.
+fn packets(daemon: &Daemon, function: &str) -> u64 {
+    daemon.get(&format!("/v1/functions/{function}"))["status"]["packets"].as_u64().expect("a count")
+}
+
+fn moves(daemon: &Daemon, function: &str) {
+    let before = packets(daemon, function);
+    daemon.wait("packets pass", || packets(daemon, function) > before + 100);
+}
+
+/// A source, a firewall that accepts everything, and a sink.
+fn chain(daemon: &Daemon) {
+    daemon.put("/v1/ports/source", json!({"type": "generator", "rate": "20kpps", "flows": 500}));
+    daemon.put("/v1/ports/out", json!({"type": "sink"}));
+    let spec = json!({
+        // A machine that stalls is none of its faults.
+        "image": "firewall", "config": {"default_action": "accept"}, "max_call": "2s",
+        "attach": {"inside": "source", "outside": "out"},
+    });
+    daemon.put("/v1/functions/fw", spec);
+}
+
+#[test]
+fn functions_come_and_go_while_packets_pass_and_all_of_them_are_accounted_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    chain(&daemon);
+    moves(&daemon, "fw");
+    // Others come and go beside it.
+    daemon.put("/v1/switches/hall", json!({}));
+    for n in 0..50 {
+        let spec = json!({"image": "forwarder", "attach": {"left": "hall"}});
+        daemon.put(&format!("/v1/functions/f{n}"), spec);
+    }
+    for n in 0..50 {
+        let (status, answer) = daemon.ask("DELETE", &format!("/v1/functions/f{n}"), None);
+        assert!(matches!(status, 200 | 204), "{status} {answer}");
+    }
+    moves(&daemon, "fw");
+    // Paused, packets wait or are lost with a reason; resumed, they pass.
+    daemon.post("/v1/functions/fw/pause", None);
+    let still = packets(&daemon, "fw");
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(packets(&daemon, "fw"), still);
+    let state = daemon.get("/v1/functions/fw")["status"]["state"].clone();
+    assert!(state == "paused" || state == "frozen", "{state}");
+    // Whoever stands still for long gives up what running needs, and goes on with what it knew.
+    let private =
+        || daemon.get("/v1/functions/fw")["status"]["memory"]["private"].as_u64().expect("a number");
+    daemon.wait("it is frozen", || daemon.get("/v1/functions/fw")["status"]["state"] == "frozen");
+    let little = private();
+    assert_eq!(packets(&daemon, "fw"), still);
+    daemon.post("/v1/functions/fw/snapshots", Some(json!({"name": "asleep"})));
+    daemon.post("/v1/functions/fw/resume", None);
+    assert_eq!(daemon.get("/v1/functions/fw")["status"]["state"], "running");
+    assert!(little * 2 < private(), "{little} bytes while it is frozen");
+    moves(&daemon, "fw");
+    let metrics = daemon.text("/metrics");
+    assert!(
+        metrics.contains("superfluid_function_packets_total{function=\"fw\",tenant=\"default\""),
+        "{metrics}"
+    );
+    let account = daemon.get("/v1/account");
+    assert_eq!(account["balanced"], true, "{account}");
+    let printed = daemon.end();
+    assert!(printed.contains("the account balances"), "{printed}");
+}
+
+#[test]
+fn a_function_is_saved_restored_and_cloned_with_what_it_knows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    chain(&daemon);
+    moves(&daemon, "fw");
+    daemon.post("/v1/functions/fw/pause", None);
+    let known = packets(&daemon, "fw");
+    assert!(known > 100);
+    let saved = daemon.post("/v1/functions/fw/snapshots", Some(json!({"name": "one"})));
+    assert!(saved["bytes"].as_u64() > Some(1000), "{saved}");
+    assert_eq!(daemon.get("/v1/snapshots")["items"][0]["name"], "one");
+    daemon.post("/v1/functions/fw/resume", None);
+    moves(&daemon, "fw");
+    let image = daemon.get("/v1/functions/fw")["status"]["image"].clone();
+    assert_eq!(saved["image"], image);
+    // In its own place: what it counted since is gone with what it knew since.
+    daemon.post("/v1/snapshots/one/restore?wait=true", Some(json!({"function": "fw"})));
+    moves(&daemon, "fw");
+    assert_eq!(daemon.get("/v1/functions/fw")["status"]["state"], "running");
+    let (status, answer) = daemon.ask("POST", "/v1/snapshots/none/restore", Some(json!({"function": "fw"})));
+    assert_eq!(status, 404, "{answer}");
+    let account = daemon.get("/v1/account");
+    assert_eq!(account["balanced"], true, "{account}");
+    assert!(daemon.end().contains("the account balances"));
+}
+
+/// Mappings of memory that the daemon's functions share.
+fn shared_mappings(daemon: &Daemon) -> usize {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", daemon.id())).expect("its maps");
+    maps.lines().filter(|line| line.contains("superfluid-clones:firewall")).count()
+}
+
+#[test]
+fn functions_that_begin_as_a_snapshot_share_its_memory_until_they_write() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    chain(&daemon);
+    moves(&daemon, "fw");
+    daemon.post("/v1/functions/fw/snapshots", Some(json!({"name": "full"})));
+    assert_eq!(shared_mappings(&daemon), 0);
+    for n in 0..3 {
+        daemon.put(&format!("/v1/ports/in{n}"), json!({"type": "generator", "rate": "1kpps"}));
+        let create =
+            format!("function create clone{n} --from full --attach inside=in{n} --attach outside=out{n}");
+        daemon.put(&format!("/v1/ports/out{n}"), json!({"type": "sink"}));
+        let told = daemon.done(&create);
+        assert_eq!(told, format!("function/clone{n} created, running\n"));
+    }
+    assert_eq!(daemon.done("snapshot restore full --as again"), "function/again restored of snapshot/full\n");
+    assert_eq!(shared_mappings(&daemon), 4, "each has it");
+    let shared =
+        || daemon.get("/v1/memory")["tenants"]["default"]["shared_bytes"].as_u64().expect("a number");
+    let charged = shared();
+    assert!(charged >= 4096, "{charged}");
+    // Each has its own life: what it writes is no other's.
+    for n in 0..3 {
+        moves(&daemon, &format!("clone{n}"));
+    }
+    let spec = daemon.get("/v1/functions/clone0")["spec"].clone();
+    assert_eq!(spec["config"], daemon.get("/v1/functions/fw")["spec"]["config"]);
+    assert_eq!(spec["attach"], json!({"inside": "in0", "outside": "out0"}));
+    // A clone is saved, paused, goes on and takes another configuration like any function.
+    daemon.done("snapshot save clone1 later");
+    daemon.done("function create late --from later");
+    daemon.done("function pause clone2");
+    daemon.done("function resume clone2");
+    moves(&daemon, "clone2");
+    let config = json!({"default_action": "accept", "max_flows": 8192});
+    daemon
+        .post("/v1/functions/clone0/upgrade?wait=true", Some(json!({"image": "firewall", "config": config})));
+    moves(&daemon, "clone0");
+    // What it was made of may go meanwhile. The memory goes with the last that has it.
+    daemon.done("snapshot rm full");
+    moves(&daemon, "clone1");
+    let (status, told) = daemon.refused("function create more --from full");
+    assert!(status == 1 && told.contains("there is no snapshot `full`"), "{told}");
+    for name in ["clone0", "clone1", "clone2", "again", "late"] {
+        daemon.done(&format!("delete function {name}"));
+    }
+    daemon.wait("the memory is given back", || shared() == 0);
+    let account = daemon.get("/v1/account");
+    assert_eq!(account["balanced"], true, "{account}");
+    assert!(daemon.end().contains("the account balances"));
+}
+
+#[test]
+fn another_configuration_takes_over_without_a_packet_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    chain(&daemon);
+    moves(&daemon, "fw");
+    for n in 0..20 {
+        let config = json!({"default_action": "accept", "max_flows": 4096 + n});
+        let body = json!({"image": "firewall", "config": config});
+        daemon.post("/v1/functions/fw/upgrade?wait=true", Some(body));
+    }
+    moves(&daemon, "fw");
+    let function = daemon.get("/v1/functions/fw");
+    assert_eq!(function["spec"]["config"]["max_flows"], 4115);
+    assert_eq!(function["status"]["drops"], json!({}), "{function}");
+    assert_eq!(function["status"]["faults"], 0);
+    let (status, answer) =
+        daemon.ask("POST", "/v1/functions/fw/upgrade?wait=true", Some(json!({"image": "monitor"})));
+    assert!(status >= 400, "{answer}");
+    moves(&daemon, "fw");
+    let account = daemon.get("/v1/account");
+    assert_eq!(account["packets"]["dropped"], json!({}), "{account}");
+    assert!(daemon.end().contains("the account balances"));
+}
+
+#[test]
+fn what_was_acknowledged_runs_again_after_a_kill() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    chain(&daemon);
+    daemon.put("/v1/functions/second", json!({"image": "forwarder"}));
+    daemon.post("/v1/functions/second/pause", None);
+    daemon.kill();
+    let daemon = start(folder.path());
+    moves(&daemon, "fw");
+    assert_eq!(daemon.get("/v1/functions/second")["status"]["state"], "frozen", "it did not begin at all");
+    daemon.post("/v1/functions/second/resume", None);
+    assert_eq!(daemon.get("/v1/functions/second")["status"]["state"], "running");
+    daemon.end();
+    let daemon = start(folder.path());
+    moves(&daemon, "fw");
+    daemon.end();
+}
+
+#[test]
+fn bad_input_is_told_with_its_place_and_nothing_is_half_done() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = start(folder.path());
+    chain(&daemon);
+    let refused = |method: &str, path: &str, body: Value, status: u16, says: &str| {
+        let (found, answer) = daemon.ask(method, path, Some(body));
+        assert_eq!(found, status, "{path}: {answer}");
+        assert!(answer["detail"].as_str().is_some_and(|detail| detail.contains(says)), "{answer}");
+    };
+    let spec = |spec: Value| json!({ "spec": spec });
+    refused(
+        "PUT",
+        "/v1/functions/x?wait=true",
+        spec(json!({"image": "firewal"})),
+        422,
+        "did you mean `firewall`",
+    );
+    refused(
+        "PUT",
+        "/v1/functions/x?wait=true",
+        spec(json!({"image": "forwarder", "attach": {"left": "source"}})),
+        422,
+        "has a wire already",
+    );
+    refused(
+        "PUT",
+        "/v1/functions/x?wait=true",
+        spec(json!({"image": "forwarder", "pauses": []})),
+        422,
+        "for `superfluid run`",
+    );
+    refused(
+        "PUT",
+        "/v1/functions/x?wait=true",
+        spec(json!({"image": "dpi", "config": {"rules": "/no/such"}})),
+        422,
+        "rules",
+    );
+    refused("PUT", "/v1/workers/workers", spec(json!({"count": 2})), 409, "a restart");
+    let (status, answer) = daemon.ask("DELETE", "/v1/ports/source", None);
+    assert_eq!(status, 409, "{answer}");
+    let (status, _) = daemon.ask("GET", "/v1/functions/x", None);
+    assert_eq!(status, 404);
+    moves(&daemon, "fw");
+    assert!(daemon.end().contains("the account balances"));
+}
+
+#[test]
+fn the_readmes_commands_lead_to_a_running_chain() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("the README");
+    let (_, section) = readme.split_once("## Change it while it runs").expect("the section");
+    let (_, block) = section.split_once("```sh\n").expect("commands");
+    let (block, _) = block.split_once("```").expect("their end");
+    let lines: Vec<&str> = block.lines().collect();
+    assert!(lines.len() <= 4 && lines[0].ends_with('&'), "{block}");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::symlink(root.join("examples"), folder.path().join("examples")).expect("a link");
+    // As it is pasted: nothing waits for the socket but what the block itself says.
+    let script = format!(
+        "set -e\n{} \npid=$!\ntrap 'kill $pid; wait $pid' EXIT\n{}\n",
+        lines[0],
+        lines[1..].join("\n")
+    );
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .env("PATH", search_path())
+        .env("XDG_CACHE_HOME", compiled())
+        .output()
+        .expect("a shell");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{errors}");
+    assert!(said.contains(r#""created""#) && said.contains(r#""state":"running""#), "{said}{errors}");
+    assert!(said.contains("the account balances"), "{said}{errors}");
+}
+
+#[test]
+fn a_daemon_of_root_needs_no_options() {
+    // Folders of its own in the places of the host's.
+    let script = "set -e
+mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /var/lib
+superfluid daemon & pid=$!
+trap 'kill $pid; wait $pid' EXIT
+superfluid health --wait 60s
+stat -c '%a %n' /run/superfluid /run/superfluid/superfluid.sock /var/lib/superfluid";
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
+        .env("PATH", search_path())
+        .env("XDG_CACHE_HOME", compiled())
+        .output()
+        .expect("unshare");
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}{errors}");
+    let modes = "750 /run/superfluid\n600 /run/superfluid/superfluid.sock\n700 /var/lib/superfluid\n";
+    assert!(said.contains(modes) && said.contains("the account balances"), "{said}{errors}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let refused = Command::new(env!("CARGO_BIN_EXE_superfluid"))
+        .args(["daemon", "--socket", "/no/such/folder/s.sock", "--state"])
+        .arg(folder.path().join("state"))
+        .output()
+        .expect("it ends");
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    let told = "/no/such/folder: the folder of the socket cannot be made: No such file or directory (os error 2); --socket names";
+    assert!(!refused.status.success() && errors.contains(told), "{errors}");
+}

@@ -1,0 +1,186 @@
+//! The Debian package and the OCI image: made of the program under test, looked through, unpacked, and run in a root that has nothing else.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+    output
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Makes both, of the program without its symbols, as a release has it.
+fn packaged(folder: &Path) -> (PathBuf, PathBuf) {
+    let program = folder.join("program/superfluid");
+    fs::create_dir(folder.join("program")).expect("a folder");
+    run(Command::new("strip").arg("-o").arg(&program).arg(env!("CARGO_BIN_EXE_superfluid")));
+    let script = Path::new(ROOT).join("scripts/package");
+    let made = run(Command::new(script)
+        .args([&program, &folder.join("made")])
+        .env("SOURCE_DATE_EPOCH", "1700000000")
+        .env("DPKG_DEB_COMPRESSOR_TYPE", "gzip")
+        .env("DPKG_DEB_COMPRESSOR_LEVEL", "1"));
+    let made: Vec<_> = text(&made.stdout).lines().map(PathBuf::from).collect();
+    let [package, image] = made.try_into().expect("a package and an image");
+    (package, image)
+}
+
+#[test]
+fn the_package_is_whole_and_starts_nothing_and_the_image_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (package, image) = packaged(folder.path());
+    fields(&package);
+    contents(&package);
+    files(&package, folder.path());
+    runs(&image, folder.path());
+}
+
+fn fields(package: &Path) {
+    let field = |name: &str| {
+        text(&run(Command::new("dpkg-deb").arg("--field").arg(package).arg(name)).stdout).trim().to_owned()
+    };
+    assert_eq!(field("Package"), "superfluid");
+    assert_eq!(field("Version"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(field("Architecture"), "amd64");
+    assert!(field("Depends").starts_with("libc6 (>= 2."), "{}", field("Depends"));
+    assert!(field("Installed-Size").parse::<u64>().expect("KiB") > 1000);
+    assert!(field("Description").lines().count() > 2);
+}
+
+/// Owners and permissions, and that nothing stands where a package has no business.
+fn contents(package: &Path) {
+    let listed = text(&run(Command::new("dpkg-deb").arg("--contents").arg(package)).stdout);
+    assert!(listed.lines().count() > 60, "{listed}");
+    for line in listed.lines() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let (mode, owner, path) = (words[0], words[1], words[5]);
+        assert_eq!(owner, "root/root", "{line}");
+        let program = path == "./usr/bin/superfluid";
+        let wanted = if path.ends_with('/') || program { "rwxr-xr-x" } else { "rw-r--r--" };
+        assert_eq!(&mode[1..], wanted, "{line}");
+        let places = ["./", "./usr/", "./etc/", "./etc/sysctl.d/", "./etc/sysctl.d/60-superfluid.conf"];
+        assert!(places.contains(&path) || path.starts_with("./usr/"), "{line}");
+        assert!(!path.starts_with("./usr/local/"), "{line}");
+    }
+}
+
+fn files(package: &Path, folder: &Path) {
+    let root = folder.join("unpacked");
+    run(Command::new("dpkg-deb").arg("--raw-extract").args([package, &root]));
+    let read =
+        |path: &str| fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let sums = run(Command::new("md5sum").args(["--check", "--quiet", "DEBIAN/md5sums"]).current_dir(&root));
+    assert!(sums.stdout.is_empty() && sums.stderr.is_empty());
+    for file in read("DEBIAN/conffiles").lines() {
+        assert!(root.join(file.trim_start_matches('/')).is_file(), "{file}");
+    }
+    let unit = read("usr/lib/systemd/system/superfluid.service");
+    assert!(
+        unit.contains("\nExecStart=/usr/bin/superfluid daemon ")
+            && unit.contains("ExecPaths=/usr/bin/superfluid "),
+        "{unit}"
+    );
+    assert!(!unit.contains("/usr/local"), "{unit}");
+    // The unit's user is the one that is made.
+    assert!(
+        unit.contains("\nUser=superfluid\n")
+            && read("usr/lib/sysusers.d/superfluid.conf").contains("\nu superfluid ")
+    );
+    for script in ["postinst", "prerm", "postrm"] {
+        run(Command::new("sh").arg("-n").arg(root.join("DEBIAN").join(script)));
+        let script = read(&format!("DEBIAN/{script}"));
+        assert!(script.starts_with("#!/bin/sh\n") && script.contains("\nset -e\n"), "{script}");
+        let commands = script.lines().filter(|line| !line.trim_start().starts_with('#'));
+        for line in commands {
+            let starts = ["systemctl start", "systemctl enable", "systemctl restart", "deb-systemd-invoke"];
+            let told = line.trim_start().starts_with("echo ");
+            assert!(told || !starts.iter().any(|start| line.contains(start)), "it starts something: {line}");
+        }
+    }
+    // A page for each command that has a help, and the completions of three shells.
+    let pages = fs::read_dir(root.join("usr/share/man/man1")).expect("pages");
+    let pages: BTreeSet<_> =
+        pages.map(|page| page.expect("a page").file_name().into_string().expect("a name")).collect();
+    for page in [
+        "superfluid",
+        "superfluid-run",
+        "superfluid-daemon",
+        "superfluid-function-create",
+        "superfluid-image-build",
+    ] {
+        assert!(pages.contains(&format!("{page}.1.gz")), "{page}: {pages:?}");
+    }
+    for path in [
+        "usr/share/bash-completion/completions/superfluid",
+        "usr/share/zsh/vendor-completions/_superfluid",
+        "usr/share/fish/vendor_completions.d/superfluid.fish",
+        "usr/share/doc/superfluid/copyright",
+    ] {
+        assert!(read(path).len() > 100, "{path}");
+    }
+    run(Command::new("bash").arg("-n").arg(root.join("usr/share/bash-completion/completions/superfluid")));
+    run(Command::new("gzip").arg("--test").arg(root.join("usr/share/doc/superfluid/changelog.gz")));
+}
+
+/// Each blob is what its name says, and the layer runs as the root of a process that sees nothing else.
+fn runs(image: &Path, folder: &Path) {
+    let layout = folder.join("layout");
+    let root = folder.join("root");
+    fs::create_dir(&layout).expect("a folder");
+    fs::create_dir(&root).expect("a folder");
+    run(Command::new("tar").arg("--extract").arg("--directory").arg(&layout).arg("--file").arg(image));
+    let json =
+        |path: &Path| -> Value { serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON") };
+    assert_eq!(json(&layout.join("oci-layout"))["imageLayoutVersion"], "1.0.0");
+    let blob = |descriptor: &Value| {
+        let digest = descriptor["digest"]
+            .as_str()
+            .and_then(|digest| digest.strip_prefix("sha256:"))
+            .expect("a digest");
+        let path = layout.join("blobs/sha256").join(digest);
+        let found = text(&run(Command::new("sha256sum").arg(&path)).stdout);
+        assert!(found.starts_with(digest), "{descriptor}");
+        assert_eq!(descriptor["size"], fs::metadata(&path).expect("a file").len(), "{descriptor}");
+        path
+    };
+    let manifest = json(&blob(&json(&layout.join("index.json"))["manifests"][0]));
+    let config = json(&blob(&manifest["config"]));
+    let layers = manifest["layers"].as_array().expect("layers");
+    assert_eq!((layers.len(), config["rootfs"]["diff_ids"].as_array().map(Vec::len)), (1, Some(1)));
+    let layer = blob(&layers[0]);
+    let sum = run(Command::new("sh").args(["-c", "gzip -dc \"$0\" | sha256sum"]).arg(&layer));
+    let diff_id = config["rootfs"]["diff_ids"][0].as_str().expect("a digest");
+    assert_eq!(
+        Some(text(&sum.stdout).split(' ').next().unwrap_or_default()),
+        diff_id.strip_prefix("sha256:")
+    );
+    run(Command::new("tar")
+        .args(["--extract", "--no-same-owner", "--directory"])
+        .arg(&root)
+        .arg("--file")
+        .arg(&layer));
+
+    let entry = config["config"]["Entrypoint"][0].as_str().expect("a program");
+    let inside = |arguments: &[&str]| {
+        // Its own root, network and processes; as root of a user namespace, so that the test needs no rights.
+        run(Command::new("unshare")
+            .args(["--user", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--root"])
+            .arg(&root)
+            .arg(entry)
+            .args(arguments)
+            .env("XDG_CACHE_HOME", "/var/cache"))
+    };
+    assert!(text(&inside(&["--version"]).stdout).contains(env!("CARGO_PKG_VERSION")));
+    let example = "/usr/share/doc/superfluid/examples/generator.yaml";
+    let account = text(&inside(&["run", example, "--for", "1s", "--brief"]).stdout);
+    assert!(account.contains("the account balances"), "{account}");
+}

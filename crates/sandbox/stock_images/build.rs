@@ -1,0 +1,51 @@
+//! Builds the stock images.
+
+use image::{BuildOptions, Names, build_directory};
+use std::path::PathBuf;
+
+fn main() {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let root = here.join("../../..");
+    // What functions are made of, beside their own folders.
+    for part in [
+        "crates/formats/nf_abi/src",
+        "crates/sandbox/nf_sdk/src",
+        "crates/formats/packet/src",
+        "include",
+        "Cargo.lock",
+    ] {
+        println!("cargo::rerun-if-changed={}", root.join(part).display());
+    }
+    let folder = root.join("functions");
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut names: Vec<String> = std::fs::read_dir(&folder)
+        .expect("the folder of functions")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| folder.join(name).join("function.yaml").is_file())
+        .collect();
+    names.sort();
+
+    let options = BuildOptions { target_directory: out.join("functions"), names: Names::Dropped };
+    let mut list = String::from("static IMAGES: &[(&str, &[u8])] = &[\n");
+    for name in names {
+        let directory = folder.join(&name);
+        for part in ["function.yaml", "Cargo.toml", "src"] {
+            println!("cargo::rerun-if-changed={}", directory.join(part).display());
+        }
+        let (image, _) = match build_directory(&directory, &options) {
+            Ok(built) => built,
+            Err(error) => {
+                for line in error.to_string().lines() {
+                    println!("cargo::error={name}: {line}");
+                }
+                return;
+            }
+        };
+        let file = out.join(format!("{name}.wasm"));
+        std::fs::write(&file, image.wasm()).expect("OUT_DIR is writable");
+        list += &format!("    ({name:?}, include_bytes!({:?})),\n", file.display().to_string());
+    }
+    list += "];\n";
+    std::fs::write(out.join("images.rs"), list).expect("OUT_DIR is writable");
+}
