@@ -2,7 +2,7 @@
 #![no_main]
 
 use arbitrary::Arbitrary;
-use daemon::{Call, Found, Language, Precondition, Query, accepted, bearer, objects, read};
+use api_server::{Call, Found, Language, Precondition, Query, accepted, bearer, objects, read};
 use hyper::Method;
 use libfuzzer_sys::fuzz_target;
 

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 
 fn read(bytes: &[u8]) {
-    match backup::check(bytes) {
+    match store::backup::check(bytes) {
         // Whatever is in it is counted.
         Ok(about) => assert!(about.bytes <= bytes.len() as u64),
         Err(error) => assert!(!error.to_string().contains(|c: char| c.is_control())),

@@ -1,7 +1,7 @@
 //! Any text as the file of an experiment: what is read is written as it was read, and can be shown.
 #![no_main]
 
-use experiment::{Page, read, text};
+use plots::{Page, read, text};
 use libfuzzer_sys::fuzz_target;
 use std::time::Duration;
 

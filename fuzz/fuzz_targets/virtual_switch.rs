@@ -1,7 +1,7 @@
 //! Frames of any bytes, from any port at any time: what a switch decides is possible, and its account balances.
 #![no_main]
 
-use clock::Nanos;
+use telemetry::clock::Nanos;
 use libfuzzer_sys::fuzz_target;
 use virtual_switch::{Route, Switch, SwitchPort, SwitchSettings, head};
 

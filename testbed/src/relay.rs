@@ -1,7 +1,6 @@
 //! The simplest engine there can be: what comes in by one port goes out by the other.
 
 use crate::TestbedError;
-use clock::{Clock, Nanos};
 use packet_memory::{Packet, Pool};
 use port::{Port, PortCounters, PortEvent};
 use port_af_packet::{AfPacketPort, Settings};
@@ -9,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use telemetry::clock::{Clock, Nanos};
 
 const BATCH: usize = 64;
 const MAINTENANCE: Nanos = Nanos::from_millis(100);

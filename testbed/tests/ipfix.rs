@@ -1,6 +1,5 @@
 //! The flows that `monitor` exports, at a collector: nfcapd of nfdump, which the kernel hands the frames' datagrams.
 
-use clock::Nanos as Time;
 use monitor::Monitor;
 use nf_sdk::Nanos;
 use nf_sdk::native::{ConfigValue, Runner, TestPacket};
@@ -13,6 +12,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use telemetry::clock::Nanos as Time;
 use testbed::{Namespace, isolated};
 
 const LIMIT: Duration = Duration::from_secs(10);

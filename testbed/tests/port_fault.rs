@@ -1,6 +1,5 @@
 //! Faults in front of TAP devices, as the hosts see them.
 
-use clock::Nanos;
 use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
 use port::Port;
 use port::fault::{Config, Direction, FaultPort};
@@ -10,6 +9,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 use testbed::{CLIENT, Hosts, Namespace, Relay, RunningRelay, SERVER, audit, echo, isolated};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,6 +1,5 @@
 //! The TAP port, with the kernel's own traffic through devices that were moved into other hosts.
 
-use clock::{Clock, Nanos};
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortEvent, PortStatus};
 use port_tap::{DeviceState, OpenError, Settings, TapPort};
@@ -9,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
+use telemetry::clock::{Clock, Nanos};
 use testbed::{CLIENT, Hosts, Iperf, Namespace, Relay, RunningRelay, SERVER, audit, echo, isolated, pattern};
 
 const SECOND: Duration = Duration::from_secs(1);

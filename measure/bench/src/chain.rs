@@ -6,7 +6,6 @@ use crate::functions::ten_rules;
 use crate::guests::{configuration, facts, module, pool, program, stock};
 use crate::native_guest::NativeGuest;
 use crate::{BenchError, Bound, Measurement, RUNS};
-use clock::Clock;
 use cpu_share::Claim;
 use engine::{
     FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, StartWork, Target, Worker, WorkerSettings,
@@ -20,6 +19,7 @@ use port::Port;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
+use telemetry::clock::Clock;
 
 /// Functions in a chain.
 const HOPS: usize = 50;

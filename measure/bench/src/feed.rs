@@ -3,11 +3,11 @@
 
 use crate::chain::numbered;
 use crate::frames::{DISTINCT, Frame};
-use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use port::{Port, PortCounters, Wake};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use telemetry::clock::Nanos;
 
 /// Frames that are sent in turn.
 pub(crate) trait Supply: Send {

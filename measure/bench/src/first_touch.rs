@@ -6,7 +6,6 @@ use crate::feed::{Counter, Feed, Supply};
 use crate::frames::{BATCH, Numbers};
 use crate::guests::{configuration, facts, pool, program, stock};
 use crate::{BenchError, Bound, Measurement};
-use clock::{Clock, Nanos};
 use cpu_share::Claim;
 use engine::{Event, FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings};
 use guest_wasm::{InstanceSettings, Program, Sandbox};
@@ -15,6 +14,7 @@ use packet_memory::{Packet, Pool};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+use telemetry::clock::{Clock, Nanos};
 
 /// Flows that the table has room for, the most that the firewall allows.
 const FLOWS: usize = 4_000_000;

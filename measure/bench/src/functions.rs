@@ -6,7 +6,6 @@ use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers, fill};
 use crate::guests::{configuration, configuration_with, instance_with, pool, program, stock};
 use crate::native_guest::{NativeFunction, NativeGuest};
 use crate::{BenchError, Bound, Measurement, RUNS};
-use clock::{Cycles, Moment};
 use guest::Guest;
 use guest_wasm::{Sandbox, WasmGuest, watchdog};
 use image::Image;
@@ -14,6 +13,7 @@ use nf_abi::Verdict;
 use nf_sdk::native::Runner;
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
+use telemetry::clock::{Cycles, Moment};
 
 /// A firewall without connection tracking of which packets match the last of `count` rules, and all are tested.
 pub(crate) fn ten_rules(count: u32) -> String {

@@ -1,7 +1,6 @@
 //! Sandboxes to measure: stock images and the modules that exist for measuring alone.
 
 use crate::BenchError;
-use clock::Nanos;
 use guest::SlotConfig;
 use guest_wasm::{
     Access, InstanceSettings, PreemptibleGuest, Program, ProgramFacts, Sandbox, Slice, WasmGuest,
@@ -10,6 +9,7 @@ use image::{Image, Names};
 use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
 use schema::{Files, NoFiles};
 use std::sync::Arc;
+use telemetry::clock::Nanos;
 use yaml_document::{Document, Place, Position};
 
 /// A module of this crate.

@@ -3,13 +3,13 @@
 use crate::guests::{configuration, pool, program, stock};
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement, RUNS};
-use clock::Moment;
 use guest::Guest;
 use guest_wasm::{InstanceSettings, Program, Sandbox, WasmGuest, watchdog};
 use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool};
 use std::sync::Arc;
 use std::time::Instant;
+use telemetry::clock::Moment;
 
 /// Instances made in one run.
 const INSTANCES: usize = 500;
@@ -47,7 +47,7 @@ impl Setup {
     fn answer(&mut self) -> Result<WasmGuest, BenchError> {
         let settings = InstanceSettings { config: self.config.clone(), ..InstanceSettings::default() };
         let mut guest = WasmGuest::new(&self.program, &self.pool, settings).map_err(BenchError::setup)?;
-        let now = Moment { cycles: clock::Cycles::now(), ..watchdog::clock().moment() };
+        let now = Moment { cycles: telemetry::clock::Cycles::now(), ..watchdog::clock().moment() };
         guest.process(&mut self.packet, now).map_err(BenchError::setup)?;
         if self.packet[0].record().verdict != Verdict::Interface(1).encode() {
             return Err(BenchError::Invalid("the first packet was not forwarded".into()));

@@ -36,10 +36,10 @@ mod tap;
 #[cfg(test)]
 mod tests;
 
-pub use experiment::{Experiment, write_data};
+pub use plots::{Experiment, write_data};
 pub use report::{Bound, Measurement, Report};
 
-use experiment::Page;
+use plots::Page;
 use std::path::Path;
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     guest_wasm::install_crash_report();
     // Images are compiled in a process of their own, which is this program again.
     if std::env::args_os().nth(1).is_some_and(|argument| argument == "compile-module") {
-        return match host::compile::serve() {
+        return match deployment::compile::serve() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("{error}");

@@ -3,13 +3,13 @@
 //! The functions without a sandbox, behind the same batch loop: records copied in, one call, answers read back and
 //! checked.
 
-use clock::{Moment, Nanos};
 use guest::{
     Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig, SlotTable,
 };
 use nf_abi::{MAX_BATCH, PacketRecord, Verdict};
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
+use telemetry::clock::{Moment, Nanos};
 
 /// A function that runs natively.
 pub(crate) trait NativeFunction {

@@ -6,7 +6,6 @@ use crate::frames::{BATCH, Flow, Frame, fill};
 use crate::guests::{configuration, pool, program, stock};
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement, RUNS};
-use clock::Moment;
 use guest::Guest;
 use guest_wasm::{InstanceSettings, Program, Sandbox, restore, watchdog};
 use nf_abi::Verdict;
@@ -14,6 +13,7 @@ use packet_memory::{Packet, Pool};
 use snapshot::Saved;
 use std::sync::Arc;
 use std::time::Instant;
+use telemetry::clock::Moment;
 
 /// Flows in the firewall.
 const FLOWS: u32 = 10_000;

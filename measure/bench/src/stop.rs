@@ -3,10 +3,10 @@
 use crate::guests::{module, pool, program};
 use crate::statistics::percentile;
 use crate::{BenchError, Bound, Measurement, RUNS};
-use clock::Nanos;
 use guest::{Guest, GuestFault};
 use guest_wasm::{InstanceSettings, Sandbox, WasmGuest, watchdog};
 use std::time::{Duration, Instant};
+use telemetry::clock::Nanos;
 
 /// Functions stopped in one run.
 const STOPS: usize = 200;

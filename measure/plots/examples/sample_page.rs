@@ -1,6 +1,6 @@
 //! A page with every kind of plot, of made-up numbers: `cargo run -p experiment --example sample_page -- DIR`.
 
-use experiment::{
+use plots::{
     Axis, Experiment, Figure, Mark, Model, Page, Place, Reading, Role, Series, Shape, Table, Verdict, paper,
 };
 use std::path::Path;

@@ -11,7 +11,7 @@
 //! 5. [`Page::write_to`] makes one page of all of them, beside the files.
 //!
 //! ```
-//! use experiment::{Axis, Experiment, Figure, Mark, Model, Page, Place, Reading, Series, Verdict, paper};
+//! use plots::{Axis, Experiment, Figure, Mark, Model, Page, Place, Reading, Series, Verdict, paper};
 //!
 //! let mut hyper = Series::new("hyper", Model::Hyper.role());
 //! for (size, runs) in [(64.0, [4.1, 4.0, 4.3]), (1500.0, [2.1, 2.2, 2.0])] {
@@ -77,7 +77,7 @@
 
 /// The name that the example, which is a part of the tests, knows this crate by.
 #[cfg(test)]
-extern crate self as experiment;
+extern crate self as plots;
 
 mod data;
 mod draw;

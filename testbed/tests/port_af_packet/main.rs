@@ -4,7 +4,6 @@ mod frames;
 mod life;
 mod traffic;
 
-use clock::{Clock, Nanos};
 use nf_abi::offload;
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortEvent, PortStatus};
@@ -14,6 +13,7 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant};
 use telemetry::DropReason;
+use telemetry::clock::{Clock, Nanos};
 use testbed::{CLIENT, Iperf, Line, Relay, RunningRelay, SERVER, audit, echo, isolated, pattern};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -3,13 +3,13 @@
 mod life;
 mod traffic;
 
-use clock::{Clock, Nanos};
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortEvent, PortStatus};
 use port_af_xdp::{AfXdpPort, Settings};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use telemetry::clock::{Clock, Nanos};
 use testbed::{Line, Relay, RunningRelay, pattern};
 
 const SECOND: Duration = Duration::from_secs(1);

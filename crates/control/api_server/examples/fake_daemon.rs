@@ -6,7 +6,7 @@
 #[path = "../tests/support/fake.rs"]
 mod fake;
 
-use daemon::{Server, Settings};
+use api_server::{Server, Settings};
 use std::error::Error;
 use std::io::copy;
 use std::net::{Shutdown, TcpListener, TcpStream};

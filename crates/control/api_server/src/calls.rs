@@ -251,7 +251,7 @@ pub(crate) fn metrics_text(state: &State, exposition: Exposition, tenant: Option
     // What the server counts of itself is of all clients.
     if tenant.is_none() {
         let revision = state.store.revision().0;
-        let spans = state.spans.as_ref().map(spans::Exporter::counts).unwrap_or_default();
+        let spans = state.spans.as_ref().map(trace_export::Exporter::counts).unwrap_or_default();
         let (operations, unlogged) = (state.operations.unended(), state.audit.lost());
         state.counts.write(exposition, operations, revision, spans, unlogged, &mut text);
     }

@@ -25,7 +25,7 @@ impl Counts {
         exposition: Exposition,
         operations: usize,
         revision: u64,
-        spans: spans::Counts,
+        spans: trace_export::Counts,
         unlogged: u64,
         to: &mut String,
     ) {

@@ -94,7 +94,8 @@ impl Server {
         let owners = Owners::new(&objects, store.revision().0);
         let audit = AuditQueue::begin(Audit::open(&settings.audit)?).map_err(BindError::Runtime)?;
         let told = |text: &str| log(Severity::Warning, text, &[]);
-        let spans = settings.spans.clone().map(|settings| spans::Exporter::begin(settings, told)).transpose();
+        let spans =
+            settings.spans.clone().map(|settings| trace_export::Exporter::begin(settings, told)).transpose();
         let spans = spans.map_err(BindError::Runtime)?;
         let state = Arc::new(State::new(store, control, settings, audit, spans, (tokens, owners, logins)));
         let number = objects.len();

@@ -20,7 +20,7 @@ pub struct Settings {
     /// What clients can use up at most.
     pub limits: Limits,
     /// Where spans of calls go, if anywhere.
-    pub spans: Option<spans::Settings>,
+    pub spans: Option<trace_export::Settings>,
     /// What `/v1/health` calls the program's version.
     pub version: String,
 }

@@ -60,7 +60,7 @@ pub(crate) struct State {
     pub started: String,
     pub openapi: Bytes,
     /// Who is told of calls and their steps.
-    pub spans: Option<spans::Exporter>,
+    pub spans: Option<trace_export::Exporter>,
     /// The last revision, for those who follow.
     pub revision: watch::Sender<u64>,
     /// True when the server ends: streams do then, too.
@@ -74,7 +74,7 @@ impl State {
         control: Arc<dyn Control>,
         settings: &Settings,
         audit: AuditQueue,
-        spans: Option<spans::Exporter>,
+        spans: Option<trace_export::Exporter>,
         (tokens, owners, logins): (Tokens, Owners, Logins),
     ) -> State {
         let revision = watch::Sender::new(store.revision().0);

@@ -6,11 +6,11 @@ use crate::identity::Identity;
 use crate::state::State;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response};
-use spans::{Context, Kind, Span, Value};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 use telemetry::steps::{self, Step};
+use trace_export::{Context, Kind, Span, Value};
 
 /// The preference by which a client asks for it (RFC 7240).
 const PREFERENCE: &str = "server-timing";

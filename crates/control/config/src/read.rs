@@ -3,11 +3,11 @@
 use crate::Catalog;
 use crate::format::{SECTIONS, function_schema, pool_schema};
 use crate::reference::{FunctionFacts, Names, What};
-use clock::Nanos;
 use manifest::Manifest;
 use packet_memory::{BufferSize, PageKind, PoolConfig};
 use schema::{Files, Schema, Value};
 use std::collections::{BTreeMap, HashMap};
+use telemetry::clock::Nanos;
 use wiring::{
     Claimant, Cpu, Endpoint, FailMode, Fraction, Instance, InstancePool, Observation, Pause, Port, PortIo,
     RestartDelays, Tenant, TenantMemory, Wiring,

@@ -3,9 +3,9 @@
 use crate::format::switch_schema;
 use crate::read::Reader;
 use crate::reference::What;
-use clock::Nanos;
 use schema::Value;
 use std::collections::HashMap;
+use telemetry::clock::Nanos;
 use wiring::{Edge, Endpoint, Switch};
 use yaml_document::{Key, Node, Place};
 

@@ -2,9 +2,9 @@
 
 use crate::format::workers_schema;
 use crate::read::Reader;
-use clock::Nanos;
 use schema::Value;
 use std::collections::HashMap;
+use telemetry::clock::Nanos;
 use wiring::{MAX_WORKERS, WorkerPlan, Workers};
 use yaml_document::{Node, Place, spelling};
 

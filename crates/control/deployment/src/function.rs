@@ -1,6 +1,5 @@
 //! Functions as they are started: their first guest, and how to make the next one after a fault.
 
-use clock::Nanos;
 use cpu_share::TenantId;
 use engine::{
     FailPolicy, GuestFactory, GuestSetup, InstanceSetup, Policies, PoolId, RestartPolicy, StartWork,
@@ -11,6 +10,7 @@ use image::Image;
 use packet_memory::Pool;
 use snapshot::Saved;
 use std::sync::Arc;
+use telemetry::clock::Nanos;
 use wiring::{FailMode, Instance};
 
 /// Most packets that wait for a function.

@@ -12,13 +12,13 @@
 use crate::Host;
 use crate::function::StartedFunction;
 use crate::prepare::{PrepareError, Prepared, failed};
-use clock::Nanos;
 use engine::{Change, Detached, Fleet, FleetInstance, GuestSetup, TakeoverError};
 use guest::{Guest, GuestFault};
 use guest_wasm::watchdog;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+use telemetry::clock::Nanos;
 use telemetry::steps;
 use wiring::Instance;
 

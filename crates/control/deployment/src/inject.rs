@@ -2,9 +2,9 @@
 
 use crate::Host;
 use crate::parts::own_pool;
-use clock::Nanos;
 use engine::Stopped;
 use packet_memory::{Packet, Pool};
+use telemetry::clock::Nanos;
 use wiring::InstancePool;
 
 /// Why a packet was not put there.

@@ -47,7 +47,6 @@ pub use prepare::{Beginning, PrepareError, Prepared, rehearse};
 pub use shared_images::SharedImages;
 pub use workshop::{Workshop, cache_directory};
 
-use clock::Nanos;
 use engine::{Account, Balancer, Event, Fleet, FleetInstance, FleetPort, Stopped, ThreadPlan};
 use guest_wasm::watchdog;
 use hand_over::Handing;
@@ -56,6 +55,7 @@ use packet_memory::{PageKind, Pool, PoolConfig};
 use parts::Parts;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use telemetry::clock::Nanos;
 use wiring::{Wiring, Workers};
 
 /// Why there is no host.

@@ -1,9 +1,9 @@
 //! Who works where: the workers that a wiring asks for, and where its ports and functions begin.
 
-use clock::Nanos;
 use engine::{ThreadPlan, WorkerSettings};
 use placement::{Graph, GraphFault, Kind, Part, PartFacts, Placement};
 use std::collections::HashMap;
+use telemetry::clock::Nanos;
 use wiring::{Endpoint, PortIo, Wiring, Workers};
 
 /// What workers are made with, and their threads. If `io`, one for ports with `io: thread` comes last.

@@ -2,7 +2,7 @@
 
 use crate::Family;
 use crate::text::{Labels, Text, Value};
-use clock::Clock;
+use telemetry::clock::Clock;
 
 /// What takes the values of a family that has several for each row, with what its own label says.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&str, Value);

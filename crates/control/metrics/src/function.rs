@@ -4,8 +4,8 @@ use crate::column::{self, Column, ledger_columns, sparse};
 use crate::host::Host;
 use crate::text::{Labels, Text, Value};
 use crate::{Family, Type};
-use clock::Nanos;
 use engine::InstanceAccount;
+use telemetry::clock::Nanos;
 use telemetry::histogram::Histogram;
 use telemetry::{DropReason, Latencies, Ledger};
 

@@ -4,8 +4,8 @@ use crate::column::{self, Column, full, ledger_columns};
 use crate::function::{self, Function};
 use crate::text::{Labels, Text, Value};
 use crate::{Family, Memory, Notation, memory, pool, port, switch, worker};
-use clock::{Clock, Cycles, Nanos};
 use engine::Account;
+use telemetry::clock::{Clock, Cycles, Nanos};
 use telemetry::{DropReason, Ledger};
 
 /// What is told of a host.

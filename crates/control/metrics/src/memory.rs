@@ -3,7 +3,7 @@
 use crate::Family;
 use crate::column::{self, Column};
 use crate::text::{Labels, Text, Value};
-use clock::Clock;
+use telemetry::clock::Clock;
 
 /// What a tenant is promised of the host's memory, in bytes.
 #[derive(Clone, Copy, Debug)]

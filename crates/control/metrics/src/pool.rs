@@ -3,7 +3,7 @@
 use crate::Family;
 use crate::column::{self, Column};
 use crate::text::{Labels, Text, Value};
-use clock::Clock;
+use telemetry::clock::Clock;
 
 /// Name, buffers that are free, and all.
 type Pool = (String, usize, usize);

@@ -4,9 +4,9 @@ use crate::column::{self, Column, full, ledger_columns, sparse};
 use crate::function::latencies;
 use crate::text::{Labels, Text, Value};
 use crate::{Family, Type};
-use clock::Clock;
 use engine::PortAccount;
 use port::PortStatus;
+use telemetry::clock::Clock;
 use telemetry::{DropReason, Ledger};
 
 const LABELS: &[&str] = &["port"];

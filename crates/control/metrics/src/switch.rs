@@ -4,8 +4,8 @@
 use crate::Family;
 use crate::column::{self, Column};
 use crate::text::{Labels, Text, Value};
-use clock::Clock;
 use engine::SwitchAccount;
+use telemetry::clock::Clock;
 
 const LABELS: &[&str] = &["switch"];
 

@@ -1,8 +1,8 @@
 //! Writing families and samples, in either notation.
 
 use crate::{Family, Notation, Type};
-use clock::Nanos;
 use std::fmt::Write;
+use telemetry::clock::Nanos;
 
 /// Bytes that a sample has at most beside its name and its labels: a value, two spaces and braces.
 const SAMPLE: usize = 32;

@@ -3,8 +3,8 @@
 use crate::Family;
 use crate::column::{self, Column};
 use crate::text::{Labels, Text, Value};
-use clock::{Clock, Cycles};
 use engine::WorkerTime;
+use telemetry::clock::{Clock, Cycles};
 
 /// A worker's time, and what it charged to functions, if that is known.
 type Row = (WorkerTime, Option<Cycles>);

@@ -39,6 +39,7 @@
 #![forbid(unsafe_code)]
 
 mod back_up;
+pub mod backup;
 mod carry;
 mod durability;
 mod error;

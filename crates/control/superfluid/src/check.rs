@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::cli::CheckOptions;
 use crate::remote::{Connection, File};
-use host::Catalog;
+use deployment::Catalog;
 use std::io::Read;
 use std::path::Path;
 use wiring::Wiring;
@@ -47,9 +47,9 @@ pub(crate) fn load(file: &Path) -> Option<(Wiring, Catalog)> {
 fn limits(path: &Path) -> Vec<String> {
     let Ok(file) = File::read(path) else { return Vec::new() };
     let document = file.as_json(&Connection::local());
-    let mut faults: Vec<_> = daemon::body_too_large(document.to_string().len()).into_iter().collect();
+    let mut faults: Vec<_> = api_server::body_too_large(document.to_string().len()).into_iter().collect();
     faults.extend(
-        daemon::objects(document).map_or_else(|faults| faults, |objects| daemon::too_large(&objects)),
+        api_server::objects(document).map_or_else(|faults| faults, |objects| api_server::too_large(&objects)),
     );
     faults.iter().map(|fault| file.place(fault)).collect()
 }
@@ -63,14 +63,14 @@ pub(crate) fn check(options: &CheckOptions) -> Outcome {
                 return Outcome::BadInput;
             }
             // What a schema cannot say, the functions themselves do.
-            if let Err(refused) = host::rehearse(&wiring, &catalog) {
+            if let Err(refused) = deployment::rehearse(&wiring, &catalog) {
                 for error in &refused {
                     console::error().line(&format!("{}: {error}", options.file.display()));
                 }
                 return Outcome::BadInput;
             }
             // No fault: the port waits for it, as it does when the file is run.
-            for (port, missing) in host::missing_interfaces(&wiring) {
+            for (port, missing) in deployment::missing_interfaces(&wiring) {
                 console::error().line(&format!(
                     "warning: {}: ports.{port}.interface: {missing}; the port waits for it",
                     options.file.display()

@@ -154,7 +154,7 @@ pub(crate) struct DaemonOptions {
     pub(crate) tls_client_ca: Option<PathBuf>,
     /// Clients with this certificate are administrators, and all others need a token: a DNS name that it is for, or sha256:HEX. Without it, all are.
     #[arg(long, value_name = "NAME|sha256:HEX", requires = "listen")]
-    pub(crate) tls_admin: Vec<daemon::Administrator>,
+    pub(crate) tls_admin: Vec<api_server::Administrator>,
     /// Give `GET /metrics` of the whole host to every local user, by plain HTTP on this loopback address, such as 127.0.0.1:9100, and nothing else there.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics: Option<std::net::SocketAddr>,

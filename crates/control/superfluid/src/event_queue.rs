@@ -91,8 +91,8 @@ fn bounded(event: &Event) -> Option<(&str, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clock::Nanos;
     use guest::Events;
+    use telemetry::clock::Nanos;
 
     fn found(function: &str) -> Event {
         let lines = vec!["x".repeat(1 << 20)];

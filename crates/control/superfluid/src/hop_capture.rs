@@ -2,8 +2,8 @@
 
 use crate::hop_tap::{HopTap, Names, Which};
 use capture::{Filter, Settings};
+use deployment::Catalog;
 use engine::Tap;
-use host::Catalog;
 use std::path::PathBuf;
 use std::str::FromStr;
 use wiring::Wiring;

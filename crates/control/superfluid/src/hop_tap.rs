@@ -1,14 +1,14 @@
 //! Seeing packets at a hop, and recording them with what became of each.
 
 use capture::{Direction, Outcome, Recorder, Sighting};
-use clock::Nanos;
+use deployment::Catalog;
 use engine::{Passage, Tap};
-use host::Catalog;
 use nf_abi::Verdict;
 use packet_memory::{Packet, Pool};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 
 /// Comments that are kept to be used again.
 const MOST_COMMENTS: usize = 4096;

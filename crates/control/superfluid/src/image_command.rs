@@ -4,12 +4,12 @@ use crate::Outcome;
 use crate::cli::{BuildGoal, BuildOptions, ImageCommand};
 use crate::image_registry;
 use crate::output::{Format, Listing};
-use host::Catalog;
+use deployment::Catalog;
+use function_test::{ImageTest, Judge, TEST_FILE};
 use image::cut::{Decision, Goal, Step, Trial};
 use image::{Image, Names, Smallest, build_directory, build_smallest, inspect, read_manifest};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use trial::{ImageTest, Judge, TEST_FILE};
 
 pub(crate) fn image(command: &ImageCommand) -> Outcome {
     match command {

@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::cli::{KeptOptions, RegistryOptions};
 use crate::image_command::write;
 use crate::output::{Format, Listing};
-use host::{Catalog, cache_directory};
+use deployment::{Catalog, cache_directory};
 use registry::{
     Artifact, Client, Credentials, Images, ImagesError, Kept, Origin, Pulled, Pushed, Reference, Settings,
 };

@@ -187,8 +187,8 @@ fn count(value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clock::{Cycles, Moment, Nanos};
     use engine::WorkerTime;
+    use telemetry::clock::{Cycles, Moment, Nanos};
     use telemetry::{Latencies, Ledger};
 
     fn instance(name: &str, packets: u64) -> InstanceAccount {

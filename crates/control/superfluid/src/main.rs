@@ -1,9 +1,9 @@
 //! The program `superfluid`.
 //!
 //! 1. [`cli`] reads the command line.
-//! 2. `run`: `host` knows images and port drivers, `config` makes a wiring of the file, a host carries it out, [`run`] lets it
+//! 2. `run`: `deployment` knows images and port drivers, `config` makes a wiring of the file, a host carries it out, [`run`] lets it
 //!    work and shows it, [`view`] and [`json`] are how.
-//! 3. `daemon`: the same host, changed by clients of the server in `daemon`; [`mod@daemon`] joins the two.
+//! 3. `daemon`: the same host, changed by clients of the server in `api_server`; [`mod@daemon`] joins the two.
 //! 4. `apply`, `get`, `function` and the others in [`mod@remote`] ask a daemon.
 //! 5. `restore` makes a daemon's state of a backup.
 //! 6. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
@@ -108,7 +108,7 @@ fn refused(error: &clap::Error) -> ExitCode {
 
 /// Is the compiler of another process of this program.
 fn compile_module() -> Outcome {
-    match host::compile::serve() {
+    match deployment::compile::serve() {
         Ok(()) => Outcome::Done,
         Err(error) => {
             eprintln!("{error}");

@@ -220,7 +220,7 @@ mod tests {
         }
         for shown in [listing.shown(Format::Yaml), one(&object, Format::Yaml)] {
             assert!(shown.is_ascii() && !shown.contains('\u{7f}'), "{shown}");
-            let read = daemon::read(daemon::Language::Yaml, shown.as_bytes()).expect("YAML");
+            let read = api_server::read(api_server::Language::Yaml, shown.as_bytes()).expect("YAML");
             assert!(read == object || read == json!([object]), "{shown}");
         }
         assert_eq!(one(&json!("\u{e0041}"), Format::Yaml), "\"\\U000e0041\"\n");

@@ -5,12 +5,12 @@
 
 use crate::Outcome;
 use crate::cli::RestoreOptions;
-use backup::About;
 use std::fs::{DirBuilder, File};
 use std::io::{BufReader, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use store::Store;
+use store::backup::About;
 
 /// Carries the command out.
 pub(crate) fn restore(options: &RestoreOptions) -> Outcome {
@@ -52,7 +52,7 @@ fn restored(file: &Path, state: &Path) -> Result<(About, u64), String> {
     };
     let stage = Stage(parent.join(format!(".{}.{}.part", name.to_string_lossy(), std::process::id())));
     DirBuilder::new().mode(0o700).create(&stage.0).map_err(told(&stage.0))?;
-    let about = backup::unpack(BufReader::with_capacity(128 << 10, archive), &stage.0)
+    let about = store::backup::unpack(BufReader::with_capacity(128 << 10, archive), &stage.0)
         .map_err(|error| format!("{}: {error}; nothing was restored", file.display()))?;
     let store = stage.0.join("store");
     if !store.join("store.db").is_file() {

@@ -5,7 +5,7 @@ mod fake;
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;
 
-use daemon::{Server, Settings};
+use api_server::{Server, Settings};
 use fake::Fake;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -38,13 +38,13 @@ pub use service::Service;
 pub use validate::WiringFault;
 pub use workers::{MAX_WORKERS, WorkerPlan, Workers};
 
-use clock::Nanos;
 use indexmap::IndexMap;
 use manifest::Access;
 use packet_memory::PoolConfig;
 use schema::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use telemetry::clock::Nanos;
 use virtual_switch::SwitchSettings;
 
 /// Ports and instances, and what connects them. Maps keep the order in which the operator named things; two wirings

@@ -4,9 +4,9 @@ use crate::{
     Cpu, Edge, Endpoint, FailMode, Fraction, Instance, Observation, Port, RestartDelays, Service, Switch,
     Tenant, TenantMemory, Wiring, Workers,
 };
-use clock::Nanos;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
+use telemetry::clock::Nanos;
 
 /// What to do to get from one wiring to another, in the order of the fields. What the plan does not name stays
 /// untouched and keeps running.

@@ -2,10 +2,10 @@
 //! worked out here but asked of the scheduler itself, which is told of all that may come to run on a worker.
 
 use crate::{Cpu, Instance, Percent, Wiring};
-use clock::Cycles;
 use cpu_share::{Cap, EntityId, Scheduler, SchedulerSettings, TenantId, Weight};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use telemetry::clock::Cycles;
 
 /// Most broken promises that are told of one wiring.
 const MOST: usize = 100;

@@ -1,6 +1,6 @@
 //! The workers of a host and their settings.
 
-use clock::Nanos;
+use telemetry::clock::Nanos;
 
 /// Most workers of a wiring.
 pub const MAX_WORKERS: usize = 256;

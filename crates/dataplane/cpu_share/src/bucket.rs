@@ -4,7 +4,7 @@
 
 use crate::claim::Cap;
 use crate::share::PARTS;
-use clock::Cycles;
+use telemetry::clock::Cycles;
 
 /// The cap of one entity or tenant at work.
 #[derive(Clone, Debug)]

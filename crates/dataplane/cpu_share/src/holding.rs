@@ -2,7 +2,7 @@
 
 use crate::queue::Queue;
 use crate::scheduler::{EntityId, Scheduler, State};
-use clock::Cycles;
+use telemetry::clock::Cycles;
 
 impl Scheduler {
     /// When the first of those whom a cap holds back may run again. It may turn out then that it has been charged

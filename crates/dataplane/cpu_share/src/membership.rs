@@ -4,7 +4,7 @@ use crate::claim::{Claim, Weight};
 use crate::queue::Queue;
 use crate::scheduler::{Entity, EntityId, NOBODY, Scheduler, State, Tenant, TenantId};
 use crate::share::{Share, in_weight};
-use clock::Cycles;
+use telemetry::clock::Cycles;
 
 /// What goes with an entity to another worker: what it owes and what it used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

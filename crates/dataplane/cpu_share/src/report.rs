@@ -2,7 +2,7 @@
 
 use crate::claim::{Cap, Claim};
 use crate::scheduler::{EntityId, Scheduler, State, Tenant, TenantId};
-use clock::Cycles;
+use telemetry::clock::Cycles;
 
 impl Scheduler {
     /// All that was ever charged to an entity, here and where it was before.

@@ -2,7 +2,7 @@
 
 use crate::queue::{Places, Queue};
 use crate::share::Share;
-use clock::Cycles;
+use telemetry::clock::Cycles;
 
 /// Number of an entity, given by [`Scheduler::add`]. Numbers are small, and those of removed entities are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

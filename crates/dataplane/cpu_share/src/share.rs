@@ -2,7 +2,7 @@
 
 use crate::bucket::Bucket;
 use crate::claim::{Claim, Weight};
-use clock::Cycles;
+use telemetry::clock::Cycles;
 
 /// Ages count 2^-32 of a cycle at the default weight.
 pub(crate) const PARTS: u32 = 32;

@@ -1,7 +1,7 @@
 //! The scheduler on a simulated clock.
 
 use crate::{Cap, Claim, EntityId, FEW, Scheduler, SchedulerSettings, Standing, TenantId, Weight};
-use clock::Cycles;
+use telemetry::clock::Cycles;
 
 mod activations;
 mod caps;

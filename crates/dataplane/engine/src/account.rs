@@ -4,11 +4,11 @@ use crate::fault::Life;
 use crate::switching::SwitchNode;
 use crate::time::{NOBODY, WorkerTime};
 use crate::worker::{PortNode, Worker};
-use clock::{Cycles, Moment};
 use packet_memory::Pool;
 use port::{PortCounters, PortStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use telemetry::clock::{Cycles, Moment};
 use telemetry::{Imbalance, Latencies, Ledger};
 use virtual_switch::SwitchCounters;
 

@@ -20,8 +20,8 @@
 use crate::fault::Life;
 use crate::ids::{PortId, Target};
 use crate::worker::Worker;
-use clock::{Cycles, Nanos};
 use port::relay::RELAY_PACKETS;
+use telemetry::clock::{Cycles, Nanos};
 
 /// Longest time to wait for room in a wire from which nothing is taken.
 pub(crate) const WIRE_PATIENCE: Nanos = Nanos::from_millis(100);

@@ -1,7 +1,7 @@
 //! What a worker tells.
 
-use clock::Nanos;
 use guest::{Events, LogLine};
+use telemetry::clock::Nanos;
 
 /// Something that happened, for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use crate::fault::Life;
 use crate::ids::InstanceId;
 use crate::takeover::TakeoverError;
 use crate::worker::Worker;
-use clock::{Moment, Nanos};
 use guest::{Events, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig, SlotTable};
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
+use telemetry::clock::{Moment, Nanos};
 
 /// A guest that was taken out of its instance. Dropped, it gives its packets' buffers back to their pool; the instance stands still
 /// until another guest is attached.

@@ -5,11 +5,11 @@ use crate::instance::Instance;
 use crate::starts::Start;
 use crate::switching::Source;
 use crate::worker::Worker;
-use clock::Nanos;
 use guest::{Guest, GuestFault};
 use packet_memory::Packet;
 use std::sync::Arc;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 
 /// What happens to packets that arrive while the function is down. Those that it had when it faulted are lost in any
 /// case: what they contain is unknown.

@@ -8,12 +8,12 @@
 
 use crate::berth::{Asked, Berth};
 use crate::worker::Worker;
-use clock::Nanos;
 use port::Bell;
 use std::cell::OnceCell;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use std::time::Instant;
+use telemetry::clock::Nanos;
 
 /// How a worker that has a thread is reached.
 #[derive(Clone, Debug)]

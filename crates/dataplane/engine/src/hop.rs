@@ -5,11 +5,11 @@ use crate::ids::{PoolId, Target};
 use crate::switching::Source;
 use crate::tap::Passage;
 use crate::worker::Worker;
-use clock::Nanos;
 use guest::{BAD_VERDICT, GuestFault, LeftOver, Progress};
 use nf_abi::Verdict;
 use packet_memory::Packet;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 
 impl Worker {
     /// Runs the oldest batch of an instance. Returns the instance that all of its packets went on to, if that is so

@@ -3,9 +3,9 @@
 use crate::berth::Asked;
 use crate::time::Mark;
 use crate::worker::Worker;
-use clock::{Cycles, Nanos};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use telemetry::clock::{Cycles, Nanos};
 
 /// A worker that waits for more descriptors is not left for others: its thread would need each of them for itself.
 const FEW: usize = 16;

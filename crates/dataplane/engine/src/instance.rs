@@ -8,11 +8,11 @@ use crate::ids::{InstanceId, PoolId, Target};
 use crate::queue::Queue;
 use crate::starts::{StartWork, Started};
 use crate::tap::Tap;
-use clock::{Moment, Nanos};
 use cpu_share::{Claim, EntityId, TenantId};
 use guest::{Guest, SlotConfig};
 use packet_memory::Packet;
 use std::sync::Arc;
+use telemetry::clock::{Moment, Nanos};
 use telemetry::{Latencies, Ledger};
 
 /// Makes the guest of an instance, at the start and again after a fault.

@@ -5,8 +5,8 @@ use crate::ids::{InstanceId, PortId, Target};
 use crate::instance::{Instance, Policies};
 use crate::switching::Source;
 use crate::worker::{PortNode, Worker};
-use clock::Nanos;
 use cpu_share::{Claim, Standing};
+use telemetry::clock::Nanos;
 
 /// An instance between two workers, with what the one it comes from owes it.
 pub(crate) struct Moving {

@@ -6,10 +6,10 @@ use crate::switching::{Source, address, address_back};
 use crate::tap::Passage;
 use crate::time::NOBODY;
 use crate::worker::{PortNode, Worker};
-use clock::{Cycles, Nanos};
 use nf_abi::MAX_BATCH;
 use packet_memory::Packet;
 use telemetry::DropReason;
+use telemetry::clock::{Cycles, Nanos};
 
 /// A port that brought nothing so many times is looked at less often.
 const COLD_AFTER: u32 = 64;

@@ -12,7 +12,7 @@
 //! 6. Nobody's packets are lost by resting: not more come together than wait outside of any port without loss.
 
 use crate::worker::WorkerSettings;
-use clock::{Clock, Cycles, Nanos};
+use telemetry::clock::{Clock, Cycles, Nanos};
 
 /// A turn that brings fewer packets is a poor one.
 const FEW: usize = 16;

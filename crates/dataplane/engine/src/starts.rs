@@ -12,12 +12,12 @@
 use crate::control::Event;
 use crate::fault::Life;
 use crate::worker::Worker;
-use clock::Nanos;
 use guest::Guest;
 use offload::Offload;
 use port::Bell;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use telemetry::clock::Nanos;
 
 /// What a start comes to: a guest, or why there is none, in words for the operator.
 pub type Started = Result<Box<dyn Guest>, String>;

@@ -6,8 +6,8 @@ use crate::fault::Life;
 use crate::ids::{InstanceId, PortId};
 use crate::instance::Instance;
 use crate::worker::Worker;
-use clock::Nanos;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 
 impl Worker {
     /// From here on ports are not polled.

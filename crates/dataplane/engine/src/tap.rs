@@ -3,9 +3,9 @@
 use crate::ids::{InstanceId, PoolId, PortId};
 use crate::switching::Source;
 use crate::worker::Worker;
-use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 
 /// What is happening to packets that a tap sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

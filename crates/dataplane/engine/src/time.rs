@@ -1,10 +1,10 @@
 //! Whose time it is: every cycle of a worker is charged to somebody, but for those that others took from it.
 
 use crate::worker::Worker;
-use clock::{Clock, Cycles, Moment, Nanos};
 use cpu_share::EntityId;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::Ordering::Relaxed;
+use telemetry::clock::{Clock, Cycles, Moment, Nanos};
 
 /// Stands for nobody: what is spent goes to the worker's own account.
 pub(crate) const NOBODY: EntityId = EntityId(u32::MAX);

@@ -7,10 +7,10 @@ use crate::control::Event;
 use crate::fault::Life;
 use crate::time::NOBODY;
 use crate::worker::Worker;
-use clock::Nanos;
 use port::PortStatus;
 use std::cmp::Reverse;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 
 /// How often ports and logs are looked after.
 const MAINTENANCE: Nanos = Nanos::from_millis(100);

@@ -15,7 +15,6 @@ use crate::starts::{AtOnce, Background};
 use crate::switching::SwitchNode;
 use crate::tap::Tap;
 use crate::time::{Calls, Mark, NOBODY, WorkerTime, mark_every, suspicious};
-use clock::{Clock, Cycles, Moment, Nanos};
 use cpu_share::{Claim, EntityId, Scheduler, SchedulerSettings, TenantId};
 use guest::{Events, LogLine};
 use packet_memory::{Packet, Pool};
@@ -27,6 +26,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use telemetry::clock::{Clock, Cycles, Moment, Nanos};
 use telemetry::{Latencies, Ledger};
 use virtual_switch::Route;
 

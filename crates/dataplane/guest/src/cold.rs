@@ -4,9 +4,9 @@ use crate::{
     Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, NotThawed, Progress, SaveError,
     SlotConfig, SlotTable,
 };
-use clock::{Moment, Nanos};
 use packet_memory::Packet;
 use snapshot::Saved;
+use telemetry::clock::{Moment, Nanos};
 
 enum State {
     Frozen(Box<dyn Frozen>),

@@ -1,6 +1,6 @@
 //! How a guest ends before its time.
 
-use clock::Nanos;
+use telemetry::clock::Nanos;
 
 /// The guest did what it may not, and is finished.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

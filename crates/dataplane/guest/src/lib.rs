@@ -27,10 +27,10 @@ pub use packets::{UnpackError, pack, unpack};
 pub use save::{Frozen, NotFrozen, NotThawed, SaveError};
 pub use slots::{SlotConfig, SlotRefusal, SlotTable};
 
-use clock::{Moment, Nanos};
 use packet_memory::Packet;
 use snapshot::Saved;
 use std::any::Any;
+use telemetry::clock::{Moment, Nanos};
 
 /// A line that a function logged.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Guests that were saved, and guests that are kept without running.
 
 use crate::{Events, Guest, LogLine, SlotConfig, SlotTable};
-use clock::Nanos;
 use packet_memory::Packet;
 use snapshot::{ContentError, Saved};
+use telemetry::clock::Nanos;
 
 /// Why a guest was not saved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,8 +1,8 @@
 //! The packets that a function keeps between calls: held ones and its own, by slot, within a quota.
 
-use clock::Nanos;
 use packet_memory::Packet;
 use std::collections::{BTreeMap, VecDeque};
+use telemetry::clock::Nanos;
 
 /// Entries of packets that are gone, beside one for each that is kept, that are kept at most.
 const STALE: usize = 64;

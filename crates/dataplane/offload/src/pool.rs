@@ -2,7 +2,6 @@
 
 use crate::queue::{Bounds, FairQueue, Next, Usage};
 use crate::share::Share;
-use clock::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::io;
@@ -11,6 +10,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use telemetry::clock::Nanos;
 
 /// How work beside the workers is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

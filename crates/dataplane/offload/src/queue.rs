@@ -1,8 +1,8 @@
 //! Which job is next: a fair queue by tenant, as a state machine without a clock of its own.
 
 use crate::share::{Bucket, Share};
-use clock::Nanos;
 use std::collections::{BTreeMap, VecDeque};
+use telemetry::clock::Nanos;
 
 /// Lanes of idle tenants that are kept; beyond, those that nothing is known of but their counts are dropped.
 const IDLE_LANES: usize = 1024;

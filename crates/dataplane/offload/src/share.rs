@@ -1,7 +1,7 @@
 //! The share of a core that a tenant's work may use, as a token bucket kept as a point in time: the time at which all
 //! that was used has been allowed for.
 
-use clock::Nanos;
+use telemetry::clock::Nanos;
 
 /// A bound on processor time: a part of a core in the long run, and what may be used at once on top of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 use crate::queue::{Bounds, FairQueue, Next};
 use crate::{Offload, Refused, Settings, Share};
-use clock::Nanos;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
+use telemetry::clock::Nanos;
 
 const MS: u64 = 1_000_000;
 

@@ -9,6 +9,7 @@
 //!
 //! Limits: ledgers are plain integers of the worker that owns them; only histograms can be read while they are written.
 
+pub mod clock;
 mod drop_reason;
 pub mod histogram;
 mod latencies;

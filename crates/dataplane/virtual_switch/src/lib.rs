@@ -60,12 +60,12 @@ pub use place::SwitchPort;
 pub use settings::{MAX_AGE, MAX_ENTRIES, MIN_AGE, SettingsError, SwitchSettings};
 pub use table::Entry;
 
-use clock::Nanos;
 use counters::{Count, Counters};
 use frame::Key;
 use place::Tick;
 use ports::Ports;
 use table::{Learning, Table};
+use telemetry::clock::Nanos;
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

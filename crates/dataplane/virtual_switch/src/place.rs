@@ -1,7 +1,7 @@
 //! Where a station is and when it was last heard of, in one word.
 
-use clock::Nanos;
 use std::fmt;
+use telemetry::clock::Nanos;
 
 /// A port of a switch, by its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
 //! What a switch is made with.
 
-use clock::Nanos;
+use telemetry::clock::Nanos;
 
 /// Ways of a set, which is the fewest entries of a table too.
 pub(crate) const WAYS: usize = 8;

@@ -6,9 +6,9 @@ use crate::place::{Place, SwitchPort, Tick};
 use crate::ports::Ports;
 use crate::set::{Locked, Set, Ways};
 use crate::settings::{SwitchSettings, WAYS};
-use clock::Nanos;
 use std::hash::BuildHasher;
 use std::sync::atomic::AtomicU64;
+use telemetry::clock::Nanos;
 
 /// Entries of one port in a set from which on that port replaces its own.
 const OWN_SHARE: usize = WAYS / 2;

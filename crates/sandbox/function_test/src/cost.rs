@@ -2,12 +2,12 @@
 
 use crate::run::{fill, moment, pool, start};
 use crate::{Case, ImageTest};
-use clock::Cycles;
 use guest::Guest;
 use guest_wasm::{Program, Sandbox, WasmGuest};
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use telemetry::clock::Cycles;
 
 /// Packets of a batch, as of a busy engine.
 const BATCH: usize = 32;

@@ -2,13 +2,13 @@
 
 use crate::outcome::{Outcome, Seen};
 use crate::{Case, Shown};
-use clock::{Cycles, Moment, Nanos};
 use guest::{Guest, GuestFault, SlotConfig};
 use guest_wasm::{InstanceError, InstanceSettings, Program, Sandbox, WasmGuest};
 use nf_abi::{MAX_BATCH, Verdict};
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use telemetry::clock::{Cycles, Moment, Nanos};
 
 /// When every case begins: 2023-11-14, 22:13:20 UTC.
 const BEGIN: u64 = 1_700_000_000_000_000_000;

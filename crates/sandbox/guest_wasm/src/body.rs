@@ -10,12 +10,12 @@ use crate::settings::InstanceSettings;
 use crate::shared_memory::SharedMemory;
 use crate::state::HostState;
 use crate::watchdog::{self, Reach};
-use clock::{Cycles, Moment, Nanos};
 use guest::{BAD_VERDICT, GuestFault};
 use nf_abi::{MAX_BATCH, PacketRecord, exports};
 use packet_memory::{Packet, Pool};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use telemetry::clock::{Cycles, Moment, Nanos};
 use wasmtime::{Instance, Memory, Store, Trap, TypedFunc, UpdateDeadline, WasmParams, WasmResults};
 
 /// The records in the guest's memory.

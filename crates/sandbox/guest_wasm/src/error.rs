@@ -1,8 +1,8 @@
 //! How making an instance and calling it fails.
 
 use crate::perf_map::shown;
-use clock::Nanos;
 use guest::{GuestFault, LogLine};
+use telemetry::clock::Nanos;
 use wasmtime::{Trap, WasmBacktrace};
 
 /// Why an instance was not made.

@@ -8,11 +8,11 @@ use crate::restore::{Content, Pace, Source, revive};
 use crate::save::{assemble, to_wasm};
 use crate::settings::Slice;
 use crate::state::GuestState;
-use clock::Nanos;
 use guest::{Events, Frozen, Guest, LogLine, NotThawed, SaveError, SlotConfig, SlotTable};
 use packet_memory::Packet;
 use snapshot::{Memory, Saved, Value};
 use std::sync::Arc;
+use telemetry::clock::Nanos;
 use wasmtime::Val;
 
 /// A guest without a sandbox to run in.

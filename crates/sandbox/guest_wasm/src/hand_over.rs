@@ -7,8 +7,8 @@ use crate::body::Body;
 use crate::save::to_wasm;
 use crate::state::HostState;
 use crate::watchdog;
-use clock::{Cycles, Nanos};
 use guest::{GuestFault, HandOutFault};
+use telemetry::clock::{Cycles, Nanos};
 use wasmtime::Val;
 
 impl<T: HostState> Body<T> {

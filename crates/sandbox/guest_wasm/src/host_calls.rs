@@ -207,7 +207,7 @@ fn packet_emit<T: HostState>(
 }
 
 fn timer_set<T: HostState>(mut caller: Caller<'_, T>, deadline: u64) -> i32 {
-    caller.data_mut().state_mut().deadline = (deadline != 0).then_some(clock::Nanos(deadline));
+    caller.data_mut().state_mut().deadline = (deadline != 0).then_some(telemetry::clock::Nanos(deadline));
     0
 }
 

@@ -7,7 +7,6 @@ use crate::program::Program;
 use crate::settings::InstanceSettings;
 use crate::state::GuestState;
 use crate::watchdog;
-use clock::{Moment, Nanos};
 use guest::{
     Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig,
     SlotTable,
@@ -16,6 +15,7 @@ use packet_memory::{Packet, Pool};
 use snapshot::Saved;
 use std::any::Any;
 use std::sync::Arc;
+use telemetry::clock::{Moment, Nanos};
 use wasmtime::UpdateDeadline;
 
 /// Makes an instance of the kind that its settings ask for.

@@ -24,7 +24,6 @@ use crate::program::Program;
 use crate::settings::{InstanceSettings, Slice};
 use crate::state::{GuestState, HostState};
 use crate::watchdog::{self, Reach, Spent};
-use clock::{Cycles, Moment, Nanos};
 use guest::{
     Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig,
     SlotTable,
@@ -35,6 +34,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
+use telemetry::clock::{Cycles, Moment, Nanos};
 use wasmtime::UpdateDeadline;
 
 /// A call in progress: it has the store, and gives it back with its result.

@@ -12,13 +12,13 @@ use crate::shared_memory::SharedMemory;
 use crate::state::{GuestState, HostState};
 use crate::touched::touched;
 use crate::watchdog;
-use clock::{Cycles, Nanos};
 use guest::Guest;
 use image_digest::shown;
 use nf_abi::ABI_VERSION;
 use packet_memory::Pool;
 use snapshot::{Global, Identity, Memory, PAGE, Saved, Value};
 use std::sync::Arc;
+use telemetry::clock::{Cycles, Nanos};
 use wasmtime::{Memory as LinearMemory, Val};
 
 /// Makes an instance of what was saved, of the kind that the settings ask for, and without running any of its code. It

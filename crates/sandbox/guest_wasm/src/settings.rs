@@ -1,7 +1,7 @@
 //! What an instance is given.
 
-use clock::Nanos;
 use guest::SlotConfig;
+use telemetry::clock::Nanos;
 
 /// What an instance is given beside its program.
 #[derive(Clone, Debug)]

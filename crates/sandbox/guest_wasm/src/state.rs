@@ -3,11 +3,11 @@
 use crate::host_calls;
 use crate::program::{Program, ProgramFacts};
 use crate::settings::InstanceSettings;
-use clock::Nanos;
 use guest::{Events, LogLine, SlotConfig, SlotTable, pack, unpack};
 use packet_memory::{Packet, Pool};
 use snapshot::{HostState as SavedState, Line, Place, SavedPacket};
 use std::sync::Arc;
+use telemetry::clock::Nanos;
 use wasmtime::{InstancePre, Memory, Store, TypedFunc, WasmParams, WasmResults};
 
 /// What the host keeps for an instance; host calls work on it.

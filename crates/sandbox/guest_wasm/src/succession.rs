@@ -5,8 +5,8 @@ use crate::program::MutableGlobal;
 use crate::shell::Shell;
 use crate::state::HostState;
 use crate::watchdog;
-use clock::Cycles;
 use guest::GuestFault;
+use telemetry::clock::Cycles;
 use wasmtime::Val;
 
 impl<T: HostState> Body<T> {

@@ -31,7 +31,6 @@
 //! timer was set, at most as long again.
 
 use crate::shell::RESERVATION;
-use clock::{Clock, Cycles, Nanos};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -39,6 +38,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, compiler_fence,
 };
 use std::time::Duration;
+use telemetry::clock::{Clock, Cycles, Nanos};
 use wasmtime::Engine;
 
 /// What the handler and the worker's own code share. Both run on one thread, so relaxed atomics and compiler fences

@@ -4,7 +4,7 @@
 use super::pause::host;
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement, RUNS};
-use ::host::{Catalog, Host};
+use ::deployment::{Catalog, Host};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use wiring::{Plan, Wiring};

@@ -10,7 +10,7 @@ use crate::hypernf::timing::{Pace, Timing};
 use crate::statistics::percentile;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use engine::{End, SwitchId};
-use experiment::Model;
+use plots::Model;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};

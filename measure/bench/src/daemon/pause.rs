@@ -3,7 +3,7 @@
 use super::{Daemon, timed};
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement, RUNS};
-use ::host::{Catalog, Host};
+use ::deployment::{Catalog, Host};
 use serde_json::json;
 use std::collections::HashMap;
 use std::path::Path;

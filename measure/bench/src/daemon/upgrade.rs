@@ -4,7 +4,7 @@ use super::pause::host;
 use crate::guests::stock;
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement, RUNS};
-use ::host::{Catalog, Host};
+use ::deployment::{Catalog, Host};
 use std::time::Duration;
 use wiring::Instance;
 

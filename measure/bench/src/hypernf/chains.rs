@@ -8,7 +8,7 @@ use crate::functions::ten_rules;
 use crate::guests::stock;
 use crate::statistics::{median, percentile};
 use crate::{BenchError, Bound, Measurement, RUNS};
-use experiment::{Axis, Experiment, Figure, Model, Reading, Series, paper};
+use plots::{Axis, Experiment, Figure, Model, Reading, Series, paper};
 use std::time::Duration;
 
 const LENGTHS: [usize; 8] = [1, 2, 5, 10, 20, 30, 40, 50];
@@ -129,7 +129,7 @@ pub(crate) fn latency(progress: Progress<'_>) -> Result<Found, BenchError> {
     ];
     let (mut middle, mut tail) = (
         Series::new("median", Model::Hyper.role()),
-        Series::new("99th percentile", experiment::Role::Second(Model::Hyper)),
+        Series::new("99th percentile", plots::Role::Second(Model::Hyper)),
     );
     for (length, (p50, p99)) in LENGTHS.into_iter().zip(&by_length) {
         middle.push(length as f64, Reading::median(p50));

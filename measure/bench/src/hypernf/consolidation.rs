@@ -6,7 +6,7 @@ use super::{Found, Progress, verdicts};
 use crate::functions::ten_rules;
 use crate::guests::stock;
 use crate::{BenchError, Bound, Measurement};
-use experiment::{Axis, Experiment, Figure, Model, Reading, Series, paper};
+use plots::{Axis, Experiment, Figure, Model, Reading, Series, paper};
 use std::time::Duration;
 
 /// Functions on one processor, beside one.

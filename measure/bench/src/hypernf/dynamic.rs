@@ -8,7 +8,7 @@ use crate::functions::ten_rules;
 use crate::guests::stock;
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement};
-use experiment::{Axis, Experiment, Figure, Model, PaperNumber, Reading, Role, Series, paper};
+use plots::{Axis, Experiment, Figure, Model, PaperNumber, Reading, Role, Series, paper};
 use port::generator::Load;
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use super::{Found, Progress, verdicts};
 use crate::functions::ten_rules;
 use crate::guests::stock;
 use crate::{BenchError, Bound, Measurement, RUNS};
-use experiment::{Axis, Experiment, Figure, Mark, Model, Place, Reading, Role, Series, paper};
+use plots::{Axis, Experiment, Figure, Mark, Model, Place, Reading, Role, Series, paper};
 use std::time::{Duration, Instant};
 
 /// Functions that have nothing to do.

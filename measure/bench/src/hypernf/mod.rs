@@ -16,7 +16,7 @@ pub(crate) mod shares_cost;
 pub(crate) mod timing;
 
 use crate::{Bound, Measurement, feed};
-use experiment::{Experiment, Reading, Verdict};
+use plots::{Experiment, Reading, Verdict};
 
 /// Told the part that is done and what is being measured.
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(f64, &str);

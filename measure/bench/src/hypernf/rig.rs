@@ -14,21 +14,21 @@ use super::timing::{Echo, Pace, Paced, Pinger, Timing};
 use crate::BenchError;
 use crate::chain::Factory;
 use crate::guests::{configuration, facts, pool, program, stock};
-use clock::{Clock, Nanos};
 use cpu_share::{Claim, TenantId};
 use engine::{
     Account, Balancer, End, FailPolicy, Fleet, FleetInstance, FleetPort, GuestFactory, InstanceSetup, PoolId,
     RestartPolicy, ThreadPlan, WorkerSettings,
 };
-use experiment::Model;
 use guest::Guest;
 use guest_wasm::{InstanceSettings, Program, Sandbox};
 use image::Image;
 use packet_memory::Pool;
+use plots::Model;
 use port::Port;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use telemetry::clock::{Clock, Nanos};
 use virtual_switch::{Switch, SwitchSettings};
 
 /// An image, compiled, with a configuration.

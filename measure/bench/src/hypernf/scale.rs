@@ -7,7 +7,7 @@ use crate::functions::ten_rules;
 use crate::guests::stock;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use engine::End;
-use experiment::{Axis, Experiment, Figure, Model, Reading, Series};
+use plots::{Axis, Experiment, Figure, Model, Reading, Series};
 use std::time::Duration;
 
 /// Moves of an instance there and back.

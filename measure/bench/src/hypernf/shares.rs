@@ -9,7 +9,7 @@ use crate::guests::stock;
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement};
 use cpu_share::{Claim, Weight};
-use experiment::{Axis, Experiment, Figure, Model, Reading, Series, paper};
+use plots::{Axis, Experiment, Figure, Model, Reading, Series, paper};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -242,7 +242,7 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
     }
     let worst = at_ports.into_iter().max_by(|a, b| median(a).total_cmp(&median(b))).unwrap_or_default();
     results.push(Measurement::new("port-error", "%", &worst, Some(Bound::AtMost(0.35))));
-    figure = figure.group("hyper, into devices", experiment::Role::Second(Model::Hyper), bars);
+    figure = figure.group("hyper, into devices", plots::Role::Second(Model::Hyper), bars);
 
     let ten = Nf::new(&table.ten, Frames::Computed { size: 64 });
     let all: u32 = (0..8).map(|n| 1 << n).sum();

@@ -8,7 +8,7 @@ use crate::guests::{module, stock};
 use crate::{BenchError, Bound, Measurement, RUNS};
 use cpu_share::{Cap, Claim};
 use engine::Account;
-use experiment::{Axis, Experiment, Figure, Model, Reading, Series, paper};
+use plots::{Axis, Experiment, Figure, Model, Reading, Series, paper};
 use std::time::Duration;
 
 const WARM_UP: Duration = Duration::from_millis(100);

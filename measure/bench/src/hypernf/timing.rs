@@ -1,11 +1,11 @@
 //! Ports that take the time: of one packet after another, or of each packet of a steady load.
 
 use crate::feed::{Frames, Supply, deliver};
-use clock::{Clock, Nanos};
 use packet_memory::{Packet, Pool};
 use port::{Port, PortCounters, Wake};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use telemetry::clock::{Clock, Nanos};
 
 /// What source and sink share.
 #[derive(Debug)]

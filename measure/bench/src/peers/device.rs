@@ -4,7 +4,6 @@ use super::Side;
 use crate::BenchError;
 use crate::chain::Factory;
 use crate::guests::{facts, program};
-use clock::Clock;
 use cpu_share::Claim;
 use engine::{
     Account, FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings,
@@ -16,6 +15,7 @@ use peers::{Cores, SoftirqThread, Window, thread_time};
 use port::Port;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use telemetry::clock::Clock;
 
 /// A worker with one function between two ports.
 pub(super) struct Device {

@@ -2,7 +2,7 @@
 
 use crate::Running;
 use crate::client::Got;
-use daemon::{Call, Found};
+use api_server::{Call, Found};
 use hyper::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -231,7 +231,7 @@ fn what_every_call_is_refused_with_is_described() {
         refused(400, "?no-such-parameter=1", ("x", "y"), "");
         refused(406, "", ("accept", "image/png"), "");
         match call.takes() {
-            daemon::Takes::Nothing => refused(400, "", ("x", "y"), "a body"),
+            api_server::Takes::Nothing => refused(400, "", ("x", "y"), "a body"),
             _ => {
                 refused(415, "", ("content-type", "text/plain"), "{}");
                 refused(422, "", ("content-type", "application/json"), "[]");

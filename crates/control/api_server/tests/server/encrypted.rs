@@ -1,7 +1,7 @@
 //! TCP, for clients with a certificate.
 
 use crate::Running;
-use daemon::Tcp;
+use api_server::Tcp;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};

@@ -20,8 +20,8 @@ mod socket;
 mod streams;
 mod timing;
 
+use api_server::{Server, Settings};
 use client::Client;
-use daemon::{Server, Settings};
 use fake::Fake;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use crate::Running;
 use crate::client::Client;
-use daemon::{BindError, Server, Settings};
+use api_server::{BindError, Server, Settings};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;

@@ -76,9 +76,9 @@ fn body(mut stream: TcpStream) -> Vec<u8> {
     }
 }
 
-fn settings(url: &str) -> spans::Settings {
-    let found = spans::Settings::find(Some("http://x"), |_| None, "1").expect("sound").expect("there");
-    spans::Settings { url: url.to_owned(), gather: Duration::from_millis(20), ..found }
+fn settings(url: &str) -> trace_export::Settings {
+    let found = trace_export::Settings::find(Some("http://x"), |_| None, "1").expect("sound").expect("there");
+    trace_export::Settings { url: url.to_owned(), gather: Duration::from_millis(20), ..found }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use api::{
     FunctionStatus, Image, Kind, Latency, LogLine, Name, ObjectName, RotatedKey, Snapshot, Trace, TraceEnd,
     TraceLine,
 };
-use daemon::{
+use api_server::{
     Asker, Control, Exposition, Images, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, Settling,
     Work,
 };

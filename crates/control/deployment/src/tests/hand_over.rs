@@ -148,7 +148,10 @@ fn one_that_hands_nothing_over_begins_anew_only_if_it_may() {
     let id = rig.host.function("h");
     assert_eq!(hand_over(&mut rig, function("h", bounded), false).expect("nothing is handed over"), [""; 0]);
     assert_eq!(rig.host.function("h"), id);
-    assert_eq!(rig.host.instance("h").expect("it is there").max_call, clock::Nanos::from_millis(9000));
+    assert_eq!(
+        rig.host.instance("h").expect("it is there").max_call,
+        telemetry::clock::Nanos::from_millis(9000)
+    );
     rig.host.stop().expect("it ran").balance().expect("balanced");
 }
 

@@ -92,7 +92,7 @@ fn what_cannot_be_made_is_told_with_its_name_and_changes_nothing() {
         assert!(error.starts_with(says), "{error}");
         assert_eq!(rig.picture(), before);
     }
-    let other = Workers { slice: clock::Nanos(1), ..rig.host.workers().clone() };
+    let other = Workers { slice: telemetry::clock::Nanos(1), ..rig.host.workers().clone() };
     let plan = Plan { workers: Some(other), ..Plan::default() };
     let error = rig.host.prepare(plan, HashMap::new(), &rig.catalog).err().expect("refused").to_string();
     assert!(error.contains("a restart"), "{error}");

@@ -157,7 +157,7 @@ fn numbers_are_those_of_the_account() {
     }
     let mode =
         |mode| of("superfluid_worker_seconds", &[("worker", "1"), ("mode", mode)]).expect("it is there");
-    let cycles = |cycles| CLOCK.span(clock::Cycles(cycles)).as_secs_f64();
+    let cycles = |cycles| CLOCK.span(telemetry::clock::Cycles(cycles)).as_secs_f64();
     assert!((mode("busy") - cycles(1 << 34)).abs() < 1e-6);
     assert!((mode("asleep") - cycles(2 << 32)).abs() < 1e-6);
     assert_eq!(of("superfluid_daemon_requests", &[("status", "404")]), Some(1.0));

@@ -1,11 +1,11 @@
 //! Accounts to write.
 
-use clock::{Clock, Cycles, Moment, Nanos};
 use engine::{Account, InstanceAccount, PortAccount, SwitchAccount, WorkerTime};
 use metrics::{Daemon, Function, Host, Notation};
 use port::{PortCounters, PortStatus};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use telemetry::clock::{Clock, Cycles, Moment, Nanos};
 use telemetry::histogram::{Histogram, Recorder};
 use telemetry::{DropReason, Latencies, Ledger};
 use virtual_switch::SwitchCounters;

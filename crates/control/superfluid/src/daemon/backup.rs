@@ -5,14 +5,14 @@
 
 use super::controller::Controller;
 use super::logs::now;
-use backup::is_part;
-use daemon::{Outlet, Refusal};
+use api_server::{Outlet, Refusal};
 use snapshot_folder::KEY_FILE;
 use std::fs::DirBuilder;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use store::backup::is_part;
 use store::{BackUpError, Store};
 
 /// Where it is put aside, below the state.
@@ -35,7 +35,7 @@ impl Controller {
         let writing = std::thread::Builder::new().name("backup".into()).spawn(move || {
             let mut to = Parts { outlet, bytes: Vec::with_capacity(PART) };
             let who = (env!("CARGO_PKG_VERSION"), now(), revision);
-            match backup::write(&aside.0, (who.0, &who.1, who.2), &mut to) {
+            match store::backup::write(&aside.0, (who.0, &who.1, who.2), &mut to) {
                 Ok(_) => {}
                 // The client is told by what is missing.
                 Err(error) => {

@@ -3,7 +3,7 @@
 use super::controller::{Controller, lock};
 use super::refusal::{faults_of, is_about};
 use api::{Fault, Kind, ObjectName};
-use daemon::{Notices, ObjectChange};
+use api_server::{Notices, ObjectChange};
 use std::sync::Arc;
 
 impl Controller {

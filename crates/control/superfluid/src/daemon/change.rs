@@ -3,9 +3,9 @@
 use super::controller::{Controller, lock};
 use super::refusal::{as_host, refused, unknown_here};
 use api::{Fault, Kind};
-use daemon::{ObjectChange, Prepared, Refusal, Work};
+use api_server::{ObjectChange, Prepared, Refusal, Work};
+use deployment::{Beginning, Checked, Gathered, Material};
 use engine::Stopped;
-use host::{Beginning, Checked, Gathered, Material};
 use snapshot_folder::FolderError;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Controller {
         if !faults.is_empty() {
             return Err(Refusal::Invalid(faults));
         }
-        let changed: Vec<host::ObjectChange> = changes.iter().map(as_host).collect();
+        let changed: Vec<deployment::ObjectChange> = changes.iter().map(as_host).collect();
         let anew = changes.iter().filter(|change| change.snapshot.is_some());
         let anew: Vec<String> = anew.map(|change| change.name.clone()).collect();
         let checked = loop {
@@ -178,7 +178,7 @@ impl Controller {
 
 /// A change that was made ready, and the functions that begin anew with it.
 pub(super) struct Ready {
-    prepared: host::Prepared,
+    prepared: deployment::Prepared,
     restarted: Vec<String>,
     /// When it was checked.
     generation: u64,

@@ -8,7 +8,7 @@
 use super::controller::Controller;
 use api::Fault;
 use config::Catalog as _;
-use host::Named;
+use deployment::Named;
 use schema::{Kind, Schema};
 use serde_json::Value;
 use yaml_document::spelling;

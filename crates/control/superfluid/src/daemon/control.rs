@@ -9,9 +9,9 @@ use api::{
     Capture, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName, RotatedKey,
     Snapshot, Trace,
 };
-use daemon::{Asker, Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled};
+use api_server::{Asker, Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled};
+use deployment::Material;
 use engine::{Account, Fleet};
-use host::Material;
 use serde_json::{Value, json};
 use snapshot_folder::{FolderError, Rotated};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Control for Handle {
 
     fn own_faults(&self, tenant: &str, changes: &[ObjectChange]) -> Vec<Fault> {
         let this = &self.0;
-        let changed: Vec<host::ObjectChange> = changes.iter().map(as_host).collect();
+        let changed: Vec<deployment::ObjectChange> = changes.iter().map(as_host).collect();
         let material = Material::of(&this.catalog);
         loop {
             let faults = this.desired().own_faults(tenant, &changed, &this.host, &material);

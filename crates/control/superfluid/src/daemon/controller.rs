@@ -5,9 +5,8 @@ use super::shelf::Shelf;
 use super::told::Told;
 use crate::cli::DaemonOptions;
 use api::Kind;
-use clock::{Cycles, Nanos};
+use deployment::{CarriedOut, Catalog, Desired, Host, Workshop};
 use engine::{Account, Balancer, Stopped};
-use host::{CarriedOut, Catalog, Desired, Host, Workshop};
 use serde_json::json;
 use snapshot_folder::Folder;
 use std::collections::HashMap;
@@ -21,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use store::Store;
+use telemetry::clock::{Cycles, Nanos};
 
 /// See the module's documentation.
 pub(crate) struct Controller {
@@ -114,7 +114,7 @@ impl Controller {
     }
 
     /// What is wanted and what runs have changed together.
-    pub(super) fn changed(&self, changes: impl IntoIterator<Item = host::ObjectChange>) {
+    pub(super) fn changed(&self, changes: impl IntoIterator<Item = deployment::ObjectChange>) {
         // It is copied only if it is being looked at.
         Arc::make_mut(&mut *lock(&self.desired)).take_over(changes);
         self.generation.fetch_add(1, Release);
@@ -134,7 +134,7 @@ impl Controller {
 fn workers(store: &Store, catalog: &Catalog) -> Result<wiring::Workers, String> {
     let object = store.read(Kind::Workers.as_str(), "workers");
     let spec = match &object {
-        Some(object) => daemon::spec_of(object).ok_or("the store's object `workers` cannot be read")?,
+        Some(object) => api_server::spec_of(object).ok_or("the store's object `workers` cannot be read")?,
         None => return Ok(wiring::Workers::default()),
     };
     let document = json!({"superfluid": 1, "workers": spec}).to_string();

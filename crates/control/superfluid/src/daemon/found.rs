@@ -4,7 +4,7 @@ use super::control::refused_function;
 use super::controller::{Controller, lock};
 use super::kept::{Entry, What};
 use api::{FunctionEvent, FunctionEventKind, FunctionReport};
-use daemon::Refusal;
+use api_server::Refusal;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A report that is younger than this is given again instead of calling the function: asking often costs it nothing.

@@ -16,8 +16,8 @@ use super::controller::{Controller, lock};
 use super::shelf::Stamp;
 use super::status::digest;
 use api::{Fault, Image};
-use daemon::{Asker, Refusal, Settled, Settling};
-use host::{Named, pinned_file};
+use api_server::{Asker, Refusal, Settled, Settling};
+use deployment::{Named, pinned_file};
 use registry::{Client, Digest, Images, Reference};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -141,9 +141,9 @@ impl Controller {
     fn fetch_all(
         &self,
         wanted: &[Wanted],
-        mut settled: daemon::Images,
+        mut settled: api_server::Images,
         asker: &Asker,
-    ) -> Result<daemon::Images, Refusal> {
+    ) -> Result<api_server::Images, Refusal> {
         let (mut faults, mut of_registries) = (Vec::new(), false);
         let mut silent: BTreeMap<String, String> = BTreeMap::new();
         let client = self.shelf.source.client(asker).map_err(Refusal::Broken)?;

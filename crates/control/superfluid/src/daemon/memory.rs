@@ -1,7 +1,7 @@
 //! Where the host's memory goes.
 
+use deployment::{FunctionMemory, Host, HostMemory};
 use engine::Account;
-use host::{FunctionMemory, Host, HostMemory};
 use serde_json::{Map, Value, json};
 use snapshot_folder::Folder;
 use std::collections::HashMap;

@@ -1,11 +1,11 @@
 //! The account as metrics, with what the wiring knows of each function.
 
-use clock::{Cycles, Nanos};
-use daemon::Exposition;
+use api_server::Exposition;
+use deployment::{Catalog, HostMemory};
 use engine::Account;
-use host::{Catalog, HostMemory};
 use metrics::{Function, Memory, Notation, TenantMemory};
 use std::collections::HashMap;
+use telemetry::clock::{Cycles, Nanos};
 use wiring::Wiring;
 
 /// Writes what was counted up to now.

@@ -31,9 +31,9 @@ mod watch;
 
 use crate::Outcome;
 use crate::cli::{AuditPolicy, DaemonOptions};
+use api_server::{Server, Settings, Socket, Tcp};
 use control::Handle;
 use controller::Controller;
-use daemon::{Server, Settings, Socket, Tcp};
 use std::path::Path;
 use std::sync::Arc;
 use store::Store;
@@ -101,7 +101,8 @@ fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
         settings.tenants = Some(Socket { path: path.clone(), mode, owner, group });
     }
     let environment = |name: &str| std::env::var(name).ok();
-    let spans = spans::Settings::find(options.otlp_endpoint.as_deref(), environment, &settings.version);
+    let spans =
+        trace_export::Settings::find(options.otlp_endpoint.as_deref(), environment, &settings.version);
     settings.spans = spans.map_err(|error| error.to_string())?;
     let server = Server::bind(&settings, store, Arc::new(Handle(controller.clone())))
         .map_err(|error| error.to_string())?;

@@ -1,8 +1,8 @@
 //! Why a change is refused, with its places.
 
 use api::{Fault, Kind, ObjectName};
-use daemon::{ObjectChange, Refusal};
-use host::PrepareError;
+use api_server::{ObjectChange, Refusal};
+use deployment::PrepareError;
 
 /// Keys of functions that only `superfluid run` knows.
 const ONLY_RUN: [(&str, &str); 2] = [
@@ -10,8 +10,8 @@ const ONLY_RUN: [(&str, &str); 2] = [
     ("pauses", "none: functions are paused and resumed by request"),
 ];
 
-pub(super) fn as_host(change: &ObjectChange) -> host::ObjectChange {
-    host::ObjectChange { kind: change.kind, name: change.name.clone(), spec: change.spec.clone() }
+pub(super) fn as_host(change: &ObjectChange) -> deployment::ObjectChange {
+    deployment::ObjectChange { kind: change.kind, name: change.name.clone(), spec: change.spec.clone() }
 }
 
 /// What may stand in a file, and means nothing here.

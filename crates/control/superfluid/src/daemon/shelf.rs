@@ -3,7 +3,7 @@
 use super::controller::lock;
 use crate::cli::DaemonOptions;
 use api::Password;
-use daemon::Asker;
+use api_server::Asker;
 use registry::{Client, Credentials, Digest, Images, Login, Settings};
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;

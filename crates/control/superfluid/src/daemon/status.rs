@@ -2,10 +2,10 @@
 
 use super::controller::{Controller, lock};
 use api::{FunctionMemory, FunctionState, FunctionStatus, Latency};
-use clock::Cycles;
 use engine::InstanceAccount;
 use std::time::{Duration, Instant};
 use telemetry::Latencies;
+use telemetry::clock::Cycles;
 
 impl Controller {
     /// How one is; `None`: it is not there.

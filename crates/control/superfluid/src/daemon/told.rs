@@ -10,7 +10,7 @@ use super::kept::{Kept, What, Writer};
 use super::logs::Logs;
 use crate::event_queue::EventQueue;
 use api::Kind;
-use daemon::Notices;
+use api_server::Notices;
 use engine::Event;
 use port::PortEvent;
 use std::io;

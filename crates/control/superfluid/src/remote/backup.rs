@@ -4,12 +4,12 @@ use super::failure::{Done, Failure, print};
 use super::numbers::bytes;
 use super::options::BackupOptions;
 use crate::Outcome;
-use backup::About;
 use client::Client;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use store::backup::About;
 
 /// The file appears when it is whole and was read again; until then it has another name.
 pub(crate) fn backup(options: &BackupOptions) -> Done {
@@ -66,7 +66,7 @@ fn fetch(client: &Client, part: &PathBuf) -> Result<About, Failure> {
     file.sync_all().map_err(failed)?;
     drop(file);
     let again = BufReader::with_capacity(128 << 10, File::open(part).map_err(failed)?);
-    backup::check(again).map_err(|error| {
+    store::backup::check(again).map_err(|error| {
         Failure::new(format_args!("what the daemon sent: {error}; its log says more"), Outcome::Failed)
     })
 }

@@ -1,7 +1,7 @@
 //! Paths in what is sent: the user means them from his folder or his file's, the daemon stands in another.
 
 use super::connection::Connection;
-use host::Catalog;
+use deployment::Catalog;
 use schema::{Kind, Schema};
 use serde_json::Value;
 use std::path::Path;

@@ -17,10 +17,10 @@ use super::state::{End, FleetInstance, State};
 use crate::hands::Hands;
 use crate::ids::SwitchId;
 use crate::time::Calls;
-use clock::{Clock, Cycles, Nanos};
 use placement::{Graph, GraphFault, Kind, Move, Part, PartFacts, Placement, Reason};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
+use telemetry::clock::{Clock, Cycles, Nanos};
 
 /// How often it is looked whether a worker is short of time, while one has much to do.
 const SOON: Duration = Duration::from_millis(5);

@@ -3,8 +3,8 @@
 use super::state::{End, FleetInstance};
 use super::{Fleet, FleetError};
 use crate::account::Account;
-use clock::Nanos;
 use cpu_share::Claim;
+use telemetry::clock::Nanos;
 
 /// What was moved, and how long it stood still.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

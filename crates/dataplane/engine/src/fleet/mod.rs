@@ -37,13 +37,13 @@ use crate::control::{Event, Stopped};
 use crate::hands::Hands;
 use crate::starts::Background;
 use crate::worker::{Tell, Worker, WorkerSettings};
-use clock::{Clock, Cycles, Nanos};
 use counters::Boards;
 use cpu_share::Claim;
 use state::State;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use telemetry::clock::{Clock, Cycles, Nanos};
 use threads::Crew;
 
 /// See the module's documentation.

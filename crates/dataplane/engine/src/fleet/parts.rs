@@ -13,12 +13,12 @@ use crate::instance::{Instance, InstanceSetup, Policies};
 use crate::takeover::{GuestSetup, TakeoverError};
 use crate::tap::Tap;
 use crate::worker::Worker;
-use clock::Nanos;
 use cpu_share::{Claim, TenantId};
 use guest::Guest;
 use packet_memory::{Packet, Pool};
 use port::Port;
 use std::sync::Arc;
+use telemetry::clock::Nanos;
 use virtual_switch::Switch;
 
 /// A fleet whose workers are taken into hand as they are touched: nothing of those runs, and everything of them may be changed.

@@ -18,7 +18,6 @@ mod timers;
 mod worker;
 
 use crate::*;
-use clock::{Clock, Cycles, Moment, Nanos};
 use cpu_share::Claim;
 use guest::{Events, Guest, GuestFault, LogLine, Progress, SlotConfig, SlotTable};
 use nf_abi::Verdict;
@@ -28,6 +27,7 @@ use scripted::{Action, Call, Factory, Manner, Seen};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use telemetry::DropReason;
+use telemetry::clock::{Clock, Cycles, Moment, Nanos};
 
 /// An instance and its first guest.
 fn instance(

@@ -37,8 +37,8 @@ pub use condition::Condition;
 pub use counters::PortCounters;
 pub use status::{PortEvent, PortStatus, Wake};
 
-use clock::Nanos;
 use packet_memory::{Packet, Pool};
+use telemetry::clock::Nanos;
 
 /// A place where packets enter and leave.
 ///

@@ -1,7 +1,7 @@
 //! How a port is, and what it waits for.
 
-use clock::Nanos;
 use std::os::fd::BorrowedFd;
+use telemetry::clock::Nanos;
 
 /// How a port is.
 #[derive(Clone, Debug, PartialEq, Eq)]

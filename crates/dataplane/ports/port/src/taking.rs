@@ -1,7 +1,7 @@
 //! Taking settings out of a value that was checked against a port's schema.
 
-use clock::Nanos;
 use schema::Value;
+use telemetry::clock::Nanos;
 
 /// Checked settings.
 #[derive(Clone, Copy)]

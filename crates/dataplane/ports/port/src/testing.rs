@@ -1,8 +1,8 @@
 //! What the ports' tests share.
 
 use crate::Port;
-use clock::Nanos;
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
+use telemetry::clock::Nanos;
 
 /// Some time of the day.
 pub(crate) const NOW: Nanos = Nanos(1_700_000_000_000_000_000);

@@ -7,9 +7,9 @@
 
 use crate::intake::{ADDRESSES, LongFrames, Target, arrival};
 use crate::slot::{Frame, VlanTag};
-use clock::Nanos;
 use port::PortCounters;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 use virtio_net::{Cut, VnetHeader};
 
 /// No frame is longer, with its tag.

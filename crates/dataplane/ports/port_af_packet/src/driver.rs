@@ -4,7 +4,6 @@ use crate::inquiry::longest_frame;
 use crate::intake::{Intake, Target};
 use crate::link::{Left, Link};
 use crate::{OpenError, Settings};
-use clock::Nanos;
 use kernel_interface::{Action, Inquiry, decide};
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
@@ -12,6 +11,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 
 /// How often an idle port asks for errors of its socket. A socket with an error is always readable, so a
 /// worker would not sleep until the error has been read.

@@ -2,12 +2,12 @@
 
 use crate::cutting::Cutting;
 use crate::slot::{self, Frame, VlanTag};
-use clock::Nanos;
 use nf_abi::offload;
 use packet_memory::{Packet, Pool};
 use port::PortCounters;
 use std::io;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 use virtio_net::VnetHeader;
 
 /// Bytes of the two addresses at the beginning of an Ethernet frame; a VLAN tag stands behind them.

@@ -4,7 +4,7 @@
 //! The kernel wrote the slot and does not touch it while we have it. Every offset and length is checked all the same:
 //! one comparison each is cheaper than trusting another's arithmetic.
 
-use clock::Nanos;
+use telemetry::clock::Nanos;
 use virtio_net::VnetHeader;
 
 /// Offsets in a slot, and the length of the header with the link-layer address that follows it.

@@ -3,7 +3,6 @@
 use crate::intake::{ADDRESSES, Intake, LongFrame, LongFrames, Target, Trouble};
 use crate::slot::{MalformedSlot, VlanTag, parse};
 use crate::{AfPacketPort, OpenError, SCHEMA, Settings};
-use clock::Nanos;
 use nf_abi::offload;
 use packet_memory::{BufferSize, Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortStatus};
@@ -12,6 +11,7 @@ use schema::Schema;
 use std::collections::VecDeque;
 use std::io;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 use virtio_net::VnetHeader;
 use yaml_document::Document;
 

@@ -5,7 +5,6 @@ use crate::open::{mtu, open};
 use crate::outgoing::{Outgoing, Trouble};
 use crate::queue::{Losses, Tally};
 use crate::{OpenError, Settings, checksum};
-use clock::Nanos;
 use kernel_interface::{Action, Inquiry, decide};
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
@@ -14,6 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 
 /// When packets wait in a transmit ring that the kernel had no room to empty, it is called again after so long.
 const RETRY: Nanos = Nanos::from_millis(1);

@@ -5,7 +5,6 @@ use crate::open::choose_queues;
 use crate::socket::Descriptor;
 use crate::umem::{NotLent, Umem};
 use crate::{AfXdpPort, Mode, OpenError, SCHEMA, Settings, UmemChoice, UnfinishedChecksums};
-use clock::Nanos;
 use kernel_interface::QueueCounts;
 use nf_abi::offload;
 use packet::checksum::Sum;
@@ -15,6 +14,7 @@ use proptest::prelude::*;
 use schema::Schema;
 use std::sync::Arc;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 use virtio_net::complete_checksum;
 use yaml_document::Document;
 

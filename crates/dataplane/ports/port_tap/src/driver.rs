@@ -7,11 +7,11 @@ use crate::link::Change;
 use crate::offload::{self, plan};
 use crate::state::{Action, Presence, decide};
 use crate::{OpenError, Settings};
-use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::io;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 use virtio_net::VnetHeader;
 
 /// Packets that are taken from one queue before the next has its turn.

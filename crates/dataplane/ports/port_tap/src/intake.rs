@@ -1,11 +1,11 @@
 //! From a queue to packets in the pool.
 
 use crate::queue::{Header, Queue};
-use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use port::PortCounters;
 use std::io;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 use virtio_net::VnetHeader;
 
 /// Bytes of an Ethernet header.

@@ -3,10 +3,10 @@
 use crate::frame::{Key, keys};
 use crate::place::{Place, SwitchPort, Tick};
 use crate::set::{Set, Ways, Word};
-use clock::Nanos;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
+use telemetry::clock::Nanos;
 
 /// The same orderings as for the standard library's word.
 #[derive(Debug, Default)]

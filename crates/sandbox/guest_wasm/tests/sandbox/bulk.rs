@@ -1,10 +1,10 @@
 //! Bulk memory instructions: unlowered they do not compile, lowered they are loops like any other.
 
 use crate::support::*;
-use clock::Nanos;
 use guest::GuestFault;
 use guest_wasm::{Access, InstanceSettings, Program, ProgramFacts};
 use std::sync::Arc;
+use telemetry::clock::Nanos;
 
 fn lowered(body: &str, access: Access) -> Arc<Program> {
     let facts = ProgramFacts { memory_limit: 1 << 30, ..facts(access) };

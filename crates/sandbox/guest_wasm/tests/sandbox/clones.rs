@@ -158,7 +158,7 @@ fn a_clone_has_no_packets_and_counts_from_zero() {
     let mut clone = clones.start(&pool, patient()).expect("a clone");
     assert_eq!((clone.slots().len(), clone.take_log().len()), (0, 0));
     assert_eq!(clone.counters(), [0, 0]);
-    assert_eq!(clone.deadline(), Some(clock::Nanos(99)));
+    assert_eq!(clone.deadline(), Some(telemetry::clock::Nanos(99)));
     drop((guest, clone));
     assert_eq!(pool.available(), 4);
 }

@@ -1,9 +1,9 @@
 //! Modules that do not keep the contract: nothing of them is left behind.
 
 use crate::support::*;
-use clock::Nanos;
 use guest::{Guest, GuestFault};
 use guest_wasm::{Access, CompileError, InstanceError, InstanceSettings, Slice, start};
+use telemetry::clock::Nanos;
 
 const GOOD: [(&str, &str); 4] = [
     ("memory", "(memory (export \"memory\") 2)"),

@@ -3,12 +3,12 @@
 //! No call lasts for ever, and no call ends because of another's.
 
 use crate::support::*;
-use clock::{Cycles, Moment, Nanos};
 use guest::{Guest, GuestFault};
 use guest_wasm::{Access, InstanceError, InstanceSettings, Sandbox, WasmGuest};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use telemetry::clock::{Cycles, Moment, Nanos};
 
 /// Ways not to come back without growing the stack.
 const ENDLESS: [&str; 7] = [

@@ -2,7 +2,6 @@
 //! such a call gives back all that it had.
 
 use crate::support::*;
-use clock::{Cycles, Nanos};
 use guest::{Guest, GuestFault, Progress};
 use guest_wasm::{
     Access, FIBRE_STACK, InstanceError, InstanceSettings, PreemptibleGuest, Program, Sandbox, Slice,
@@ -13,6 +12,7 @@ use packet_memory::Packet;
 use std::slice::from_mut;
 use std::sync::Arc;
 use std::time::Duration;
+use telemetry::clock::{Cycles, Nanos};
 
 const SLICE: Slice = Slice(Nanos(200_000));
 

@@ -71,7 +71,7 @@ pub fn call(guest: &mut dyn Guest, packet: &mut Packet, mark: u64) -> u64 {
 }
 
 fn both() -> [InstanceSettings; 2] {
-    let slice = Some(Slice(clock::Nanos::from_millis(1_000)));
+    let slice = Some(Slice(telemetry::clock::Nanos::from_millis(1_000)));
     [patient(), InstanceSettings { preemptible: slice, ..patient() }]
 }
 
@@ -158,7 +158,7 @@ fn held_packets_log_and_events_come_along() {
         held.edit(|record| (record.mark, record.ingress) = (1, 1));
         guest.process(std::slice::from_mut(&mut held), now()).expect("it works");
         assert_eq!(Verdict::decode(held.record().verdict), Some(Verdict::Hold(3)));
-        guest.slots().keep(3, held, clock::Nanos(50)).expect("an empty slot");
+        guest.slots().keep(3, held, telemetry::clock::Nanos(50)).expect("an empty slot");
         let saved = guest.save().expect("between two calls");
         let due = 50 + settings.slots.longest_hold.0;
         assert_eq!(saved.packets.len(), 1);
@@ -168,7 +168,7 @@ fn held_packets_log_and_events_come_along() {
 
         let mut again = restore(&program, &pool, settings.clone(), &saved).expect("restored");
         assert_eq!(pool.available(), 6);
-        assert_eq!(again.slots().next_expiry(), Some(clock::Nanos(due)));
+        assert_eq!(again.slots().next_expiry(), Some(telemetry::clock::Nanos(due)));
         assert_eq!((again.take_log().len(), again.take_events().lines), (1, vec!["defgh".to_owned()]));
         call(&mut *again, &mut packet, 4);
         let emitted = std::mem::take(again.take_emitted());
@@ -189,7 +189,8 @@ fn a_suspended_call_cannot_be_saved() {
     in_time(|| {
         let pool = pool_of(4);
         let text = process("(loop (br_if 0 (i32.eqz (i32.load (i32.const 600)))))");
-        let settings = InstanceSettings { preemptible: Some(Slice(clock::Nanos(1_000))), ..patient() };
+        let settings =
+            InstanceSettings { preemptible: Some(Slice(telemetry::clock::Nanos(1_000))), ..patient() };
         let program = program(&text, Access::Read);
         let mut guest = guest_wasm::start(&program, &pool, settings).expect("an instance");
         guest.save().expect("it has not been called yet");
@@ -218,7 +219,10 @@ fn frozen_guests_have_no_shell_and_thaw_as_they_were() {
         let mut packet = pool.allocate().expect("a buffer");
         let mut guest = guest_wasm::start(&program, &pool, settings.clone()).expect("an instance");
         let mut twin = guest_wasm::start(&program, &pool, settings.clone()).expect("an instance");
-        guest.slots().keep(3, pool.allocate().expect("a buffer"), clock::Nanos(50)).expect("an empty slot");
+        guest
+            .slots()
+            .keep(3, pool.allocate().expect("a buffer"), telemetry::clock::Nanos(50))
+            .expect("an empty slot");
         let address = guest.slots().iter().next().map(|(_, packet, _)| packet.buffer());
         for mark in [0, 2, 3, 0] {
             assert_eq!(call(&mut *guest, &mut packet, mark), call(&mut *twin, &mut packet, mark));
@@ -250,7 +254,7 @@ fn frozen_guests_have_no_shell_and_thaw_as_they_were() {
 fn a_frozen_guest_that_is_dropped_gives_its_packets_back() {
     let pool = pool_of(8);
     let (_, mut guest) = started(&pool, &patient());
-    guest.slots().keep(1, pool.allocate().expect("a buffer"), clock::Nanos(0)).expect("empty");
+    guest.slots().keep(1, pool.allocate().expect("a buffer"), telemetry::clock::Nanos(0)).expect("empty");
     let frozen = guest.freeze().expect("between two calls");
     assert_eq!(pool.available(), 7);
     drop(frozen);

@@ -3,12 +3,12 @@
 //! Calls that notice no deadline, and calls whose time the kernel takes.
 
 use crate::support::*;
-use clock::Nanos;
 use guest::{Guest, GuestFault, Progress};
 use guest_wasm::watchdog::WHOLE_CALL;
 use guest_wasm::{Access, InstanceSettings, PreemptibleGuest, Program, ProgramFacts, Slice};
 use std::sync::Arc;
 use std::time::Duration;
+use telemetry::clock::Nanos;
 
 /// Time that this thread has had a processor for.
 fn processor_time() -> Duration {

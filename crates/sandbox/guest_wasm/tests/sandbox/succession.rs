@@ -60,7 +60,7 @@ fn those_that_are_not_alike_stay_as_they_are() {
     let mut packet = pool.allocate().expect("a buffer");
     let mut before = started(&pool, [1; 32], &patient());
     call(&mut *before, &mut packet, 0);
-    let slice = Some(Slice(clock::Nanos::from_millis(1_000)));
+    let slice = Some(Slice(telemetry::clock::Nanos::from_millis(1_000)));
     let others = [
         started(&pool, [2; 32], &patient()),
         started(&elsewhere, [1; 32], &patient()),
@@ -99,7 +99,7 @@ fn handed_out(export: &str, slice: Option<Slice>) -> (bool, Result<Option<Vec<u8
     let settings = InstanceSettings { preemptible: slice, ..patient() };
     let mut guest = guest_wasm::start(&program, &pool, settings).expect("an instance");
     let before = guest.save().expect("between two calls");
-    let handed = guest.hand_out(clock::Nanos::from_millis(200));
+    let handed = guest.hand_out(telemetry::clock::Nanos::from_millis(200));
     let after = guest.save().expect("between two calls");
     let same = before.globals == after.globals && before.host.deadline == after.host.deadline;
     // It has grown, and what it grew by is zero.
@@ -115,7 +115,7 @@ fn handed_out(export: &str, slice: Option<Slice>) -> (bool, Result<Option<Vec<u8
 
 #[test]
 fn what_fails_to_hand_its_state_out_is_as_it_was() {
-    for slice in [None, Some(Slice(clock::Nanos::from_millis(1_000)))] {
+    for slice in [None, Some(Slice(telemetry::clock::Nanos::from_millis(1_000)))] {
         for (export, says) in [("unreachable", "trapped"), ("(loop $on (br $on)) (i32.const 0)", "stopped")] {
             let (same, handed) = handed_out(export, slice);
             let fault = handed.expect_err(says);

@@ -18,12 +18,12 @@ use crate::{BenchError, Bound, Measurement};
 use api::Kind;
 use certificates::{ADMINISTRATOR, Certificates};
 use client::Change;
-use clock::{Clock, Cycles};
 use crowd::{Crowd, health_times};
 use neighbour::Neighbour;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use telemetry::clock::{Clock, Cycles};
 use tenant::{Hostile, Images, Way};
 
 /// Windows of a second for each way, and before it.

@@ -2,7 +2,7 @@
 
 use super::{Shared, ask};
 use api::Kind;
-use daemon::Call;
+use api_server::Call;
 use serde_json::json;
 use std::collections::BTreeSet;
 

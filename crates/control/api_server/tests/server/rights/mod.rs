@@ -7,7 +7,7 @@ mod tokens;
 
 use crate::Running;
 use crate::client::{Client, Got};
-use daemon::{Settings, Socket};
+use api_server::{Settings, Socket};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

@@ -2,7 +2,7 @@
 
 use super::{Shared, ask, places};
 use crate::Running;
-use daemon::{BindError, Server, Settings, Socket};
+use api_server::{BindError, Server, Settings, Socket};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use super::{LOOK, filter, invalid, put, until};
 use crate::hop_tap::{HopTap, Which};
 use ::capture::{Settings, Target, begin_to};
 use api::Capture;
-use daemon::{Outlet, Refusal};
+use api_server::{Outlet, Refusal};
 use engine::Tap;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;

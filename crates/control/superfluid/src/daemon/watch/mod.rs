@@ -17,9 +17,9 @@ mod way;
 
 use super::controller::Controller;
 use api::Fault;
-use daemon::Refusal;
+use api_server::Refusal;
+use deployment::Host;
 use engine::Tap;
-use host::Host;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

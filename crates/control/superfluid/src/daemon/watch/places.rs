@@ -1,7 +1,7 @@
 //! Where packets are looked at.
 
 use crate::hop_tap::{Names, Which};
-use host::Catalog;
+use deployment::Catalog;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use wiring::{Edge, Endpoint, Wiring};
 use yaml_document::spelling;

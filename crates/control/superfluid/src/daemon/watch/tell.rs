@@ -5,11 +5,11 @@ use super::way::{Ended, Step, What};
 use crate::hop_tap::Names;
 use ::capture::words;
 use api::{TraceHop, TraceLine, TracedPacket};
-use clock::Nanos;
-use daemon::Outlet;
+use api_server::Outlet;
 use engine::Passage;
 use nf_abi::Verdict;
 use std::time::{Duration, UNIX_EPOCH};
+use telemetry::clock::Nanos;
 
 /// Writes lines to whoever reads a trace.
 pub(super) struct Teller {

@@ -5,7 +5,6 @@
 
 use ::capture::{Filter, Outcome};
 use api::WayEnd;
-use clock::{Clock, Cycles, Nanos};
 use engine::{Passage, Tap};
 use nf_abi::Verdict;
 use packet_memory::{Packet, Pool};
@@ -13,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use telemetry::clock::{Clock, Cycles, Nanos};
 
 /// Packets that are followed at a time.
 const MOST_OPEN: usize = 1024;

@@ -1,8 +1,8 @@
 //! Settings of the port.
 
 use crate::taking::Taking;
-use clock::Nanos;
 use schema::Value;
+use telemetry::clock::Nanos;
 
 /// The settings in the language of configuration schemas: what stands under a port's key `fault`.
 pub const SCHEMA: &str = include_str!("settings.yaml");

@@ -2,8 +2,8 @@
 
 use super::config::{Direction, MOST_OVERTAKING};
 use crate::random::{Random, below};
-use clock::Nanos;
 use schema::WHOLE;
+use telemetry::clock::Nanos;
 
 /// What happens to one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

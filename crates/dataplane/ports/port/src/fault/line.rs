@@ -3,9 +3,9 @@
 use super::config::Direction;
 use super::dice::{Decision, Dice};
 use super::spoil;
-use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use std::collections::VecDeque;
+use telemetry::clock::Nanos;
 use telemetry::{DropReason, Ledger};
 
 /// How long a packet waits to be overtaken.

@@ -21,10 +21,10 @@ mod tests;
 pub use config::{Config, Direction, MOST_OVERTAKING, SCHEMA};
 
 use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
-use clock::Nanos;
 use dice::Dice;
 use line::{Happened, Line};
 use packet_memory::{Packet, Pool};
+use telemetry::clock::Nanos;
 
 /// A port whose packets are spoiled. See the module's documentation.
 pub struct FaultPort {

@@ -34,13 +34,13 @@ pub use offered::{MAX_SECONDS, Offered};
 use crate::random::{Random, below};
 use crate::unfit::Unfit;
 use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
-use clock::Nanos;
 use flows::FlowSpace;
 use order::Numbers;
 use pacing::Pacing;
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 use template::{Shape, Template};
 
 /// A source of packets. See the module's documentation.

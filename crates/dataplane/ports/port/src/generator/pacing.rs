@@ -3,8 +3,8 @@
 use super::config::Config;
 use super::offered::Offered;
 use super::schedule::{SECOND, Schedule};
-use clock::Nanos;
 use std::sync::Arc;
+use telemetry::clock::Nanos;
 
 /// Longest time that is caught up with. A worker that was away for longer gets no larger burst.
 const LONGEST_CATCH_UP: u64 = SECOND / 100;

@@ -15,9 +15,9 @@ pub use config::{Config, SCHEMA};
 
 use crate::unfit::Unfit;
 use crate::{Port, PortCounters, PortEvent, Wake};
-use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 
 /// A port without an outside. See the module's documentation.
 #[derive(Debug)]

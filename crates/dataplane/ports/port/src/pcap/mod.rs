@@ -35,7 +35,6 @@ pub use config::{Config, Pace, SCHEMA};
 pub use error::{Cause, Fault, Foreign, OpenError};
 
 use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
-use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use source::Source;
 use std::fs::{File, Metadata, OpenOptions};
@@ -43,6 +42,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 use writer::Writer;
 
 /// A port between capture files. See the module's documentation.

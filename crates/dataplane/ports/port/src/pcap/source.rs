@@ -5,11 +5,11 @@ use super::config::Pace;
 use super::error::{Fault, Foreign, OpenError};
 use crate::unfit::Unfit;
 use crate::{PortCounters, PortEvent, Wake};
-use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use std::fs::File;
 use std::path::PathBuf;
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 
 /// Blocks without packets that are passed over in one call, so that a file full of them does not hold up the worker.
 const PATIENCE: usize = 256;

@@ -1,9 +1,9 @@
 //! Writing packets of a pool as pcapng.
 
 use ::capture::{Blocks, CaptureFile, Direction, Entry, Interface, Target};
-use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use std::io;
+use telemetry::clock::Nanos;
 
 /// What is collected before it is written, in bytes.
 const CHUNK: usize = 256 << 10;

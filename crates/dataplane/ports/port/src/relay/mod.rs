@@ -23,7 +23,6 @@
 mod tests;
 
 use crate::{Bell, Port, PortCounters, Wake};
-use clock::Nanos;
 use packet_memory::{Packet, Pool};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::cell::Cell;
@@ -33,6 +32,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
 };
 use telemetry::DropReason;
+use telemetry::clock::Nanos;
 
 /// Most packets on their way in one direction.
 pub const RELAY_PACKETS: usize = 1024;

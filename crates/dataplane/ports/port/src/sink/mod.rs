@@ -14,8 +14,8 @@ pub use config::{Check, Config, SCHEMA};
 
 use crate::{Port, PortCounters, PortEvent, Wake};
 use check::Checker;
-use clock::Nanos;
 use packet_memory::{Packet, Pool};
+use telemetry::clock::Nanos;
 
 /// A port where packets end. See the module's documentation.
 #[derive(Debug)]

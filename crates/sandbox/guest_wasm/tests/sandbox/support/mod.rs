@@ -4,7 +4,6 @@ pub mod calls;
 pub mod smith;
 pub mod trial;
 
-use clock::{Moment, Nanos};
 use guest::{Guest, GuestFault, Progress, SlotConfig};
 use guest_wasm::{
     Access, InstanceError, InstanceSettings, Program, ProgramFacts, Sandbox, WasmGuest, watchdog,
@@ -13,6 +12,7 @@ use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
+use telemetry::clock::{Moment, Nanos};
 
 /// Guest address of the first packet buffer.
 pub const WINDOW: u64 = nf_abi::WINDOW_BASE as u64;

@@ -1,6 +1,5 @@
 //! One hostile module, run through everything that the engine does with a guest.
 
-use clock::Nanos;
 use guest::{Guest, GuestFault, Progress, SlotConfig};
 use guest_wasm::{
     Access, InstanceError, InstanceSettings, Program, ProgramFacts, RestoreError, Sandbox, Slice, restore,
@@ -10,6 +9,7 @@ use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use snapshot::Saved;
 use std::sync::Arc;
+use telemetry::clock::Nanos;
 
 const BUFFERS: usize = 16;
 

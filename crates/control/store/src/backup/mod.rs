@@ -19,8 +19,6 @@
 //!
 //! Limits: [`FILES_MAX`] files. Names have at most 255 bytes.
 
-#![forbid(unsafe_code)]
-
 mod about;
 mod error;
 mod names;

@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use crate::FILES_MAX;
+use crate::backup::FILES_MAX;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;

@@ -1,9 +1,9 @@
 //! Reading an archive, which may be anything.
 
-use crate::about::{About, FORMAT};
-use crate::error::BackupError;
-use crate::write::line;
-use crate::{ABOUT, ABOUT_MAX, FILES_MAX, NAME_MAX, SUMS, is_part};
+use crate::backup::about::{About, FORMAT};
+use crate::backup::error::BackupError;
+use crate::backup::write::line;
+use crate::backup::{ABOUT, ABOUT_MAX, FILES_MAX, NAME_MAX, SUMS, is_part};
 use sha2::{Digest, Sha256};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};

@@ -1,6 +1,6 @@
 //! Archives that are whole, that were damaged, and that were made to do harm.
 
-use crate::{About, BackupError, FORMAT, check, unpack, write};
+use crate::backup::{About, BackupError, FORMAT, check, unpack, write};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -116,7 +116,7 @@ fn made(about: &About, name: &str, prepare: impl FnOnce(&mut Header), bytes: &[u
     let text = serde_json::to_vec(about).expect("text");
     let mut header = Header::new_gnu();
     header.set_size(text.len() as u64);
-    archive.append_data(&mut header, crate::ABOUT, text.as_slice()).expect("appended");
+    archive.append_data(&mut header, crate::backup::ABOUT, text.as_slice()).expect("appended");
     let mut header = Header::new_gnu();
     header.set_size(bytes.len() as u64);
     // Not by what refuses such names.
@@ -183,7 +183,10 @@ fn nothing_hostile_is_unpacked() {
         assert!(error.contains(says), "{says}: {error}");
         assert!(!error.contains(|c: char| c.is_control()), "{error:?}");
         for name in contents(to.path()).keys() {
-            assert!(crate::is_part(name.strip_prefix("inner/").expect("nothing beside it")), "{name}");
+            assert!(
+                crate::backup::is_part(name.strip_prefix("inner/").expect("nothing beside it")),
+                "{name}"
+            );
         }
     }
 }

@@ -1,8 +1,8 @@
 //! An archive of a folder.
 
-use crate::about::{About, FORMAT};
-use crate::error::WriteError;
-use crate::{ABOUT, FILES_MAX, SUMS, is_part};
+use crate::backup::about::{About, FORMAT};
+use crate::backup::error::WriteError;
+use crate::backup::{ABOUT, FILES_MAX, SUMS, is_part};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
