@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 const LONGEST: Duration = Duration::from_secs(60);
 /// Most address space of the compiling process: its own code, the module, and Cranelift's data.
 const MEMORY: libc::rlim_t = 4 << 30;
+/// The nice value of the compiling process: workers and requests go first.
+const NICE: libc::c_int = 15;
 /// Largest outcome that is taken.
 const LARGEST: u64 = 512 << 20;
 
@@ -25,7 +27,7 @@ pub(crate) fn compile(_sandbox: &Sandbox, wasm: &[u8]) -> Result<Artifact, Compi
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let mut command = Command::new(program);
     command.arg("compile-module").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // SAFETY: setrlimit and prctl are system calls and no more, and nothing else happens between fork and exec.
+    // SAFETY: setrlimit, setpriority and prctl are system calls and no more, and nothing else happens between fork and exec.
     unsafe { command.pre_exec(limit) };
     let mut child = command.spawn().map_err(|error| failed(format!("starting the compiler: {error}")))?;
     let outcome = talk(&mut child, wasm);
@@ -48,6 +50,8 @@ fn limit() -> std::io::Result<()> {
     let time = libc::rlimit { rlim_cur: seconds, rlim_max: seconds };
     // SAFETY: plain system calls with valid pointers.
     let set = unsafe { libc::setrlimit(libc::RLIMIT_AS, &bound) | libc::setrlimit(libc::RLIMIT_CPU, &time) };
+    // SAFETY: a plain system call with numbers. It fails where the process is nicer already, which is as good.
+    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
     // What a service manager gave the daemon for its ports, the compiler does without.
     // SAFETY: a plain system call with numbers.
     let none = unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };

@@ -28,6 +28,7 @@ mod named;
 mod parts;
 mod places;
 mod prepare;
+mod programs;
 mod regular_file;
 mod shared_images;
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use crate::catalog::Catalog;
 use crate::compile;
+use crate::programs::{Programs, UNUSED_MAX};
 use guest_wasm::{Access, CompileCache, Program, ProgramFacts, Sandbox};
 use image::Image;
 use packet_memory::Pool;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -14,7 +15,7 @@ pub struct Workshop {
     sandbox: Sandbox,
     cache: Option<CompileCache>,
     /// By the image's digest.
-    programs: Mutex<HashMap<String, Arc<Program>>>,
+    programs: Mutex<Programs<Program>>,
     making: Making,
 }
 
@@ -58,7 +59,15 @@ impl Workshop {
             Ok(cache) => (Some(cache), Vec::new()),
             Err(error) => (None, vec![format!("{error}; images are compiled at every start")]),
         };
-        Ok((Workshop { sandbox, cache, programs: Mutex::default(), making: Making::default() }, notices))
+        Ok((
+            Workshop {
+                sandbox,
+                cache,
+                programs: Mutex::new(Programs::new(UNUSED_MAX)),
+                making: Making::default(),
+            },
+            notices,
+        ))
     }
 
     /// Whether functions of an image are made at once: it has been compiled and loaded.
@@ -88,7 +97,7 @@ impl Workshop {
 
     /// Whether the image of this digest has been compiled and loaded.
     pub fn knows(&self, digest: &str) -> bool {
-        self.programs.lock().unwrap_or_else(PoisonError::into_inner).contains_key(digest)
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner).contains(digest)
     }
 
     /// Compiles an image, if that has not been done.
@@ -101,8 +110,7 @@ impl Workshop {
 
     /// How many images are compiled and loaded, and the bytes of their machine code.
     pub(crate) fn code(&self) -> (usize, u64) {
-        let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
-        (programs.len(), programs.values().map(|program| program.code_bytes()).sum())
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner).size()
     }
 
     /// How much address space waits for the next functions, in functions.
@@ -112,8 +120,7 @@ impl Workshop {
 
     /// The program of an image if it has been compiled before.
     pub(crate) fn known(&self, image: &Image) -> Option<Arc<Program>> {
-        let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
-        programs.get(&image.digest().to_string()).cloned()
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner).get(&image.digest().to_string())
     }
 
     /// The compiled image, compiled at its first use.
@@ -149,8 +156,13 @@ impl Workshop {
                 .and_then(|artifact| self.sandbox.load(&artifact, facts(image))),
         }
         .map_err(|error| error.to_string())?;
-        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
-        programs.insert(image.digest().to_string(), program.clone());
+        let (digest, bytes) = (image.digest().to_string(), program.code_bytes());
+        let leaving = {
+            let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+            programs.insert(digest, program.clone(), bytes)
+        };
+        // Code is unmapped without the lock.
+        drop(leaving);
         Ok(program)
     }
 }

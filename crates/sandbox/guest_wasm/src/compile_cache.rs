@@ -8,9 +8,14 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 /// Largest artifact that is read back.
 const LARGEST: u64 = 512 << 20;
+/// Most bytes of entries that stay when another one is written; those that were not used for longest leave first.
+pub const CACHE_MAX: u64 = 512 << 20;
+/// After this time a file that a writer left unfinished is removed: that writer is gone.
+const UNFINISHED: Duration = Duration::from_secs(3600);
 
 /// Why a directory cannot be the cache.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +53,7 @@ pub enum CacheError {
 pub struct CompileCache {
     directory: PathBuf,
     user: u32,
+    max: u64,
 }
 
 impl CompileCache {
@@ -68,7 +74,12 @@ impl CompileCache {
                 user,
             });
         }
-        Ok(CompileCache { directory: directory.to_owned(), user })
+        Ok(CompileCache { directory: directory.to_owned(), user, max: CACHE_MAX })
+    }
+
+    /// The same with another bound on its bytes than [`CACHE_MAX`].
+    pub fn with_max(self, max: u64) -> CompileCache {
+        CompileCache { max, ..self }
     }
 
     /// The entry of a module, when there is one and it is unharmed.
@@ -84,6 +95,8 @@ impl CompileCache {
         if !private || found.len() > LARGEST {
             return None;
         }
+        // The time of its last use; where it cannot be set, the entry leaves earlier.
+        let _ = file.set_modified(SystemTime::now());
         let mut bytes = Vec::with_capacity(usize::try_from(found.len()).ok()?);
         file.take(LARGEST).read_to_end(&mut bytes).ok()?;
         let (digest, code) = bytes.split_at_checked(32)?;
@@ -102,7 +115,36 @@ impl CompileCache {
         if written.is_err() {
             let _ = fs::remove_file(&unfinished);
         }
+        self.evict(&path);
         written
+    }
+
+    /// Removes entries until the rest is within the bound, the longest unused first, and never `kept`. What another process has
+    /// removed already is gone as well, and what cannot be removed stays for the next time.
+    fn evict(&self, kept: &Path) {
+        let now = SystemTime::now();
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+            let (path, Ok(found)) = (entry.path(), entry.metadata()) else { continue };
+            let used = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("code") if found.is_file() => entries.push((used, found.len(), path)),
+                Some("tmp") if now.duration_since(used).is_ok_and(|age| age > UNFINISHED) => {
+                    let _ = fs::remove_file(&path);
+                }
+                _ => {}
+            }
+        }
+        let mut total: u64 = entries.iter().map(|(_, bytes, _)| bytes).sum();
+        entries.sort();
+        for (_, bytes, path) in entries {
+            if total <= self.max {
+                break;
+            }
+            if path != kept && fs::remove_file(&path).is_ok() {
+                total -= bytes;
+            }
+        }
     }
 
     fn write(&self, path: &Path, digest: &[u8], code: &[u8]) -> io::Result<()> {

@@ -204,3 +204,32 @@ fn a_cache_that_cannot_be_written_is_passed_by() {
     assert!(compiled(&cache, &good(1)));
     assert!(compiled(&cache, &good(1)));
 }
+
+/// Entries that nothing asks for leave when others come; the newest stays, however large it is.
+#[test]
+fn the_longest_unused_entries_leave_when_there_is_no_room() {
+    let place = Place::new("bound");
+    let cache = place.cache();
+    let one = (0..3).map(|n| assert!(compiled(&cache, &good(n)))).count();
+    let files = entries(&place.0.join("cache"));
+    assert_eq!((one, files.len()), (3, 3));
+    let size = fs::metadata(&files[0]).expect("it is there").len();
+    // As if they had been used one after the other, long ago; the first again now.
+    for (n, file) in files.iter().enumerate() {
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(1000 - n as u64);
+        fs::File::open(file).and_then(|file| file.set_modified(then)).expect("set");
+    }
+    assert!(!compiled(&cache, &good(0)));
+    let unfinished = place.0.join("cache/left.tmp");
+    fs::write(&unfinished, b"half").expect("written");
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    fs::File::open(&unfinished).and_then(|file| file.set_modified(long_ago)).expect("set");
+    let bounded = cache.with_max(2 * size + size / 2);
+    assert!(compiled(&bounded, &good(3)));
+    assert_eq!(entries(&place.0.join("cache")).len(), 2, "room for two");
+    assert!(!compiled(&bounded, &good(0)) && !compiled(&bounded, &good(3)));
+    let least = bounded.with_max(1);
+    assert!(compiled(&least, &good(4)));
+    assert_eq!(entries(&place.0.join("cache")).len(), 1);
+    assert!(!compiled(&least, &good(4)));
+}
