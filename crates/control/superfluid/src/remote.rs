@@ -26,6 +26,7 @@ mod get;
 mod given;
 mod host_wide;
 mod kinds;
+mod names;
 mod numbers;
 pub(crate) mod options;
 mod paths;
@@ -79,6 +80,7 @@ pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
         RemoteCommand::Capture(options) => capture::capture(options),
         RemoteCommand::Memory(options) => host_wide::memory(options),
         RemoteCommand::Account(options) => host_wide::account(options),
+        RemoteCommand::Names(options) => names::names(options),
         RemoteCommand::Backup(options) => backup::backup(options),
         RemoteCommand::Health(options) => host_wide::health(options),
     };

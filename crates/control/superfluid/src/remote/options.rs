@@ -57,6 +57,17 @@ pub(crate) enum RemoteCommand {
     Health(HealthOptions),
     /// Write all that the daemon keeps into one file, while it runs.
     Backup(BackupOptions),
+    /// Print the names of objects of a kind, a line each, for completion by a shell.
+    #[command(hide = true)]
+    Names(NamesOptions),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NamesOptions {
+    /// The kind, as `get` takes it.
+    pub(crate) kind: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 }
 
 /// How a list is shown.
