@@ -1,6 +1,6 @@
-//! A token bucket that holds somebody to a cap, kept as a point in time instead of as a number of tokens: the time at
-//! which all that was used has been allowed for. It needs no refilling, and says by itself when somebody held back may
-//! run again.
+//! A token bucket that enforces a cap, kept as a point in time instead of as a number of tokens: the time at
+//! which all that was used has been allowed for. It needs no refilling, and tells by itself when a throttled
+//! entity or tenant may run again.
 
 use crate::claim::Cap;
 use crate::share::PARTS;

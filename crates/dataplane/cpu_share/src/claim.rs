@@ -1,11 +1,11 @@
-//! What somebody may ask of a worker: a weight and a cap.
+//! What an entity or a tenant may ask of a worker: a weight and a cap.
 
 /// A claim relative to the claims of the others on the same level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weight(u16);
 
 impl Weight {
-    /// The weight of everybody who is given none.
+    /// The weight of an entity or tenant that is given none.
     pub const DEFAULT: Weight = Weight(100);
     /// The least that one can have.
     pub const MIN: Weight = Weight(1);
@@ -33,7 +33,7 @@ impl Default for Weight {
     }
 }
 
-/// The most of one core that somebody may use, even when the core is otherwise idle.
+/// The most of one core that an entity or tenant may use, even when the core is otherwise idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cap(u32);
 

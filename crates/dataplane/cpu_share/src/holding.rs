@@ -1,11 +1,12 @@
-//! Those whom a cap holds back: set aside when their turn comes, and let go when the cap has allowed for what they used.
+//! Entities and tenants that their caps throttle: set aside when their turn comes, and released when the cap
+//! has allowed for what they used.
 
 use crate::queue::Queue;
 use crate::scheduler::{EntityId, Scheduler, State};
 use telemetry::clock::Cycles;
 
 impl Scheduler {
-    /// When the first of those whom a cap holds back may run again. It may turn out then that it has been charged
+    /// When the first throttled entity or tenant may run again. It may turn out then that it has been charged
     /// meanwhile, and has to wait longer. Tells of all when [`Scheduler::is_idle`].
     pub fn next_release(&self) -> Option<Cycles> {
         let first =

@@ -1,4 +1,4 @@
-//! Who takes part: tenants and entities coming, going and changing their claims.
+//! Tenants and entities: added, removed, given other claims.
 
 use crate::claim::{Claim, Weight};
 use crate::queue::Queue;
@@ -9,8 +9,8 @@ use telemetry::clock::Cycles;
 /// What goes with an entity to another worker: what it owes and what it used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Parts of age beyond its tenant's present, of somebody of this weight. Never less than the present: whoever waits
-    /// is at it or beyond it, and sleep earns nothing.
+    /// Parts of age beyond its tenant's present, at this weight. Never less than the present: an entity that
+    /// waits is at it or beyond it, and sleep earns nothing.
     pub(crate) debt: i128,
     pub(crate) weight: Weight,
     /// Parts of a cycle by which its cap is overdrawn; below zero: which it has saved up.
@@ -81,8 +81,8 @@ impl Scheduler {
         true
     }
 
-    /// Takes an entity in that owes nothing. In a tenant that was removed it only counts cycles: it belongs to nobody, claims
-    /// nothing, never has work, and nobody's share depends on it.
+    /// Takes an entity in that owes nothing. In a tenant that was removed it only counts cycles: it has no
+    /// tenant, claims nothing, never has work, and no other's share depends on it.
     pub fn add(&mut self, tenant: TenantId, claim: Claim) -> EntityId {
         self.add_with(tenant, claim, Standing::default())
     }

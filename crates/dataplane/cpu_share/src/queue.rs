@@ -1,5 +1,5 @@
-//! Those who wait, in order: a binary heap that knows where everybody stands, so that anybody can be taken out or put
-//! elsewhere in the logarithm of how many wait.
+//! Waiting entities or tenants, in order: a binary heap that knows the place of each number, so that any of
+//! them can be taken out or put elsewhere in the logarithm of how many wait.
 
 /// Where each number stands in whatever queue it is in; a number is in one queue at a time.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ impl Places {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     key: i128,
-    /// Among equals first come, first served: even who costs nothing keeps nobody else waiting.
+    /// Among equals first come, first served: so one whose turns cost nothing keeps no other waiting.
     arrival: u64,
     id: u32,
 }

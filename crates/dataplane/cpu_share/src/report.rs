@@ -1,4 +1,4 @@
-//! What there is to ask about somebody's share: promised, got, held back.
+//! Figures of an entity's or tenant's share: promised, used, throttled.
 
 use crate::claim::{Cap, Claim};
 use crate::scheduler::{EntityId, Scheduler, State, Tenant, TenantId};
@@ -31,8 +31,9 @@ impl Scheduler {
         self.tenants[id.0 as usize].held(self.now)
     }
 
-    /// The part of the core that an entity gets if everybody wants all that they may have: its weight's part of what
-    /// its tenant gets, caps applied, and what some may not have shared by the others. 0 for one that claims nothing.
+    /// The part of the core that an entity gets if all want all that they may have: its weight's part of what
+    /// its tenant gets, caps applied, and what some may not have shared by the others. 0 for one that claims
+    /// nothing.
     ///
     /// Takes time in proportion to the tenants, and to all entities where entities of its tenant have caps.
     pub fn promised(&self, id: EntityId) -> f64 {
@@ -62,7 +63,7 @@ impl Tenant {
     }
 }
 
-/// What somebody would have: as much as its weight gives, up to a limit.
+/// What one of them would have: as much as its weight gives, up to a limit.
 struct Want {
     weight: f64,
     limit: f64,
@@ -79,9 +80,10 @@ impl Want {
     }
 }
 
-/// How much there is for each unit of weight, when `whole` is shared by weight and nobody takes more than its limit.
+/// How much there is for each unit of weight, when `whole` is shared by weight and none takes more than its
+/// limit.
 fn level(whole: f64, wants: &mut [Want]) -> f64 {
-    // Whoever reaches its limit at the lowest level takes it and leaves the rest to the others.
+    // The one that reaches its limit at the lowest level takes it and leaves the rest to the others.
     wants.sort_by(|a, b| (a.limit / a.weight).total_cmp(&(b.limit / b.weight)));
     let (mut whole, mut weights) = (whole, wants.iter().map(|want| want.weight).sum::<f64>());
     for want in wants.iter() {

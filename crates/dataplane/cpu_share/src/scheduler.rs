@@ -16,16 +16,17 @@ pub struct TenantId(pub u32);
 /// How a scheduler works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulerSettings {
-    /// How many cycles one that is running or is handed packets may get ahead of the youngest who waits, whatever it
-    /// weighs: a light one has fewer turns than a heavy one, not shorter ones. Larger: fewer changes from one to the
-    /// next; smaller: less lag.
+    /// Minimum granularity: how many cycles the running entity, or one that is handed packets, may get ahead
+    /// of the waiting one with the smallest age, whatever it weighs: a light one has fewer turns than a heavy
+    /// one, not shorter ones. Larger: fewer changes from one to the next; smaller: less lag.
     pub slack: Cycles,
-    /// The same, if it is more, as long as few wait ([`FEW`]) and none of them is fresh: entities that always have work gain by
-    /// caches that stay warm.
+    /// The quantum: the same, if it is more, as long as few wait ([`FEW`]) and none of them is fresh:
+    /// entities that always have work gain by caches that stay warm.
     pub quantum: Cycles,
-    /// The same, if it is less, while a fresh entity waits: one that owed nothing within its tenant when it got work, or whose
-    /// tenant had no work before and owes no more than this. An entity that has work now and then, and uses less than its
-    /// share, does not wait for those that always have work.
+    /// Wake-up granularity: the same, if it is less, while a fresh entity waits: one that owed nothing within
+    /// its tenant when it got work, or whose tenant had no work before and owes no more than this. An entity
+    /// that has work now and then, and uses less than its share, does not wait for those that always have
+    /// work.
     pub wakeup: Cycles,
     /// Over how long caps hold: one that did not use its cap may use for once, on top of it, what the cap gives in this
     /// time.
@@ -35,7 +36,7 @@ pub struct SchedulerSettings {
 /// So many wait without each other's turns becoming too long for them.
 pub const FEW: u32 = 40;
 
-/// Where somebody is.
+/// Whether an entity or tenant waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Has no work, or is running.
@@ -65,7 +66,7 @@ pub(crate) struct Entity {
 #[derive(Clone, Debug)]
 pub(crate) struct Tenant {
     pub(crate) share: Share,
-    /// `Out` if and only if nobody is in `ready`.
+    /// `Out` if and only if `ready` is empty.
     pub(crate) state: State,
     /// While held: since when.
     pub(crate) since: Cycles,
@@ -74,7 +75,8 @@ pub(crate) struct Tenant {
     /// One of its entities was picked since it took its place: it goes behind tenants of the same age, or one whose
     /// turns cost nothing would keep them waiting.
     pub(crate) had_turn: bool,
-    /// Its entities that wait for their turn, by age. Who is charged while waiting is put right when it comes first.
+    /// Its entities that wait for their turn, by age. One that is charged while it waits is put right when it
+    /// comes first.
     pub(crate) ready: Queue,
     /// Age of whichever of its entities ran last.
     pub(crate) present: i128,
@@ -112,11 +114,11 @@ pub struct Scheduler {
     /// Those held back by their caps, by when they may run again.
     pub(crate) held_entities: Queue,
     pub(crate) held_tenants: Queue,
-    /// Nobody is released before; later than this only by who was charged meanwhile.
+    /// No cap releases one before; later than this only if one was charged meanwhile.
     pub(crate) release_at: Cycles,
     /// Age of the tenant that ran last.
     pub(crate) present: i128,
-    /// The latest time that anybody told.
+    /// The latest time that any caller gave.
     pub(crate) now: Cycles,
     slack: Cycles,
     quantum: Cycles,
@@ -201,10 +203,11 @@ impl Scheduler {
         Some(EntityId(index as u32))
     }
 
-    /// Whether an entity may run before those that wait: one that packets were just handed to, or the running one that
-    /// would go on. It may if it is not older than the youngest who waits in its tenant, nor its tenant than the
-    /// youngest that waits, by more than the quantum or the slack, and no cap holds either back. When it may not, it has to be
-    /// activated and wait like everybody else. One that waits already goes on waiting in either case.
+    /// Whether an entity may run before those that wait: one that packets were just handed to, or the running
+    /// one that would go on. It may if its age exceeds the smallest that waits in its tenant, and its
+    /// tenant's the smallest tenant's that waits, by no more than the quantum or the slack, and no cap
+    /// throttles either. When it may not, it has to be activated and wait like the others. One that waits
+    /// already goes on waiting in either case.
     #[inline]
     pub fn hand_off(&mut self, id: EntityId, now: Cycles) -> bool {
         let index = id.0 as usize;
@@ -231,7 +234,7 @@ impl Scheduler {
         let (entity_lead, tenant_lead) = (entity.share.aged(lead), tenant.share.aged(lead));
         let (age, tenant_age) = (entity.share.age, tenant.share.age);
 
-        // Whoever waits is at least as old as its key. Mostly that decides, and nobody has to be put right.
+        // A waiting one is at least as old as its key. Mostly that decides, and no key has to be put right.
         let mut youngest = tenant.ready.first().map_or(age, |(key, _)| key);
         let mut youngest_tenant = self.ready.first_key_beside(owner).unwrap_or(tenant_age);
         if age > youngest + entity_lead || tenant_age > youngest_tenant + tenant_lead {
@@ -244,7 +247,7 @@ impl Scheduler {
                 return false;
             }
         }
-        // Time goes on for whoever joins later, but never beyond somebody who waits.
+        // The present moves on for entities that join later, but never beyond one that waits.
         let tenant = &mut self.tenants[owner];
         tenant.present = tenant.present.max(age.min(youngest));
         self.present = self.present.max(tenant_age.min(youngest_tenant));
@@ -267,7 +270,7 @@ impl Scheduler {
         }
     }
 
-    /// Nobody has work and may run: [`Scheduler::pick`] would find nobody.
+    /// No entity has work and may run: [`Scheduler::pick`] would find none.
     #[inline]
     pub fn is_idle(&mut self, now: Cycles) -> bool {
         self.settle(now).is_none()
@@ -289,8 +292,8 @@ impl Scheduler {
         }
     }
 
-    /// The youngest tenant that may run and has an entity that may, and its youngest such. Who turns out to be held
-    /// back by a cap is set aside.
+    /// The youngest tenant that may run and has an entity that may, and its youngest such. One that turns out
+    /// to be throttled by a cap is set aside.
     #[inline]
     fn first(&mut self) -> Option<(usize, usize)> {
         while let Some((key, owner)) = self.ready.first() {

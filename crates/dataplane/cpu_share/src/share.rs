@@ -7,8 +7,8 @@ use telemetry::clock::Cycles;
 /// Ages count 2^-32 of a cycle at the default weight.
 pub(crate) const PARTS: u32 = 32;
 
-/// How much older a cycle makes somebody of a weight. Rounded once here, by at most 2 in 10^8; from here on all is
-/// exact.
+/// How much older a cycle makes an entity or tenant of a weight. Rounded once here, by at most 2 in 10^8;
+/// from here on all is exact.
 pub(crate) const fn pace(weight: Weight) -> u64 {
     let weight = weight.get() as u64;
     (((Weight::DEFAULT.get() as u64) << PARTS) + weight / 2) / weight
@@ -28,7 +28,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Somebody of an age who used so much before, and overdrew its cap by so many parts of a cycle.
+    /// One of a given age that used so much before, and overdrew its cap by so many parts of a cycle.
     pub(crate) fn new(claim: Claim, age: i128, used: Cycles, overdrawn: i128, now: Cycles) -> Share {
         let bucket = claim.cap.map(|cap| Bucket::new(cap, overdrawn, now));
         Share { age, pace: pace(claim.weight), used, claim, bucket }
@@ -50,7 +50,7 @@ impl Share {
         }
     }
 
-    /// Whoever comes back from sleep is not younger than the present.
+    /// One that comes back from sleep is not younger than the present.
     #[inline]
     pub(crate) fn join(&mut self, present: i128) {
         self.age = self.age.max(present);
@@ -82,7 +82,7 @@ impl Share {
     }
 }
 
-/// The same number of cycles as an age of somebody of another weight.
+/// The same number of cycles as an age at another weight.
 pub(crate) fn in_weight(age: i128, from: Weight, to: Weight) -> i128 {
     if from == to {
         return age;

@@ -43,14 +43,14 @@ impl Worker {
         (tenant, ids)
     }
 
-    /// Uses cycles on somebody's behalf.
+    /// Uses cycles on an entity's behalf.
     fn work(&mut self, id: EntityId, cycles: u64) {
         self.scheduler.charge(id, Cycles(cycles));
         self.now += Cycles(cycles);
     }
 
-    /// One turn of whoever is picked, who has work again afterwards. Without anybody, sleeps until somebody is
-    /// released, and says nothing.
+    /// One turn of the entity that is picked, which has work again afterwards. Without one, sleeps until one
+    /// is released, and returns `None`.
     fn turn(&mut self, cost: impl FnOnce(EntityId) -> u64) -> Option<EntityId> {
         match self.scheduler.pick(self.now) {
             Some(id) => {
@@ -59,18 +59,18 @@ impl Worker {
                 Some(id)
             }
             None => {
-                let release = self.scheduler.next_release().expect("somebody has work and is held back");
-                assert!(release > self.now, "nobody is held back any longer than it has to be");
+                let release = self.scheduler.next_release().expect("one has work and is throttled");
+                assert!(release > self.now, "none is throttled any longer than it has to be");
                 self.now = release;
                 None
             }
         }
     }
 
-    /// A turn of whoever is picked that goes on in steps of 100 cycles for as long as it may, but no longer than `most`. Tells
-    /// who it was, and what it used.
+    /// A turn of the entity that is picked, which goes on in steps of 100 cycles for as long as it may, but
+    /// no longer than `most`. Tells which it was, and what it used.
     fn long_turn(&mut self, most: u64) -> (EntityId, u64) {
-        let id = self.scheduler.pick(self.now).expect("somebody has work");
+        let id = self.scheduler.pick(self.now).expect("one has work");
         let before = self.used(id);
         loop {
             self.work(id, 100);

@@ -1,4 +1,4 @@
-//! The account of a worker at a quiet point: every packet, and where the cycles went.
+//! The account of a worker at a quiescent point: every packet, and where the cycles went.
 
 use crate::fault::Life;
 use crate::switching::SwitchNode;
@@ -53,7 +53,7 @@ pub struct InstanceAccount {
     pub missed: u64,
     /// Cycles spent on it, I/O on its behalf included.
     pub cycles: Cycles,
-    /// Its share of a processor when everybody there wants all that he can get.
+    /// Its share of a processor when all functions there want all that they can get.
     pub promised: f64,
     /// Cycles during which it had work and a cap held it back.
     pub throttled: Cycles,
@@ -87,7 +87,7 @@ pub struct InstanceAccount {
     pub report: Option<String>,
 }
 
-/// One switch's part. Its packets are those of whoever hands them to it.
+/// One switch's part. Its packets are those of the senders that hand them to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchAccount {
     /// Its name.
@@ -98,7 +98,7 @@ pub struct SwitchAccount {
     pub counters: SwitchCounters,
 }
 
-/// Everything at a quiet point.
+/// Everything at a quiescent point.
 #[derive(Clone, Debug)]
 pub struct Account {
     /// When.
@@ -304,7 +304,7 @@ impl Worker {
 
     /// Does something for an instance outside of its turns, between two turns of the worker, and charges it for that.
     pub(crate) fn in_account_of<R>(&mut self, index: usize, deed: impl FnOnce(&mut Worker) -> R) -> R {
-        // How long it took until the worker was in hand is nobody's time, and the thread may be another one.
+        // The time until the worker was in hand is charged to no instance, and the thread may be another one.
         self.look_at_clocks();
         self.switch_account(self.instances[index].entity);
         let done = deed(self);

@@ -1,21 +1,24 @@
-//! Where a worker is left by its thread, for others to take it: while the thread sleeps in the kernel, and whenever somebody asks
-//! for it.
+//! Where a worker is parked by its thread, for other threads to take it: while its thread sleeps in the
+//! kernel, and when another thread asks for it.
 //!
-//! 1. A thread that sleeps leaves its worker here. Whoever wants to change something takes it from here and wakes nobody.
-//! 2. A thread that is awake is asked for its worker between two turns. One that has had nothing to do for long leaves it and
-//!    sleeps as in 1, so that questions in short order find it; one that works leaves it and attends: it waits to have it back.
-//! 3. Whoever took a worker brings it back. If there is something to do for it now, or something else to wait for than its sleeping
-//!    thread does, its bell is rung.
+//! 1. A thread that sleeps leaves its worker here. Another thread that wants to change something takes it
+//!    from here and wakes no thread.
+//! 2. A thread that is awake is asked for its worker between two turns. One that has had nothing to do for
+//!    long leaves it and sleeps as in 1, so that further questions soon after find it; one that works leaves
+//!    it and waits to have it back.
+//! 3. The thread that took a worker brings it back. If there is something to do for the worker now, or
+//!    something else to wait for than its sleeping thread waits for, its bell is rung.
 //! 4. The thread takes its worker again, or waits until it has been brought back.
 //!
-//! A worker is a value that one thread has at a time, so the types say that nobody else has it meanwhile.
+//! A worker is a value that one thread has at a time, so the types say that no other thread has it meanwhile.
 
 use crate::worker::Worker;
 use std::sync::atomic::{AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long one looks for the other before he sleeps. Nobody else is let in meanwhile: on a busy machine that could take long.
+/// How long a thread polls for the other before it sleeps. No third thread is let in meanwhile: on a busy
+/// machine that could take long.
 const LOOK: Duration = Duration::from_micros(20);
 
 /// What a thread is asked for.
@@ -63,7 +66,7 @@ impl Berth {
         place
     }
 
-    /// Wakes whoever waits for a change; nobody usually does, and a system call is saved.
+    /// Wakes the threads that wait for a change; usually there is none, and a system call is saved.
     fn tell(&self, place: MutexGuard<'_, Place>) {
         let waiting = place.waiting;
         drop(place);
@@ -93,7 +96,7 @@ impl Berth {
         self.tell(place);
     }
 
-    /// The thread is awake again, and takes its worker as soon as nobody else wants it.
+    /// The thread is awake again, and takes its worker as soon as no other thread wants it.
     pub(crate) fn get_up(&self) -> Box<Worker> {
         let mut place = self.place();
         loop {

@@ -16,9 +16,9 @@ pub fn classify(pool: &Pool, packets: &mut [Packet]) {
     }
 }
 
-/// The same, with the packets addressed to an interface and so many hops left, and the flow hash only where somebody reads
-/// it. The headers are copied before they are looked at: a guest that owns a neighbouring buffer cannot change them
-/// meanwhile.
+/// The same, with the packets addressed to an interface and so many hops left, and the flow hash only where
+/// it is read. The headers are copied before they are looked at: a guest that owns a neighbouring buffer
+/// cannot change them meanwhile.
 #[inline]
 pub(crate) fn classify_for(
     pool: &Pool,

@@ -1,18 +1,22 @@
-//! Who is at the head of a chain fetches nothing while somebody behind it has more than it can do: packets wait outside, or are
-//! lost there, before work was put into them (the back pressure of NFVnice).
+//! Backpressure: the instance at the head of a chain fetches nothing while one behind it has more than it can
+//! do. Packets wait outside, or are lost there, before work was put into them (the back pressure of NFVnice).
 //!
-//! An instance that hands packets to one whose queue is more than half full, or that is held up itself, is held up. That goes up the
-//! chain at once, to whoever handed it its last batch and so on, as far as whoever polls ports: a long chain holds no more than fits.
-//! What is in the chain then goes on as far as there is room: whoever would hand packets to one that has none waits, unless that
-//! one waits for it in its turn, or does not work.
+//! An instance that hands packets to one whose queue is more than half full (its high watermark), or that is
+//! throttled itself, is throttled. That goes up the chain at once, to the instance that handed it its last
+//! batch and so on, as far as the instance that polls ports: a long chain holds no more than fits. What is in
+//! the chain then goes on as far as there is room: an instance that would hand packets to one that has none
+//! waits, unless that one waits for it in its turn, or does not work.
 //!
-//! A wire to another worker is like such a queue: who finds it more than half full is held up, and who finds it full waits. What comes
-//! over a wire has had work put into it: whoever is held up takes it all the same, as long as its own queue has room. That another
-//! worker has stopped taking anything, or waits in a circle, cannot be seen from here. So nobody waits for longer than
-//! [`WIRE_PATIENCE`] for a wire on which nothing moves; from then on what finds no room is lost, and counted, until half of it is free.
+//! A wire to another worker is like such a queue: an instance that finds it more than half full is throttled,
+//! and one that finds it full waits. What comes over a wire has had work put into it: a throttled instance
+//! takes it all the same, as long as its own queue has room. That another worker has stopped taking anything,
+//! or waits in a circle, cannot be seen from here. So no instance waits for longer than [`WIRE_PATIENCE`] for
+//! a wire on which nothing moves; from then on what finds no room is lost, and counted, until half of it is
+//! free.
 //!
-//! That is for those who belong together. Where more than two are plugged into a switch, and between tenants, nobody is held up: whoever takes
-//! too long there loses packets himself, as at any switch, and cannot make others stand still who send to him among others.
+//! That is for functions that belong together. Where more than two ends are plugged into a switch, and
+//! between tenants, no sender is throttled: a receiver that takes too long there loses packets itself, as at
+//! any switch, and cannot stop instances that send to it among others.
 //!
 //! So nothing is lost in a chain that packets pass one way, on one worker or several. Functions in a circle lose what is too much: a
 //! chain on one worker whose both directions are overloaded is one.
@@ -26,7 +30,7 @@ use telemetry::clock::{Cycles, Nanos};
 /// Longest time to wait for room in a wire from which nothing is taken.
 pub(crate) const WIRE_PATIENCE: Nanos = Nanos::from_millis(100);
 
-/// Who is next on packets' way.
+/// The next receiver on the packets' way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ahead {
     /// An instance on the same worker.
@@ -35,7 +39,7 @@ pub(crate) enum Ahead {
     Wire(usize),
 }
 
-/// How long whoever hands packets to a wire waits for room.
+/// How long an instance that hands packets to a wire waits for room.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
     /// How much room there was when that changed last, and when that was.
@@ -61,7 +65,7 @@ impl Worker {
     /// Notes that the running instance hands packets to another one, and whether that one has much to do already.
     #[inline]
     pub(crate) fn note_congestion(&mut self, to: usize) {
-        // Who polls a port that a switch stands before hands packets to itself.
+        // An instance that polls a port in front of a switch hands packets to itself.
         let sender = if self.current == to { usize::MAX } else { self.current };
         let receiver = &mut self.instances[to];
         receiver.handed_by = sender;
@@ -99,12 +103,12 @@ impl Worker {
         self.ports.get(wire).is_some_and(|node| node.relay && node.port.room() < RELAY_PACKETS / 2)
     }
 
-    /// Holds an instance up, and those from whom its packets come.
+    /// Throttles an instance, and those from which its packets come.
     #[cold]
     fn hold_up(&mut self, mut sender: usize, mut to: Ahead) {
         // No chain is longer than packets may hop.
         for _ in 0..nf_abi::HOP_BUDGET {
-            // Who handed packets on may be gone by now, and another one in its place.
+            // The instance that handed packets on may be gone by now, and another one in its place.
             if !self.leads_to(sender, to) {
                 return;
             }
@@ -116,7 +120,7 @@ impl Worker {
         }
     }
 
-    /// Whether an instance is there and wired to somebody, be it over a switch that nobody else is plugged into.
+    /// Whether an instance is there and wired to the next one, be it over a switch with no other ends.
     fn leads_to(&self, index: usize, ahead: Ahead) -> bool {
         let is_ahead = |target: Target| match target {
             Target::Instance(next, _) => ahead == Ahead::Instance(next.index()),
@@ -177,8 +181,8 @@ impl Worker {
         }
     }
 
-    /// Whether an instance has to wait that has not noticed yet how full the wire is that it leads to: others have filled it. Who
-    /// reaches a wire through a switch notices with its next batch.
+    /// Whether an instance has to wait that has not noticed yet how full the wire is that it leads to: others
+    /// have filled it. An instance that reaches a wire through a switch notices with its next batch.
     #[cold]
     fn look_at_crowded_wires(&mut self, index: usize) -> bool {
         self.forget_free_wires();
@@ -207,7 +211,8 @@ impl Worker {
         true
     }
 
-    /// Whether a wire has no room for a batch, and one more of somebody who has not noticed yet, and it is not vain to wait for it.
+    /// Whether a wire has no room for a batch, and one more of an instance that has not noticed yet, and it
+    /// is not vain to wait for it.
     fn waits_for_wire(&mut self, wire: usize) -> bool {
         let (now, limit, enough) = (self.now.cycles, self.wire_patience, 2 * self.settings.batch);
         let Some(node) = self.ports.get_mut(wire).filter(|node| node.relay) else { return false };
@@ -219,7 +224,7 @@ impl Worker {
         node.patience.lasts(room, now, limit)
     }
 
-    /// Wires to other workers that somebody waits for.
+    /// Wires to other workers that an instance waits for.
     pub(crate) fn awaited_wires(&self) -> impl Iterator<Item = usize> {
         self.waiting.iter().filter_map(|index| match self.instances.get(*index)?.waits_for? {
             Ahead::Wire(wire) if self.ports.get(wire).is_some() => Some(wire),
@@ -227,7 +232,7 @@ impl Worker {
         })
     }
 
-    /// When whoever waits for a wire goes on at the latest, if he is not woken before.
+    /// When an instance that waits for a wire goes on at the latest, if it is not woken before.
     pub(crate) fn room_expected(&self, wire: usize) -> Nanos {
         let node = &self.ports[wire];
         match node.patience.seen {
@@ -238,10 +243,10 @@ impl Worker {
         }
     }
 
-    /// Whether one waits, others in between or not, for who is about to wait for it.
+    /// Whether an instance waits, others in between or not, for the one that is about to wait for it.
     fn waits_in_circle(&self, index: usize, to: Ahead) -> bool {
         let mut ahead = Some(to);
-        // Nobody waits for itself, so that this comes to an end.
+        // No instance waits for itself, so that this comes to an end.
         while let Some(Ahead::Instance(next)) = ahead {
             if next == index {
                 return true;
@@ -251,7 +256,7 @@ impl Worker {
         false
     }
 
-    /// Wakes whoever waits no longer for room.
+    /// Wakes the instances that wait no longer for room.
     #[inline]
     pub(crate) fn look_who_waits(&mut self) {
         if !self.waiting.is_empty() {

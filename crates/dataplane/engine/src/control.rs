@@ -45,7 +45,7 @@ pub enum Event {
     Finished,
 }
 
-/// The worker has stopped; there is nobody to ask.
+/// The worker has stopped; it cannot be asked any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the worker has stopped")]
 pub struct Stopped;

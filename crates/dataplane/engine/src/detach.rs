@@ -1,8 +1,9 @@
 //! Guests that are taken out of their instances for a while, so that what takes long is done beside the workers: handing state
 //! over, freezing, thawing.
 //!
-//! 1. [`Worker::detach_guest`], at a quiescent point, puts a [`StandIn`] in the guest's place. The instance stands still from then
-//!    on: its packets wait in its queue, and those that send to it are held up as by a full queue. The worker goes on with the others.
+//! 1. [`Worker::detach_guest`], at a quiescent point, puts a [`StandIn`] in the guest's place. The instance
+//!    does not run from then on: its packets wait in its queue, and instances that send to it are throttled
+//!    as by a full queue. The worker goes on with the others.
 //! 2. The thread that detached it works on the [`Detached`] guest for as long as it takes.
 //! 3. [`Worker::attach_guest`], at another quiescent point, puts a guest back, and the instance goes on.
 //!
@@ -18,8 +19,8 @@ use packet_memory::{Packet, Pool};
 use std::sync::Arc;
 use telemetry::clock::{Moment, Nanos};
 
-/// A guest that was taken out of its instance. Dropped, it gives its packets' buffers back to their pool; the instance stands still
-/// until another guest is attached.
+/// A guest that was taken out of its instance. Dropped, it gives its packets' buffers back to their pool; the
+/// instance does not run until another guest is attached.
 pub struct Detached {
     pub(crate) guest: Option<Box<dyn Guest>>,
     fault: Option<GuestFault>,

@@ -36,14 +36,15 @@ impl Worker {
         receiver.queue.push_batch(batch, &mut self.spare);
         let entity = receiver.entity;
         if self.current == usize::MAX {
-            // A port is being polled: whom it is for pays for that.
+            // A port is being polled: the instance that it is for pays for that.
             self.received_for.push((entity, count as u32));
             self.wake_instance(to);
             return Ok(None);
         }
         if may_run && self.scheduler.hand_off(entity, self.now.cycles) {
             if waits {
-                // What waits goes first, and this batch behind it: whoever is in front does not run ahead of who is behind.
+                // What waits goes first, and this batch behind it: packets in front do not overtake those
+                // behind.
                 self.scheduler.deactivate(entity);
             }
             return Ok(Some(to));
@@ -144,7 +145,8 @@ impl Worker {
         }
     }
 
-    /// Copies a packet into the pool of its receiver, who pays, and ends the original as consumed at the boundary.
+    /// Copies a packet into the pool of its receiver, which pays, and ends the original as consumed at the
+    /// boundary.
     pub(crate) fn carry_across(&mut self, from: Source, packet: Packet, target: Target) -> Option<Packet> {
         let here = self.pool_of_source(from);
         let there = self.pool_of(target).unwrap_or(here);

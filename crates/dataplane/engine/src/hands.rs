@@ -1,10 +1,11 @@
-//! Workers in the hands of whoever changes something: nothing of them runs meanwhile, so everything may be changed.
+//! Workers in the hands of a thread that changes something: nothing of them runs meanwhile, so everything may
+//! be changed.
 //!
 //! A worker is taken into hand when it is first touched: from its berth if its thread sleeps, and else when its thread leaves it
 //! between two turns. Those that a change does not touch work on. What has to see several workers at one moment gathers
 //! them first. All go back when the hands are dropped, if they have not been released before.
 //!
-//! Only one has workers in hand at a time: two who waited for each other's would wait for ever.
+//! Only one thread has workers in hand at a time: two that waited for each other's would wait for ever.
 
 use crate::berth::{Asked, Berth};
 use crate::worker::Worker;
@@ -173,7 +174,7 @@ impl Hands<'_> {
         }
     }
 
-    /// Since when the first of those in hand has stood still: each one's clock stood still when it came.
+    /// Since when the first of those in hand has been stopped: each one's clock stopped when it came.
     pub(crate) fn still_since(&self) -> Option<Nanos> {
         self.workers.iter().filter_map(OnceCell::get).map(|worker| worker.now.nanos).min()
     }

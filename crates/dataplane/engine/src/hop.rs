@@ -77,7 +77,7 @@ impl Worker {
         let instance = &mut self.instances[index];
         let mut batch = instance.suspended.take()?;
         let Life::Up { guest, .. } = &mut instance.life else {
-            // Whoever buries a guest takes its batch along.
+            // A guest that faulted has given up its batch already.
             self.pass_by(index, batch);
             return None;
         };
@@ -227,7 +227,7 @@ impl Worker {
         self.flush_ports();
     }
 
-    /// Shows a batch, which stays its owner's, to those who observe the instance.
+    /// Shows a batch, which stays its owner's, to the observers of the instance.
     fn show_to_observers(&mut self, index: usize, batch: &[Packet]) {
         let owner = self.instances[index].pool;
         for n in 0..self.instances[index].observers.len() {

@@ -9,8 +9,8 @@ use telemetry::clock::{Cycles, Nanos};
 
 /// A worker that waits for more descriptors is not left for others: its thread would need each of them for itself.
 const FEW: usize = 16;
-/// After a shorter sleep the next one is taken to be short as well, and the worker is not put where others find it; so long it has
-/// nothing to do before it sleeps over a question.
+/// After a shorter sleep the next one is taken to be short as well, and the worker is not parked for others
+/// to find; also for how long a worker must have had nothing to do before a request makes it sleep.
 const LONG: Nanos = Nanos(200_000);
 
 /// What a worker waits for, and until when.
@@ -18,13 +18,13 @@ const LONG: Nanos = Nanos(200_000);
 pub(crate) struct Outlook {
     wake_at: Nanos,
     readable: Vec<RawFd>,
-    /// The last sleep was a long one, or ended for somebody who asked for the worker.
+    /// The last sleep was a long one, or ended because another thread asked for the worker.
     calm: bool,
 }
 
 #[cfg(test)]
 impl Outlook {
-    /// The last sleep was a long one, or ended for somebody who asked for the worker.
+    /// The last sleep was a long one, or ended because another thread asked for the worker.
     pub(crate) fn is_calm(&self) -> bool {
         self.calm
     }
@@ -73,12 +73,13 @@ impl Worker {
         worker
     }
 
-    /// It has had nothing to do for long: who works must not fall asleep over a question between two packets.
+    /// It has had nothing to do for long: a worker with work must not fall asleep over a question between two
+    /// packets.
     pub(crate) fn is_long_idle(&self) -> bool {
         self.now.cycles.since(self.worked_at) > self.clock.cycles(LONG)
     }
 
-    /// Leaves the worker to whoever asked for it, and waits to have it back.
+    /// Leaves the worker to the thread that asked for it, and waits to have it back.
     pub(crate) fn attend(self: Box<Worker>) -> Box<Worker> {
         let berth = self.berth.clone();
         let mut worker = berth.attend(self);
@@ -86,14 +87,14 @@ impl Worker {
         worker
     }
 
-    /// Sleeps where nobody finds the worker.
+    /// Sleeps where no other thread finds the worker.
     pub(crate) fn sleep_alone(&mut self) {
         let evening = self.evening();
         self.sleep(&evening);
     }
 
-    /// Sleeps where nobody finds the worker, unless it is asked for: whoever did so before it said that it will sleep has not
-    /// rung.
+    /// Sleeps where no other thread finds the worker, unless it is asked for: a thread that asked before it
+    /// said that it will sleep has not rung.
     fn sleep(&mut self, evening: &Evening) {
         let bell = self.bell();
         if self.berth.asked() == Asked::Nothing {
@@ -112,7 +113,7 @@ impl Worker {
         Evening { mark, cycles: self.now.cycles, asked }
     }
 
-    /// Takes up the clocks after a sleep. Who borrowed the worker meanwhile has done so before.
+    /// Takes up the clocks after a sleep. A thread that borrowed the worker meanwhile has done so before.
     fn awake(&mut self, evening: &Evening) {
         self.bell.awake();
         let before = self.now.cycles;
@@ -150,7 +151,7 @@ impl Worker {
             wake_at = wake_at.min(self.room_expected(wire));
         }
         if self.crowded.iter().any(|wire| !self.is_filling_up(*wire)) {
-            // Those that it held up may fetch again.
+            // Those that it throttled may fetch again.
             wake_at = Nanos(0);
         }
         if self.has_arrivals() || self.is_asked_to_show() {
@@ -191,7 +192,8 @@ impl Worker {
         (wake_at, readable)
     }
 
-    /// Has whoever empties a ring to another worker ring when there is room, if that is waited for; what comes meanwhile waits outside.
+    /// Has the worker that empties a ring ring the bell when there is room, if that is waited for; what comes
+    /// meanwhile waits outside.
     fn ask_for_room(&mut self) {
         self.forget_free_wires();
         for wire in &self.crowded {

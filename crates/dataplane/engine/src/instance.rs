@@ -81,7 +81,7 @@ pub struct InstanceSetup {
     pub queue: usize,
 }
 
-/// Who else sees the packets of an instance.
+/// Another instance that is shown the packets of an instance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observer {
     pub(crate) instance: InstanceId,
@@ -149,11 +149,11 @@ pub(crate) struct Instance {
     pub(crate) hungry: bool,
     /// Batches since its feeds were last polled.
     pub(crate) unpolled: u32,
-    /// The number of who handed it its last batch; none's when a port did.
+    /// The number of the instance that handed it its last batch; none's when a port did.
     pub(crate) handed_by: usize,
-    /// Whom it handed packets to that had much to do already.
+    /// The receiver that had much to do already when it was handed packets.
     pub(crate) held_up_by: Option<Ahead>,
-    /// Whom it waits for to have room for what it would hand on.
+    /// The receiver that it waits for, to have room for what it would hand on.
     pub(crate) waits_for: Option<Ahead>,
     /// It does not run until it is resumed.
     pub(crate) paused: bool,
@@ -174,7 +174,7 @@ pub(crate) struct Instance {
     pub(crate) counters: InstanceCounters,
     /// Where its account is read by others.
     pub(crate) board: Arc<Board<InstanceAccount>>,
-    /// Who looks at its packets and decisions.
+    /// What is shown its packets and decisions.
     pub(crate) taps: Vec<Box<dyn Tap>>,
 }
 

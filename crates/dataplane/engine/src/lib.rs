@@ -3,7 +3,8 @@
 //! The life of a worker:
 //! 1. A [`Worker`] is made, and given pools, ports and instances ([`Worker::add_port`], [`Worker::add_instance`]) and
 //!    what connects them ([`Worker::link`], [`Worker::observe`], [`Worker::serve`]).
-//! 2. [`Worker::turn`] goes once around: poll the ports, run whoever has work, in the order of the scheduler.
+//! 2. [`Worker::turn`] goes once around: poll the ports, run the instances that have work, in the order of
+//!    the scheduler.
 //! 3. [`Worker::step`] does so, and sleeps in the kernel when there is nothing to do. The workers of a [`Fleet`] have a thread
 //!    each, and everything that is asked of them is done between two turns of all.
 //! 4. A [`Tap`] is shown the packets of a port or an instance on their way ([`Worker::tap_port`]): captures.

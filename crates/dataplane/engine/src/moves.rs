@@ -1,4 +1,4 @@
-//! What is done to a worker's parts at a quiet point: pausing, other claims, moving away and in.
+//! What is done to a worker's parts at a quiescent point: pausing, other claims, moving away and in.
 
 use crate::fault::Life;
 use crate::ids::{InstanceId, PortId, Target};
@@ -22,7 +22,7 @@ impl Moving {
 }
 
 impl Worker {
-    /// Lets an instance stand still until it is resumed; packets wait in its queue.
+    /// Pauses an instance until it is resumed; packets wait in its queue.
     pub fn pause(&mut self, id: InstanceId) {
         if let Some(instance) = self.instances.get_mut(id.index()) {
             instance.paused = true;

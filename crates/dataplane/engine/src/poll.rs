@@ -1,4 +1,4 @@
-//! Where packets come in: ports are polled, in the account of whoever gets what they bring.
+//! Where packets come in: ports are polled, in the account of the instance that gets what they bring.
 
 use crate::classify::classify_for;
 use crate::ids::Target;
@@ -35,7 +35,7 @@ impl Worker {
         if cold_too {
             self.next_cold = self.now.cycles + self.clock.cycles(COLD_EVERY);
         }
-        // Where buffers are short, who is polled first gets them: each time it is another.
+        // Where buffers are short, the port that is polled first gets them: each time it is another.
         let end = self.ports.end();
         self.poll_from = if self.poll_from + 1 < end { self.poll_from + 1 } else { 0 };
         for index in (self.poll_from..end).chain(0..self.poll_from) {
@@ -56,7 +56,7 @@ impl Worker {
                 }
                 continue;
             }
-            // One that feeds several has nobody else to poll it before the next turn.
+            // One that feeds several has no instance to poll it before the next turn.
             let mut polls = match node.consumer {
                 Some(_) => 1,
                 None if node.relay => RELAY_POLLS,
@@ -100,9 +100,9 @@ impl Worker {
         node.port.receive(pool, self.now.nanos, 0, &mut Vec::new());
     }
 
-    /// Polls the ports that feed an instance, in its account. Returns whether it has packets then. One that is held up fetches
-    /// nothing from outside, but goes on taking what another worker has put work into: two who would not take from each other
-    /// would wait for ever.
+    /// Polls the ports that feed an instance, in its account. Returns whether it has packets then. One that
+    /// is throttled fetches nothing from outside, but goes on taking what another worker has put work into:
+    /// two that would not take from each other would wait for ever.
     pub(crate) fn poll_feeds(&mut self, index: usize) -> bool {
         let instance = &mut self.instances[index];
         let (feeds, entity) = (instance.feeds.len(), instance.entity);
@@ -173,7 +173,8 @@ impl Worker {
         if let Some(consumer) = node.consumer
             && batch.len() * 2 >= budget
         {
-            // There is probably more: from here on it is for whoever takes it to fetch that, when it is his turn.
+            // There is probably more: from here on the instance that takes it fetches that, when it is its
+            // turn.
             self.instances[consumer].hungry = true;
             self.wake_instance(consumer);
         }
@@ -289,7 +290,8 @@ impl Worker {
         self.spare.push(batch);
     }
 
-    /// Charges what receiving through a switch has cost to those who got packets, by how many they got.
+    /// Charges what receiving through a switch has cost to the instances that got packets, by how many they
+    /// got.
     fn charge_receivers(&mut self) {
         match self.received_for[..] {
             [] => {}
@@ -311,8 +313,8 @@ impl Worker {
         self.received_for.clear();
     }
 
-    /// The instance has packets: it waits for its turn, unless it is paused. Whoever runs is asked afterwards whether there
-    /// is more.
+    /// The instance has packets: it waits for its turn, unless it is paused. The running instance is asked
+    /// afterwards whether there is more.
     #[inline]
     pub(crate) fn wake_instance(&mut self, index: usize) {
         let instance = &self.instances[index];

@@ -1,15 +1,19 @@
-//! Whether a worker looks on, sleeps, or rests although packets come: so that the processor time that it uses follows its load.
+//! Whether a worker polls on, sleeps, or moderates its wake-ups although packets come: so that the processor
+//! time that it uses follows its load.
 //!
-//! Looking costs time that nobody gets, sleeping costs a system call and time to wake. So:
-//! 1. A worker earns time to look by working, a fixed part of it, and sleeps when that is used up or has been in vain.
-//! 2. Turns that bring only a few packets cost nearly as much as turns that bring many. When much of the worker's time goes
-//!    into such turns, or into sleeping and waking, it rests: it sleeps for a while whatever comes, and finds more then. What
-//!    sleeping costs is measured: 3 us on a machine, 40 us in some virtual ones.
-//! 3. Who waits for an answer before he sends again sends less when the worker rests, and nothing is won. So each longer rest
-//!    is a trial: when fewer packets come than before, there is no rest, and no trial for a while, each time a longer one.
+//! Polling in vain is charged to no instance, sleeping costs a system call and time to wake. So:
+//! 1. A worker earns time to poll by working, a fixed part of it, and sleeps when that is used up or has been
+//!    in vain.
+//! 2. Turns that bring only a few packets cost nearly as much as turns that bring many. When much of the
+//!    worker's time goes into such turns, or into sleeping and waking, it *rests*: it sleeps for an interval
+//!    whatever comes, and finds more then (interrupt moderation). What sleeping costs is measured: 3 us on a
+//!    machine, 40 us in some virtual ones.
+//! 3. A sender that waits for an answer before it sends again sends less when the worker rests, and nothing
+//!    is won. So each longer interval is a probe, reverted with back-off: when fewer packets come than
+//!    before, there is no rest, and no probe for a while, each time a longer one.
 //! 4. A worker that is hardly busy does not rest: what little comes is answered at once.
 //! 5. Nor does one that works for most of the time: there is little to be saved, and queues are long enough.
-//! 6. Nobody's packets are lost by resting: not more come together than wait outside of any port without loss.
+//! 6. No packet is lost by resting: not more come together than wait outside of any port without loss.
 
 use crate::worker::WorkerSettings;
 use telemetry::clock::{Clock, Cycles, Nanos};
@@ -18,14 +22,14 @@ use telemetry::clock::{Clock, Cycles, Nanos};
 const FEW: usize = 16;
 /// What sleeping and waking are taken to cost the worker's processor before it is known.
 const SLEEP_COST: Nanos = Nanos(5_000);
-/// How long is looked before something is changed, and for how many rests at least.
+/// How long a window is measured before something is changed, and for how many intervals at least.
 const WINDOW: Nanos = Nanos(5_000_000);
 const RESTS: u64 = 16;
 /// A worker that works for so much of the time, in percent, does not rest.
 const MUCH: u64 = 65;
-/// The shortest rest that is worth anything, beside the time that waking takes.
+/// The shortest interval that is worth anything, beside the time that waking takes.
 const SHORTEST: Nanos = Nanos(25_000);
-/// No trial for at least so long after one that failed, and at most so long.
+/// No probe for at least so long after one that failed, and at most so long: the back-off.
 const PAUSES: (Nanos, Nanos) = (Nanos(250_000_000), Nanos(10_000_000_000));
 
 /// What happened in a window, in cycles and packets.
@@ -46,26 +50,26 @@ struct Window {
 pub(crate) struct Rest {
     longest_spin: Cycles,
     percent: u64,
-    /// Time to look that was earned and not used.
+    /// Time to poll that was earned and not used.
     credit: Cycles,
     /// Since when turns have been poor.
     poor_since: Option<Cycles>,
     window: Window,
-    /// How long it rests; zero when it does not.
+    /// The interval for which it rests; zero when it does not.
     rest: Nanos,
     longest: Nanos,
-    /// Packets of the window before the last lengthening, for each cycle of it, while that is a trial.
+    /// Packets of the window before the last lengthening, for each cycle of it, while that is a probe.
     trial: Option<f64>,
-    /// No trial before.
+    /// No probe before.
     not_before: Cycles,
     pause: Cycles,
     /// What sleeping and waking cost, as measured.
     sleep_cost: Cycles,
-    /// Packets that may come together.
+    /// Packets that may gather during one interval.
     patience: u64,
     clock: Clock,
     window_length: Cycles,
-    /// The length of [`RESTS`] rests.
+    /// The length of [`RESTS`] intervals.
     rests: Cycles,
     pauses: (Cycles, Cycles),
 }
@@ -98,7 +102,8 @@ impl Rest {
         self.rest
     }
 
-    /// A turn from `began` to `now` brought so many packets; `busy`: somebody has work still. True when it is time to sleep.
+    /// A turn from `began` to `now` brought so many packets; `busy`: there is work still. True when it is
+    /// time to sleep.
     #[inline]
     pub(crate) fn turned(
         &mut self,
@@ -117,7 +122,7 @@ impl Rest {
             self.window.good += spent;
             self.poor_since = None;
             let earned = self.credit.0 + spent.0 * self.percent / 100;
-            // What was earned long ago is not saved up for looking on in vain for long.
+            // What was earned long ago is not saved up for polling in vain for long.
             self.credit = Cycles(earned.min(self.longest_spin.0.saturating_mul(4)));
             self.look(now);
             return false;
@@ -180,7 +185,7 @@ impl Rest {
         let awake = length.since(asleep);
         let wasted = poor.0 + sleeps * self.sleep_cost.0;
         let shorter = if self.rest > SHORTEST { Nanos(self.rest.0 / 2) } else { Nanos(0) };
-        // Packets of one rest, as long as it is now.
+        // Packets of one interval, as long as it is now.
         let together = packets / sleeps.max(1);
         if packets == 0 || awake.0 < length.0 / 20 {
             self.set(Nanos(0));
@@ -191,7 +196,7 @@ impl Rest {
                 self.trial = Some(rate);
                 self.set(Nanos(self.rest.0 * 2).max(SHORTEST).min(self.longest));
             } else {
-                // It has lasted: the next trial that fails is the first one again.
+                // It has lasted: after the next probe that fails the back-off begins anew.
                 self.pause = self.pauses.0;
             }
         } else if wasted < good.0 / 12 {
@@ -306,10 +311,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_an_answer_is_not_kept_waiting() {
+    fn a_sender_that_waits_for_an_answer_is_not_delayed() {
         let mut load = Load::new();
         load.run(1_000_000_000, 1, true);
-        // Trials cost little: nearly all of the time goes into answers.
+        // Probes cost little: nearly all of the time goes into answers.
         assert!(load.awake > 980_000_000, "{}", load.awake);
     }
 

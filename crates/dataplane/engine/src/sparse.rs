@@ -82,7 +82,7 @@ impl<T> IndexMut<usize> for Sparse<T> {
     }
 }
 
-/// Wires lead to what is there: whoever takes something out takes its wires away.
+/// Wires lead to what is there: code that takes something out takes its wires away.
 #[cold]
 fn absent() -> ! {
     unreachable!("a number of something that was taken out")

@@ -77,7 +77,7 @@ impl Start {
     }
 }
 
-/// A start that is under way, as who does the work sees it.
+/// A start that is under way, as the thread that does the work sees it.
 struct Ticket(Arc<Start>);
 
 impl Ticket {
@@ -173,7 +173,7 @@ impl Worker {
         }
     }
 
-    /// Whether a start has come to an end that nobody has looked at.
+    /// Whether a start has come to an end that has not been looked at.
     pub(crate) fn has_arrivals(&self) -> bool {
         let done = |index: &usize| {
             let life = self.instances.get(*index).map(|instance| &instance.life);

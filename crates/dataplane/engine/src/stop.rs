@@ -64,7 +64,7 @@ impl Worker {
             guest.surrender(&mut held);
         }
         if let Some(batch) = instance.suspended.take() {
-            // The guest's call must have ended before its packets are anybody else's.
+            // The guest's call must have ended before its packets have another owner.
             let reason = "stopped in the middle of a call".to_owned();
             instance.life = Life::Down { retry_at: Nanos::MAX, next_delay: Nanos::MAX, reason };
             held.extend(batch);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use telemetry::DropReason;
 use virtual_switch::{HEAD, Route, Switch, SwitchPort};
 
-/// A switch as one worker sees it: the table is everybody's, the wires are this worker's own.
+/// A switch as one worker sees it: the table is shared by all, the wires are this worker's own.
 #[derive(Debug)]
 pub(crate) struct SwitchNode {
     pub(crate) name: String,
@@ -63,7 +63,7 @@ impl SwitchNode {
     }
 }
 
-/// Who hands packets on.
+/// What hands packets on: an instance or a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Instance(usize),
@@ -78,7 +78,7 @@ impl Worker {
         }
     }
 
-    /// Ends a packet for a reason, in the account of whoever hands it on.
+    /// Ends a packet for a reason, in the account of its sender.
     pub(crate) fn drop_from(&mut self, source: Source, packet: Packet, reason: DropReason) {
         match source {
             Source::Instance(index) => self.drop_packet(index, packet, reason),
@@ -104,7 +104,7 @@ impl Worker {
         let same = routes.iter().all(|route| *route == first);
         let target = match first {
             Route::To(port) if same => node.end(port),
-            // With one other end there is nobody else to look for.
+            // With one other end there is no further one to look for.
             Route::Flood if same => node.only_other(from).filter(|other| node.end(from) != Some(*other)),
             _ => None,
         };

@@ -51,8 +51,8 @@ pub enum TakeoverError {
 }
 
 impl Worker {
-    /// Lets another guest take over; the one before comes back. Packets that it held wait in the queue: whoever takes over is
-    /// shown them.
+    /// Lets another guest take over; the one before comes back. Packets that it held wait in the queue: the
+    /// new guest is shown them.
     pub(crate) fn swap_guest(
         &mut self,
         id: InstanceId,

@@ -1,4 +1,4 @@
-//! Who looks at packets without being part of their way: a capture, say, or a trace.
+//! Taps: code that is shown packets without being part of their way: a capture, say, or a trace.
 
 use crate::ids::{InstanceId, PoolId, PortId};
 use crate::switching::Source;
@@ -28,8 +28,8 @@ pub enum Passage {
     Lost(DropReason),
 }
 
-/// Sees packets. It is called between the steps of the data path, at the cost of whoever is running, and must never
-/// wait.
+/// Sees packets. It is called between the steps of the data path, at the cost of the running instance, and
+/// must never wait.
 pub trait Tap: Send {
     /// Sees packets, which stay where they are.
     fn see(&mut self, pool: &Pool, packets: &[Packet], passage: Passage, now: Nanos);
@@ -79,7 +79,7 @@ impl Worker {
         }
     }
 
-    /// Tells the taps of whoever hands a packet on that the packet was copied.
+    /// Tells the taps of the sender of a packet that the packet was copied.
     #[cold]
     pub(crate) fn show_copy(&mut self, source: Source, original: &Packet, pool: PoolId, copy: &Packet) {
         let here = self.pool_of_source(source);
@@ -93,7 +93,7 @@ impl Worker {
         }
     }
 
-    /// Whether anybody looks at what an end hands on.
+    /// Whether there are taps on what an end hands on.
     #[inline]
     pub(crate) fn is_tapped(&self, source: Source) -> bool {
         match source {

@@ -1,4 +1,5 @@
-//! Whose time it is: every cycle of a worker is charged to somebody, but for those that others took from it.
+//! Where the time goes: every cycle of a worker is charged to an instance or to the worker itself, but for
+//! those that others took from it.
 
 use crate::worker::Worker;
 use cpu_share::EntityId;
@@ -6,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::Ordering::Relaxed;
 use telemetry::clock::{Clock, Cycles, Moment, Nanos};
 
-/// Stands for nobody: what is spent goes to the worker's own account.
+/// Stands for no instance: what is spent goes to the worker's own account.
 pub(crate) const NOBODY: EntityId = EntityId(u32::MAX);
 
 /// A reading of the thread's processor time is taken at least this often.
@@ -51,7 +52,7 @@ impl Mark {
 /// Where a worker's cycles went that no instance was charged for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerTime {
-    /// Looking around, and work that is nobody's.
+    /// Looking around, and work that belongs to no instance.
     pub overhead: Cycles,
     /// Asleep in the kernel.
     pub asleep: Cycles,
@@ -62,7 +63,8 @@ pub struct WorkerTime {
 }
 
 impl Worker {
-    /// Reads the clock, charges what has passed to whoever was running, and lets another run. Returns who was.
+    /// Reads the clock, charges what has passed to the instance that was running, and lets another run.
+    /// Returns which was.
     #[inline]
     pub(crate) fn switch_account(&mut self, to: EntityId) -> EntityId {
         let cycles = Cycles::now();
@@ -113,7 +115,8 @@ impl Worker {
         if spent > self.suspicious { self.examine(spent) } else { spent }
     }
 
-    /// Takes up the clocks where nobody worked, or another thread did: nobody is charged for that.
+    /// Takes up the clocks where there was no work, or another thread had the worker: no instance is charged
+    /// for that.
     #[cold]
     pub(crate) fn look_at_clocks(&mut self) {
         let before = self.now.cycles;
@@ -122,14 +125,15 @@ impl Worker {
         self.time.overhead += self.now.cycles.since(before);
     }
 
-    /// The same for a worker whose thread sleeps, so that whoever has borrowed it finds it in the present.
+    /// The same for a worker whose thread sleeps, so that a thread that has borrowed it finds it in the
+    /// present.
     pub(crate) fn look_at_clock_asleep(&mut self) {
         let before = self.now.cycles;
         self.now = self.clock.moment();
         self.time.asleep += self.now.cycles.since(before);
     }
 
-    /// Tells others for how long it has worked for somebody.
+    /// Tells others for how long it has worked for instances.
     #[inline]
     pub(crate) fn show_busy(&mut self) {
         let WorkerTime { overhead, asleep, withheld, resting } = self.time;
@@ -221,8 +225,9 @@ impl Calls {
         self.room += room as u64;
     }
 
-    /// What of the cycles that were used by these calls was needed. Whoever has time to spare fetches few packets at a time, and spends
-    /// that time on calls; fewer calls with as many packets as there was room for would have done.
+    /// What of the cycles that were used by these calls was needed. A worker with time to spare fetches few
+    /// packets at a time, and spends that time on calls; fewer calls with as many packets as there was room
+    /// for would have done.
     pub(crate) fn needed(self, used: Cycles) -> Cycles {
         let [calls, packets, room] = [self.calls, self.packets, self.room].map(u128::from);
         let fewest = (calls * packets).div_ceil(room.max(1)).min(calls);

@@ -1,7 +1,8 @@
 //! What is due at its time: timers of functions, packets held too long, restarts; and what is looked after now and then.
 //!
-//! A turn takes notice of a bounded number of deadlines and calls nobody for it: an instance that is due waits for its turn in the
-//! scheduler. So however early a function sets its deadline, its timer runs at most once in a turn, within its share.
+//! A turn takes notice of a bounded number of deadlines and calls no function for it: an instance that is due
+//! waits for its turn in the scheduler. So however early a function sets its deadline, its timer runs at most
+//! once in a turn, within its share.
 
 use crate::control::Event;
 use crate::fault::Life;
@@ -133,8 +134,8 @@ impl Worker {
         self.switch_account(NOBODY);
     }
 
-    /// What is looked after now and then: ports, taps, log lines of whoever was called. Instances that were called are looked
-    /// at a few at a time, each in its own account.
+    /// What is looked after now and then: ports, taps, log lines of instances that were called. These are
+    /// looked at a few at a time, each in its own account.
     pub(crate) fn maintain(&mut self) {
         if self.now.nanos >= self.next_upkeep {
             self.look_after_ports();
@@ -230,7 +231,8 @@ impl Worker {
 
     /// Tells once when there is nothing more to come.
     pub(crate) fn look_finished(&mut self) {
-        // Most have no source that ends: they need not look at everybody, each time that there is nothing to do.
+        // Most have no source that ends: they need not look at all sources, each time that there is nothing
+        // to do.
         if !self.told_finished && self.sources_finished() == Some(true) && self.finished() == Some(true) {
             self.told_finished = true;
             self.tell(Event::Finished);

@@ -23,7 +23,7 @@ impl Worker {
         id
     }
 
-    /// The tenant of whoever is given none.
+    /// The tenant of instances and ports that are given none.
     pub fn default_tenant(&self) -> TenantId {
         self.tenants[0].0
     }
@@ -281,7 +281,7 @@ impl Worker {
         self.rest.set_patience(least);
     }
 
-    /// Ports that are polled by another than the one who takes what they bring.
+    /// Ports that are polled by another instance than the one that takes what they bring.
     #[cfg(test)]
     pub(crate) fn wrong_consumers(&self) -> Vec<String> {
         let feeds = |number: usize| {

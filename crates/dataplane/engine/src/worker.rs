@@ -33,9 +33,11 @@ use virtual_switch::Route;
 /// How a worker works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerSettings {
-    /// By how much CPU time whoever runs, or is handed packets, may get ahead of those that wait.
+    /// Minimum granularity: the lead in virtual runtime over a waiting instance after which the running one,
+    /// or one that is handed packets, gives way.
     pub slack: Nanos,
-    /// The same, if it is longer, as long as few wait and all of them always have work; see [`cpu_share::SchedulerSettings`].
+    /// The quantum: the same, if it is longer, as long as few wait and all of them always have work; see
+    /// [`cpu_share::SchedulerSettings`].
     pub quantum: Nanos,
     /// Longest time that one call should take: a function whose calls take longer gets fewer packets at once.
     pub slice: Nanos,
@@ -84,15 +86,17 @@ pub(crate) struct PortNode {
     pub(crate) target: Option<Target>,
     /// It is an end of a wire to another worker.
     pub(crate) relay: bool,
-    /// Who takes what it receives, if that is one instance alone: then it is polled when that one is to run.
+    /// The instance that takes what it receives, if that is one alone: then it is polled when that one is to
+    /// run.
     pub(crate) consumer: Option<usize>,
     /// Polls in a row that brought nothing.
     pub(crate) idle_polls: u32,
-    /// Whoever hands packets to it is held up when it fills up: it leads to one function or port of the same tenant.
+    /// An instance that hands packets to it is throttled when it fills up: it leads to one function or port
+    /// of the same tenant.
     pub(crate) presses_back: bool,
     /// Its end in this worker is to be told of the end of the turn.
     pub(crate) unsettled: bool,
-    /// For how long whoever hands packets to it waits for room.
+    /// For how long an instance that hands packets to it waits for room.
     pub(crate) patience: Patience,
     /// Single packets on their way out, gathered within a hop.
     pub(crate) outgoing: Vec<Packet>,
@@ -102,7 +106,7 @@ pub(crate) struct PortNode {
     pub(crate) latencies: Latencies,
     /// Where its account is read by others.
     pub(crate) board: Arc<Board<PortAccount>>,
-    /// Who looks at what comes and goes.
+    /// What is shown the packets that come and go.
     pub(crate) taps: Vec<Box<dyn Tap>>,
 }
 
@@ -125,7 +129,7 @@ enum Step {
     Turned,
     /// The same, and it is time to sleep.
     Tired,
-    /// Somebody has asked for something.
+    /// Another thread has asked for something.
     Asked(Asked),
 }
 
@@ -138,7 +142,7 @@ pub struct Worker {
     pub(crate) now: Moment,
     pub(crate) mark: Mark,
     pub(crate) time: WorkerTime,
-    /// Cycles that it worked for somebody, as of its last turn, for others to read.
+    /// Cycles that it worked for instances, as of its last turn, for others to read.
     pub(crate) busy: Arc<AtomicU64>,
     /// The same, as far as it was needed.
     pub(crate) needed: Arc<AtomicU64>,
@@ -159,7 +163,7 @@ pub struct Worker {
     pub(crate) scheduler: Scheduler,
     /// Tenants in the order they were added, with what they claim.
     pub(crate) tenants: Vec<(TenantId, Claim)>,
-    /// Whom cycles are charged to at present.
+    /// The entity that cycles are charged to at present.
     pub(crate) running: EntityId,
     /// Whose turn was interrupted for the ports to have theirs.
     pub(crate) interrupted: Option<EntityId>,
@@ -169,20 +173,20 @@ pub struct Worker {
     pub(crate) crowded: Vec<usize>,
     /// Instances that wait for others to have room.
     pub(crate) waiting: Vec<usize>,
-    /// The instance whose turn it is; none's number when it is nobody's.
+    /// The instance whose turn it is; none's number when there is none.
     pub(crate) current: usize,
     pub(crate) touched_ports: Vec<usize>,
     /// Wires to other workers that packets passed in this turn.
     pub(crate) unsettled: Vec<usize>,
     /// Packets that ports were handed since the clock was last read: port, reception, how many.
     pub(crate) departed: Vec<(u32, u64, u64)>,
-    /// Whether anybody here reads the flow hash of packets.
+    /// Whether a function or port here reads the flow hash of packets.
     pub(crate) flow_hash: bool,
     /// Emptied vectors, to be used again.
     pub(crate) spare: Vec<Vec<Packet>>,
     /// Routes of the batch that is being switched.
     pub(crate) routes: Vec<Route>,
-    /// For whom packets were received through a switch, and how many, while a port is polled.
+    /// The instances for which packets were received through a switch, and how many, while a port is polled.
     pub(crate) received_for: Vec<(EntityId, u32)>,
     /// When instances are due, by number; an entry that is not the instance's own time any more counts for nothing.
     pub(crate) timers: BinaryHeap<Reverse<(Nanos, u32)>>,
@@ -382,7 +386,8 @@ impl Worker {
         Step::Turned
     }
 
-    /// Goes around once: ports, deadlines, then whoever has work. Returns whether there was anything to do.
+    /// Goes around once: ports, deadlines, then the instances that have work. Returns whether there was
+    /// anything to do.
     pub fn turn(&mut self) -> bool {
         let polled = self.poll_ports();
         let mut worked = polled;
@@ -455,7 +460,8 @@ impl Worker {
                     }
                     to
                 }
-                // Whoever runs goes on until it is far enough ahead, its code and data being in the caches.
+                // The running instance goes on until it is far enough ahead, its code and data being in the
+                // caches.
                 None if more && self.scheduler.hand_off(entity, self.now.cycles) => continue,
                 None => {
                     if more {
@@ -476,7 +482,8 @@ impl Worker {
         Cycles(self.look_cost.0.saturating_mul(LOOKS).max(self.wakeup.0).min(self.turn_cycles.0))
     }
 
-    /// Whoever was interrupted only for the ports to have their turn, if it may go on: its turn is as long as anybody's.
+    /// The instance that was interrupted only for the ports to have their turn, if it may go on: its turn is
+    /// as long as any other's.
     fn go_on(&mut self) -> Option<EntityId> {
         let interrupted = self.interrupted.take()?;
         let may =

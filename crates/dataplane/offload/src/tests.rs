@@ -88,7 +88,7 @@ fn one_tenant_never_has_all_threads() {
 }
 
 #[test]
-fn who_overdraws_its_share_waits_and_others_do_not() {
+fn a_tenant_that_overdraws_its_share_waits_and_others_do_not() {
     let share = Share { permille: 250, burst: Nanos(100 * MS) };
     let mut all = Simulation::new(2, Some(share));
     for _ in 0..10_000 {
@@ -189,7 +189,7 @@ fn a_panic_ends_the_job_and_not_its_thread() {
 }
 
 #[test]
-fn processor_time_is_charged_to_whom_it_was_used_for() {
+fn processor_time_is_charged_to_the_tenant_it_was_used_for() {
     let offload = Offload::new(&two()).unwrap();
     let before = offload.usage("a").used;
     offload.run("a", || (0..3_000_000u64).fold(0, |sum, n| std::hint::black_box(sum ^ n))).unwrap();

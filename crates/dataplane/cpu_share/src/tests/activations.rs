@@ -1,4 +1,4 @@
-//! Who has work is picked, once.
+//! An entity that has work is picked, once.
 
 use super::*;
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn six() -> (Worker, [TenantId; 6], [EntityId; 6]) {
 
 proptest! {
     #[test]
-    fn whoever_has_work_is_picked_exactly_once_per_activation(
+    fn an_entity_with_work_is_picked_exactly_once_per_activation(
         steps in prop::collection::vec(step(), 1..400),
     ) {
         let (mut worker, tenants, mut ids) = six();
@@ -78,7 +78,7 @@ proptest! {
                             let who = ids.iter().position(|other| *other == id).expect("it exists");
                             prop_assert!(std::mem::take(&mut active[who]), "it has work");
                         }
-                        // Work conserving: nobody whom no cap holds back is left.
+                        // Work conserving: no entity that its cap does not throttle is left.
                         None => {
                             prop_assert!(active[..4].iter().all(|active| !active));
                             let held = active[4] || active[5];
@@ -88,7 +88,7 @@ proptest! {
                 }
             }
         }
-        // In the end everybody's turn comes, and it comes once.
+        // In the end each one's turn comes, and it comes once.
         while active.contains(&true) {
             match worker.scheduler.pick(worker.now) {
                 Some(id) => {
@@ -104,7 +104,7 @@ proptest! {
 }
 
 #[test]
-fn turns_that_cost_nothing_keep_nobody_waiting() {
+fn turns_that_cost_nothing_delay_no_other() {
     let mut worker = Worker::new(0, 10_000);
     let (_, first) = worker.tenant(Claim::default(), &[Claim::default(); 2]);
     let (_, second) = worker.tenant(Claim::default(), &[Claim::default()]);

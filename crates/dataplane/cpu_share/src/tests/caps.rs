@@ -130,7 +130,8 @@ fn what_is_charged_after_a_long_sleep_counts_though_the_bucket_is_full() {
     let (_, ids) = worker.tenant(Claim::default(), &[capped(100_000)]);
     worker.now += Cycles(1 << 40);
     let begin = worker.now;
-    // Received for it before anybody looked: all that it had saved up, but for what the time itself gives.
+    // Received for it before the cap was looked at: all that it had saved up, but for what the time itself
+    // gives.
     worker.work(ids[0], 1_000);
     assert_eq!(worker.turn(|_| 1_000), Some(ids[0]));
     assert_eq!(worker.scheduler.pick(worker.now), None);

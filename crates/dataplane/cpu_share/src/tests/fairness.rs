@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What somebody used, at default weight: the exact model of an age.
+/// What an entity used, at default weight: the exact model of an age.
 fn age(used: u64, claim: Claim) -> f64 {
     used as f64 * 100.0 / f64::from(claim.weight.get())
 }
@@ -27,7 +27,7 @@ fn claims(n: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Claim>> {
 
 proptest! {
     #[test]
-    fn nobody_lags_in_either_level(
+    fn no_entity_lags_in_either_level(
         tenants in prop::collection::vec(((1u32..=10_000).prop_map(weight), claims(1..5)), 1..5),
         costs in prop::collection::vec(1u64..100_000, 20),
         slack in 0u64..100_000,
@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_starves(
+    fn no_entity_starves(
         weights in prop::collection::vec(1u32..=10_000, 2..10),
         costs in prop::collection::vec(1u64..50_000, 10),
     ) {
@@ -138,10 +138,11 @@ fn tenants_pay_their_debts_too() {
     let (_, greedy) = worker.tenant(weight(200), &[Claim::default(); 2]);
     assert_eq!(worker.turn(|_| 100_000), Some(greedy[0]));
     let (_, modest) = worker.tenant(Claim::default(), &[Claim::default()]);
-    // It owes 50,000 at its weight, and whoever of it did not run has nothing of its sibling's debt to bear alone.
+    // It owes 50,000 at its weight, and an entity of it that did not run does not bear its sibling's debt
+    // alone.
     let turns = std::iter::from_fn(|| worker.turn(|_| 1_000)).take_while(|id| *id == modest[0]).count();
     assert_eq!(turns, 50);
-    assert_eq!(worker.used(greedy[1]), 1_000, "who has had nothing comes first");
+    assert_eq!(worker.used(greedy[1]), 1_000, "the one that has had nothing comes first");
 }
 
 #[test]
@@ -201,7 +202,7 @@ fn a_hand_off_may_jump_the_queue_within_the_slack() {
 }
 
 #[test]
-fn those_who_always_have_work_have_long_turns_until_somebody_gets_work_who_owes_nothing() {
+fn turns_are_long_until_an_entity_without_debt_gets_work() {
     let mut worker = Worker::with_quantum(500, 5_000, 10_000_000);
     let (_, ids) = worker.tenant(Claim::default(), &[Claim::default(); 3]);
     worker.scheduler.deactivate(ids[2]);
@@ -224,8 +225,8 @@ fn those_who_always_have_work_have_long_turns_until_somebody_gets_work_who_owes_
     }
     assert!(worker.used(running) - before <= 5_000 + 600, "it does not get further ahead");
     worker.scheduler.activate(running);
-    assert_eq!(worker.long_turn(100).0, ids[2], "who comes first");
-    // With nothing left to do it is in nobody's way; with more, it owes something.
+    assert_eq!(worker.long_turn(100).0, ids[2], "the one that comes first");
+    // With nothing left to do it delays no other; with more, it owes something.
     worker.scheduler.activate(ids[2]);
     let (_, took) = worker.long_turn(100_000);
     assert!(took >= 5_000, "{took}");
@@ -266,7 +267,8 @@ fn turns_are_short_where_many_wait_for_theirs() {
         for turn in 0..10 * others {
             let (id, took) = worker.long_turn(u64::MAX);
             worker.scheduler.activate(id);
-            // At first all that wait have just got work. Whoever is behind may use what it is behind as well.
+            // At first all that wait have just got work. One that is behind may use what it is behind as
+            // well.
             let most = longest * 2 + 300;
             assert!(turn <= 2 * others || (longest..=most).contains(&took), "{took} beside {others}");
         }

@@ -81,7 +81,7 @@ fn a_debt_goes_along_and_is_paid_where_it_comes_to() {
 }
 
 #[test]
-fn who_is_held_back_stays_so_elsewhere() {
+fn a_throttled_entity_stays_so_elsewhere() {
     let mut here = Worker::new(0, 10_000);
     let (_, ids) = here.tenant(Claim::default(), &[capped(100_000)]);
     here.turn(|_| 10_000);
@@ -104,7 +104,7 @@ fn who_is_held_back_stays_so_elsewhere() {
 }
 
 #[test]
-fn numbers_are_used_again_and_mean_nobody_meanwhile() {
+fn numbers_are_used_again_and_stand_for_none_meanwhile() {
     let mut worker = Worker::new(0, 10_000);
     let (tenant, ids) = worker.tenant(Claim::default(), &[Claim::default(); 2]);
     worker.work(ids[0], 1_000);
@@ -124,7 +124,7 @@ fn numbers_are_used_again_and_mean_nobody_meanwhile() {
     assert_eq!(worker.scheduler.promised(again), 0.5);
     assert_ne!(worker.scheduler.add(tenant, Claim::default()), again);
 
-    // The last of a tenant that waits: nobody is left to be picked.
+    // The last of a tenant that waits: none is left to be picked.
     let (other, lonely) = worker.tenant(Claim::default(), &[Claim::default()]);
     worker.scheduler.remove(lonely[0]);
     assert_eq!(worker.scheduler.pick(worker.now), Some(ids[1]));
@@ -138,7 +138,7 @@ fn numbers_are_used_again_and_mean_nobody_meanwhile() {
 }
 
 #[test]
-fn pausing_takes_out_whoever_waits_or_is_held_back() {
+fn pausing_takes_out_what_waits_or_is_throttled() {
     let mut worker = Worker::new(0, 10_000);
     let (_, ids) = worker.tenant(capped(500_000), &[Claim::default(), capped(100_000)]);
     worker.scheduler.deactivate(ids[0]);

@@ -1,15 +1,17 @@
-//! Keeping workers equally busy: who moves is decided by a [`Placement`], which is told what everybody used, as far as
-//! it was needed.
+//! Keeping workers equally busy: what moves is decided by a [`Placement`], which is told what each part used,
+//! as far as it was needed.
 //!
 //! The life of a balancer:
-//! 1. [`Balancer::new`] is told how many of the fleet's workers share the load, the first ones; [`Balancer::pin`] says who stays.
-//! 2. [`Balancer::look`] is called again and again, after [`Balancer::pause`] each time. It reads how busy each worker was, which
-//!    costs the workers nothing. Only when one is short of time while another has some, or now and then, is it read what each
-//!    function used: one worker stands still for that at a time. Both stand still together only when somebody moves.
-//! 3. When parts or wires come or go the fleet is arranged anew, with everybody where it is.
+//! 1. [`Balancer::new`] is told how many of the fleet's workers share the load, the first ones;
+//!    [`Balancer::pin`] says which parts stay.
+//! 2. [`Balancer::look`] is called again and again, after [`Balancer::pause`] each time. It reads how busy
+//!    each worker was, which costs the workers nothing. Only when one is short of time while another has
+//!    some, or now and then, is it read what each function used: one worker stands still for that at a time.
+//!    Both stand still together only when something moves.
+//! 3. When parts or wires come or go the fleet is arranged anew, with each part where it is.
 //!
-//! Limits: one move at a time. Changes of the wiring are taken in once a second at most; until then those who are new stay where
-//! they are. Parts on workers that do not share the load are left alone.
+//! Limits: one move at a time. Changes of the wiring are taken in once a second at most; until then new parts
+//! stay where they are. Parts on workers that do not share the load are left alone.
 
 use super::Fleet;
 use super::counters::GATHER;
@@ -26,7 +28,7 @@ use telemetry::clock::{Clock, Cycles, Nanos};
 const SOON: Duration = Duration::from_millis(5);
 /// The same while none has.
 const LATER: Duration = Duration::from_millis(20);
-/// The same while all have nearly nothing to do, and how often everybody's use is read in any case.
+/// The same while all have nearly nothing to do, and how often the use of all parts is read in any case.
 const RARELY: Duration = Duration::from_millis(200);
 /// Most often that changes of the wiring are taken in.
 const ARRANGE_EVERY: Nanos = Nanos::from_millis(1000);
@@ -53,7 +55,7 @@ pub struct Balanced {
     pub to: usize,
     /// Why.
     pub why: Reason,
-    /// From when the first worker stood still until all went on.
+    /// From when the first worker was stopped until all went on.
     pub stood_still: Nanos,
 }
 
@@ -64,7 +66,7 @@ pub struct Balancer {
     arranged: Option<Arranged>,
     /// How busy each worker had to be up to the last look, and when that was.
     before: (Vec<Cycles>, Cycles),
-    /// When everybody's use is read at the latest.
+    /// When the use of all parts is read at the latest.
     due: Nanos,
     /// When it may be read again.
     not_before: Nanos,
@@ -87,7 +89,7 @@ struct Arranged {
     at: Nanos,
 }
 
-/// What somebody has used so far.
+/// What a part has used so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Use {
     cycles: Cycles,
@@ -136,7 +138,7 @@ impl Balancer {
         self.pause
     }
 
-    /// Looks how busy everybody is, and moves whoever is to move. `None`: nobody, or the fleet has stopped.
+    /// Looks how busy each worker is, and moves what is to move. `None`: nothing, or the fleet has stopped.
     pub fn look(&mut self, fleet: &Fleet) -> Option<Balanced> {
         let now = fleet.clock.moment();
         let (before, since) = std::mem::replace(&mut self.before, (fleet.needed(), now.cycles));
@@ -178,7 +180,7 @@ impl Balancer {
                 Ok((Some(arranged), moved, Some(looked.saturating_add(stood_still))))
             })
             .ok()?
-            // Whoever is pinned to two workers at once was refused before; nobody moves.
+            // A part that is pinned to two workers at once was refused before; nothing moves.
             .ok()?;
         self.arranged = arranged;
         let Some(took) = took else {
@@ -236,7 +238,8 @@ impl State {
         Ok(Arranged { placement, ends, names, used, read, busy: Vec::new(), change: self.change, at: now })
     }
 
-    /// Ends that exchange packets with nobody between: those of wires, and those of a switch that only two are plugged into.
+    /// Ends that exchange packets without another in between: those of wires, and those of a switch that only
+    /// two are plugged into.
     fn neighbours(&self) -> Vec<(End, End)> {
         let mut plugged: BTreeMap<SwitchId, Vec<End>> = BTreeMap::new();
         let mut pairs = Vec::new();
@@ -282,7 +285,7 @@ impl State {
 }
 
 impl Arranged {
-    /// Brings everybody where the placement has them: who is wired to somebody that is pinned, and who observes.
+    /// Brings each part where the placement has it: those that are wired to a pinned one, and observers.
     fn settle(&mut self, workers: &mut Hands<'_>, state: &mut State) {
         let homes = (0..).zip(&self.ends).map(|(part, end)| (self.placement.worker_of(Part(part)), *end));
         let mut elsewhere: BTreeMap<usize, Vec<End>> = BTreeMap::new();
@@ -293,14 +296,14 @@ impl Arranged {
         for (home, ends) in elsewhere {
             match state.move_to(workers, &ends, home) {
                 Ok(_) => self.change = state.change,
-                // Somebody is in the middle of a call: the fleet is arranged once more.
+                // One of them is in the middle of a call: the fleet is arranged once more.
                 Err(_) => self.change = NEVER,
             }
         }
     }
 
-    /// Finds out what everybody used since the last time, one worker after the other. Returns for how long one stood still for
-    /// that, on average.
+    /// Finds out what each part used since the last time, one worker after the other. Returns for how long
+    /// one stood still for that, on average.
     fn look(&mut self, workers: &mut Hands<'_>, state: &State, clock: &Clock) -> Nanos {
         let homes: Vec<Option<usize>> = self.ends.iter().map(|end| state.worker_of(*end)).collect();
         self.busy.clear();
@@ -323,7 +326,7 @@ impl Arranged {
         Nanos(stood_still / self.read.len().max(1) as u64)
     }
 
-    /// Tells the placement what everybody used, and carries out what it answers.
+    /// Tells the placement what each part used, and carries out what it answers.
     fn go_on(&mut self, workers: &mut Hands<'_>, state: &mut State) -> Option<(Vec<String>, usize, Reason)> {
         let Move { parts, to, why } = self.placement.observe(&self.busy).or_else(|| self.placement.help())?;
         let ends: Vec<End> = parts.iter().map(|part| self.ends[part.0 as usize]).collect();
@@ -342,7 +345,7 @@ impl Arranged {
                 let names = parts.iter().map(|part| self.names[part.0 as usize].clone()).collect();
                 Some((names, to, why))
             }
-            // Somebody is in the middle of a call, which the next look may find ended.
+            // One of them is in the middle of a call, which the next look may find ended.
             Err(_) => {
                 self.placement.refused();
                 None

@@ -6,17 +6,17 @@ use crate::account::Account;
 use cpu_share::Claim;
 use telemetry::clock::Nanos;
 
-/// What was moved, and how long it stood still.
+/// What was moved, and for how long the workers were stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Ports and instances that are now on another worker.
     pub parts: usize,
-    /// From when the first worker stood still until all went on.
+    /// From when the first worker was stopped until all went on.
     pub stood_still: Nanos,
 }
 
 impl Fleet {
-    /// Lets an instance stand still: packets wait in its queue, and what finds no room there is its loss.
+    /// Pauses an instance: packets wait in its queue, and what finds no room there is its loss.
     ///
     /// # Errors
     /// [`FleetError::Stopped`].
@@ -48,8 +48,9 @@ impl Fleet {
         })
     }
 
-    /// Moves ports and instances, with their queues and standing, to a worker. Whoever observes or is observed comes along.
-    /// No packet is lost or overtaken: what was on its way to them arrives before what is sent afterwards.
+    /// Moves ports and instances, with their queues and standing, to a worker. Observers come along with what
+    /// they observe, and the reverse. No packet is lost or overtaken: what was on its way to them arrives
+    /// before what is sent afterwards.
     ///
     /// # Errors
     /// [`FleetError`], and nothing is moved.
@@ -64,7 +65,7 @@ impl Fleet {
         })?
     }
 
-    /// Everything at a quiet point of all workers; instances and ports in the order they were added.
+    /// Everything at a quiescent point of all workers; instances and ports in the order they were added.
     ///
     /// # Errors
     /// [`FleetError::Stopped`].
@@ -72,8 +73,9 @@ impl Fleet {
         self.with(move |workers, state| state.account(workers, with_reports))
     }
 
-    /// Takes out of the switches' tables who has not been heard of for too long, so that accounts show who is known. Whoever asks
-    /// goes through the tables himself, and the workers go on meanwhile.
+    /// Takes stations that have not been heard of for too long out of the switches' tables, so that accounts
+    /// show those that are known. The calling thread goes through the tables itself, and the workers go on
+    /// meanwhile.
     ///
     /// # Errors
     /// [`FleetError::Stopped`].

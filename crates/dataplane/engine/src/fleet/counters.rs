@@ -182,7 +182,7 @@ impl Fleet {
 
     /// Writes boards of a worker that has no thread, or that sleeps.
     fn refresh_in_hand(&self, worker: usize, wanted: &[Wanted]) -> bool {
-        // Without waiting for those who have workers in hand: they may wait for one in a long call.
+        // Without waiting for a thread that has workers in hand: it may wait for one in a long call.
         let Ok(mut crew) = self.crew.try_lock() else { return false };
         match &mut *crew {
             Crew::Here(workers) => {

@@ -1,8 +1,8 @@
 //! Many workers that work as one: ports and instances by numbers of the fleet, wires between workers, moves.
 //!
 //! The life of a fleet:
-//! 1. [`Fleet::new`] makes its workers. Pools, tenants and switches are everybody's; each port and each instance is on one
-//!    worker. [`Fleet::link`] connects ends wherever they are.
+//! 1. [`Fleet::new`] makes its workers. Pools, tenants and switches are shared by all; each port and each
+//!    instance is on one worker. [`Fleet::link`] connects ends wherever they are.
 //! 2. [`Fleet::start`] gives each worker its thread.
 //! 3. From then on everything is done with workers in hand ([`Hands`]): an account, a pause, a move, another wire. It is the same code
 //!    as before the start. A worker that sleeps is not woken for it, and one that is not concerned works on.
@@ -52,7 +52,7 @@ pub struct Fleet {
     state: Mutex<State>,
     clock: Clock,
     drain: Nanos,
-    /// By worker: cycles that it worked for somebody.
+    /// By worker: cycles that it charged to instances.
     busy: Vec<Arc<AtomicU64>>,
     /// The same as far as it was needed.
     needed: Vec<Arc<AtomicU64>>,
@@ -112,7 +112,8 @@ impl Fleet {
         self.busy.len()
     }
 
-    /// For how long each worker has worked for somebody so far, as of its last turn. This costs the workers nothing.
+    /// For how long each worker has worked for instances so far, as of its last turn. This costs the workers
+    /// nothing.
     pub fn busy(&self) -> Vec<Cycles> {
         self.busy.iter().map(|busy| Cycles(busy.load(Relaxed))).collect()
     }
@@ -170,7 +171,7 @@ impl Fleet {
         .unwrap_or_default()
     }
 
-    /// Ports that are polled by another than the one who takes what they bring.
+    /// Ports that are polled by another instance than the one that takes what they bring.
     #[cfg(test)]
     pub(crate) fn wrong_consumers(&self) -> Vec<String> {
         self.with(|workers, _| workers.iter().flat_map(|worker| worker.wrong_consumers()).collect())

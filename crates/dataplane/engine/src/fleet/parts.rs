@@ -36,8 +36,8 @@ pub struct Removed {
 }
 
 impl Fleet {
-    /// Changes many things at one quiet point. Nothing is undone when a step is refused: whoever asks takes care that the
-    /// steps fit, or takes back what was done.
+    /// Changes many things at one quiescent point. Nothing is undone when a step is refused: the caller takes
+    /// care that the steps fit, or takes back what was done.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -307,7 +307,7 @@ impl Change<'_, '_> {
         Ok(Removed { account, _instance: instance })
     }
 
-    /// Lets an instance stand still, or go on.
+    /// Pauses an instance, or lets it go on.
     ///
     /// # Errors
     /// [`WireError::Absent`], or [`FleetError::Frozen`].

@@ -1,5 +1,6 @@
-//! Taking parts and wires out of a fleet. No packet is lost without a count: what is in a relay arrives first, what an instance
-//! still has is dropped in its account, and what was counted by those who go stays in the fleet's.
+//! Taking parts and wires out of a fleet. No packet is lost without a count: what is in a relay arrives
+//! first, what an instance still has is dropped in its account, and what was counted by removed parts stays
+//! in the fleet's.
 
 use super::FleetError;
 use super::state::{End, FleetInstance, FleetPort, State, Wire, all_of};
@@ -160,7 +161,7 @@ impl State {
         Ok(())
     }
 
-    /// Enters who still observes an instance.
+    /// Enters which observers of an instance are left.
     fn show_to_those_left(&mut self, workers: &mut Hands<'_>, at: FleetInstance) {
         if let Some(home) = self.instance(at) {
             workers[home.worker].forget_observers(home.id);
@@ -211,7 +212,7 @@ impl State {
         let relays = self.relays.range((first, 0, PoolId(0))..=(last, usize::MAX, PoolId(u16::MAX)));
         let (senders, arriving): (Vec<usize>, Vec<_>) =
             relays.map(|((_, sender, _), relay)| (*sender, relay.arriving)).unzip();
-        // Whoever sends there stands still from now on.
+        // The workers that send there stand still from now on.
         workers.hold(&senders);
         for home in &arriving {
             workers[home.worker].absorb_relay(home.id);

@@ -62,7 +62,7 @@ pub(super) struct Relay {
     pub(super) arriving: Home<PortId>,
 }
 
-/// An observer, whom it observes, and by which interface alone.
+/// An observer, the instance that it observes, and by which interface alone.
 pub(super) type Observation = (FleetInstance, FleetInstance, Option<u16>);
 
 /// See the module's documentation.
@@ -89,7 +89,7 @@ pub(crate) struct State {
     pub(super) services: BTreeMap<ServiceId, End>,
     /// By the end that they lead to, the worker that they come from, and the pool of their packets.
     pub(super) relays: BTreeMap<(End, usize, PoolId), Relay>,
-    /// Relays' ports that were laid just now: who takes what they bring is to be found out.
+    /// Relays' ports that were laid just now: which instance takes what they bring is to be found out.
     pub(super) laid: Vec<Home<PortId>>,
     /// What relays, ports and instances counted that are no more.
     pub(super) gone: Ledger,
@@ -247,7 +247,7 @@ impl State {
         account
     }
 
-    /// Everything that must be where one instance is: whoever observes it or is observed by it, and so on.
+    /// Everything that must be where one instance is: its observers, what it observes, and so on.
     pub(super) fn together(&self, first: FleetInstance) -> Vec<FleetInstance> {
         let mut all = vec![first];
         let mut next = 0;

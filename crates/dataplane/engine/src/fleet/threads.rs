@@ -22,7 +22,7 @@ pub struct ThreadPlan {
 
 /// Where the workers are.
 pub(super) enum Crew {
-    /// In the hands of whoever has the fleet.
+    /// In the hands of the thread that has the fleet.
     #[expect(clippy::vec_box, reason = "workers move between threads by their address")]
     Here(Vec<Box<Worker>>),
     /// On their threads.
@@ -50,7 +50,7 @@ impl Fleet {
             let (ready, is_ready) = channel();
             let spawned = std::thread::Builder::new().name(name).spawn(move || {
                 let pinned = plan.processors.map_or(Ok(()), |processors| pin(&processors));
-                // Whoever waits for this has gone only if it failed for another reason.
+                // The thread that waits for this has gone only if it failed for another reason.
                 let _ = ready.send(pinned);
                 drop(worker.work());
             });

@@ -29,7 +29,8 @@ impl State {
         }
         for (end, other) in [(from, to), (to, from)] {
             let (home, target) = self.place(end)?;
-            // A switch without a worker of its own is known to all: whoever is concerned anyway is asked.
+            // A switch without a worker of its own is known to all: the worker that is concerned anyway is
+            // asked.
             let home = home.or(self.place(other)?.0).unwrap_or(0);
             workers[home].end(target)?;
             if self.leads_on(end) {
@@ -53,7 +54,8 @@ impl State {
         wires.filter_map(|number| self.wires.get(number)).any(|wire| wire.from == end || wire.both_ways)
     }
 
-    /// Finds out who polls the ports at the ends of a wire, and those at the switch that it leads into.
+    /// Finds out which instances poll the ports at the ends of a wire, and those at the switch that it leads
+    /// into.
     pub(super) fn find_consumers(&mut self, workers: &mut Hands<'_>, wire: u64) {
         let Some(Wire { from, to, .. }) = self.wires.get(&wire).copied() else { return };
         let mut ports = std::mem::take(&mut self.laid);
@@ -61,7 +63,7 @@ impl State {
             match end {
                 End::Port(port) => ports.extend(self.port(port)),
                 End::Switch(switch, _) => {
-                    // Where more ends lead on, nobody is the only one.
+                    // Where more ends lead on, none is the only one.
                     if self.plugs.get(&switch).is_some_and(|plugs| *plugs > FEW_ENDS) {
                         continue;
                     }
@@ -267,8 +269,8 @@ impl State {
         Ok(())
     }
 
-    /// Whether an end makes those wait who send packets of a pool there when it has more than it can do: one function or port of the
-    /// same tenant does, be it behind a switch that nobody else is plugged into.
+    /// Whether an end throttles senders of packets of a pool when it has more than it can do: one function or
+    /// port of the same tenant does, be it behind a switch that no other end is plugged into.
     fn presses_back(&self, workers: &Hands<'_>, end: End, pool: PoolId) -> bool {
         let ends = match end {
             End::Switch(id, here) => {
@@ -279,7 +281,8 @@ impl State {
         matches!(ends[..], [(_, _, only)] if self.pool_of(workers, only) == Some(pool))
     }
 
-    /// Lets those on other workers wait who reach a switch, or not, as befits what is plugged into it now.
+    /// Lets senders on other workers that reach a switch wait, or not, depending on what is plugged into it
+    /// now.
     fn see_who_presses_back(&self, workers: &mut Hands<'_>, switch: SwitchId) {
         let first = (End::Switch(switch, SwitchPort(0)), 0, PoolId(0));
         let last = (End::Switch(switch, SwitchPort(u16::MAX)), usize::MAX, PoolId(u16::MAX));
@@ -294,7 +297,7 @@ impl State {
         if let Some(home) = self.switches.get(switch.index()).copied().flatten().flatten() {
             return vec![home];
         }
-        // Whoever may use a service may send it there.
+        // Every function that may use a service may send it there.
         if self.services.values().any(|end| matches!(end, End::Switch(id, _) if *id == switch)) {
             return (0..workers.len()).collect();
         }
@@ -363,7 +366,7 @@ impl State {
         Ok(())
     }
 
-    /// Enters who observes these instances, and whom they observe.
+    /// Enters which instances observe these, and which they observe.
     pub(super) fn lay_observations(&mut self, workers: &mut Hands<'_>, instances: &[FleetInstance]) {
         let observed: BTreeSet<FleetInstance> = self
             .observations

@@ -29,7 +29,7 @@ fn first_move(rig: &Rig, balancer: &mut Balancer) -> Balanced {
 }
 
 #[test]
-fn whoever_has_time_to_spare_takes_a_function_over_with_its_ports() {
+fn a_worker_with_time_to_spare_takes_a_function_over_with_its_ports() {
     let rig = Rig::new(2, 1);
     crowded(&rig);
     rig.start();
@@ -73,7 +73,7 @@ fn calls_that_were_not_needed_do_not_count() {
 }
 
 #[test]
-fn who_is_pinned_is_brought_there_and_stays() {
+fn a_pinned_part_is_brought_there_and_stays() {
     let rig = Rig::new(2, 1);
     let functions = crowded(&rig);
     rig.start();

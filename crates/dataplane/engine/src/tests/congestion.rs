@@ -1,4 +1,4 @@
-//! What a chain does when somebody in it has more than it can do.
+//! What a chain does when one of its functions has more than it can do.
 
 use super::shares::Endless;
 use super::stream::Rig;
@@ -10,7 +10,7 @@ use std::time::Instant;
 /// Functions in the chain: more batches than a queue holds would be under way if each were told one batch later than the next.
 const LONG: usize = 40;
 
-/// A chain behind a port that always has more, at whose end somebody works slowly.
+/// A chain behind a port that always has more, at whose end a function works slowly.
 fn slow_at_the_end(bench: &mut Bench, each: Nanos) -> Vec<InstanceId> {
     let burn_each = bench.worker.clock.cycles(each);
     let source = bench.add_port(0, Endless::boxed(1));
@@ -47,7 +47,7 @@ fn a_long_chain_takes_in_no_more_than_its_slowest_function_has_room_for() {
 }
 
 #[test]
-fn who_was_held_up_goes_on_when_the_congestion_is_over() {
+fn a_throttled_instance_goes_on_when_the_congestion_is_over() {
     let mut bench = Bench::with(WorkerSettings { slice: Nanos(100_000), ..patient() }, &[8192]);
     let functions = slow_at_the_end(&mut bench, Nanos(5_000));
     works_for(&mut bench, Duration::from_millis(100));
@@ -57,7 +57,8 @@ fn who_was_held_up_goes_on_when_the_congestion_is_over() {
     let held = |worker: &Worker| {
         functions.iter().filter(|id| worker.instances[id.index()].held_up_by.is_some()).count()
     };
-    // As soon as the queue at the end is short, the head fetches again, and nobody bears a mark of what is over.
+    // As soon as the queue at the end is short, the head fetches again, and no instance bears a mark of what
+    // is over.
     let mut free = false;
     let began = std::time::Instant::now();
     while began.elapsed() < Duration::from_secs(10) && !(free && packets(worker) > before) {
@@ -120,7 +121,8 @@ fn a_chain_over_several_workers_takes_in_no_more_than_its_slowest_function_has_r
         rig.start();
         std::thread::sleep(Duration::from_millis(300));
         let account = rig.stop();
-        // Sixty thousand at most. Who sleeps over a wire that has been emptied hands a thousand over in 100 ms.
+        // Sixty thousand at most. A worker that sleeps over a wire that has been emptied hands a thousand
+        // over in 100 ms.
         assert!(account.ledger.delivered > 6_000, "{places:?}: {} packets", account.ledger.delivered);
         assert!(
             lost(&account).is_empty(),
@@ -132,7 +134,7 @@ fn a_chain_over_several_workers_takes_in_no_more_than_its_slowest_function_has_r
 }
 
 #[test]
-fn two_who_are_overloaded_and_hand_packets_to_each_other_go_on() {
+fn two_overloaded_instances_that_hand_packets_to_each_other_go_on() {
     let settings = WorkerSettings { slice: Nanos(100_000), spin: Nanos(0), ..patient() };
     let rig = Rig::with(&[settings; 2], 1);
     let ports = (rig.stream(0, 0, 0, u64::MAX, u64::MAX), rig.stream(1, 0, 1, u64::MAX, u64::MAX));
@@ -147,7 +149,7 @@ fn two_who_are_overloaded_and_hand_packets_to_each_other_go_on() {
 }
 
 #[test]
-fn nobody_waits_for_ever_for_a_wire_that_nobody_empties() {
+fn no_instance_waits_for_ever_for_a_wire_that_is_not_emptied() {
     let mut bench = Bench::new(&[8192]);
     let bell = || Arc::new(port::Bell::new().expect("an event descriptor"));
     let (here, mut there) = port::relay::one_way(bell(), bell());
@@ -182,7 +184,7 @@ fn nobody_waits_for_ever_for_a_wire_that_nobody_empties() {
         assert!(began.elapsed() < Duration::from_secs(10), "they wait");
     }
     assert!(waited > Duration::ZERO && began.elapsed() - waited > Duration::from_nanos(WIRE_PATIENCE.0 / 2));
-    // From now on nobody waits, until the wire is emptied.
+    // From now on no instance waits, until the wire is emptied.
     for _ in 0..50 {
         bench.worker.turn();
     }
@@ -202,7 +204,7 @@ fn nobody_waits_for_ever_for_a_wire_that_nobody_empties() {
 }
 
 #[test]
-fn whoever_is_slow_makes_no_other_tenant_stand_still() {
+fn a_slow_instance_stops_no_other_tenant() {
     for worker in 0..2 {
         let rig = Rig::new(2, 2);
         let source = rig.fleet.add_port(0, "endless", rig.pools[0].1, Endless::boxed(1)).expect("a worker");

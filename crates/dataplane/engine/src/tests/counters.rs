@@ -51,7 +51,7 @@ fn what_is_counted_can_be_read_while_a_worker_is_in_a_call() {
     let (ports, others) = rig.both_ways(&[1], 500);
     rig.start();
     gate.wait_for_call();
-    // Whoever asks the worker for itself waits for the end of the call: here that would be for ever.
+    // A thread that asks the worker for itself waits for the end of the call: here that would be for ever.
     let there = rig.fleet.counters_of(f).expect("it is there");
     assert_eq!((there.name.as_str(), there.worker), ("function", 0));
     assert!(rig.fleet.counters_of_port(left).is_some());
@@ -60,7 +60,7 @@ fn what_is_counted_can_be_read_while_a_worker_is_in_a_call() {
     while seen() < 1000 && begin.elapsed() < Duration::from_secs(20) {}
     assert_eq!(seen(), 1000, "the other worker tells what is new");
     assert_eq!(rig.fleet.counters_of_port(ports[0]).expect("it is there").counters.ledger.delivered, 500);
-    // So would whoever wants to see all at one moment.
+    // So would a thread that wants to see all at one moment.
     assert!(rig.fleet.account_within(Duration::from_millis(5)).expect("it has not stopped").is_none());
     let survey = rig.fleet.survey().expect("it has not stopped");
     assert!(!survey.at_one_moment);
@@ -124,7 +124,7 @@ fn many_questions_are_answered_a_few_in_a_turn() {
     bench.worker.turn();
     assert!(!bench.worker.is_asked_to_show());
     assert_eq!((written(&bench.worker), last), (100, Some(100)));
-    // Nobody is there for a port of that number: it is answered all the same.
+    // There is no port of that number: the question is answered all the same.
     viewer.wait(viewer.ask(Wanted::Port(77)), std::time::Instant::now());
     bench.worker.turn();
     assert!(!bench.worker.is_asked_to_show());

@@ -60,7 +60,7 @@ fn services_are_reached_from_every_worker() {
 }
 
 #[test]
-fn an_observer_is_brought_to_whom_it_observes() {
+fn an_observer_is_brought_to_what_it_observes() {
     let rig = Rig::new(2, 1);
     let ((left, _), (right, sent)) = (rig.script(0, 0, (0..100).collect()), rig.script(0, 0, vec![]));
     let f = rig.wire(1);
@@ -231,20 +231,20 @@ fn nights_for_questions(rig: &Rig) -> u64 {
 }
 
 #[test]
-fn whoever_asks_sleeping_workers_wakes_none_and_what_he_leaves_them_is_done() {
+fn questions_wake_no_sleeping_worker_and_what_is_left_for_one_is_done() {
     let rig = Rig::new(2, 1);
     let (left, _) = rig.script(0, 0, vec![]);
     let (right, sent) = rig.script(1, 0, vec![]);
     let functions = [rig.wire(0), rig.wire(1)];
     rig.chain((left, right), &functions);
     rig.start();
-    // Those that have just begun are not left for others yet; that somebody asks for them changes it.
+    // Those that have just begun are not left for others yet; that another thread asks for them changes it.
     let awake = nights_for_questions(&rig);
     assert!(awake < 500, "{awake} nights for 1,000 questions to two workers that have begun to work");
     rig.wait("they lie in their berths", || rig.fleet.nights().1);
     let asleep = nights_for_questions(&rig);
     assert!(asleep < 500, "{asleep} nights for 1,000 questions to two workers that slept");
-    // Something to do wakes whom it concerns.
+    // Something to do wakes the worker that it concerns.
     let pool = rig.pools[0].0.clone();
     let mut packet = pool.allocate().expect("one is free");
     pool.write(&mut packet, &[7]).expect("it fits");
@@ -270,14 +270,14 @@ fn only_workers_that_a_change_concerns_are_taken_into_hand() {
     let link = |instance, plug| {
         rig.fleet.touched(move |change| change.link(End::Instance(instance, 0), plug).expect("both are free"))
     };
-    assert_eq!(link(here, first), [0], "nobody else uses the switch");
+    assert_eq!(link(here, first), [0], "no other worker uses the switch");
     assert_eq!(link(there, second), [0, 2], "worker 1 does not use it");
     let account = rig.fleet.touched(|change| drop(change.account_of(there).expect("it is there")));
     assert_eq!(account, [2]);
     let pause = rig.fleet.touched(|change| change.set_paused(here, true).expect("it is there"));
     assert_eq!(pause, [0]);
     let gone = rig.fleet.touched(|change| drop(change.remove_instance(there).expect("it is there")));
-    assert_eq!(gone, [0, 2], "who sends there stands still");
+    assert_eq!(gone, [0, 2], "the worker that sends there stands still");
     let gone = rig.fleet.touched(|change| drop(change.remove_instance(here).expect("it is there")));
     assert_eq!(gone, [0, 2], "there is a way from the other still");
     rig.stop();

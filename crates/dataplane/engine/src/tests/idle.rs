@@ -86,7 +86,7 @@ fn workers_with_nothing_to_do_sleep_and_what_comes_by_a_port_wakes_them_all() {
 }
 
 #[test]
-fn relays_that_nobody_empties_keep_nobody_awake() {
+fn relays_that_are_not_emptied_keep_no_worker_awake() {
     let rig = Rig::new(2, 1);
     let (left, right) = (rig.stream(0, 0, 0, u64::MAX, u64::MAX), rig.stream(1, 0, 1, 0, 0));
     // Wired straight to the other worker's function: what it cannot take waits outside.
@@ -137,7 +137,7 @@ fn a_bell_that_rang_before_sleep_is_heard() {
         let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: wait };
         rustix::event::poll(&mut fds, Some(&wait)).expect("poll") > 0
     };
-    assert!(!rung(0), "nobody sleeps");
+    assert!(!rung(0), "the worker does not sleep");
     bell.will_sleep();
     bell.ring_if_asleep();
     assert!(rung(0));

@@ -49,7 +49,7 @@ fn ports_and_whole_chains_move_back_and_forth_under_load() {
 }
 
 #[test]
-fn who_observes_moves_along_and_services_lead_to_where_it_is() {
+fn an_observer_moves_along_and_services_lead_to_where_it_is() {
     let rig = Rig::new(3, 1);
     let (sink, sent) = rig.script(0, 0, vec![]);
     let (serving, _) = rig.add(0, 0, Manner::wire());
@@ -96,7 +96,7 @@ fn what_is_paused_keeps_its_packets_and_delivers_them_when_resumed() {
 }
 
 #[test]
-fn time_goes_on_for_the_port_of_who_is_paused() {
+fn time_goes_on_for_the_port_of_a_paused_instance() {
     let rig = Rig::new(1, 1);
     let config = port::generator::Config {
         schedule: vec![
@@ -165,7 +165,7 @@ fn a_timer_goes_along_to_another_worker() {
 }
 
 #[test]
-fn who_is_in_the_middle_of_a_call_does_not_move() {
+fn an_instance_in_the_middle_of_a_call_does_not_move() {
     let rig = Rig::new(2, 1);
     let ((left, _), (right, sent)) = (rig.script(0, 0, vec![1]), rig.script(0, 0, vec![]));
     let (f, seen) = rig.add(0, 0, Manner { suspend: 20, burn: Cycles(2_000_000), ..Manner::wire() });
@@ -267,7 +267,7 @@ fn an_observer_sees_in_order_what_it_saw_late_and_at_once() {
 }
 
 #[test]
-fn who_was_about_to_run_does_not_when_it_is_paused() {
+fn an_instance_about_to_run_does_not_when_it_is_paused() {
     let mut bench = Bench::new(&[16]);
     let ((left, _), (right, sent)) = (bench.port(0, vec![1]), bench.port(0, vec![]));
     let f = bench.wire(0);

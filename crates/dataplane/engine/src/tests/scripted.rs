@@ -171,7 +171,7 @@ impl Guest for Scripted {
         self.seen.note(Call::Resume);
         self.spend(0);
         let (before, left) = self.suspended.take().expect("a call is suspended");
-        assert_eq!(before, Scripted::fingerprint(packets), "nobody touches the batch meanwhile");
+        assert_eq!(before, Scripted::fingerprint(packets), "the batch is not touched meanwhile");
         if left > 0 {
             self.suspended = Some((before, left - 1));
             return Ok(Progress::Suspended);

@@ -1,5 +1,5 @@
-//! Who gets how much of a worker. Cycles are compared with each other, or with the worker's own, and never with the wall: others
-//! may have the processor meanwhile.
+//! Shares of a worker. Cycles are compared with each other, or with the worker's own, and never with the
+//! wall: others may have the processor meanwhile.
 
 use super::*;
 use cpu_share::{Cap, Weight};
@@ -303,15 +303,16 @@ fn a_port_is_heard_beside_a_neighbour_that_always_has_more() {
     let before = run(500);
     let came = run(700) - before;
     let full = bench.worker.instances[second.index()].counters.ledger.dropped[DropReason::QueueFull];
-    assert_eq!(full, 0, "the neighbour fetches nothing for whom it would only be lost");
+    assert_eq!(full, 0, "the neighbour fetches nothing for an instance where it would only be lost");
     assert!(came >= 15 * 64, "{came} by its own port, in 200 batches");
     assert_whole(&bench.worker.stop());
 }
 
 #[test]
-fn a_meeting_is_charged_to_nobody() {
+fn a_meeting_is_charged_to_no_instance() {
     let rig = super::stream::Rig::new(2, 1);
-    // Little comes at once: what is received after a meeting is received by the worker, not by who always has more.
+    // Little comes at once: what is received after a meeting is received by the worker, not by an instance
+    // that always has more.
     let ports = (rig.stream(0, 0, 0, u64::MAX, 1), rig.stream(1, 0, 1, u64::MAX, 1));
     let functions = [rig.wire(0), rig.wire(1)];
     rig.chain(ports, &functions);
@@ -332,7 +333,7 @@ fn a_meeting_is_charged_to_nobody() {
 }
 
 #[test]
-fn what_passes_from_port_to_port_is_charged_to_nobody() {
+fn what_passes_from_port_to_port_is_charged_to_no_instance() {
     let mut bench = Bench::new(&[1024]);
     let burn = bench.worker.clock.cycles(Nanos(100_000));
     let (from, to) = (bench.add_port(0, Endless::boxed(1)), Box::new(Endless { burn, ..*Endless::boxed(1) }));

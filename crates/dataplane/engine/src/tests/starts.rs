@@ -215,6 +215,6 @@ fn workers_stop_while_a_start_is_under_way() {
     until_asked(&rig);
     let later = rig.later.clone();
     rig.stop();
-    // It comes to nothing, and whoever made it drops it.
+    // It comes to nothing, and is dropped where it was made.
     later.end_all();
 }

@@ -67,7 +67,7 @@ impl Port for Stream {
             pool.free(packet);
             let (to, flow) = (frame[5], usize::from(frame[11]));
             if to != self.flow {
-                // A switch looks for somebody it does not know.
+                // A switch looks for a station that it does not know.
                 continue;
             }
             let number = u64::from_le_bytes(frame[14..22].try_into().expect("eight bytes"));
@@ -146,7 +146,7 @@ impl Rig {
 
     pub(super) fn add(&self, worker: usize, pool: usize, manner: Manner) -> (FleetInstance, Seen) {
         let seen = Seen::default();
-        // The first tenant is everybody's who is given none.
+        // The first tenant is that of all that are given none.
         let (mut setup, guest) = instance(&self.pools[pool], cpu_share::TenantId(0), manner, &seen);
         setup.queue = self.queue;
         (self.fleet.add_instance(worker, setup, guest).expect("a worker"), seen)

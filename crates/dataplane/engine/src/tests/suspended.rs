@@ -1,4 +1,5 @@
-//! Calls that are switched out in the middle: their batch waits untouched, others run, and nobody calls in between.
+//! Calls that are switched out in the middle: their batch waits untouched, others run, and the guest is not
+//! called in between.
 
 use super::*;
 
@@ -8,7 +9,7 @@ type Sent = Arc<Mutex<Vec<u8>>>;
 /// Two functions side by side: one whose calls are switched out so often, and one whose are not.
 fn beside(suspend: u32, manner: Manner) -> (Bench, [InstanceId; 2], [Seen; 2], [Sent; 2]) {
     let mut bench = Bench::new(&[512]);
-    // Each step is longer than the slack, so that whoever waits comes in between.
+    // Each step is longer than the slack, so that a waiting instance comes in between.
     let long = bench.worker.clock.cycles(Nanos(400_000));
     let (first, first_saw) = bench.add(0, Manner { suspend, burn: long, ..manner });
     let (second, second_saw) = bench.add(0, Manner { burn: long, ..Manner::wire() });
@@ -59,7 +60,7 @@ fn neither_timer_nor_report_nor_observation_falls_into_a_call() {
         bench.turn(1);
     }
     bench.worker.resume_instance(second).expect("it is not frozen");
-    // Nobody waits, so that it could be shown the packets at once.
+    // No other waits, so that it could be shown the packets at once.
     let entity = bench.worker.instances[second.index()].entity;
     bench.worker.scheduler.deactivate(entity);
     bench.worker.hop(second.index());
@@ -112,12 +113,12 @@ fn stopping_in_the_middle_of_a_call_counts_its_batch_as_held() {
     let account = bench.worker.stop();
     assert_whole(&account);
     assert_eq!(account.instances[0].ledger.dropped[DropReason::HeldAtStop], 64);
-    assert!(account.instances[0].down.is_some(), "the call was ended before its packets were anybody else's");
+    assert!(account.instances[0].down.is_some(), "the call was ended before its packets had another owner");
     assert!(count(&seen.calls(), Call::Report) == 0);
 }
 
 #[test]
-fn who_is_paused_in_the_middle_of_a_call_goes_on_afterwards() {
+fn an_instance_paused_in_the_middle_of_a_call_goes_on_afterwards() {
     let (mut bench, [first, _], [seen, _], [sent, _]) = beside(20, Manner::wire());
     while bench.worker.instances[first.index()].suspended.is_none() {
         bench.turn(1);

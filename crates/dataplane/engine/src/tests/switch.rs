@@ -11,9 +11,9 @@ const ALL: u8 = 0xff;
 /// A station on a wire: it sends frames to others and keeps what it gets.
 struct Station {
     number: u8,
-    /// To whom, and what.
+    /// To which station, and what.
     sends: Arc<Mutex<VecDeque<(u8, u8)>>>,
-    /// From whom, and what.
+    /// From which station, and what.
     got: Arc<Mutex<Vec<(u8, u8)>>>,
     counters: PortCounters,
 }
@@ -126,8 +126,8 @@ impl Lan {
         (hands, f)
     }
 
-    /// Each sends to each, first to those who are not known yet; whoever is meant gets it.
-    fn everybody_reaches_everybody(&self) {
+    /// Each sends to each, first to those that are not known yet; the station that is meant gets it.
+    fn each_station_reaches_each(&self) {
         for _ in 0..3 {
             for from in &self.stations {
                 for to in self.stations.iter().filter(|to| to.number != from.number) {
@@ -138,7 +138,7 @@ impl Lan {
                     for (number, got) in &got {
                         let meant = [(from.number, to.number)];
                         let expected = if *number == to.number { &meant[..] } else { &[] };
-                        // Who is not known is looked for everywhere, but nobody gets it twice.
+                        // A station that is not known is looked for everywhere, but none gets it twice.
                         let flooded = *number != from.number && got.len() <= 1;
                         assert!(got == expected || (flooded && got == &meant), "{number}: {got:?}");
                     }
@@ -174,7 +174,7 @@ fn stations_find_each_other_wherever_they_and_the_switch_are() {
             lan.station(workers - 1, 1);
             lan.far_station(workers / 2, 0, Manner::wire());
             lan.far_station(0, 1, Manner::wire());
-            lan.everybody_reaches_everybody();
+            lan.each_station_reaches_each();
             let account = lan.rig.stop();
             assert_eq!(account.ledger.dropped.total(), 0);
         }
@@ -202,7 +202,7 @@ fn two_stations_on_two_workers_learn_and_nothing_floods_afterwards() {
 }
 
 #[test]
-fn who_is_silent_for_long_is_not_counted_among_those_who_are_known() {
+fn a_station_silent_for_long_is_not_counted_as_known() {
     let rig = Rig::new(2, 1);
     let settings = SwitchSettings { age: virtual_switch::MIN_AGE, ..SwitchSettings::default() };
     let table = Arc::new(Switch::new(settings).expect("good settings"));
@@ -259,7 +259,7 @@ fn a_full_queue_behind_a_switch_is_its_owners_loss() {
 }
 
 #[test]
-fn stations_that_move_are_still_found_and_nobody_keeps_the_old_way() {
+fn stations_that_move_are_still_found_and_the_old_way_is_forgotten() {
     for home in [None, Some(0)] {
         let mut lan = Lan::new(3, 1, home);
         lan.station(0, 0);
@@ -272,10 +272,10 @@ fn stations_that_move_are_still_found_and_nobody_keeps_the_old_way() {
             (End::Port(lan.ports[0]), 2),
             (End::Instance(f, 0), 0),
         ] {
-            lan.everybody_reaches_everybody();
+            lan.each_station_reaches_each();
             lan.rig.fleet.move_to(&[part], worker).expect("it moves");
         }
-        lan.everybody_reaches_everybody();
+        lan.each_station_reaches_each();
         lan.rig.stop();
     }
 }
@@ -377,7 +377,7 @@ fn a_port_whose_frames_all_end_in_the_switch_is_polled_again() {
 }
 
 #[test]
-fn whoever_takes_nothing_from_a_switch_holds_nobody_up_who_sends_to_others_as_well() {
+fn a_receiver_that_takes_nothing_from_a_switch_throttles_no_sender_to_others() {
     for worker in 0..2 {
         let mut lan = Lan::new(2, 1, None);
         let (sender, _) = lan.far_station(0, 0, Manner::wire());

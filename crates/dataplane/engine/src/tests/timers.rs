@@ -129,7 +129,7 @@ fn logs_of_many_are_collected_a_few_at_a_time_and_in_their_accounts() {
 }
 
 #[test]
-fn a_report_is_charged_to_who_gives_it() {
+fn a_report_is_charged_to_its_instance() {
     let mut bench = Bench::new(&[64]);
     bench.add(0, Manner::wire());
     let used = |worker: &Worker| worker.scheduler.used(worker.instances[0].entity);
