@@ -1,4 +1,4 @@
-//! A plan, done at one quiet point of the workers.
+//! A plan, done at one quiescent point of the workers.
 
 use crate::Host;
 use crate::function::policies;
@@ -43,7 +43,7 @@ impl Host {
         let late = prepared.hand_over(true).err();
         let (workshop, stand_in) = (self.workshop.clone(), self.stand_in.clone());
         let (workers, io) = (self.workers.list.len(), self.io_worker());
-        // Before the workers stand still: they wait for no lock.
+        // Before the workers are stopped: they wait for no lock.
         let mut parts = self.parts();
         self.fleet.change(|change| {
             let mut work = Work {
@@ -234,7 +234,7 @@ impl Work<'_, '_, '_> {
             }
             self.parts.wiring.ports.insert(name, port);
         }
-        // Who observes is known before wires are laid: what an observer sends has a way out, and no way back.
+        // Observers are known before wires are laid: what an observer sends has a way out, and no way back.
         self.parts.wiring.observations.extend(plan.observe.iter().cloned());
         for edge in plan.wire {
             self.wire(edge);

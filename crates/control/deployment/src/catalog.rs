@@ -107,7 +107,7 @@ impl Catalog {
     /// All images that were asked for and are good, by what names them, and the stock images.
     pub fn known(&self) -> Vec<(String, Image)> {
         for name in stock_images::names() {
-            // What is no good is told to whoever asks for it.
+            // What is no good is told when it is asked for.
             let _ = self.load(name);
         }
         self.images().iter().map(|(text, image)| (text.clone(), image.clone())).collect()

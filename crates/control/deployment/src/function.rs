@@ -90,7 +90,8 @@ impl StartedFunction {
         saved: Option<(&Saved<'_>, Option<Arc<SharedMemory>>)>,
     ) -> Result<StartedFunction, String> {
         let policies = policies(instance, &pool);
-        // An observer's copies are bounded like any packets of its own: they must not starve those who forward.
+        // An observer's copies are bounded like any packets of its own: they must not starve functions that
+        // forward.
         let queue = if observes { QUEUE.min(policies.slots.quota as usize).max(1) } else { QUEUE };
         let settings = InstanceSettings {
             config: instance.config.to_cbor(),

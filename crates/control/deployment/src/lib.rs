@@ -5,7 +5,7 @@
 //! 1. [`Host::new`] makes the workers; [`Host::start`] gives them their threads, before or after there is something to do.
 //! 2. [`Host::prepare`] takes a [`Plan`](wiring::Plan) and makes all that it adds: memory, programs, started functions, opened
 //!    ports. Whatever can fail fails here, and nothing that runs has been touched; what was [`Prepared`] may be dropped.
-//! 3. [`Host::carry_out`] does the whole plan at one quiet point of the workers.
+//! 3. [`Host::carry_out`] does the whole plan at one quiescent point of the workers.
 //! 4. [`Host::fleet`] is what runs: accounts, pauses. [`Host::stop`] drains it and gives the final account.
 //!
 //! [`Catalog`] knows the images and port drivers that there are; [`compile`] makes machine code of images in a process of
@@ -172,7 +172,7 @@ impl Host {
         self.parts().ports.get(name).copied()
     }
 
-    /// Who keeps the workers equally busy, if the operator wants that and there are several.
+    /// The balancer that keeps the workers equally busy, if the operator wants that and there are several.
     pub fn balancer(&self) -> Option<Balancer> {
         let workers = self.workers.list.len();
         (self.workers.balance && workers > 1).then(|| Balancer::new(workers))
@@ -191,7 +191,7 @@ impl Host {
     }
 }
 
-/// A span in which a function stands still, and when it goes on, in the order of time.
+/// A span in which a function is paused, and when it goes on, in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// After the start.
@@ -214,7 +214,7 @@ impl Host {
                 turns.push(Turn { at: pause.to, instance: id, pauses: false });
             }
         }
-        // Of two at one time that which ends comes first: whoever is paused again stays paused.
+        // Of two at one time that which ends comes first: a function that is paused again stays paused.
         turns.sort_by_key(|turn| (std::cmp::Reverse(turn.at), !turn.pauses));
         turns
     }

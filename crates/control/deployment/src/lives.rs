@@ -68,7 +68,7 @@ impl Host {
         let started = self.start_beside(name, &instance, catalog, around)?.taking_over();
         let swapped = self.fleet.change(move |change| change.swap_guest(id, started));
         let swapped = swapped.map_err(|error| failed("function", name)(&error))?;
-        // The one before gives its memory back here, where nobody waits for it.
+        // The one before gives its memory back here, where no worker waits for it.
         swapped.map(drop).map_err(|error| failed("function", name)(&error))
     }
 

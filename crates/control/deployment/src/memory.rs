@@ -1,7 +1,7 @@
 //! What memory a host has promised, and for what it has given it.
 //!
-//! Nothing here asks the workers anything, and nothing is done when functions come or go but to add to a sum. What functions
-//! take is looked at when somebody asks: [`engine::InstanceAccount`] says where their memory is, and
+//! Nothing here asks the workers anything, and nothing is done when functions come or go but to add to a sum.
+//! What functions take is looked at on request: [`engine::InstanceAccount`] says where their memory is, and
 //! [`guest_wasm::resident`] how much of it is there.
 
 use crate::Host;
@@ -53,7 +53,7 @@ pub struct PoolMemory {
     pub huge: bool,
 }
 
-/// What a host has promised, and what it has given to nobody in particular.
+/// What a host has promised, and what it has given to no tenant in particular.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostMemory {
     /// In the order of the wiring.
@@ -69,7 +69,7 @@ pub struct HostMemory {
 }
 
 impl HostMemory {
-    /// What is promised to all together, with what is kept for tenants who do not ask for it.
+    /// What is promised to all together, with what is kept for tenants that do not ask for it.
     pub fn promised(&self) -> u64 {
         self.tenants.iter().map(|tenant| tenant.promised.max(tenant.memory.reserve)).sum()
     }
@@ -95,7 +95,7 @@ impl Host {
         })
     }
 
-    /// What was promised, and what is nobody's in particular.
+    /// What was promised, and what belongs to no tenant in particular.
     pub fn memory(&self) -> HostMemory {
         let parts = self.parts();
         let mut functions: std::collections::HashMap<&str, usize> = std::collections::HashMap::new();

@@ -1,4 +1,4 @@
-//! Who works where: the workers that a wiring asks for, and where its ports and functions begin.
+//! Where things run: the workers that a wiring asks for, and where its ports and functions begin.
 
 use engine::{ThreadPlan, WorkerSettings};
 use placement::{Graph, GraphFault, Kind, Part, PartFacts, Placement};

@@ -250,7 +250,7 @@ impl Folder {
         let mut rotated = Rotated { key: keys.current.id().to_owned(), sealed: 0, imported: 0 };
         for file in self.folder.names()? {
             let Some(name) = self.name_of(&file) else { continue };
-            // What cannot be read is nobody's, now and after.
+            // What cannot be read has no tenant, now and after.
             let Ok(Some((Head { told, line, seal }, mut rest))) = self.head(&name) else { continue };
             // One that was cut off keeps its seal, and is refused when it is restored.
             let follows = |seal: &Seal| told.bytes.checked_sub((line.len() + seal.line().len()) as u64);

@@ -74,7 +74,7 @@ fn what_a_host_writes_it_believes_and_a_file_under_another_name_not() {
     // The same file by another name is not what was sealed.
     std::fs::copy(file(state.path(), "monday"), file(state.path(), "tuesday")).expect("copies");
     assert_eq!(tenant(&folder, "tuesday"), None);
-    // Of another host neither, and it stays whoever's it was here.
+    // Of another host neither, and its tenant here stays the same.
     let other = tempfile::tempdir().expect("a folder");
     let foreign = open(other.path());
     std::fs::copy(file(state.path(), "monday"), file(other.path(), "monday")).expect("copies");
@@ -85,7 +85,7 @@ fn what_a_host_writes_it_believes_and_a_file_under_another_name_not() {
     let (foreign, lines) = Folder::open(other.path()).expect("opens");
     assert!(lines.iter().any(|line| line.contains("monday") && line.contains("adopt")), "{lines:?}");
     assert_eq!(foreign.bytes_of("fw"), 0);
-    // Until an administrator gives it to somebody here.
+    // Until an administrator gives it to a tenant here.
     foreign.adopt(&name("monday"), &name("blue")).expect("adopts");
     assert_eq!(tenant(&foreign, "monday").as_deref(), Some("blue"));
     assert_eq!(foreign.read(&name("monday")).expect("is there").spec["tenant"], "blue");
@@ -202,7 +202,7 @@ fn a_rotation_seals_what_is_the_hosts_own_and_the_key_before_counts_no_more() {
     let keys = std::fs::read_to_string(state.path().join(KEY_FILE)).expect("reads");
     assert_eq!(keys.matches("\"id\"").count(), 1, "the key before is gone");
     assert!(keys.contains(&rotated.key));
-    // What somebody seals with the key before is not believed any more.
+    // What is sealed with the key before is not believed any more.
     std::fs::write(file(state.path(), "a"), &before).expect("writes");
     assert_eq!(tenant(&folder, "a"), None);
     drop(folder);

@@ -54,7 +54,7 @@ impl Store {
             // Made by reading the copy, and empty.
             let _ = std::fs::remove_file(to.join(left));
         }
-        // Revisions that follow in the running store are left out by whoever opens the copy.
+        // Revisions that follow in the running store are left out when the copy is opened.
         let mark = Mark { durable: total.revision, closed: false };
         MarkFile::open(&mark_in(to), mark).map_err(io_error)?;
         sync_folder(to).map_err(io_error)?;

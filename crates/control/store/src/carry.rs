@@ -51,7 +51,8 @@ impl Carry {
         (state.log, state.failed.clone())
     }
 
-    /// What the thread does until [`stop`](Self::stop). `alone` calls its argument while nobody commits.
+    /// What the thread does until [`stop`](Self::stop). `alone` calls its argument while no commit is under
+    /// way.
     ///
     /// # Errors
     /// What the system said when a write to disk failed that it had accepted.

@@ -1,4 +1,5 @@
-//! From acknowledged to durable: a thread that writes whatever was committed to disk, in groups, and tells those who wait.
+//! From acknowledged to durable: a thread that writes whatever was committed to disk, in groups, and wakes
+//! the threads that wait.
 
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ pub(crate) struct Durability {
     state: Mutex<State>,
     /// Wakes the thread.
     work: Condvar,
-    /// Wakes those who wait.
+    /// Wakes the threads that wait.
     done: Condvar,
 }
 
@@ -29,7 +30,7 @@ struct State {
     durable: Revision,
     /// The thread sleeps until it is woken.
     resting: bool,
-    /// Somebody waits: the next group is not gathered any longer.
+    /// A thread waits: the next group is not gathered any longer.
     hurry: bool,
     stop: bool,
     failed: Option<NotDurable>,

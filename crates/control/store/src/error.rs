@@ -161,7 +161,8 @@ pub enum NotDurable {
     },
 }
 
-/// Why the changes after a revision cannot be told: whoever follows the store lists it anew and goes on from there.
+/// Why the changes after a revision cannot be told: a follower of the store lists it anew and goes on from
+/// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the changes after revision {asked} are gone; those after {oldest} up to {newest} are known; list the objects anew"

@@ -2,7 +2,7 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `lock` | empty; whoever has it locked has the store |
+//! | `lock` | empty; the process that has it locked has the store |
 //! | `store.db` | the table of objects, as far as the log was carried over |
 //! | `store.db-wal` | the log of commits |
 //! | `store.db-shm` | where what is in the log; made anew when the store is opened |

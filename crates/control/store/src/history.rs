@@ -1,4 +1,4 @@
-//! The last changes, for those who follow the store.
+//! The last changes, for followers of the store.
 
 use std::collections::VecDeque;
 

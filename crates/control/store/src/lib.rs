@@ -10,8 +10,9 @@
 //!    they survive `kill -9` of the process.
 //! 4. A thread writes what was committed to disk, in groups, within 10 ms if the disk takes no longer.
 //!    [`Store::wait_durable`] and [`Store::when_durable`] wait for that.
-//! 5. Whoever wants to follow lists the objects, subscribes ([`Store::subscribe`]) and asks for the
-//!    [`changes_after`](Store::changes_after) the list's revision; who comes too late is told that they are [`Gone`].
+//! 5. A follower lists the objects, subscribes ([`Store::subscribe`]) and asks for the
+//!    [`changes_after`](Store::changes_after) the list's revision; one that comes too late is told that they
+//!    are [`Gone`].
 //! 6. [`Store::back_up`] writes a copy while all this goes on.
 //! 7. Dropping the store writes what is left to disk and gives the folder free.
 //!

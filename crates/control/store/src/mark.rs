@@ -1,9 +1,9 @@
 //! The mark: up to which revision a store was durable, and whether it was closed in order.
 //!
-//! A log that was cut off looks like a log whose last commits never reached the disk before a crash. Only someone who
-//! remembers how far the disk had come can tell one from the other: after each group of commits reached the disk, the
-//! mark is written over in place, without waiting for the disk. So it is never ahead of the store, and behind it by one
-//! group at most, unless the whole machine crashed.
+//! A log that was cut off looks like a log whose last commits never reached the disk before a crash. Only a
+//! record of how far the disk had come can tell one from the other: after each group of commits reached the
+//! disk, the mark is written over in place, without waiting for the disk. So it is never ahead of the store,
+//! and behind it by one group at most, unless the whole machine crashed.
 //!
 //! Layout, 32 bytes, little-endian: `"SFDURABL"`, the revision (8), 1 if the store was closed in order (8), XXH3 of the
 //! 24 bytes before (8).

@@ -34,7 +34,7 @@ pub struct Page {
     pub objects: Vec<Object>,
     /// The first name that no longer fitted: where the next page begins.
     pub next: Option<Arc<str>>,
-    /// The revision of the store that the page shows; whoever follows the changes from here misses nothing.
+    /// The revision of the store that the page shows; a follower of the changes from here misses nothing.
     pub revision: Revision,
 }
 
@@ -129,7 +129,7 @@ pub enum Happened {
     Deleted,
 }
 
-/// One change that was committed, as those see it who follow the store.
+/// One change that was committed, as followers of the store see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// The commit; all changes of one commit bear its number.

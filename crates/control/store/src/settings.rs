@@ -5,11 +5,11 @@ use std::time::Duration;
 /// How a store is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long the first commit after a rest waits for others before all are written to disk together. Whoever waits
-    /// for durability cuts it short. With the time that the disk takes, and a write that is under way already, this
-    /// makes up the 10 ms that are promised.
+    /// How long the first commit after a rest waits for others before all are written to disk together. A
+    /// thread that waits for durability cuts it short. With the time that the disk takes, and a write that is
+    /// under way already, this makes up the 10 ms that are promised.
     pub gather: Duration,
-    /// Changes kept in memory for those who follow the store.
+    /// Changes kept in memory for followers of the store.
     pub changes_kept: usize,
     /// Bytes that all objects together may take in memory, names and bookkeeping included.
     pub max_bytes: u64,
@@ -29,7 +29,7 @@ pub const NAME_MAX: usize = 1_024;
 pub const VALUE_MAX: usize = 4 << 20;
 /// Changes of a commit, at most.
 pub const CHANGES_MAX: usize = 10_000;
-/// Objects of a page, at most; who asks for more gets so many.
+/// Objects of a page, at most; a request for more gets so many.
 pub const PAGE_MAX: usize = 10_000;
 /// Commits that may be acknowledged and not yet durable. A commit beyond waits for the disk. This is also by how much
 /// revisions skip after a crash, so that none is given out twice that the disk never saw.

@@ -222,9 +222,9 @@ impl Store {
         self.shared.memory().history.after(revision, limit)
     }
 
-    /// Calls `told` after each commit, on the thread that commits, until the subscription is dropped. It must not block;
-    /// calls of several threads may come in any order, so that it is best used to wake whoever asks for
-    /// [`changes_after`](Self::changes_after).
+    /// Calls `told` after each commit, on the thread that commits, until the subscription is dropped. It must
+    /// not block; calls of several threads may come in any order, so that it is best used to wake a thread
+    /// that asks for [`changes_after`](Self::changes_after).
     pub fn subscribe(&self, told: impl Fn(Revision) + Send + Sync + 'static) -> Subscription {
         self.shared.subscribers.add(Box::new(told))
     }
@@ -300,7 +300,7 @@ impl Shared {
         let mut rows = Vec::with_capacity(changes.len());
         let mut entries = Vec::with_capacity(changes.len());
         let bytes = {
-            // Nobody else writes to memory while this thread has the writer.
+            // No other thread writes to memory while this thread has the writer.
             let memory = self.memory();
             let mut bytes = memory.index.bytes();
             for change in changes {

@@ -1,4 +1,4 @@
-//! Those who are told of each commit.
+//! Callbacks that are told of each commit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ struct List {
     told: BTreeMap<u64, Arc<Told>>,
 }
 
-/// Those who are told.
+/// The callbacks.
 #[derive(Default)]
 pub(crate) struct Subscribers(Arc<RwLock<List>>);
 

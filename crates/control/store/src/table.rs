@@ -172,7 +172,7 @@ impl Table {
                 file,
                 OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
             )?;
-            // A log that turns out to be damaged stays as it is, for whoever wants to look into it.
+            // A log that turns out to be damaged stays as it is, so that it can be looked into.
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -307,7 +307,7 @@ impl Table {
         run("COMMIT", &[])
     }
 
-    /// Carries the log over into the main file as far as that goes without waiting for anybody.
+    /// Carries the log over into the main file as far as that goes without waiting for readers.
     pub fn carry_log(&self) -> Result<Carried, CarryFailure> {
         let carry = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))

@@ -4,7 +4,8 @@
 //! 1. [`Clones::new`] puts a snapshot's memory into a sealed memory file, once.
 //! 2. [`Clones::start`] makes an instance and maps the file privately into its shell: what the instance reads is shared
 //!    by all, a page that it writes becomes its own.
-//! 3. A clone that ends leaves its shell without that mapping: whoever has the shell next begins with zeroes.
+//! 3. A clone that ends leaves its shell without that mapping: the next guest in the shell begins with
+//!    zeroes.
 //!
 //! A clone has the memory, the globals and the deadline of the saved instance. It is an instance of its own, so it
 //! begins without what can be in one place only: packets, log lines and events; and its counters begin at 0. For the

@@ -1,4 +1,4 @@
-//! Compiled code kept from one start to the next, in a directory that nobody else can write to.
+//! Compiled code kept from one start to the next, in a directory that only this user can write to.
 
 use crate::sandbox::{Artifact, Sandbox};
 use sha2::{Digest, Sha256};

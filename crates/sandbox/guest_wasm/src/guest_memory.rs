@@ -63,7 +63,7 @@ unsafe impl MemoryCreator for ShellMemoryCreator {
         reserved: Option<usize>,
         guard: usize,
     ) -> Result<Box<dyn LinearMemory>, String> {
-        let request = REQUEST.take().ok_or("a memory that nobody asked for")?;
+        let request = REQUEST.take().ok_or("a memory that was not asked for")?;
         if reserved.is_none_or(|bytes| bytes > RESERVATION) || guard > GUARD {
             return Err(format!("a reservation of {reserved:?} and {guard} bytes is more than a shell has"));
         }

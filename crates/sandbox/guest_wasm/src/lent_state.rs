@@ -1,7 +1,7 @@
 // UNSAFETY: the host's state of a preemptible guest is reached both from inside its suspended call and from outside.
 // Miri runs no compiled code and cannot map the pool that the state holds; `tests/sandbox/preemption.rs` runs it.
 #![allow(unsafe_code)]
-//! The host's state of a guest that can be switched out, and who may touch it when.
+//! The host's state of a guest that can be switched out, and which code may touch it when.
 
 use crate::program::Program;
 use crate::state::{GuestState, HostState};

@@ -8,8 +8,8 @@
 //!    of nothing else, counts towards `max_call`; a call that has used it up is stopped as any other.
 //! 4. When the function returns, its answers are read into the packets' records, and the store is back.
 //!
-//! Whoever drops or empties a suspended instance ends its call: the guest's frames are left without running any more of
-//! its code, then the store goes, then the shell is cleared for the next one.
+//! To drop or empty a suspended instance ends its call: the guest's frames are left without running any more
+//! of its code, then the store goes, then the shell is cleared for the next one.
 //!
 //! A suspended call may go on on another thread: nothing on its stack belongs to a thread, the time of a stretch is
 //! watched by the thread that runs it, and only one thread at a time has the guest.

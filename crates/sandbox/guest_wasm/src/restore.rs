@@ -222,8 +222,8 @@ impl<T: HostState> Body<T> {
         // be mapped away need not be zeroed.
         body.zero(memory, if let Source::Shared(shared) = &content.memory { shared.bytes() } else { 0 });
         {
-            // Growth is refused to calls that are overdue, and what the last call of this thread was is nobody's
-            // business here.
+            // Growth is refused to calls that are overdue, and the last call of this thread does not matter
+            // here.
             let reach = body.reach.clone();
             let _call = watchdog::begin(&reach, Cycles::now(), body.max_control_call);
             let pages = (size - begins) / snapshot::limits::MEMORY_UNIT;

@@ -152,8 +152,9 @@ impl Sandbox {
         self.shells.prepare(pool, access, count)
     }
 
-    /// Makes shells where instances are made, as many as the rate asks for, and gives those up that nobody takes any more. Says whether
-    /// any were taken since the last call. It is called every few milliseconds by a thread that nobody waits for.
+    /// Makes shells where instances are made, as many as the rate asks for, and gives those up that are not
+    /// taken any more. Says whether any were taken since the last call. It is called every few milliseconds
+    /// by a thread that no other waits for.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -190,8 +191,8 @@ impl Artifact {
     /// Machine code that a process started by this one has made.
     ///
     /// # Safety
-    /// The bytes are what [`Sandbox::precompile`] returned in a process that runs this same program and that nobody
-    /// else could speak for.
+    /// The bytes are what [`Sandbox::precompile`] returned in a process that runs this same program and in
+    /// whose name no other process could speak.
     #[allow(unsafe_code)] // Nothing is done with the bytes here; the promise is the caller's.
     pub unsafe fn from_own_compiler(bytes: Vec<u8>) -> Artifact {
         Artifact(bytes)

@@ -21,7 +21,7 @@ impl<T: HostState> Body<T> {
         assemble(&self.program, self.store.data().state(), self.batch_address, memory, &values)
     }
 
-    /// See [`guest::Guest::freeze`]. Whoever calls it drops what is left when it succeeds.
+    /// See [`guest::Guest::freeze`]. The caller drops what is left when it succeeds.
     pub(crate) fn freeze(&mut self, slice: Option<Slice>) -> Result<FrozenGuest, SaveError> {
         self.carried_out()?;
         let (memory, values) = (self.memory(), self.globals());

@@ -1,7 +1,7 @@
 // UNSAFETY: address space is reserved, protected, mapped and cleared here, through the kernel's interface.
 // Miri and Kani know no mmap; the tests in `tests/sandbox` run it.
 #![allow(unsafe_code)]
-//! Shells: reserved address space with a packet window in it, made ready before anyone needs it and used again.
+//! Shells: reserved address space with a packet window in it, made ready before it is needed and used again.
 //!
 //! A shell belongs to a key (pool, protection of the window). It goes back only to its own key, cleared, with its
 //! private part shrunk to nothing beyond what is resident and zero, so nothing of a former life can be seen.
@@ -69,8 +69,8 @@ pub(crate) struct Shell {
 impl Shell {
     fn reserve(pool: &Arc<Pool>, access: Access) -> io::Result<Shell> {
         let length = RESERVATION + GUARD;
-        // SAFETY: a new inaccessible mapping at an address of the kernel's choice; then its misaligned ends, which
-        // nobody knows of yet, are given back.
+        // SAFETY: a new inaccessible mapping at an address of the kernel's choice; then its misaligned ends,
+        // which no other code knows of yet, are given back.
         let base = unsafe {
             let start = map(std::ptr::null_mut(), length + ALIGNMENT, libc::PROT_NONE, RESERVE, -1)?;
             let base = start.next_multiple_of(ALIGNMENT);
@@ -166,7 +166,7 @@ impl Shell {
         let bytes = bytes.next_multiple_of(PAGE);
         if bytes < self.private {
             let (start, length) = ((self.base + bytes) as *mut libc::c_void, self.private - bytes);
-            // SAFETY: inside the private part, which nobody uses yet.
+            // SAFETY: inside the private part, which is not in use yet.
             if unsafe { libc::mprotect(start, length, libc::PROT_NONE) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -220,7 +220,8 @@ impl Shell {
         if bytes == 0 {
             return Ok(());
         }
-        // Noted first: a shell of which nobody knows what it maps is cleared as one that maps shared memory.
+        // Noted first: a shell of which it is not known what it maps is cleared as one that maps shared
+        // memory.
         self.shared = bytes;
         // SAFETY: inside the private part, as just checked. The mapping is private: the file, sealed, stays as it is.
         unsafe {
@@ -256,8 +257,8 @@ impl Shell {
         }
         let (old, new, length) = (from.base as *mut libc::c_void, to.base as *mut libc::c_void, from.private);
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
-        // SAFETY: both ranges are private parts of reservations that are in our hands, and nobody runs in them. The old range
-        // stays mapped, so that no other mapping can come to lie there.
+        // SAFETY: both ranges are private parts of reservations that are in our hands, and no guest runs in
+        // them. The old range stays mapped, so that no other mapping can come to lie there.
         if length == 0 || unsafe { libc::mremap(old, length, length, flags, new) } != libc::MAP_FAILED {
             // Huge pages stay huge where they come to.
             to.populated = from.populated.min(length);
@@ -299,7 +300,7 @@ impl Shell {
         if self.private > keep {
             self.discard(keep, self.private - keep)?;
             let (start, length) = ((self.base + keep) as *mut libc::c_void, self.private - keep);
-            // SAFETY: inside the private part, which nobody uses any more.
+            // SAFETY: inside the private part, which is not in use any more.
             if unsafe { libc::mprotect(start, length, libc::PROT_NONE) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -314,10 +315,11 @@ impl Shell {
         for run in resident[..keep / PAGE].chunk_by(|a, b| a & 1 == b & 1) {
             let (start, length) = (first * PAGE, run.len() * PAGE);
             if run[0] & 1 != 0 {
-                // SAFETY: inside the private part, which nobody uses any more.
+                // SAFETY: inside the private part, which is not in use any more.
                 unsafe { std::ptr::write_bytes(self.base().add(start), 0, length) };
             } else {
-                // Not resident is either never touched or swapped out, and the latter is still somebody's data.
+                // Not resident is either never touched or swapped out, and the latter is still a guest's
+                // data.
                 self.discard(start, length)?;
             }
             first += run.len();
@@ -337,7 +339,7 @@ impl Shell {
 
     /// Gives private pages back to the kernel, wherever they are; they read as zero from then on.
     fn discard(&mut self, start: usize, length: usize) -> io::Result<()> {
-        // SAFETY: inside the private part, which nobody uses any more.
+        // SAFETY: inside the private part, which is not in use any more.
         match unsafe { libc::madvise((self.base + start) as *mut _, length, libc::MADV_DONTNEED) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -436,7 +438,7 @@ impl Shells {
     /// Takes a shell back, cleared; `keep` is the private size that most users of the key want.
     pub(crate) fn put_back(&self, mut shell: Shell, keep: usize) {
         if shell.clear(keep).is_err() {
-            return; // Unmapped by its drop: what could not be cleared is never shown to anyone.
+            return; // Unmapped by its drop: what could not be cleared is never shown to a guest.
         }
         let mut all = self.lock();
         let spare = all.entry(key(&shell.pool, shell.access)).or_insert_with(|| Spare::new(&shell.pool));
@@ -445,8 +447,9 @@ impl Shells {
         }
     }
 
-    /// Makes shells where they are taken, twice as many as since the last call, and gives those up that nobody takes any more. Says
-    /// whether any were taken. To be called every few milliseconds, where nobody waits for it.
+    /// Makes shells where they are taken, twice as many as since the last call, and gives those up that are
+    /// not taken any more. Says whether any were taken. To be called every few milliseconds, on a thread that
+    /// no other waits for.
     pub(crate) fn refill(&self) -> io::Result<bool> {
         let (mut missing, mut superfluous, mut busy) = (Vec::new(), Vec::new(), false);
         self.lock().retain(|(_, access), spare| {
@@ -554,7 +557,7 @@ mod tests {
         let again = shells.take(&pool, Access::Read).expect("a spare one");
         assert_eq!(shells.counts().spare, 9);
         drop((taken, again));
-        // Nobody takes any more: what is wanted falls, and nothing is made.
+        // None is taken any more: what is wanted falls, and nothing is made.
         assert!(shells.refill().expect("address space"));
         for _ in 0..100 {
             assert!(!shells.refill().expect("nothing to do"));

@@ -61,7 +61,7 @@ impl GuestState {
         }
     }
 
-    /// Of nobody: stands where the state of an instance is to be.
+    /// Of no instance: stands where the state of one is to be.
     pub(crate) fn empty(facts: &ProgramFacts, pool: &Arc<Pool>) -> GuestState {
         GuestState::new(facts, pool, InstanceSettings { config: Vec::new(), ..InstanceSettings::default() })
     }

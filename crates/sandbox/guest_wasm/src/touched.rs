@@ -1,7 +1,8 @@
 // UNSAFETY: the kernel is asked which pages exist, through an ioctl that writes into a buffer of ours.
 // Miri knows no page tables; the tests below run it.
 #![allow(unsafe_code)]
-//! Which pages of a range of this process's memory may hold anything: all others are zero because nobody touched them.
+//! Which pages of a range of this process's memory may hold anything: all others are zero because they were
+//! never touched.
 //!
 //! Three ways, the first that works: the kernel lists them (PAGEMAP_SCAN, Linux 6.7), the kernel says it page by page
 //! (`/proc/self/pagemap`), or all are looked at. mincore(2) is none of them: it does not tell a page that was swapped
@@ -57,8 +58,9 @@ const ENTRY_PRESENT: u64 = 1 << 63;
 const ENTRY_SWAPPED: u64 = 1 << 62;
 const ENTRY_FILE: u64 = 1 << 61;
 
-/// Bytes of `[base, base + bytes)` of this process's memory that are there, in memory or swapped out, and are nobody else's as well.
-/// What is not mapped any more counts for nothing. Costs a system call for some hundred runs of pages, and stops nobody.
+/// Bytes of `[base, base + bytes)` of this process's memory that are there, in memory or swapped out, and are
+/// not shared with others. What is not mapped any more counts for nothing. Costs a system call for some
+/// hundred runs of pages, and stops no thread.
 pub fn resident(base: usize, bytes: usize) -> u64 {
     if base == 0 || !base.is_multiple_of(PAGE) {
         return 0;
@@ -93,8 +95,8 @@ pub fn make_resident(base: usize, bytes: usize) {
     }
 }
 
-/// Adds the pages of `[base, base + length)` that may hold anything to `out`, as byte ranges counted from the base, in
-/// order. `base` is at a page's beginning; a part of a page at the end belongs to nobody and is left out.
+/// Adds the pages of `[base, base + length)` that may hold anything to `out`, as byte ranges counted from the
+/// base, in order. `base` is at a page's beginning; an incomplete page at the end is left out.
 pub(crate) fn touched(base: usize, length: usize, out: &mut Vec<Range<usize>>) {
     find(base, length, Whose::Any, out);
 }
@@ -104,7 +106,7 @@ pub(crate) fn touched(base: usize, length: usize, out: &mut Vec<Range<usize>>) {
 enum Whose {
     /// All.
     Any,
-    /// Those that are nobody else's.
+    /// Those that are not shared with others.
     Own,
 }
 
@@ -135,7 +137,7 @@ fn listed(
     whose: Whose,
     out: &mut Vec<Range<usize>>,
 ) -> Option<()> {
-    // Not the page of zeroes that reading what nobody wrote maps.
+    // Not the page of zeroes that is mapped when a page is read before it was written.
     let not = PAGE_IS_PFNZERO | if whose == Whose::Own { PAGE_IS_FILE } else { 0 };
     let (before, end) = (out.len(), (base + length) as u64);
     let mut regions = [PageRegion::default(); 128];

@@ -156,7 +156,7 @@ fn reserves(spec: &Value) -> bool {
     spec.pointer("/cpu/reserve").is_some()
 }
 
-/// The catalog, and what runs already: of those who ask for memory, whoever has it comes first.
+/// The catalog, and what runs already: of the claims on memory, those of what runs come first.
 struct Running<'a> {
     material: &'a Material<'a>,
     runs: &'a Wiring,

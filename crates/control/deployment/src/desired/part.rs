@@ -3,7 +3,8 @@
 //! What a change of a function, a port or a wire can make wrong, or has to do, shows in a part of all objects:
 //! 1. It *touches* what it changes and what its wires lead to, now and then. Of switches, which take any number of wires, only new
 //!    ones are touched.
-//! 2. Whoever names something that is touched is in the part, and so is what is touched: two wires at one end are found.
+//! 2. An object that names something that is touched is in the part, and so is what is touched: two wires at
+//!    one end are found.
 //! 3. What those name is in the part as well, without its own wires: it has to be there.
 //! 4. Tenants and workers are.
 //!

@@ -191,7 +191,7 @@ fn the_same_image_under_another_name_starts_nothing_anew() {
     let spec = rig.desired.spec(Kind::Function, "f").expect("it is there");
     let image = spec["image"].as_str().expect("a name");
     let image = rig.catalog.load(image).expect("sound");
-    // One that differs in a name that nobody reads.
+    // One that differs in a name that is never read.
     let other = [image.wasm(), b"\x00\x09\x04name\x00\x02\x01n"].concat();
     rig.catalog.learn("./copy.wasm", image);
     rig.catalog.learn("./other.wasm", image::Image::load(&other).expect("sound"));

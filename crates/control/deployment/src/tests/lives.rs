@@ -37,7 +37,7 @@ fn paused_it_stands_still_and_resumed_it_goes_on() {
     assert_eq!(rig.packets("f"), still);
     assert!(rig.host.set_paused("f", false).expect("it runs"));
     rig.moves("f");
-    assert!(!rig.host.set_paused("nobody", true).expect("it runs"));
+    assert!(!rig.host.set_paused("absent", true).expect("it runs"));
     rig.host.stop().expect("it ran").balance().expect("balanced");
 }
 
@@ -49,7 +49,7 @@ fn started_anew_it_keeps_its_place_and_its_counts() {
     rig.moves("f");
     assert_eq!(rig.host.function("f"), id);
     assert!(rig.packets("f") > before);
-    assert!(rig.host.restart("nobody", &rig.catalog).is_err());
+    assert!(rig.host.restart("absent", &rig.catalog).is_err());
     assert_eq!(rig.account().ledger.dropped.total(), 0);
     rig.host.stop().expect("it ran").balance().expect("balanced");
 }
@@ -124,7 +124,7 @@ fn an_image_that_lays_out_its_memory_alike_goes_on_with_it_as_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("other.wasm");
     let mut wasm = rig.catalog.load("firewall").expect("it is there").wasm().to_vec();
-    // A name that nobody reads makes it another image.
+    // A name that is never read makes it another image.
     wasm.extend(b"\x00\x09\x04name\x00\x02\x01n");
     std::fs::write(&path, wasm).expect("room");
     let before = rig.host.instance("f").expect("it is there");

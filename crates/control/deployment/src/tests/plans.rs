@@ -35,7 +35,7 @@ fn what_is_wanted_runs_and_what_is_not_wanted_any_more_is_gone() {
     let done = rig.apply(&gone);
     assert_eq!(done.removed.len(), 4);
     drop(done);
-    // A file in which nothing stands has the tenant `default`, who has a pool.
+    // A file in which nothing stands has the tenant `default`, which has a pool.
     let empty = config::check("nothing", "superfluid: 1", &rig.catalog).expect("right").wiring;
     assert_eq!(rig.host.wiring(), Wiring { workers: rig.host.workers().clone(), ..empty });
     let account = rig.account();

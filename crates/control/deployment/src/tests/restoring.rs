@@ -6,7 +6,7 @@ use nf_abi::PacketRecord;
 use proptest::prelude::*;
 use snapshot::{Place, Saved, SavedPacket, Tally};
 
-/// What somebody has made of a snapshot before it is restored.
+/// What an attacker has made of a snapshot before it is restored.
 #[derive(Clone, Copy, Debug)]
 struct Forged {
     /// What it says that the function has generated.

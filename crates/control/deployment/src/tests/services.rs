@@ -35,7 +35,7 @@ fn a_switch_that_is_made_anew_is_served_anew() {
     let id = rig.host.function("f");
     rig.apply(&[put(Kind::Switch, "hall", json!({"entries": 64}))]);
     assert_eq!(plugs(&rig), 2);
-    assert_eq!(rig.host.function("f"), id, "who is plugged in stays");
+    assert_eq!(rig.host.function("f"), id, "what is plugged in stays");
     rig.apply(&[delete(Kind::Service, "7"), delete(Kind::Function, "f")]);
     assert_eq!(plugs(&rig), 0);
 }

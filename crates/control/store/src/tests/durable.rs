@@ -26,7 +26,7 @@ fn durability_is_told_and_comes_in_groups() {
         last = store.commit(&[put(&format!("f{at}"), b"x")]).unwrap();
     }
     assert_eq!(store.durable_revision(), Revision(0));
-    // Whoever waits does not wait for the 30 s.
+    // A thread that waits does not wait for the 30 s.
     store.wait_durable(last).unwrap();
     assert_eq!(store.durable_revision(), last);
     assert_eq!(syncs.load(Ordering::Relaxed), 1);

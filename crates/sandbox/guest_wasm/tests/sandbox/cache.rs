@@ -1,4 +1,5 @@
-//! The compile cache: machine code is run only when it is what this compiler wrote, where nobody else could.
+//! The compile cache: machine code is run only when it is what this compiler wrote, where no other user
+//! could.
 
 use crate::support::*;
 use guest_wasm::{Access, CacheError, CompileCache, Sandbox};
@@ -139,11 +140,11 @@ fn what_is_no_private_file_is_not_an_entry() {
     let made = std::process::Command::new("mkfifo").arg(&path).status().is_ok_and(|status| status.success());
     if made {
         let (cache, wasm) = (cache.clone(), wasm.clone());
-        assert!(in_time(move || compiled(&cache, &wasm)), "a pipe that nobody writes to");
+        assert!(in_time(move || compiled(&cache, &wasm)), "a pipe without a writer");
     }
 
     if chown(&path, Some(1), None).is_ok() {
-        assert!(compiled(&cache, &wasm), "somebody else's file");
+        assert!(compiled(&cache, &wasm), "another user's file");
     }
 }
 
@@ -167,7 +168,7 @@ fn a_directory_that_others_may_use_is_refused() {
     fs::write(&file, b"").expect("written");
     assert!(CompileCache::open(&file).is_err());
     if chown(&directory, Some(1), None).is_ok() {
-        assert!(refused(&directory), "somebody else's");
+        assert!(refused(&directory), "another user's");
     }
 }
 

@@ -202,7 +202,7 @@ fn a_thousand_clones_cost_what_they_write() {
 }
 
 #[test]
-fn a_clones_shell_is_nobodys_but_the_next_ones() {
+fn a_clones_shell_belongs_to_the_next_one_alone() {
     let sum = "(func (export \"sf_process\") (param i32 i64) (local $at i32) (local $sum i64)
         (local.set $at (i32.const 4096))
         (loop $next

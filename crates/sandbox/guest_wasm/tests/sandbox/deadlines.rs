@@ -216,7 +216,7 @@ fn many_short_calls_may_take_longer_than_one() {
 }
 
 #[test]
-fn a_call_does_not_pay_for_who_else_has_its_processor() {
+fn a_call_does_not_pay_for_others_on_its_processor() {
     const LIMIT: Duration = Duration::from_millis(50);
     let body = "(loop $l (br_if $l (local.tee $a (i32.sub (local.get $a) (i32.const 1)))))
         (i32.store (i32.const 1024) (i32.const 0x102))";

@@ -67,7 +67,7 @@ fn finish(guest: &mut dyn Guest, packet: &mut Packet) -> Result<u32, GuestFault>
             return Ok(stretches);
         }
     }
-    unreachable!("somebody is patient")
+    unreachable!("the last limit is long enough")
 }
 
 #[test]
@@ -364,7 +364,7 @@ const HOSTILE_HELPERS: &str = "(func $nothing)
       (call $tree (i32.sub (local.get 0) (i32.const 1))) (call $tree (i32.sub (local.get 0) (i32.const 1))))))";
 
 #[test]
-fn who_never_gives_the_processor_up_loses_it_all_the_same() {
+fn a_guest_that_never_gives_the_processor_up_loses_it_all_the_same() {
     in_time(|| {
         let mut room = Room::roomy();
         for (what, body) in HOSTILE {

@@ -1,4 +1,4 @@
-//! Every proposal that is not needed is off: whoever uses it is refused before anything runs.
+//! Every proposal that is not needed is off: a module that uses it is refused before anything runs.
 
 use crate::support::*;
 

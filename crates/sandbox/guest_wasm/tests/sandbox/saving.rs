@@ -212,7 +212,7 @@ fn a_suspended_call_cannot_be_saved() {
 #[test]
 fn frozen_guests_have_no_shell_and_thaw_as_they_were() {
     for settings in both() {
-        // A sandbox of its own, so that its shells are nobody else's.
+        // A sandbox of its own, so that no other test takes its shells.
         let sandbox = Sandbox::new().expect("a sandbox");
         let program = sandbox.compile(&wasm(&busy()), facts(Access::Read)).expect("a program");
         let pool = pool_of(8);

@@ -40,7 +40,7 @@ fn run(program: &Arc<Program>, pool: &Arc<Pool>, packet: &mut Packet, fill: bool
 
 #[test]
 fn nothing_of_a_former_guest_is_seen() {
-    // A sandbox of its own, so that its shells are nobody else's.
+    // A sandbox of its own, so that no other test takes its shells.
     let sandbox = Sandbox::new().expect("a sandbox");
     let pool = pool_of(4);
     let mut packet = pool.allocate().expect("a buffer");

@@ -44,7 +44,7 @@ fn straight_code_is_stopped_at_an_access_to_its_memory() {
             );
             room.assert_goes_on();
             drop(guest);
-            // Whoever has its shell next has all of it: memory, and packets to read and to write.
+            // The next guest in its shell has all of it: memory, and packets to read and to write.
             let pokes = "(i64.store (i32.const 100000) (i64.const 1))
                 (i32.store8 (i32.const 0x80000000) (i32.load8_u (i32.const 0x80000000)))";
             room.run(&self::program(&process(pokes), Access::Write), 0).expect("a good call");

@@ -41,7 +41,7 @@ fn it_goes_on_where_the_other_one_was_and_back_again() {
     }
     assert_eq!((before.counters(), before.deadline()), (twin.counters(), twin.deadline()));
     assert_eq!((before.take_log().len(), next.take_log().len()), (1, 0));
-    // What is left of the other one is empty, and clean for whoever comes next.
+    // What is left of the other one is empty, and clean for the next guest.
     drop(next);
     let mut fresh = guest_wasm::start(&program, &pool, patient()).expect("in a used shell");
     let first = call(&mut *fresh, &mut packet, 0);

@@ -1,4 +1,5 @@
-//! What all subjects share: guests written in WAT, and a room in which they run beside somebody who must not notice.
+//! What all subjects share: guests written in WAT, and a room in which they run beside a neighbour that must
+//! not notice.
 
 pub mod calls;
 pub mod smith;
