@@ -1,4 +1,4 @@
-//! What a tenant may change, checked when it is asked for and once more while nobody else changes anything.
+//! What a tenant may change, checked when it is asked for and once more while no other change is under way.
 //!
 //! A tenant's token changes functions of the tenant, and chains, wires and observers that name functions and ports of the tenant alone. What it
 //! may not see is as if it were not there, except that a name can be taken. What of a function's spec is the host's, such as an image in a file, is for
@@ -174,7 +174,7 @@ impl State {
         come.contains(name) || self.owners.has(tenant, name)
     }
 
-    /// Of functions, those that somebody is shown.
+    /// Of functions, those that a client is shown.
     pub fn shown_functions(&self, rights: &Rights, mut functions: Vec<String>) -> Vec<String> {
         if let Some(tenant) = rights.tenant() {
             functions

@@ -1,4 +1,4 @@
-//! Who changed what: one JSON object a line, appended, in files of bounded size.
+//! The audit log: one JSON object a line for each change and its client, appended, in files of bounded size.
 //!
 //! Room for the next lines is reserved on the disk ([`Audit::admit`]) before a change is made, so that a change that is made can be
 //! logged. Where the log is required, a change for which there is no room is refused; else it is made, and what could not be logged is

@@ -196,7 +196,7 @@ async fn aside_alone(
     aside(state, rights, asked).await
 }
 
-/// Lets the host write a stream until nobody reads on.
+/// Lets the host write a stream until the client stops reading.
 async fn watch(
     state: &Arc<State>,
     asked: &Asked,
@@ -354,7 +354,7 @@ async fn change(state: &Arc<State>, asked: &Asked, objects: Vec<WantedObject>) -
     }
 }
 
-/// Writes down who changed what, or could not.
+/// Writes down which client changed what, or could not.
 pub(crate) fn audit(
     audit: &AuditQueue,
     who: &Identity,
@@ -406,7 +406,7 @@ pub(crate) fn audit(
     }
 }
 
-/// Writes down who was not let in, or was not let do something.
+/// Writes down which client was not let in, or was not let do something.
 pub(crate) fn audit_refusal(audit: &AuditQueue, who: &Identity, method: &str, path: &str, problem: &Problem) {
     audit.write_free(
         Free::Refusal,
@@ -452,8 +452,8 @@ fn begins_with(state: &State, rights: &Rights, name: &Name, spec: &Value) -> Res
     }
 }
 
-/// Answers a change of one object with the object. Whoever was faster has changed it again already; the answer is then
-/// what this change wrote.
+/// Answers a change of one object with the object. Another client may have changed it again already; the
+/// answer is then what this change wrote.
 fn written(state: &State, rights: &Rights, id: &ObjectName, changed: Changed, spec: Option<Value>) -> Answer {
     let difference = match changed {
         Changed::Done(difference) if !difference.dry_run => difference,
@@ -565,7 +565,8 @@ async fn restore(state: &Arc<State>, mut asked: Asked) -> Result<Answer, Problem
     if snapshot.function != *id.name
         && let Value::Object(spec) = &mut spec
     {
-        // Wires are of the place and not of who was saved there: another one has its own, or none.
+        // Wires are of the place and not of the function that was saved there: another one has its own, or
+        // none.
         let there = state.read(&asked.rights, &id);
         let attach = there.ok().and_then(|there| Stored::of(&there).spec.get("attach").cloned());
         match attach {
@@ -625,7 +626,7 @@ fn delete_snapshot(state: &State, rights: &Rights, name: &Name) -> Answer {
     }
 }
 
-/// A pause is part of what is desired: who paused a function finds it paused after a restart.
+/// A pause is part of what is desired: a function that was paused is paused after a restart.
 async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer, Problem> {
     let durable = asked.flag("durable")?;
     let id = asked.id(Kind::Function)?;

@@ -54,11 +54,11 @@ pub(crate) struct Wanted {
     pub dry_run: bool,
     /// Registries are asked what tags mean that functions run with.
     pub resolve: bool,
-    /// Of whoever wants it.
+    /// Of the client that wants it.
     pub rights: Rights,
     /// Functions that run may begin anew where they cannot hand over.
     pub allow_restart: bool,
-    /// Who wants to know how long it takes.
+    /// What wants to know how long it takes.
     pub timing: Timing,
 }
 
@@ -114,7 +114,7 @@ enum Attempt {
 }
 
 impl State {
-    /// Makes a change; `ended` is told how it ended, also when nobody waits any more.
+    /// Makes a change; `ended` is told how it ended, also when the client does not wait any more.
     pub async fn change(
         self: &Arc<State>,
         wanted: Wanted,
@@ -152,7 +152,7 @@ impl State {
             ends(&operation, &outcome);
         });
         if let Patience::For(time) = patience {
-            // Whoever loses patience gets the operation as it is then.
+            // A client that waits no longer gets the operation as it is then.
             let _ = timeout(time, seen.wait_for(|operation| operation.ended.is_some())).await;
         }
         let operation = seen.borrow().clone();
@@ -452,7 +452,7 @@ impl State {
         Ok((changes, writes))
     }
 
-    /// A tenant that goes would leave its tokens to whoever is called so next.
+    /// A tenant that goes would leave its tokens to the next tenant of that name.
     fn still_has_tokens(&self, change: &ObjectChange) -> Option<Fault> {
         if change.kind != Kind::Tenant || change.spec.is_some() {
             return None;
@@ -511,7 +511,7 @@ impl State {
     pub async fn durable(&self, revision: u64) -> Result<(), Problem> {
         let (tell, told) = tokio::sync::oneshot::channel();
         self.store.when_durable(Revision(revision), move |durable| {
-            // Who no longer waits needs no answer.
+            // A client that no longer waits needs no answer.
             let _ = tell.send(durable);
         });
         match told.await {

@@ -142,7 +142,7 @@ async fn respond(
         state.audit.written().await;
         problem.into()
     };
-    // Who has no right to anything is told so, whatever is asked.
+    // A client that has no right to anything is told so, whatever is asked.
     let rights = rights::of(state, (door, &who), &head.headers).and_then(|(rights, of)| {
         who = of;
         // A connection of the administrators' stays where it is.
@@ -197,7 +197,7 @@ async fn respond(
             answer
         }
     };
-    // Who waits to be asked for the body is not asked for it any more.
+    // A client that waits to be asked for the body is not asked for it any more.
     let closes =
         unread && (head.headers.contains_key(EXPECT) || !body::drain(&mut body, &state.limits).await);
     let mut response = finish(state, answer, (timed, known), &path, &who);

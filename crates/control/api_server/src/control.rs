@@ -20,13 +20,14 @@ use store::Store;
 ///
 /// [`status`](Control::status) and [`logs`](Control::logs) are called on the thread that answers and return at once.
 pub trait Control: Send + Sync + 'static {
-    /// Starts what the store holds, before anybody can ask for anything. `notices` is for what happens from then on. What
-    /// cannot be started is returned with the reason; it stays desired, and the rest is started.
+    /// Starts what the store holds, before any client can ask for anything. `notices` is for what happens
+    /// from then on. What cannot be started is returned with the reason; it stays desired, and the rest is
+    /// started.
     fn begin(&self, objects: Vec<ObjectChange>, notices: Notices) -> Vec<(ObjectName, Fault)>;
 
     /// Says what images mean that may come to mean something else: artifacts in registries named by a tag, and files. `functions` are
     /// names and specs of functions as they are wanted. Where it is not to `resolve`, a tag that a function runs with means what it
-    /// meant when it was applied, and nobody is asked. It is called without the order of changes. For a tenant, registries are asked
+    /// meant when it was applied, and no registry is asked. It is called without the order of changes. For a tenant, registries are asked
     /// with its own logins, and an image that this host has counts as had only if an object of the tenant names it already.
     ///
     /// # Errors
@@ -148,21 +149,23 @@ pub trait Control: Send + Sync + 'static {
     /// Where the host's memory goes, or a tenant's: an object.
     fn memory(&self, tenant: Option<&str>) -> Value;
 
-    /// Follows packets on their way, and writes a [`TraceLine`](api::TraceLine) for each that has come to its end, until there are
-    /// enough or nobody reads on. Returns when it has begun.
+    /// Follows packets on their way, and writes a [`TraceLine`](api::TraceLine) for each that has come to its
+    /// end, until there are enough or the client stops reading. Returns when it has begun.
     ///
     /// # Errors
     /// [`Refusal`]: what is wrong with what is wanted.
     fn trace(&self, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal>;
 
-    /// Captures packets, and writes them as pcapng until there are enough or nobody reads on. Returns when it has begun.
+    /// Captures packets, and writes them as pcapng until there are enough or the client stops reading.
+    /// Returns when it has begun.
     ///
     /// # Errors
     /// [`Refusal`]: what is wrong with what is wanted.
     fn capture(&self, wanted: &Capture, outlet: Outlet) -> Result<(), Refusal>;
 
-    /// Puts aside what `store` says and what is kept beside it, as they are now, and then writes a backup of that, until it is whole or nobody
-    /// reads on. Returns when it has been put aside; until then nobody changes anything.
+    /// Puts aside what `store` says and what is kept beside it, as they are now, and then writes a backup of
+    /// that, until it is whole or the client stops reading. Returns when it has been put aside; until then
+    /// nothing is changed.
     ///
     /// # Errors
     /// [`Refusal`]: what stands in the way.
@@ -239,7 +242,7 @@ pub type Images = Vec<Option<String>>;
 pub enum Settled {
     /// It is known.
     Now(Images),
-    /// Somebody has to be asked first.
+    /// A registry or a file has to be asked first.
     After(Settling),
 }
 

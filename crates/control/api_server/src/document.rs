@@ -121,8 +121,8 @@ fn yaml(bytes: &[u8]) -> Result<Value, Fault> {
     Ok(value_of(document.root()))
 }
 
-/// YAML as JSON. Plain words that JSON would spell the same are numbers and truth values; all others are text, which
-/// means the same to whoever reads a spec.
+/// YAML as JSON. Plain words that JSON would spell the same are numbers and truth values; all others are
+/// text, which means the same to every reader of a spec.
 fn value_of(node: &Node) -> Value {
     match &node.value {
         NodeValue::Null => Value::Null,

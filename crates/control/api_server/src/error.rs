@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Why the server does not start. Nothing listens then, and no file is left behind.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody answers on the socket.
+    /// Another daemon answers on the socket.
     #[error("{0}: another daemon answers on this socket; one at a time is allowed")]
     InUse(PathBuf),
     /// Both sockets have one path.

@@ -1,7 +1,7 @@
 //! Streams: what happens to the objects, and what a function says and finds, line by line, now and as long as the client follows.
 //!
-//! Lines of JSON and not server-sent events: every language and `jq` read lines, who reconnects says himself after which
-//! revision, and the socket is not one that a web page could open.
+//! Lines of JSON and not server-sent events: every language and `jq` read lines, a client that reconnects
+//! says itself after which revision, and the socket is not one that a web page could open.
 
 use crate::answer::Answer;
 use crate::body::Written;
@@ -47,7 +47,7 @@ pub(crate) fn events(state: &Arc<State>, asked: &Asked) -> Result<Answer, Proble
     }
     let after = after.map_or_else(|| state.store.revision(), Revision);
     let gone = |gone: Gone| Problem::new(ProblemType::Gone, gone.to_string());
-    // Those who come too late are told so before the stream begins.
+    // Clients that come too late are told so before the stream begins.
     state.store.changes_after(after, 1).map_err(gone)?;
     let (lines, answer) = stream(asked);
     let state = state.clone();
@@ -246,7 +246,7 @@ fn numbered<T: serde::Serialize + Send + Sync + 'static>(
                     let mut text = Vec::new();
                     let said = read(&state, &id.name, after, limit.min(BATCH * 40));
                     let full = said.len() >= limit;
-                    // Somebody else's function may have come to be called so.
+                    // A function of another tenant may have been given the name.
                     if rights.tenant().is_some() && state.read(&rights, &id).is_err() {
                         return;
                     }

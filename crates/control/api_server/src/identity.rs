@@ -1,10 +1,10 @@
-//! Who asks.
+//! The identity of a client.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// Who is at the other end of a connection, as the kernel or TLS says it.
+/// What is at the other end of a connection, as the kernel or TLS says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// A process of this host, as it was when it connected (SO_PEERCRED).
@@ -16,20 +16,20 @@ pub enum Identity {
         /// Its number.
         process: i32,
     },
-    /// Whoever has the key of a certificate that was accepted.
+    /// A client that has the key of a certificate that was accepted.
     Certificate {
         /// SHA-256 of the certificate, in hexadecimal.
         sha256: String,
         /// The names that it is for (its DNS names).
         names: Vec<String>,
     },
-    /// Whoever has a token's secret.
+    /// A client that has a token's secret.
     Token {
         /// Its name.
         token: String,
         /// The tenant whose rights it gives; none if it reads the whole host.
         tenant: Option<String>,
-        /// Who is at the other end.
+        /// What is at the other end.
         by: Box<Identity>,
     },
 }

@@ -1,4 +1,4 @@
-//! The daemon's own log, on standard error: JSON lines, or words when somebody looks at a terminal.
+//! The daemon's own log, on standard error: JSON lines, or words on a terminal.
 //!
 //! No logging crate: there is one destination, no level to filter by, and no dependency that logs something worth
 //! keeping. What is written is what an operator acts on.

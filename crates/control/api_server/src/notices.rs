@@ -1,4 +1,4 @@
-//! How the host tells what happens: to those who follow at that moment, and without waiting for them.
+//! How the host tells what happens: to clients that follow at that moment, and without waiting for them.
 
 use crate::time;
 use api::{Event, Kind};
@@ -31,7 +31,7 @@ impl Notices {
         }
     }
 
-    /// A function wrote to its log: whoever follows one looks again.
+    /// A function wrote to its log: clients that follow one look again.
     pub fn logged(&self) {
         if self.logged.receiver_count() > 0 {
             self.logged.send_modify(|count| *count = count.wrapping_add(1));

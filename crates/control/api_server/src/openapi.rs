@@ -42,7 +42,7 @@ pub fn document() -> Value {
         "components": {"schemas": schemas(), "securitySchemes": {"token": {
             "type": "http",
             "scheme": "bearer",
-            "description": "A token, `sft_` and 64 hexadecimal digits: it gives the rights of its tenant and no others, or reads the whole host. Administrators need none: they are who may \
+            "description": "A token, `sft_` and 64 hexadecimal digits: it gives the rights of its tenant and no others, or reads the whole host. Administrators need none: they are clients that may \
                             connect to the administrators' socket, or show a certificate of theirs.",
         }}},
     })
@@ -372,7 +372,7 @@ fn parameters(call: Call) -> Value {
             ("prune", _) => (flag(), "What the document does not name is deleted."),
             _ => (
                 flag(),
-                "Whether to wait for work such as compiling an image: to its end, or not at all. Without it, for a second; who does not wait is answered with the operation.",
+                "Whether to wait for work such as compiling an image: to its end, or not at all. Without it, for a second; a client that does not wait is answered with the operation.",
             ),
         };
         parameters.push(

@@ -129,7 +129,7 @@ impl Operations {
         found.map(|begun| begun.operation.borrow().clone())
     }
 
-    /// All that somebody is shown: a tenant those of its tokens.
+    /// All that a client is shown: a tenant those of its tokens.
     pub fn all(&self, rights: &Rights) -> Vec<Operation> {
         self.list()
             .iter()

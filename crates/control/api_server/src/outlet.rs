@@ -14,12 +14,13 @@ impl Outlet {
         Outlet { bytes, ending }
     }
 
-    /// Whether somebody reads. The server's end ends streams, too.
+    /// Whether the client reads. The server's end ends streams, too.
     pub fn is_open(&self) -> bool {
         !self.bytes.is_closed() && !*self.ending.borrow()
     }
 
-    /// Writes; waits while the client takes nothing, for as long as that may be. False when nobody reads any more.
+    /// Writes; waits while the client takes nothing, for as long as that may be. False when the client does
+    /// not read any more.
     ///
     /// # Panics
     /// On a thread of the server.

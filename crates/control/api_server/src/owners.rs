@@ -1,8 +1,8 @@
 //! Whose each object is, as the specs say it.
 //!
-//! A function and a port are the tenant's that their `tenant` names; without it, `default`'s. A chain,
-//! a wire and an observer are a tenant's if all that they name are functions and ports of that tenant. A tenant's object is its own. All else, and what joins
-//! tenants or reaches a switch, is nobody's but the administrator's.
+//! A function and a port are the tenant's that their `tenant` names; without it, `default`'s. A chain, a wire
+//! and an observer are a tenant's if all that they name are functions and ports of that tenant. A tenant's
+//! object is its own. All else, and what joins tenants or reaches a switch, is the administrator's alone.
 //!
 //! This is an index of the store, so that what is shown to one tenant costs nothing for what others have, and a history with owners, since
 //! the store does not know whose something was that is gone. Where a spec itself is shown, the spec decides and not the index.

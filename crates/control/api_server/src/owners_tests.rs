@@ -35,7 +35,7 @@ fn two_tenants() -> Owners {
 }
 
 #[test]
-fn what_joins_tenants_or_reaches_what_is_nobodys_is_nobodys() {
+fn what_joins_tenants_or_reaches_what_has_none_has_none() {
     let owners = two_tenants();
     for mine in [
         id(Kind::Tenant, "red"),

@@ -4,7 +4,7 @@
 
 use api::Fault;
 
-/// Most tags in one header; nobody knows more versions that would do.
+/// Most tags in one header; no client knows more versions that would do.
 const TAGS_MAX: usize = 32;
 
 /// When a change may be carried out.

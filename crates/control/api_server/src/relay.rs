@@ -5,7 +5,8 @@
 //! reason, keeps no other request waiting:
 //! 1. [`Relay::here`] puts a job into a list. The thread that answers leaves off, does the job and goes on answering.
 //! 2. A second thread looks every [`LOOK`] whether the same job is still being done. If so, it answers from now on, and a third one looks.
-//! 3. The first thread ends when its job does. What the job gave goes to whoever waits for it, as ever.
+//! 3. The first thread ends when its job does. What the job gave goes to the request that waits for it, as
+//!    ever.
 //!
 //! Limits: a request waits for two looks at most for a job that is not its own. Jobs of tenants are never done here, so that no tenant can make
 //! that happen again and again.

@@ -1,10 +1,11 @@
-//! Who may do what: the administrator everything, and who shows a token what its tenant may, or read the whole host.
+//! Rights of clients: the administrator may do everything, a client that shows a token what its tenant may,
+//! or read the whole host.
 //!
 //! 1. A connection comes in by a [`Door`]: the administrators' socket, the tenants' socket, or TLS, where the certificate decides.
 //! 2. [`of`] reads `Authorization` of each request. A token gives its tenant's rights and no others, or those of a reader of the
 //!    whole host, at each door; without one only the administrators' door leads anywhere.
-//! 3. [`Access`] says for each call who may make it at all. What a tenant may change is decided in `admit`, what it is shown in
-//!    `seen`.
+//! 3. [`Access`] says for each call which clients may make it at all. What a tenant may change is decided in
+//!    `admit`, what it is shown in `seen`.
 
 use crate::answer::one_fault;
 use crate::call::Call;
@@ -15,16 +16,16 @@ use api::{Fault, Kind, Problem, ProblemType};
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use std::sync::Arc;
 
-/// By which way somebody came.
+/// By which way a client came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Door {
-    /// Whoever comes by this needs no token.
+    /// A client that comes by this needs no token.
     Administrators,
-    /// Nobody is served here without a token.
+    /// No client is served here without a token.
     Tenants,
 }
 
-/// What somebody may do.
+/// What a client may do.
 #[derive(Clone, Debug)]
 pub(crate) enum Rights {
     /// Everything.
@@ -35,7 +36,7 @@ pub(crate) enum Rights {
     Reader(Arc<Grant>),
 }
 
-/// Who may make a call.
+/// Which clients may make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// A tenant too: it is answered with what is the tenant's. A reader of the host too: it is answered as administrators are, and
@@ -48,7 +49,7 @@ pub(crate) enum Access {
 }
 
 impl Call {
-    /// Who may make it. There is no default: a new call needs a decision.
+    /// Which clients may make it. There is no default: a new call needs a decision.
     pub(crate) fn access(self) -> Access {
         match self {
             Call::OpenApi
@@ -86,7 +87,7 @@ impl Call {
             Call::Trace | Call::Capture => Access::Administrator,
             // They say whose a snapshot is.
             Call::Adopt | Call::RotateKey => Access::Administrator,
-            // It has what everybody has.
+            // It has the data of all tenants.
             Call::Backup => Access::Administrator,
             Call::Tokens | Call::Token | Call::IssueToken | Call::DeleteToken => Access::Administrator,
         }
@@ -156,7 +157,7 @@ impl Rights {
     }
 }
 
-/// The rights of whoever sends a request, and who that is.
+/// The rights of the client that sends a request, and its identity.
 ///
 /// # Errors
 /// No token where one is needed, or one that is not taken.
@@ -178,7 +179,7 @@ pub(crate) fn of(
             return Err(one_fault(ProblemType::Malformed, fault));
         }
     };
-    // What was found is not told: it may be somebody's secret.
+    // What was found is not told: it may be a secret.
     let secret = bearer(shown.as_bytes()).ok_or_else(|| {
         let detail = "Authorization: found something else; allowed: `Bearer` and a token, `sft_` and 64 hexadecimal digits";
         Problem::new(ProblemType::Unauthorized, detail)

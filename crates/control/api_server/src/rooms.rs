@@ -1,5 +1,6 @@
 //! Places for connections. Each sort of clients has a room of its own, so that none takes places from another:
-//! 1. The administrators' socket has one that nothing else uses, and administrators who come by TLS have another.
+//! 1. The administrators' socket has one that nothing else uses, and administrators that come by TLS have
+//!    another.
 //! 2. A connection of which it is not known yet whose it is (its TLS handshake is not done, or it has shown no token) has a place for a
 //!    short time, in a room in which each user or address has few.
 //! 3. With its first request under a token a connection goes over to the room of the token's tenant, or to that of the readers of the host.
@@ -248,9 +249,9 @@ impl Drop for Place {
 pub(crate) struct Rooms {
     /// Of the administrators' socket.
     pub administrators: Arc<Room>,
-    /// Of administrators who come by TLS.
+    /// Of administrators that come by TLS.
     pub administrators_tls: Arc<Room>,
-    /// Of connections by TCP before it is known who comes.
+    /// Of connections by TCP before the client is known.
     pub handshakes: Arc<Room>,
     /// Of connections that have shown no token.
     pub unknown: Arc<Room>,
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_rested_for_longest_leaves_and_what_is_answered_stays() {
+    fn the_connection_at_rest_for_longest_leaves_and_what_is_answered_stays() {
         let (room, open) = (Room::new(Size { all: 3, each: 3 }), Arc::<Open>::default());
         let take = |peer| Place::take(&room, peer, &open);
         let places: Vec<Place> = (0..3).filter_map(|_| take(ONE)).collect();

@@ -29,7 +29,7 @@ impl State {
         Ok(revision)
     }
 
-    /// Whether somebody is shown an object that was read.
+    /// Whether a client is shown an object that was read.
     pub fn shows(&self, rights: &Rights, id: &ObjectName, read: &store::Object) -> bool {
         let Some(tenant) = rights.tenant() else { return true };
         match id.kind {
@@ -41,13 +41,13 @@ impl State {
         }
     }
 
-    /// An object that somebody is shown, without its status.
+    /// An object that a client is shown, without its status.
     pub fn read(&self, rights: &Rights, id: &ObjectName) -> Result<store::Object, Problem> {
         let read = self.store.read(id.kind.as_str(), &id.name);
         read.filter(|read| self.shows(rights, id, read)).ok_or_else(|| missing(&id.to_string()))
     }
 
-    /// Whether something is still somebody's to change: the caller has the lock.
+    /// Whether an object is still the client's to change: the caller has the lock.
     pub fn is_still(&self, rights: &Rights, id: &ObjectName) -> Result<(), Problem> {
         self.tokens.hold(rights)?;
         self.read(rights, id).map(drop)
@@ -62,7 +62,7 @@ impl State {
             if rights.tenant().is_none() {
                 return Ok(object);
             }
-            // The status is by name alone: somebody else's may have come to be called so.
+            // The status is by name alone: another tenant's object may have been given the name.
             let again = self.read(rights, id)?;
             if again.version == read.version {
                 return Ok(object);
@@ -96,7 +96,7 @@ impl State {
         found.ok_or_else(|| missing_snapshot(name))
     }
 
-    /// A snapshot that somebody is shown.
+    /// A snapshot that a client is shown.
     pub fn snapshot(&self, rights: &Rights, name: &Name) -> Result<Snapshot, Problem> {
         match rights.tenant() {
             Some(tenant) => self.snapshot_of(tenant, name),
@@ -104,7 +104,7 @@ impl State {
         }
     }
 
-    /// The snapshots that somebody is shown.
+    /// The snapshots that a client is shown.
     pub fn snapshots(&self, rights: &Rights) -> Vec<Snapshot> {
         let mut all = self.control.snapshots();
         if let Some(tenant) = rights.tenant() {
@@ -113,12 +113,13 @@ impl State {
         all
     }
 
-    /// The seal says whose a snapshot is; without one that holds it is nobody's but the administrators'.
+    /// The seal says whose a snapshot is; without one that holds it is the administrators' alone.
     fn is_saved_of(&self, tenant: &str, saved: &Snapshot) -> bool {
         !saved.imported && saved.tenant.as_deref() == Some(tenant)
     }
 
-    /// The images that somebody is shown: a tenant those of this program, and those that its functions are made from.
+    /// The images that a client is shown: a tenant those of this program, and those that its functions are
+    /// made from.
     pub fn images(&self, rights: &Rights) -> Vec<Image> {
         let mut all = self.control.images();
         let Some(tenant) = rights.tenant() else { return all };

@@ -43,7 +43,7 @@ const THREADS: usize = 512;
 pub struct Server {
     state: Arc<State>,
     unix: StdUnixListener,
-    /// For those who show a token.
+    /// For clients that show a token.
     tenants: Option<StdUnixListener>,
     /// Removed when the server ends.
     files: Vec<SocketFile>,
@@ -57,7 +57,7 @@ impl Server {
     /// Reads the store, lets `control` start what is in it, and then listens. Clients wait from then on; they are answered
     /// by [`serve`](Server::serve).
     ///
-    /// That nobody else has the socket is found out before anything is started.
+    /// That no other process has the socket is found out before anything is started.
     ///
     /// # Errors
     /// [`BindError`]: what is wrong with the settings, the store's objects or the socket.
@@ -168,8 +168,8 @@ impl Server {
         })
     }
 
-    /// Answers on the calling thread until `end` comes. Then the socket goes, requests that are being answered get their
-    /// answer, streams end, and whoever takes longer than the grace is cut off.
+    /// Answers on the calling thread until `end` comes. Then the socket goes, requests that are being
+    /// answered get their answer, streams end, and a client that takes longer than the grace is cut off.
     ///
     /// # Errors
     /// The system has no threads for it.

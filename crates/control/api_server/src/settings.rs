@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Settings {
     /// The UNIX socket.
     pub socket: Socket,
-    /// A second one, on which nobody is served without a token.
+    /// A second one, on which no client is served without a token.
     pub tenants: Option<Socket>,
     /// TCP beside them.
     pub tcp: Option<Tcp>,
@@ -46,9 +46,9 @@ impl Settings {
 pub struct Socket {
     /// Its path; at most 107 bytes, which is what the kernel takes.
     pub path: PathBuf,
-    /// Who may connect: the file's permissions, such as `0o660`.
+    /// Which users may connect: the file's permissions, such as `0o660`.
     pub mode: u32,
-    /// The user who owns it, by number; else the daemon's own.
+    /// The user that owns it, by number; else the daemon's own.
     pub owner: Option<u32>,
     /// Its group, by number; else the daemon's own.
     pub group: Option<u32>,
@@ -63,7 +63,7 @@ pub struct Tcp {
     pub certificate: PathBuf,
     /// The key of it, as PEM.
     pub key: PathBuf,
-    /// Who signs clients' certificates, as PEM.
+    /// The authority that signs clients' certificates, as PEM.
     pub client_ca: PathBuf,
     /// Whose certificates are administrators'; the others need a token. Empty: all.
     pub administrators: Vec<Administrator>,
@@ -230,7 +230,7 @@ mod tests {
             administrators,
         };
         let of = |administrators, name: &str| tcp(administrators).is_administrator("00", &[name.to_owned()]);
-        assert!(of(Vec::new(), "anybody"));
+        assert!(of(Vec::new(), "any.example"));
         let ops = vec![Administrator::Name("ops.example".into())];
         assert!(of(ops.clone(), "OPS.example") && !of(ops, "ops.example.evil"));
         assert!(

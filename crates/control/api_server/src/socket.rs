@@ -19,18 +19,18 @@ pub(crate) struct SocketFile {
     path: PathBuf,
     device: u64,
     inode: u64,
-    /// Held as long as the daemon lives, so that two that start at once do not both find nobody.
+    /// Held as long as the daemon lives, so that two that start at once do not both find the path free.
     _lock: File,
 }
 
-/// A path on which nobody answers, and that no other daemon takes meanwhile.
+/// A path on which no process answers, and that no other daemon takes meanwhile.
 #[derive(Debug)]
 pub(crate) struct Claim {
     socket: Socket,
     lock: File,
 }
 
-/// Finds out that nobody has the socket.
+/// Finds out that no other process has the socket.
 pub(crate) fn claim(socket: &Socket) -> Result<Claim, BindError> {
     let path = &socket.path;
     let found = path.as_os_str().as_bytes().len();
@@ -63,7 +63,7 @@ pub(crate) fn claim(socket: &Socket) -> Result<Claim, BindError> {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Ok(_) => return Err(BindError::InUse(path.clone())),
-            Err(error) => return Err(file("cannot find out who has the socket")(error)),
+            Err(error) => return Err(file("cannot find out which process has the socket")(error)),
         },
     }
     Ok(Claim { socket: socket.clone(), lock })
@@ -75,8 +75,8 @@ impl Claim {
         let Claim { socket, lock } = self;
         let path = &socket.path;
         let file = |what| move |source| BindError::File { path: path.clone(), what, source };
-        // It comes into being in a folder that nobody else may enter, and gets its name when it is as it should be: nobody
-        // can connect who may not. rename(2) replaces a stale one.
+        // It comes into being in a folder that no other user may enter, and gets its name when it is as it
+        // should be: no user can connect that may not. rename(2) replaces a stale one.
         let folder = beside(path, "new");
         let unfinished = folder.join("s");
         clear(&folder, &unfinished)
@@ -121,7 +121,7 @@ fn finish(socket: &Socket, unfinished: &Path) -> Result<(), BindError> {
             source: errno.into(),
         }
     };
-    // Closed first, opened last: whoever may not connect never can.
+    // Closed first, opened last: a user that may not connect never can.
     let chmod = |mode| rustix::fs::chmod(unfinished, Mode::from_bits_truncate(mode));
     chmod(0).map_err(error("cannot set the socket's permissions"))?;
     if socket.owner.is_some() || socket.group.is_some() {

@@ -45,7 +45,7 @@ pub(crate) fn schema(kind: Kind) -> Value {
         }),
         Kind::Observer => json!({
             "type": "object",
-            "description": "`at`, a list of whom it observes.",
+            "description": "`at`, a list of what it observes.",
             "required": ["at"],
             "properties": {"at": {
                 "type": "array", "minItems": 1, "maxItems": 4096,

@@ -59,9 +59,9 @@ pub(crate) struct State {
     pub version: String,
     pub started: String,
     pub openapi: Bytes,
-    /// Who is told of calls and their steps.
+    /// What is told of calls and their steps.
     pub spans: Option<trace_export::Exporter>,
-    /// The last revision, for those who follow.
+    /// The last revision, for clients that follow.
     pub revision: watch::Sender<u64>,
     /// True when the server ends: streams do then, too.
     pub ending: watch::Sender<bool>,

@@ -1,5 +1,5 @@
-//! How long the steps of a call take, for those who want to know: the client, in the answer's `Server-Timing` (W3C), and whoever
-//! collects spans.
+//! How long the steps of a call take, for the client, in the answer's `Server-Timing` (W3C), and for
+//! collectors of spans.
 
 use crate::call::Call;
 use crate::identity::Identity;
@@ -15,12 +15,12 @@ use trace_export::{Context, Kind, Span, Value};
 /// The preference by which a client asks for it (RFC 7240).
 const PREFERENCE: &str = "server-timing";
 
-/// The steps so far; nothing when nobody wants to know.
+/// The steps so far; nothing when they are not wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timing(Option<Arc<Mutex<Vec<Step>>>>);
 
 impl Timing {
-    /// The present time, if anybody wants to know.
+    /// The present time, if the steps are wanted.
     pub fn now(&self) -> Option<Instant> {
         self.0.as_ref().map(|_| Instant::now())
     }
@@ -57,7 +57,7 @@ impl Timing {
 pub(crate) struct Timed {
     pub timing: Timing,
     told: bool,
-    /// `None`: nobody collects, or the caller's trace is not kept.
+    /// `None`: spans are not collected, or the caller's trace is not kept.
     below: Option<Option<Context>>,
     began: Option<(Instant, SystemTime)>,
 }

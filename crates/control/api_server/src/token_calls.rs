@@ -44,7 +44,7 @@ pub(crate) async fn issue(state: &Arc<State>, mut asked: Asked) -> Result<Answer
     }
     let (issued, revision) =
         state.work_on(&asked.rights, true, move |state| issue_now(state, wanted)).await??;
-    // Who is told a secret can rely on it.
+    // A client that is told a secret can rely on it.
     state.durable(revision).await?;
     let about = json!({"token": issued.token});
     let location = Some(paths::token(&issued.token.name));

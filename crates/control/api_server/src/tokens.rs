@@ -1,10 +1,11 @@
 //! Tokens: kept in the store without their secrets, found by the digest of what is shown.
 //!
-//! 1. [`Tokens::issue`] draws a secret of 256 bits. Whoever asked for the token is told it; the store gets its SHA-256.
+//! 1. [`Tokens::issue`] draws a secret of 256 bits. The client that asked for the token is told it; the store
+//!    gets its SHA-256.
 //! 2. [`Tokens::find`] takes the digest of what a client shows and looks it up. What is compared is a digest that the client cannot
 //!    choose, so that the time it takes tells nothing of a secret.
-//! 3. Whoever has a [`Grant`] asks [`Tokens::hold`] each time that it matters, and streams wait for [`Tokens::over`]: a token that is
-//!    deleted or expired gives no right from that moment on.
+//! 3. Code that has a [`Grant`] asks [`Tokens::hold`] each time that it matters, and streams wait for
+//!    [`Tokens::over`]: a token that is deleted or expired gives no right from that moment on.
 
 use crate::error::BindError;
 use crate::rights::Rights;
@@ -95,8 +96,8 @@ impl Tokens {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new one, what is to be written of it, and what whoever asked for it is told. It is not taken before it is
-    /// [kept](Tokens::keep).
+    /// A new one, what is to be written of it, and what the client that asked for it is told. It is not taken
+    /// before it is [kept](Tokens::keep).
     ///
     /// # Errors
     /// The system has no random numbers, or the time is none, in words.
@@ -226,7 +227,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-/// One answer for tokens that never were, are no more, or are over: whoever guesses learns nothing.
+/// One answer for tokens that never were, are no more, or are over: a client that guesses learns nothing.
 fn not_taken() -> Problem {
     Problem::new(ProblemType::Unauthorized, "the token is unknown, deleted or expired")
 }
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(
             told,
             tokens.find("sft_").expect_err("never was").detail,
-            "whoever guesses learns nothing"
+            "a client that guesses learns nothing"
         );
         assert!(tokens.hold(&Rights::of(grant)).is_err());
         assert_eq!(tokens.list().len(), 1, "it is shown until it is deleted");

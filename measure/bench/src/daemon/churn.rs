@@ -1,6 +1,7 @@
 //! Functions that come and go by the thousand beside a chain that works: what the chain notices of it.
 //!
-//! The chain has a processor, whoever makes and ends functions has the other one, and so has the worker that the functions are on.
+//! The chain has a processor; the thread that makes and ends functions has the other one, and so has the
+//! worker that the functions are on.
 
 use crate::feed::Frames;
 use crate::functions::ten_rules;
@@ -88,8 +89,9 @@ fn beside<T>(
         let working = scope.spawn(|| yard.work(&ends));
         let done = deed();
         ends.store(true, Relaxed);
-        let rate =
-            working.join().map_err(|_| BenchError::Setup("whoever makes functions broke".to_owned()))??;
+        let rate = working
+            .join()
+            .map_err(|_| BenchError::Setup("the thread that makes functions broke".to_owned()))??;
         Ok((done?, rate))
     })
 }

@@ -102,7 +102,7 @@ pub(crate) fn delete(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurem
     ])
 }
 
-/// A forwarder that has so many bytes beside, in a section that nobody reads.
+/// A forwarder that has so many bytes beside, in a section that is never read.
 fn padded(folder: &Path, name: &str, bytes: usize) -> Result<String, BenchError> {
     let small = crate::guests::stock("forwarder")?;
     let mut wasm = small.wasm().to_vec();
@@ -116,7 +116,7 @@ fn padded(folder: &Path, name: &str, bytes: usize) -> Result<String, BenchError>
     Ok(path.display().to_string())
 }
 
-/// A section of names with a part that nobody knows.
+/// A section of names with a part of an unknown kind.
 fn padding(content: &[u8]) -> Vec<u8> {
     let leb = |mut value: usize| {
         let mut bytes = Vec::new();

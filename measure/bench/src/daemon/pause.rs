@@ -68,7 +68,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
 fn inside(host: &Host) -> Result<f64, BenchError> {
     let id = host.function("f").ok_or_else(|| BenchError::Setup("there is no `f`".to_owned()))?;
     let began = host.fleet().change(|change| {
-        // Whoever is asked for something is in hand.
+        // A worker that is asked for something is in hand.
         let _ = change.account_of(id);
         let began = Instant::now();
         change.set_paused(id, true).map(|()| began)

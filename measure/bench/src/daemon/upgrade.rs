@@ -23,7 +23,8 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     let (host, catalog) = host(&document)?;
     std::thread::sleep(Duration::from_millis(500));
     let instance = host.instance("fw").ok_or_else(|| BenchError::Setup("there is no `fw`".to_owned()))?;
-    // Another image, which differs in a name that nobody reads: what changes in code alone is taken over in the same way.
+    // Another image, which differs in a name that is never read: what changes in code alone is taken over in
+    // the same way.
     let path = std::env::temp_dir().join(format!("superfluid-bench-{}.wasm", std::process::id()));
     let mut wasm = stock("firewall")?.wasm().to_vec();
     wasm.extend(b"\x00\x09\x04name\x00\x02\x01n");

@@ -237,7 +237,7 @@ fn images_are_pinned_before_anything_is_compared() {
     };
     let asked = server.fake.world().asked;
     assert_eq!(tried(&mut client, "")["changed"], json!([]));
-    assert_eq!(server.fake.world().asked, asked, "nobody is asked");
+    assert_eq!(server.fake.world().asked, asked, "no registry is asked");
     let moved = tried(&mut client, "&resolve=true");
     assert_eq!((&moved["changed"][0]["name"], &moved["images"]), (&json!("f"), &json!({"f": "tag-a@1"})));
     assert_eq!(client.get("/v1/functions/f").json()["spec"]["image"], "tag-a@0");
@@ -300,7 +300,7 @@ fn a_store_without_room_refuses_and_the_host_is_untouched() {
 }
 
 #[test]
-fn each_change_is_written_down_with_who_made_it() {
+fn each_change_is_written_down_with_its_client() {
     let server = Running::new();
     let mut client = server.client();
     client.put("/v1/functions/fw", &json!({"image": "a"}));

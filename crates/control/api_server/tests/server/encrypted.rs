@@ -77,7 +77,7 @@ fn only_those_with_a_certificate_that_is_signed_are_served() {
     for (name, text) in [("cert", &certificate), ("key", &key), ("ca", &ours.0.pem())] {
         std::fs::write(folder.path().join(name), text).expect("writes");
     }
-    // A port that is free; who takes it meanwhile makes the test fail, not pass.
+    // A port that is free; a process that takes it meanwhile makes the test fail, not pass.
     let address = TcpListener::bind("127.0.0.1:0").and_then(|probe| probe.local_addr()).expect("a port");
     let files = folder.path().to_owned();
     let server = Running::within(folder, store::Settings::default(), |settings| {
@@ -93,7 +93,10 @@ fn only_those_with_a_certificate_that_is_signed_are_served() {
     assert!(told.starts_with("HTTP/1.1 201 "), "{told}");
     assert_eq!(server.audit()[0]["who"]["names"], serde_json::json!(["alice.example"]));
     assert!(ask(address, &ours, None).is_err(), "no certificate");
-    assert!(ask(address, &ours, Some(theirs.sign("mallory.example"))).is_err(), "signed by somebody else");
+    assert!(
+        ask(address, &ours, Some(theirs.sign("mallory.example"))).is_err(),
+        "signed by another authority"
+    );
     let mut clear = TcpStream::connect(address).expect("connects");
     clear.write_all(b"GET /v1/health HTTP/1.1\r\nhost: a\r\n\r\n").expect("writes");
     let mut told = Vec::new();

@@ -77,7 +77,7 @@ fn a_disk_that_hangs_holds_up_only_what_has_to_be_logged() {
 
 /// A client that sends the body later than the head hears the answer, and may ask on; if not, it is told.
 #[test]
-fn who_is_refused_before_his_body_has_come_may_ask_on() {
+fn a_client_that_is_refused_before_its_body_has_come_may_ask_on() {
     let server = Running::new();
     let refused: [(&str, u16); 5] = [
         ("PUT /v1/functions/a%20b HTTP/1.1\r\n", 400),
@@ -219,12 +219,12 @@ fn the_slow_are_ended_and_the_others_served() {
         std::thread::sleep(Duration::from_millis(20));
         deaf.write(request).is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
     });
-    assert!(gone, "who takes nothing is cut off");
+    assert!(gone, "a client that takes nothing is cut off");
     still_serves(&server);
 }
 
 #[test]
-fn who_rests_for_longest_leaves_for_the_next_and_what_is_answered_stays() {
+fn the_longest_at_rest_leaves_for_the_next_and_what_is_answered_stays() {
     let server = Running::with(|settings| settings.limits.connections = 3);
     let mut open: Vec<Client> = (0..3).map(|_| server.client()).collect();
     for client in &mut open {
@@ -233,7 +233,7 @@ fn who_rests_for_longest_leaves_for_the_next_and_what_is_answered_stays() {
     still_serves(&server);
     let mut rest = Vec::new();
     assert_eq!(open[0].stream.read_to_end(&mut rest).expect("its end"), 0, "the first has left");
-    // Those who follow something are being answered for as long as they do.
+    // Clients that follow something are being answered for as long as they do.
     let mut streams: Vec<Client> = (0..3).map(|_| server.client()).collect();
     for stream in &mut streams {
         stream.send("GET", "/v1/events?follow=true", &[], b"").expect("writes");
@@ -250,7 +250,7 @@ fn who_rests_for_longest_leaves_for_the_next_and_what_is_answered_stays() {
     assert!(served, "a place that is free again is given away");
 }
 
-/// Administrators are answered, and so is another tenant, whatever those do of whom nothing is known.
+/// Administrators are answered, and so is another tenant, whatever clients do that are not known yet.
 #[test]
 fn connections_that_say_nothing_keep_no_client_out() {
     let shared = Shared::new();

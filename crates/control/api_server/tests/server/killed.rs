@@ -121,7 +121,7 @@ fn sigterm_ends_it_in_order() {
     }
     let mut client = Client::connect(&socket);
     client.send("PUT", "/v1/functions/fw", &[], br#"{"spec": {"image": "slow-end"}}"#).expect("asks");
-    // The server has it when it answers somebody else.
+    // The server has it when it answers another client.
     assert_eq!(Client::connect(&socket).get("/v1/health").status, 200);
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("signals");

@@ -16,7 +16,7 @@ fn lines(client: &mut Client) -> Vec<Value> {
 }
 
 #[test]
-fn who_follows_is_told_each_change_once_and_in_order() {
+fn a_follower_is_told_each_change_once_and_in_order() {
     let server = Running::new();
     let mut client = server.client();
     client.put("/v1/functions/a", &json!({"image": "x"}));
@@ -46,7 +46,7 @@ fn who_follows_is_told_each_change_once_and_in_order() {
 }
 
 #[test]
-fn who_comes_too_late_is_told_so() {
+fn a_follower_that_comes_too_late_is_told_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let few = store::Settings { changes_kept: 10, ..store::Settings::default() };
     let server = Running::within(folder, few, |_| {});
@@ -163,7 +163,7 @@ fn traces_and_captures_are_streams_that_end_with_their_reader() {
     for wrong in [r#"{"filtre": "x"}"#, "[]", r#"{"at": 1}"#] {
         assert_eq!(client.ask("POST", "/v1/traces", &json, wrong).problem(), "invalid", "{wrong}");
     }
-    // All of a capture, and one that nobody reads on.
+    // All of a capture, and one whose client stops reading.
     let captured = client.ask("POST", "/v1/captures", &json, r#"{"at": "lan"}"#);
     assert_eq!((captured.header("content-type"), captured.body.len()), (Some("application/pcapng"), 10_000));
     let mut leaves = server.client();
@@ -172,7 +172,7 @@ fn traces_and_captures_are_streams_that_end_with_their_reader() {
     drop(leaves);
     let began = std::time::Instant::now();
     while server.fake.open.load(std::sync::atomic::Ordering::SeqCst) > 0 {
-        assert!(began.elapsed() < Duration::from_secs(20), "it goes on for nobody");
+        assert!(began.elapsed() < Duration::from_secs(20), "it goes on without a reader");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

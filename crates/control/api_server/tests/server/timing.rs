@@ -137,7 +137,7 @@ fn a_collector_is_told_of_calls_and_their_steps_in_the_clients_trace() {
 }
 
 #[test]
-fn a_collector_that_is_not_there_delays_nobody() {
+fn a_collector_that_is_not_there_delays_no_call() {
     // Takes connections and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/v1/traces", silent.local_addr().expect("an address"));

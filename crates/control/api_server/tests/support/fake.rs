@@ -30,7 +30,7 @@ pub struct World {
     pub compiled: BTreeSet<String>,
     pub logs: Vec<LogLine>,
     pub restarts: BTreeMap<String, u64>,
-    /// What tags mean now, and how often somebody asked.
+    /// What tags mean now, and how often they were asked for.
     pub tags: BTreeMap<String, u64>,
     pub asked: u64,
 }
@@ -243,7 +243,7 @@ impl Control for Fake {
             for (at, name, tag) in wanted {
                 if tag == "tag-silent" {
                     let at = format!("functions.{name}.image");
-                    return Err(Refusal::Registry(vec![Fault::new(at, "nobody answers")]));
+                    return Err(Refusal::Registry(vec![Fault::new(at, "the registry does not answer")]));
                 }
                 settled[at] = Some(format!("{tag}@{}", world.tags.get(&tag).copied().unwrap_or(0)));
             }
@@ -458,7 +458,7 @@ impl Control for Fake {
             return Err(Refusal::Invalid(vec![Fault::new("count", "found too little")]));
         }
         self.there(Some(&wanted.at))?;
-        // Writes until nobody reads, at most 100 times.
+        // Writes until the client stops reading, at most 100 times.
         self.open.fetch_add(1, SeqCst);
         let open = self.open.clone();
         std::thread::spawn(move || {
@@ -525,7 +525,7 @@ impl Fake {
     }
 
     /// A function says something.
-    #[allow(dead_code, reason = "not all who use the fake let it speak")]
+    #[allow(dead_code, reason = "not all users of the fake let it speak")]
     pub fn say(&self, text: &str) {
         let mut world = self.world();
         let number = world.logs.len() as u64 + 1;

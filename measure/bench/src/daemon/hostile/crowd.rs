@@ -75,7 +75,7 @@ impl Crowd {
     }
 }
 
-/// Keeps so many uploads going, each a byte at a time; who is cut off begins again.
+/// Keeps so many uploads going, each a byte at a time; a connection that is cut off begins again.
 fn upload_slowly(tenants: &Path, secret: &str, ends: &AtomicBool) {
     let mut uploads: Vec<Option<UnixStream>> = (0..UPLOADS).map(|_| None).collect();
     while !ends.load(Relaxed) {

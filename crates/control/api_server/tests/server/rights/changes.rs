@@ -35,7 +35,7 @@ fn a_tenant_makes_what_is_its_own_and_joins_it_with_its_own() {
     };
     let applied = apply("").json();
     assert_eq!(applied["created"].as_array().map(Vec::len), Some(3), "{applied}");
-    // Pruned is what is its own: no port, nobody else's, not what joins it with others.
+    // Pruned is what is its own: no port, nothing of others, not what joins it with others.
     let objects = |shared: &Shared| {
         let world = shared.server.fake.world();
         world.objects.keys().map(ToString::to_string).collect::<Vec<_>>()
@@ -67,7 +67,7 @@ fn a_tenant_makes_what_is_its_own_and_joins_it_with_its_own() {
     let after = objects(&shared);
     assert_eq!(before.iter().filter(|id| !deleted.contains(id)).cloned().collect::<Vec<_>>(), after);
     assert!(after.iter().any(|id| id == "chain/ochre") && after.iter().any(|id| id == "port/crimson-port0"));
-    // It is written down who did it.
+    // It is written down which client did it.
     let audit = shared.server.audit();
     let line = audit.iter().rfind(|line| line["outcome"] == "done").expect("a line");
     assert_eq!(
@@ -128,7 +128,7 @@ fn what_is_others_or_the_hosts_is_refused_with_its_place() {
     };
     let of = |tenant: &str| json!({"image": "firewall", "tenant": tenant});
     refused("/v1/functions/x", of("azure"), 403, "functions.x.tenant");
-    refused("/v1/functions/x", of("nobody"), 403, "functions.x.tenant");
+    refused("/v1/functions/x", of("absent"), 403, "functions.x.tenant");
     refused("/v1/functions/x", json!({"image": "firewall"}), 403, "functions.x.tenant");
     refused("/v1/functions/crimson-fw", of("azure"), 403, "functions.crimson-fw.tenant");
     refused(
@@ -140,7 +140,7 @@ fn what_is_others_or_the_hosts_is_refused_with_its_place() {
     let upgrade =
         shared.ask(token, "POST", "/v1/functions/crimson-fw/upgrade", r#"{"image": "/etc/passwd"}"#);
     assert_eq!((upgrade.status, places(&upgrade)), (403, vec!["functions.crimson-fw.image".to_owned()]));
-    // What is another's and what is nobody's are told in the same words.
+    // What is another's and what does not exist are told in the same words.
     for name in ["azure-port0", "azure-fw:0", "hall", "none"] {
         let spec = json!({"image": "firewall", "tenant": "crimson", "attach": {"inside": name}});
         let got = refused("/v1/functions/x", spec, 422, "functions.x.attach.inside");
@@ -195,11 +195,11 @@ fn what_is_others_or_the_hosts_is_refused_with_its_place() {
     assert_eq!(got.status, 403);
     assert_eq!(places(&got), ["workers", "ports.crimson-port0", "ports.mine", "switches.mine", "services.9"]);
     assert_eq!(shared.server.store.revision(), before, "nothing was changed");
-    assert_eq!(shared.server.fake.world().asked, 0, "nobody was asked for an image");
+    assert_eq!(shared.server.fake.world().asked, 0, "no registry was asked for an image");
 }
 
 #[test]
-fn nobody_is_asked_for_an_image_that_a_tenant_may_not_have() {
+fn no_registry_is_asked_for_an_image_that_a_tenant_may_not_have() {
     let shared = Shared::new();
     let spec = json!({"image": "tag-a", "tenant": "azure"});
     assert_eq!(shared.put(&shared.crimson, "/v1/functions/x?wait=true", spec).status, 403);
@@ -255,7 +255,7 @@ fn what_an_administrator_has_written_stays_as_it_is() {
 }
 
 #[test]
-fn whose_something_is_is_looked_at_again_when_it_is_changed() {
+fn the_owner_is_looked_at_again_when_an_object_is_changed() {
     let shared = Shared::new();
     let mut admin = shared.server.client();
     let spec = json!({"image": "slow-x", "tenant": "crimson"});
@@ -279,7 +279,8 @@ fn whose_something_is_is_looked_at_again_when_it_is_changed() {
     assert_eq!(ended["problem"]["status"], 401, "{ended}");
 }
 
-/// A snapshot that this host has not sealed is nobody's until an administrator gives it to a tenant, whatever its spec says.
+/// A snapshot that this host has not sealed has no tenant until an administrator gives it to one, whatever
+/// its spec says.
 #[test]
 fn an_imported_snapshot_belongs_to_no_tenant() {
     let shared = Shared::new();
@@ -306,7 +307,7 @@ fn an_imported_snapshot_belongs_to_no_tenant() {
         assert_eq!(shared.ask(token, "POST", "/v1/snapshot-keys", "").status, 403);
     }
     assert_eq!(admin.get("/v1/snapshots/crimson-saved").json()["imported"], true);
-    assert_eq!(admin.post(adopt, r#"{"tenant": "nobody"}"#).status, 422);
+    assert_eq!(admin.post(adopt, r#"{"tenant": "absent"}"#).status, 422);
     assert_eq!(admin.post(adopt, r#"{"tenant": "crimson"}"#).json()["tenant"], "crimson");
     assert_eq!(admin.post(adopt, r#"{"tenant": "azure"}"#).status, 409, "it has one");
     assert_eq!((shown(&shared.crimson), shown(&shared.azure)), (1, 1));

@@ -1,4 +1,5 @@
-//! Every call, by everybody. A new call does not compile here before it is decided who may make it.
+//! Every call, by each kind of client. A new call does not compile here before it is decided which clients
+//! may make it.
 
 use super::{Shared, ask};
 use api::Kind;
@@ -109,7 +110,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
 }
 
 #[test]
-fn every_call_is_answered_to_everybody_as_it_is_decided() {
+fn every_call_is_answered_to_each_client_as_it_is_decided() {
     for call in Call::all() {
         let (name, body, decision) = decided(call);
         let shared = Shared::new();
@@ -135,14 +136,14 @@ fn every_call_is_answered_to_everybody_as_it_is_decided() {
         let at = format!("{method} {path}");
         let before = shared.server.store.revision();
 
-        // Nobody.
-        let mut nobody = shared.tenants();
-        let got = nobody.ask(&method, &path, &[], &body);
+        // A client without a token.
+        let mut stranger = shared.tenants();
+        let got = stranger.ask(&method, &path, &[], &body);
         assert_eq!((got.status, got.problem().as_str()), (401, "unauthorized"), "{at} without a token");
         assert!(got.header("www-authenticate").is_some_and(|told| told.starts_with("Bearer")), "{got:?}");
         let wrong = format!("sft_{}", "0".repeat(64));
         for shown in [&wrong, "sft_", "", "x y"] {
-            // By the administrators' door no less: who shows a token wants its rights.
+            // By the administrators' door no less: a client that shows a token wants its rights.
             for client in [&mut shared.tenants(), &mut shared.server.client()] {
                 let got = ask(client, shown, &method, &path, &[], &body);
                 assert_eq!(got.status, 401, "{at} with `{shown}`: {got:?}");
@@ -173,13 +174,13 @@ fn every_call_is_answered_to_everybody_as_it_is_decided() {
             Decision::Hidden => (404, 404),
             Decision::Forbidden => (403, 403),
         };
-        assert_eq!((azure, reading), expected, "{at} by azure and by who reads");
+        assert_eq!((azure, reading), expected, "{at} by azure and by the reader");
         assert_eq!(shared.server.store.revision(), before, "{at}: nothing was changed");
         let refused = shared.server.audit();
         let refused =
             refused.iter().filter(|line| line["status"] == 401 && line["method"] == method.as_str());
-        assert!(refused.count() >= 1, "{at}: who had no right to it is written down");
-        // The owner, by the administrators' door as well; and whoever may do everything.
+        assert!(refused.count() >= 1, "{at}: a client that had no right to it is written down");
+        // The owner, by the administrators' door as well; and an administrator.
         let owner = shared.ask(&shared.crimson, &method, &path, &body).status;
         let fits = match decision {
             Decision::Shown | Decision::Own => owner == 200,

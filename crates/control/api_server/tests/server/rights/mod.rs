@@ -1,4 +1,4 @@
-//! Who sees and changes what: administrators, tenants with their tokens, and nobody else.
+//! What each client sees and changes: administrators, tenants with their tokens, and no others.
 
 mod changes;
 mod matrix;
@@ -11,8 +11,8 @@ use api_server::{Settings, Socket};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// A server with two tenants who have one of everything, and what is neither's. All that is the one's has `crimson` in its name, and
-/// all that is the other's `azure`.
+/// A server with two tenants that have one of everything, and what is neither's. All that is the one's has
+/// `crimson` in its name, and all that is the other's `azure`.
 pub struct Shared {
     pub server: Running,
     /// Changes and reads what is `crimson`'s.

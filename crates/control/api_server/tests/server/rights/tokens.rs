@@ -1,4 +1,4 @@
-//! Tokens as objects, the doors, and what is written down of those who are refused.
+//! Tokens as objects, the doors, and what is written down of clients that are refused.
 
 use super::{Shared, ask, places};
 use crate::Running;
@@ -28,7 +28,7 @@ fn a_token_is_shown_once_and_its_secret_is_kept_nowhere() {
         let bytes = std::fs::read(file).expect("reads");
         assert!(!bytes.windows(digits.len()).any(|window| window == digits.as_bytes()), "{}", file.display());
     }
-    // Who made which is written down; tokens are no objects, and no events.
+    // Which client made which is written down; tokens are no objects, and no events.
     let audit = shared.server.audit();
     let line = audit.iter().find(|line| line["path"] == "/v1/tokens").expect("a line");
     assert_eq!(
@@ -148,22 +148,26 @@ fn a_token_gives_its_tenants_rights_at_the_administrators_door_too() {
     assert_eq!(client.get("/v1/functions/azure-fw").status, 200);
     let mode = std::fs::symlink_metadata(shared.door()).expect("is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o666);
-    // Two tokens are one too many, and a way to say who one is that is none is no way in.
+    // Two tokens are one too many, and an unknown scheme of authorization is no way in.
     let shown = format!("Bearer {}", shared.crimson);
     let twice = [("authorization", shown.as_str()), ("authorization", shown.as_str())];
     assert_eq!(shared.tenants().ask("GET", "/v1/health", &twice, "").problem(), "malformed");
     let basic = [("authorization", "Basic cm9vdDpyb290")];
     assert_eq!(shared.tenants().ask("GET", "/v1/health", &basic, "").problem(), "unauthorized");
-    assert_eq!(shared.tenants().get("/v1/no/such/path").status, 401, "nobody learns what there is");
+    assert_eq!(
+        shared.tenants().get("/v1/no/such/path").status,
+        401,
+        "a stranger does not learn what there is"
+    );
     assert_eq!(shared.ask(&shared.crimson, "GET", "/v1/no/such/path", "").status, 404);
 }
 
 #[test]
-fn whoever_is_refused_fills_no_log_and_keeps_nobody_out() {
+fn refused_clients_fill_no_log_and_keep_no_other_out() {
     let shared = Shared::with(|settings| settings.limits.tenants_connections = 4);
-    let mut nobody = shared.tenants();
+    let mut stranger = shared.tenants();
     for _ in 0..300 {
-        assert_eq!(nobody.get("/v1/functions").status, 401);
+        assert_eq!(stranger.get("/v1/functions").status, 401);
     }
     let audit = shared.server.audit();
     let refused = audit.iter().filter(|line| line["status"] == 401).count();
@@ -171,7 +175,7 @@ fn whoever_is_refused_fills_no_log_and_keeps_nobody_out() {
     // All places of those without rights are taken: the one that has rested for longest leaves for the next.
     let _taken: Vec<_> = (0..3).map(|_| shared.tenants()).collect();
     assert_eq!(shared.ask(&shared.crimson, "GET", "/v1/health", "").status, 200);
-    assert!(nobody.try_ask("GET", "/v1/health", &[], "").is_err(), "it has left");
+    assert!(stranger.try_ask("GET", "/v1/health", &[], "").is_err(), "it has left");
     assert_eq!(shared.server.client().get("/v1/health").status, 200);
 }
 
