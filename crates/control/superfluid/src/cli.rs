@@ -107,7 +107,7 @@ pub(crate) struct DaemonOptions {
     /// Group of the socket, by number.
     #[arg(long, value_name = "GID")]
     pub(crate) group: Option<u32>,
-    /// A second socket, for tenants: nobody is served on it without a token, see `token create`.
+    /// A second socket, for tenants: no client is served on it without a token, see `token create`.
     #[arg(long, value_name = "PATH")]
     pub(crate) tenants_socket: Option<PathBuf>,
     /// Permissions of the tenants' socket, in octal.
@@ -149,7 +149,7 @@ pub(crate) struct DaemonOptions {
     /// Its key, PEM.
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Who signs clients' certificates, PEM.
+    /// The authority that signs clients' certificates, PEM.
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub(crate) tls_client_ca: Option<PathBuf>,
     /// Clients with this certificate are administrators, and all others need a token: a DNS name that it is for, or sha256:HEX. Without it, all are.
@@ -179,7 +179,7 @@ pub(crate) enum AuditPolicy {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example:\n  superfluid restore /srv/backup/edge1.tar --state /var/lib/superfluid\n\nAll of it or nothing: the backup is checked as a whole first. The folder must be empty or \
-                        not exist; if it exists, what is restored belongs to whom it belongs."
+                        not exist; if it exists, what is restored gets its owner."
 )]
 pub(crate) struct RestoreOptions {
     /// What `superfluid backup` wrote.
@@ -360,7 +360,7 @@ pub(crate) struct KeptOptions {
     /// The folder; superfluid/images in $XDG_CACHE_HOME or ~/.cache by default.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) images: Option<PathBuf>,
-    /// Keep at most so many bytes; what nobody pins leaves, the longest unused first.
+    /// Keep at most so many bytes; what is not pinned leaves, the longest unused first.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1GiB")]
     pub(crate) keep: u64,
 }

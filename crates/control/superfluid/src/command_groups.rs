@@ -1,4 +1,4 @@
-//! The commands of the program in groups, so that a beginner finds his way.
+//! The commands of the program in groups, so that a beginner finds the way.
 
 use clap::Command;
 

@@ -44,7 +44,7 @@ pub(crate) enum Hop {
     Function(String),
 }
 
-/// A hop, and who is to see its packets.
+/// A hop, and the tap that is to see its packets.
 pub(crate) type HopTaps = Vec<(Hop, Box<dyn Tap>)>;
 
 /// One capture that is running.

@@ -142,7 +142,7 @@ fn table(steps: &[Step]) -> Listing {
     listing
 }
 
-/// Writes an image, so that whoever reads the file meanwhile sees the old one or the new one.
+/// Writes an image, so that a process that reads the file meanwhile sees the old one or the new one.
 pub(crate) fn write(path: &Path, wasm: &[u8]) -> std::io::Result<()> {
     let unfinished = path.with_extension("wasm.tmp");
     std::fs::write(&unfinished, wasm).and_then(|()| std::fs::rename(&unfinished, path))

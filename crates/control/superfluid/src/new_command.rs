@@ -67,7 +67,7 @@ fn create(folder: &Path, name: &str, language: SourceLanguage) -> Result<(), Str
     let made =
         files(name, language).into_iter().try_for_each(|(path, text)| write(&unfinished.join(path), &text));
     let made = made.and_then(|()| {
-        // Somebody may have made one meanwhile: a rename would only take the place of an empty folder.
+        // Another process may have made one meanwhile: a rename would only take the place of an empty folder.
         std::fs::rename(&unfinished, folder).map_err(|error| match error.kind() {
             ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory => {
                 format!("{} is there already", folder.display())

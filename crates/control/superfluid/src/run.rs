@@ -27,7 +27,7 @@ const FINISHED_CHECK: Duration = Duration::from_millis(20);
 struct Working {
     fleet: Arc<Fleet>,
     balancer: Option<Balancer>,
-    /// Who is paused or goes on at which time, the first one last.
+    /// Which function is paused or goes on at which time, the first one last.
     pauses: Vec<Turn>,
     sender: Sender<Message>,
     queue: EventQueue,
@@ -317,7 +317,7 @@ fn tell(event: Event, view: &mut View, event_log: &mut EventLog) {
     }
 }
 
-/// The workers have ended, and with them whoever recorded.
+/// The workers have ended, and with them the recorders.
 fn finish(captures: Vec<Running>) -> Vec<(String, Summary)> {
     captures.into_iter().map(|running| (running.hop, running.capture.finish())).collect()
 }

@@ -173,7 +173,7 @@ fn a_client_that_is_slow_holds_up_backups_and_nothing_else_and_leaves_nothing_be
     drop(held);
     let began = Instant::now();
     while !commands.run("backup -o b.tar").status.success() {
-        assert!(began.elapsed() < Duration::from_secs(20), "who left is waited for");
+        assert!(began.elapsed() < Duration::from_secs(20), "a client that left is waited for");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(!folder.path().join("state/backup.part").exists());

@@ -61,7 +61,7 @@ fn functions_come_and_go_while_packets_pass_and_all_of_them_are_accounted_for() 
     assert_eq!(packets(&daemon, "fw"), still);
     let state = daemon.get("/v1/functions/fw")["status"]["state"].clone();
     assert!(state == "paused" || state == "frozen", "{state}");
-    // Whoever stands still for long gives up what running needs, and goes on with what it knew.
+    // A function that stands still for long gives up what running needs, and goes on with what it knew.
     let private =
         || daemon.get("/v1/functions/fw")["status"]["memory"]["private"].as_u64().expect("a number");
     daemon.wait("it is frozen", || daemon.get("/v1/functions/fw")["status"]["state"] == "frozen");

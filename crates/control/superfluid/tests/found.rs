@@ -200,7 +200,7 @@ fn events_that_cannot_be_written_stop_nothing() {
 #[test]
 fn a_reader_that_does_not_read_the_log_holds_up_no_request() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Standard error is a pipe that nobody reads, and is full at once.
+    // Standard error is a pipe without a reader, and is full at once.
     let script =
         "mkfifo err; exec 7<>err; dd if=/dev/zero of=err bs=4096 count=16 2>/dev/null; exec \"$@\" 2>err";
     let daemon = options(folder.path()).launcher(["sh", "-c", script, "sh"]).start();

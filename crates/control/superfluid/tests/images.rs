@@ -88,7 +88,7 @@ fn a_function_runs_what_its_tag_meant_when_it_was_applied() {
     assert!(daemon.done("get functions").contains(&format!("{tagged}@{short}")));
     assert!(daemon.done("apply -f edge.yaml").contains("1 unchanged; revision 1"));
 
-    // The tag moves: nothing changes, and only who asks for it is told.
+    // The tag moves: nothing changes, and only a client that asks for it is told.
     let second = push(&registry, &tagged, 2);
     assert_ne!(first, second);
     assert_eq!(daemon.done("diff -f edge.yaml"), "nothing differs\n");
@@ -152,7 +152,7 @@ fn registries_that_hang_lie_or_have_nothing_are_told_in_time_and_the_rest_goes_o
     assert!(refused.contains(&format!("where {wanted} was asked for")), "{refused}");
     let refused = create("r.example/nf/echo@sha256:12");
     assert!(refused.contains("`sha256:12` is no digest"), "{refused}");
-    // Nobody listens without TLS who was not told to.
+    // No connection without TLS where that was not allowed.
     let refused = create("localhost:1/nf/echo:1");
     assert!(refused.contains("localhost:1"), "{refused}");
 
@@ -214,7 +214,7 @@ fn a_file_is_kept_as_it_was_when_it_was_applied() {
     daemon = daemon.again();
     daemon.done("snapshot restore before --as fw");
     assert_eq!(image_of(&daemon, "fw"), (pinned(1), content(1)));
-    // What nobody needs any more leaves when something comes.
+    // What is not needed any more leaves when something comes.
     daemon = daemon.again();
     let blob = |number| daemon.path("state/images/blobs/sha256").join(&content(number)[7..]);
     assert!(blob(1).exists() && !blob(2).exists() && !blob(3).exists());

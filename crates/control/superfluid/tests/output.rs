@@ -85,7 +85,7 @@ fn a_reader_that_goes_and_a_full_disk_do_not_end_the_traffic() {
             let mut child =
                 command.stdout(stdout.map_or_else(Stdio::piped, Stdio::from)).spawn().expect("runs");
             if gone {
-                // What it says first was read, and then nobody reads.
+                // What it says first was read, and then there is no reader.
                 let mut out = BufReader::new(child.stdout.take().expect("piped"));
                 out.read_line(&mut String::new()).expect("a line");
             }
@@ -117,7 +117,7 @@ fn a_reader_that_does_not_read_does_not_hold_it_up() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("runs");
-    // More than a pipe takes is said, and nobody reads it.
+    // More than a pipe takes is said, and it is not read.
     let status = ended(&mut child);
     assert_eq!(status.code(), Some(0), "{}", errors(&mut child));
 }
@@ -142,7 +142,7 @@ fn each_signal_drains_and_a_second_one_ends_at_once() {
         let status = ended(&mut child);
         assert_eq!(status.code(), Some(0), "{first:?}: {status}");
     }
-    // Nobody reads what it still has to say, so that the end takes a while.
+    // What it still has to say is not read, so that the end takes a while.
     let mut command = superfluid(folder.path(), ENDLESS);
     let mut child = command.args(["--json", "--every", "1ms"]).stdout(Stdio::piped()).spawn().expect("runs");
     let mut out = BufReader::with_capacity(1, child.stdout.take().expect("piped"));

@@ -128,8 +128,8 @@ fn tenants_and_their_functions_get_the_processor_that_they_were_promised() {
     let functions = &last(&lines)["functions"];
     let cycles = |name: &str| functions[name]["cycles"].as_f64().expect("cycles");
     let promised = |name: &str| functions[name]["promised_share"].as_f64().expect("a share");
-    // Shares of what all got: whatever else the machine does, it takes from all alike. Who is held back gets a part of the time that
-    // passes, and his tenant's other function the rest of what is the tenant's.
+    // Shares of what all got: whatever else the machine does, it takes from all alike. The throttled function
+    // gets a part of the time that passes, and its tenant's other function the rest of what is the tenant's.
     let iron = |of: &dyn Fn(&str) -> f64| of("iron_plain") + of("iron_held");
     let all = cycles("gold_large") + cycles("gold_small") + iron(&cycles);
     let due = promised("gold_large") + promised("gold_small") + iron(&promised);
@@ -174,7 +174,7 @@ chains:
     let (lines, output) = run_file(yaml, &[]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let account = last(&lines);
-    // Nobody answers, so the switch floods, and there is one other port.
+    // There is no answer, so the switch floods, and there is one other port.
     assert_eq!(account["ports"]["behind"]["packets"]["delivered"], 20_000, "{account}");
     assert_eq!(account["ports"]["apart"]["packets"]["delivered"], 20_000, "{account}");
     assert_eq!(account["functions"]["here"]["worker"], 0);
@@ -203,7 +203,7 @@ chains:
     let (lines, output) = run_in(folder.path(), yaml, &[]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let hall = &last(&lines)["switches"]["hall"];
-    // Nobody answers, so the switch floods; the frames have one source.
+    // There is no answer, so the switch floods; the frames have one source.
     assert_eq!((&hall["ports"], &hall["flooded"]), (&2.into(), &2_000.into()), "{hall}");
     assert_eq!((&hall["stations"], &hall["learned"], &hall["aged"]), (&1.into(), &1.into(), &0.into()));
     let told = text(&run(&["run", &folder.path().join("test.yaml").display().to_string()]).stdout);
@@ -539,7 +539,7 @@ fn a_new_function_builds_runs_in_a_chain_and_has_a_test() {
 }
 
 #[test]
-fn a_panic_tells_its_place_and_text_and_who_called_what() {
+fn a_panic_tells_its_place_and_text_and_its_backtrace() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().join("fragile");
     let made = run(&["new", "fragile", "--lang", "rust", "--path", &place.display().to_string()]);

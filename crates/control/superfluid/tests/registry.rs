@@ -47,7 +47,7 @@ fn an_image_is_pushed_listed_and_pulled() {
     assert!(commands.done("image ls -o wide").contains(digest));
     assert!(commands.done("image ls -o yaml").starts_with("- reference: "));
 
-    // With the digest nobody is asked, here: nobody could be, without TLS.
+    // With the digest no registry is asked, here: none could be, without TLS.
     let again = commands.done(&format!("image pull {pinned}"));
     assert!(again.starts_with(&pinned) && again.contains("there already"), "{again}");
 }

@@ -95,7 +95,7 @@ fn a_file_is_applied_and_only_what_differs_is_touched() {
 }
 
 #[test]
-fn faults_have_their_line_and_column_whoever_finds_them() {
+fn faults_have_their_line_and_column_wherever_they_are_found() {
     let daemon = Daemon::start();
     daemon.write("form.yaml", "superfluid: 1\nfuctions: {}\nports: [a]\n");
     let (status, told) = daemon.refused("apply -f form.yaml");
@@ -122,7 +122,7 @@ fn faults_have_their_line_and_column_whoever_finds_them() {
 #[test]
 fn paths_are_meant_from_where_the_user_stands() {
     let daemon = Daemon::start();
-    let path = daemon.write("mine.wasm", "no module; nobody looks");
+    let path = daemon.write("mine.wasm", "no module; it is not read");
     daemon.write("f.yaml", "superfluid: 1\nfunctions: {a: {image: mine.wasm, events: e.json}, b: {image: ./other.wasm}, c: {image: firewall}}\n");
     daemon.done("apply -f f.yaml");
     let spec = |name: &str| daemon.json(&format!("get function {name}"))["spec"].clone();
@@ -411,7 +411,7 @@ fn events_and_logs_are_followed() {
 }
 
 #[test]
-fn who_cannot_be_asked_is_told_in_one_line() {
+fn a_daemon_that_cannot_be_asked_is_told_in_one_line() {
     let daemon = Daemon::start();
     let (status, told) = daemon.refused("get functions --socket ./none");
     assert_eq!(status, 3);

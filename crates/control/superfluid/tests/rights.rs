@@ -16,7 +16,8 @@ use support::http;
 
 const TENANTS_SOCKET: &str = "tenants";
 
-/// A daemon that administrators and tenants ask: who shows a token asks by the tenants' socket, who shows none by the administrators'.
+/// A daemon for administrators and tenants: a client that shows a token asks by the tenants' socket, one that
+/// shows none by the administrators'.
 struct Daemon {
     /// As administrators see it.
     admin: daemon::Daemon,
@@ -56,7 +57,7 @@ impl Daemon {
         (status, faults.iter().map(|fault| fault["at"].as_str().unwrap_or_default().to_owned()).collect())
     }
 
-    /// Commands of whoever shows the token in a file.
+    /// Commands of a client that shows the token in a file.
     fn tenant(&self, file: &str) -> Commands {
         Commands::clone(&self.admin).asking(TENANTS_SOCKET).variable("SUPERFLUID_TOKEN_FILE", file)
     }
@@ -166,7 +167,7 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
     daemon.json(None, "PUT", "/v1/wires/blue-free~red-two:0", Some(joined));
     let (status, text) = daemon.ask(Some(red), "DELETE", "/v1/functions/red-two", None);
     assert!(status == 409 && !text.contains("blue"), "{status} {text}");
-    // Nor whom its interface leads to.
+    // Nor what its interface leads to.
     let wire = json!({"spec": ["red-two:0", "red-two:1"]});
     let (status, text) = daemon.ask(Some(red), "PUT", "/v1/wires/red-two:0~red-two:1", Some(wire));
     assert!(status == 422 && !text.contains("blue") && text.contains("in its way"), "{status} {text}");
@@ -260,7 +261,7 @@ fn two_tenants_share_a_daemon_and_know_nothing_of_each_other() {
     let (_, told) = daemon.admin.refused("delete tenant blue");
     assert!(told.contains("tokens are for it: blue"), "{told}");
 
-    // Who did what is written down, and no secret is, anywhere.
+    // Which client did what is written down, and no secret is, anywhere.
     let audit = std::fs::read_to_string(folder.path().join("state/audit.jsonl")).expect("reads");
     let lines: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(lines.iter().any(|line| line["who"]["token"] == "red" && line["outcome"] == "done"));

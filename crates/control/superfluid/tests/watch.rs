@@ -118,7 +118,7 @@ fn a_packet_is_injected_and_its_way_told() {
     assert_eq!((dropped["end"].as_str(), hops(dropped, &keys).len()), (Some("dropped"), 2), "{dropped}");
     for (arguments, told) in [
         ("--at fw --inject icmp:10.1.0.1-10.2.0.1", "such as `fw:0`"),
-        ("--at nobody", "there is no port or function `nobody`"),
+        ("--at absent", "there is no port or function `absent`"),
         ("--at fw:middle", "no interface `middle`"),
         ("--at source tcp prot 80", "filter: "),
         ("--at fw:inside --inject udp:10.1.0.5", "allowed: tcp:ADDRESS:PORT"),
@@ -227,7 +227,7 @@ fn a_capture_is_read_while_it_goes_on_and_ends_with_its_reader() {
     while !daemon.run("trace -n 1").status.success() {
         assert!(began.elapsed() < Duration::from_secs(30), "places are given back");
     }
-    // Who looked is in the audit log.
+    // Which client looked is in the audit log.
     let audit = std::fs::read_to_string(daemon.path("state/audit.jsonl")).expect("a log");
     let looked = |path: &str| audit.lines().filter(|line| line.contains(&json!(path).to_string())).count();
     assert!(looked("/v1/captures") >= 9 && looked("/v1/traces") >= 21, "{audit}");

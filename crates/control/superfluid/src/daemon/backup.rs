@@ -1,7 +1,8 @@
 //! Backups: what the store says and what is kept beside it, put aside as it is at one moment, and then written out.
 //!
-//! Files of images and snapshots are never changed once they have their name, so that links to them are enough; the store makes a copy
-//! of itself. While that is put aside nobody changes anything; while it is written out everybody may.
+//! Files of images and snapshots are never changed once they have their name, so that links to them are
+//! enough; the store makes a copy of itself. While that is put aside nothing is changed; while it is written
+//! out anything may be.
 
 use super::controller::Controller;
 use super::logs::now;

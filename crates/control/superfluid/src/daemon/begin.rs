@@ -32,7 +32,7 @@ impl Controller {
             let before = wanted.len();
             for fault in told {
                 let culprit = wanted.iter().position(|object| is_about(&fault, object));
-                // A fault of the whole is nobody's in particular: the last kinds go first.
+                // A fault of the whole belongs to no object in particular: the last kinds go first.
                 let culprit = culprit.or_else(|| wanted.len().checked_sub(1));
                 if let Some(at) = culprit {
                     let object = wanted.remove(at);

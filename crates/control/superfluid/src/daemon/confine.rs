@@ -1,7 +1,7 @@
 //! What of a function is the host's: a tenant that asks with a token leaves it as an administrator has written it.
 //!
-//! - `image`: a stock image, or one in a registry that `--tenant-registry` names. A file of the host is none, and nobody is asked
-//!   whom the administrator has not named.
+//! - `image`: a stock image, or one in a registry that `--tenant-registry` names. A file of the host is none,
+//!   and no registry is asked that the administrator has not named.
 //! - Files that a function's `config` names.
 //! - [`HOSTS`]: what takes the time of a worker from others.
 

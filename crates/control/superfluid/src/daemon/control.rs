@@ -175,7 +175,7 @@ impl Control for Handle {
         }
         let Some(account) = account() else { return Value::Null };
         let known = super::memory::Known::of(&self.0.host, &account, self.0.memory);
-        // Looking at memory stops nobody.
+        // Looking at memory stops no worker.
         super::memory::of(&account, &known, &self.0.folder, &self.0.state)
     }
 

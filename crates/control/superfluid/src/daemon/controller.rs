@@ -42,7 +42,7 @@ pub(crate) struct Controller {
     pub(super) told: Arc<Told>,
     pub(super) balancer: Mutex<Option<Balancer>>,
     pub(super) port_health: Mutex<PortHealth>,
-    /// Memory to be given back, where nobody waits for it.
+    /// Memory to be given back, where no worker waits for it.
     pub(super) attic: Sender<CarriedOut>,
     /// What a function had used of the processor when it was last asked for, and when.
     pub(super) shares: Mutex<HashMap<String, (Cycles, Instant, f64)>>,

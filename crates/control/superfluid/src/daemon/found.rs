@@ -1,4 +1,4 @@
-//! What functions found, why they failed, and what they report of themselves, for those who ask.
+//! What functions found, why they failed, and what they report of themselves, for clients that ask.
 
 use super::control::refused_function;
 use super::controller::{Controller, lock};

@@ -1,4 +1,5 @@
-//! Images of functions: pinned to digests when they are applied, kept by them, and given up when nobody needs them.
+//! Images of functions: pinned to digests when they are applied, kept by them, and given up when they are not
+//! needed any more.
 //!
 //! 1. [`Controller::settle`] reads what each function's image names. An image of this program stays as it is written. A file, or a tag
 //!    in a registry, is pinned to what it means now: what is written down holds the digest, and means the same for ever.
@@ -23,7 +24,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Who pins, for the folder.
+/// The owner of the pins, for the folder.
 const OWNER: &str = "daemon";
 /// How often content that left while it came is put back.
 const ATTEMPTS: usize = 3;
@@ -40,7 +41,7 @@ enum Lack {
     Wrong(String),
     /// A registry does not give it.
     Registry(String),
-    /// It does not answer; who else is there is not asked for.
+    /// It does not answer; no further registry is asked.
     Silent(String),
     /// This host.
     Here(String),
@@ -209,7 +210,7 @@ impl Controller {
         self.keep(&pinned, digest, &image, || {
             kept.keep(&image).map(drop).map_err(|error| error.to_string())
         })?;
-        // Whoever wrote into it meanwhile may have changed more than was read.
+        // A process that wrote into it meanwhile may have changed more than was read.
         if let Some(stamp) = stamp.filter(|stamp| Stamp::of(&path) == Some(*stamp) && stamp.is_old()) {
             self.shelf.remember(path, stamp, digest);
         }

@@ -52,8 +52,9 @@ pub(crate) fn daemon(options: &DaemonOptions) -> Outcome {
     }
 }
 
-/// Makes the folder that the socket is to be in, where it is missing: `/run` is empty after each boot. One level, so that a misspelt path is
-/// no tree of new folders. Its owner and its group may look into it; the socket's own permissions say who may connect.
+/// Makes the folder that the socket is to be in, where it is missing: `/run` is empty after each boot. One
+/// level, so that a misspelt path is no tree of new folders. Its owner and its group may look into it; the
+/// socket's own permissions say which users may connect.
 fn folder_of_socket(socket: &Path) -> Result<(), Trouble> {
     use std::os::unix::fs::DirBuilderExt;
     let Some(folder) = socket.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! What a service manager is told: sd_notify(3), a datagram to the socket in `$NOTIFY_SOCKET`. Without one nobody is told.
+//! What a service manager is told: sd_notify(3), a datagram to the socket in `$NOTIFY_SOCKET`. Without one
+//! nothing is sent.
 //!
 //! 1. `READY=1`: packets are served, and clients are listened to.
 //! 2. `WATCHDOG=1`, three times in the time that `$WATCHDOG_USEC` says, while all workers answer. A daemon one of whose workers hangs
@@ -19,7 +20,7 @@ use std::time::Duration;
 /// How long one question to a worker waits for its answer before the next is asked.
 const ANSWER: Duration = Duration::from_millis(100);
 
-/// Sends a message, if there is somebody to send it to.
+/// Sends a message, if there is a service manager.
 pub(super) fn tell(message: &str) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()) else { return };
     if let Err(error) = send(&socket, message) {
@@ -94,12 +95,12 @@ mod tests {
             (format!("@{name}").into(), UnixDatagram::bind_addr(&abstract_one)),
         ];
         for (socket, bound) in sockets {
-            send(&socket, "READY=1").expect("somebody listens");
+            send(&socket, "READY=1").expect("there is a listener");
             let mut bytes = [0; 64];
             let read = bound.expect("bound").recv(&mut bytes).expect("a datagram");
             assert_eq!(&bytes[..read], b"READY=1");
         }
-        assert!(send(folder.path().join("nobody").as_os_str(), "READY=1").is_err());
+        assert!(send(folder.path().join("absent").as_os_str(), "READY=1").is_err());
     }
 
     #[test]

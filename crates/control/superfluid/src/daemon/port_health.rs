@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(
             look(&[account("lan", &long(10_000), 20_000, 0)]),
             [""; 0],
-            "what was before nobody looked"
+            "what was before the first look"
         );
         let told = "port `lan` loses more of what it receives than it passes on: 90 lost and 60 passed in 5 s, 90 as `too-long`";
         assert_eq!(look(&[account("lan", &long(10_090), 20_150, 0)]), [told]);

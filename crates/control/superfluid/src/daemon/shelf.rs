@@ -86,7 +86,8 @@ impl Stamp {
 }
 
 impl Stamp {
-    /// Whether it is so old that whoever changes the file now changes the stamp: clocks of file systems are coarse.
+    /// Whether it is so old that a change of the file from now on changes the stamp: clocks of file systems
+    /// are coarse.
     pub(super) fn is_old(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i128;
         self.0[3..].iter().all(|time| now - time > 2_000_000_000)

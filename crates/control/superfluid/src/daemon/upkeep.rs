@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// A function that has been paused for so long is frozen: it takes next to no memory then.
 const FREEZE_AFTER: Duration = Duration::from_secs(1);
-/// Most functions that are frozen in one go, while nobody can change anything.
+/// Most functions that are frozen in one go, while nothing can be changed.
 const FREEZE_AT_ONCE: usize = 16;
 /// How often shells are made for functions to come, while functions come, and while none do.
 const REFILL_EVERY: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
@@ -16,7 +16,8 @@ const REFILL_EVERY: (Duration, Duration) = (Duration::from_millis(2), Duration::
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 impl Controller {
-    /// Keeps workers equally busy, switches up to date and shells ready, and freezes who stands still, until the end.
+    /// Keeps workers equally busy, switches up to date and shells ready, and freezes functions that stand
+    /// still, until the end.
     pub(super) fn look_after(self: &Arc<Self>) {
         let this = Arc::downgrade(self);
         let ends = self.ends.clone();

@@ -18,13 +18,14 @@ pub(crate) struct Connection {
         default_value = "/run/superfluid/superfluid.sock"
     )]
     socket: PathBuf,
-    /// Show it the token in this file, which must be nobody else's to read: what is asked is then asked with its tenant's rights.
+    /// Show it the token in this file, which only this user may be able to read: what is asked is then asked
+    /// with its tenant's rights.
     #[arg(long, value_name = "FILE", env = "SUPERFLUID_TOKEN_FILE", hide_env_values = true)]
     token_file: Option<PathBuf>,
     /// Ask one over TCP instead, with certificates on both sides.
     #[arg(long, value_name = "HOST:PORT", requires_all = ["tls_ca", "tls_cert", "tls_key"])]
     connect: Option<String>,
-    /// Who signs its certificate, PEM.
+    /// The authority that signs its certificate, PEM.
     #[arg(long, value_name = "FILE", requires = "connect")]
     tls_ca: Option<PathBuf>,
     /// The certificate to show, PEM.

@@ -39,7 +39,7 @@ pub(crate) enum RemoteCommand {
     /// Set the logins at registries with which images are pulled for a tenant.
     #[command(subcommand)]
     Registry(RegistryCommand),
-    /// Watch functions work: who takes how much, and what is lost.
+    /// Watch functions work: how much each takes, and what is lost.
     Top(TopOptions),
     /// Tell what happens, as it happens.
     Events(EventsOptions),

@@ -1,4 +1,4 @@
-//! Paths in what is sent: the user means them from his folder or his file's, the daemon stands in another.
+//! Paths in what is sent: the user means them from the present folder or the file's, the daemon stands in another.
 
 use super::connection::Connection;
 use deployment::Catalog;

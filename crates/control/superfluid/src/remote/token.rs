@@ -87,7 +87,7 @@ pub(crate) fn create(options: &CreateTokenOptions) -> Done {
     if let Some((path, mut file)) = file {
         let written = writeln!(file, "{secret}").and_then(|()| file.sync_all());
         if let Err(error) = written {
-            // Nobody has its secret.
+            // The secret is lost.
             let undone =
                 client.delete_token(&token.name).map_or("it is still there", |()| "it is deleted again");
             let text = format!(

@@ -59,7 +59,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// One, if somebody listens.
+    /// One, if there is a listener.
     pub fn connect(socket: &Path) -> Option<Socket> {
         let stream = UnixStream::connect(socket).ok()?;
         stream.set_read_timeout(Some(KEPT)).ok()?;

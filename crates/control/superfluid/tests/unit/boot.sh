@@ -25,7 +25,7 @@ ln -s pts/ptmx dev/ptmx
 touch dev/console
 # As systemd makes it at a boot, whatever its permissions are on this machine.
 mknod -m 666 dev/net/tun c 10 200
-# A disk, for whoever may open one.
+# A disk, for programs that may open one.
 mknod -m 666 dev/disk b 7 0
 echo secret >home/secret
 echo secret >root/secret

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/operations.md");
 
-/// The folder of the repository after `make build`, as far as the guide wants it; `sysctl` says what it would do, because settings of the
-/// kernel are everybody's; the daemon's lines go to a file.
+/// The folder of the repository after `make build`, as far as the guide wants it; `sysctl` says what it would
+/// do, because settings of the kernel are shared by all; the daemon's lines go to a file.
 const PREPARE: &str = "
 mkdir -p /root/superfluid/target/release; cd /root/superfluid
 ln -s /run/program/superfluid target/release/superfluid

@@ -101,7 +101,7 @@ impl Machine {
         self.attempt(script).unwrap_or_else(|failed| panic!("{failed}\n{}", self.logs()))
     }
 
-    /// What was written down, for whoever has to find out.
+    /// What was written down, to find out what went wrong.
     pub fn logs(&self) -> String {
         let mut text = String::new();
         for entry in fs::read_dir(self.given.path()).into_iter().flatten().flatten() {

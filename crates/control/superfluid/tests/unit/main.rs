@@ -68,7 +68,7 @@ fn packets_pass_under_the_unit_and_nothing_else_is_allowed() {
     machine.run("superfluid apply -f chain.yaml");
     passes(&machine);
     machine.run("superfluid health; ls /var/cache/superfluid/superfluid/* | grep -q .");
-    // It is nobody but itself, with three capabilities; nobody but its group may talk to it.
+    // It runs as its own user, with three capabilities; only its group may talk to it.
     let status = machine.run("cat /proc/$(systemctl show -P MainPID superfluid)/status");
     for line in [
         "CapEff:\t0000008000003000",

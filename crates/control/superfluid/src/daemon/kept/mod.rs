@@ -1,4 +1,5 @@
-//! What functions found and what happened to them: kept for those who ask later, bounded, and over a restart of the daemon.
+//! What functions found and what happened to them: kept for clients that ask later, bounded, and over a
+//! restart of the daemon.
 //!
 //! 1. [`Kept::open`] reads what an earlier daemon wrote: a file for each tenant, in the folder `events` of the state.
 //! 2. [`Kept::know`] says which function is whose. Events of a function that is not known are not kept; a function that

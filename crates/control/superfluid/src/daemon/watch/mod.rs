@@ -3,9 +3,10 @@
 //! 1. [`places`] finds what is meant: ports, functions, interfaces, wires, and what can be reached from there.
 //! 2. Taps are put there at one quiet point of the workers. Where there are none, packets pass as ever: nothing asks whether
 //!    there is a trace.
-//! 3. A thread for each trace and each capture writes what it is handed to the client. What it does not take in time is lost, counted,
-//!    and told at the end; nobody on the packets' way waits for it.
-//! 4. When there are enough, the time is over, or nobody reads on, the taps are over, and are taken out.
+//! 3. A thread for each trace and each capture writes what it is handed to the client. What it does not take
+//!    in time is lost, counted, and told at the end; no worker on the packets' way waits for it.
+//! 4. When there are enough, the time is over, or the client stops reading, the taps are over, and are taken
+//!    out.
 //!
 //! Limits: [`MOST`] traces and captures at a time; a trace looks at [`places::MOST`] places. What is created meanwhile is not looked at.
 
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 /// Traces and captures at a time.
 const MOST: usize = 8;
 
-/// How often a thread looks whether anybody reads on.
+/// How often a thread looks whether the client still reads.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// One of the traces and captures that there may be.

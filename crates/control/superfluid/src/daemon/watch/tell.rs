@@ -11,7 +11,7 @@ use nf_abi::Verdict;
 use std::time::{Duration, UNIX_EPOCH};
 use telemetry::clock::Nanos;
 
-/// Writes lines to whoever reads a trace.
+/// Writes lines to the reader of a trace.
 pub(super) struct Teller {
     outlet: Outlet,
     read: bool,
@@ -25,7 +25,7 @@ impl Teller {
         Teller { outlet, read: true, packets: 0, places }
     }
 
-    /// Whether somebody reads on.
+    /// Whether the client still reads.
     pub(super) fn is_read(&self) -> bool {
         self.read && self.outlet.is_open()
     }

@@ -1,7 +1,7 @@
 //! Packets that are followed, as the taps see them.
 //!
-//! A packet is known by its buffer: whoever has the buffer has the packet, so that it is found again whatever functions did to
-//! its bytes. Where a packet is copied, taps are told, and the copy is followed on.
+//! A packet is known by its buffer: the owner of the buffer has the packet, so that it is found again
+//! whatever functions did to its bytes. Where a packet is copied, taps are told, and the copy is followed on.
 
 use ::capture::{Filter, Outcome};
 use api::WayEnd;
@@ -91,7 +91,8 @@ struct Ways {
 
 /// What all taps of a trace share.
 pub(super) struct Following {
-    /// Held for a few steps by whoever sees a packet of the trace, and by nobody else while it goes on.
+    /// Held for a few steps by the worker that sees a packet of the trace, and by no other thread while it
+    /// goes on.
     ways: Mutex<Ways>,
     told: SyncSender<Ended>,
     filter: Option<Filter>,

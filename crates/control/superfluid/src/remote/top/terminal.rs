@@ -14,7 +14,7 @@ pub(crate) enum Key {
     Down,
     PageUp,
     PageDown,
-    /// Ctrl-C, or nobody who types any more.
+    /// Ctrl-C, or the end of the input.
     End,
 }
 
