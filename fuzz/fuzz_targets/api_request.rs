@@ -1,4 +1,5 @@
-//! What the daemon reads of a request by itself: path, parameters, preconditions, `Accept`, tokens and documents.
+//! What the daemon reads of a request by itself: path, parameters, preconditions, `Accept`, tokens and
+//! documents.
 #![no_main]
 
 use arbitrary::Arbitrary;

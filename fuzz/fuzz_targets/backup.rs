@@ -1,4 +1,5 @@
-//! Any bytes as a backup, and any files with headers that are right: refused in words, or whole. Checking finds what unpacking does.
+//! Any bytes as a backup, and any files with headers that are right: refused in words, or whole. Checking
+//! finds what unpacking does.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any frames get one counted verdict and stay as they are, any state is taken or refused, and what is exported is taken.
+//! Any frames get one counted verdict and stay as they are, any state is taken or refused, and what is
+//! exported is taken.
 #![no_main]
 
 use dpi::Dpi;

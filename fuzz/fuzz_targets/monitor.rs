@@ -1,4 +1,5 @@
-//! Any frames are counted in bounded memory, any state is taken or refused, and the report is JSON in each case.
+//! Any frames are counted in bounded memory, any state is taken or refused, and the report is JSON in each
+//! case.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Whatever a registry sends as a manifest, a configuration, or a way of asking for credentials, and whatever an operator writes as a reference.
+//! Whatever a registry sends as a manifest, a configuration, or a way of asking for credentials, and whatever
+//! an operator writes as a reference.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

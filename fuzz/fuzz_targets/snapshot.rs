@@ -1,5 +1,5 @@
-//! Any bytes as a snapshot, and any sections with checksums that are right: refused in words, or one that is written and
-//! read again as the same, and whose memory fits into what it says.
+//! Any bytes as a snapshot, and any sections with checksums that are right: refused in words, or one that is
+//! written and read again as the same, and whose memory fits into what it says.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

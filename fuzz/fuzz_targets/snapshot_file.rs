@@ -1,5 +1,5 @@
-//! Any bytes as a snapshot's file, and a file that this host has sealed with any bytes changed: refused in words, or imported. Only the file as it
-//! was sealed is believed.
+//! Any bytes as a snapshot's file, and a file that this host has sealed with any bytes changed: refused in
+//! words, or imported. Only the file as it was sealed is believed.
 #![no_main]
 
 use api::{Name, Snapshot};

@@ -1,5 +1,5 @@
-//! Any bytes as the beginning of a frame of any length: an unfinished checksum that is found lies in the frame, and the
-//! field holds the sum that finishing needs.
+//! Any bytes as the beginning of a frame of any length: an unfinished checksum that is found lies in the
+//! frame, and the field holds the sum that finishing needs.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any bytes as a virtio-net header and a frame behind it: the header survives its bytes, and a checksum is completed inside
-//! of the frame or not at all.
+//! Any bytes as a virtio-net header and a frame behind it: the header survives its bytes, and a checksum is
+//! completed inside of the frame or not at all.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Frames of any bytes, from any port at any time: what a switch decides is possible, and its account balances.
+//! Frames of any bytes, from any port at any time: what a switch decides is possible, and its account
+//! balances.
 #![no_main]
 
 use telemetry::clock::Nanos;

@@ -1,5 +1,5 @@
-//! Stands in for `superfluid run FILE` where only the ports are to be looked at: moves packets between `sf-lan` and
-//! `sf-wan` until it is interrupted, and reads no file.
+//! Stands in for `superfluid run FILE` where only the ports are to be looked at: moves packets between
+//! `sf-lan` and `sf-wan` until it is interrupted, and reads no file.
 //!
 //! `cargo run --release -p testbed --example relay -- run FILE`
 

@@ -23,7 +23,8 @@ impl Iperf {
         let mut command = host.command("iperf3");
         let server = Background::start(command.args(["--server", "--forceflush"]))?;
         let begin = Instant::now();
-        // It is not asked by a connection: it would take that for a client, and refuse the next one until that has gone.
+        // It is not asked by a connection: it would take that for a client, and refuse the next one until
+        // that has gone.
         while !host.enter(is_listening) {
             if begin.elapsed() > LIMIT {
                 let (stdout, stderr) = server.finish();
@@ -35,7 +36,8 @@ impl Iperf {
         Ok(Iperf(server))
     }
 
-    /// Sends from the client for so many seconds; bits in a second that arrived. `options` are further words of the command.
+    /// Sends from the client for so many seconds; bits in a second that arrived. `options` are further words
+    /// of the command.
     ///
     /// # Errors
     /// [`TestbedError`]: it failed, or printed no rate.

@@ -3,11 +3,12 @@
 //! The life of a test:
 //! 1. [`isolated`] runs the test again in a child that has namespaces of its own: network namespaces for
 //!    root, user and network namespaces for every other user. Inside, the test is root.
-//! 2. It makes hosts, each a [`Namespace`] without a name, held by a descriptor alone, and joins them by veth pairs
-//!    ([`Line`] is the usual arrangement: client, the device under test, server; [`Hosts`] are not joined yet).
+//! 2. It makes hosts, each a [`Namespace`] without a name, held by a descriptor alone, and joins them by veth
+//!    pairs ([`Line`] is the usual arrangement: client, the device under test, server; [`Hosts`] are not
+//!    joined yet).
 //! 3. Commands run in a host with a limit of time ([`run`]) or in the background ([`Background`]).
-//! 4. When the test ends, well or not, its processes are ended by the kernel with their parent, and the namespaces go
-//!    with their last descriptor. Nothing has a name, so nothing can be left behind.
+//! 4. When the test ends, well or not, its processes are ended by the kernel with their parent, and the
+//!    namespaces go with their last descriptor. Nothing has a name, so nothing can be left behind.
 //!
 //! Limits: needs `ip` (iproute2) and `unshare` (util-linux), and the programs that a test calls.
 

@@ -1,5 +1,5 @@
-// UNSAFETY: a thread of its own leaves its network namespace, and a child enters one between fork and exec; neither has
-// a safe wrapper.
+// UNSAFETY: a thread of its own leaves its network namespace, and a child enters one between fork and exec;
+// neither has a safe wrapper.
 #![allow(unsafe_code)]
 //! Network namespaces without names: each lives as long as a descriptor of it.
 
@@ -37,13 +37,15 @@ impl Namespace {
             .map_err(kernel("opening the own network namespace"))
     }
 
-    /// A new one, with its loopback interface up and without IPv6, so that nothing is sent that no test asked for.
+    /// A new one, with its loopback interface up and without IPv6, so that nothing is sent that no test asked
+    /// for.
     ///
     /// # Errors
     /// [`TestbedError`]: not root, or `ip` failed.
     pub fn new() -> Result<Namespace, TestbedError> {
         let made = thread::spawn(|| {
-            // SAFETY: the thread shares no descriptors away and does nothing else; the network namespace is per thread.
+            // SAFETY: the thread shares no descriptors away and does nothing else; the network namespace is
+            // per thread.
             unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
                 .map_err(|error| kernel("making a network namespace")(error.into()))?;
             Namespace::here()
@@ -86,7 +88,8 @@ impl Namespace {
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         let namespace = self.0.try_clone();
-        // SAFETY: between fork and exec only two system calls are made; nothing is allocated, no lock is taken.
+        // SAFETY: between fork and exec only two system calls are made; nothing is allocated, no lock is
+        // taken.
         unsafe {
             command.pre_exec(move || {
                 let namespace = namespace.as_ref().map_err(|error| io::Error::from(error.kind()))?;
@@ -143,8 +146,8 @@ impl Namespace {
         other.await_carrier(other_name)
     }
 
-    /// Waits, not for long, until the kernel says that an interface which was switched on has a carrier: it looks at that
-    /// a moment later.
+    /// Waits, not for long, until the kernel says that an interface which was switched on has a carrier: it
+    /// looks at that a moment later.
     fn await_carrier(&self, name: &str) -> Result<(), TestbedError> {
         for _ in 0..100 {
             let shown = self.run(&format!("ip -oneline link show {name}"), SETUP_LIMIT)?;
@@ -164,8 +167,8 @@ impl Namespace {
         self.ip(&format!("link set {name} netns {} name {other_name}", other.path()?))
     }
 
-    /// `ip` takes a path for a namespace. A descriptor of ours is one under our own entry in /proc, whatever number that
-    /// /proc knows us by.
+    /// `ip` takes a path for a namespace. A descriptor of ours is one under our own entry in /proc, whatever
+    /// number that /proc knows us by.
     fn path(&self) -> Result<String, TestbedError> {
         let own = std::fs::read_link("/proc/self").map_err(kernel("reading /proc/self"))?;
         Ok(format!("/proc/{}/fd/{}", own.display(), self.0.as_raw_fd()))

@@ -33,7 +33,8 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts a command. Give it to [`crate::Namespace::command`] first, so that it also ends with the test's process.
+    /// Starts a command. Give it to [`crate::Namespace::command`] first, so that it also ends with the test's
+    /// process.
     ///
     /// # Errors
     /// [`TestbedError::Missing`] or [`TestbedError::Start`].

@@ -21,7 +21,8 @@ pub fn pattern(length: usize) -> Vec<u8> {
     words.flatten().take(length).collect()
 }
 
-/// Sends `length` bytes over TCP from the client to the server, which has the address [`SERVER`], back again, and compares.
+/// Sends `length` bytes over TCP from the client to the server, which has the address [`SERVER`], back again,
+/// and compares.
 ///
 /// # Panics
 /// When they do not come, or come changed.

@@ -1,4 +1,5 @@
-//! `edge.sh` with the relay in superfluid's place: what it drives passes, and nothing is left behind, however it ends.
+//! `edge.sh` with the relay in superfluid's place: what it drives passes, and nothing is left behind, however
+//! it ends.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};

@@ -1,4 +1,5 @@
-//! The flows that `monitor` exports, at a collector: nfcapd of nfdump, which the kernel hands the frames' datagrams.
+//! The flows that `monitor` exports, at a collector: nfcapd of nfdump, which the kernel hands the frames'
+//! datagrams.
 
 use monitor::Monitor;
 use nf_sdk::Nanos;

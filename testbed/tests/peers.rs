@@ -1,4 +1,5 @@
-//! What the comparisons with other programs stand on: the kernel's own sender, and the line that it sends into.
+//! What the comparisons with other programs stand on: the kernel's own sender, and the line that it sends
+//! into.
 
 use packet_memory::{Pool, PoolConfig};
 use peers::{Cores, Flood, IN, OUT, VethLine};

@@ -206,7 +206,8 @@ fn flows_stay_in_order_on_several_queues() {
                 let (from, to) = if wan_is_first { (&mut *wan, &mut *lan) } else { (&mut *lan, &mut *wan) };
                 from.receive(&pool, clock.now(), 64, &mut packets);
                 for packet in &mut packets {
-                    // As the worker does: equal for both directions of a flow. The ports tell the flows apart.
+                    // As the worker does: equal for both directions of a flow. The ports tell the flows
+                    // apart.
                     let bytes = pool.to_vec(packet);
                     let ports = bytes.get(34..38).map_or(0, |p| u32::from(p[1]) ^ u32::from(p[3]));
                     let hash = ports.wrapping_mul(0x9e37_79b9);
@@ -375,7 +376,8 @@ fn nothing_to_do_is_nothing_done() {
                 }
                 thread::sleep(Duration::from_millis(800));
                 let account = running.stop();
-                // About one round for each maintenance, and a few around a change; a relay that spins has a million.
+                // About one round for each maintenance, and a few around a change; a relay that spins has a
+                // million.
                 assert!(account.rounds < 80, "{} rounds in a second after {change:?}", account.rounds);
             }
         }
@@ -632,8 +634,9 @@ fn a_device_has_no_more_queues_than_the_kernel_allows() {
     });
 }
 
-/// Not a promise, and nothing to fail on a busy machine: what a relay between two TAP devices moves, beside the kernel's
-/// bridge between two veth pairs. `cargo test --release -p testbed --test port_tap -- --ignored --nocapture`
+/// Not a promise, and nothing to fail on a busy machine: what a relay between two TAP devices moves, beside
+/// the kernel's bridge between two veth pairs.
+/// `cargo test --release -p testbed --test port_tap -- --ignored --nocapture`
 #[test]
 #[ignore = "takes long and is only to be read"]
 fn throughput_beside_the_kernels_bridge() {

@@ -1,9 +1,10 @@
 //! A payload's way through the rules.
 //!
-//! 1. The [`crate::filter`] names the literals that occur, in the payload and across its seam with the stream before it.
+//! 1. The [`crate::filter`] names the literals that occur, in the payload and across its seam with the stream
+//!    before it.
 //! 2. Rules that need one of them, and those that have no literal, are compared with the packet's headers.
-//! 3. What is left is decided by [`crate::inspect`], in the packet, or in the stream's last bytes and the new ones. A rule that
-//!    lacks something yet waits in the stream's window.
+//! 3. What is left is decided by [`crate::inspect`], in the packet, or in the stream's last bytes and the new
+//!    ones. A rule that lacks something yet waits in the stream's window.
 
 use crate::filter::groups::Groups;
 use crate::filter::literals::Literals;
@@ -167,8 +168,8 @@ impl Detector {
         }
     }
 
-    /// The rules that match in a payload, by action and then in the file's order. There is a stream when the portion is one
-    /// of a stream.
+    /// The rules that match in a payload, by action and then in the file's order. There is a stream when the
+    /// portion is one of a stream.
     #[inline]
     pub fn detect(
         &mut self,

@@ -26,8 +26,8 @@ pub struct Tcp {
     pub flags: u8,
 }
 
-/// An address in words: as an [`IpAddr`] of seventeen bytes it would be copied piecemeal with every packet, each piece
-/// waiting for two others to be written.
+/// An address in words: as an [`IpAddr`] of seventeen bytes it would be copied piecemeal with every packet,
+/// each piece waiting for two others to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The more significant first; IPv4 as RFC 4291 section 2.5.5.2 maps it.
@@ -85,8 +85,8 @@ pub struct View<'a> {
     pub icmp: Option<(u8, u8)>,
     /// A fragment: it has no payload here, and later ones no ports.
     pub is_fragment: bool,
-    /// Behind the transport header. ICMP's is eight bytes long, that of messages with times or masks (RFC 792, RFC 950)
-    /// longer.
+    /// Behind the transport header. ICMP's is eight bytes long, that of messages with times or masks (RFC
+    /// 792, RFC 950) longer.
     pub payload: &'a [u8],
 }
 

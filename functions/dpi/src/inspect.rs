@@ -1,8 +1,8 @@
 //! Whether all contents, expressions and conditions of a rule are met in bytes.
 //!
-//! Elements that are relative to each other form a chain; a chain that fails behind a match goes on with the next match
-//! before it, so that it is found whenever it is there. Chains do not depend on each other. All work is paid for from a
-//! [`Budget`]; when that is spent, nothing matches.
+//! Elements that are relative to each other form a chain; a chain that fails behind a match goes on with the
+//! next match before it, so that it is found whenever it is there. Chains do not depend on each other. All
+//! work is paid for from a [`Budget`]; when that is spent, nothing matches.
 
 use crate::filter::Budget;
 use crate::rules::content::Content;
@@ -48,7 +48,8 @@ struct Search<'a, 'b> {
 }
 
 impl Search<'_, '_> {
-    /// Where a content may begin at the earliest and must end at the latest, when the match before ended at `base`.
+    /// Where a content may begin at the earliest and must end at the latest, when the match before ended at
+    /// `base`.
     fn bounds(&self, content: &Content, base: usize) -> Option<(usize, usize)> {
         let length = self.subject.data.len() as i64;
         let (first, last) = match content.relative {

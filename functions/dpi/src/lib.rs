@@ -1,16 +1,19 @@
-//! The network function `dpi`: finds what a file of rules in Snort's language describes, in streams and in packets, and alerts or
-//! drops, as a transparent bridge between its two interfaces or as an observer.
+//! The network function `dpi`: finds what a file of rules in Snort's language describes, in streams and in
+//! packets, and alerts or drops, as a transparent bridge between its two interfaces or as an observer.
 //!
 //! A packet's way:
-//! 1. [`header`] reads it; [`flow`] finds its flow and says what its payload is to the stream of a TCP connection: new, there
-//!    already, or ahead, and then it waits for what lies before.
-//! 2. [`detect`] finds the rules that match: [`filter`] names those worth a look by samples of the payload, [`inspect`] decides.
-//! 3. [`threshold`] counts matches of rules that want it; [`event`] writes alerts; the rules' actions make the verdict.
+//! 1. [`header`] reads it; [`flow`] finds its flow and says what its payload is to the stream of a TCP
+//!    connection: new, there already, or ahead, and then it waits for what lies before.
+//! 2. [`detect`] finds the rules that match: [`filter`] names those worth a look by samples of the payload,
+//!    [`inspect`] decides.
+//! 3. [`threshold`] counts matches of rules that want it; [`event`] writes alerts; the rules' actions make
+//!    the verdict.
 //!
 //! Rules are read by [`rules`] when the instance is made.
 //!
-//! Limits: 65,536 rules of 64 contents each, contents of 255 bytes; flows, windows, held segments and counts in memory that
-//! is bounded; work for a packet is bounded by [`filter::Budget`]. The packet is never written.
+//! Limits: 65,536 rules of 64 contents each, contents of 255 bytes; flows, windows, held segments and counts
+//! in memory that is bounded; work for a packet is bounded by [`filter::Budget`]. The packet is never
+//! written.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;

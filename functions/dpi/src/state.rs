@@ -2,8 +2,8 @@
 //! what became of the flow. Last bytes, held segments and counts of thresholds stay behind: what was split
 //! over the move is not found.
 //!
-//! An entry's key is the flow's, five words. Its value: version, idle time in nanoseconds, number, a word of flags, and for
-//! each side the next sequence number and its number in the stream. All little-endian.
+//! An entry's key is the flow's, five words. Its value: version, idle time in nanoseconds, number, a word of
+//! flags, and for each side the next sequence number and its number in the stream. All little-endian.
 
 use crate::flow::tracker::Tracker;
 use crate::flow::{Fate, Flow, Key, Side, Stage};
@@ -49,8 +49,8 @@ fn flags(flow: &Flow) -> u64 {
         | side(&flow.sides[1]) << 16
 }
 
-/// Takes flows over; those for which there is no room take the place of others. False, and there is no flow, when an entry
-/// is not what [`export`] writes.
+/// Takes flows over; those for which there is no room take the place of others. False, and there is no flow,
+/// when an entry is not what [`export`] writes.
 pub fn import(tracker: &mut Tracker, now: Nanos, entries: &mut StateReader<'_>) -> bool {
     while let Some((key, value)) = entries.next() {
         let Some(flow) = read(key, value, now) else {

@@ -1,4 +1,5 @@
-//! The manifest is in order, agrees with the code, and its schema's defaults are a configuration that the function takes.
+//! The manifest is in order, agrees with the code, and its schema's defaults are a configuration that the
+//! function takes.
 
 use dpi::Dpi;
 use dpi::metrics::NAMES;

@@ -1,10 +1,11 @@
-//! Many rules: each 16-bit chunk of what they look at is looked up in a table of its own, which answers with the set of
-//! rules that the chunk's value agrees with; the first rule in all sets is the one (T. V. Lakshman, D. Stiliadis,
-//! "High-speed policy-based packet forwarding", SIGCOMM 1998; the summaries are F. Baboescu and G. Varghese, "Scalable
-//! packet classification", SIGCOMM 2001).
+//! Many rules: each 16-bit chunk of what they look at is looked up in a table of its own, which answers with
+//! the set of rules that the chunk's value agrees with; the first rule in all sets is the one (T. V.
+//! Lakshman, D. Stiliadis, "High-speed policy-based packet forwarding", SIGCOMM 1998; the summaries are F.
+//! Baboescu and G. Varghese, "Scalable packet classification", SIGCOMM 2001).
 //!
-//! Values that agree with the same rules share a class, and a class has one row: a summary, of which bit `n` says that
-//! word `n` is not zero, and the words. Up to 64 words of 64 rules, hence 4,096 rules, fit one summary.
+//! Values that agree with the same rules share a class, and a class has one row: a summary, of which bit `n`
+//! says that word `n` is not zero, and the words. Up to 64 words of 64 rules, hence 4,096 rules, fit one
+//! summary.
 
 use crate::rule::{Family, Rule, View};
 use alloc::boxed::Box;
@@ -15,8 +16,8 @@ use alloc::vec::Vec;
 /// Most rules that a summary has room for.
 pub const MAX_RULES: usize = 64 * 64;
 
-/// Rules of one family whose packets have `W` words of addresses, hence `C` = 2 `W` + 3 chunks: addresses, both ports,
-/// and the kind.
+/// Rules of one family whose packets have `W` words of addresses, hence `C` = 2 `W` + 3 chunks: addresses,
+/// both ports, and the kind.
 pub struct BitVectorRules<const W: usize, const C: usize> {
     /// By chunk and value: the class' row, counted in rows of that chunk.
     classes: Box<[[u16; 1 << 16]; C]>,
@@ -32,7 +33,8 @@ pub struct BitVectorRules<const W: usize, const C: usize> {
 type Interval = (u16, u16);
 
 impl<const W: usize, const C: usize> BitVectorRules<W, C> {
-    /// From at most [`MAX_RULES`] rules that all concern the family; `None` when there is no memory for the tables.
+    /// From at most [`MAX_RULES`] rules that all concern the family; `None` when there is no memory for the
+    /// tables.
     pub fn new(rules: &[Rule]) -> Option<BitVectorRules<W, C>> {
         let rules = rules.get(..rules.len().min(MAX_RULES))?;
         let words = rules.len().div_ceil(64).max(1);
@@ -130,8 +132,8 @@ impl<const W: usize, const C: usize> BitVectorRules<W, C> {
         self.count
     }
 
-    /// The first rule that matches, by its place; when none does, the number of rules. A call of its own: inlined, it would take the registers of the search
-    /// through few rules.
+    /// The first rule that matches, by its place; when none does, the number of rules. A call of its own:
+    /// inlined, it would take the registers of the search through few rules.
     #[inline(never)]
     pub fn find(&self, view: &View<W>) -> usize {
         let rows = self.rows(view);

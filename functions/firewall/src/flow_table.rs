@@ -1,12 +1,13 @@
 //! Flows by key, in memory that is taken once.
 //!
-//! Slots come in groups of fifteen, with one vector of sixteen bytes each: a tag of eight bits for every slot (0: free)
-//! and the number of flows that belong here but had to go to a later group. A lookup compares all tags of a group at
-//! once and touches the one flow whose tag agrees, hence two cache lines, whatever the table's size. The number of flows
-//! that went on says whether there is any use in looking further, so that removing a flow leaves no trace (as F14 does,
-//! engineering.fb.com, "Open-sourcing F14").
+//! Slots come in groups of fifteen, with one vector of sixteen bytes each: a tag of eight bits for every slot
+//! (0: free) and the number of flows that belong here but had to go to a later group. A lookup compares all
+//! tags of a group at once and touches the one flow whose tag agrees, hence two cache lines, whatever the
+//! table's size. The number of flows that went on says whether there is any use in looking further, so that
+//! removing a flow leaves no trace (as F14 does, engineering.fb.com, "Open-sourcing F14").
 //!
-//! Which groups a key may be in is decided by its hash, [`MAX_PROBES`] of them: keys that collide on purpose cost a bounded time, and are refused.
+//! Which groups a key may be in is decided by its hash, [`MAX_PROBES`] of them: keys that collide on purpose
+//! cost a bounded time, and are refused.
 
 use alloc::boxed::Box;
 use nf_sdk::{HalfLine, Line, QuarterLine, TableEntry, zeroed_table};
@@ -48,7 +49,8 @@ pub trait Slot: TableEntry {
     fn flow(&self) -> Flow;
     /// Writes the flow.
     fn set_flow(&mut self, flow: &Flow);
-    /// Gives the flow more time, and moves the newest byte of one side (0 or 1) on to `end`, unless it is there.
+    /// Gives the flow more time, and moves the newest byte of one side (0 or 1) on to `end`, unless it is
+    /// there.
     fn refresh(&mut self, expires: u32, side: usize, end: u32);
     /// Key and flow.
     fn new(key: &Self::Key, flow: &Flow) -> Self;
@@ -209,7 +211,8 @@ impl<S: Slot> FlowTable<S> {
     #[inline(always)]
     pub fn probable(&self, hash: u64) -> u32 {
         let home = self.home(hash);
-        // One in 256 keys has another tag than this and is looked for in vain: less than a correction costs all.
+        // One in 256 keys has another tag than this and is looked for in vain: less than a correction costs
+        // all.
         let agreeing = Self::agreeing(&self.tags[home], hash as u32);
         // Without any, the last one; whatever is there is compared before it is used.
         (home * GROUP) as u32 + (agreeing | 0x4000).trailing_zeros()
@@ -227,7 +230,8 @@ impl<S: Slot> FlowTable<S> {
         u32::from(self.tags[self.home(hash)].0[0])
     }
 
-    /// Writes to a free slot of a key's first group, if there is one, for no other purpose than to have its line in the cache.
+    /// Writes to a free slot of a key's first group, if there is one, for no other purpose than to have its
+    /// line in the cache.
     #[inline(always)]
     pub fn prepare(&mut self, hash: u64) {
         let home = self.home(hash);
@@ -264,8 +268,8 @@ impl<S: Slot> FlowTable<S> {
         None
     }
 
-    /// The group that follows on a key's path. Paths of keys that share a group part again, or full groups would lie
-    /// side by side and grow together.
+    /// The group that follows on a key's path. Paths of keys that share a group part again, or full groups
+    /// would lie side by side and grow together.
     #[inline(always)]
     fn after(&self, group: usize, hash: u64) -> usize {
         let step = 1 + usize::from(tag(hash)) % (self.tags.len() - 1).max(1);
@@ -282,8 +286,8 @@ impl<S: Slot> FlowTable<S> {
         &mut self.slots[slot as usize]
     }
 
-    /// Puts in a flow whose key is not there. False when there is no room: the table has as many as it may, or all
-    /// groups that the key may be in are full.
+    /// Puts in a flow whose key is not there. False when there is no room: the table has as many as it may,
+    /// or all groups that the key may be in are full.
     pub fn insert(&mut self, key: &S::Key, hash: u64, flow: &Flow) -> bool {
         if self.count >= self.limit {
             return false;
@@ -332,8 +336,8 @@ impl<S: Slot> FlowTable<S> {
         self.count -= 1;
     }
 
-    /// The flow that `rank` gives the lowest rank to, in the first of a few groups that the key may be in which has one;
-    /// `None` when `rank` ranks none of them.
+    /// The flow that `rank` gives the lowest rank to, in the first of a few groups that the key may be in
+    /// which has one; `None` when `rank` ranks none of them.
     pub fn victim(&self, hash: u64, rank: impl Fn(&Flow) -> Option<u32>) -> Option<u32> {
         let mut group = self.home(hash);
         (0..VICTIM_PROBES).find_map(|_| {

@@ -9,8 +9,8 @@ pub const FRAGMENTS: usize = 2048;
 /// Places that a datagram may be in.
 const WAYS: usize = 4;
 
-/// Words of a line behind the key without ports: identification, whether the place is taken, when it ends, and the
-/// first fragment's length.
+/// Words of a line behind the key without ports: identification, whether the place is taken, when it ends,
+/// and the first fragment's length.
 const ID: usize = KEY6;
 const TAKEN: usize = KEY6 + 1;
 const EXPIRES: usize = KEY6 + 2;
@@ -30,7 +30,8 @@ fn identity(header: &Header) -> Line {
     line.0[..words].copy_from_slice(&header.key[..words]);
     line.0[words - 2] = 0;
     if !is_ipv4 {
-        // The first fragment's protocol may stand behind further extension headers, which the later ones lack.
+        // The first fragment's protocol may stand behind further extension headers, which the later ones
+        // lack.
         line.0[words - 1] &= !0xff;
     }
     line.0[ID] = header.fragment.id;
@@ -74,8 +75,8 @@ impl Fragments {
         }
     }
 
-    /// Whether a later fragment follows one that was accepted, and leaves alone what was judged there: a fragment that
-    /// overlaps the first could replace its ports (RFC 1858, RFC 5722).
+    /// Whether a later fragment follows one that was accepted, and leaves alone what was judged there: a
+    /// fragment that overlaps the first could replace its ports (RFC 1858, RFC 5722).
     pub fn follows(&self, header: &Header, now: u32) -> bool {
         let identity = identity(header);
         let home = hash(&identity);

@@ -1,7 +1,9 @@
-//! What the firewall reads from a packet, and the reading of it: fast for the common packet, complete for every other.
+//! What the firewall reads from a packet, and the reading of it: fast for the common packet, complete for
+//! every other.
 //!
-//! A flow's key has no direction: it names the inside end before the outside end, which one is the source is known from
-//! the interface. Both directions thus have one key, and a packet that claims an address of the other side has another.
+//! A flow's key has no direction: it names the inside end before the outside end, which one is the source is
+//! known from the interface. Both directions thus have one key, and a packet that claims an address of the
+//! other side has another.
 
 use crate::rule::{ICMP, ICMPV6, TCP, UDP, View, kind};
 use wide::bytemuck::cast;
@@ -131,8 +133,8 @@ impl Header {
     }
 }
 
-/// The packet that opened a flow, as rules look at it, made of the flow's key of `W` words of addresses, ports, and protocol with
-/// VLANs. `ingress` is the interface that it came in by.
+/// The packet that opened a flow, as rules look at it, made of the flow's key of `W` words of addresses,
+/// ports, and protocol with VLANs. `ingress` is the interface that it came in by.
 pub fn opening<const W: usize>(addresses: [u32; W], ports: u32, protocol: u32, ingress: u32) -> View<W> {
     let mut view = View { addresses, ports: 0, kind: kind(protocol as u8, ingress) };
     if ingress != 0 {
@@ -164,13 +166,13 @@ const COMMON: usize = 54;
 const COMMON_BITS: u8x16 = u8x16::new([0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 /// Which of their bits that concerns.
 const COMMON_MASK: u8x16 = u8x16::new([0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x3f, 0xff, 0, 0, 0, 0, 0, 0]);
-/// Where in them the total length and the protocol are, each as a little-endian word; 255 stands for a zero. The sandbox
-/// has no instruction that turns bytes round, but one that takes them in any order.
+/// Where in them the total length and the protocol are, each as a little-endian word; 255 stands for a zero.
+/// The sandbox has no instruction that turns bytes round, but one that takes them in any order.
 const LENGTH_AND_PROTOCOL: u8x16 =
     u8x16::new([5, 4, 255, 255, 11, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]);
 
-/// Bytes of IPv4 and the shortest transport header, by protocol; 0 for protocols of which no packet is common. A choice by
-/// comparisons would become a table of jumps in the sandbox.
+/// Bytes of IPv4 and the shortest transport header, by protocol; 0 for protocols of which no packet is
+/// common. A choice by comparisons would become a table of jumps in the sandbox.
 static LEAST: [u8; 256] = {
     let mut least = [0; 256];
     least[TCP as usize] = 40;
@@ -234,8 +236,8 @@ impl<'a> Common<'a> {
         [ends as u32, (ends >> 32) as u32, ports, self.protocol]
     }
 
-    /// TCP flags, and the sequence number behind the data; for UDP what [`Header`] says. SYN and FIN are not counted:
-    /// with them, a packet is read by [`parse`].
+    /// TCP flags, and the sequence number behind the data; for UDP what [`Header`] says. SYN and FIN are not
+    /// counted: with them, a packet is read by [`parse`].
     #[inline(always)]
     pub fn progress(&self) -> (u8, u32) {
         if self.is_tcp { (self.bytes[47], be32(self.bytes, 38).wrapping_add(self.payload)) } else { (ACK, 0) }
@@ -485,7 +487,8 @@ fn icmp(
             payload.get(8)?;
             by_family(Class::Error4, Class::Error6)
         }
-        // RFC 4861 section 7.1: nothing that a router has forwarded. RFC 2710, RFC 3810: MLD is sent with a limit of 1.
+        // RFC 4861 section 7.1: nothing that a router has forwarded. RFC 2710, RFC 3810: MLD is sent with a
+        // limit of 1.
         (false, 133..=137) if network.hop_limit == 255 && code == 0 => Some(Class::Discovery),
         (false, 130..=132 | 143) if network.hop_limit == 1 => Some(Class::Discovery),
         _ => by_family(Class::Single4, Class::Single6),
@@ -498,8 +501,8 @@ fn echo_ports(identifier: u16, asked_by: u32) -> u32 {
     u32::from(identifier) << 16 | asked_by
 }
 
-/// What an ICMP error is about: reads the headers that it carries, of a packet that went the other way. The class is
-/// the packet's own; `None` when it belongs to no flow that could be known.
+/// What an ICMP error is about: reads the headers that it carries, of a packet that went the other way. The
+/// class is the packet's own; `None` when it belongs to no flow that could be known.
 pub fn parse_embedded(packet: &[u8], outer: &Header, header: &mut Header) -> Option<Class> {
     let carried = packet.get(usize::from(outer.message) + 8..)?;
     let is_ipv4 = outer.class == Class::Error4;

@@ -1,5 +1,5 @@
-//! Packets that take the long way: everything but the common packet of the stateless mode and the usual packet of a
-//! tracked flow.
+//! Packets that take the long way: everything but the common packet of the stateless mode and the usual
+//! packet of a tracked flow.
 
 use crate::fragments::Fragments;
 use crate::header::{Class, Header, KEY6, parse, parse_embedded};

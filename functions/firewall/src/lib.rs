@@ -1,16 +1,17 @@
-//! The network function `firewall`: filters IPv4 and IPv6 by ordered rules and tracks connections, as a transparent
-//! bridge between its two interfaces.
+//! The network function `firewall`: filters IPv4 and IPv6 by ordered rules and tracks connections, as a
+//! transparent bridge between its two interfaces.
 //!
 //! A packet's way:
 //! 1. [`header`] reads it: the common packet by a few fixed loads, every other completely.
-//! 2. Stateless: [`rule_set`] finds the first rule that matches, by [`linear`] or [`bit_vector`] search, and counts it.
-//! 3. Stateful: the whole batch is read first, then all flows are looked up in [`flow_table`], then each packet goes by
-//!    its flow's state ([`tracker`], [`tcp`]); memory answers for the whole batch at once that way. Only a packet that
-//!    opens a flow comes to the rules.
+//! 2. Stateless: [`rule_set`] finds the first rule that matches, by [`linear`] or [`bit_vector`] search, and
+//!    counts it.
+//! 3. Stateful: the whole batch is read first, then all flows are looked up in [`flow_table`], then each
+//!    packet goes by its flow's state ([`tracker`], [`tcp`]); memory answers for the whole batch at once that
+//!    way. Only a packet that opens a flow comes to the rules.
 //! 4. [`fragments`] lets later fragments follow the first.
 //!
-//! Limits: 4,096 rules; memory for flows is taken once, at the start; two VLAN tags and eight extension headers are
-//! looked through. The packet is never written.
+//! Limits: 4,096 rules; memory for flows is taken once, at the start; two VLAN tags and eight extension
+//! headers are looked through. The packet is never written.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
@@ -61,8 +62,8 @@ fn onward(ingress: u32) -> u32 {
 
 /// What is kept of the packets of a batch.
 struct Window {
-    /// Each is reached by an address of its own: the fields of one are then at fixed distances from it, which the
-    /// sandbox's loads and stores include, while distances in an array are added one by one.
+    /// Each is reached by an address of its own: the fields of one are then at fixed distances from it, which
+    /// the sandbox's loads and stores include, while distances in an array are added one by one.
     ahead: [Box<Ahead<[u32; KEY4]>>; MAX_BATCH],
     /// The slots that probably have the keys.
     slots: [u32; MAX_BATCH],
@@ -174,7 +175,8 @@ fn filter(judge: &mut Judge, tally: &mut Tally, batch: &mut Batch<'_>) {
     tally.add(accepted, denied);
 }
 
-/// Reads all packets, then finds out where their flows probably are and has those places fetched into the cache.
+/// Reads all packets, then finds out where their flows probably are and has those places fetched into the
+/// cache.
 #[inline(always)]
 fn look_up(tracker: &Tracker, batch: &mut Batch<'_>, window: &mut Window) -> u32 {
     let count = batch.len();

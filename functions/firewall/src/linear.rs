@@ -23,9 +23,9 @@ const FOURS: usize = 16;
 
 /// At most [`MAX_RULES`] rules of one family, four by four.
 ///
-/// Looking at them is straight code, without a loop: at the end of a loop's body the sandbox looks at its deadline, and
-/// for that puts every vector that is in use into memory and back. Eight at a time would need more vectors than there
-/// are registers.
+/// Looking at them is straight code, without a loop: at the end of a loop's body the sandbox looks at its
+/// deadline, and for that puts every vector that is in use into memory and back. Eight at a time would need
+/// more vectors than there are registers.
 pub struct LinearRules<const W: usize> {
     fours: Box<[Four<W>; FOURS]>,
 }

@@ -48,7 +48,8 @@ pub struct Rule {
 pub struct View<const W: usize> {
     /// The addresses' bytes as they are in the packet, read as little-endian words.
     pub addresses: [u32; W],
-    /// Source port (or ICMP type) in the upper half, destination port (or ICMP code) in the lower; 0 without ports.
+    /// Source port (or ICMP type) in the upper half, destination port (or ICMP code) in the lower; 0 without
+    /// ports.
     pub ports: u32,
     /// Protocol in the low 8 bits, then one bit for the interface.
     pub kind: u32,

@@ -27,8 +27,8 @@ pub type Rules4 = FamilyRules<2, 7>;
 pub type Rules6 = FamilyRules<8, 19>;
 
 impl<const W: usize, const C: usize> FamilyRules<W, C> {
-    /// Takes the rules that concern the family: up to `linear_at_most` of them are looked at in order, for more there are
-    /// tables. `None` when there is no memory for them.
+    /// Takes the rules that concern the family: up to `linear_at_most` of them are looked at in order, for
+    /// more there are tables. `None` when there is no memory for them.
     pub fn new(rules: &[Rule], linear_at_most: usize) -> Option<Self> {
         let mut numbers = vec![];
         let mut chosen = vec![];

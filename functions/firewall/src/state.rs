@@ -1,7 +1,7 @@
 //! Flows on their way to another instance.
 //!
-//! An entry's key: the family (4 or 6) in one byte, then the flow's key, words of four bytes. Its value, four words: ticks
-//! until the flow ends, state, and the two sequence numbers. All little-endian.
+//! An entry's key: the family (4 or 6) in one byte, then the flow's key, words of four bytes. Its value, four
+//! words: ticks until the flow ends, state, and the two sequence numbers. All little-endian.
 
 use crate::flow_table::{Flow, FlowTable, Slot};
 use crate::header::opening;
@@ -54,7 +54,8 @@ fn words<const N: usize>(bytes: &[u8]) -> Option<[u32; N]> {
     Some(words)
 }
 
-/// Flows of one table that are put in together: what their lines wait for then comes from memory at the same time.
+/// Flows of one table that are put in together: what their lines wait for then comes from memory at the same
+/// time.
 struct Coming<K> {
     flows: [(K, u64, Flow); TOGETHER],
     count: usize,
@@ -72,7 +73,8 @@ impl<const N: usize> Coming<[u32; N]> {
         self.count == TOGETHER
     }
 
-    /// Keeps a flow; `None` when its state is not one of the key's protocol, or the state machine would be led astray.
+    /// Keeps a flow; `None` when its state is not one of the key's protocol, or the state machine would be
+    /// led astray.
     fn keep(&mut self, key: &[u8], flow: Flow, is_tcp: bool) -> Option<()> {
         let key: [u32; N] = words(key)?;
         if (key[N - 1] as u8 == crate::rule::TCP) != is_tcp {
@@ -131,8 +133,8 @@ fn is_accepted(rules: &RuleSet, key: &[u8], state: u32) -> Option<bool> {
     })
 }
 
-/// Takes flows over; those for which there is no room are left out, and those that `rules`, if there are such, deny. False, and the tables are empty, when an entry is not
-/// what [`export`] writes.
+/// Takes flows over; those for which there is no room are left out, and those that `rules`, if there are
+/// such, deny. False, and the tables are empty, when an entry is not what [`export`] writes.
 pub fn import(
     tracker: &mut Tracker,
     rules: Option<&RuleSet>,
@@ -163,7 +165,8 @@ struct Importer<'a> {
     rules: Option<&'a RuleSet>,
     v4: Coming<[u32; 4]>,
     v6: Coming<[u32; 10]>,
-    /// As long as there was no batch whose time could be the tables' secret: other instances' flows, which take its place.
+    /// As long as there was no batch whose time could be the tables' secret: other instances' flows, which
+    /// take its place.
     seed: Option<u64>,
 }
 

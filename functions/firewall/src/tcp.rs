@@ -9,7 +9,8 @@
 use crate::flow_table::Flow;
 use crate::header::{ACK, FIN, RST, SYN};
 
-/// What a flow is going through. States of [`State::FAST`] and above are those in which the usual packet changes nothing.
+/// What a flow is going through. States of [`State::FAST`] and above are those in which the usual packet
+/// changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum State {
@@ -78,8 +79,9 @@ pub const BEGUN_OUTSIDE: u32 = 1 << 8;
 /// In [`Flow::state`]: FIN was seen from inside; the next bit, from outside.
 pub const FIN_INSIDE: u32 = 1 << 9;
 
-/// How far in front of the newest byte a reset, or a segment quoted in an ICMP error, may be. The largest windows in use
-/// on paths of some length; a blind attacker has to send thousands of packets per port to get in (RFC 5961).
+/// How far in front of the newest byte a reset, or a segment quoted in an ICMP error, may be. The largest
+/// windows in use on paths of some length; a blind attacker has to send thousands of packets per port to get
+/// in (RFC 5961).
 const RESET_WINDOW: u32 = 1 << 20;
 /// How far behind the newest byte that was seen: segments that were lost before they came here.
 const RESET_AHEAD: u32 = 1 << 16;
@@ -156,8 +158,8 @@ pub fn step(flow: &mut Flow, segment: &Segment) -> Step {
         return synchronise(flow, segment, state, by_originator);
     }
     let next = match (state, by_originator) {
-        // The responder has a connection that the originator has forgotten: its acknowledgement is answered by a reset
-        // (RFC 9293 section 3.5.1).
+        // The responder has a connection that the originator has forgotten: its acknowledgement is answered
+        // by a reset (RFC 9293 section 3.5.1).
         (State::SynSent, false) if flags & FIN == 0 => return Step::PassUnrefreshed,
         (State::SynSent, _) => return Step::Invalid,
         // Data of a responder that has not heard the end of the handshake (RFC 7413).

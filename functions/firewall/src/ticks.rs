@@ -1,5 +1,5 @@
-//! Time in 32 bits: ticks of 2^26 ns (67 ms), counted from the first batch. They may wrap (after nine years); points are
-//! compared by their difference.
+//! Time in 32 bits: ticks of 2^26 ns (67 ms), counted from the first batch. They may wrap (after nine years);
+//! points are compared by their difference.
 
 use nf_sdk::Nanos;
 

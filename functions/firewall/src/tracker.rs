@@ -1,7 +1,8 @@
 //! Connection tracking: which packets belong to a flow, which may open one, and when flows end.
 //!
-//! A flow whose time is over is over at once, whether it was swept yet or not; sweeping only gives its place back. Every batch sweeps in proportion
-//! to the time that has passed, at most a few groups, and a timer does the same when no packets come.
+//! A flow whose time is over is over at once, whether it was swept yet or not; sweeping only gives its place
+//! back. Every batch sweeps in proportion to the time that has passed, at most a few groups, and a timer does
+//! the same when no packets come.
 
 use crate::flow_table::{Flow, FlowTable, Slot};
 use crate::header::{ACK, FIN, Header, RST, SYN};
@@ -141,8 +142,8 @@ impl Tracker {
         })
     }
 
-    /// Moves time on and sweeps at most `groups` groups of each table. The first time it is called, the tables' secret
-    /// is made of the time too: guests have no other source of chance.
+    /// Moves time on and sweeps at most `groups` groups of each table. The first time it is called, the
+    /// tables' secret is made of the time too: guests have no other source of chance.
     #[inline(always)]
     pub fn advance(&mut self, now: Nanos, tick: u32, groups: usize) {
         self.terms.now = tick;
@@ -207,8 +208,8 @@ pub struct Ahead<K> {
     pub header: Header,
 }
 
-/// The usual packet of the usual flow: it is in the slot where it was expected, both sides have agreed, and the packet
-/// changes no state. True when it was that, and the flow was brought up to date.
+/// The usual packet of the usual flow: it is in the slot where it was expected, both sides have agreed, and
+/// the packet changes no state. True when it was that, and the flow was brought up to date.
 #[inline(always)]
 pub fn usual<S: Slot>(table: &mut FlowTable<S>, terms: &Terms, packet: &Ahead<S::Key>, slot: u32) -> bool {
     let Some(slot) = table.slot_if(slot, &packet.key) else { return false };
@@ -311,7 +312,8 @@ pub fn track<S: Slot>(
     Tracked::Pass
 }
 
-/// Makes room for a flow: what has ended goes first, then the flow that waits for an answer and would end first.
+/// Makes room for a flow: what has ended goes first, then the flow that waits for an answer and would end
+/// first.
 #[cold]
 fn replace<S: Slot>(
     table: &mut FlowTable<S>,

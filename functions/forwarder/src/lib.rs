@@ -1,5 +1,5 @@
-//! The network function `forwarder`, compiled natively: for its tests, for its fuzz target, and to compare the sandbox
-//! with. The function itself is `forwarder.c`, and `superfluid image build` makes an image of it.
+//! The network function `forwarder`, compiled natively: for its tests, for its fuzz target, and to compare
+//! the sandbox with. The function itself is `forwarder.c`, and `superfluid image build` makes an image of it.
 //!
 //! 1. [`Forwarder::new`] takes a configuration as the host hands it over, in CBOR.
 //! 2. [`Forwarder::process`] shows it packets that lie in a window; verdicts come back in the records.
@@ -14,8 +14,8 @@ use nf_abi::{PacketRecord, WINDOW_BASE, WINDOW_MAX};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sf_init answered {code}: {}", .log.join("; "))]
 pub struct Refused {
-    /// What `sf_init` answered: 1 for a configuration against the schema, 2 for a rewrite without addresses, 3 for
-    /// addresses in mode `swap`.
+    /// What `sf_init` answered: 1 for a configuration against the schema, 2 for a rewrite without addresses,
+    /// 3 for addresses in mode `swap`.
     pub code: i32,
     /// What it logged.
     pub log: Vec<String>,
@@ -58,8 +58,8 @@ impl Forwarder {
         }
     }
 
-    /// Shows it packets, in batches of at most [`nf_abi::MAX_BATCH`]. The window's first byte has the guest address
-    /// [`WINDOW_BASE`].
+    /// Shows it packets, in batches of at most [`nf_abi::MAX_BATCH`]. The window's first byte has the guest
+    /// address [`WINDOW_BASE`].
     ///
     /// # Errors
     /// [`OutsideWindow`], before any packet is touched.
@@ -86,8 +86,8 @@ impl Forwarder {
     /// As [`Forwarder::process`], without a look at the records: what a host does that made them itself.
     ///
     /// # Safety
-    /// Every record's bytes, `length` from `buffer + offset - WINDOW_BASE` on, lie in memory behind `window` that may
-    /// be read and written, and to which no reference exists.
+    /// Every record's bytes, `length` from `buffer + offset - WINDOW_BASE` on, lie in memory behind `window`
+    /// that may be read and written, and to which no reference exists.
     #[allow(unsafe_code)] // Passed on to the caller.
     #[inline]
     pub unsafe fn process_unchecked(&mut self, window: *mut u8, records: &mut [PacketRecord], now: u64) {

@@ -1,5 +1,5 @@
-// UNSAFETY: the function is C code, called through the interface that `include/superfluid.h` declares. Miri runs no
-// foreign code; the fuzz target runs all of this with an address sanitizer instead.
+// UNSAFETY: the function is C code, called through the interface that `include/superfluid.h` declares. Miri
+// runs no foreign code; the fuzz target runs all of this with an address sanitizer instead.
 #![allow(unsafe_code)]
 //! The host's side of a native instance: what `struct sf_native` of the header asks for.
 
@@ -69,7 +69,8 @@ impl Instance {
     }
 
     pub(crate) fn process(&mut self, window: &mut [u8], records: &mut [PacketRecord], now: u64) {
-        // SAFETY: `Forwarder::process` made sure that every record's bytes lie in the window, which is borrowed here.
+        // SAFETY: `Forwarder::process` made sure that every record's bytes lie in the window, which is
+        // borrowed here.
         unsafe { self.process_unchecked(window.as_mut_ptr(), records, now) }
     }
 
@@ -85,8 +86,8 @@ impl Instance {
         for batch in records.chunks_mut(MAX_BATCH) {
             let count = batch.len() as u32;
             let mut native = self.native(window, batch);
-            // SAFETY: `native` outlives the call; records and state are borrowed by it alone; the caller answers for
-            // the window.
+            // SAFETY: `native` outlives the call; records and state are borrowed by it alone; the caller
+            // answers for the window.
             unsafe {
                 forwarder_sf_enter(&mut native);
                 forwarder_sf_process(count, now);
@@ -146,7 +147,8 @@ extern "C" fn write(context: *mut c_void, which: u32, address: *const c_void, le
     0
 }
 
-// The forwarder names no counters, keeps no packets and sets no timers; it is refused what it does not ask for.
+// The forwarder names no counters, keeps no packets and sets no timers; it is refused what it does not ask
+// for.
 
 extern "C" fn counter_add(_context: *mut c_void, _index: u32, _amount: u64) -> i32 {
     error::COUNTER

@@ -1,5 +1,5 @@
-//! The same source makes a WebAssembly module that keeps the contract: what it imports and exports, and that it uses
-//! no instruction beyond what the sandbox offers.
+//! The same source makes a WebAssembly module that keeps the contract: what it imports and exports, and that
+//! it uses no instruction beyond what the sandbox offers.
 
 use nf_abi::{IMPORT_MODULE, exports, imports};
 use std::path::Path;

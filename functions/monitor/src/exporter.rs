@@ -1,10 +1,11 @@
 //! Sends flows to a collector: a bounded piece of the table at a time, in messages of its own making.
 //!
-//! 1. The timer goes over the flow table, [`PIECE`] flows at a time. A flow that was idle or active for long enough becomes a
-//!    record; what left the table before comes first.
+//! 1. The timer goes over the flow table, [`PIECE`] flows at a time. A flow that was idle or active for long
+//!    enough becomes a record; what left the table before comes first.
 //! 2. Records gather in a message until it is full or the table was gone over once.
-//! 3. A full message becomes a frame, Ethernet, IP and UDP, and is handed to the host. One that the host refuses waits, and
-//!    nothing else is done until it takes it: what is to be exported stays where it is counted.
+//! 3. A full message becomes a frame, Ethernet, IP and UDP, and is handed to the host. One that the host
+//!    refuses waits, and nothing else is done until it takes it: what is to be exported stays where it is
+//!    counted.
 //!
 //! Templates come first, and again at an interval, because UDP may lose them.
 

@@ -1,4 +1,5 @@
-//! What tells flows apart: addresses, ports and protocol, packed into five words that compare and hash quickly.
+//! What tells flows apart: addresses, ports and protocol, packed into five words that compare and hash
+//! quickly.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +9,8 @@ const IPV6: u64 = 1;
 const REVERSED: u64 = 2;
 /// Bit of the last word: nothing came since the flow was exported last. It tells no flows apart.
 const RESTING: u64 = 4;
-/// Bits of the last word, from here on, that say when the last packet came, in milliseconds without the upper bits.
+/// Bits of the last word, from here on, that say when the last packet came, in milliseconds without the upper
+/// bits.
 const STAMP_AT: u32 = 3;
 /// How many milliseconds it takes until they are the same again.
 const STAMP_ROUND: u64 = 1 << 21;
@@ -19,11 +21,13 @@ const IDENTITY: u64 = 0xffff_ffff_ff00_0001;
 /// A flow: two ends and a protocol.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlowId {
-    /// Address of one end, address of the other, then its port, the other's, protocol (8 bits), and the bits above.
+    /// Address of one end, address of the other, then its port, the other's, protocol (8 bits), and the bits
+    /// above.
     words: [u64; 5],
 }
 
-/// One end of a flow: address and port. Ends have an order, which is how both directions come to one identity.
+/// One end of a flow: address and port. Ends have an order, which is how both directions come to one
+/// identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct End {
     high: u64,
@@ -165,8 +169,8 @@ impl FlowHash {
         }
     }
 
-    /// NH (Black et al., "UMAC: fast and secure message authentication", 1999), whose collisions are rare for any two
-    /// flows, and a finishing step that brings its good bits to where the table looks.
+    /// NH (Black et al., "UMAC: fast and secure message authentication", 1999), whose collisions are rare for
+    /// any two flows, and a finishing step that brings its good bits to where the table looks.
     #[inline(always)]
     pub(crate) fn of(&self, flow: &FlowId) -> u64 {
         let [a, b, c, d, last] = flow.words;

@@ -1,17 +1,19 @@
 //! The heaviest flows of a stream, in bounded memory.
 //!
-//! The algorithm is SpaceSaving (Metwally, Agrawal and El Abbadi, "Efficient computation of frequent and top-k elements in
-//! data streams", 2005) over a weight that counts bytes and packets alike, [`PACKET_WEIGHT`] for each packet and 1 for
-//! each byte, so that one table answers for both. A flow that comes to a full table takes the place of the lightest one.
+//! The algorithm is SpaceSaving (Metwally, Agrawal and El Abbadi, "Efficient computation of frequent and
+//! top-k elements in data streams", 2005) over a weight that counts bytes and packets alike,
+//! [`PACKET_WEIGHT`] for each packet and 1 for each byte, so that one table answers for both. A flow that
+//! comes to a full table takes the place of the lightest one.
 //!
 //! What holds at any time, and the property tests check:
 //! - a flow's counts are what was seen of it since it came in; before that it weighed at most its `missed`;
 //! - a flow that is not in the table weighs at most `floor`, which stays 0 until the first flow is replaced.
 //!
-//! The lightest flow is found by a heap of weights that were true once: weights only grow, so the root is looked up and
-//! put back until it tells the truth. Packets of known flows never touch the heap. After [`MOST_LOOKS`] looks the root has
-//! to go as it is, which keeps the cost of a packet bounded and costs tightness of `floor`, never its truth; so that
-//! it does not come to that when the table is full at last, each new flow before pays for [`LOOKS_AHEAD`].
+//! The lightest flow is found by a heap of weights that were true once: weights only grow, so the root is
+//! looked up and put back until it tells the truth. Packets of known flows never touch the heap. After
+//! [`MOST_LOOKS`] looks the root has to go as it is, which keeps the cost of a packet bounded and costs
+//! tightness of `floor`, never its truth; so that it does not come to that when the table is full at last,
+//! each new flow before pays for [`LOOKS_AHEAD`].
 
 use crate::flow_id::{FlowHash, FlowId};
 use crate::totals::sum;
@@ -19,14 +21,16 @@ use crate::tracks::{Origin, Track, Tracks};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a packet weighs beside its bytes. Near the mean length of packets, so that neither measure drowns the other.
+/// What a packet weighs beside its bytes. Near the mean length of packets, so that neither measure drowns the
+/// other.
 pub(crate) const PACKET_WEIGHT: u64 = 512;
 /// Heap roots that are looked at for one replacement.
 const MOST_LOOKS: usize = 32;
 /// Heap roots that are looked at for each flow that comes while there is room.
 const LOOKS_AHEAD: usize = 2;
 
-/// Bits of an index slot that number an entry, from 1; the others are the hash's, so that few wrong entries are visited.
+/// Bits of an index slot that number an entry, from 1; the others are the hash's, so that few wrong entries
+/// are visited.
 const NUMBER_BITS: u32 = 20;
 const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
 
@@ -156,8 +160,8 @@ impl FlowTable {
         }
     }
 
-    /// The same, and keeps track of it: when the packet came and by what way, and how many of its bytes are neither IP's
-    /// nor a plain Ethernet header's.
+    /// The same, and keeps track of it: when the packet came and by what way, and how many of its bytes are
+    /// neither IP's nor a plain Ethernet header's.
     #[inline(always)]
     pub(crate) fn count_tracked(&mut self, id: &FlowId, hash: u64, bytes: u64, ms: u64, origin: Origin) {
         match self.find_entry(id, hash) {
@@ -236,7 +240,8 @@ impl FlowTable {
         self.sift_down(0);
     }
 
-    /// The entry at the heap's root, the lightest unless more roots had to be corrected than may be looked at.
+    /// The entry at the heap's root, the lightest unless more roots had to be corrected than may be looked
+    /// at.
     fn lightest(&mut self, looks: usize) -> Option<usize> {
         for _ in 0..looks {
             let Candidate { weight, entry } = *self.heap.first()?;
@@ -285,8 +290,8 @@ impl FlowTable {
         self.index[place] = tag(hash) | (entry as u32 + 1);
     }
 
-    /// Takes an entry out of the index and moves those behind it up, so that no probe ends too early (Knuth, "The Art of
-    /// Computer Programming", 6.4, algorithm R).
+    /// Takes an entry out of the index and moves those behind it up, so that no probe ends too early (Knuth,
+    /// "The Art of Computer Programming", 6.4, algorithm R).
     fn unlink(&mut self, entry: usize, hash: u64) {
         let mask = self.index.len() - 1;
         let mut hole = hash as usize & mask;

@@ -173,8 +173,8 @@ impl Message {
         self.elements(&STATISTICS_ELEMENTS);
     }
 
-    /// The exporting process' statistics: messages, records and octets that were sent; flows, packets and octets that
-    /// were not.
+    /// The exporting process' statistics: messages, records and octets that were sent; flows, packets and
+    /// octets that were not.
     pub(crate) fn statistics(&mut self, domain: u32, sent: [u64; 3], not_sent: [u64; 3]) {
         self.begin(STATISTICS_TEMPLATE);
         self.put(&domain.to_be_bytes());
@@ -213,7 +213,8 @@ impl Message {
         true
     }
 
-    /// The message, complete (RFC 7011 section 3.1). `sequence` is how many data records were in those before.
+    /// The message, complete (RFC 7011 section 3.1). `sequence` is how many data records were in those
+    /// before.
     pub(crate) fn finish(mut self, seconds: u32, sequence: u32, domain: u32) -> Vec<u8> {
         self.end();
         let length = self.bytes.len() as u16;

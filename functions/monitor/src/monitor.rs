@@ -24,8 +24,8 @@ struct Pending {
     origin: Origin,
 }
 
-/// Verdicts by the interface that a packet came in by: from one side to the other, and none for what comes back from the
-/// collector's.
+/// Verdicts by the interface that a packet came in by: from one side to the other, and none for what comes
+/// back from the collector's.
 const ONWARD: [u32; 3] =
     [Verdict::Interface(1).encode(), Verdict::Interface(0).encode(), Verdict::Drop(0).encode()];
 
@@ -142,8 +142,8 @@ impl Monitor {
     /// Looks at each packet and counts it. `EXPORT`: and keeps track of what is to be exported.
     #[inline(always)]
     fn count<const EXPORT: bool>(&mut self, batch: &mut Batch<'_>, now: Nanos) {
-        // First everything that needs the packet, then everything that needs the table: so the misses of one packet in the
-        // processor's caches overlap with those of the next.
+        // First everything that needs the packet, then everything that needs the table: so the misses of one
+        // packet in the processor's caches overlap with those of the next.
         let mut waiting = 0;
         for mut packet in batch.packets() {
             let bytes = packet.len() as u64;

@@ -97,7 +97,8 @@ pub(crate) fn look_closely(frame: &[u8], merged: bool) -> Sighting {
     Sighting { fragment, flow: Some(flow), malformed: false, ..seen }
 }
 
-/// Bytes of a frame with an IP packet that are neither the packet's nor a plain Ethernet header's: tags, padding.
+/// Bytes of a frame with an IP packet that are neither the packet's nor a plain Ethernet header's: tags,
+/// padding.
 #[inline(always)]
 pub(crate) fn extra(frame: &[u8]) -> u32 {
     let length = match frame.get(12..20) {

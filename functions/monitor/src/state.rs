@@ -5,8 +5,9 @@
 //! | `totals` | version 1, number of flows, seed, floor, then the sums, all little-endian `u64` |
 //! | 40 bytes of a flow's identity | packets, bytes, most missed, as `u64` |
 //!
-//! The sums are: since, until, all, malformed, tagged, fragments and other EtherTypes (packets and bytes each), number of
-//! EtherTypes, these (number, packets, bytes), 256 protocols (packets, bytes), the classes of size.
+//! The sums are: since, until, all, malformed, tagged, fragments and other EtherTypes (packets and bytes
+//! each), number of EtherTypes, these (number, packets, bytes), 256 protocols (packets, bytes), the classes
+//! of size.
 
 use crate::config::MOST_FLOWS;
 use crate::flow_id::FlowId;

@@ -11,7 +11,8 @@ pub(crate) const SIZE_CLASSES: usize = 11;
 /// Values below are lengths of IEEE 802.3 frames, all counted under 0.
 const FIRST_ETHERTYPE: u16 = 0x0600;
 
-/// Where sums end that are handed over by others. No instance's own come near, and from here on counting cannot overflow.
+/// Where sums end that are handed over by others. No instance's own come near, and from here on counting
+/// cannot overflow.
 pub(crate) const LARGEST: u64 = 1 << 60;
 
 /// The sum of two counts, [`LARGEST`] at most.

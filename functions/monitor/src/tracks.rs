@@ -1,5 +1,5 @@
-//! What of each flow is still to be exported: what was exported before, since when, and the flows that had to give up
-//! their places before their turn came.
+//! What of each flow is still to be exported: what was exported before, since when, and the flows that had to
+//! give up their places before their turn came.
 
 use crate::flow_id::FlowId;
 use crate::flow_table::Flow;

@@ -42,8 +42,8 @@ pub enum Class {
     Malformed,
 }
 
-/// What policers look at: [`kind`], then the addresses' bytes as little-endian words. IPv4: source and destination in one
-/// word. IPv6: source, destination, two words each.
+/// What policers look at: [`kind`], then the addresses' bytes as little-endian words. IPv4: source and
+/// destination in one word. IPv6: source, destination, two words each.
 pub type View = Key;
 
 /// A packet, read.
@@ -78,7 +78,8 @@ static HAS_PORTS: [u8; 256] = {
     has
 };
 
-/// The common packet: untagged, IPv4 without options, whole, with ports. `None` when it is another, for [`read`].
+/// The common packet: untagged, IPv4 without options, whole, with ports. `None` when it is another, for
+/// [`read`].
 #[inline(always)]
 pub fn common(packet: &[u8], ingress: u64) -> Option<Seen> {
     let bytes: &[u8; 38] = packet.first_chunk()?;

@@ -1,5 +1,5 @@
-//! What a packet counts for: bytes and packets as they will be on the wire, for one that is yet to be segmented those of its
-//! segments.
+//! What a packet counts for: bytes and packets as they will be on the wire, for one that is yet to be
+//! segmented those of its segments.
 
 use nf_sdk::offload::{GSO_ECN, GSO_NONE, GSO_UDP};
 use packet::{dissect, protocol};
@@ -14,15 +14,16 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Bytes and packets of a packet in one piece: `frame` and `network` are its lengths from the Ethernet and from the
-    /// network header on.
+    /// Bytes and packets of a packet in one piece: `frame` and `network` are its lengths from the Ethernet
+    /// and from the network header on.
     #[inline(always)]
     pub fn whole(&self, frame: u32, network: u32) -> (u32, u32) {
         ((if self.ip { network } else { frame }).saturating_add(self.overhead), 1)
     }
 
-    /// Bytes and packets of one that is to be segmented, each segment with headers of its own. `kind` and `size` are the
-    /// packet's segmentation type and the payload bytes of a segment (Virtio 1.2 section 5.1.6.2).
+    /// Bytes and packets of one that is to be segmented, each segment with headers of its own. `kind` and
+    /// `size` are the packet's segmentation type and the payload bytes of a segment (Virtio 1.2 section
+    /// 5.1.6.2).
     #[cold]
     #[inline(never)]
     pub fn segmented(&self, packet: &[u8], kind: u8, size: u16) -> (u32, u32) {
@@ -61,8 +62,8 @@ fn headers(packet: &[u8], kind: u8) -> Option<Headers> {
     let network = frame.network?;
     let transport = network.l4_offset;
     let (length, added) = match (kind, network.protocol) {
-        // Fragments of a datagram: only the first has its header, which is payload as far as they are concerned. In IPv6
-        // each gets a fragment header.
+        // Fragments of a datagram: only the first has its header, which is payload as far as they are
+        // concerned. In IPv6 each gets a fragment header.
         (GSO_UDP, _) => (transport, if network.source.is_ipv6() { 8 } else { 0 }),
         (_, protocol::TCP) => (transport + usize::from(packet.get(transport + 12)? >> 4).max(5) * 4, 0),
         (_, protocol::UDP) => (transport + 8, 0),

@@ -1,14 +1,15 @@
-//! The network function `policer`: holds traffic to rates by token buckets, one for each key, as a transparent bridge
-//! between its two interfaces.
+//! The network function `policer`: holds traffic to rates by token buckets, one for each key, as a
+//! transparent bridge between its two interfaces.
 //!
 //! A packet's way:
-//! 1. [`header`] reads it: the common packet by a few fixed loads, every other completely. [`length`] says what it counts
-//!    for.
+//! 1. [`header`] reads it: the common packet by a few fixed loads, every other completely. [`length`] says
+//!    what it counts for.
 //! 2. The first [`policer`] that matches it makes its key.
-//! 3. The whole batch is read first, then all buckets are looked up in [`table`]; memory answers for the whole batch at once
-//!    that way. A key without a bucket gets one, if need be that of a key whose bucket is full, else uses the one that all
-//!    such keys of its policer share.
-//! 4. [`meter`] refills the bucket to the nanosecond and takes the packet out of it, or gives it another colour.
+//! 3. The whole batch is read first, then all buckets are looked up in [`table`]; memory answers for the
+//!    whole batch at once that way. A key without a bucket gets one, if need be that of a key whose bucket is
+//!    full, else uses the one that all such keys of its policer share.
+//! 4. [`meter`] refills the bucket to the nanosecond and takes the packet out of it, or gives it another
+//!    colour.
 //!
 //! Limits: 64 policers, 2,000,000 buckets; memory is taken once, at the start. The packet is never written.
 #![cfg_attr(target_arch = "wasm32", no_std)]
@@ -89,8 +90,8 @@ struct Ahead {
 
 /// What is kept of the packets of a batch.
 struct Window {
-    /// Each is reached by an address of its own: the fields of one are then at fixed distances from it, which the
-    /// sandbox's loads and stores include, while distances in an array are added one by one.
+    /// Each is reached by an address of its own: the fields of one are then at fixed distances from it, which
+    /// the sandbox's loads and stores include, while distances in an array are added one by one.
     ahead: [Box<Ahead>; MAX_BATCH],
     /// The slots that probably have the keys.
     slots: [u32; MAX_BATCH],
@@ -190,7 +191,8 @@ fn onward(ingress: u32) -> u32 {
     OUTWARD ^ (ingress * CHANGE)
 }
 
-/// Reads all packets, then finds out where their buckets probably are and has those places fetched into the cache.
+/// Reads all packets, then finds out where their buckets probably are and has those places fetched into the
+/// cache.
 #[inline(always)]
 fn look_up(policing: &mut Policing, batch: &mut Batch<'_>, window: &mut Window) -> u64 {
     let count = batch.len();

@@ -1,11 +1,11 @@
 //! Token buckets, in whole numbers: nothing is ever rounded, so nothing drifts.
 //!
-//! A bit is [`BIT`] tokens and a packet [`PACKET`], so that every nanosecond brings a whole number of them: as many as the
-//! rate has bits or packets in a second.
+//! A bit is [`BIT`] tokens and a packet [`PACKET`], so that every nanosecond brings a whole number of them:
+//! as many as the rate has bits or packets in a second.
 //!
-//! Nothing overflows either. With a burst of at most [`MAX_BURST`] a bucket holds below 2^62 tokens, of a single-rate
-//! marker both together below 2^63; time is cut to what fills them, so that a refill brings at most that and one
-//! nanosecond's worth, and the sum with what is there stays below 2^64.
+//! Nothing overflows either. With a burst of at most [`MAX_BURST`] a bucket holds below 2^62 tokens, of a
+//! single-rate marker both together below 2^63; time is cut to what fills them, so that a refill brings at
+//! most that and one nanosecond's worth, and the sum with what is there stays below 2^64.
 
 /// Tokens of a bit.
 pub const BIT: u64 = 1_000_000_000;
@@ -59,8 +59,8 @@ impl Meter {
 /// A bucket's pair of meters at a time: nanoseconds, then tokens in the first and in the second.
 pub type Level = [u64; 3];
 
-/// What happens, by whether the first and the second meter have enough: a colour, and out of which meters the packet is
-/// taken, as masks.
+/// What happens, by whether the first and the second meter have enough: a colour, and out of which meters the
+/// packet is taken, as masks.
 type Outcome = (usize, [u64; 2]);
 
 const NO: u64 = 0;
@@ -87,16 +87,16 @@ impl Limits {
         Limits { meters, spill: NO, three_colours: false, outcomes }
     }
 
-    /// The two-rate three-colour marker, colour-blind (RFC 2698 section 3): red beyond the peak, else yellow beyond the
-    /// committed rate.
+    /// The two-rate three-colour marker, colour-blind (RFC 2698 section 3): red beyond the peak, else yellow
+    /// beyond the committed rate.
     pub fn two_rate(committed: Meter, peak: Meter) -> Limits {
         let red = (RED, [NO, NO]);
         let outcomes = [red, red, (YELLOW, [NO, YES]), (GREEN, [YES, YES])];
         Limits { meters: [committed, peak], spill: NO, three_colours: true, outcomes }
     }
 
-    /// The single-rate three-colour marker, colour-blind (RFC 2697 section 3): what the committed bucket has too much
-    /// goes to the excess bucket.
+    /// The single-rate three-colour marker, colour-blind (RFC 2697 section 3): what the committed bucket has
+    /// too much goes to the excess bucket.
     pub fn single_rate(committed: Meter, excess_burst: u64) -> Limits {
         let cap = excess_burst.clamp(1, MAX_BURST) * BYTE;
         let committed = Meter { fill: (committed.cap + cap).div_ceil(committed.rate), ..committed };
@@ -155,7 +155,8 @@ impl Limits {
         self.refill(level, now) == [self.meters[0].cap, self.meters[1].cap]
     }
 
-    /// Takes out what is missing in another pair as well, down to empty; `None` when those hold more than they can.
+    /// Takes out what is missing in another pair as well, down to empty; `None` when those hold more than
+    /// they can.
     pub fn merge(&self, level: &Level, other: [u64; 2]) -> Option<Level> {
         let mut merged = *level;
         for ((level, other), meter) in merged[1..].iter_mut().zip(other).zip(&self.meters) {

@@ -36,8 +36,8 @@ impl Reason {
     }
 }
 
-/// Names in the report and of the manifest's first counters: packets that passed, those of them that were marked, then
-/// the reasons.
+/// Names in the report and of the manifest's first counters: packets that passed, those of them that were
+/// marked, then the reasons.
 pub const NAMES: [&str; 6] = ["passed", "marked", "exceeded", "violated", "malformed", "non-ip"];
 /// Place of packets that passed.
 pub const PASSED: usize = 0;

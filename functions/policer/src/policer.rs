@@ -63,7 +63,8 @@ pub struct Policer {
     pub fingerprint: u64,
 }
 
-/// The mask of a prefix of `length` bits over a little-endian word that holds 64 bits of the address from bit `from` on.
+/// The mask of a prefix of `length` bits over a little-endian word that holds 64 bits of the address from bit
+/// `from` on.
 pub fn prefix_mask(length: u8, from: u8) -> u64 {
     let bits = u32::from(length.saturating_sub(from)).min(64);
     (u128::from(u64::MAX) << (64 - bits)) as u64

@@ -344,7 +344,8 @@ fn actions(map: &Map<'_>, limits: &Limits) -> Result<[Action; 3], Error> {
     ])
 }
 
-/// Policers whose buckets may be handed over have the same: what they match, what their keys are made of, their limits.
+/// Policers whose buckets may be handed over have the same: what they match, what their keys are made of,
+/// their limits.
 fn fingerprint(policer: &Policer) -> u64 {
     let ports = |ports: Option<(u16, u16)>| {
         ports.map_or(0, |(first, last)| 1 << 32 | u64::from(first) << 16 | u64::from(last))

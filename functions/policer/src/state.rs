@@ -1,8 +1,9 @@
 //! Buckets on their way to another instance.
 //!
-//! An entry's key: the fingerprint of its policer, then the bucket's key (five words); nothing behind the fingerprint is
-//! the bucket that the policer's packets share. Its value: tokens in the first and in the second meter when the last
-//! batch was looked at, and what went beyond: packets and bytes. All words are of eight bytes, little-endian.
+//! An entry's key: the fingerprint of its policer, then the bucket's key (five words); nothing behind the
+//! fingerprint is the bucket that the policer's packets share. Its value: tokens in the first and in the
+//! second meter when the last batch was looked at, and what went beyond: packets and bytes. All words are of
+//! eight bytes, little-endian.
 
 use crate::Policing;
 use crate::header::kind;
@@ -46,13 +47,15 @@ fn words<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     Some(chunks.map(u64::from_le_bytes))
 }
 
-/// Takes buckets over: what is missing in them is missing here as well. Those of policers that are not here are left out,
-/// and so are those for which there is no room. False, and all buckets are full, when an entry is not what [`export`] writes.
+/// Takes buckets over: what is missing in them is missing here as well. Those of policers that are not here
+/// are left out, and so are those for which there is no room. False, and all buckets are full, when an entry
+/// is not what [`export`] writes.
 pub(crate) fn import(policing: &mut Policing, entries: &mut StateReader<'_>) -> bool {
     let mut seed = 0u64;
     while let Some((key, value)) = entries.next() {
         if !policing.clock.has_begun() && policing.table.is_empty() {
-            // There was no batch whose time could be the table's secret: another instance's buckets take its place.
+            // There was no batch whose time could be the table's secret: another instance's buckets take its
+            // place.
             let bytes = key.iter().chain(value);
             seed =
                 bytes.fold(seed, |seed, byte| (seed ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));

@@ -1,8 +1,9 @@
 //! Buckets by key, in memory that is taken once.
 //!
-//! Slots come in groups of fifteen, with one vector of sixteen bytes each: a tag of eight bits for every slot (0: free)
-//! and the number of buckets that belong here but had to go to a later group. A lookup compares all tags of a group at
-//! once and touches the one bucket whose tag agrees, hence two cache lines, whatever the table's size.
+//! Slots come in groups of fifteen, with one vector of sixteen bytes each: a tag of eight bits for every slot
+//! (0: free) and the number of buckets that belong here but had to go to a later group. A lookup compares all
+//! tags of a group at once and touches the one bucket whose tag agrees, hence two cache lines, whatever the
+//! table's size.
 //!
 //! Which groups a key may be in is decided by its hash, [`MAX_PROBES`] of them: keys that collide on purpose
 //! cost a bounded time. The hash has a secret, so that a sender cannot choose them.
@@ -120,9 +121,9 @@ impl BucketTable {
         self.tags.len()
     }
 
-    /// The key's hash, for the methods that take one: NH (Black et al., "UMAC: fast and secure message authentication", 1999),
-    /// and a finishing step that brings its good bits to where the table looks. Words that are mostly 0 together are
-    /// then left out.
+    /// The key's hash, for the methods that take one: NH (Black et al., "UMAC: fast and secure message
+    /// authentication", 1999), and a finishing step that brings its good bits to where the table looks. Words
+    /// that are mostly 0 together are then left out.
     #[inline(always)]
     pub fn hash(&self, key: &Key) -> u64 {
         let part = |n: usize| {
@@ -156,7 +157,8 @@ impl BucketTable {
     #[inline(always)]
     pub fn probable(&self, hash: u64) -> u32 {
         let home = self.home(hash);
-        // One in 256 keys has another tag than this and is looked for in vain: less than a correction costs all.
+        // One in 256 keys has another tag than this and is looked for in vain: less than a correction costs
+        // all.
         let agreeing = Self::agreeing(&self.tags[home], hash as u32);
         // Without any, the last one; whatever is there is compared before it is used.
         (home * GROUP) as u32 + (agreeing | 0x4000).trailing_zeros()
@@ -197,8 +199,8 @@ impl BucketTable {
         None
     }
 
-    /// The group that follows on a key's path. Paths of keys that share a group part again, or full groups would lie
-    /// side by side and grow together.
+    /// The group that follows on a key's path. Paths of keys that share a group part again, or full groups
+    /// would lie side by side and grow together.
     #[inline(always)]
     fn after(&self, group: usize, hash: u64) -> usize {
         let step = 1 + usize::from(tag(hash)) % (self.tags.len() - 1).max(1);
@@ -232,8 +234,8 @@ impl BucketTable {
         }
     }
 
-    /// Puts in a bucket whose key is not there; its slot. `None` when there is no room: the table has as many as it may,
-    /// or all groups that the key may be in are full.
+    /// Puts in a bucket whose key is not there; its slot. `None` when there is no room: the table has as many
+    /// as it may, or all groups that the key may be in are full.
     pub fn insert(&mut self, key: &Key, hash: u64, level: &Level) -> Option<u32> {
         if self.count >= self.limit {
             return None;

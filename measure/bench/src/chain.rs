@@ -1,4 +1,5 @@
-//! Chains of fifty on one core: what the engine costs for each hop, and what the sandboxes cost against native code.
+//! Chains of fifty on one core: what the engine costs for each hop, and what the sandboxes cost against
+//! native code.
 
 use crate::feed::{Counter, Feed};
 use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers};

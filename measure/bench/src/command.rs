@@ -124,7 +124,8 @@ fn measure(options: &Options) -> Outcome {
     if holds { Outcome::Done } else { Outcome::Failed }
 }
 
-/// Runs a bench, which is the `number`th of so many, and shows what came out; whether all bounds hold, and its experiments.
+/// Runs a bench, which is the `number`th of so many, and shows what came out; whether all bounds hold, and
+/// its experiments.
 fn one(
     bench: Bench,
     number: usize,

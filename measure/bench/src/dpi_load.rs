@@ -1,4 +1,5 @@
-//! Rules and payloads for the function `dpi`: patterns as rule sets have them, and traffic that seldom meets one.
+//! Rules and payloads for the function `dpi`: patterns as rule sets have them, and traffic that seldom meets
+//! one.
 
 use crate::frames::Numbers;
 

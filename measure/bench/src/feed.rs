@@ -1,5 +1,5 @@
-//! Where packets come from and go to in the benches: ports that cost as little as a NIC's rings would. A feed is compiled for its
-//! kind of frames, so that one kind costs another nothing.
+//! Where packets come from and go to in the benches: ports that cost as little as a NIC's rings would. A feed
+//! is compiled for its kind of frames, so that one kind costs another nothing.
 
 use crate::chain::numbered;
 use crate::frames::{DISTINCT, Frame};
@@ -42,8 +42,9 @@ impl Supply for Arc<Vec<Frame>> {
 /// Frames of any size.
 #[derive(Clone, Debug)]
 pub(crate) enum Frames {
-    /// The frames of [`numbered`], made when they are sent: kept in memory, they would take the second-level cache from
-    /// functions, which a NIC does not do. What follows their heads, up to the size, is whatever the buffer holds.
+    /// The frames of [`numbered`], made when they are sent: kept in memory, they would take the second-level
+    /// cache from functions, which a NIC does not do. What follows their heads, up to the size, is whatever
+    /// the buffer holds.
     Computed {
         /// Bytes of each frame.
         size: usize,

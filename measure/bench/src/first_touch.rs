@@ -1,5 +1,5 @@
-//! Whether a function with a large table is stopped for the pages that it touches first: a stateful firewall for four
-//! million flows, with default settings, flat out from its first packet on, until its table is full.
+//! Whether a function with a large table is stopped for the pages that it touches first: a stateful firewall
+//! for four million flows, with default settings, flat out from its first packet on, until its table is full.
 
 use crate::chain::{Factory, last_rule_flow};
 use crate::feed::{Counter, Feed, Supply};

@@ -98,8 +98,8 @@ fn ones_complement(bytes: &[u8]) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// Writes frames into packets and classifies them, as a port and the engine do; the metadata is what the engine
-/// gives. What this costs is not measured.
+/// Writes frames into packets and classifies them, as a port and the engine do; the metadata is what the
+/// engine gives. What this costs is not measured.
 pub(crate) fn fill(
     pool: &Pool,
     packets: &mut [Packet],

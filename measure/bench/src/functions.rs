@@ -15,7 +15,8 @@ use packet_memory::{Packet, Pool};
 use std::sync::Arc;
 use telemetry::clock::{Cycles, Moment};
 
-/// A firewall without connection tracking of which packets match the last of `count` rules, and all are tested.
+/// A firewall without connection tracking of which packets match the last of `count` rules, and all are
+/// tested.
 pub(crate) fn ten_rules(count: u32) -> String {
     let mut text = String::from("stateful: false\ndefault_action: drop\nrules:\n");
     for n in 1..count {
@@ -30,8 +31,8 @@ pub(crate) fn ten_rules(count: u32) -> String {
     text
 }
 
-/// Rules as ClassBench's firewall sets have them: nested prefixes, exact ports and ranges, a few protocols; and flows
-/// that each match one of them, or an earlier one, at random.
+/// Rules as ClassBench's firewall sets have them: nested prefixes, exact ports and ranges, a few protocols;
+/// and flows that each match one of them, or an earlier one, at random.
 fn classbench_rules(count: usize, numbers: &mut Numbers) -> (String, Vec<Flow>) {
     let mut text = String::from("stateful: false\ndefault_action: drop\nrules:\n");
     let mut corners = Vec::new();

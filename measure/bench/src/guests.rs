@@ -89,7 +89,8 @@ pub(crate) fn instance_with(
     WasmGuest::new(program, pool, settings(config)).map_err(BenchError::setup)
 }
 
-/// The same as a preemptible function: its calls run on a stack of their own, and are switched out after a `slice`.
+/// The same as a preemptible function: its calls run on a stack of their own, and are switched out after a
+/// `slice`.
 pub(crate) fn preemptible(
     program: &Arc<Program>,
     image: &Image,

@@ -2,13 +2,13 @@
 //!
 //! The life of a measurement:
 //! 1. [`Bench::from_name`] finds the bench, [`Bench::run`] runs it and reports progress.
-//! 2. Sides that are compared run in turns in one process (A B A B), and the ratio is taken for each pair, so that a
-//!    busy machine disturbs both alike.
+//! 2. Sides that are compared run in turns in one process (A B A B), and the ratio is taken for each pair, so
+//!    that a busy machine disturbs both alike.
 //! 3. A [`Measurement`] is the median of at least [`RUNS`] runs, with the lowest and the highest.
 //! 4. [`Report::to_json`] and [`Report::to_table`] show it beside its bound.
 //!
-//! Functions that are compared do their work on packets that differ: 131,072 or more, so that a branch predictor
-//! cannot learn their order. What they decided is checked, outside of the time that is measured.
+//! Functions that are compared do their work on packets that differ: 131,072 or more, so that a branch
+//! predictor cannot learn their order. What they decided is checked, outside of the time that is measured.
 //!
 //! Limits: one thread; figures of a shared machine vary, medians and ratios less than the rest.
 
@@ -253,7 +253,8 @@ impl Bench {
         }
     }
 
-    /// Runs it. `progress` is told the fraction done and what is being measured. Those with plots give experiments too.
+    /// Runs it. `progress` is told the fraction done and what is being measured. Those with plots give
+    /// experiments too.
     ///
     /// # Errors
     /// [`BenchError`].
@@ -296,7 +297,8 @@ impl Bench {
     }
 }
 
-/// What `superfluid bench hypernf` runs: HyperNF's experiments and those that go with them, in the paper's order.
+/// What `superfluid bench hypernf` runs: HyperNF's experiments and those that go with them, in the paper's
+/// order.
 pub const HYPERNF: &[Bench] = &[
     Bench::Models,
     Bench::Consolidation,
@@ -326,8 +328,8 @@ pub fn write_page(
     page.write_to(directory).map(drop).map_err(BenchError::setup)
 }
 
-/// What a process started by the bench `rss` does: sets the chain up, sends packets through it, and prints its own
-/// memory in KiB.
+/// What a process started by the bench `rss` does: sets the chain up, sends packets through it, and prints
+/// its own memory in KiB.
 ///
 /// # Errors
 /// [`BenchError`].

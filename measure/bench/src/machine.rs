@@ -2,8 +2,8 @@
 
 use std::fs;
 
-/// How long a virtual machine's processor that has nothing to do looks for work before it stops, in nanoseconds. To start it again takes
-/// tens of microseconds, and it begins with cold caches.
+/// How long a virtual machine's processor that has nothing to do looks for work before it stops, in
+/// nanoseconds. To start it again takes tens of microseconds, and it begins with cold caches.
 const HALT_POLL: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
 
 /// One line: processor, cores, kernel, huge pages, halt polling.

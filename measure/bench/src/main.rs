@@ -1,8 +1,10 @@
 //! The program `superfluid-bench`: what `superfluid bench` starts.
 //!
-//! It lies beside `superfluid`, which it measures: benches of the daemon and of whole hosts start that program.
+//! It lies beside `superfluid`, which it measures: benches of the daemon and of whole hosts start that
+//! program.
 //!
-//! Exit status: 0 every bound holds, 1 one does not, or something broke on the way, 2 the command line is wrong.
+//! Exit status: 0 every bound holds, 1 one does not, or something broke on the way, 2 the command line is
+//! wrong.
 
 mod command;
 

@@ -1,7 +1,8 @@
-// UNSAFETY: native functions work on packet memory by address, which their interface makes the caller promise.
+// UNSAFETY: native functions work on packet memory by address, which their interface makes the caller
+// promise.
 #![allow(unsafe_code)]
-//! The functions without a sandbox, behind the same batch loop: records copied in, one call, answers read back and
-//! checked.
+//! The functions without a sandbox, behind the same batch loop: records copied in, one call, answers read
+//! back and checked.
 
 use guest::{
     Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig, SlotTable,
@@ -60,8 +61,8 @@ impl<F: NativeFunction> NativeGuest<F> {
         }
         let window = self.pool.memory().base().as_ptr();
         let records = &mut self.batch[..packets.len()];
-        // SAFETY: packets' extents lie in their pool's memory, one packet owns one buffer, and this thread alone
-        // uses the pool.
+        // SAFETY: packets' extents lie in their pool's memory, one packet owns one buffer, and this thread
+        // alone uses the pool.
         unsafe { self.function.process(window, records, now.nanos) };
         let size = self.pool.buffer_size();
         let mut allowed = 0;

@@ -29,8 +29,8 @@ pub struct Measurement {
     pub runs: usize,
     /// What was promised, if anything.
     pub bound: Option<Bound>,
-    /// Why there is no figure, if there is none: `sender-limited`, the sender alone is hardly faster than the sides that are
-    /// compared; `not-measured`, a note says why.
+    /// Why there is no figure, if there is none: `sender-limited`, the sender alone is hardly faster than the
+    /// sides that are compared; `not-measured`, a note says why.
     pub missing: Option<&'static str>,
 }
 

@@ -1,5 +1,5 @@
-//! Saving, restoring and freezing, of a firewall full of flows and of a small forwarder; and the memory of functions that begin as one
-//! snapshot, which the daemon makes.
+//! Saving, restoring and freezing, of a firewall full of flows and of a small forwarder; and the memory of
+//! functions that begin as one snapshot, which the daemon makes.
 
 use crate::daemon::clones;
 use crate::frames::{BATCH, Flow, Frame, fill};

@@ -1,8 +1,8 @@
-//! TCP in segments of 64 KiB through a stateful firewall between two TAP devices, beside the kernel's bridge between two
-//! veth pairs, which looks at no connection.
+//! TCP in segments of 64 KiB through a stateful firewall between two TAP devices, beside the kernel's bridge
+//! between two veth pairs, which looks at no connection.
 //!
-//! 1. The program itself is started in a network namespace of its own, with a file that names two TAP devices and the stock
-//!    firewall; the kernel's sides are given to a client and a server, each a namespace.
+//! 1. The program itself is started in a network namespace of its own, with a file that names two TAP devices
+//!    and the stock firewall; the kernel's sides are given to a client and a server, each a namespace.
 //! 2. Another client and server are joined by the bridge, with all offloads on.
 //! 3. iperf3 runs through one and the other in turns.
 //! 4. The program is asked to end, and its account is looked at: a figure without it would be worth nothing.
@@ -22,7 +22,8 @@ const SECONDS: u32 = 2;
 const START: Duration = Duration::from_secs(120);
 const END: Duration = Duration::from_secs(30);
 
-/// Bytes that a packet must have on average for "segments of 64 KiB" to be true: acknowledgements count as well.
+/// Bytes that a packet must have on average for "segments of 64 KiB" to be true: acknowledgements count as
+/// well.
 const SEGMENTS: u64 = 8 << 10;
 
 const CHAIN: &str = "\
@@ -132,8 +133,8 @@ fn start(hosts: &Hosts) -> Result<Background, BenchError> {
     Ok(program)
 }
 
-/// Looks at the account that the program printed at its end: everything passed by the firewall, in large segments, and every
-/// packet is accounted for.
+/// Looks at the account that the program printed at its end: everything passed by the firewall, in large
+/// segments, and every packet is accounted for.
 fn check(output: &str) -> Result<(), BenchError> {
     let last = output.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let account = last

@@ -1,5 +1,5 @@
-//! `SPECIFICATION.md` names benches that there are, every result once and with a bound, and tells of nothing missed that it does not
-//! promise.
+//! `SPECIFICATION.md` names benches that there are, every result once and with a bound, and tells of nothing
+//! missed that it does not promise.
 
 use crate::Bench;
 use std::collections::BTreeSet;

@@ -34,8 +34,8 @@ impl Cores {
         }
     }
 
-    /// Keeps the calling thread on one processor, and other programs off it as far as priority can, until the value is
-    /// dropped. What it starts meanwhile inherits both.
+    /// Keeps the calling thread on one processor, and other programs off it as far as priority can, until the
+    /// value is dropped. What it starts meanwhile inherits both.
     ///
     /// # Errors
     /// [`PeerError::Kernel`].

@@ -1,14 +1,15 @@
-//! Traffic to inspect and rules to inspect it by: TCP connections from the first SYN to the last FIN, that carry requests
-//! and pages, mail-like text and binary data, and one thousand contents to look for, of which each connection carries one.
+//! Traffic to inspect and rules to inspect it by: TCP connections from the first SYN to the last FIN, that
+//! carry requests and pages, mail-like text and binary data, and one thousand contents to look for, of which
+//! each connection carries one.
 //!
-//! 1. [`Ruleset::new`] draws the contents: paths of scripts, header lines, commands, words in any case, and bytes. Many
-//!    begin as harmless traffic does.
+//! 1. [`Ruleset::new`] draws the contents: paths of scripts, header lines, commands, words in any case, and
+//!    bytes. Many begin as harmless traffic does.
 //! 2. [`Ruleset::text`] writes them as rules in the subset that both sides read.
-//! 3. [`Dialogues::write`] writes connections to a capture. Each carries one of the contents, once, somewhere inside one
-//!    segment: one packet in forty. So it is known how many alerts there have to be.
+//! 3. [`Dialogues::write`] writes connections to a capture. Each carries one of the contents, once, somewhere
+//!    inside one segment: one packet in forty. So it is known how many alerts there have to be.
 //!
-//! Limits: IPv4, in order, without losses or overlaps, and no content across two segments, of which Suricata misses some;
-//! what streams may look like otherwise is for the tests of `dpi`.
+//! Limits: IPv4, in order, without losses or overlaps, and no content across two segments, of which Suricata
+//! misses some; what streams may look like otherwise is for the tests of `dpi`.
 
 use crate::PeerError;
 use crate::capture::CaptureWriter;

@@ -1,8 +1,8 @@
-// UNSAFETY: loading a BPF program and running it are system calls without a safe wrapper. The kernel checks the program
-// and copies what it is given; Miri runs neither, the test in testbed/tests/peers.rs does.
+// UNSAFETY: loading a BPF program and running it are system calls without a safe wrapper. The kernel checks
+// the program and copies what it is given; Miri runs neither, the test in testbed/tests/peers.rs does.
 #![allow(unsafe_code)]
-//! A sender inside the kernel: a program of eleven instructions that writes new ports into a frame and sends it out by an
-//! interface, run by the kernel in a loop (`BPF_PROG_TEST_RUN` with live frames, Linux 5.18).
+//! A sender inside the kernel: a program of eleven instructions that writes new ports into a frame and sends
+//! it out by an interface, run by the kernel in a loop (`BPF_PROG_TEST_RUN` with live frames, Linux 5.18).
 
 use crate::error::kernel;
 use crate::veth::SENDER_END;
@@ -126,7 +126,8 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// Sends frames of 64 bytes into the line as fast as the sender's processor can, as long as `body` runs and a little longer.
+    /// Sends frames of 64 bytes into the line as fast as the sender's processor can, as long as `body` runs
+    /// and a little longer.
     ///
     /// # Errors
     /// [`PeerError::Kernel`]: an old kernel, or not root.

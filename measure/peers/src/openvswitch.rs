@@ -1,4 +1,5 @@
-//! Open vSwitch with DPDK and its connection tracking, between captures that it repeats from memory and a null port.
+//! Open vSwitch with DPDK and its connection tracking, between captures that it repeats from memory and a
+//! null port.
 
 use crate::capture::write_frames;
 use crate::dpdk::Telemetry;
@@ -33,7 +34,8 @@ table=1,priority=0,actions=drop
 pub enum FlowCaches {
     /// Exact matches (8,192 entries) and signatures.
     Both,
-    /// Signatures alone: more flows than the exact-match cache has entries would only push each other out of it.
+    /// Signatures alone: more flows than the exact-match cache has entries would only push each other out of
+    /// it.
     Signatures,
 }
 

@@ -34,7 +34,8 @@ pub struct Polling {
 }
 
 impl Polling {
-    /// Waits until the program has `ports` ports and polls them. `threads` is how the names of the polling ones begin.
+    /// Waits until the program has `ports` ports and polls them. `threads` is how the names of the polling
+    /// ones begin.
     pub(crate) fn ready(
         mut process: Process,
         socket: &std::path::Path,

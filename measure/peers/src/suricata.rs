@@ -1,5 +1,5 @@
-// UNSAFETY: asking for the processor time of children that have ended is a system call without a safe wrapper. It writes one
-// struct on the stack; the tests run it.
+// UNSAFETY: asking for the processor time of children that have ended is a system call without a safe
+// wrapper. It writes one struct on the stack; the tests run it.
 #![allow(unsafe_code)]
 //! Suricata, which reads a capture to its end by one thread.
 
@@ -15,8 +15,9 @@ use testbed::{Namespace, run};
 /// Longest time for a capture.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Hyperscan for many patterns and for one, groups of rules as large as they can be, one thread, nothing written but alerts,
-/// no parser of protocols that the rules do not ask about, room for all connections, streams inspected in large pieces.
+/// Hyperscan for many patterns and for one, groups of rules as large as they can be, one thread, nothing
+/// written but alerts, no parser of protocols that the rules do not ask about, room for all connections,
+/// streams inspected in large pieces.
 const SETTINGS: &str = "\
 %YAML 1.1
 ---
@@ -43,7 +44,8 @@ classification-file: CLASSES
 reference-config-file: CLASSES
 ";
 
-/// Protocols that Suricata would parse unless told not to. Rules that look at contents alone need none of them.
+/// Protocols that Suricata would parse unless told not to. Rules that look at contents alone need none of
+/// them.
 const PARSERS: &[&str] = &[
     "bittorrent-dht",
     "dcerpc",

@@ -7,7 +7,8 @@ use crate::{Cores, Folder, IN, OUT, PeerError};
 use std::path::PathBuf;
 use testbed::Namespace;
 
-/// Frames of 2 KiB in the ring of a packet socket. With the driver's default of 512 the ring runs empty and full by turns.
+/// Frames of 2 KiB in the ring of a packet socket. With the driver's default of 512 the ring runs empty and
+/// full by turns.
 const PACKET_RING: u32 = 16_384;
 
 /// What testpmd's two ports are.

@@ -1,4 +1,5 @@
-//! A page with every kind of plot, of made-up numbers: `cargo run -p experiment --example sample_page -- DIR`.
+//! A page with every kind of plot, of made-up numbers:
+//! `cargo run -p experiment --example sample_page -- DIR`.
 
 use plots::{
     Axis, Experiment, Figure, Mark, Model, Page, Place, Reading, Role, Series, Shape, Table, Verdict, paper,

@@ -25,8 +25,8 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// An experiment without data. The id names its file and its place in the page: lower case letters, digits and
-    /// `-`, 1 to 64 of them; every other character becomes `-`.
+    /// An experiment without data. The id names its file and its place in the page: lower case letters,
+    /// digits and `-`, 1 to 64 of them; every other character becomes `-`.
     pub fn new(id: &str, title: impl Into<String>, question: impl Into<String>) -> Experiment {
         Experiment {
             id: slug(id),
@@ -234,7 +234,8 @@ impl Table {
         }
     }
 
-    /// Adds a row, such as `["bridge".into(), 64.0.into()]`: what it lacks is left empty, what it has too many is left out.
+    /// Adds a row, such as `["bridge".into(), 64.0.into()]`: what it lacks is left empty, what it has too
+    /// many is left out.
     pub fn row(mut self, cells: impl IntoIterator<Item = Cell>) -> Table {
         self.push(cells);
         self

@@ -1,7 +1,7 @@
 //! Plots as SVG.
 //!
-//! [`plotters`] draws the axes, maps numbers to places and writes SVG; this module decides what is drawn, and how it
-//! looks. Coordinates are half pixels, because the library knows whole numbers only.
+//! [`plotters`] draws the axes, maps numbers to places and writes SVG; this module decides what is drawn, and
+//! how it looks. Coordinates are half pixels, because the library knows whole numbers only.
 
 mod bars;
 mod legend;
@@ -50,7 +50,8 @@ pub(crate) fn draw(figure: &Figure) -> Drawing {
     Drawing { svg, left_out }
 }
 
-/// What every plot has: a legend above, axes below it. Calls back with what draws inside, in places of the rulers.
+/// What every plot has: a legend above, axes below it. Calls back with what draws inside, in places of the
+/// rulers.
 fn frame(
     svg: &mut String,
     legend: &Legend,

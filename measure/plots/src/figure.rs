@@ -79,7 +79,8 @@ pub struct Axis {
 /// How numbers become places on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// By their differences. A scale of bars contains zero; so does one of lines, unless all data are far from it.
+    /// By their differences. A scale of bars contains zero; so does one of lines, unless all data are far
+    /// from it.
     Linear,
     /// By their ratios. What is not above zero has no place and is named under the plot.
     Log,
@@ -124,8 +125,8 @@ pub struct Series {
 pub enum Shape {
     /// Straight lines with a marker at each point.
     Line,
-    /// Stairs: a value holds until the next one (seconds of a schedule, a number of functions, a distribution). The last one
-    /// holds for no time: repeat it where it ends.
+    /// Stairs: a value holds until the next one (seconds of a schedule, a number of functions, a
+    /// distribution). The last one holds for no time: repeat it where it ends.
     Steps,
     /// Markers alone.
     Points,
@@ -148,7 +149,8 @@ impl Series {
         self
     }
 
-    /// [`Series::point`] in a loop. A point at a place that is not finite is missing at the last place that is, or 0.
+    /// [`Series::point`] in a loop. A point at a place that is not finite is missing at the last place that
+    /// is, or 0.
     pub fn push(&mut self, x: f64, y: impl Into<Reading>) {
         if x.is_finite() {
             self.points.push((x, y.into()));
@@ -247,8 +249,8 @@ impl Figure {
         Figure { title: title.into(), plot: Plot::Bars(bars), marks: Vec::new() }
     }
 
-    /// Adds a bar to each category. Bars that are lacking are missing, those beyond the categories are left out; a plot of
-    /// lines stays as it is.
+    /// Adds a bar to each category. Bars that are lacking are missing, those beyond the categories are left
+    /// out; a plot of lines stays as it is.
     pub fn group<R: Into<Reading>>(
         mut self,
         name: impl Into<String>,

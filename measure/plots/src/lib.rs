@@ -1,12 +1,13 @@
-//! Experiments: what was asked, how, what came out, and how that is shown. Data and drawing, nothing that measures.
+//! Experiments: what was asked, how, what came out, and how that is shown. Data and drawing, nothing that
+//! measures.
 //!
 //! The life of an experiment:
-//! 1. [`Experiment::new`] names it and says what it is to show; [`Experiment::setup`] says how, [`Experiment::paper`] what
-//!    the paper's text says ([`paper`] has those numbers for HyperNF).
+//! 1. [`Experiment::new`] names it and says what it is to show; [`Experiment::setup`] says how,
+//!    [`Experiment::paper`] what the paper's text says ([`paper`] has those numbers for HyperNF).
 //! 2. The measuring program makes [`Reading`]s of it: a median with its spread, or the reason why there is
 //!    none.
-//! 3. [`Figure::lines`] and [`Figure::bars`] take the readings, with [`Mark`]s for the paper's numbers; [`Table`] what is
-//!    better read than seen; [`Verdict`] compares a result with its bound.
+//! 3. [`Figure::lines`] and [`Figure::bars`] take the readings, with [`Mark`]s for the paper's numbers;
+//!    [`Table`] what is better read than seen; [`Verdict`] compares a result with its bound.
 //! 4. [`write_data`] writes its file as soon as it is whole.
 //! 5. [`Page::write_to`] makes one page of all of them, beside the files.
 //!
@@ -41,16 +42,17 @@
 //!
 //! # The page
 //!
-//! One HTML document without scripts that loads nothing: plots are SVG within it. It follows the reader's choice of a light or
-//! a dark ground and prints on a light one. A model has one colour, one way of dashes and one marker in all plots ([`Role`]);
-//! the paper's numbers are grey, with letters that the legend explains, and never lines through points, because the paper's
-//! text gives no curves. The legend is above the plot. What has no place in a plot (a missing value, zero on a logarithmic
-//! axis) is named under it with the reason. A folded table under each plot has all its numbers.
+//! One HTML document without scripts that loads nothing: plots are SVG within it. It follows the reader's
+//! choice of a light or a dark ground and prints on a light one. A model has one colour, one way of dashes
+//! and one marker in all plots ([`Role`]); the paper's numbers are grey, with letters that the legend
+//! explains, and never lines through points, because the paper's text gives no curves. The legend is above
+//! the plot. What has no place in a plot (a missing value, zero on a logarithmic axis) is named under it with
+//! the reason. A folded table under each plot has all its numbers.
 //!
 //! # The data files
 //!
-//! `DIR/data/ID.jsonl` is UTF-8, one JSON object to a line, each with its `kind` and its `experiment`. [`line::Line`] has all
-//! fields. In this order:
+//! `DIR/data/ID.jsonl` is UTF-8, one JSON object to a line, each with its `kind` and its `experiment`.
+//! [`line::Line`] has all fields. In this order:
 //!
 //! | kind | what | how many |
 //! |---|---|---|
@@ -64,8 +66,9 @@
 //! | `verdict` | a result, its bound, whether that holds | any |
 //! | `end` | the number of lines before it: a file without it was cut off | 1, last |
 //!
-//! Points, bars and verdicts say all that is needed to use them alone: `jq 'select(.kind == "point")'` is a table.
-//! The version changes whenever a line changes; [`read`] takes this version alone and refuses what it does not know.
+//! Points, bars and verdicts say all that is needed to use them alone: `jq 'select(.kind == "point")'` is a
+//! table. The version changes whenever a line changes; [`read`] takes this version alone and refuses what it
+//! does not know.
 //!
 //! # Limits
 //!

@@ -65,8 +65,8 @@ fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
 }
 
 impl Page {
-    /// Writes `DIR/index.html` and `DIR/data/ID.jsonl` for each experiment, and says where the page is. What else is in the
-    /// folder stays.
+    /// Writes `DIR/index.html` and `DIR/data/ID.jsonl` for each experiment, and says where the page is. What
+    /// else is in the folder stays.
     ///
     /// # Errors
     /// Two experiments with one id, before anything is written; a file that could not be written.

@@ -1,8 +1,9 @@
-//! The numbers that the text of HyperNF gives: Yasukata et al., "HyperNF: Building a High Performance, High Utilization and
-//! Fair NFV Platform", SoCC 2017.
+//! The numbers that the text of HyperNF gives: Yasukata et al., "HyperNF: Building a High Performance, High
+//! Utilization and Fair NFV Platform", SoCC 2017.
 //!
-//! Its figures' curves are not in its text and are not here. Sentences are ours. The machine of the paper has 14 cores at
-//! 2.6 GHz and runs virtual machines on Xen; its numbers tell orders and orders of magnitude, no more.
+//! Its figures' curves are not in its text and are not here. Sentences are ours. The machine of the paper has
+//! 14 cores at 2.6 GHz and runs virtual machines on Xen; its numbers tell orders and orders of magnitude, no
+//! more.
 
 use crate::PaperNumber;
 

@@ -2,8 +2,8 @@
 
 /// What was measured at one place.
 ///
-/// A reading is finite and lies within its spread, or it is missing and says why: numbers that are not finite never get
-/// as far as a plot.
+/// A reading is finite and lies within its spread, or it is missing and says why: numbers that are not finite
+/// never get as far as a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading(Inner);
 
@@ -19,7 +19,8 @@ impl Reading {
         Reading::spread(value, value, value)
     }
 
-    /// A value between the lowest and the highest one seen. The spread is widened where the value lies outside.
+    /// A value between the lowest and the highest one seen. The spread is widened where the value lies
+    /// outside.
     pub fn spread(value: f64, low: f64, high: f64) -> Reading {
         for (name, number) in [("value", value), ("lowest value", low), ("highest value", high)] {
             if !number.is_finite() {
@@ -29,7 +30,8 @@ impl Reading {
         Reading(Inner::Measured { value, low: low.min(high).min(value), high: high.max(low).max(value) })
     }
 
-    /// The median of the runs (of an even number the lower one of the middle two) between the lowest and the highest.
+    /// The median of the runs (of an even number the lower one of the middle two) between the lowest and the
+    /// highest.
     pub fn median(runs: &[f64]) -> Reading {
         let mut sorted = runs.to_vec();
         sorted.sort_by(f64::total_cmp);

@@ -18,7 +18,8 @@ pub enum Role {
     Mix,
     /// What others are measured against: offered load, the promised share.
     Offered,
-    /// A curve of a model, told apart from another one of the same model: its colour with other dashes and a hollow marker.
+    /// A curve of a model, told apart from another one of the same model: its colour with other dashes and a
+    /// hollow marker.
     Second(Model),
     /// Anything else: 0 to 3 differ, then they come again.
     Other(u8),

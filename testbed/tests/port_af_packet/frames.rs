@@ -172,7 +172,8 @@ fn long_and_short_frames_keep_their_order() {
             let settings = |name| Settings { offload, ..Settings::new(name) };
             let mut sender = line.client.enter(|| AfPacketPort::open(settings("eth0"))).expect("a sender");
             let mut receiver = AfPacketPort::open(settings("sf-lan")).expect("a receiver");
-            // Around the lengths that fit into slots of either ring, and far away from them; each third one tagged.
+            // Around the lengths that fit into slots of either ring, and far away from them; each third one
+            // tagged.
             let lengths = [60, 1514, 1780, 1781, 100, 9010, 1814, 1815, 14, 4000, 64, 65, 3000, 3001, 1779];
             let frames: Vec<Vec<u8>> = (0..lengths.len() * 3)
                 .map(|n| {

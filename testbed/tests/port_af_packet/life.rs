@@ -200,8 +200,9 @@ fn nothing_to_do_is_nothing_done() {
             }
             thread::sleep(Duration::from_millis(800));
             let account = relay.stop();
-            // About one round for each maintenance, and a few around a change. An error within a millisecond of the last look
-            // for errors keeps the relay awake until the next look; one that spins for good has hundreds of thousands.
+            // About one round for each maintenance, and a few around a change. An error within a millisecond
+            // of the last look for errors keeps the relay awake until the next look; one that spins for good
+            // has hundreds of thousands.
             assert!(account.rounds < 10_000, "{} rounds in a second after {change:?}", account.rounds);
             line.middle.ip("link set sf-wan up").ok();
         }

@@ -123,8 +123,9 @@ fn segment_by(socket: &UdpSocket, size: i32) {
 fn checksums_are_right_when_they_are_looked_at() {
     isolated("traffic::checksums_are_right_when_they_are_looked_at", || {
         let line = Line::new().expect("a line");
-        // Between veth ends an unfinished checksum is believed. Without these offloads the kernel cuts what the relay
-        // sends into segments and fills their checksums in, by the state in the record, and the receiver verifies them.
+        // Between veth ends an unfinished checksum is believed. Without these offloads the kernel cuts what
+        // the relay sends into segments and fills their checksums in, by the state in the record, and the
+        // receiver verifies them.
         for name in ["sf-lan", "sf-wan"] {
             let switches = format!("ethtool -K {name} tx off tso off gso off");
             line.middle.run(&switches, SECOND * 5).expect("switches of a veth end");

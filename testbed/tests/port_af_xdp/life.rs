@@ -7,7 +7,8 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use telemetry::DropReason;
 use testbed::{Background, SERVER, audit};
 
-/// Names the interface that [`holds_a_port_until_it_is_killed`] is to hold, in the environment of that process.
+/// Names the interface that [`holds_a_port_until_it_is_killed`] is to hold, in the environment of that
+/// process.
 const HELD: &str = "SUPERFLUID_TESTBED_HELD";
 
 /// Not a test of its own: the process that the next one kills.
@@ -234,7 +235,8 @@ fn nothing_to_do_is_nothing_done() {
             }
             thread::sleep(Duration::from_millis(800));
             let account = relay.stop();
-            // About one round for each maintenance, and a few around a change; a relay that spins has a million.
+            // About one round for each maintenance, and a few around a change; a relay that spins has a
+            // million.
             assert!(account.rounds < 60, "{} rounds in a second after {change:?}", account.rounds);
             line.middle.ip("link set sf-wan up").ok();
         }

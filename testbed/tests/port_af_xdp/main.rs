@@ -101,8 +101,8 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Looks after the port until it is up; what happened meanwhile. The kernel says a moment late that a new interface has
-/// a carrier.
+/// Looks after the port until it is up; what happened meanwhile. The kernel says a moment late that a new
+/// interface has a carrier.
 fn come_up(port: &mut AfXdpPort) -> Vec<PortEvent> {
     let mut events = Vec::new();
     wait_for(|| {

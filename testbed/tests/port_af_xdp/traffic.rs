@@ -35,7 +35,8 @@ fn ping_passes_both_ways() {
         }
         assert_eq!(account.ports[0].ledger.received, account.ports[1].ledger.delivered);
         assert_eq!(account.ports[0].received_bytes, account.ports[1].delivered_bytes);
-        // A veth pair has no zero-copy: what was tried, what the kernel said, what is used, what would be better.
+        // A veth pair has no zero-copy: what was tried, what the kernel said, what is used, what would be
+        // better.
         for events in &account.events {
             let told = notices(events).join("\n");
             for words in
@@ -219,7 +220,8 @@ fn queues_take_turns() {
         line.middle.join_wide("sf-lan", &line.client, "eth0", 4).expect("a wide line");
         let pool = small();
         let (mut near, mut far) = (open("sf-lan", &pool), line.client.enter(|| open("eth0", &pool)));
-        // 100 packets wait in the first queue, 10 in the second and none in the others. The length tells the queue.
+        // 100 packets wait in the first queue, 10 in the second and none in the others. The length tells the
+        // queue.
         for (queue, count) in [(0u32, 100), (1, 10)] {
             let frames = vec![frame(60 + queue as usize); count];
             send(&mut near, &pool, &frames, |_, record| record.flow_hash = queue << 30 | 1);

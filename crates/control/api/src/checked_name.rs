@@ -9,10 +9,11 @@ use std::fmt;
 /// What a [`Name`] looks like, as a regular expression: one word.
 pub const NAME_PATTERN: &str = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$";
 
-/// The name of an object, a snapshot, a token or an operation. Every constructor checks it, so that code which has a `Name` needs no
-/// check of its own:
+/// The name of an object, a snapshot, a token or an operation. Every constructor checks it, so that code
+/// which has a `Name` needs no check of its own:
 ///
-/// - its characters are ASCII letters, digits, `_`, `-`, `.`, and in wires' names `:` and `~`; the first is a letter, a digit or `_`;
+/// - its characters are ASCII letters, digits, `_`, `-`, `.`, and in wires' names `:` and `~`; the first is a
+///   letter, a digit or `_`;
 /// - it is neither empty nor longer than the longest wire's name.
 ///
 /// Hence it is one component of a path: it has no `/` and no NUL, and is neither `.` nor `..`.

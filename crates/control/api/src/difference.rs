@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a change made different, or would. Each object that the change named stands in one of the first three lists, or
-/// in `deleted`.
+/// What a change made different, or would. Each object that the change named stands in one of the first three
+/// lists, or in `deleted`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// Nothing was changed: it was only tried.
@@ -22,9 +22,11 @@ pub struct Difference {
     pub unchanged: Vec<ObjectName>,
     /// What there is no more.
     pub deleted: Vec<ObjectName>,
-    /// Functions that were running and begin anew, without what they knew, because the change does not allow otherwise.
+    /// Functions that were running and begin anew, without what they knew, because the change does not allow
+    /// otherwise.
     pub restarted: Vec<String>,
-    /// Of functions whose image was named by a tag or as a file: their image with the digest that it is pinned to.
+    /// Of functions whose image was named by a tag or as a file: their image with the digest that it is
+    /// pinned to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub images: BTreeMap<String, String>,
 }

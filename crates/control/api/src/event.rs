@@ -18,8 +18,8 @@ pub enum Happened {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event {
-    /// An object was created, replaced or deleted. All objects of one change have its revision; to go on later, ask for
-    /// the events after the last revision whose lines came all.
+    /// An object was created, replaced or deleted. All objects of one change have its revision; to go on
+    /// later, ask for the events after the last revision whose lines came all.
     Changed {
         /// The change.
         #[schemars(range(min = 1, max = 9_007_199_254_740_991_u64))]
@@ -58,7 +58,8 @@ pub enum Event {
         /// How many.
         notices: u64,
     },
-    /// The reader was too slow and changes are no longer known. The last line: list the objects anew and follow from there.
+    /// The reader was too slow and changes are no longer known. The last line: list the objects anew and
+    /// follow from there.
     Gone {
         /// Changes after this revision can still be asked for.
         #[schemars(range(max = 9_007_199_254_740_991_u64))]

@@ -15,7 +15,8 @@ pub enum FunctionState {
     Paused,
     /// It failed, and is started again in a while.
     Down,
-    /// It is paused, and what it needs to run has been given up: it takes next to no memory, and is thawed when it is resumed.
+    /// It is paused, and what it needs to run has been given up: it takes next to no memory, and is thawed
+    /// when it is resumed.
     Frozen,
 }
 

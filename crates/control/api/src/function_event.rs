@@ -18,7 +18,8 @@ pub enum FunctionEventKind {
     Lost,
 }
 
-/// An event of a function, kept by the daemon: a bounded number of each function, over a restart of the daemon too.
+/// An event of a function, kept by the daemon: a bounded number of each function, over a restart of the
+/// daemon too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionEvent {
     /// Its number: they grow by one, so that a gap shows events that are no longer kept.
@@ -46,7 +47,8 @@ pub struct FunctionReport {
     /// When it did.
     #[schemars(extend("format" = "date-time"))]
     pub time: String,
-    /// True: as it is now, or was less than a second ago. False: it could not be asked, and this is what it reported last.
+    /// True: as it is now, or was less than a second ago. False: it could not be asked, and this is what it
+    /// reported last.
     pub current: bool,
     /// What it reported, JSON if it keeps its contract.
     pub report: Value,

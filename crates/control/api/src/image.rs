@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Image {
     /// What a function's `image` calls it: a name, a file, or a tag in a registry.
     pub reference: String,
-    /// The same with the digest that functions are pinned to: of a file, the image's own; of a registry's, that of its manifest.
+    /// The same with the digest that functions are pinned to: of a file, the image's own; of a registry's,
+    /// that of its manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<String>,
     /// The digest of the image itself, `sha256:` and 64 digits, as a function's status has it.

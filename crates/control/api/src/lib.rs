@@ -1,20 +1,20 @@
-//! What the daemon and its clients say to each other: the objects, the answers, the problems and the paths of the REST
-//! interface. Types only; nothing here reads, writes or waits.
+//! What the daemon and its clients say to each other: the objects, the answers, the problems and the paths of
+//! the REST interface. Types only; nothing here reads, writes or waits.
 //!
 //! The life of an object:
-//! 1. An entry of the operator's file, `functions: {fw: {image: firewall}}`, is the object `function/fw`; what stands there
-//!    is its [`spec`](Object::spec), as JSON. A client sends it as a [`Desired`].
+//! 1. An entry of the operator's file, `functions: {fw: {image: firewall}}`, is the object `function/fw`;
+//!    what stands there is its [`spec`](Object::spec), as JSON. A client sends it as a [`Desired`].
 //! 2. [`Kind`] and [`ObjectName`] say which object it is, [`paths`] where it is found: `/v1/functions/fw`.
-//! 3. The daemon answers with an [`Object`]: the same spec, with the `version` that wrote it and the `status` that it has
-//!    now; or, for a change that was only tried, with the [`Difference`] that it would make.
+//! 3. The daemon answers with an [`Object`]: the same spec, with the `version` that wrote it and the `status`
+//!    that it has now; or, for a change that was only tried, with the [`Difference`] that it would make.
 //! 4. What takes long is an [`Operation`] to look at. What happens is told as [`Event`]s.
 //! 5. What is refused is answered with a [`Problem`] (RFC 9457) that has all [`Fault`]s, each with its place.
 //!
-//! All types have JSON schemas, from which the description of the interface is made that the daemon serves, so
-//! that what is written beside a field here is what a stranger reads there.
+//! All types have JSON schemas, from which the description of the interface is made that the daemon serves,
+//! so that what is written beside a field here is what a stranger reads there.
 //!
-//! Versions and revisions are numbers below 2^53, which every JSON reader takes exactly: at a million changes a second
-//! they last for 285 years. Times are text after RFC 3339, in UTC.
+//! Versions and revisions are numbers below 2^53, which every JSON reader takes exactly: at a million changes
+//! a second they last for 285 years. Times are text after RFC 3339, in UTC.
 
 #![forbid(unsafe_code)]
 

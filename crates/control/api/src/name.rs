@@ -63,7 +63,8 @@ pub enum NameError {
     NotWire(String),
 }
 
-/// Checks a name that an object of this kind is to have, and gives it its one spelling: of a wire, the ends in order.
+/// Checks a name that an object of this kind is to have, and gives it its one spelling: of a wire, the ends
+/// in order.
 ///
 /// # Errors
 /// [`NameError`]: what is wrong with it, and what is allowed.

@@ -9,7 +9,8 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Desired {
-    /// What stands in the operator's file for this entry, as JSON: sizes, times, rates and shares are text with a unit.
+    /// What stands in the operator's file for this entry, as JSON: sizes, times, rates and shares are text
+    /// with a unit.
     pub spec: Value,
 }
 
@@ -57,8 +58,8 @@ pub struct Health {
     pub healthy: bool,
     /// What is not as it should be, one line each.
     pub troubles: Vec<String>,
-    /// What does not pass packets as it should, one line each: ports that are down, or lose more than they pass on. The daemon itself
-    /// is as it should be all the same.
+    /// What does not pass packets as it should, one line each: ports that are down, or lose more than they
+    /// pass on. The daemon itself is as it should be all the same.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// Version of the program.

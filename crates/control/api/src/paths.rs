@@ -45,8 +45,8 @@ pub fn object(kind: Kind, name: &str) -> String {
     format!("/v1/{}/{}", kind.plural(), escaped(name))
 }
 
-/// What a function is asked to do, or has: `/v1/functions/fw/pause`. Parts: `pause`, `resume`, `restart`, `upgrade`, `snapshots`,
-/// `logs`, `events`, `report`.
+/// What a function is asked to do, or has: `/v1/functions/fw/pause`. Parts: `pause`, `resume`, `restart`,
+/// `upgrade`, `snapshots`, `logs`, `events`, `report`.
 pub fn of_function(name: &str, part: &str) -> String {
     format!("/v1/functions/{}/{part}", escaped(name))
 }
@@ -95,7 +95,8 @@ pub fn escaped(segment: &str) -> String {
     escaped
 }
 
-/// A segment of a path or a part of a query as it was meant; `None` when it is not escaped as it should be, or not UTF-8.
+/// A segment of a path or a part of a query as it was meant; `None` when it is not escaped as it should be,
+/// or not UTF-8.
 pub fn unescaped(segment: &str) -> Option<String> {
     if !segment.contains('%') {
         return Some(segment.to_owned());

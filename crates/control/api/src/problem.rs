@@ -8,8 +8,8 @@ use std::fmt;
 /// One thing that is wrong in what was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fault {
-    /// Where: the way down from the document's top, `functions.fw.config.rules[2].action`, a parameter, `limit`, or a header,
-    /// `If-Match`. Empty for the whole.
+    /// Where: the way down from the document's top, `functions.fw.config.rules[2].action`, a parameter,
+    /// `limit`, or a header, `If-Match`. Empty for the whole.
     pub at: String,
     /// What was found, and what is allowed.
     pub message: String,
@@ -56,7 +56,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A problem document (RFC 9457): why a request was not carried out. Nothing was changed then, unless the type says so.
+/// A problem document (RFC 9457): why a request was not carried out. Nothing was changed then, unless the
+/// type says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// What sort of problem: the path of its description, which never changes.
@@ -161,7 +162,8 @@ pub enum ProblemType {
     /// The daemon broke; its log says more.
     #[schemars(rename = "/problems/internal")]
     Internal,
-    /// A registry that has to be asked for an image does not answer, has no such image, or lies; `faults` has all of it.
+    /// A registry that has to be asked for an image does not answer, has no such image, or lies; `faults` has
+    /// all of it.
     #[schemars(rename = "/problems/registry")]
     Registry,
     /// Too much is under way, or the daemon ends; `Retry-After` says when to try again.

@@ -22,7 +22,8 @@ pub struct Snapshot {
     /// The tenant that it belongs to; one that is imported belongs to none, and administrators alone see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Name>,
-    /// This host has not sealed it as it is: it comes from elsewhere, was changed, or was saved before there were seals.
+    /// This host has not sealed it as it is: it comes from elsewhere, was changed, or was saved before there
+    /// were seals.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub imported: bool,
     /// The function's spec at that moment; one that is restored under another name has it too.

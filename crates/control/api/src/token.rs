@@ -12,7 +12,8 @@ pub struct Token {
     /// The tenant whose rights it gives; none if it is for the whole host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Whether it reads the whole host: what all tenants have, except secrets and packets. It changes nothing.
+    /// Whether it reads the whole host: what all tenants have, except secrets and packets. It changes
+    /// nothing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub host: bool,
     /// When it was made.
@@ -75,7 +76,8 @@ pub const TOKEN_PREFIX: &str = "sft_";
 /// Hexadecimal digits of a token's secret behind [`TOKEN_PREFIX`]: 256 bits.
 pub const TOKEN_DIGITS: usize = 64;
 
-/// Whether this has the form of a token's secret: [`TOKEN_PREFIX`] and [`TOKEN_DIGITS`] digits, `0` to `9` and `a` to `f`.
+/// Whether this has the form of a token's secret: [`TOKEN_PREFIX`] and [`TOKEN_DIGITS`] digits, `0` to `9`
+/// and `a` to `f`.
 pub fn is_secret(text: &str) -> bool {
     text.strip_prefix(TOKEN_PREFIX).is_some_and(|digits| {
         digits.len() == TOKEN_DIGITS && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))

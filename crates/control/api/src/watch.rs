@@ -13,7 +13,8 @@ pub const TRACED: u64 = 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// Where packets are picked: a port, a function, or a function's interface, such as `fw:inside` or `fw:0`. Without it at all ports.
+    /// Where packets are picked: a port, a function, or a function's interface, such as `fw:inside` or
+    /// `fw:0`. Without it at all ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// Which packets, in the language of pcap-filter(7); also `dropped` and `passed`. Without it all.
@@ -27,8 +28,8 @@ pub struct Trace {
     /// reading.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// A packet that is put there where `at` says, and followed, instead of those that come: an Ethernet frame in hexadecimal. It
-    /// really goes its way.
+    /// A packet that is put there where `at` says, and followed, instead of those that come: an Ethernet
+    /// frame in hexadecimal. It really goes its way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^([0-9a-fA-F]{2})*$"))]
     pub inject: Option<String>,
@@ -38,7 +39,8 @@ pub struct Trace {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Capture {
-    /// Where: a port, a function, a function's interface, such as `fw:inside` or `fw:0`, or a wire, such as `lan~fw:0`.
+    /// Where: a port, a function, a function's interface, such as `fw:inside` or `fw:0`, or a wire, such as
+    /// `lan~fw:0`.
     pub at: String,
     /// Which packets, in the language of pcap-filter(7); also `dropped` and `passed`. Without it all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,5 @@
-//! The server with a host that runs nothing: for tests that end the whole process, and to try a client or a fuzzer on.
+//! The server with a host that runs nothing: for tests that end the whole process, and to try a client or a
+//! fuzzer on.
 //!
 //! `fake_daemon FOLDER [ADDRESS]` serves on `FOLDER/socket` with its state in `FOLDER/state`. With an
 //! address, clients that know no UNIX sockets can be tried: what comes by TCP is carried to the socket, in

@@ -1,7 +1,7 @@
 //! `Accept` (RFC 9110, section 12.5.1): which representation a client takes.
 
-/// The first of `offered` that a header's value takes best; `None` when it takes none. What cannot be read in the header
-/// takes nothing.
+/// The first of `offered` that a header's value takes best; `None` when it takes none. What cannot be read in
+/// the header takes nothing.
 pub fn accepted(value: &str, offered: &[&'static str]) -> Option<&'static str> {
     let mut best: Option<(&'static str, u16)> = None;
     for offer in offered {

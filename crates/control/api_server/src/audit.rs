@@ -1,8 +1,9 @@
 //! The audit log: one JSON object a line for each change and its client, appended, in files of bounded size.
 //!
-//! Room for the next lines is reserved on the disk ([`Audit::admit`]) before a change is made, so that a change that is made can be
-//! logged. Where the log is required, a change for which there is no room is refused; else it is made, and what could not be logged is
-//! counted, shows in the daemon's health, and is told by the next line that can be written.
+//! Room for the next lines is reserved on the disk ([`Audit::admit`]) before a change is made, so that a
+//! change that is made can be logged. Where the log is required, a change for which there is no room is
+//! refused; else it is made, and what could not be logged is counted, shows in the daemon's health, and is
+//! told by the next line that can be written.
 
 use crate::error::BindError;
 use crate::log::{Severity, log};
@@ -17,7 +18,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The audit log. Lines are in the system's hands when [`write`](Audit::write) returns: they survive the process.
+/// The audit log. Lines are in the system's hands when [`write`](Audit::write) returns: they survive the
+/// process.
 #[derive(Debug)]
 pub(crate) struct Audit {
     settings: settings::Audit,
@@ -63,8 +65,9 @@ const FREE: u32 = 20;
 const ROOM: u64 = 64 << 10;
 
 impl Audit {
-    /// Opens the log, or makes it, readable for its owner alone. A last line that was cut off by a crash gets its end before the next
-    /// one is written. Where the disk has no room, or may not be written, the log is opened later: packets do not wait for it.
+    /// Opens the log, or makes it, readable for its owner alone. A last line that was cut off by a crash gets
+    /// its end before the next one is written. Where the disk has no room, or may not be written, the log is
+    /// opened later: packets do not wait for it.
     pub fn open(settings: &settings::Audit) -> Result<Audit, BindError> {
         let audit = Audit { settings: settings.clone(), state: Mutex::default() };
         let mut state = audit.state();
@@ -161,8 +164,8 @@ impl Audit {
         self.state().lost.1
     }
 
-    /// Writes one line. A change that was made cannot be undone for want of a line: what cannot be written is told in
-    /// the daemon's log, and shows in its health until a later line could be written.
+    /// Writes one line. A change that was made cannot be undone for want of a line: what cannot be written is
+    /// told in the daemon's log, and shows in its health until a later line could be written.
     pub fn write(&self, record: &serde_json::Value) {
         let mut state = self.state();
         match self.append(&mut state, Some(record)) {
@@ -205,7 +208,8 @@ impl Audit {
         Ok(())
     }
 
-    /// Writes a line of a client that is no administrator and changed nothing; of many in a second some, and then how many were left out.
+    /// Writes a line of a client that is no administrator and changed nothing; of many in a second some, and
+    /// then how many were left out.
     pub fn write_free(&self, kind: Free, mut record: serde_json::Value) {
         let left_out = {
             let mut state = self.state();

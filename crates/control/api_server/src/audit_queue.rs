@@ -1,10 +1,12 @@
 //! The audit log as the server uses it: one thread writes, and nothing else waits for the disk.
 //!
-//! 1. [`AuditQueue::write`] hands a line to the thread and returns. Lines are written in the order in which they were handed over.
-//! 2. A request that changed something, or was refused, waits in [`AuditQueue::written`] before it is answered, so that what a client
-//!    was told is logged. While the disk hangs these requests wait, and no other does: at most one line for each of them, and for each
-//!    operation under way, is in the queue.
-//! 3. How the log is ([`AuditQueue::trouble`], [`AuditQueue::lost`]) is what the thread said last; to ask takes no time.
+//! 1. [`AuditQueue::write`] hands a line to the thread and returns. Lines are written in the order in which
+//!    they were handed over.
+//! 2. A request that changed something, or was refused, waits in [`AuditQueue::written`] before it is
+//!    answered, so that what a client was told is logged. While the disk hangs these requests wait, and no
+//!    other does: at most one line for each of them, and for each operation under way, is in the queue.
+//! 3. How the log is ([`AuditQueue::trouble`], [`AuditQueue::lost`]) is what the thread said last; to ask
+//!    takes no time.
 //! 4. When the queue is dropped, what is in it is written first.
 
 use crate::audit::{Audit, Free};

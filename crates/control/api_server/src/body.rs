@@ -1,4 +1,5 @@
-//! Bodies: those that are read, as a whole and bounded, and those that are written, as a whole or line by line.
+//! Bodies: those that are read, as a whole and bounded, and those that are written, as a whole or line by
+//! line.
 
 use crate::settings::Limits;
 use api::{Problem, ProblemType};
@@ -83,8 +84,9 @@ async fn collect(body: &mut Incoming, budget: &Arc<Semaphore>, most: usize) -> R
 /// For how long a body is listened to whose request has been refused already.
 const LISTEN: Duration = Duration::from_secs(1);
 
-/// Takes what is left of a body whose request has been refused, and forgets it: a client that still sends hears the answer, and its
-/// next request. False when it is more than any request may have, or comes too slowly: the connection is to be closed then.
+/// Takes what is left of a body whose request has been refused, and forgets it: a client that still sends
+/// hears the answer, and its next request. False when it is more than any request may have, or comes too
+/// slowly: the connection is to be closed then.
 pub(crate) async fn drain(body: &mut Incoming, limits: &Limits) -> bool {
     let enough = body.size_hint().lower() <= limits.body_bytes as u64;
     let all = async {

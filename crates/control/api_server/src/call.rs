@@ -1,5 +1,5 @@
-//! All that can be asked: methods, paths, parameters, bodies and answers. Requests are told apart by this table, and the
-//! description of the interface is made of it, so that neither can have what the other lacks.
+//! All that can be asked: methods, paths, parameters, bodies and answers. Requests are told apart by this
+//! table, and the description of the interface is made of it, so that neither can have what the other lacks.
 
 use api::Kind;
 use hyper::Method;
@@ -283,12 +283,14 @@ impl Call {
         matches!(self, Call::Put(_) | Call::Delete(_) | Call::Upgrade | Call::Restore)
     }
 
-    /// Whether it changes something, looks into packets or takes all there is with it, so that it is written to the audit log.
+    /// Whether it changes something, looks into packets or takes all there is with it, so that it is written
+    /// to the audit log.
     pub fn changes(self) -> bool {
         self.method() != Method::GET
     }
 
-    /// Whether it is a change of objects, which is written to the audit log when it is made, be it after the answer.
+    /// Whether it is a change of objects, which is written to the audit log when it is made, be it after the
+    /// answer.
     pub fn is_a_change_of_objects(self) -> bool {
         matches!(self, Call::Put(_) | Call::Delete(_) | Call::Apply | Call::Upgrade | Call::Restore)
     }

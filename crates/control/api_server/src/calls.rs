@@ -438,7 +438,8 @@ async fn put(state: &Arc<State>, mut asked: Asked, kind: Kind) -> Result<Answer,
     Ok(written(state, &asked.rights, &id, changed, Some(spec)))
 }
 
-/// The snapshot that a function with this spec is to begin with. What a tenant's function knew is for that tenant's functions.
+/// The snapshot that a function with this spec is to begin with. What a tenant's function knew is for that
+/// tenant's functions.
 fn begins_with(state: &State, rights: &Rights, name: &Name, spec: &Value) -> Result<Name, Problem> {
     let snapshot = state.snapshot(rights, name)?;
     let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT);
@@ -646,8 +647,8 @@ async fn pause(state: &Arc<State>, asked: Asked, paused: bool) -> Result<Answer,
     Ok(Answer { difference: Some(difference), ..Answer::object(200, &state.object(&asked.rights, &id)?) })
 }
 
-/// Whether it was so before, and the revision since which it is written down. The caller has claimed the function: to thaw one takes its
-/// time, for which no other change waits.
+/// Whether it was so before, and the revision since which it is written down. The caller has claimed the
+/// function: to thaw one takes its time, for which no other change waits.
 fn pause_now(state: &State, rights: &Rights, id: &ObjectName, paused: bool) -> Result<(bool, u64), Problem> {
     state.tokens.hold(rights)?;
     state.read(rights, id)?;

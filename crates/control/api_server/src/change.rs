@@ -1,20 +1,22 @@
 //! A change, from what is wanted to what is done.
 //!
-//! 0. What a tenant may not change is refused; it is looked at again in steps 1 and 4.
-//!    Images that are named by something that may come to mean something else are pinned to what they mean now. If a registry has to be
-//!    asked, that is work too, and nothing else waits for it.
-//! 1. The objects that are named are [claimed](crate::claims): changes of one object come one after the other. What there is, is read from
-//!    the store, and the preconditions are compared with it.
+//! 0. What a tenant may not change is refused; it is looked at again in steps 1 and 4. Images that are named
+//!    by something that may come to mean something else are pinned to what they mean now. If a registry has
+//!    to be asked, that is work too, and nothing else waits for it.
+//! 1. The objects that are named are [claimed](crate::claims): changes of one object come one after the
+//!    other. What there is, is read from the store, and the preconditions are compared with it.
 //! 2. What is as it should be is left out. If nothing is left, that is the answer.
-//! 3. The host prepares the rest: it checks it, opens and starts whatever it needs, and lets functions that change hand over to their
-//!    successors. A function that would begin anew instead is refused unless the client allows it. Other changes go on meanwhile, and so do
-//!    answers.
-//! 4. From here on one change is made at a time. If the store or the host have changed since step 1, all is compared once more; where it comes
-//!    to something else, everything begins anew.
-//! 5. The store commits. If it cannot, what was prepared is dropped, functions that handed over are taken back, and nothing happened.
+//! 3. The host prepares the rest: it checks it, opens and starts whatever it needs, and lets functions that
+//!    change hand over to their successors. A function that would begin anew instead is refused unless the
+//!    client allows it. Other changes go on meanwhile, and so do answers.
+//! 4. From here on one change is made at a time. If the store or the host have changed since step 1, all is
+//!    compared once more; where it comes to something else, everything begins anew.
+//! 5. The store commits. If it cannot, what was prepared is dropped, functions that handed over are taken
+//!    back, and nothing happened.
 //! 6. The host carries out the rest of what it prepared, which cannot fail.
 //!
-//! When the host says in step 3 that it needs work first, the work is done as an operation, and everything begins anew.
+//! When the host says in step 3 that it needs work first, the work is done as an operation, and everything
+//! begins anew.
 
 use crate::answer::faulty;
 use crate::claims::{Claim, Claimed};
@@ -332,8 +334,8 @@ impl State {
         self.store.revision().0 != compared.difference.revision
     }
 
-    /// Steps 4 to 6; `None` if everything is to begin anew. Functions that have handed over are taken back then, when what was prepared is
-    /// dropped.
+    /// Steps 4 to 6; `None` if everything is to begin anew. Functions that have handed over are taken back
+    /// then, when what was prepared is dropped.
     fn carry_out(
         &self,
         wanted: &Wanted,
@@ -357,7 +359,8 @@ impl State {
         Ok(Some(difference))
     }
 
-    /// What there was to do, if nothing else has changed that; `None` if it is something else now. The caller has the turn.
+    /// What there was to do, if nothing else has changed that; `None` if it is something else now. The caller
+    /// has the turn.
     fn again(
         &self,
         wanted: &Wanted,
@@ -463,7 +466,8 @@ impl State {
         (!tokens.is_empty()).then(|| Fault::new(format!("tenants.{}", change.name), message))
     }
 
-    /// Whether an object is in the store alone: it could not be started, and is begun when it is wanted again.
+    /// Whether an object is in the store alone: it could not be started, and is begun when it is wanted
+    /// again.
     fn lacks(&self, id: &ObjectName) -> bool {
         id.kind == Kind::Function && self.control.lacks(&id.name)
     }
@@ -522,7 +526,8 @@ impl State {
     }
 }
 
-/// A fault for each function that would begin anew without leave. A function that is restored has been told to.
+/// A fault for each function that would begin anew without leave. A function that is restored has been told
+/// to.
 fn begin_anew<'a>(changes: &'a [ObjectChange], anew: &'a [String]) -> impl Iterator<Item = Fault> + 'a {
     let restored =
         |name: &String| changes.iter().any(|change| &change.name == name && change.snapshot.is_some());

@@ -1,5 +1,5 @@
-//! Who changes what just now: changes of one object come one after the other, from their beginning to their end, and changes of different
-//! objects beside each other.
+//! Who changes what just now: changes of one object come one after the other, from their beginning to their
+//! end, and changes of different objects beside each other.
 
 use api::{Kind, ObjectName};
 use std::collections::{BTreeSet, VecDeque};

@@ -1,4 +1,5 @@
-//! One connection: requests one after the other, each answered, counted and, if it changes something, written down.
+//! One connection: requests one after the other, each answered, counted and, if it changes something, written
+//! down.
 
 use crate::answer::Answer;
 use crate::body::{self, Written};
@@ -56,7 +57,8 @@ where
         .half_close(false);
     let mut ending = state.ending.subscribe();
     let mut connection = pin!(builder.serve_connection(io, service));
-    // What goes wrong here is the client's affair: it leaves, is too slow, or speaks no HTTP, and was told so.
+    // What goes wrong here is the client's affair: it leaves, is too slow, or speaks no HTTP, and was told
+    // so.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = place.left() => return,
@@ -180,7 +182,8 @@ async fn respond(
             };
             unread = read.is_err();
             let answer = match read {
-                // Not of the connection: what is begun is brought to its end, and written down, when the client leaves.
+                // Not of the connection: what is begun is brought to its end, and written down, when the
+                // client leaves.
                 Ok(asked) if call.changes() => tokio::spawn(carry_out(state.clone(), asked))
                     .await
                     .unwrap_or_else(|error| Problem::new(ProblemType::Internal, error.to_string()).into()),
@@ -216,7 +219,8 @@ async fn may_be_logged(state: &State, asked: &Asked) -> Result<(), Problem> {
     if tries {
         return Ok(());
     }
-    // The line of a document names those of its objects that change, and those that are deleted because it does not name them.
+    // The line of a document names those of its objects that change, and those that are deleted because it
+    // does not name them.
     let deleted = if asked.call == Call::Apply { state.store.standing().objects * OF_NAME } else { 0 };
     let admitted = state.audit.admit(deleted + asked.body_bytes).await;
     admitted.map_err(|why| Problem::new(ProblemType::NoRoom, why))

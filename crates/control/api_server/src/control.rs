@@ -11,24 +11,28 @@ use std::collections::BTreeMap;
 use std::fmt;
 use store::Store;
 
-/// The host, as the server sees it. All functions may be called from several threads at once, but for [`begin`](Control::begin),
-/// which is called once and first.
+/// The host, as the server sees it. All functions may be called from several threads at once, but for
+/// [`begin`](Control::begin), which is called once and first.
 ///
-/// Changes are made ready beside each other ([`prepare`](Control::prepare), [`Prepared::hand_over`]) and may take as long as functions
-/// take to start and to hand over. They are carried out one after the other ([`Prepared::fits`] and [`Prepared::carry_out`]); that is
-/// short. Of one object, changes of all sorts, pauses and restarts come one after the other from their beginning to their end.
+/// Changes are made ready beside each other ([`prepare`](Control::prepare), [`Prepared::hand_over`]) and may
+/// take as long as functions take to start and to hand over. They are carried out one after the other
+/// ([`Prepared::fits`] and [`Prepared::carry_out`]); that is short. Of one object, changes of all sorts,
+/// pauses and restarts come one after the other from their beginning to their end.
 ///
-/// [`status`](Control::status) and [`logs`](Control::logs) are called on the thread that answers and return at once.
+/// [`status`](Control::status) and [`logs`](Control::logs) are called on the thread that answers and return
+/// at once.
 pub trait Control: Send + Sync + 'static {
     /// Starts what the store holds, before any client can ask for anything. `notices` is for what happens
     /// from then on. What cannot be started is returned with the reason; it stays desired, and the rest is
     /// started.
     fn begin(&self, objects: Vec<ObjectChange>, notices: Notices) -> Vec<(ObjectName, Fault)>;
 
-    /// Says what images mean that may come to mean something else: artifacts in registries named by a tag, and files. `functions` are
-    /// names and specs of functions as they are wanted. Where it is not to `resolve`, a tag that a function runs with means what it
-    /// meant when it was applied, and no registry is asked. It is called without the order of changes. For a tenant, registries are asked
-    /// with its own logins, and an image that this host has counts as had only if an object of the tenant names it already.
+    /// Says what images mean that may come to mean something else: artifacts in registries named by a tag,
+    /// and files. `functions` are names and specs of functions as they are wanted. Where it is not to
+    /// `resolve`, a tag that a function runs with means what it meant when it was applied, and no registry is
+    /// asked. It is called without the order of changes. For a tenant, registries are asked with its own
+    /// logins, and an image that this host has counts as had only if an object of the tenant names it
+    /// already.
     ///
     /// # Errors
     /// [`Refusal`]: what cannot be had, and why.
@@ -37,16 +41,18 @@ pub trait Control: Send + Sync + 'static {
         Ok(Settled::Now(vec![None; functions.len()]))
     }
 
-    /// What of a function that a tenant wants is not a tenant's to want, because it is the host's: an image in a file, say. Places are
-    /// within the spec. What is as it is `now` is as an administrator, or an earlier check, had it. A spec of a snapshot is checked like
-    /// any other. It is called before [`settle`](Control::settle), and again with what images mean.
+    /// What of a function that a tenant wants is not a tenant's to want, because it is the host's: an image
+    /// in a file, say. Places are within the spec. What is as it is `now` is as an administrator, or an
+    /// earlier check, had it. A spec of a snapshot is checked like any other. It is called before
+    /// [`settle`](Control::settle), and again with what images mean.
     fn confined(&self, function: &str, spec: &Value, now: Option<&Value>) -> Vec<Fault> {
         let _ = (function, spec, now);
         Vec::new()
     }
 
-    /// What is wrong with a change as far as the objects of one tenant show it; no other object is looked at, so that nothing of another
-    /// one can be in the words. It is asked when [`prepare`](Control::prepare) has refused the change.
+    /// What is wrong with a change as far as the objects of one tenant show it; no other object is looked at,
+    /// so that nothing of another one can be in the words. It is asked when [`prepare`](Control::prepare) has
+    /// refused the change.
     fn own_faults(&self, tenant: &str, changes: &[ObjectChange]) -> Vec<Fault> {
         let _ = (tenant, changes);
         Vec::new()
@@ -58,8 +64,8 @@ pub trait Control: Send + Sync + 'static {
         false
     }
 
-    /// Checks a change, and opens, compiles and starts whatever it needs, without touching what runs. Dropping what is
-    /// returned undoes it.
+    /// Checks a change, and opens, compiles and starts whatever it needs, without touching what runs.
+    /// Dropping what is returned undoes it.
     ///
     /// # Errors
     /// [`Refusal`]: all that is wrong with the change, or the work that has to be done first.
@@ -83,14 +89,15 @@ pub trait Control: Send + Sync + 'static {
     /// [`Refusal`]; the function then runs on as it was.
     fn restart(&self, function: &str) -> Result<(), Refusal>;
 
-    /// What does not pass packets as it should, one line each; of a tenant's own, if one asks. It is known already: nothing is waited
-    /// for.
+    /// What does not pass packets as it should, one line each; of a tenant's own, if one asks. It is known
+    /// already: nothing is waited for.
     fn warnings(&self, tenant: Option<&str>) -> Vec<String> {
         let _ = tenant;
         Vec::new()
     }
 
-    /// How an object is, if there is something to tell; of a function, a [`FunctionStatus`](api::FunctionStatus).
+    /// How an object is, if there is something to tell; of a function, a
+    /// [`FunctionStatus`](api::FunctionStatus).
     fn status(&self, kind: Kind, name: &str) -> Option<Value>;
 
     /// Up to `limit` lines of a function's log with numbers above `after`, in order.
@@ -143,7 +150,8 @@ pub trait Control: Send + Sync + 'static {
     /// The images on this host, in the order of their references.
     fn images(&self) -> Vec<Image>;
 
-    /// The account of every packet, or what of it is one tenant's: an object, as JSON text; `None` when nothing runs any more.
+    /// The account of every packet, or what of it is one tenant's: an object, as JSON text; `None` when
+    /// nothing runs any more.
     fn account(&self, tenant: Option<&str>) -> Option<String>;
 
     /// Where the host's memory goes, or a tenant's: an object.
@@ -171,14 +179,15 @@ pub trait Control: Send + Sync + 'static {
     /// [`Refusal`]: what stands in the way.
     fn back_up(&self, store: &Store, outlet: Outlet) -> Result<(), Refusal>;
 
-    /// Writes metric families, each as a whole, in one of two notations; of one tenant, those of its functions and ports.
+    /// Writes metric families, each as a whole, in one of two notations; of one tenant, those of its
+    /// functions and ports.
     fn metrics(&self, exposition: Exposition, tenant: Option<&str>, to: &mut String);
 }
 
 /// A change that is ready. Dropped, it leaves all as it was; functions that have handed over are taken back.
 pub trait Prepared: Send {
-    /// Whether it still is what the change comes to, after whatever else was carried out meanwhile. Called in the order of changes: it
-    /// starts and reads nothing that takes its time.
+    /// Whether it still is what the change comes to, after whatever else was carried out meanwhile. Called in
+    /// the order of changes: it starts and reads nothing that takes its time.
     ///
     /// # Errors
     /// [`Refusal`]: what is wrong with the change now.
@@ -192,8 +201,8 @@ pub trait Prepared: Send {
         self.restarted()
     }
 
-    /// Lets functions that change hand over to their successors, with what they know. Those that have nothing to hand over begin
-    /// anew if that is allowed.
+    /// Lets functions that change hand over to their successors, with what they know. Those that have nothing
+    /// to hand over begin anew if that is allowed.
     ///
     /// # Errors
     /// [`Refusal`]: one does not, and all go on as they were.
@@ -256,7 +265,8 @@ pub struct Settling {
 
 /// Why something is not done. What runs is untouched.
 pub enum Refusal {
-    /// Something in what is wanted is wrong: all of it, with places such as `functions.fw.config.rules[2].action`.
+    /// Something in what is wanted is wrong: all of it, with places such as
+    /// `functions.fw.config.rules[2].action`.
     Invalid(Vec<Fault>),
     /// It does not go with what there is: something else has the name, or needs what is to be deleted.
     Conflict(Vec<Fault>),

@@ -1,4 +1,5 @@
-//! Streams: what happens to the objects, and what a function says and finds, line by line, now and as long as the client follows.
+//! Streams: what happens to the objects, and what a function says and finds, line by line, now and as long as
+//! the client follows.
 //!
 //! Lines of JSON and not server-sent events: every language and `jq` read lines, a client that reconnects
 //! says itself after which revision, and the socket is not one that a web page could open.

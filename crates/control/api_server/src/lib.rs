@@ -4,17 +4,19 @@
 //! 1. [`Server::bind`] finds out that no other process has the socket, reads all objects from the
 //!    [`Store`](store::Store), and hands them to the host ([`Control::begin`]), so that packets are served
 //!    before anything else. Then it listens.
-//! 2. [`Server::serve`] answers, on one thread, until SIGTERM. A request is told apart by the table of [calls](Call), checked
-//!    for its form, and answered: what is read comes from the store's memory and from the host, and
-//!    what is changed goes through the store and the host, as `change` says in numbered steps. The thread that answers waits for nothing:
-//!    what takes its time is done beside it, a tenant's on the tenant's own threads, and if it is kept all the same another thread
-//!    takes its place (`relay`).
+//! 2. [`Server::serve`] answers, on one thread, until SIGTERM. A request is told apart by the table of
+//!    [calls](Call), checked for its form, and answered: what is read comes from the store's memory and from
+//!    the host, and what is changed goes through the store and the host, as `change` says in numbered steps.
+//!    The thread that answers waits for nothing: what takes its time is done beside it, a tenant's on the
+//!    tenant's own threads, and if it is kept all the same another thread takes its place (`relay`).
 //! 3. Work that takes long, such as compiling an image, is done as an operation beside the requests.
 //! 4. Clients that follow the events are told of each change. Each change stands in the audit log.
-//! 5. At SIGTERM the socket goes, requests that are under way get their answer, streams end, and `serve` returns.
+//! 5. At SIGTERM the socket goes, requests that are under way get their answer, streams end, and `serve`
+//!    returns.
 //!
-//! What it does not know: images, functions, packets. That is behind [`Control`]. The description of the interface, OpenAPI
-//! 3.1, is made from the same table that requests are told apart by, and from the types of `api`.
+//! What it does not know: images, functions, packets. That is behind [`Control`]. The description of the
+//! interface, OpenAPI 3.1, is made from the same table that requests are told apart by, and from the types of
+//! `api`.
 //!
 //! Rights: a client that reaches the administrators' socket, or shows a certificate of theirs, may do
 //! everything; one that shows a token may do what the token's tenant may, and sees nothing else. Without

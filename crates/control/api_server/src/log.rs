@@ -1,7 +1,7 @@
 //! The daemon's own log, on standard error: JSON lines, or words on a terminal.
 //!
-//! No logging crate: there is one destination, no level to filter by, and no dependency that logs something worth
-//! keeping. What is written is what an operator acts on.
+//! No logging crate: there is one destination, no level to filter by, and no dependency that logs something
+//! worth keeping. What is written is what an operator acts on.
 
 use crate::time;
 use serde_json::{Map, Value};

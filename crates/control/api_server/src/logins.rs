@@ -1,10 +1,13 @@
 //! Logins of tenants at registries, as the store keeps them.
 //!
-//! 1. A tenant sets them; the store has all of one tenant under its name, with their passwords, which the registry needs as they are.
-//! 2. [`Logins::asker`] says with which of them images are pulled: those of the tenant that asks, and of no other.
+//! 1. A tenant sets them; the store has all of one tenant under its name, with their passwords, which the
+//!    registry needs as they are.
+//! 2. [`Logins::asker`] says with which of them images are pulled: those of the tenant that asks, and of no
+//!    other.
 //! 3. They go with their tenant: one that is called so later begins without them.
 //!
-//! No answer, log line or audit line holds a password. The store's files are their owner's alone, and so is a backup, which has them.
+//! No answer, log line or audit line holds a password. The store's files are their owner's alone, and so is a
+//! backup, which has them.
 
 use crate::control::{Asker, ObjectChange};
 use crate::error::BindError;
@@ -76,7 +79,8 @@ impl Logins {
         .collect()
     }
 
-    /// What the store is to hold when a tenant has one more, and what is shown of it; `None`: the tenant has as many as it may.
+    /// What the store is to hold when a tenant has one more, and what is shown of it; `None`: the tenant has
+    /// as many as it may.
     pub fn with(&self, tenant: &str, login: NewRegistryLogin) -> Option<(Update, RegistryLogin)> {
         let mut of = self.all().get(tenant).cloned().unwrap_or_default();
         let NewRegistryLogin { registry, username, password, .. } = login;

@@ -123,8 +123,8 @@ fn schemas() -> Value {
     schemas
 }
 
-/// Says of texts of which there are only a few that they are an enumeration, which generators of clients know better than a choice
-/// between constants.
+/// Says of texts of which there are only a few that they are an enumeration, which generators of clients know
+/// better than a choice between constants.
 fn enumerate(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(enumerate),

@@ -21,7 +21,8 @@ pub(crate) struct Operations {
     most: usize,
     most_of_tenant: usize,
     kept: usize,
-    /// Of administrators, for what is compiled, and for registries that are asked: one that hangs keeps nothing from being compiled.
+    /// Of administrators, for what is compiled, and for registries that are asked: one that hangs keeps
+    /// nothing from being compiled.
     at_once: Arc<Semaphore>,
     asking_at_once: Arc<Semaphore>,
     /// The same of each tenant.

@@ -4,8 +4,9 @@
 //! and an observer are a tenant's if all that they name are functions and ports of that tenant. A tenant's
 //! object is its own. All else, and what joins tenants or reaches a switch, is the administrator's alone.
 //!
-//! This is an index of the store, so that what is shown to one tenant costs nothing for what others have, and a history with owners, since
-//! the store does not know whose something was that is gone. Where a spec itself is shown, the spec decides and not the index.
+//! This is an index of the store, so that what is shown to one tenant costs nothing for what others have, and
+//! a history with owners, since the store does not know whose something was that is gone. Where a spec itself
+//! is shown, the spec decides and not the index.
 
 use crate::control::ObjectChange;
 use crate::tenancy::DEFAULT;
@@ -105,8 +106,8 @@ impl Owners {
         self.known.subscribe()
     }
 
-    /// What happened to a tenant's objects after a revision, and the revision up to which that is all. What passes from one tenant to another is
-    /// deleted for the one and there for the other.
+    /// What happened to a tenant's objects after a revision, and the revision up to which that is all. What
+    /// passes from one tenant to another is deleted for the one and there for the other.
     pub fn changes(&self, tenant: &str, after: u64) -> Result<(Vec<Event>, u64), Gone> {
         let index = self.index();
         let newest = *self.known.borrow();

@@ -17,7 +17,8 @@ pub enum Precondition {
     Absent,
     /// There is such an object: `If-Match: *`.
     Present,
-    /// It has one of these versions: `If-Match: "17"`. Tags that cannot be versions match nothing and are left out.
+    /// It has one of these versions: `If-Match: "17"`. Tags that cannot be versions match nothing and are
+    /// left out.
     Versions(Vec<u64>),
 }
 
@@ -91,7 +92,8 @@ fn tags(value: &[u8]) -> Result<Precondition, Fault> {
         return Ok(Precondition::Present);
     }
     let mut versions = Vec::new();
-    // Versions have no commas; a foreign tag that has some is refused as malformed, which it is for an object.
+    // Versions have no commas; a foreign tag that has some is refused as malformed, which it is for an
+    // object.
     for tag in text.split(',') {
         let tag = tag.trim_matches([' ', '\t']);
         let (weak, quoted) = match tag.strip_prefix("W/") {

@@ -1,15 +1,17 @@
 //! The thread that answers, and another that takes its place when it is kept.
 //!
-//! All connections are served by one thread at a time: to wake another one for each small change costs more than many a change. So an
-//! administrator's small change is made on that thread, and most take a tenth of a millisecond. One that takes longer, for whatever
-//! reason, keeps no other request waiting:
-//! 1. [`Relay::here`] puts a job into a list. The thread that answers leaves off, does the job and goes on answering.
-//! 2. A second thread looks every [`LOOK`] whether the same job is still being done. If so, it answers from now on, and a third one looks.
+//! All connections are served by one thread at a time: to wake another one for each small change costs more
+//! than many a change. So an administrator's small change is made on that thread, and most take a tenth of a
+//! millisecond. One that takes longer, for whatever reason, keeps no other request waiting:
+//! 1. [`Relay::here`] puts a job into a list. The thread that answers leaves off, does the job and goes on
+//!    answering.
+//! 2. A second thread looks every [`LOOK`] whether the same job is still being done. If so, it answers from
+//!    now on, and a third one looks.
 //! 3. The first thread ends when its job does. What the job gave goes to the request that waits for it, as
 //!    ever.
 //!
-//! Limits: a request waits for two looks at most for a job that is not its own. Jobs of tenants are never done here, so that no tenant can make
-//! that happen again and again.
+//! Limits: a request waits for two looks at most for a job that is not its own. Jobs of tenants are never
+//! done here, so that no tenant can make that happen again and again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -59,8 +61,8 @@ impl Relay {
         told.await.ok()
     }
 
-    /// Answers until [`end`](Relay::end), on this thread or on the one that has taken its place. What is still at work then is waited for
-    /// for so long.
+    /// Answers until [`end`](Relay::end), on this thread or on the one that has taken its place. What is
+    /// still at work then is waited for for so long.
     ///
     /// # Errors
     /// The system has no thread.

@@ -1,9 +1,10 @@
 //! Rights of clients: the administrator may do everything, a client that shows a token what its tenant may,
 //! or read the whole host.
 //!
-//! 1. A connection comes in by a [`Door`]: the administrators' socket, the tenants' socket, or TLS, where the certificate decides.
-//! 2. [`of`] reads `Authorization` of each request. A token gives its tenant's rights and no others, or those of a reader of the
-//!    whole host, at each door; without one only the administrators' door leads anywhere.
+//! 1. A connection comes in by a [`Door`]: the administrators' socket, the tenants' socket, or TLS, where the
+//!    certificate decides.
+//! 2. [`of`] reads `Authorization` of each request. A token gives its tenant's rights and no others, or those
+//!    of a reader of the whole host, at each door; without one only the administrators' door leads anywhere.
 //! 3. [`Access`] says for each call which clients may make it at all. What a tenant may change is decided in
 //!    `admit`, what it is shown in `seen`.
 
@@ -32,15 +33,16 @@ pub(crate) enum Rights {
     All,
     /// What a token of a tenant gives.
     Of(Arc<Grant>),
-    /// What a token of the host gives: to read what administrators read, except what is theirs alone ([`Access::Administrator`]).
+    /// What a token of the host gives: to read what administrators read, except what is theirs alone
+    /// ([`Access::Administrator`]).
     Reader(Arc<Grant>),
 }
 
 /// Which clients may make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// A tenant too: it is answered with what is the tenant's. A reader of the host too: it is answered as administrators are, and
-    /// so no call of this class answers with secrets, packets or what snapshots hold.
+    /// A tenant too: it is answered with what is the tenant's. A reader of the host too: it is answered as
+    /// administrators are, and so no call of this class answers with secrets, packets or what snapshots hold.
     Read,
     /// A tenant too, if its token is not for reading alone: it changes what is the tenant's.
     Change,
@@ -94,7 +96,8 @@ impl Call {
     }
 }
 
-/// Kinds of objects that a tenant makes for itself. Of ports and of itself it has what the administrator gives it.
+/// Kinds of objects that a tenant makes for itself. Of ports and of itself it has what the administrator
+/// gives it.
 pub(crate) fn is_a_tenants_to_change(kind: Kind) -> bool {
     match kind {
         Kind::Function | Kind::Chain | Kind::Wire | Kind::Observer => true,
@@ -108,7 +111,8 @@ impl Rights {
         if grant.token.host { Rights::Reader(grant) } else { Rights::Of(grant) }
     }
 
-    /// The tenant, if it is the rights of one. A reader of the host has none: what it may read at all it reads as administrators do.
+    /// The tenant, if it is the rights of one. A reader of the host has none: what it may read at all it
+    /// reads as administrators do.
     pub fn tenant(&self) -> Option<&str> {
         match self {
             Rights::All | Rights::Reader(_) => None,

@@ -1,13 +1,16 @@
-//! Places for connections. Each sort of clients has a room of its own, so that none takes places from another:
+//! Places for connections. Each sort of clients has a room of its own, so that none takes places from
+//! another:
 //! 1. The administrators' socket has one that nothing else uses, and administrators that come by TLS have
 //!    another.
-//! 2. A connection of which it is not known yet whose it is (its TLS handshake is not done, or it has shown no token) has a place for a
-//!    short time, in a room in which each user or address has few.
-//! 3. With its first request under a token a connection goes over to the room of the token's tenant, or to that of the readers of the host.
+//! 2. A connection of which it is not known yet whose it is (its TLS handshake is not done, or it has shown
+//!    no token) has a place for a short time, in a room in which each user or address has few.
+//! 3. With its first request under a token a connection goes over to the room of the token's tenant, or to
+//!    that of the readers of the host.
 //! 4. Connections for metrics alone, in the clear on loopback, have a room of theirs.
 //!
-//! In a room that is full, or of a peer that has as many places as it may, the connection that has rested for longest leaves for the next one.
-//! Where none rests the next one is refused: what is being answered is brought to its end.
+//! In a room that is full, or of a peer that has as many places as it may, the connection that has rested for
+//! longest leaves for the next one. Where none rests the next one is refused: what is being answered is
+//! brought to its end.
 
 use crate::settings::Limits;
 use std::collections::{BTreeMap, HashMap};
@@ -201,7 +204,8 @@ impl Place {
         true
     }
 
-    /// Goes over to the room of a tenant whose token it has shown, if it is not there; false if that has no place.
+    /// Goes over to the room of a tenant whose token it has shown, if it is not there; false if that has no
+    /// place.
     pub fn go_to_tenant(&self, tenant: &str, rooms: &TenantRooms) -> bool {
         if matches!(&self.at().2, Some(Shown::Tenant(shown)) if shown == tenant) {
             return true;
@@ -279,7 +283,8 @@ impl Rooms {
         }
     }
 
-    /// Ends a connection that rests and of which it is not known whose it is, or one that comes for metrics, if there is one.
+    /// Ends a connection that rests and of which it is not known whose it is, or one that comes for metrics,
+    /// if there is one.
     pub fn make_room(&self) -> bool {
         self.handshakes.evict() || self.unknown.evict() || self.metrics.evict()
     }

@@ -1,11 +1,13 @@
 //! Metrics over plain HTTP on a loopback address, for a collector on the same host that has no certificate.
 //!
-//! 1. [`listen`] refuses an address that is not loopback. Nothing else than `GET /metrics` is answered here, and nothing can be changed.
-//! 2. Every local user can connect. What they cost is bounded: [`PLACES`] connections in a room of their own, one request each, [`TIME`]
-//!    for all of it, and at most one exposition in [`FRESH`], which all share.
-//! 3. A connection never counts as being answered: where all places are taken the oldest one is closed for the next, so that clients that send nothing
-//!    or read nothing keep no other out.
-//! 4. `Host` must be `localhost` or a loopback address: a web page whose name was made to lead to this host (DNS rebinding) reads nothing.
+//! 1. [`listen`] refuses an address that is not loopback. Nothing else than `GET /metrics` is answered here,
+//!    and nothing can be changed.
+//! 2. Every local user can connect. What they cost is bounded: [`PLACES`] connections in a room of their own,
+//!    one request each, [`TIME`] for all of it, and at most one exposition in [`FRESH`], which all share.
+//! 3. A connection never counts as being answered: where all places are taken the oldest one is closed for
+//!    the next, so that clients that send nothing or read nothing keep no other out.
+//! 4. `Host` must be `localhost` or a loopback address: a web page whose name was made to lead to this host
+//!    (DNS rebinding) reads nothing.
 
 use crate::accept::accepted;
 use crate::answer::{Answer, one_fault};
@@ -149,7 +151,8 @@ fn is_local(host: &str) -> bool {
 }
 
 impl Kept {
-    /// The exposition, one second old at most. One is made at a time, and is made to its end when its client leaves.
+    /// The exposition, one second old at most. One is made at a time, and is made to its end when its client
+    /// leaves.
     async fn text(self: Arc<Kept>, state: Arc<State>, open: bool) -> Result<Bytes, Problem> {
         let making = async move {
             let mut kept = self.0.lock().await;

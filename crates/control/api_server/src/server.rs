@@ -35,8 +35,8 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// Threads for what takes long: images, snapshots, large changes. Made when they are needed. Tenants have so few each that these are
-/// enough for all of them.
+/// Threads for what takes long: images, snapshots, large changes. Made when they are needed. Tenants have so
+/// few each that these are enough for all of them.
 const THREADS: usize = 512;
 
 /// A server that listens.
@@ -54,8 +54,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Reads the store, lets `control` start what is in it, and then listens. Clients wait from then on; they are answered
-    /// by [`serve`](Server::serve).
+    /// Reads the store, lets `control` start what is in it, and then listens. Clients wait from then on; they
+    /// are answered by [`serve`](Server::serve).
     ///
     /// That no other process has the socket is found out before anything is started.
     ///
@@ -136,7 +136,8 @@ impl Server {
         address_of(self.metrics.as_ref())
     }
 
-    /// Answers on the calling thread until SIGTERM or SIGINT; at SIGHUP the audit log is opened anew. Then it ends as [`serve_until`](Server::serve_until) does.
+    /// Answers on the calling thread until SIGTERM or SIGINT; at SIGHUP the audit log is opened anew. Then it
+    /// ends as [`serve_until`](Server::serve_until) does.
     ///
     /// # Errors
     /// The system has no threads or signals for it.
@@ -291,8 +292,8 @@ impl Listens for TcpListener {
     }
 }
 
-/// Takes the next connection. Where there is no descriptor for it, one that was put aside is given up for it, and one that rests without
-/// having shown a token is ended.
+/// Takes the next connection. Where there is no descriptor for it, one that was put aside is given up for it,
+/// and one that rests without having shown a token is ended.
 async fn next<L: Listens>(state: &State, door: Door, listener: &L) -> Option<L::Stream> {
     let error = match listener.next().await {
         Ok(stream) => return Some(stream),

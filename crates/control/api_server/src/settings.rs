@@ -127,8 +127,8 @@ pub struct Audit {
 /// What clients can use up at most.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at a time by the administrators' socket, and as many of administrators by TLS. For the next one the connection goes
-    /// that has rested for longest; if none rests, it is told so and closed.
+    /// Connections at a time by the administrators' socket, and as many of administrators by TLS. For the
+    /// next one the connection goes that has rested for longest; if none rests, it is told so and closed.
     pub connections: usize,
     /// Bytes of a request's line and headers.
     pub header_bytes: usize,
@@ -146,7 +146,8 @@ pub struct Limits {
     pub body_time: Duration,
     /// Time in which a client must take some of what it is sent.
     pub write_time: Duration,
-    /// Time for which a request waits for an operation that it began, before it is answered with the operation.
+    /// Time for which a request waits for an operation that it began, before it is answered with the
+    /// operation.
     pub patience: Duration,
     /// The same with `wait=true`.
     pub longest_wait: Duration,
@@ -160,7 +161,8 @@ pub struct Limits {
     pub tenants_connections: usize,
     /// Of these, those of one user of this host, or of one address.
     pub unknown_connections: usize,
-    /// Time until a connection must have done its handshake, and for which it may rest without having shown a token.
+    /// Time until a connection must have done its handshake, and for which it may rest without having shown a
+    /// token.
     pub unknown_time: Duration,
     /// Connections of a tenant.
     pub tenant_connections: usize,

@@ -1,4 +1,5 @@
-//! How large a document may be: one place for `apply`, which refuses it, and for `superfluid check`, which says so before.
+//! How large a document may be: one place for `apply`, which refuses it, and for `superfluid check`, which
+//! says so before.
 
 use crate::settings::Limits;
 use crate::stored::Stored;

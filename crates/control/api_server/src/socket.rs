@@ -1,4 +1,5 @@
-//! The UNIX socket's file: made with the right owner and permissions, and never taken from a daemon that is alive.
+//! The UNIX socket's file: made with the right owner and permissions, and never taken from a daemon that is
+//! alive.
 
 use crate::error::BindError;
 use crate::settings::Socket;

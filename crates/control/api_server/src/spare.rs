@@ -1,7 +1,8 @@
 //! Descriptors that are put aside, for when the process has used up all that it may have.
 //!
-//! A connection that cannot be accepted for want of a descriptor stays in the listener's queue, and its client waits for nothing. Giving up
-//! one of these makes room for it: an administrator is served then, and others are told by the connection's end.
+//! A connection that cannot be accepted for want of a descriptor stays in the listener's queue, and its
+//! client waits for nothing. Giving up one of these makes room for it: an administrator is served then, and
+//! others are told by the connection's end.
 
 use crate::rights::Door;
 use std::fs::File;

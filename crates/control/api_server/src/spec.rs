@@ -1,5 +1,5 @@
-//! The outer form of a spec, by kind: what the description of the interface says of it, and what is checked here. All that is
-//! within is for the host to check, which knows images and drivers.
+//! The outer form of a spec, by kind: what the description of the interface says of it, and what is checked
+//! here. All that is within is for the host to check, which knows images and drivers.
 
 use crate::document::found;
 use api::{Kind, check_name, wire_name};

@@ -50,7 +50,8 @@ pub(crate) struct State {
     pub bodies: Arc<Semaphore>,
     /// Of each tenant.
     pub tenants_bodies: Places,
-    /// Of readers of the host, whose requests have none: what they send all the same takes nothing of the others' room.
+    /// Of readers of the host, whose requests have none: what they send all the same takes nothing of the
+    /// others' room.
     pub readers_bodies: Arc<Semaphore>,
     pub tokens: Tokens,
     pub owners: Owners,
@@ -119,14 +120,16 @@ impl State {
         }
     }
 
-    /// Waits until no other change is being committed. That is short: nothing is started, read or fetched meanwhile.
+    /// Waits until no other change is being committed. That is short: nothing is started, read or fetched
+    /// meanwhile.
     pub fn turn(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what may take its time where no other request waits for it: an administrator's small job on the thread that answers, which
-    /// is relieved if it takes long, a large one on a thread of its own, a tenant's on one of the tenant's threads, and a reader's on one of those
-    /// that readers of the host share.
+    /// Does what may take its time where no other request waits for it: an administrator's small job on the
+    /// thread that answers, which is relieved if it takes long, a large one on a thread of its own, a
+    /// tenant's on one of the tenant's threads, and a reader's on one of those that readers of the host
+    /// share.
     ///
     /// # Errors
     /// The job broke, or the tenant's threads are busy for too long.

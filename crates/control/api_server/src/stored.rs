@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::Store;
 
-/// What is written of an object beside kind, name and version, as JSON. A version of the program that does not know all
-/// of it does not start, rather than lose some.
+/// What is written of an object beside kind, name and version, as JSON. A version of the program that does
+/// not know all of it does not start, rather than lose some.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Stored {

@@ -1,5 +1,5 @@
-//! A connection's bytes: a client that does not take what it is sent is given up, and what is no HTTP is answered with a
-//! problem document like everything else.
+//! A connection's bytes: a client that does not take what it is sent is given up, and what is no HTTP is
+//! answered with a problem document like everything else.
 
 use api::{PROBLEM_JSON, Problem, ProblemType};
 use std::future::Future;
@@ -38,8 +38,9 @@ impl<S> Stream<S> {
     }
 }
 
-/// The HTTP library answers what is no HTTP by itself, with a status and nothing else, and closes the connection. This
-/// finds such an answer, by its beginning and by being without a body, and says the same with a problem document.
+/// The HTTP library answers what is no HTTP by itself, with a status and nothing else, and closes the
+/// connection. This finds such an answer, by its beginning and by being without a body, and says the same
+/// with a problem document.
 fn bare_refusal(answer: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(answer).ok()?;
     let (head, "") = text.split_once("\r\n\r\n")? else { return None };

@@ -1,9 +1,10 @@
 //! Whose the objects of a store are that name no tenant.
 //!
-//! They are the tenant `default`'s. Until 1.0 they were the only tenant's where a store had one tenant alone: what was written then
-//! keeps the tenant that it had in effect. [`keep_owners`] sees to that at the start, by writing the tenant into their specs. A store
-//! that has a tenant says by a [`Change`] of its own, made together with the first tenant, that its objects are read as they are
-//! now; without one, nothing is in doubt.
+//! They are the tenant `default`'s. Until 1.0 they were the only tenant's where a store had one tenant alone:
+//! what was written then keeps the tenant that it had in effect. [`keep_owners`] sees to that at the start,
+//! by writing the tenant into their specs. A store that has a tenant says by a [`Change`] of its own, made
+//! together with the first tenant, that its objects are read as they are now; without one, nothing is in
+//! doubt.
 
 use crate::control::ObjectChange;
 use crate::error::BindError;

@@ -2,8 +2,8 @@
 //!
 //! 1. [`Tokens::issue`] draws a secret of 256 bits. The client that asked for the token is told it; the store
 //!    gets its SHA-256.
-//! 2. [`Tokens::find`] takes the digest of what a client shows and looks it up. What is compared is a digest that the client cannot
-//!    choose, so that the time it takes tells nothing of a secret.
+//! 2. [`Tokens::find`] takes the digest of what a client shows and looks it up. What is compared is a digest
+//!    that the client cannot choose, so that the time it takes tells nothing of a secret.
 //! 3. Code that has a [`Grant`] asks [`Tokens::hold`] each time that it matters, and streams wait for
 //!    [`Tokens::over`]: a token that is deleted or expired gives no right from that moment on.
 

@@ -1,9 +1,11 @@
 //! What of a refusal a tenant is told.
 //!
 //! 1. [`Refusal::told_to_tenant`] says it for each kind of refusal; a new kind has to be entered there.
-//! 2. A fault says what its words were made from ([`FaultSource`]). Those of the request, and of one object of the tenant's, are told.
-//! 3. Faults that a look at all objects found are not told. [`Control::own_faults`](crate::Control::own_faults) looks at the change
-//!    again with the tenant's objects alone, and what it finds is told in their place: it knows nothing of other tenants.
+//! 2. A fault says what its words were made from ([`FaultSource`]). Those of the request, and of one object
+//!    of the tenant's, are told.
+//! 3. Faults that a look at all objects found are not told.
+//!    [`Control::own_faults`](crate::Control::own_faults) looks at the change again with the tenant's objects
+//!    alone, and what it finds is told in their place: it knows nothing of other tenants.
 //! 4. Where that leaves something out, one line says so, the same whatever was left out.
 //!
 //! Administrators are told everything.

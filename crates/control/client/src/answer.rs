@@ -58,7 +58,8 @@ impl Client {
     }
 }
 
-/// The steps of one header, `check;dur=0.25, commit;dur=0.1`: in milliseconds. What is not of this form is passed over.
+/// The steps of one header, `check;dur=0.25, commit;dur=0.1`: in milliseconds. What is not of this form is
+/// passed over.
 fn steps(header: &str) -> Vec<Step> {
     let step = |metric: &str| {
         let (name, parameters) = metric.split_once(';')?;

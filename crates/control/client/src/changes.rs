@@ -22,7 +22,8 @@ pub struct Change {
     pub only: Only,
     /// The daemon is to tell how long each step takes.
     pub timed: bool,
-    /// Functions that run may begin anew where they cannot hand over; for what applies a document or upgrades a function.
+    /// Functions that run may begin anew where they cannot hand over; for what applies a document or upgrades
+    /// a function.
     pub allow_restart: bool,
     /// The snapshot that a function begins with; for what puts a function.
     pub from: Option<String>,
@@ -83,7 +84,8 @@ impl Client {
         self.answered(self.send(change.of(ask), Patience::Usual)?)
     }
 
-    /// Makes what there is what a whole document says; all of it or nothing. With `prune`, what it does not name is deleted.
+    /// Makes what there is what a whole document says; all of it or nothing. With `prune`, what it does not
+    /// name is deleted.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -98,7 +100,8 @@ impl Client {
         self.answered(self.send(change.of(ask), Patience::Usual)?)
     }
 
-    /// What [`Client::apply`] would change. Registries are asked whether tags have moved only if it is to `resolve`.
+    /// What [`Client::apply`] would change. Registries are asked whether tags have moved only if it is to
+    /// `resolve`.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -113,7 +116,8 @@ impl Client {
         self.answered(self.send(ask.with_json(document), Patience::Usual)?)
     }
 
-    /// Waits for an operation's end, at most for `limit`; `look` sees how far it is, each time that one looks.
+    /// Waits for an operation's end, at most for `limit`; `look` sees how far it is, each time that one
+    /// looks.
     ///
     /// # Errors
     /// [`ClientError`]: what it failed with, or that it goes on.

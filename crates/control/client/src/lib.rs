@@ -1,19 +1,24 @@
-//! Speaks to the daemon: HTTP/1.1 over its UNIX socket, or over TCP with certificates on both sides, one question after the
-//! other, with the types of [`api`].
+//! Speaks to the daemon: HTTP/1.1 over its UNIX socket, or over TCP with certificates on both sides, one
+//! question after the other, with the types of [`api`].
 //!
 //! The life of a question:
-//! 1. [`Client::new`] takes [`Settings`]: where the daemon is, and how long it is waited for. Nothing is connected yet.
-//! 2. A call such as [`Client::put`] writes a path and a body; a connection is made, or one that is kept is taken.
-//! 3. The answer is read as far as the limits go: its content type must be what was asked for, its length is bounded, and it must be whole.
-//! 4. What the daemon refuses is a [`ClientError::Refused`] with its problem document, shown with one line for each fault.
+//! 1. [`Client::new`] takes [`Settings`]: where the daemon is, and how long it is waited for. Nothing is
+//!    connected yet.
+//! 2. A call such as [`Client::put`] writes a path and a body; a connection is made, or one that is kept is
+//!    taken.
+//! 3. The answer is read as far as the limits go: its content type must be what was asked for, its length is
+//!    bounded, and it must be whole.
+//! 4. What the daemon refuses is a [`ClientError::Refused`] with its problem document, shown with one line
+//!    for each fault.
 //! 5. Work that takes long is [`Answer::Later`]: [`Client::settle`] watches it to its end.
 //! 6. [`Client::events`] and [`Client::logs`] are iterators of lines that end when the daemon ends them.
 //!
 //! The answering side is not trusted more than is needed: texts of its that are shown cannot control a
 //! terminal.
 //!
-//! Limits: an answer of [`Settings::largest_answer`] bytes, a line of a stream of 1 MiB, a header of 32 KiB; redirects are not followed
-//! and proxies not used. Blocking: a call returns when it is answered, or when its time is up.
+//! Limits: an answer of [`Settings::largest_answer`] bytes, a line of a stream of 1 MiB, a header of 32 KiB;
+//! redirects are not followed and proxies not used. Blocking: a call returns when it is answered, or when its
+//! time is up.
 
 #![forbid(unsafe_code)]
 

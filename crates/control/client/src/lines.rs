@@ -20,7 +20,8 @@ const ALIVE: Duration = Duration::from_secs(60);
 /// Which events this version knows.
 const EVENTS: [&str; 5] = ["changed", "notice", "alive", "lost", "gone"];
 
-/// The lines of a stream, as they come. The iterator ends when the daemon ends the stream, and after an error.
+/// The lines of a stream, as they come. The iterator ends when the daemon ends the stream, and after an
+/// error.
 pub struct Lines<'a, T> {
     client: &'a Client,
     reader: BufReader<BodyReader<'static>>,
@@ -29,7 +30,8 @@ pub struct Lines<'a, T> {
 }
 
 impl Client {
-    /// What happened after a revision, or happens from now on; with `follow` it goes on with what happens next.
+    /// What happened after a revision, or happens from now on; with `follow` it goes on with what happens
+    /// next.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -63,7 +65,8 @@ impl Client {
         self.lines(ask, (!follow).then_some(ALIVE))
     }
 
-    /// What a function found and what happened to it after an event; with `follow` it goes on with what comes next.
+    /// What a function found and what happened to it after an event; with `follow` it goes on with what comes
+    /// next.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -105,7 +108,8 @@ impl Client {
         Ok(Packets { client: self, reader })
     }
 
-    /// A backup of all that the daemon keeps, as it comes; what is read is not believed before it was checked.
+    /// A backup of all that the daemon keeps, as it comes; what is read is not believed before it was
+    /// checked.
     ///
     /// # Errors
     /// [`ClientError`].

@@ -1,4 +1,5 @@
-//! HTTP over a UNIX socket: a connector and a transport for the HTTP library, whose interface for these may change with its minor versions.
+//! HTTP over a UNIX socket: a connector and a transport for the HTTP library, whose interface for these may
+//! change with its minor versions.
 
 use crate::Settings;
 use crate::exchange::configured;

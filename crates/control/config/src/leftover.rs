@@ -1,5 +1,5 @@
-//! What only shows when everything has been read: observers that serve as well or run elsewhere, and parts that nothing
-//! is wired to.
+//! What only shows when everything has been read: observers that serve as well or run elsewhere, and parts
+//! that nothing is wired to.
 
 use crate::read::Reader;
 use std::collections::HashSet;

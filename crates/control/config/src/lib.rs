@@ -2,12 +2,14 @@
 //!
 //! The life of a configuration:
 //! 1. [`check`] parses the text; its keys and values are checked, each with its place in the file.
-//! 2. Ports are checked against their driver's schema and functions against their image's, which the [`Catalog`] knows.
+//! 2. Ports are checked against their driver's schema and functions against their image's, which the
+//!    [`Catalog`] knows.
 //! 3. Workers, and what each tenant and function may have of a core, are checked against the processors that
 //!    there are.
 //! 4. Chains are resolved to wires; wires, observers and services to endpoints, by name.
 //! 5. Whether weights and caps give what is reserved is asked of the scheduler: [`Wiring::broken_promises`].
-//! 6. When there is no fault, a [`Configuration`] comes out. When there is one, all faults come out and nothing else.
+//! 6. When there is no fault, a [`Configuration`] comes out. When there is one, all faults come out and
+//!    nothing else.
 //!
 //! ```yaml
 //! superfluid: 1                       # version of this format
@@ -31,8 +33,9 @@
 //!   10: edge_firewall:0               # where packets go that functions of its tenant send to service 10
 //!   # 11: {to: edge_firewall:0, for: [red]}   # and functions of the tenant `red`
 //! ```
-//! A function may say its own wires: `attach: {inside: lan, outside: hall}`, each as one of `wires`.
-//! An interface is given by name or by number. In a chain a function is entered by interface 0 and left by interface 1.
+//! A function may say its own wires: `attach: {inside: lan, outside: hall}`, each as one of `wires`. An
+//! interface is given by name or by number. In a chain a function is entered by interface 0 and left by
+//! interface 1.
 //!
 //! Limits: those of [`yaml_document`]; pools of 1 GiB; service IDs from 1 to 65535.
 

@@ -50,8 +50,9 @@ impl Reader<'_> {
         Some(bytes)
     }
 
-    /// Reads the key `resident` of a function that may have `memory` bytes: what is said there, or in its image's manifest.
-    /// What its image asks for and it may not have is left out; what the file asks for is a fault.
+    /// Reads the key `resident` of a function that may have `memory` bytes: what is said there, or in its
+    /// image's manifest. What its image asks for and it may not have is left out; what the file asks for is a
+    /// fault.
     pub(crate) fn resident(
         &mut self,
         place: &Place<'_>,

@@ -29,8 +29,8 @@ impl Files for Named<'_> {
     }
 }
 
-/// What has been read so far. What has a fault is not in the wiring, but its name is in `names`, so that a reference to
-/// it is not a second fault.
+/// What has been read so far. What has a fault is not in the wiring, but its name is in `names`, so that a
+/// reference to it is not a second fault.
 pub(crate) struct Reader<'a> {
     pub(crate) catalog: &'a dyn Catalog,
     /// What is read is all that there is; what is not wired in a part may be elsewhere.
@@ -256,7 +256,8 @@ impl<'a> Reader<'a> {
         Some(name.to_owned())
     }
 
-    /// Warns of what is the tenant `default`'s because it names none, in a file that names other tenants and not `default`.
+    /// Warns of what is the tenant `default`'s because it names none, in a file that names other tenants and
+    /// not `default`.
     fn unnamed_tenants(&mut self, place: &Place<'_>, root: &Node) {
         let Some((_, node)) = root.entry("tenants") else { return };
         let tenants = node.as_map().unwrap_or_default();

@@ -83,7 +83,8 @@ impl Names {
         self.order.iter().filter(wanted).map(String::as_str)
     }
 
-    /// Resolves `NAME` or `NAME:INTERFACE`. `None` when that is a fault, or when the function it names has one already.
+    /// Resolves `NAME` or `NAME:INTERFACE`. `None` when that is a fault, or when the function it names has
+    /// one already.
     pub(crate) fn resolve<'a>(
         &'a self,
         place: &Place<'_>,

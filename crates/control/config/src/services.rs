@@ -1,8 +1,8 @@
 //! Reading the section `services`: which tenant's functions reach what by which service ID.
 //!
-//! An entry is a service of the tenant whose port or function it leads to, or of the one that its key names, `red:10`. Functions of
-//! other tenants reach it only where its `for` names them. What comes out is one table for each tenant, so that the path of a
-//! packet looks into its sender's alone.
+//! An entry is a service of the tenant whose port or function it leads to, or of the one that its key names,
+//! `red:10`. Functions of other tenants reach it only where its `for` names them. What comes out is one table
+//! for each tenant, so that the path of a packet looks into its sender's alone.
 
 use crate::format::service_schema;
 use crate::read::{DEFAULT, Reader};

@@ -1,14 +1,16 @@
-//! Standard output and standard error of a process that carries packets: writing never blocks and never panics.
+//! Standard output and standard error of a process that carries packets: writing never blocks and never
+//! panics.
 //!
-//! 1. [`Console::write`] puts text into a bounded queue and returns at once. Text that finds the queue full is lost, and its lines are
-//!    counted.
-//! 2. A thread for each stream writes the queue in order. Text that the system does not take (a closed pipe, a full disk) is lost and
-//!    counted as well; the next text is tried again, and begins a line of its own.
+//! 1. [`Console::write`] puts text into a bounded queue and returns at once. Text that finds the queue full
+//!    is lost, and its lines are counted.
+//! 2. A thread for each stream writes the queue in order. Text that the system does not take (a closed pipe,
+//!    a full disk) is lost and counted as well; the next text is tried again, and begins a line of its own.
 //! 3. The first loss on standard output is reported once on standard error.
-//! 4. [`end`] waits before the process ends until both queues are written, as long as their readers take something.
+//! 4. [`end`] waits before the process ends until both queues are written, as long as their readers take
+//!    something.
 //!
-//! The macros of the standard library panic where a write fails, and block where a pipe is full. A program that uses this crate
-//! denies them with `clippy::print_stdout` and `clippy::print_stderr`.
+//! The macros of the standard library panic where a write fails, and block where a pipe is full. A program
+//! that uses this crate denies them with `clippy::print_stdout` and `clippy::print_stderr`.
 //!
 //! Limits: [`QUEUE`] bytes wait for each stream; a single longer text is taken if the queue is empty.
 
@@ -53,8 +55,8 @@ pub fn error() -> &'static Console {
     &ERROR
 }
 
-/// Writes what waits, before the process ends; gives up on a stream whose reader takes nothing for [`PATIENCE`]. Lines of standard output
-/// that were lost are counted on standard error.
+/// Writes what waits, before the process ends; gives up on a stream whose reader takes nothing for
+/// [`PATIENCE`]. Lines of standard output that were lost are counted on standard error.
 pub fn end() {
     output().flush(PATIENCE);
     let lost = output().lost();
@@ -107,7 +109,8 @@ impl Console {
         Console { shared: Arc::new(shared) }
     }
 
-    /// Queues text; returns at once. The text is written as a whole or, where there is no room for it, lost and counted.
+    /// Queues text; returns at once. The text is written as a whole or, where there is no room for it, lost
+    /// and counted.
     pub fn write(&self, text: impl Into<String>) {
         let text = text.into();
         if text.is_empty() {

@@ -323,8 +323,8 @@ impl Work<'_, '_, '_> {
         self.parts.wiring.edges.remove(edge);
     }
 
-    /// The worker of everything that comes: where the wiring says, where those are that it is wired to or shown the packets of,
-    /// or else where there are fewest functions.
+    /// The worker of everything that comes: where the wiring says, where those are that it is wired to or
+    /// shown the packets of, or else where there are fewest functions.
     fn homes(&self, plan: &Plan, places: Option<&Places>) -> HashMap<String, usize> {
         let mut homes = HashMap::new();
         for (name, port) in &plan.add_ports {

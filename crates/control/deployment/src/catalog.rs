@@ -1,4 +1,5 @@
-//! What the program knows beside the file: images, by name, in files or kept from registries, and port drivers.
+//! What the program knows beside the file: images, by name, in files or kept from registries, and port
+//! drivers.
 
 use crate::named::Named;
 use crate::regular_file;
@@ -200,7 +201,8 @@ impl config::Catalog for Catalog {
     }
 
     fn processors(&self) -> Vec<usize> {
-        // A kernel that does not tell allows what it allows; a worker that asks for another is refused at the start.
+        // A kernel that does not tell allows what it allows; a worker that asks for another is refused at the
+        // start.
         let Ok(allowed) = sched_getaffinity(None) else { return (0..CpuSet::MAX_CPU).collect() };
         (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect()
     }

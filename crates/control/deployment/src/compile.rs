@@ -1,7 +1,8 @@
 // UNSAFETY: the child's limits are set between fork and exec, with async-signal-safe system calls.
 // Miri forks no process; every start of the program in `tests/program.rs` does.
 #![allow(unsafe_code)]
-//! Compiling in a process of its own: bounded in time and memory, and if the compiler breaks, nothing else does.
+//! Compiling in a process of its own: bounded in time and memory, and if the compiler breaks, nothing else
+//! does.
 
 use guest_wasm::{Artifact, CompileError, Sandbox};
 use std::io::{Read, Write};
@@ -27,7 +28,8 @@ pub(crate) fn compile(_sandbox: &Sandbox, wasm: &[u8]) -> Result<Artifact, Compi
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let mut command = Command::new(program);
     command.arg("compile-module").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // SAFETY: setrlimit, setpriority and prctl are system calls and no more, and nothing else happens between fork and exec.
+    // SAFETY: setrlimit, setpriority and prctl are system calls and no more, and nothing else happens
+    // between fork and exec.
     unsafe { command.pre_exec(limit) };
     let mut child = command.spawn().map_err(|error| failed(format!("starting the compiler: {error}")))?;
     let outcome = talk(&mut child, wasm);
@@ -93,8 +95,8 @@ fn read_all(source: impl Read) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The other side: compiles what comes on standard input. A program that has a [`Host`](crate::Host) does this when it is
-/// started with the one argument `compile-module`.
+/// The other side: compiles what comes on standard input. A program that has a [`Host`](crate::Host) does
+/// this when it is started with the one argument `compile-module`.
 ///
 /// # Errors
 /// What is wrong with the module, in words.

@@ -7,7 +7,8 @@ use port::Port;
 use port::fault::{self, FaultPort};
 use std::sync::Arc;
 
-/// Opens a port as a wiring says. What there is to say of it goes to `notices`: one that waits for its interface, say.
+/// Opens a port as a wiring says. What there is to say of it goes to `notices`: one that waits for its
+/// interface, say.
 ///
 /// # Errors
 /// Why it cannot be opened, and will not be.
@@ -26,8 +27,8 @@ pub(crate) fn open(
     Ok(opened)
 }
 
-/// Interfaces of the kernel that ports are to be opened on and that are not there, each with its port. Devices that ports make
-/// themselves are not among them.
+/// Interfaces of the kernel that ports are to be opened on and that are not there, each with its port.
+/// Devices that ports make themselves are not among them.
 pub fn missing_interfaces(wiring: &wiring::Wiring) -> Vec<(String, String)> {
     let named =
         wiring.ports.iter().filter(|(_, port)| ["af_packet", "af_xdp"].contains(&port.driver.as_str()));
@@ -83,7 +84,8 @@ impl Opening<'_> {
         })
     }
 
-    /// A port that was opened, or one that waits: the rest can work without it, and it is taken up when it can be.
+    /// A port that was opened, or one that waits: the rest can work without it, and it is taken up when it
+    /// can be.
     fn open_or_wait<P, E: std::fmt::Display>(
         &mut self,
         opened: Result<P, E>,

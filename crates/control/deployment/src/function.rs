@@ -77,7 +77,8 @@ pub(crate) struct StartedFunction {
 }
 
 impl StartedFunction {
-    /// Starts a function, from what was saved of it if there is such, with memory that it shares if there is such. `observes`: it is shown packets of others.
+    /// Starts a function, from what was saved of it if there is such, with memory that it shares if there is
+    /// such. `observes`: it is shown packets of others.
     ///
     /// # Errors
     /// Why it does not start. What it says of its configuration is told as it is, a line each.
@@ -136,7 +137,8 @@ impl StartedFunction {
         }
     }
 
-    /// Whether it may take over what an instance of a program knows: both are of one function, and of such as hand over.
+    /// Whether it may take over what an instance of a program knows: both are of one function, and of such as
+    /// hand over.
     pub(crate) fn can_follow(&self, before: &Program) -> bool {
         let mine = &self.factory.program;
         mine.facts().name == before.facts().name && mine.hands_over() && before.hands_over()
@@ -147,7 +149,8 @@ impl StartedFunction {
         matches!(self.guest.hand_out(limit), Ok(Some(_)))
     }
 
-    /// With another setting of [`InstanceSettings::resident`] for the guests that its factory starts from now on.
+    /// With another setting of [`InstanceSettings::resident`] for the guests that its factory starts from now
+    /// on.
     pub(crate) fn restarting_with(mut self, resident: Option<u64>) -> StartedFunction {
         self.factory.settings.resident = resident;
         self

@@ -1,13 +1,18 @@
-//! Functions that hand over to another guest: of another image, or with another configuration or bound on memory.
+//! Functions that hand over to another guest: of another image, or with another configuration or bound on
+//! memory.
 //!
 //! 1. The new guest is started beside the old one.
-//! 2. At a quiescent point the new one goes on with the old one's memory, if both lay it out alike and have the same configuration.
-//!    It is started without populated pages for that. If the memory cannot be moved after all, it is started again with them.
-//! 3. Else the old one is detached at that point: its packets wait, and its worker goes on. The thread that asked for the change lets
-//!    the old one hand its state out and the new one take it in, both within [`HAND_OVER`].
-//! 4. At another quiescent point the new one takes the place. If anything went wrong, the old one takes it again, as it was.
-//! 5. The old one is kept aside until the change has been written down, and takes over again if that fails. Until then the wiring says of the
-//!    function what it was, and no other change lets it hand over ([`Handing`]).
+//! 2. At a quiescent point the new one goes on with the old one's memory, if both lay it out alike and have
+//!    the same configuration. It is started without populated pages for that. If the memory cannot be moved
+//!    after all, it is started again with them.
+//! 3. Else the old one is detached at that point: its packets wait, and its worker goes on. The thread that
+//!    asked for the change lets the old one hand its state out and the new one take it in, both within
+//!    [`HAND_OVER`].
+//! 4. At another quiescent point the new one takes the place. If anything went wrong, the old one takes it
+//!    again, as it was.
+//! 5. The old one is kept aside until the change has been written down, and takes over again if that fails.
+//!    Until then the wiring says of the function what it was, and no other change lets it hand over
+//!    ([`Handing`]).
 
 use crate::Host;
 use crate::function::StartedFunction;
@@ -22,8 +27,8 @@ use telemetry::clock::Nanos;
 use telemetry::steps;
 use wiring::Instance;
 
-/// Longest time that one function's hand-over may take, from when it stands still. Its own packets wait for as long; it costs others
-/// nothing.
+/// Longest time that one function's hand-over may take, from when it stands still. Its own packets wait for
+/// as long; it costs others nothing.
 pub const HAND_OVER: Nanos = Nanos::from_millis(2000);
 
 /// How long to wait before a function is asked again that is in the middle of a call that was switched out.
@@ -62,8 +67,8 @@ pub(crate) struct Successor {
     pub(crate) started: StartedFunction,
     /// Both images are of one function, and of such as hand their state over.
     pub(crate) hands_over: bool,
-    /// The new one lays its memory out as the one before, and has the same configuration. It has no populated pages: it is to
-    /// go on with those of the one before.
+    /// The new one lays its memory out as the one before, and has the same configuration. It has no populated
+    /// pages: it is to go on with those of the one before.
     pub(crate) alike: bool,
 }
 
@@ -101,8 +106,8 @@ impl Drop for Held {
     }
 }
 
-/// Functions that have handed over for a change that is not written down yet. Dropped before it is kept, it lets those before take
-/// over again, the last one first.
+/// Functions that have handed over for a change that is not written down yet. Dropped before it is kept, it
+/// lets those before take over again, the last one first.
 pub(crate) struct HandedOver {
     pub(crate) done: Vec<TakenOver>,
     fleet: Arc<Fleet>,
@@ -142,8 +147,9 @@ impl Drop for HandedOver {
 }
 
 impl Prepared {
-    /// Lets the functions hand over that the plan changes, one after the other, and keeps those before aside. Dropping this lets them
-    /// take over again. A function that hands nothing over begins anew if that is allowed.
+    /// Lets the functions hand over that the plan changes, one after the other, and keeps those before aside.
+    /// Dropping this lets them take over again. A function that hands nothing over begins anew if that is
+    /// allowed.
     ///
     /// # Errors
     /// [`PrepareError`]: one does not; all go on as they were.
@@ -163,14 +169,15 @@ impl Prepared {
         Ok(())
     }
 
-    /// Functions of those that are to hand over that cannot: their images are of another function, or of none that hands over.
+    /// Functions of those that are to hand over that cannot: their images are of another function, or of none
+    /// that hands over.
     pub fn cannot_hand_over(&self) -> Vec<String> {
         let cannot = self.successors.iter().filter(|successor| !successor.alike && !successor.hands_over);
         cannot.map(|successor| successor.name.clone()).collect()
     }
 
-    /// Functions of those that are to hand over that would begin anew: their images hand nothing over. What a guest says of that is
-    /// asked of the new one.
+    /// Functions of those that are to hand over that would begin anew: their images hand nothing over. What a
+    /// guest says of that is asked of the new one.
     pub fn would_begin_anew(&mut self) -> Vec<String> {
         let anew = self.successors.iter_mut().filter_map(|successor| {
             let offers = successor.alike || successor.hands_over && successor.started.offers_state(HAND_OVER);
@@ -291,8 +298,8 @@ impl Successor {
         })
     }
 
-    /// Makes the memory of the new guest ready, so that it does not wait for pages when it is told what the one before knows; not when
-    /// it has far more than the one before uses.
+    /// Makes the memory of the new guest ready, so that it does not wait for pages when it is told what the
+    /// one before knows; not when it has far more than the one before uses.
     fn make_ready(&mut self, fleet: &Fleet) {
         let id = self.id;
         let Ok(Some(account)) = fleet.change(move |change| change.account_of(id)) else { return };

@@ -33,8 +33,8 @@ pub enum InjectError {
 }
 
 impl Host {
-    /// Puts a packet into a function's queue as if it had just come by an interface. `seen` is shown it before the function is;
-    /// it is counted as generated there, and goes wherever the function sends it.
+    /// Puts a packet into a function's queue as if it had just come by an interface. `seen` is shown it
+    /// before the function is; it is counted as generated there, and goes wherever the function sends it.
     ///
     /// # Errors
     /// [`InjectError`].

@@ -1,17 +1,21 @@
-//! A host: everything of a wiring, running on this machine. It makes pools, starts functions, opens ports, connects them, and takes
-//! them away again while the rest goes on.
+//! A host: everything of a wiring, running on this machine. It makes pools, starts functions, opens ports,
+//! connects them, and takes them away again while the rest goes on.
 //!
 //! The life of a host:
-//! 1. [`Host::new`] makes the workers; [`Host::start`] gives them their threads, before or after there is something to do.
-//! 2. [`Host::prepare`] takes a [`Plan`](wiring::Plan) and makes all that it adds: memory, programs, started functions, opened
-//!    ports. Whatever can fail fails here, and nothing that runs has been touched; what was [`Prepared`] may be dropped.
+//! 1. [`Host::new`] makes the workers; [`Host::start`] gives them their threads, before or after there is
+//!    something to do.
+//! 2. [`Host::prepare`] takes a [`Plan`](wiring::Plan) and makes all that it adds: memory, programs, started
+//!    functions, opened ports. Whatever can fail fails here, and nothing that runs has been touched; what was
+//!    [`Prepared`] may be dropped.
 //! 3. [`Host::carry_out`] does the whole plan at one quiescent point of the workers.
 //! 4. [`Host::fleet`] is what runs: accounts, pauses. [`Host::stop`] drains it and gives the final account.
 //!
-//! [`Catalog`] knows the images and port drivers that there are; [`compile`] makes machine code of images in a process of
-//! its own. [`Desired`] is what the operator wants, as the daemon keeps it: objects, of which plans are made.
+//! [`Catalog`] knows the images and port drivers that there are; [`compile`] makes machine code of images in
+//! a process of its own. [`Desired`] is what the operator wants, as the daemon keeps it: objects, of which
+//! plans are made.
 //!
-//! Limits: the number of workers is fixed for a host's life. Plans are prepared beside each other and carried out one at a time.
+//! Limits: the number of workers is fixed for a host's life. Plans are prepared beside each other and carried
+//! out one at a time.
 
 mod carry_out;
 mod catalog;
@@ -89,8 +93,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with so many workers and nothing to do, and, if `io`, one more for ports that want a thread of their own. `tell` is
-    /// called with what happens, on the workers' threads: it must not wait.
+    /// A host with so many workers and nothing to do, and, if `io`, one more for ports that want a thread of
+    /// their own. `tell` is called with what happens, on the workers' threads: it must not wait.
     ///
     /// # Errors
     /// [`HostError`].
@@ -142,7 +146,8 @@ impl Host {
         &self.workshop
     }
 
-    /// Memory of snapshots that functions share. Catalogs that changes are checked against [count](Catalog::counting) it.
+    /// Memory of snapshots that functions share. Catalogs that changes are checked against
+    /// [count](Catalog::counting) it.
     pub fn shared_images(&self) -> &Arc<SharedImages> {
         &self.shared_images
     }

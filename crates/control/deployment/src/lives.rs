@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use wiring::{Instance, InstancePool};
 
 impl Host {
-    /// Lets a function stand still, or go on; one that is frozen is thawed here, beside the workers, first. Says whether there is one of this name.
+    /// Lets a function stand still, or go on; one that is frozen is thawed here, beside the workers, first.
+    /// Says whether there is one of this name.
     ///
     /// # Errors
     /// [`FleetError::Stopped`].
@@ -38,8 +39,8 @@ impl Host {
         Ok(true)
     }
 
-    /// Freezes functions that have been paused for so long, `most` of them at once, and says how many it were. What runs on the same
-    /// worker goes on meanwhile.
+    /// Freezes functions that have been paused for so long, `most` of them at once, and says how many it
+    /// were. What runs on the same worker goes on meanwhile.
     pub fn freeze_paused(&self, since: Duration, most: usize) -> usize {
         let due: Vec<(String, FleetInstance)> = {
             let parts = self.parts();
@@ -48,7 +49,8 @@ impl Host {
             known.take(most).collect()
         };
         for (name, id) in &due {
-            // One that cannot be frozen, as in the middle of a call, stays paused as it is; the next pause tries again.
+            // One that cannot be frozen, as in the middle of a call, stays paused as it is; the next pause
+            // tries again.
             let _ = self.fleet.freeze(*id);
             self.parts().paused.remove(name);
         }
@@ -72,8 +74,9 @@ impl Host {
         swapped.map(drop).map_err(|error| failed("function", name)(&error))
     }
 
-    /// Lets a function of another image, or with another configuration, take over between two batches, with the state that the
-    /// one before gives and the new one takes. Nothing but image and configuration may differ.
+    /// Lets a function of another image, or with another configuration, take over between two batches, with
+    /// the state that the one before gives and the new one takes. Nothing but image and configuration may
+    /// differ.
     ///
     /// # Errors
     /// [`PrepareError`]; it runs on as it was.
@@ -112,8 +115,8 @@ impl Host {
         };
         let alike = before.config == instance.config
             && matches!((layout(&before.image), layout(&instance.image)), (Ok(old), Ok(new)) if old == new);
-        // The memory that is to be moved brings its pages along. Pages of its own would be given back in the move, while the
-        // worker waits.
+        // The memory that is to be moved brings its pages along. Pages of its own would be given back in the
+        // move, while the worker waits.
         let started = if alike {
             let bare = Instance { resident: Some(0), ..instance.clone() };
             self.start_beside(name, &bare, catalog, around)?.restarting_with(instance.resident)

@@ -1,7 +1,8 @@
-//! Images and files that a check needs, read before it and not within it: a check is done under locks, and a file may be as slow as
-//! whatever is behind it.
+//! Images and files that a check needs, read before it and not within it: a check is done under locks, and a
+//! file may be as slow as whatever is behind it.
 //!
-//! 1. A check asks a [`Material`] for images and files. What has not been read yet is noted as missing, and the check's outcome is void.
+//! 1. A check asks a [`Material`] for images and files. What has not been read yet is noted as missing, and
+//!    the check's outcome is void.
 //! 2. [`Material::gather`] reads what was missing, with no lock held, and the check is done again.
 //! 3. What was read stays for later checks of the same change, so that each of them comes to the same.
 

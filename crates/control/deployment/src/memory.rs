@@ -76,8 +76,8 @@ impl HostMemory {
 }
 
 impl Host {
-    /// What is known of a function's memory when it has `private` bytes for itself; frozen ones have neither page tables nor
-    /// anything that runs. `None`: there is no such function.
+    /// What is known of a function's memory when it has `private` bytes for itself; frozen ones have neither
+    /// page tables nor anything that runs. `None`: there is no such function.
     pub fn function_memory(&self, name: &str, private: u64, frozen: bool) -> Option<FunctionMemory> {
         let parts = self.parts();
         let instance: &Instance = parts.wiring.instances.get(name)?;

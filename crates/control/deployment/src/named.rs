@@ -14,7 +14,8 @@ pub enum Named<'t> {
     File {
         /// Where it is.
         path: &'t str,
-        /// The digest of its content, where it is pinned to one: it then means what was in the file when it was applied.
+        /// The digest of its content, where it is pinned to one: it then means what was in the file when it
+        /// was applied.
         digest: Option<Digest>,
     },
     /// An artifact in a registry; pinned to a digest it means the same for ever.
@@ -22,8 +23,9 @@ pub enum Named<'t> {
 }
 
 impl<'t> Named<'t> {
-    /// Reads the text. What begins with `/`, `./` or `../` is a file; what begins with a host (a dot, a port or `localhost` before the
-    /// first `/`) is an artifact; what has neither `/` nor `.` is an image of this program; the rest are files.
+    /// Reads the text. What begins with `/`, `./` or `../` is a file; what begins with a host (a dot, a port
+    /// or `localhost` before the first `/`) is an artifact; what has neither `/` nor `.` is an image of this
+    /// program; the rest are files.
     ///
     /// # Errors
     /// What is wrong with a reference to a registry.

@@ -135,8 +135,8 @@ impl Parts {
         }
     }
 
-    /// Whether there is memory to promise to functions that come when others go, when the host may promise `host` bytes
-    /// and tenants have so much `beside`.
+    /// Whether there is memory to promise to functions that come when others go, when the host may promise
+    /// `host` bytes and tenants have so much `beside`.
     pub(crate) fn has_room_for<'a>(
         &self,
         coming: impl Iterator<Item = &'a Instance>,

@@ -1,4 +1,5 @@
-//! What a plan adds, made ready: memory, programs, started functions, opened ports. Nothing that runs is touched.
+//! What a plan adds, made ready: memory, programs, started functions, opened ports. Nothing that runs is
+//! touched.
 
 use crate::catalog::Catalog;
 use crate::function::StartedFunction;
@@ -81,8 +82,9 @@ impl Prepared {
 }
 
 impl Host {
-    /// Makes ready what a plan adds to what runs, each function as `beginnings` says. It takes as long as functions take to start and
-    /// holds no lock meanwhile: several plans may be made ready at once, and [`fits`](Host::fits) says whether one still is what it was.
+    /// Makes ready what a plan adds to what runs, each function as `beginnings` says. It takes as long as
+    /// functions take to start and holds no lock meanwhile: several plans may be made ready at once, and
+    /// [`fits`](Host::fits) says whether one still is what it was.
     ///
     /// # Errors
     /// [`PrepareError`].

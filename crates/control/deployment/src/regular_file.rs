@@ -7,7 +7,8 @@ use std::path::Path;
 
 /// Reads a file of at most `most` bytes.
 ///
-/// It is opened without waiting and looked at before it is read: to open a FIFO waits for a writer, and a device may have no end.
+/// It is opened without waiting and looked at before it is read: to open a FIFO waits for a writer, and a
+/// device may have no end.
 ///
 /// # Errors
 /// What the system says, that it is no regular file, or that it is larger.

@@ -1,10 +1,12 @@
 //! Memory of snapshots that functions share until they write it.
 //!
-//! 1. A function that begins as a snapshot maps the snapshot's memory, instead of a copy of it. [`SharedImages::of`] makes that memory, or
-//!    finds the one that another function of the same tenant and image maps already: it has to be the same byte by byte.
+//! 1. A function that begins as a snapshot maps the snapshot's memory, instead of a copy of it.
+//!    [`SharedImages::of`] makes that memory, or finds the one that another function of the same tenant and
+//!    image maps already: it has to be the same byte by byte.
 //! 2. It exists for as long as a function maps it.
-//! 3. Its tenant is charged for it once, beside what its functions are promised, since they may come to write all of it. Where there is
-//!    no room for that, the function gets a copy in its own memory, which it is promised anyway.
+//! 3. Its tenant is charged for it once, beside what its functions are promised, since they may come to write
+//!    all of it. Where there is no room for that, the function gets a copy in its own memory, which it is
+//!    promised anyway.
 //!
 //! Tenants share nothing with each other: which pages of it are read shows in the processor's caches.
 
@@ -28,8 +30,8 @@ struct Shared {
 }
 
 impl SharedImages {
-    /// The memory of a snapshot for a function of a tenant. `has_room` is asked whether the tenant may be charged for so many bytes
-    /// more; `None`: it may not.
+    /// The memory of a snapshot for a function of a tenant. `has_room` is asked whether the tenant may be
+    /// charged for so many bytes more; `None`: it may not.
     ///
     /// # Errors
     /// The kernel's refusal of memory.

@@ -19,7 +19,8 @@ pub struct Workshop {
     making: Making,
 }
 
-/// Digests of images that are being compiled or loaded: one is made once, however many ask for it at the same time.
+/// Digests of images that are being compiled or loaded: one is made once, however many ask for it at the same
+/// time.
 #[derive(Default)]
 struct Making {
     digests: Mutex<BTreeSet<String>>,
@@ -78,13 +79,15 @@ impl Workshop {
         Ok(self.known(&catalog.load(reference)?).is_some())
     }
 
-    /// Keeps shells ready for functions to come. Says whether any came since the last call, for the next to be soon.
+    /// Keeps shells ready for functions to come. Says whether any came since the last call, for the next to
+    /// be soon.
     pub fn refill_shells(&self) -> bool {
         // Where none can be made in advance, the next function is told why.
         self.sandbox.refill_shells().unwrap_or(false)
     }
 
-    /// Writes the functions of images that are loaded from now on to perf(1)'s map of this process; says where.
+    /// Writes the functions of images that are loaded from now on to perf(1)'s map of this process; says
+    /// where.
     ///
     /// # Errors
     /// Why it cannot be written.

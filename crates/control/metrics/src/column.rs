@@ -54,8 +54,9 @@ pub(crate) fn write<T>(
     }
 }
 
-/// Columns of a [`Ledger`](telemetry::Ledger): a family for each way in which packets come to be and cease to be, so that none mixes
-/// what comes with what goes, and one for the drops. `ends` are those at ports, `others` the rest.
+/// Columns of a [`Ledger`](telemetry::Ledger): a family for each way in which packets come to be and cease to
+/// be, so that none mixes what comes with what goes, and one for the drops. `ends` are those at ports,
+/// `others` the rest.
 macro_rules! ledger_columns {
     (ends, $prefix:literal, $labels:expr, $ledger:expr) => {
         [

@@ -18,7 +18,8 @@ pub struct Function<'a> {
     pub image: &'a str,
     /// The image's digest, `sha256:` and 64 digits.
     pub digest: &'a str,
-    /// Alerts and faults that were kept of it, and alerts and log lines of it that were lost, if they are kept.
+    /// Alerts and faults that were kept of it, and alerts and log lines of it that were lost, if they are
+    /// kept.
     pub events: Option<(u64, u64)>,
     /// How long calls take, in nanoseconds, if that is measured.
     pub calls: Option<&'a Histogram>,

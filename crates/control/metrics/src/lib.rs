@@ -7,9 +7,10 @@
 //! 2. [`Host::write`] appends the host's families to a string, [`Daemon::write`] those of the program itself.
 //! 3. [`Notation::end`] is what has to stand at the end.
 //!
-//! Each family is written once, as a whole, with its help, type and unit, and always in the same order; samples are in the order of
-//! the account. [`families`] lists them, and `docs/metrics.md` is held to that list by a test. Names follow the conventions of
-//! Prometheus: seconds and bytes, `_total` for what only grows, sums over all labels make sense.
+//! Each family is written once, as a whole, with its help, type and unit, and always in the same order;
+//! samples are in the order of the account. [`families`] lists them, and `docs/metrics.md` is held to that
+//! list by a test. Names follow the conventions of Prometheus: seconds and bytes, `_total` for what only
+//! grows, sums over all labels make sense.
 //!
 //! Limits: the caller sees to it that no two functions, ports, switches or pools have the same name, and that
 //! names are of bounded length; which characters they have does not matter. Text grows with the functions,

@@ -5,7 +5,8 @@
 pub enum Notation {
     /// Prometheus' text, version 0.0.4: a counter's family has the sample's name, `_total` included.
     Prometheus,
-    /// OpenMetrics 1.0: a counter's family is named without `_total`, units are told, and the text has an end.
+    /// OpenMetrics 1.0: a counter's family is named without `_total`, units are told, and the text has an
+    /// end.
     OpenMetrics,
 }
 

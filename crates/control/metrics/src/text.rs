@@ -26,7 +26,8 @@ impl Value {
     }
 }
 
-/// The labels of many samples, escaped once and used for each family: `{function="fw",tenant="t"`, without the brace at the end.
+/// The labels of many samples, escaped once and used for each family: `{function="fw",tenant="t"`, without
+/// the brace at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Labels {
     text: String,

@@ -1,7 +1,7 @@
 //! The documents around an image: the manifest and the configuration of its artifact.
 //!
-//! Sources: OCI image specification 1.1 ("Image Manifest", "Content Descriptors"), CNCF TAG Runtime "Wasm OCI Artifact
-//! layout".
+//! Sources: OCI image specification 1.1 ("Image Manifest", "Content Descriptors"), CNCF TAG Runtime "Wasm OCI
+//! Artifact layout".
 
 use crate::{Digest, harmless};
 use image::Image;
@@ -27,7 +27,8 @@ const ARCHITECTURE: &str = "wasm";
 /// What the layout says for modules that are no components.
 const OS: &str = "wasip1";
 
-/// When every configuration was made: the layout wants a time, and the same image has to give the same digest.
+/// When every configuration was made: the layout wants a time, and the same image has to give the same
+/// digest.
 const CREATED: &str = "1970-01-01T00:00:00Z";
 
 /// What names content: its type, its digest and its size.

@@ -62,7 +62,8 @@ impl Client {
         fetched.map(|(_, digest)| digest).map_err(|fault| told(reference)(at(Step::Manifest)(fault)))
     }
 
-    /// Fetches an artifact whole. What comes back is what the reference means, and holds an image that the engine takes.
+    /// Fetches an artifact whole. What comes back is what the reference means, and holds an image that the
+    /// engine takes.
     ///
     /// # Errors
     /// [`RegistryError`].
@@ -97,8 +98,8 @@ impl Client {
         Ok(Artifact { manifest: text, config, image, digest })
     }
 
-    /// Sends an artifact: what the registry lacks of it, the manifest last. A registry that breaks off in the middle has nothing
-    /// under the reference, or what it had before.
+    /// Sends an artifact: what the registry lacks of it, the manifest last. A registry that breaks off in the
+    /// middle has nothing under the reference, or what it had before.
     ///
     /// # Errors
     /// [`RegistryError`].

@@ -141,7 +141,8 @@ impl Credentials {
         Credentials::parse(path, &bytes)
     }
 
-    /// Those of the user: of `$REGISTRY_AUTH_FILE`, or else of `config.json` in `$DOCKER_CONFIG` or `~/.docker`, if there is one.
+    /// Those of the user: of `$REGISTRY_AUTH_FILE`, or else of `config.json` in `$DOCKER_CONFIG` or
+    /// `~/.docker`, if there is one.
     ///
     /// # Errors
     /// [`CredentialsError`]; a file that `$REGISTRY_AUTH_FILE` names must be there.
@@ -205,7 +206,8 @@ impl Credentials {
     }
 }
 
-/// The place that a key of `auths` means: a host with or without a path; old files have whole addresses of a registry's API.
+/// The place that a key of `auths` means: a host with or without a path; old files have whole addresses of a
+/// registry's API.
 fn place(key: &str) -> String {
     match key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")) {
         Some(address) => address.split('/').next().unwrap_or_default().to_owned(),

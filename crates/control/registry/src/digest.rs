@@ -5,9 +5,11 @@ use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::str::FromStr;
 
-/// SHA-256 (FIPS 180-4) in the notation of the OCI image specification, the one algorithm that every registry has.
+/// SHA-256 (FIPS 180-4) in the notation of the OCI image specification, the one algorithm that every registry
+/// has.
 ///
-/// [`image::Digest`] is the same function in the engine's notation: an image's digest is that of its layer here.
+/// [`image::Digest`] is the same function in the engine's notation: an image's digest is that of its layer
+/// here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
 

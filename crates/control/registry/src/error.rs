@@ -6,7 +6,8 @@ use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why nothing was pushed, pulled or resolved: one line that says of what, at which step, what was found and what is allowed.
+/// Why nothing was pushed, pulled or resolved: one line that says of what, at which step, what was found and
+/// what is allowed.
 #[derive(Debug, Error)]
 #[error("{reference}: {step}: {fault}")]
 pub struct RegistryError {

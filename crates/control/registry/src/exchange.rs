@@ -1,4 +1,5 @@
-//! Questions to a registry and their answers: time limits, redirects, credentials, and no byte more than was agreed to.
+//! Questions to a registry and their answers: time limits, redirects, credentials, and no byte more than was
+//! agreed to.
 
 use crate::authentication::{bearer, challenges};
 use crate::url::{Origin, Url};

@@ -181,7 +181,8 @@ impl Images {
         Ok(digest)
     }
 
-    /// The manifest that a reference means here: its digest if it is pinned, or else what its tag meant when it was pulled last.
+    /// The manifest that a reference means here: its digest if it is pinned, or else what its tag meant when
+    /// it was pulled last.
     ///
     /// # Errors
     /// [`ImagesError`].
@@ -207,8 +208,8 @@ impl Images {
         self.pull_allowed(client, reference)
     }
 
-    /// As [`Images::pull`], but the registry is asked for the manifest in any case: whether the client may have the image is the
-    /// registry's to say, also of one that the folder has.
+    /// As [`Images::pull`], but the registry is asked for the manifest in any case: whether the client may
+    /// have the image is the registry's to say, also of one that the folder has.
     ///
     /// # Errors
     /// As [`Images::pull`].
@@ -278,8 +279,8 @@ impl Images {
         index.write(&self.folder)
     }
 
-    /// Says what an owner needs, from now on and until it says otherwise: these manifests and single images, and no others. They do not leave. What is
-    /// not there yet may be pinned.
+    /// Says what an owner needs, from now on and until it says otherwise: these manifests and single images,
+    /// and no others. They do not leave. What is not there yet may be pinned.
     ///
     /// # Errors
     /// [`ImagesError`].

@@ -1,8 +1,8 @@
 //! What names an artifact in a registry: `HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]`.
 //!
 //! The grammar of repositories, tags and digests is that of the OCI distribution specification 1.1 ("Pulling
-//! manifests") and of the image specification ("Digests"). The host must be there, so that a reference means the same
-//! on every machine, and so that it is never taken for a file or for a stock image.
+//! manifests") and of the image specification ("Digests"). The host must be there, so that a reference means
+//! the same on every machine, and so that it is never taken for a file or for a stock image.
 
 use crate::Digest;
 use std::fmt;
@@ -127,7 +127,8 @@ impl Reference {
         Reference { digest: Some(digest), ..self.clone() }
     }
 
-    /// The name under which a store keeps what the reference means: the tag where there is one, or else the digest.
+    /// The name under which a store keeps what the reference means: the tag where there is one, or else the
+    /// digest.
     pub(crate) fn store_name(&self) -> String {
         match (&self.tag, self.digest) {
             (Some(tag), _) => format!("{}/{}:{tag}", self.host, self.repository),
@@ -220,7 +221,8 @@ pub(crate) fn check_host(text: &str) -> Result<(), ReferenceFault> {
                 && !label.starts_with('-')
                 && !label.ends_with('-')
         };
-        // What looks like an address has to be one: 127.1 and 0x7f.1 are read differently by different programs.
+        // What looks like an address has to be one: 127.1 and 0x7f.1 are read differently by different
+        // programs.
         let numeric = host
             .rsplit('.')
             .next()

@@ -23,7 +23,8 @@ pub(crate) struct Head {
     pub(crate) seal: Option<Seal>,
 }
 
-/// Reads what stands before the function; the reader is then where that begins. `bytes` are those of the file.
+/// Reads what stands before the function; the reader is then where that begins. `bytes` are those of the
+/// file.
 pub(crate) fn head<R: Read>(
     keys: &Keys,
     (name, shown): (&Name, &str),
@@ -38,7 +39,8 @@ pub(crate) fn head<R: Read>(
         return Err(wrong(format!("it does not end within {LINE_MAX} bytes")));
     }
     let mut told: Snapshot = serde_json::from_slice(&line).map_err(|error| wrong(error.to_string()))?;
-    // Files of before there were seals have none: the snapshot itself follows, which begins with another byte.
+    // Files of before there were seals have none: the snapshot itself follows, which begins with another
+    // byte.
     let seal = match from.fill_buf().map_err(io)?.first() {
         Some(b's') => {
             let mut sealed = Vec::new();

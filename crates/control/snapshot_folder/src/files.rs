@@ -1,4 +1,5 @@
-//! Files of a folder, by the folder's descriptor: no links are followed, nothing but a regular file is opened.
+//! Files of a folder, by the folder's descriptor: no links are followed, nothing but a regular file is
+//! opened.
 
 use crate::FolderError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, fsync, openat, renameat, unlinkat};
@@ -63,7 +64,8 @@ impl Opened {
         Ok(Some((File::from(fd), size)))
     }
 
-    /// Writes a file for its owner alone, which is on disk under its name when this returns. `part` is its name until then.
+    /// Writes a file for its owner alone, which is on disk under its name when this returns. `part` is its
+    /// name until then.
     pub(crate) fn replace(
         &self,
         name: &str,

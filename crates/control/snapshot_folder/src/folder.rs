@@ -21,8 +21,8 @@ const PART: &str = ".part";
 /// The folder, in that of the state.
 const FOLDER: &str = "snapshots";
 
-/// The folder of snapshots, and the keys that seal them. Different snapshots are changed beside each other; the calls that change one snapshot
-/// come one after the other. A rotation is alone.
+/// The folder of snapshots, and the keys that seal them. Different snapshots are changed beside each other;
+/// the calls that change one snapshot come one after the other. A rotation is alone.
 #[derive(Debug)]
 pub struct Folder {
     /// The folder of the state, where the keys are.
@@ -46,8 +46,9 @@ pub struct Rotated {
 }
 
 impl Folder {
-    /// Opens the folder in that of a daemon's state. What was being written when the daemon ended is removed, and a rotation that was
-    /// under way is brought to its end. Also returns lines for the log: what is imported, and what cannot be read.
+    /// Opens the folder in that of a daemon's state. What was being written when the daemon ended is removed,
+    /// and a rotation that was under way is brought to its end. Also returns lines for the log: what is
+    /// imported, and what cannot be read.
     ///
     /// # Errors
     /// What the system says, or keys that are none.

@@ -1,5 +1,5 @@
-//! The line between what a snapshot is and the function itself: `seal`, the key's number, length and SHA-256 of what follows, and the
-//! MAC. There is one spelling of each seal.
+//! The line between what a snapshot is and the function itself: `seal`, the key's number, length and SHA-256
+//! of what follows, and the MAC. There is one spelling of each seal.
 
 use crate::key::{KEY_BYTES, Key, Keys, digits, hexadecimal};
 use ring::digest::{SHA256, digest};
@@ -8,7 +8,8 @@ use ring::digest::{SHA256, digest};
 const DOMAIN: &[u8] = b"superfluid snapshot, version 1";
 /// How the line begins.
 const WORD: &str = "seal ";
-/// Most bytes of the line: the word, two digits for each byte of number, digest and MAC, a length, three spaces and the line's end.
+/// Most bytes of the line: the word, two digits for each byte of number, digest and MAC, a length, three
+/// spaces and the line's end.
 pub(crate) const SEAL_MAX: u64 = 5 + 16 + 1 + 20 + 1 + 64 + 1 + 64 + 1;
 
 /// A seal as it was read.

@@ -1,4 +1,5 @@
-//! Seals are held to every bit of a file; files to what may be opened at all; rotations to what stays and what goes.
+//! Seals are held to every bit of a file; files to what may be opened at all; rotations to what stays and
+//! what goes.
 
 use crate::key::KEY_FILE;
 use crate::{Folder, FolderError, Key, Keys, encoded, read};

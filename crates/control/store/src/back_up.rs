@@ -10,9 +10,10 @@ use crate::store::Store;
 use crate::table::Table;
 
 impl Store {
-    /// Writes a copy of the store as it is now to the folder `to`, which must be empty or not exist. Commits go on
-    /// meanwhile and are not in it. The copy is read back and checked, and on disk when this returns; it is a store
-    /// that can be opened, or that replaces another by being copied as it is. Returns the revision that it shows.
+    /// Writes a copy of the store as it is now to the folder `to`, which must be empty or not exist. Commits
+    /// go on meanwhile and are not in it. The copy is read back and checked, and on disk when this returns;
+    /// it is a store that can be opened, or that replaces another by being copied as it is. Returns the
+    /// revision that it shows.
     ///
     /// # Errors
     /// [`BackUpError`]; what was begun is removed.
@@ -29,7 +30,8 @@ impl Store {
         let copied = self.copy(to);
         if copied.is_err() {
             for file in ["store.db", "store.db-journal", "store.db-wal", "store.db-shm", "durable"] {
-                // Whatever cannot be removed now was not made, or shows that the back-up is not whole: it has no mark.
+                // Whatever cannot be removed now was not made, or shows that the back-up is not whole: it has
+                // no mark.
                 let _ = std::fs::remove_file(to.join(file));
             }
             if !existed {

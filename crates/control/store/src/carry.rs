@@ -1,5 +1,5 @@
-//! The log is carried over into the main file before it grows long: a thread of its own, so that neither commits nor the
-//! writing of groups to disk wait for it.
+//! The log is carried over into the main file before it grows long: a thread of its own, so that neither
+//! commits nor the writing of groups to disk wait for it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -167,8 +167,9 @@ impl Durability {
         }
     }
 
-    /// What the thread does until [`stop`](Self::stop); what was committed before that is written first. `untouched` is
-    /// the mark of a store to which nothing is committed: revisions that were left out when it was opened are not in it.
+    /// What the thread does until [`stop`](Self::stop); what was committed before that is written first.
+    /// `untouched` is the mark of a store to which nothing is committed: revisions that were left out when it
+    /// was opened are not in it.
     pub fn run(&self, gather: Duration, mark: &MarkFile, untouched: Mark, sync: &mut SyncLog) {
         let mut state = self.state();
         let mut closed = untouched;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use crate::object::{Precondition, Revision};
 
-/// Why a store could not be opened. Nothing in its folder was changed then, but for a new folder that may be left empty.
+/// Why a store could not be opened. Nothing in its folder was changed then, but for a new folder that may be
+/// left empty.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The folder is in use.
@@ -140,8 +141,8 @@ pub enum CommitError {
 /// Why a commit is not known to be on disk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotDurable {
-    /// The system could not write to disk what it had accepted. It may have dropped it, and to ask again would be told
-    /// that all is well; therefore this is final until the store is opened again.
+    /// The system could not write to disk what it had accepted. It may have dropped it, and to ask again
+    /// would be told that all is well; therefore this is final until the store is opened again.
     #[error(
         "the store could not be made durable after revision {after}: {what}; nothing more is accepted until it is opened again"
     )]

@@ -26,8 +26,8 @@ pub(crate) struct Folder {
     files: Vec<(PathBuf, (u64, u64))>,
 }
 
-/// For so long an opening waits for a lock: a process that was just started by the one that was killed has it, too, until
-/// it runs a program of its own.
+/// For so long an opening waits for a lock: a process that was just started by the one that was killed has
+/// it, too, until it runs a program of its own.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> OpenError + '_ {
@@ -109,8 +109,8 @@ fn id(path: &Path) -> io::Result<(u64, u64)> {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // To close the file is not enough while a process that is just being started has it, too. If it fails, closing
-        // remains.
+        // To close the file is not enough while a process that is just being started has it, too. If it
+        // fails, closing remains.
         let _ = self.lock.unlock();
     }
 }

@@ -5,8 +5,8 @@
 //! disk, the mark is written over in place, without waiting for the disk. So it is never ahead of the store,
 //! and behind it by one group at most, unless the whole machine crashed.
 //!
-//! Layout, 32 bytes, little-endian: `"SFDURABL"`, the revision (8), 1 if the store was closed in order (8), XXH3 of the
-//! 24 bytes before (8).
+//! Layout, 32 bytes, little-endian: `"SFDURABL"`, the revision (8), 1 if the store was closed in order (8),
+//! XXH3 of the 24 bytes before (8).
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The number of a commit. It only ever grows, over the whole store and over restarts, and no number is given out
-/// twice. Zero is the revision of a store in which nothing was ever written.
+/// The number of a commit. It only ever grows, over the whole store and over restarts, and no number is given
+/// out twice. Zero is the revision of a store in which nothing was ever written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 

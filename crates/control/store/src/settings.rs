@@ -31,8 +31,8 @@ pub const VALUE_MAX: usize = 4 << 20;
 pub const CHANGES_MAX: usize = 10_000;
 /// Objects of a page, at most; a request for more gets so many.
 pub const PAGE_MAX: usize = 10_000;
-/// Commits that may be acknowledged and not yet durable. A commit beyond waits for the disk. This is also by how much
-/// revisions skip after a crash, so that none is given out twice that the disk never saw.
+/// Commits that may be acknowledged and not yet durable. A commit beyond waits for the disk. This is also by
+/// how much revisions skip after a crash, so that none is given out twice that the disk never saw.
 pub(crate) const UNDURABLE_MAX: u64 = 1 << 20;
 /// Bytes of the log, about, from which on it is carried over into the main file in the background.
 pub(crate) const LOG_CARRY: u64 = 8 << 20;

@@ -107,7 +107,8 @@ impl Store {
             let (durable, found) = (mark.durable, total.revision);
             return Err(OpenError::Lost { folder: folder.path().to_owned(), durable, found });
         }
-        // Commits that the disk never saw may have been acknowledged before a crash: their numbers are left out.
+        // Commits that the disk never saw may have been acknowledged before a crash: their numbers are left
+        // out.
         let in_order = mark == Some(Mark { durable: total.revision, closed: true });
         let skipped = if in_order { 0 } else { UNDURABLE_MAX };
         let revision = Revision(total.revision.0 + skipped);
@@ -157,7 +158,8 @@ impl Store {
         self.shared.memory().index.object(kind, name)
     }
 
-    /// Up to `limit` objects of a kind, from the name `from` on (`""`: from the first), in the order of their names.
+    /// Up to `limit` objects of a kind, from the name `from` on (`""`: from the first), in the order of their
+    /// names.
     #[must_use]
     pub fn list(&self, kind: &str, from: &str, limit: usize) -> Page {
         let memory = self.shared.memory();
@@ -177,9 +179,9 @@ impl Store {
         self.shared.memory().history.newest()
     }
 
-    /// Carries out all changes, or none. When this returns they survive the end of the process, however it comes;
-    /// within 10 ms they are on disk, if the disk takes no longer. Changes that change nothing make no revision: the
-    /// present one is returned then.
+    /// Carries out all changes, or none. When this returns they survive the end of the process, however it
+    /// comes; within 10 ms they are on disk, if the disk takes no longer. Changes that change nothing make no
+    /// revision: the present one is returned then.
     ///
     /// # Errors
     /// [`CommitError`]; the store is as it was before.
@@ -197,8 +199,8 @@ impl Store {
         self.shared.durability.wait(revision)
     }
 
-    /// Calls `when` once a revision, and all before it, are on disk, or are known never to be: at once, or later from
-    /// one of the store's threads. It must not block and must not drop the store.
+    /// Calls `when` once a revision, and all before it, are on disk, or are known never to be: at once, or
+    /// later from one of the store's threads. It must not block and must not drop the store.
     pub fn when_durable(
         &self,
         revision: Revision,
@@ -213,8 +215,8 @@ impl Store {
         self.shared.durability.durable()
     }
 
-    /// The changes after a revision, in order: those of whole commits, at least `limit` if there are so many. Empty
-    /// means that nothing happened since.
+    /// The changes after a revision, in order: those of whole commits, at least `limit` if there are so many.
+    /// Empty means that nothing happened since.
     ///
     /// # Errors
     /// [`Gone`] when they are no longer known, as after a restart, or when there is no such revision.
@@ -252,8 +254,8 @@ impl Store {
         self.shared.folder.path()
     }
 
-    /// Copies all objects into another file, with the connection that commits: it has the files also when they were removed. Nothing is
-    /// committed meanwhile.
+    /// Copies all objects into another file, with the connection that commits: it has the files also when
+    /// they were removed. Nothing is committed meanwhile.
     pub(crate) fn copy_with_writer(&self, to: &str) -> Result<(), String> {
         self.shared.writer().table.copy_to(to)
     }
@@ -397,8 +399,8 @@ fn read_mark(folder: &Folder) -> Result<Option<Mark>, OpenError> {
     }
 }
 
-/// Makes a store in a folder that has none. It comes into being with its name, whole; a folder in which there was one is
-/// told by what is left of it.
+/// Makes a store in a folder that has none. It comes into being with its name, whole; a folder in which there
+/// was one is told by what is left of it.
 fn make_if_new(folder: &Folder, mark: Option<Mark>) -> Result<(), OpenError> {
     let (table, unfinished, path) = (folder.table(), folder.unfinished(), folder.path());
     if table.try_exists().map_err(io_error(&table))? {

@@ -1,9 +1,10 @@
 //! The table on disk: the only module that knows SQLite.
 //!
-//! One row per object, one row that sums all of them up, and both are written in one transaction. SQLite sees to it that
-//! a transaction is whole or not there. What it does not see (a bit that turned over in a row, a page that went missing
-//! with everything on it) the sums do: each row bears a checksum, and the last row the number of all rows and the sum of
-//! their checksums. All rows are read once, when the store is opened, and compared.
+//! One row per object, one row that sums all of them up, and both are written in one transaction. SQLite sees
+//! to it that a transaction is whole or not there. What it does not see (a bit that turned over in a row, a
+//! page that went missing with everything on it) the sums do: each row bears a checksum, and the last row the
+//! number of all rows and the sum of their checksums. All rows are read once, when the store is opened, and
+//! compared.
 
 use std::fs::File;
 use std::io::Read;
@@ -178,7 +179,8 @@ impl Table {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
             connection.busy_timeout(Duration::from_secs(5))?;
             connection.pragma_update(None, "cell_size_check", true)?;
-            // In this mode SQLite waits for the disk where the order of writes matters, and not after each transaction.
+            // In this mode SQLite waits for the disk where the order of writes matters, and not after each
+            // transaction.
             connection.pragma_update(None, "synchronous", "normal")?;
             connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
             connection.pragma_update_and_check(
@@ -231,7 +233,8 @@ impl Table {
         read().map_err(|error| open_error(&self.file, &error))?
     }
 
-    /// Compares the structure with the one that is written here. Each answer is an error of the database, or in words.
+    /// Compares the structure with the one that is written here. Each answer is an error of the database, or
+    /// in words.
     fn check_schema(&self) -> rusqlite::Result<Result<(), String>> {
         let found: String = self.connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if found != "ok" {
@@ -276,8 +279,8 @@ impl Table {
     pub fn commit(&self, rows: &[RowWrite<'_>], total: Total) -> Result<(), WriteFailure> {
         let written = self.write(rows, total);
         if written.is_err() && !self.connection.is_autocommit() {
-            // Nothing of the transaction counts before its last page is in the log, so that taking it back needs no
-            // disk; were it to fail all the same, the next one would, too.
+            // Nothing of the transaction counts before its last page is in the log, so that taking it back
+            // needs no disk; were it to fail all the same, the next one would, too.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         written.map_err(|error| match error.sqlite_error_code() {
@@ -341,8 +344,8 @@ impl Table {
     }
 }
 
-/// Looks at what identifies a store before SQLite does: it would take a file that is empty for a new database, and one
-/// whose beginning is damaged for one without a log.
+/// Looks at what identifies a store before SQLite does: it would take a file that is empty for a new
+/// database, and one whose beginning is damaged for one without a log.
 fn check_header(file: &Path) -> Result<(), OpenError> {
     let damaged = |what: String| Err(OpenError::Damaged { file: file.to_owned(), what });
     let mut header = Vec::with_capacity(100);
@@ -389,7 +392,8 @@ fn entry(
     Ok((kind.into(), name.into(), entry))
 }
 
-/// What an error means while a store is opened: what the system refused is not the file's fault, anything else is.
+/// What an error means while a store is opened: what the system refused is not the file's fault, anything
+/// else is.
 fn open_error(file: &Path, error: &rusqlite::Error) -> OpenError {
     let (file, what) = (file.to_owned(), words(error));
     match error.sqlite_error_code() {

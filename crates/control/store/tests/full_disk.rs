@@ -1,7 +1,7 @@
 //! No space: commits fail and say so, reads go on, and commits succeed once there is space.
 //!
-//! Twice: with files that may not grow beyond a limit, which works everywhere, and with a file system of 2 MiB, which
-//! needs the right to make a namespace. Both run in processes of their own ([`in_a_child`]).
+//! Twice: with files that may not grow beyond a limit, which works everywhere, and with a file system of 2
+//! MiB, which needs the right to make a namespace. Both run in processes of their own ([`in_a_child`]).
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,4 +1,5 @@
-//! `superfluid bench`: starts `superfluid-bench`, where that is installed. What measures the product is no part of it.
+//! `superfluid bench`: starts `superfluid-bench`, where that is installed. What measures the product is no
+//! part of it.
 
 use crate::Outcome;
 use crate::cli::BenchOptions;

@@ -42,8 +42,8 @@ pub(crate) fn load(file: &Path) -> Option<(Wiring, Catalog)> {
     }
 }
 
-/// What a daemon would refuse because it is too large or too many; what depends on what the daemon has already, such as memory that is
-/// promised, is not known here.
+/// What a daemon would refuse because it is too large or too many; what depends on what the daemon has
+/// already, such as memory that is promised, is not known here.
 fn limits(path: &Path) -> Vec<String> {
     let Ok(file) = File::read(path) else { return Vec::new() };
     let document = file.as_json(&Connection::local());

@@ -119,25 +119,30 @@ pub(crate) struct DaemonOptions {
     /// The folder of what the daemon keeps: objects, images, snapshots, the audit log.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/superfluid")]
     pub(crate) state: PathBuf,
-    /// The most memory that may be promised to tenants and functions all together; by default the limit of the daemon's control group, if it has one.
+    /// The most memory that may be promised to tenants and functions all together; by default the limit of
+    /// the daemon's control group, if it has one.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
-    /// What to do when a change cannot be written into the audit log: refuse it, or make it and count what is missing.
+    /// What to do when a change cannot be written into the audit log: refuse it, or make it and count what is
+    /// missing.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) audit: AuditPolicy,
-    /// Speak plain HTTP to this registry, HOST[:PORT] as in images' references; without it nothing goes without TLS, to localhost neither.
+    /// Speak plain HTTP to this registry, HOST[:PORT] as in images' references; without it nothing goes
+    /// without TLS, to localhost neither.
     #[arg(long, value_name = "HOST")]
     pub(crate) registry_insecure: Vec<String>,
     /// Trust the certificates in this file, in PEM, beside the system's, when registries are asked.
     #[arg(long, value_name = "FILE")]
     pub(crate) registry_ca_file: Option<PathBuf>,
-    /// Credentials for registries: a file with `auths`, as ~/.docker/config.json has them. Read whenever a registry is asked.
+    /// Credentials for registries: a file with `auths`, as ~/.docker/config.json has them. Read whenever a
+    /// registry is asked.
     #[arg(long, value_name = "FILE")]
     pub(crate) registry_auth_file: Option<PathBuf>,
     /// Give a registry up when it takes longer in all.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "2m")]
     pub(crate) registry_timeout: Duration,
-    /// Keep at most so many bytes of images; what no function and no snapshot needs leaves, the longest unused first.
+    /// Keep at most so many bytes of images; what no function and no snapshot needs leaves, the longest
+    /// unused first.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1GiB")]
     pub(crate) keep_images: u64,
     /// Listen on this address too, for clients that show a certificate.
@@ -152,13 +157,16 @@ pub(crate) struct DaemonOptions {
     /// The authority that signs clients' certificates, PEM.
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub(crate) tls_client_ca: Option<PathBuf>,
-    /// Clients with this certificate are administrators, and all others need a token: a DNS name that it is for, or sha256:HEX. Without it, all are.
+    /// Clients with this certificate are administrators, and all others need a token: a DNS name that it is
+    /// for, or sha256:HEX. Without it, all are.
     #[arg(long, value_name = "NAME|sha256:HEX", requires = "listen")]
     pub(crate) tls_admin: Vec<api_server::Administrator>,
-    /// Give `GET /metrics` of the whole host to every local user, by plain HTTP on this loopback address, such as 127.0.0.1:9100, and nothing else there.
+    /// Give `GET /metrics` of the whole host to every local user, by plain HTTP on this loopback address,
+    /// such as 127.0.0.1:9100, and nothing else there.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics: Option<std::net::SocketAddr>,
-    /// Tell this OpenTelemetry collector of calls and their steps (OTLP over HTTP); by default as OTEL_EXPORTER_OTLP_ENDPOINT says.
+    /// Tell this OpenTelemetry collector of calls and their steps (OTLP over HTTP); by default as
+    /// OTEL_EXPORTER_OTLP_ENDPOINT says.
     #[arg(long, value_name = "URL")]
     pub(crate) otlp_endpoint: Option<String>,
     /// Write /tmp/perf-PID.map, so that perf names functions inside images that were built with --names.
@@ -340,13 +348,15 @@ pub(crate) enum BuildGoal {
 /// How registries are spoken to.
 #[derive(Args, Debug)]
 pub(crate) struct RegistryOptions {
-    /// Speak plain HTTP to this host, HOST[:PORT] as in the reference; without it nothing goes without TLS, to localhost neither.
+    /// Speak plain HTTP to this host, HOST[:PORT] as in the reference; without it nothing goes without TLS,
+    /// to localhost neither.
     #[arg(long, value_name = "HOST")]
     pub(crate) insecure: Vec<String>,
     /// Trust the certificates in this file, in PEM, beside the system's.
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Take credentials from the `auths` of this file instead of $REGISTRY_AUTH_FILE or ~/.docker/config.json.
+    /// Take credentials from the `auths` of this file instead of $REGISTRY_AUTH_FILE or
+    /// ~/.docker/config.json.
     #[arg(long, value_name = "FILE")]
     pub(crate) auth_file: Option<PathBuf>,
     /// Give up when it takes longer in all.

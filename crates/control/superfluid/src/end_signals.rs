@@ -1,9 +1,12 @@
 //! The signals that end `superfluid run`.
 //!
-//! 1. The first of SIGHUP, SIGINT, SIGTERM and SIGQUIT begins the end: packets on their way are delivered first.
-//! 2. The second one, of whichever kind, ends the process at once with status 128 + its number, as a shell shows an ended process.
+//! 1. The first of SIGHUP, SIGINT, SIGTERM and SIGQUIT begins the end: packets on their way are delivered
+//!    first.
+//! 2. The second one, of whichever kind, ends the process at once with status 128 + its number, as a shell
+//!    shows an ended process.
 //!
-//! SIGHUP stays ignored where the parent ignores it: `nohup` does that so that the program outlives its terminal.
+//! SIGHUP stays ignored where the parent ignores it: `nohup` does that so that the program outlives its
+//! terminal.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -1,8 +1,8 @@
 //! The files that functions' events are appended to.
 //!
 //! 1. [`EventLog::open`] opens the file of each function that has one, before anything runs.
-//! 2. [`EventLog::take`] hands events over to a thread that writes, and never waits: what finds its queue full is lost,
-//!    counted. So is what a file does not take (a full disk): the traffic goes on.
+//! 2. [`EventLog::take`] hands events over to a thread that writes, and never waits: what finds its queue
+//!    full is lost, counted. So is what a file does not take (a full disk): the traffic goes on.
 //! 3. [`EventLog::finish`] waits until all is written and says what was lost.
 
 use guest::Events;

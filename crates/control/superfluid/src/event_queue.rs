@@ -1,7 +1,8 @@
 //! What workers tell on its way to the thread that handles it, bounded in bytes.
 //!
-//! A worker never waits: log lines and findings for which there is no room are lost and counted, by function. What happens rarely and
-//! matters (faults, restarts, ports) always has room: delays between restarts bound how often it comes.
+//! A worker never waits: log lines and findings for which there is no room are lost and counted, by function.
+//! What happens rarely and matters (faults, restarts, ports) always has room: delays between restarts bound
+//! how often it comes.
 
 use engine::Event;
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! `run --capture HOP=FILE`: what is seen at a hop, in a pcapng file with the hop and the verdict of each packet.
+//! `run --capture HOP=FILE`: what is seen at a hop, in a pcapng file with the hop and the verdict of each
+//! packet.
 
 use crate::hop_tap::{HopTap, Names, Which};
 use capture::{Filter, Settings};

@@ -1,4 +1,5 @@
-//! Accounts and events as JSON, one object a line. The names are part of the interface; `docs/configuration.md` lists them.
+//! Accounts and events as JSON, one object a line. The names are part of the interface;
+//! `docs/configuration.md` lists them.
 
 use crate::event_log::Written;
 use capture::Summary;
@@ -9,7 +10,8 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use telemetry::{DropCounters, Ledger};
 
-/// An account; `kind` is `account` or `final`. Text that is written part by part: a host may have tens of thousands of functions.
+/// An account; `kind` is `account` or `final`. Text that is written part by part: a host may have tens of
+/// thousands of functions.
 pub(crate) fn account(kind: &str, account: &Account) -> String {
     text(&Shown { kind, account, sums: true })
 }
@@ -20,7 +22,8 @@ pub(crate) fn account_of_tenant(account: &Account) -> String {
 }
 
 fn text(shown: &Shown<'_>) -> String {
-    // About as much as it takes: text that grows is copied, and what it leaves behind stays with the process for a while.
+    // About as much as it takes: text that grows is copied, and what it leaves behind stays with the process
+    // for a while.
     let mut text =
         Vec::with_capacity(4096 + 512 * (shown.account.instances.len() + shown.account.ports.len()));
     // Only a map whose keys are no text cannot be written, and there are none.

@@ -1,7 +1,8 @@
 //! The table of a run: rates of ports, functions and workers, cut to the terminal that shows it.
 //!
-//! A table that is drawn over itself has to know how many rows it took. Lines are therefore no wider than the terminal, and no more than
-//! fit; [`Size::rows_of`] counts rows again where the terminal has become narrower meanwhile.
+//! A table that is drawn over itself has to know how many rows it took. Lines are therefore no wider than the
+//! terminal, and no more than fit; [`Size::rows_of`] counts rows again where the terminal has become narrower
+//! meanwhile.
 
 use engine::{Account, InstanceAccount, PortAccount};
 use port::PortStatus;
@@ -17,8 +18,8 @@ impl Size {
     /// That of output which is no terminal.
     pub(crate) const UNBOUNDED: Size = Size { rows: usize::MAX, columns: usize::MAX };
 
-    /// That of standard output; LINES and COLUMNS come first, so that a part of a terminal can be given away. 24 rows of 80 columns where
-    /// the terminal does not tell.
+    /// That of standard output; LINES and COLUMNS come first, so that a part of a terminal can be given away.
+    /// 24 rows of 80 columns where the terminal does not tell.
     pub(crate) fn of_terminal() -> Size {
         let told = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         let size = |variable: &str, told: Option<u16>, default: usize| {
@@ -36,7 +37,8 @@ impl Size {
         lines.iter().map(|line| line.chars().count().div_ceil(self.columns.max(1)).max(1)).sum()
     }
 
-    /// So much of the lines as fits, with one row left for the cursor; the last line says how many are not shown.
+    /// So much of the lines as fits, with one row left for the cursor; the last line says how many are not
+    /// shown.
     pub(crate) fn fitted(self, mut lines: Vec<String>) -> Vec<String> {
         let most = self.rows.saturating_sub(1).max(1);
         if lines.len() > most {

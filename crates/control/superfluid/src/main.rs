@@ -1,15 +1,15 @@
 //! The program `superfluid`.
 //!
 //! 1. [`cli`] reads the command line.
-//! 2. `run`: `deployment` knows images and port drivers, `config` makes a wiring of the file, a host carries it out, [`run`] lets it
-//!    work and shows it, [`view`] and [`json`] are how.
+//! 2. `run`: `deployment` knows images and port drivers, `config` makes a wiring of the file, a host carries it
+//!    out, [`run`] lets it work and shows it, [`view`] and [`json`] are how.
 //! 3. `daemon`: the same host, changed by clients of the server in `api_server`; [`mod@daemon`] joins the two.
 //! 4. `apply`, `get`, `function` and the others in [`mod@remote`] ask a daemon.
 //! 5. `restore` makes a daemon's state of a backup.
 //! 6. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
 //!
-//! Exit status: 0 done, 1 something did not hold or broke on the way, 2 the input is wrong and nothing was started,
-//! 3 something that is needed is missing.
+//! Exit status: 0 done, 1 something did not hold or broke on the way, 2 the input is wrong and nothing was
+//! started, 3 something that is needed is missing.
 
 mod bench_command;
 mod check;
@@ -37,7 +37,8 @@ use clap::{CommandFactory, FromArgMatches};
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
-/// What comes and goes with each request of the daemon is freed by other threads than those that asked for it; see 033.
+/// What comes and goes with each request of the daemon is freed by other threads than those that asked for
+/// it; see 033.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -44,7 +44,8 @@ impl Listing {
         &self.objects
     }
 
-    /// The rows of another list of the same columns as they stand below this one. What is wider widens this one.
+    /// The rows of another list of the same columns as they stand below this one. What is wider widens this
+    /// one.
     pub(crate) fn row_below(&mut self, other: &Listing, format: Format) -> String {
         self.rows.extend(other.rows.iter().skip(1).cloned());
         let below = other.rows.len().saturating_sub(1);
@@ -63,7 +64,8 @@ impl Listing {
         shown
     }
 
-    /// The list as text, with a line end. Hidden characters are escaped, in JSON and YAML by escapes that mean them.
+    /// The list as text, with a line end. Hidden characters are escaped, in JSON and YAML by escapes that
+    /// mean them.
     pub(crate) fn shown(&self, format: Format) -> String {
         match format {
             Format::Table => self.table(self.narrow),

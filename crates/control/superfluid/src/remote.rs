@@ -1,10 +1,12 @@
 //! The commands that ask a daemon: what it is to run, what runs, and what happens.
 //!
 //! 1. [`options`] is their command line; [`connection`] finds the daemon.
-//! 2. A file is read by [`document`], which remembers where everything stands, so that the daemon's faults have a line and a column.
+//! 2. A file is read by [`document`], which remembers where everything stands, so that the daemon's faults
+//!    have a line and a column.
 //! 3. Each command has a file. What they ask goes through the crate `client`.
 //! 4. [`change`] waits for what takes long; [`failure`] says what went wrong, and with which exit status.
-//! 5. Lists are shown as `-o` says; [`columns`] has what is told of each kind, [`tree`] shows what has no columns of its own.
+//! 5. Lists are shown as `-o` says; [`columns`] has what is told of each kind, [`tree`] shows what has no
+//!    columns of its own.
 
 mod apply;
 mod backup;

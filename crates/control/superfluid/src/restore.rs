@@ -1,7 +1,8 @@
 //! `superfluid restore`: a daemon's state of a backup. No daemon is asked.
 //!
 //! 1. All is unpacked beside the folder that is to be, checked, opened as a store once, and written to disk.
-//! 2. Then it takes the folder's place, in one step. Until then there is nothing in it, and whatever fails leaves nothing.
+//! 2. Then it takes the folder's place, in one step. Until then there is nothing in it, and whatever fails
+//!    leaves nothing.
 
 use crate::Outcome;
 use crate::cli::RestoreOptions;

@@ -121,8 +121,8 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     outcome(&account)
 }
 
-/// How a run ended: with [`Outcome::Failed`] when a function was down at the end, when one lost every packet that it was given, or when
-/// the account does not balance. Each reason is a line on standard error.
+/// How a run ended: with [`Outcome::Failed`] when a function was down at the end, when one lost every packet
+/// that it was given, or when the account does not balance. Each reason is a line on standard error.
 fn outcome(account: &Account) -> Outcome {
     let mut failures: Vec<String> = account.instances.iter().filter_map(failure).collect();
     if let Err(imbalance) = account.balance() {

@@ -151,7 +151,8 @@ pub(crate) fn captured(captures: &[(String, Summary)]) -> String {
     text
 }
 
-/// The account at the end: every packet, in words; the brief one without what ports and functions tell of themselves.
+/// The account at the end: every packet, in words; the brief one without what ports and functions tell of
+/// themselves.
 pub(crate) fn final_account(account: &Account, brief_one: bool) -> String {
     let mut text = String::from("\nfinal account\n");
     let Ledger { received, generated, copied, split, delivered, consumed, merged, dropped } = &account.ledger;

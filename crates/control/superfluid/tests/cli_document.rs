@@ -1,4 +1,5 @@
-//! The commands in `docs/cli.md` are run against a daemon that runs functions, and what the document shows is what they print.
+//! The commands in `docs/cli.md` are run against a daemon that runs functions, and what the document shows is
+//! what they print.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;

@@ -1,5 +1,5 @@
-//! What `make run` does, with real hosts and real traffic: see `testbed/edge.sh`. Runs in namespaces of its own, as root
-//! or in a user namespace.
+//! What `make run` does, with real hosts and real traffic: see `testbed/edge.sh`. Runs in namespaces of its
+//! own, as root or in a user namespace.
 
 use serde_json::Value;
 use std::fs;

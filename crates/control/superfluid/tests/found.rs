@@ -1,4 +1,5 @@
-//! What functions find, why they fail and what they report: kept by the daemon, and shown to those whose it is. Needs no privileges.
+//! What functions find, why they fail and what they report: kept by the daemon, and shown to those whose it
+//! is. Needs no privileges.
 
 #[path = "support/guests.rs"]
 mod guests;

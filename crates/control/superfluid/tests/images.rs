@@ -1,5 +1,5 @@
-//! Images of functions as operators name them: by tags in a real registry, in registries that hang and lie, and in files. What was
-//! applied is what runs, until it is applied anew. Needs no privileges.
+//! Images of functions as operators name them: by tags in a real registry, in registries that hang and lie,
+//! and in files. What was applied is what runs, until it is applied anew. Needs no privileges.
 
 #[path = "../../registry/tests/support/debian.rs"]
 mod debian;
@@ -261,7 +261,8 @@ fn credentials_come_from_a_file_that_may_change() {
     assert_eq!(image_of(&daemon, "fw").1, content(1));
 }
 
-/// A registry that wants a name and a password, which are `me` and `secret`, and what its reference of the image of a number means.
+/// A registry that wants a name and a password, which are `me` and `secret`, and what its reference of the
+/// image of a number means.
 fn private(folder: &TempDir, number: u8) -> (Registry, String) {
     let passwords = folder.path().join("htpasswd");
     fs::write(&passwords, "me:$2b$04$Sh6sJ.ctVzV8DNgaUxE4k.n/rrMj6On0EcuDg/Pp1VNZ.toLUTHUm\n")

@@ -1,7 +1,8 @@
-//! The prose of code and documents names components: a component is "it" and does things (`docs/glossary.md`).
+//! The prose of code and documents names components: a component is "it" and does things
+//! (`docs/glossary.md`).
 //!
-//! Five words that speak of a component as of an unknown person are counted. A few lines stay: the user of that
-//! name on UNIX systems, and constants.
+//! Five words that speak of a component as of an unknown person are counted. A few lines stay: the user of
+//! that name on UNIX systems, and constants.
 
 use std::path::{Path, PathBuf};
 

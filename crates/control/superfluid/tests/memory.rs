@@ -1,4 +1,5 @@
-//! Memory at its limits: what is promised is there or refused, and everything else works on. Needs no privileges.
+//! Memory at its limits: what is promised is there or refused, and everything else works on. Needs no
+//! privileges.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;

@@ -1,4 +1,5 @@
-//! `superfluid run` and its surroundings: readers that go, disks that are full, signals, and functions that do not do their work.
+//! `superfluid run` and its surroundings: readers that go, disks that are full, signals, and functions that
+//! do not do their work.
 
 #[path = "support/cache.rs"]
 mod cache;

@@ -1,4 +1,5 @@
-//! The Debian package and the OCI image: made of the program under test, looked through, unpacked, and run in a root that has nothing else.
+//! The Debian package and the OCI image: made of the program under test, looked through, unpacked, and run in
+//! a root that has nothing else.
 
 use serde_json::Value;
 use std::collections::BTreeSet;

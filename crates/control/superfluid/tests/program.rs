@@ -584,7 +584,8 @@ fn a_panic_tells_its_place_and_text_and_its_backtrace() {
     assert!(u64::from_str_radix(length, 16).is_ok_and(|it| it > 0), "{length}");
 }
 
-/// Builds the function once more in other ways: without its test, without cuts, and with a test that it fails.
+/// Builds the function once more in other ways: without its test, without cuts, and with a test that it
+/// fails.
 fn image_builds_are_tested_and_cut(place: &Path, name: &str) {
     let folder = place.display().to_string();
     let image = place.join("other.wasm").display().to_string();

@@ -1,4 +1,5 @@
-//! The commands that ask a daemon, as their user meets them: against the daemon's own server with a host that runs nothing.
+//! The commands that ask a daemon, as their user meets them: against the daemon's own server with a host that
+//! runs nothing.
 
 #[path = "../../api_server/tests/support/fake.rs"]
 mod fake;
@@ -252,8 +253,8 @@ fn a_function_is_created_watched_and_driven() {
     assert!(daemon.done("health").contains("healthy"));
 }
 
-/// An editor that does the first line of `edits` with the file at its first run, the second at its second, and keeps each file that it
-/// is given as `seen1`, `seen2` and so on.
+/// An editor that does the first line of `edits` with the file at its first run, the second at its second,
+/// and keeps each file that it is given as `seen1`, `seen2` and so on.
 fn editor(daemon: &Daemon, edits: &[&str]) -> Commands {
     let cases: String = edits.iter().enumerate().map(|(n, edit)| format!("{}) {edit} ;;\n", n + 1)).collect();
     let script =
@@ -284,7 +285,8 @@ fn an_object_is_edited_as_it_was_read_and_what_is_wrong_opens_the_editor_again()
     }
     assert_eq!(daemon.json("get function fw")["version"], 2);
 
-    // Wrong form, then wrong for the daemon, then right: each time it is told where, in the file as it is shown.
+    // Wrong form, then wrong for the daemon, then right: each time it is told where, in the file as it is
+    // shown.
     let edits = [
         "sed -i s/functions:/functoins:/ \"$1\"",
         "sed -i 's/functoins:/functions:/; s/\"firewall\"/missing/' \"$1\"",

@@ -1,5 +1,5 @@
-//! Two tenants on one daemon with real functions: each sees and changes its own, with the program's own commands and over the socket. Needs
-//! no privileges.
+//! Two tenants on one daemon with real functions: each sees and changes its own, with the program's own
+//! commands and over the socket. Needs no privileges.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;

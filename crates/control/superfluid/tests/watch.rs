@@ -1,4 +1,5 @@
-//! Traces and captures of packets that really pass, through the daemon and its command line. Needs no privileges.
+//! Traces and captures of packets that really pass, through the daemon and its command line. Needs no
+//! privileges.
 
 #[allow(dead_code, reason = "other tests need more of it")]
 mod support;
@@ -34,7 +35,8 @@ fn hops(packet: &Value, keys: &[&str]) -> Vec<Vec<String>> {
     hops.iter().map(|hop| keys.iter().map(|key| word(&hop[*key])).collect()).collect()
 }
 
-/// UDP from 10.1.0.0/24 by two functions, of which the first drops what goes to port 53; then a tenant's own pool.
+/// UDP from 10.1.0.0/24 by two functions, of which the first drops what goes to port 53; then a tenant's own
+/// pool.
 const CHAIN: &str = "superfluid: 1
 tenants:
   other: {}

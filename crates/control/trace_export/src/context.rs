@@ -17,8 +17,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// Reads a `traceparent` header, `00-TRACE-SPAN-FLAGS`. `None` when it is none, as that specification wants it to be passed
-    /// over then; of later versions as much as this one knows.
+    /// Reads a `traceparent` header, `00-TRACE-SPAN-FLAGS`. `None` when it is none, as that specification
+    /// wants it to be passed over then; of later versions as much as this one knows.
     pub fn read(header: &str) -> Option<Context> {
         let mut parts = header.trim().split('-');
         let [version] = bytes::<1>(parts.next()?)?;

@@ -49,7 +49,8 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Begins to send. `tell` is told, on the thread that sends, when that begins to fail, and when it succeeds again.
+    /// Begins to send. `tell` is told, on the thread that sends, when that begins to fail, and when it
+    /// succeeds again.
     ///
     /// # Errors
     /// The system has no thread for it.

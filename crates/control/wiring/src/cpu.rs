@@ -11,8 +11,8 @@ pub struct Cpu {
     pub weight: Weight,
     /// The most that it gets, even of a core that is otherwise idle: a share of one core. `None`: no bound.
     pub cap: Option<Cap>,
-    /// What it is sure to get if it wants it, whatever the others want: a share of one core. It moves no share; weights
-    /// and caps have to give it, see [`crate::Wiring::broken_promises`].
+    /// What it is sure to get if it wants it, whatever the others want: a share of one core. It moves no
+    /// share; weights and caps have to give it, see [`crate::Wiring::broken_promises`].
     pub reserve: Option<Cap>,
 }
 

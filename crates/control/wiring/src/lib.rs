@@ -1,14 +1,16 @@
 //! The wiring: which ports and instances there are and how packets get from one to another, as plain data.
 //!
 //! The life of a wiring:
-//! 1. `config` makes one of the operator's file; [`Wiring::validate`] says whether any wiring can be carried out.
+//! 1. `config` makes one of the operator's file; [`Wiring::validate`] says whether any wiring can be carried
+//!    out.
 //! 2. [`Plan::between`] compares it with the one that runs: what goes, what comes, what stays untouched.
 //! 3. The engine carries the plan out in its order; [`Plan::apply`] does the same to data.
 //!
-//! An edge has no direction: what one end sends out enters at the other. Each endpoint has one edge at most, but a
-//! switch any number of them: each plugs one port or interface into it. Observers have no edges: they are shown the
-//! packets of an instance before it is called. A service names an endpoint; packets for it go there as if they had come
-//! by that endpoint's edge. Each tenant has services of its own: a function reaches those of its tenant and no others.
+//! An edge has no direction: what one end sends out enters at the other. Each endpoint has one edge at most,
+//! but a switch any number of them: each plugs one port or interface into it. Observers have no edges: they
+//! are shown the packets of an instance before it is called. A service names an endpoint; packets for it go
+//! there as if they had come by that endpoint's edge. Each tenant has services of its own: a function reaches
+//! those of its tenant and no others.
 //!
 //! How processor cores are shared is part of the wiring too: [`Workers`], the worker that an [`Instance`] is
 //! to stay on, and what each may have of it, [`Cpu`]. [`Wiring::broken_promises`] tells what cannot be kept
@@ -47,8 +49,8 @@ use std::fmt;
 use telemetry::clock::Nanos;
 use virtual_switch::SwitchSettings;
 
-/// Ports and instances, and what connects them. Maps keep the order in which the operator named things; two wirings
-/// that differ in that order alone are equal.
+/// Ports and instances, and what connects them. Maps keep the order in which the operator named things; two
+/// wirings that differ in that order alone are equal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wiring {
     /// The workers.
@@ -65,8 +67,8 @@ pub struct Wiring {
     pub edges: BTreeSet<Edge>,
     /// Which instance is shown the packets of which.
     pub observations: BTreeSet<Observation>,
-    /// Where packets for a service go, by the tenant whose functions may send there and the service ID. What a tenant
-    /// grants to others stands here once for each.
+    /// Where packets for a service go, by the tenant whose functions may send there and the service ID. What
+    /// a tenant grants to others stands here once for each.
     pub services: BTreeMap<Service, Endpoint>,
 }
 
@@ -100,7 +102,8 @@ pub struct Port {
 /// that leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortIo {
-    /// The instance that the port feeds: in its context and in its account (HyperNF, section 3.5: hypervisor driver).
+    /// The instance that the port feeds: in its context and in its account (HyperNF, section 3.5: hypervisor
+    /// driver).
     #[default]
     Inline,
     /// A worker of its own that does nothing else (HyperNF, section 3.5: driver domain).
@@ -146,7 +149,8 @@ pub struct Instance {
     pub access: Access,
     /// The most private memory that it may come to have, in bytes.
     pub memory: u64,
-    /// Bytes of it that are populated when it starts, at most `memory`; `None`: what it has when it has started, if that is much.
+    /// Bytes of it that are populated when it starts, at most `memory`; `None`: what it has when it has
+    /// started, if that is much.
     pub resident: Option<u64>,
     /// Where its packets are.
     pub pool: InstancePool,
@@ -199,8 +203,8 @@ pub enum FailMode {
     Open,
 }
 
-/// When an instance is started again after a fault: after the first delay, and after twice as long each time that it
-/// fails again, up to the longest.
+/// When an instance is started again after a fault: after the first delay, and after twice as long each time
+/// that it fails again, up to the longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartDelays {
     /// After the first fault.
@@ -209,8 +213,8 @@ pub struct RestartDelays {
     pub longest: Nanos,
 }
 
-/// Interfaces from this number on are not those of a chain. A function that observes may be wired by them: it sends by
-/// them, and gets nothing.
+/// Interfaces from this number on are not those of a chain. A function that observes may be wired by them: it
+/// sends by them, and gets nothing.
 pub const SENDING_INTERFACES: u16 = 2;
 
 /// Where packets leave and enter.
@@ -336,8 +340,8 @@ impl Wiring {
         }
     }
 
-    /// Are packets copied that pass from one endpoint to the other, by a wire or through a switch? On the way into a
-    /// switch nothing is copied: where a packet goes has not been decided yet.
+    /// Are packets copied that pass from one endpoint to the other, by a wire or through a switch? On the way
+    /// into a switch nothing is copied: where a packet goes has not been decided yet.
     pub fn copies(&self, from: &Endpoint, to: &Endpoint) -> bool {
         let switch = [from, to].iter().any(|end| matches!(end, Endpoint::Switch(_)));
         !switch && self.pool_of(from) != self.pool_of(to)

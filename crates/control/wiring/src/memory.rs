@@ -6,8 +6,8 @@ use packet_memory::{PageKind, PoolConfig};
 use std::collections::HashMap;
 use std::fmt;
 
-/// What the host keeps for a function beside its memory and its page tables: the sandbox's and the engine's records of it, its
-/// queue, its stack.
+/// What the host keeps for a function beside its memory and its page tables: the sandbox's and the engine's
+/// records of it, its queue, its stack.
 pub const RUNTIME: u64 = 32 << 10;
 
 /// Memory comes in units of this.
@@ -19,15 +19,16 @@ const COVERED: [u64; 2] = [2 << 20, 1 << 30];
 /// What a tenant may have of the host's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TenantMemory {
-    /// The most that it is promised, in bytes: its pools and its functions together. `None`: no bound of its own.
+    /// The most that it is promised, in bytes: its pools and its functions together. `None`: no bound of its
+    /// own.
     pub limit: Option<u64>,
     /// Bytes that are kept for it, whether it asks for them or not.
     pub reserve: u64,
 }
 
-/// At most so many bytes of page tables for a function: for its private memory, and for the window on its packets. A page of
-/// them is taken for each 2 MiB on ordinary pages and each 1 GiB of both; what covers 512 GiB is shared by many functions and
-/// counts for none.
+/// At most so many bytes of page tables for a function: for its private memory, and for the window on its
+/// packets. A page of them is taken for each 2 MiB on ordinary pages and each 1 GiB of both; what covers 512
+/// GiB is shared by many functions and counts for none.
 pub fn page_tables(private: u64, window: &PoolConfig) -> u64 {
     let on = |bytes: u64, level: usize| bytes.div_ceil(COVERED[level]);
     let ordinary = window.pages != Some(PageKind::Huge);

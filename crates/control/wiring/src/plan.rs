@@ -8,8 +8,8 @@ use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 use telemetry::clock::Nanos;
 
-/// What to do to get from one wiring to another, in the order of the fields. What the plan does not name stays
-/// untouched and keeps running.
+/// What to do to get from one wiring to another, in the order of the fields. What the plan does not name
+/// stays untouched and keeps running.
 ///
 /// An instance that changes in image, configuration or memory hands over to another guest in its place, and
 /// stays what it is to its wires. A port that changes, and an instance that changes in anything else, is
@@ -218,8 +218,8 @@ impl Plan {
         }
     }
 
-    /// Replaces an instance of `new` that would have gone on, with all that is connected to it: it is to begin anew. Without effect
-    /// when it is replaced or new already, or not there.
+    /// Replaces an instance of `new` that would have gone on, with all that is connected to it: it is to
+    /// begin anew. Without effect when it is replaced or new already, or not there.
     pub fn replace(&mut self, new: &Wiring, name: &str) {
         let Some(instance) = new.instances.get(name).filter(|_| !self.add_instances.contains_key(name))
         else {
@@ -321,7 +321,8 @@ impl Plan {
     }
 }
 
-/// What is to be removed from `old` and added from `new`: what is in one alone, is not the `same`, or is `moved`.
+/// What is to be removed from `old` and added from `new`: what is in one alone, is not the `same`, or is
+/// `moved`.
 fn replaced<T: Clone>(
     old: &IndexMap<String, T>,
     new: &IndexMap<String, T>,

@@ -126,11 +126,12 @@ impl fmt::Display for BrokenPromise {
 }
 
 impl Wiring {
-    /// The reserves that weights and caps do not give: the first hundred, if there are that many. An instance that
-    /// stays on no worker counts on all of them, because it may come to run there. What a tenant reserves is looked at
-    /// on workers on which it may have instances.
+    /// The reserves that weights and caps do not give: the first hundred, if there are that many. An instance
+    /// that stays on no worker counts on all of them, because it may come to run there. What a tenant
+    /// reserves is looked at on workers on which it may have instances.
     ///
-    /// Takes time in proportion to the reserves of different weights and caps, times all instances of a worker.
+    /// Takes time in proportion to the reserves of different weights and caps, times all instances of a
+    /// worker.
     pub fn broken_promises(&self) -> Vec<BrokenPromise> {
         let mut all = self.tenants.values().map(|tenant| &tenant.cpu);
         let mut of_instances = self.instances.values().map(|instance| &instance.cpu);
@@ -215,7 +216,8 @@ impl<'a> Bench<'a> {
         Bench { wiring, worker, scheduler, tenants, instances, roaming }
     }
 
-    /// What is reserved of a core, tenant by tenant: what it reserves for itself holds what it reserves for instances.
+    /// What is reserved of a core, tenant by tenant: what it reserves for itself holds what it reserves for
+    /// instances.
     fn oversold(&self) -> Option<BrokenPromise> {
         let mut own: BTreeMap<&str, u64> = BTreeMap::new();
         let mut of_instances: BTreeMap<&str, u64> = BTreeMap::new();

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A service as the functions of one tenant name it. Two tenants may use one number for two ends; an end that a tenant
-/// grants to another is a service of both.
+/// A service as the functions of one tenant name it. Two tenants may use one number for two ends; an end that
+/// a tenant grants to another is a service of both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Service {
     /// The tenant whose functions may send there.

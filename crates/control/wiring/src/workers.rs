@@ -21,7 +21,8 @@ pub struct Workers {
     pub spin: Nanos,
     /// Time spent looking for work, as part of the time spent working, in percent.
     pub spin_percent: u32,
-    /// Longest time to sleep through what comes in, when sleeping and waking cost more than the work that wakes.
+    /// Longest time to sleep through what comes in, when sleeping and waking cost more than the work that
+    /// wakes.
     pub rest: Nanos,
     /// Whether functions that need not stay on a worker are moved to keep all of them busy.
     pub balance: bool,

@@ -12,8 +12,8 @@ pub(crate) struct Bucket {
     cap: Cap,
     /// How long the cap takes to allow for one cycle, in parts of a cycle.
     pace: u64,
-    /// When all that was used before the last look has been allowed for, in parts of a cycle. Before now: the bucket
-    /// holds something; after: it is overdrawn.
+    /// When all that was used before the last look has been allowed for, in parts of a cycle. Before now: the
+    /// bucket holds something; after: it is overdrawn.
     even_at: i128,
     /// Cycles used since the last look.
     recent: u64,
@@ -31,9 +31,10 @@ impl Bucket {
         self.recent = self.recent.saturating_add(cycles.0);
     }
 
-    /// Whether what was used has been allowed for. What is saved up is cut to what the cap gives in a `period`, as of
-    /// when the use since the last look began if it went on until now: a turn longer than the period is still allowed
-    /// for while it goes on, and what is charged after a long sleep is not lost with what the bucket could not hold.
+    /// Whether what was used has been allowed for. What is saved up is cut to what the cap gives in a
+    /// `period`, as of when the use since the last look began if it went on until now: a turn longer than the
+    /// period is still allowed for while it goes on, and what is charged after a long sleep is not lost with
+    /// what the bucket could not hold.
     #[inline]
     pub(crate) fn allows(&mut self, now: Cycles, period: Cycles) -> bool {
         let floor = at(now) - at(period) - (i128::from(self.recent) << PARTS);

@@ -3,8 +3,8 @@
 //! scheduler sees them) share their tenant, each by its [`Weight`], none beyond its [`Cap`].
 //!
 //! The life of an entity:
-//! 1. [`Scheduler::add`] gives it a number in its tenant and a [`Claim`]; [`Scheduler::add_with`] does so for one that
-//!    comes from another worker, with the [`Standing`] that it had there.
+//! 1. [`Scheduler::add`] gives it a number in its tenant and a [`Claim`]; [`Scheduler::add_with`] does so for
+//!    one that comes from another worker, with the [`Standing`] that it had there.
 //! 2. [`Scheduler::activate`] says that it has work. It joins at its tenant's present, or later when it is in
 //!    debt.
 //! 3. [`Scheduler::pick`] takes out the entity with the smallest age of the tenant with the smallest age;

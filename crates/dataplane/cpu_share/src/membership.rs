@@ -127,7 +127,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes an entity off, whatever it is doing, and tells its standing. Its tenant keeps what was charged to it.
+    /// Takes an entity off, whatever it is doing, and tells its standing. Its tenant keeps what was charged
+    /// to it.
     pub fn remove(&mut self, id: EntityId) -> Standing {
         self.deactivate(id);
         let entity = &mut self.entities[id.0 as usize];

@@ -15,7 +15,8 @@ impl Scheduler {
         self.tenants[id.0 as usize].share.used
     }
 
-    /// How long a cap, its own or its tenant's, held an entity back while it had work and it would have been its turn.
+    /// How long a cap, its own or its tenant's, held an entity back while it had work and it would have been
+    /// its turn.
     pub fn throttled(&self, id: EntityId) -> Cycles {
         let entity = &self.entities[id.0 as usize];
         let more = match entity.state {

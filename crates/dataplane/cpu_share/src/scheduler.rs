@@ -4,12 +4,13 @@ use crate::queue::{Places, Queue};
 use crate::share::Share;
 use telemetry::clock::Cycles;
 
-/// Number of an entity, given by [`Scheduler::add`]. Numbers are small, and those of removed entities are used again.
+/// Number of an entity, given by [`Scheduler::add`]. Numbers are small, and those of removed entities are
+/// used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntityId(pub u32);
 
-/// Number of a tenant, given by [`Scheduler::add_tenant`]. Numbers are small, and those of removed tenants are used
-/// again.
+/// Number of a tenant, given by [`Scheduler::add_tenant`]. Numbers are small, and those of removed tenants
+/// are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId(pub u32);
 
@@ -28,8 +29,8 @@ pub struct SchedulerSettings {
     /// that has work now and then, and uses less than its share, does not wait for those that always have
     /// work.
     pub wakeup: Cycles,
-    /// Over how long caps hold: one that did not use its cap may use for once, on top of it, what the cap gives in this
-    /// time.
+    /// Over how long caps hold: one that did not use its cap may use for once, on top of it, what the cap
+    /// gives in this time.
     pub period: Cycles,
 }
 
@@ -72,8 +73,8 @@ pub(crate) struct Tenant {
     pub(crate) since: Cycles,
     /// How long its cap held it back, up to `since`.
     pub(crate) throttled: Cycles,
-    /// One of its entities was picked since it took its place: it goes behind tenants of the same age, or one whose
-    /// turns cost nothing would keep them waiting.
+    /// One of its entities was picked since it took its place: it goes behind tenants of the same age, or one
+    /// whose turns cost nothing would keep them waiting.
     pub(crate) had_turn: bool,
     /// Its entities that wait for their turn, by age. One that is charged while it waits is put right when it
     /// comes first.
@@ -164,8 +165,8 @@ impl Scheduler {
         }
         let owner = entity.tenant as usize;
         let tenant = &mut self.tenants[owner];
-        // The head of a chain pays for polling too, so it is a little older than its tenant's other entities, however little
-        // the tenant has used: what a tenant without work owes others counts as well.
+        // The head of a chain pays for polling too, so it is a little older than its tenant's other entities,
+        // however little the tenant has used: what a tenant without work owes others counts as well.
         entity.fresh = entity.share.age <= tenant.present
             || tenant.state == State::Out
                 && tenant.share.age <= self.present + tenant.share.aged(self.wakeup);
@@ -190,8 +191,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes out the youngest entity of the youngest tenant, of those that have work and that no cap holds back. It has
-    /// no work any more until it is activated again.
+    /// Takes out the youngest entity of the youngest tenant, of those that have work and that no cap holds
+    /// back. It has no work any more until it is activated again.
     #[inline]
     pub fn pick(&mut self, now: Cycles) -> Option<EntityId> {
         let (owner, index) = self.settle(now)?;

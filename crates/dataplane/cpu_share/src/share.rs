@@ -1,4 +1,5 @@
-//! What both levels have in common: an age that grows by what is used, slower for the heavier, and a cap beside it.
+//! What both levels have in common: an age that grows by what is used, slower for the heavier, and a cap
+//! beside it.
 
 use crate::bucket::Bucket;
 use crate::claim::{Claim, Weight};

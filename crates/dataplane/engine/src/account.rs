@@ -67,7 +67,8 @@ pub struct InstanceAccount {
     pub memory_place: usize,
     /// It is paused.
     pub paused: bool,
-    /// It is paused, and what it needs to run has been given up; see [`Change::freeze`](crate::Change::freeze).
+    /// It is paused, and what it needs to run has been given up; see
+    /// [`Change::freeze`](crate::Change::freeze).
     pub frozen: bool,
     /// Number of the worker that it is on.
     pub worker: u16,
@@ -103,7 +104,8 @@ pub struct SwitchAccount {
 pub struct Account {
     /// When.
     pub at: Moment,
-    /// All of it is of that moment; else each part is of one of its own shortly before, and the sums need not balance.
+    /// All of it is of that moment; else each part is of one of its own shortly before, and the sums need not
+    /// balance.
     pub at_one_moment: bool,
     /// All ledgers together.
     pub ledger: Ledger,
@@ -137,7 +139,8 @@ impl Account {
         }
     }
 
-    /// Whether every packet is accounted for. Of an account that is not of one moment that cannot be said, and nothing is found.
+    /// Whether every packet is accounted for. Of an account that is not of one moment that cannot be said,
+    /// and nothing is found.
     ///
     /// # Errors
     /// [`Imbalance`], a defect.
@@ -154,8 +157,8 @@ impl Account {
 }
 
 impl Worker {
-    /// Takes the account. Functions are asked for their reports when `with_reports`; one that faults over it is
-    /// treated as at any fault.
+    /// Takes the account. Functions are asked for their reports when `with_reports`; one that faults over it
+    /// is treated as at any fault.
     pub fn account(&mut self, with_reports: bool) -> Account {
         let mut reports = self.reports(with_reports);
         let ports = self.account_of_ports();
@@ -209,7 +212,8 @@ impl Worker {
         account_of_node(&self.ports[index])
     }
 
-    /// The functions' own reports, if they are wanted. They come before all counts: a function may send packets meanwhile.
+    /// The functions' own reports, if they are wanted. They come before all counts: a function may send
+    /// packets meanwhile.
     pub(crate) fn reports(&mut self, wanted: bool) -> Reports {
         if !wanted {
             return Reports::new();
@@ -302,7 +306,8 @@ impl Worker {
         })
     }
 
-    /// Does something for an instance outside of its turns, between two turns of the worker, and charges it for that.
+    /// Does something for an instance outside of its turns, between two turns of the worker, and charges it
+    /// for that.
     pub(crate) fn in_account_of<R>(&mut self, index: usize, deed: impl FnOnce(&mut Worker) -> R) -> R {
         // The time until the worker was in hand is charged to no instance, and the thread may be another one.
         self.look_at_clocks();

@@ -157,7 +157,8 @@ impl Berth {
         }
     }
 
-    /// The same until `until`. A worker that has not come by then is not asked for any more: its thread keeps it, or takes it again.
+    /// The same until `until`. A worker that has not come by then is not asked for any more: its thread keeps
+    /// it, or takes it again.
     pub(crate) fn take_until(&self, until: Instant) -> Option<Box<Worker>> {
         let mut place = self.place();
         loop {
@@ -183,8 +184,8 @@ impl Berth {
         self.place().attends
     }
 
-    /// Brings a worker back. Returns the night, for [`Berth::wait_for_morning`], and whether the thread attends, and has to be
-    /// told of nothing.
+    /// Brings a worker back. Returns the night, for [`Berth::wait_for_morning`], and whether the thread
+    /// attends, and has to be told of nothing.
     pub(crate) fn bring_back(&self, worker: Box<Worker>) -> (u64, bool) {
         let mut place = self.place();
         place.worker = Some(worker);
@@ -196,7 +197,8 @@ impl Berth {
         brought
     }
 
-    /// Waits until the thread, whose bell was rung, has got up since, so that it waits for nothing any more that is gone.
+    /// Waits until the thread, whose bell was rung, has got up since, so that it waits for nothing any more
+    /// that is gone.
     pub(crate) fn wait_for_morning(&self, night: u64) {
         let mut place = self.place();
         while place.nights == night && !place.ended {

@@ -1,12 +1,16 @@
-//! What is read of instances and ports while the workers run: a copy of each one's account, written by the worker that has it.
+//! What is read of instances and ports while the workers run: a copy of each one's account, written by the
+//! worker that has it.
 //!
-//! 1. Each instance and each port has a [`Board`], which goes along from worker to worker. A [`Fleet`](crate::Fleet) knows all of them.
-//! 2. A reader asks the worker for one of them ([`Viewer`]), waits for [`PATIENCE`] at most, and copies what is on the board.
-//! 3. The worker writes the boards that were asked for between two turns, a few at a time ([`Worker::show_some`]). Where it is in a long
-//!    call, the reader finds what was written for the reader before.
+//! 1. Each instance and each port has a [`Board`], which goes along from worker to worker. A
+//!    [`Fleet`](crate::Fleet) knows all of them.
+//! 2. A reader asks the worker for one of them ([`Viewer`]), waits for [`PATIENCE`] at most, and copies what
+//!    is on the board.
+//! 3. The worker writes the boards that were asked for between two turns, a few at a time
+//!    ([`Worker::show_some`]). Where it is in a long call, the reader finds what was written for the reader
+//!    before.
 //!
-//! Nothing is written per packet. A worker waits for no lock: a question that is being asked, or a board that is being read, is seen to
-//! in the next turn.
+//! Nothing is written per packet. A worker waits for no lock: a question that is being asked, or a board that
+//! is being read, is seen to in the next turn.
 
 use crate::account::{InstanceAccount, PortAccount, SwitchAccount};
 use crate::ids::{InstanceId, PortId};

@@ -18,8 +18,8 @@
 //! between tenants, no sender is throttled: a receiver that takes too long there loses packets itself, as at
 //! any switch, and cannot stop instances that send to it among others.
 //!
-//! So nothing is lost in a chain that packets pass one way, on one worker or several. Functions in a circle lose what is too much: a
-//! chain on one worker whose both directions are overloaded is one.
+//! So nothing is lost in a chain that packets pass one way, on one worker or several. Functions in a circle
+//! lose what is too much: a chain on one worker whose both directions are overloaded is one.
 
 use crate::fault::Life;
 use crate::ids::{PortId, Target};
@@ -62,7 +62,8 @@ impl Patience {
 }
 
 impl Worker {
-    /// Notes that the running instance hands packets to another one, and whether that one has much to do already.
+    /// Notes that the running instance hands packets to another one, and whether that one has much to do
+    /// already.
     #[inline]
     pub(crate) fn note_congestion(&mut self, to: usize) {
         // An instance that polls a port in front of a switch hands packets to itself.

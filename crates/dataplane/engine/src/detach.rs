@@ -1,5 +1,5 @@
-//! Guests that are taken out of their instances for a while, so that what takes long is done beside the workers: handing state
-//! over, freezing, thawing.
+//! Guests that are taken out of their instances for a while, so that what takes long is done beside the
+//! workers: handing state over, freezing, thawing.
 //!
 //! 1. [`Worker::detach_guest`], at a quiescent point, puts a [`StandIn`] in the guest's place. The instance
 //!    does not run from then on: its packets wait in its queue, and instances that send to it are throttled
@@ -7,8 +7,8 @@
 //! 2. The thread that detached it works on the [`Detached`] guest for as long as it takes.
 //! 3. [`Worker::attach_guest`], at another quiescent point, puts a guest back, and the instance goes on.
 //!
-//! Packets that the guest holds stay with it and are in flight meanwhile. When its instance is removed, or the workers stop, they are
-//! counted as held at stop, and their buffers come back with the guest.
+//! Packets that the guest holds stay with it and are in flight meanwhile. When its instance is removed, or
+//! the workers stop, they are counted as held at stop, and their buffers come back with the guest.
 
 use crate::fault::Life;
 use crate::ids::InstanceId;

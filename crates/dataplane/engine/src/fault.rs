@@ -11,8 +11,8 @@ use std::sync::Arc;
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
 
-/// What happens to packets that arrive while the function is down. Those that it had when it faulted are lost in any
-/// case: what they contain is unknown.
+/// What happens to packets that arrive while the function is down. Those that it had when it faulted are lost
+/// in any case: what they contain is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailPolicy {
     /// They are dropped.

@@ -1,4 +1,5 @@
-//! Where packets go: to the next instance's queue, to a port, across to another tenant's pool, or back to the pool.
+//! Where packets go: to the next instance's queue, to a port, across to another tenant's pool, or back to the
+//! pool.
 
 use crate::ids::{InstanceId, PoolId, PortId, Target};
 use crate::switching::Source;
@@ -10,12 +11,12 @@ use std::sync::Arc;
 use telemetry::DropReason;
 
 impl Worker {
-    /// Puts a whole batch, already addressed, into the next instance's queue. Returns that instance if it may run at
-    /// once.
+    /// Puts a whole batch, already addressed, into the next instance's queue. Returns that instance if it may
+    /// run at once.
     ///
     /// # Errors
-    /// The batch comes back when its packets have to go one by one: to another pool, or into a queue that has no room
-    /// for all of them.
+    /// The batch comes back when its packets have to go one by one: to another pool, or into a queue that has
+    /// no room for all of them.
     #[inline]
     pub(crate) fn enqueue_batch(
         &mut self,
@@ -53,7 +54,8 @@ impl Worker {
         Ok(None)
     }
 
-    /// Hands a whole batch to a port of the same pool; false, and nothing is done, when the port is of another.
+    /// Hands a whole batch to a port of the same pool; false, and nothing is done, when the port is of
+    /// another.
     #[inline]
     pub(crate) fn transmit_batch(&mut self, pool: PoolId, port: PortId, batch: &mut Vec<Packet>) -> bool {
         if self.ports[port.index()].pool != pool {
@@ -187,7 +189,8 @@ impl Worker {
         copy
     }
 
-    /// Brings a packet that a port received into the pool of the instance that it is for, at that instance's cost.
+    /// Brings a packet that a port received into the pool of the instance that it is for, at that instance's
+    /// cost.
     pub(crate) fn enter_pool(&mut self, port: usize, to: usize, interface: u16, packet: Packet) {
         let pool = self.instances[to].pool;
         let here = self.pools[usize::from(self.ports[port].pool.0)].clone();
@@ -233,7 +236,8 @@ impl Worker {
         self.hand_out(to.index(), batch);
     }
 
-    /// Makes copies for an observer that may not run now, or lives in another pool; what finds no room, it misses.
+    /// Makes copies for an observer that may not run now, or lives in another pool; what finds no room, it
+    /// misses.
     pub(crate) fn copy_to_observer(&mut self, index: usize, packets: &[Packet], owner: PoolId) {
         let observer = &mut self.instances[index];
         let (here, there) = (&self.pools[owner.0 as usize], &self.pools[observer.pool.0 as usize]);

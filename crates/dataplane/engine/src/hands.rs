@@ -1,9 +1,10 @@
 //! Workers in the hands of a thread that changes something: nothing of them runs meanwhile, so everything may
 //! be changed.
 //!
-//! A worker is taken into hand when it is first touched: from its berth if its thread sleeps, and else when its thread leaves it
-//! between two turns. Those that a change does not touch work on. What has to see several workers at one moment gathers
-//! them first. All go back when the hands are dropped, if they have not been released before.
+//! A worker is taken into hand when it is first touched: from its berth if its thread sleeps, and else when
+//! its thread leaves it between two turns. Those that a change does not touch work on. What has to see
+//! several workers at one moment gathers them first. All go back when the hands are dropped, if they have not
+//! been released before.
 //!
 //! Only one thread has workers in hand at a time: two that waited for each other's would wait for ever.
 
@@ -119,7 +120,8 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// Takes all into hand that come until then; whether all have. Those that have not are not asked for any more.
+    /// Takes all into hand that come until then; whether all have. Those that have not are not asked for any
+    /// more.
     pub(crate) fn gather_until(&self, until: Instant) -> bool {
         let missing = |number: &usize| self.workers[*number].get().is_none();
         let mut asked = Vec::new();

@@ -1,4 +1,5 @@
-//! One hop: an instance is shown its next batch, and its verdicts are carried out, all in that instance's account.
+//! One hop: an instance is shown its next batch, and its verdicts are carried out, all in that instance's
+//! account.
 
 use crate::fault::Life;
 use crate::ids::{PoolId, Target};
@@ -12,8 +13,8 @@ use telemetry::DropReason;
 use telemetry::clock::Nanos;
 
 impl Worker {
-    /// Runs the oldest batch of an instance. Returns the instance that all of its packets went on to, if that is so
-    /// and it may run at once.
+    /// Runs the oldest batch of an instance. Returns the instance that all of its packets went on to, if that
+    /// is so and it may run at once.
     pub(crate) fn hop(&mut self, index: usize) -> Option<usize> {
         let instance = &mut self.instances[index];
         if instance.suspended.is_some() {
@@ -291,8 +292,8 @@ fn survey(batch: &[Packet], verdict: u32) -> (bool, u64) {
     (differ == 0, bytes)
 }
 
-/// As [`survey`], and addresses the packets to the next instance's interface on the way: this is the pass that nearly
-/// every batch needs. Whole only if every packet has a hop left.
+/// As [`survey`], and addresses the packets to the next instance's interface on the way: this is the pass
+/// that nearly every batch needs. Whole only if every packet has a hop left.
 #[inline]
 fn address_to(batch: &mut [Packet], verdict: u32, interface: u16) -> (bool, u64) {
     let (mut differ, mut bytes, mut least) = (0, 0, u8::MAX);
@@ -308,7 +309,8 @@ fn address_to(batch: &mut [Packet], verdict: u32, interface: u16) -> (bool, u64)
     (differ == 0 && least > 0, bytes)
 }
 
-/// Takes the hop back that [`address_to`] counted: the packets go their ways one by one, and it is counted there.
+/// Takes the hop back that [`address_to`] counted: the packets go their ways one by one, and it is counted
+/// there.
 #[cold]
 fn address_back(batch: &mut [Packet], interface: u16) {
     for packet in batch {

@@ -7,7 +7,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use telemetry::clock::{Cycles, Nanos};
 
-/// A worker that waits for more descriptors is not left for others: its thread would need each of them for itself.
+/// A worker that waits for more descriptors is not left for others: its thread would need each of them for
+/// itself.
 const FEW: usize = 16;
 /// After a shorter sleep the next one is taken to be short as well, and the worker is not parked for others
 /// to find; also for how long a worker must have had nothing to do before a request makes it sleep.
@@ -39,8 +40,8 @@ struct Evening {
 }
 
 impl Worker {
-    /// Sleeps until a port has something, a timer is due, or a message has come. The worker can be borrowed meanwhile, which
-    /// it may have been asked for.
+    /// Sleeps until a port has something, a timer is due, or a message has come. The worker can be borrowed
+    /// meanwhile, which it may have been asked for.
     pub(crate) fn sleep_in_berth(mut self: Box<Worker>) -> Box<Worker> {
         let evening = self.evening();
         if !evening.asked && (!self.outlook.calm || self.rest.length() > Nanos(0)) {
@@ -123,14 +124,16 @@ impl Worker {
         let asleep = self.now.cycles.since(evening.cycles);
         let cost = self.clock.cycles(self.mark.had_since(evening.mark));
         self.rest.slept(asleep, cost, self.now.cycles);
-        // One that is asked for is left to be found from now on: questions in short order would else wake it each time.
+        // One that is asked for is left to be found from now on: questions in short order would else wake it
+        // each time.
         let asked = evening.asked || self.berth.asked() == Asked::Worker && self.is_long_idle();
         self.outlook.calm = asleep > self.clock.cycles(LONG) || asked;
         // Ports that were idle for long may be what woke it.
         self.next_cold = Cycles(0);
     }
 
-    /// Whether a worker whose thread sleeps has something to do now, or waits for something else than its thread does.
+    /// Whether a worker whose thread sleeps has something to do now, or waits for something else than its
+    /// thread does.
     pub(crate) fn has_reason_to_wake(&mut self) -> bool {
         if self.closing || self.has_arrivals() || !self.scheduler.is_idle(self.now.cycles) {
             return true;
@@ -174,8 +177,8 @@ impl Worker {
                     self.instances[index].polls_for_itself() || !node.relay && self.is_held_up(index)
                 });
             let wake = node.port.wake();
-            // Of a port that only sends, or whose taker does not run, what is on its way out counts, and what comes in
-            // does not.
+            // Of a port that only sends, or whose taker does not run, what is on its way out counts, and what
+            // comes in does not.
             let receives = node.target.is_some() && !held_back;
             let sends = !node.relay && node.port.in_flight() > 0;
             if let Some(at) = wake.at.filter(|_| receives || sends) {

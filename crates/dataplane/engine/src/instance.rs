@@ -17,8 +17,8 @@ use telemetry::{Latencies, Ledger};
 
 /// Makes the guest of an instance, at the start and again after a fault.
 pub trait GuestFactory: Send {
-    /// The work of starting a new guest, which is done beside the workers. It is complete in itself, and fails in words for
-    /// the operator.
+    /// The work of starting a new guest, which is done beside the workers. It is complete in itself, and
+    /// fails in words for the operator.
     fn work(&self) -> StartWork;
 
     /// A new guest, started and ready.
@@ -34,7 +34,8 @@ pub trait GuestFactory: Send {
         let _ = (max_call, slots);
     }
 
-    /// Guests to come are switched out when a call with packets has lasted for a slice: one before them held its worker for long.
+    /// Guests to come are switched out when a call with packets has lasted for a slice: one before them held
+    /// its worker for long.
     fn set_preemptible(&mut self) {}
 }
 

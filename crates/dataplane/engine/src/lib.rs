@@ -1,17 +1,19 @@
 //! The worker: takes packets from ports, runs the functions they are for, carries out what these decide.
 //!
 //! The life of a worker:
-//! 1. A [`Worker`] is made, and given pools, ports and instances ([`Worker::add_port`], [`Worker::add_instance`]) and
-//!    what connects them ([`Worker::link`], [`Worker::observe`], [`Worker::serve`]).
+//! 1. A [`Worker`] is made, and given pools, ports and instances ([`Worker::add_port`],
+//!    [`Worker::add_instance`]) and what connects them ([`Worker::link`], [`Worker::observe`],
+//!    [`Worker::serve`]).
 //! 2. [`Worker::turn`] goes once around: poll the ports, run the instances that have work, in the order of
 //!    the scheduler.
-//! 3. [`Worker::step`] does so, and sleeps in the kernel when there is nothing to do. The workers of a [`Fleet`] have a thread
-//!    each, and everything that is asked of them is done between two turns of all.
+//! 3. [`Worker::step`] does so, and sleeps in the kernel when there is nothing to do. The workers of a
+//!    [`Fleet`] have a thread each, and everything that is asked of them is done between two turns of all.
 //! 4. A [`Tap`] is shown the packets of a port or an instance on their way ([`Worker::tap_port`]): captures.
-//! 5. [`Worker::stop`] drains, drops what is still held as `held-at-stop`, closes the ports and gives the account.
+//! 5. [`Worker::stop`] drains, drops what is still held as `held-at-stop`, closes the ports and gives the
+//!    account.
 //!
-//! What happens to one packet, file by file, is told in `docs/packet-walk.md`; the per-packet code is `hop.rs`,
-//! `forward.rs`, `queue.rs` and `classify.rs`.
+//! What happens to one packet, file by file, is told in `docs/packet-walk.md`; the per-packet code is
+//! `hop.rs`, `forward.rs`, `queue.rs` and `classify.rs`.
 //!
 //! Limits: one worker owns its ports and instances; at most 65,536 of each.
 

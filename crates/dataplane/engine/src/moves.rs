@@ -132,8 +132,8 @@ impl Worker {
         }
     }
 
-    /// Hands everything in a relay on to where it leads. For once a queue may become longer than it should: nothing is lost
-    /// by a move.
+    /// Hands everything in a relay on to where it leads. For once a queue may become longer than it should:
+    /// nothing is lost by a move.
     pub(crate) fn absorb_relay(&mut self, id: PortId) {
         let Some(node) = self.ports.get_mut(id.index()) else { return };
         let Some(relay) = node.port.relay() else { return };

@@ -19,7 +19,8 @@ const COLD_EVERY: Nanos = Nanos(50_000);
 const FEEDS_WAIT: u32 = 8;
 /// Most batches from one port in one turn.
 const SHARED_POLLS: u32 = 8;
-/// The same from another worker, in short batches too: what is inside goes on before more comes in, or it would find no room.
+/// The same from another worker, in short batches too: what is inside goes on before more comes in, or it
+/// would find no room.
 const RELAY_POLLS: u32 = 128;
 /// So many ports are all looked at every time.
 const FEW_PORTS: usize = 16;
@@ -46,8 +47,9 @@ impl Worker {
             if let Some(consumer) = node.consumer
                 && (self.instances[consumer].polls_for_itself() || !node.relay && self.is_held_up(consumer))
             {
-                // It is paused, or will poll when it runs; what is on its way out by the port is seen to meanwhile. A port whose
-                // taker is paused learns that time goes on: what it does by a schedule is not put off.
+                // It is paused, or will poll when it runs; what is on its way out by the port is seen to
+                // meanwhile. A port whose taker is paused learns that time goes on: what it does by a
+                // schedule is not put off.
                 let paused = self.instances[consumer].stands_still();
                 if (node.port.in_flight() > 0 || paused) && !node.relay {
                     let node = &mut self.ports[index];
@@ -85,7 +87,8 @@ impl Worker {
         worked
     }
 
-    /// Whether the instance that a port feeds alone, if there is one, can take a batch, or has nothing at all.
+    /// Whether the instance that a port feeds alone, if there is one, can take a batch, or has nothing at
+    /// all.
     fn has_room(&self, node: &PortNode) -> bool {
         node.consumer.is_none_or(|consumer| {
             let queue = &self.instances[consumer].queue;
@@ -126,8 +129,8 @@ impl Worker {
         !self.instances[index].queue.is_empty()
     }
 
-    /// An instance that always has packets from elsewhere polls the ports that feed it all the same, now and then; also where it
-    /// empties its queue each time, and finds it filled again.
+    /// An instance that always has packets from elsewhere polls the ports that feed it all the same, now and
+    /// then; also where it empties its queue each time, and finds it filled again.
     #[inline]
     pub(crate) fn remember_feeds(&mut self, index: usize) {
         let instance = &mut self.instances[index];
@@ -277,7 +280,8 @@ impl Worker {
         self.switch_account(NOBODY);
     }
 
-    /// Queues what a port received one by one: into another pool, from another worker, or as far as there is room.
+    /// Queues what a port received one by one: into another pool, from another worker, or as far as there is
+    /// room.
     fn enqueue_received(&mut self, port: usize, to: usize, interface: u16, mut batch: Vec<Packet>) {
         let same_pool = self.instances[to].pool == self.ports[port].pool;
         for packet in batch.drain(..) {

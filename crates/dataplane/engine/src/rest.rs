@@ -244,8 +244,8 @@ mod tests {
             Load { rest: rest(), now: 1_000_000, waiting: 0, awake: 0, cost: 5_000 }
         }
 
-        /// Goes on for so long, with packets coming in every so often; of a `closed` load the next one comes when the last one was
-        /// answered.
+        /// Goes on for so long, with packets coming in every so often; of a `closed` load the next one comes
+        /// when the last one was answered.
         fn run(&mut self, time: u64, every: u64, closed: bool) {
             let until = self.now + time;
             let mut came = self.now / every;

@@ -1,13 +1,17 @@
-//! Starts of guests after a fault, beside the workers: a start takes up to seconds, and a worker has other functions.
+//! Starts of guests after a fault, beside the workers: a start takes up to seconds, and a worker has other
+//! functions.
 //!
-//! 1. [`Worker::restart_due`] takes the work of a start from the instance's factory and hands it to the [`Background`], in its
-//!    tenant's account. The instance is [`Life::Starting`]; its packets go the way of its fail policy.
-//! 2. Elsewhere the work is done, and its outcome left in the [`Start`]. The worker that has the instance is woken if it sleeps.
-//! 3. [`Worker::take_arrivals`], once a turn, looks whether there is an outcome: the guest takes its place, or the next attempt
-//!    is scheduled after a longer delay.
+//! 1. [`Worker::restart_due`] takes the work of a start from the instance's factory and hands it to the
+//!    [`Background`], in its tenant's account. The instance is [`Life::Starting`]; its packets go the way of
+//!    its fail policy.
+//! 2. Elsewhere the work is done, and its outcome left in the [`Start`]. The worker that has the instance is
+//!    woken if it sleeps.
+//! 3. [`Worker::take_arrivals`], once a turn, looks whether there is an outcome: the guest takes its place,
+//!    or the next attempt is scheduled after a longer delay.
 //!
-//! An instance that is removed, or taken over by another guest, drops its [`Start`]; a guest that comes afterwards is dropped where it was
-//! made. Work that is never done, or is called off, counts as a failed start once it is dropped.
+//! An instance that is removed, or taken over by another guest, drops its [`Start`]; a guest that comes
+//! afterwards is dropped where it was made. Work that is never done, or is called off, counts as a failed
+//! start once it is dropped.
 
 use crate::control::Event;
 use crate::fault::Life;
@@ -27,7 +31,8 @@ pub type StartWork = Box<dyn FnOnce() -> Started + Send>;
 
 /// Where work that takes long is done, so that packets do not wait for it.
 pub trait Background: Send + Sync {
-    /// Takes a job in, for a tenant. Must not wait, and not do the job where the caller is, if the caller is a packet worker.
+    /// Takes a job in, for a tenant. Must not wait, and not do the job where the caller is, if the caller is
+    /// a packet worker.
     ///
     /// # Errors
     /// Why not, in words for the operator; the job is dropped.

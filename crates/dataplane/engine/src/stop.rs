@@ -1,4 +1,5 @@
-//! How a worker ends: what has come in goes out, what is still held is dropped, ports are closed, the account is given.
+//! How a worker ends: what has come in goes out, what is still held is dropped, ports are closed, the account
+//! is given.
 
 use crate::account::{Account, InstanceAccount, PortAccount};
 use crate::control::Event;
@@ -89,7 +90,8 @@ impl Worker {
         }
     }
 
-    /// Ends an instance that nothing leads to any more: what it still has is dropped, and what it logged is told.
+    /// Ends an instance that nothing leads to any more: what it still has is dropped, and what it logged is
+    /// told.
     pub(crate) fn end_instance(&mut self, id: InstanceId) -> Option<(InstanceAccount, Box<Instance>)> {
         self.instances.get(id.index())?;
         self.collect(id.index());

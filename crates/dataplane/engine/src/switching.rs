@@ -1,4 +1,5 @@
-//! Switches: where their ports lead on this worker, and forwarding in the sender's context (HyperNF, section 3.3).
+//! Switches: where their ports lead on this worker, and forwarding in the sender's context (HyperNF, section
+//! 3.3).
 
 use crate::ids::{PoolId, SwitchId, Target};
 use crate::worker::Worker;
@@ -175,7 +176,8 @@ impl Worker {
         };
         let pool = self.pools[usize::from(self.pool_of_source(source).0)].clone();
         for target in targets {
-            // The copy is in the sender's pool, as the original is; between tenants it is copied again, as that one is.
+            // The copy is in the sender's pool, as the original is; between tenants it is copied again, as
+            // that one is.
             match pool.duplicate(&packet) {
                 Some(copy) => {
                     match source {

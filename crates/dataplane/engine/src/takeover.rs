@@ -1,4 +1,5 @@
-//! Guests that take over from others while their instance goes on: its queue, wires, standing and counts stay.
+//! Guests that take over from others while their instance goes on: its queue, wires, standing and counts
+//! stay.
 
 use crate::fault::Life;
 use crate::ids::InstanceId;
@@ -120,8 +121,8 @@ impl Worker {
         })
     }
 
-    /// Lets another guest go on in the place of an instance's own, with its memory and all that is kept for it; the one before comes
-    /// back with nothing. `Err`: they are not alike, and the new one comes back.
+    /// Lets another guest go on in the place of an instance's own, with its memory and all that is kept for
+    /// it; the one before comes back with nothing. `Err`: they are not alike, and the new one comes back.
     pub(crate) fn succeed_guest(
         &mut self,
         id: InstanceId,
@@ -168,8 +169,8 @@ impl Worker {
     }
 }
 
-/// Gives things other names; counts follow their names, and names that are no more stay behind the new ones with their counts.
-/// Returns the names before, and the counts in the order of the new ones.
+/// Gives things other names; counts follow their names, and names that are no more stay behind the new ones
+/// with their counts. Returns the names before, and the counts in the order of the new ones.
 fn renamed(names: &mut Vec<String>, new: Vec<String>, counts: &[u64]) -> (Vec<String>, Vec<u64>) {
     let old = std::mem::replace(names, new);
     let mut ordered: Vec<u64> = vec![0; names.len().max(1)];
@@ -188,8 +189,8 @@ fn renamed(names: &mut Vec<String>, new: Vec<String>, counts: &[u64]) -> (Vec<St
 }
 
 impl Worker {
-    /// Puts packets into the queue of an instance as if they had come just now, as many as there is room for; those that have
-    /// none come back.
+    /// Puts packets into the queue of an instance as if they had come just now, as many as there is room for;
+    /// those that have none come back.
     pub(crate) fn put_into_queue(
         &mut self,
         id: InstanceId,

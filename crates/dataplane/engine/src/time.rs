@@ -16,8 +16,8 @@ const MARK_EVERY: Nanos = Nanos::from_millis(1);
 /// An interval longer than this may hide that the thread was without a processor for a while.
 const SUSPICIOUS: Nanos = Nanos(50_000);
 
-/// A call that lasts for more slices than this holds its worker for too long, one with a single packet for more than that:
-/// there smaller batches do not help, so the next guest of its instance is switched out.
+/// A call that lasts for more slices than this holds its worker for too long, one with a single packet for
+/// more than that: there smaller batches do not help, so the next guest of its instance is switched out.
 const LONG_CALL: u64 = 10;
 const LONG_FOR_ONE: u64 = 3;
 
@@ -74,8 +74,8 @@ impl Worker {
         std::mem::replace(&mut self.running, to)
     }
 
-    /// Counts how long the packets took that an instance was called with, and those that ports were handed meanwhile. All of a
-    /// batch count as its first.
+    /// Counts how long the packets took that an instance was called with, and those that ports were handed
+    /// meanwhile. All of a batch count as its first.
     #[inline]
     pub(crate) fn count_latency(&mut self, index: usize) {
         let now = self.now.nanos.0;
@@ -157,8 +157,8 @@ impl Worker {
         }
     }
 
-    /// A long interval: what others took of it is not charged, and a function whose call was too long gets fewer packets
-    /// at once.
+    /// A long interval: what others took of it is not charged, and a function whose call was too long gets
+    /// fewer packets at once.
     #[cold]
     fn examine(&mut self, spent: Cycles) -> Cycles {
         let mark = Mark::now();
@@ -184,7 +184,8 @@ impl Worker {
         spent
     }
 
-    /// Compares the clocks now and then, so that small losses do not add up until they are taken for a large one.
+    /// Compares the clocks now and then, so that small losses do not add up until they are taken for a large
+    /// one.
     #[inline]
     pub(crate) fn mark_time(&mut self) {
         if self.now.cycles.since(self.mark.cycles) > self.mark_every {
@@ -194,7 +195,8 @@ impl Worker {
         }
     }
 
-    /// After the call of an instance that gets small batches: when there is much room in its slice, they grow again.
+    /// After the call of an instance that gets small batches: when there is much room in its slice, they grow
+    /// again.
     #[cold]
     pub(crate) fn adapt(&mut self, index: usize, began: Cycles) {
         let took = self.now.cycles.since(began);

@@ -1,4 +1,5 @@
-//! What is due at its time: timers of functions, packets held too long, restarts; and what is looked after now and then.
+//! What is due at its time: timers of functions, packets held too long, restarts; and what is looked after
+//! now and then.
 //!
 //! A turn takes notice of a bounded number of deadlines and calls no function for it: an instance that is due
 //! waits for its turn in the scheduler. So however early a function sets its deadline, its timer runs at most
@@ -51,7 +52,8 @@ impl Worker {
         }
     }
 
-    /// Forgets entries that count for nothing any more: a function may bring its deadline forward at every call.
+    /// Forgets entries that count for nothing any more: a function may bring its deadline forward at every
+    /// call.
     #[cold]
     fn tidy_timers(&mut self) {
         let instances = &self.instances;
@@ -60,9 +62,9 @@ impl Worker {
         });
     }
 
-    /// Takes notice of deadlines that have passed: an instance that is due has work then, and waits for its turn like one that
-    /// has packets, so that its timer is charged to it and held to its weight and cap. A deadline that is set meanwhile,
-    /// in the past or not, is looked at in the next turn.
+    /// Takes notice of deadlines that have passed: an instance that is due has work then, and waits for its
+    /// turn like one that has packets, so that its timer is charged to it and held to its weight and cap. A
+    /// deadline that is set meanwhile, in the past or not, is looked at in the next turn.
     pub(crate) fn look_at_timers(&mut self) {
         let now = self.now.nanos;
         for _ in 0..DUE_AT_ONCE {
@@ -90,8 +92,8 @@ impl Worker {
         }
     }
 
-    /// The turn of an instance that is due: gives up what it has held for too long, and calls its timer if its deadline has
-    /// passed. All of it is in its account.
+    /// The turn of an instance that is due: gives up what it has held for too long, and calls its timer if
+    /// its deadline has passed. All of it is in its account.
     #[cold]
     pub(crate) fn serve_due(&mut self, index: usize) {
         let now = self.now;
@@ -199,7 +201,8 @@ impl Worker {
         }
     }
 
-    /// Whether all sources have come to their end and nothing is on its way; `None` when there are no sources here.
+    /// Whether all sources have come to their end and nothing is on its way; `None` when there are no sources
+    /// here.
     pub(crate) fn finished(&mut self) -> Option<bool> {
         let finished = self.sources_finished();
         if finished != Some(false) && self.instances.iter_mut().any(|(_, instance)| instance.in_flight() > 0)

@@ -101,7 +101,8 @@ impl Worker {
         InstanceId(index as u32)
     }
 
-    /// Takes a switch in. Several workers may have one and the same: forwarding is done in the sender's context.
+    /// Takes a switch in. Several workers may have one and the same: forwarding is done in the sender's
+    /// context.
     ///
     /// # Errors
     /// [`WireError::TooMany`].
@@ -153,8 +154,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Lays a wire one way: packets that leave by `from` go to `to`, and nothing comes back. A port that only sends is
-    /// not polled.
+    /// Lays a wire one way: packets that leave by `from` go to `to`, and nothing comes back. A port that only
+    /// sends is not polled.
     ///
     /// # Errors
     /// [`WireError`], and nothing is laid.

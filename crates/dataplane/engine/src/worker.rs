@@ -45,16 +45,18 @@ pub struct WorkerSettings {
     pub period: Nanos,
     /// Longest time to look for work before sleeping. [`Nanos::MAX`] never sleeps.
     pub spin: Nanos,
-    /// Time spent looking for work, as part of the time spent working, in percent. Without effect when `spin` has no end.
+    /// Time spent looking for work, as part of the time spent working, in percent. Without effect when `spin`
+    /// has no end.
     pub spin_percent: u32,
-    /// Longest time to sleep through what comes in, when sleeping and waking cost more than the work that wakes.
+    /// Longest time to sleep through what comes in, when sleeping and waking cost more than the work that
+    /// wakes.
     pub rest: Nanos,
     /// Longest time between two looks at all ports while there is work.
     pub turn: Nanos,
     /// Longest time that stopping waits for packets in flight.
     pub drain: Nanos,
-    /// Part of its time in percent that the worker works; it rests for as long, after each turn, as makes up for it. This is
-    /// for comparisons: the worker is then as one on a slower core.
+    /// Part of its time in percent that the worker works; it rests for as long, after each turn, as makes up
+    /// for it. This is for comparisons: the worker is then as one on a slower core.
     pub duty: Option<u32>,
     /// Most packets of one call, 1 to [`nf_abi::MAX_BATCH`].
     pub batch: usize,
@@ -110,11 +112,12 @@ pub(crate) struct PortNode {
     pub(crate) taps: Vec<Box<dyn Tap>>,
 }
 
-/// By how much CPU time others may get ahead of an instance that has work now and then, and less than its share, while it
-/// waits; see [`cpu_share::SchedulerSettings::wakeup`].
+/// By how much CPU time others may get ahead of an instance that has work now and then, and less than its
+/// share, while it waits; see [`cpu_share::SchedulerSettings::wakeup`].
 const WAKEUP: Nanos = Nanos(50_000);
 
-/// Between two looks around while there is work passes at least so many times what one costs that brings nothing.
+/// Between two looks around while there is work passes at least so many times what one costs that brings
+/// nothing.
 const LOOKS: u64 = 16;
 
 /// By how many nanoseconds the kernel may wake a worker late to wake others with it.
@@ -188,7 +191,8 @@ pub struct Worker {
     pub(crate) routes: Vec<Route>,
     /// The instances for which packets were received through a switch, and how many, while a port is polled.
     pub(crate) received_for: Vec<(EntityId, u32)>,
-    /// When instances are due, by number; an entry that is not the instance's own time any more counts for nothing.
+    /// When instances are due, by number; an entry that is not the instance's own time any more counts for
+    /// nothing.
     pub(crate) timers: BinaryHeap<Reverse<(Nanos, u32)>>,
     pub(crate) next_maintenance: Nanos,
     /// When ports are looked after next.
@@ -238,8 +242,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker with nothing to do, and one tenant. `tell` is called with what happens, between turns and without delay: it
-    /// must not wait for anything.
+    /// A worker with nothing to do, and one tenant. `tell` is called with what happens, between turns and
+    /// without delay: it must not wait for anything.
     ///
     /// # Errors
     /// The kernel's refusal of an event descriptor.
@@ -419,7 +423,8 @@ impl Worker {
         worked
     }
 
-    /// Runs instances until none has work, or the ports have waited long enough. `just_read`: so was the clock.
+    /// Runs instances until none has work, or the ports have waited long enough. `just_read`: so was the
+    /// clock.
     fn run_ready(&mut self, just_read: bool) -> bool {
         let Some(first) = self.go_on().or_else(|| self.scheduler.pick(self.now.cycles)) else { return false };
         if !just_read {
@@ -476,8 +481,8 @@ impl Worker {
         true
     }
 
-    /// How long instances run before the ports are looked at again: a packet for one that has used less than its share waits for
-    /// this at most, so it is short, unless looking is expensive.
+    /// How long instances run before the ports are looked at again: a packet for one that has used less than
+    /// its share waits for this at most, so it is short, unless looking is expensive.
     pub(crate) fn turn_length(&self) -> Cycles {
         Cycles(self.look_cost.0.saturating_mul(LOOKS).max(self.wakeup.0).min(self.turn_cycles.0))
     }

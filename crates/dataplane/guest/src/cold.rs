@@ -149,7 +149,8 @@ impl Guest for Cold {
 
     fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault> {
         match &mut self.state {
-            // It says nothing in its sleep: a report is not worth waking it, nor losing it if it cannot be thawed.
+            // It says nothing in its sleep: a report is not worth waking it, nor losing it if it cannot be
+            // thawed.
             State::Frozen(_) | State::Gone => Ok(None),
             State::Warm(guest) => guest.report(now),
         }

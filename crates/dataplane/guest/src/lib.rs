@@ -1,19 +1,22 @@
-//! What runs a network function: the one trait behind which sandboxes, programs and virtual machines look alike.
+//! What runs a network function: the one trait behind which sandboxes, programs and virtual machines look
+//! alike.
 //!
 //! The life of a guest:
-//! 1. It is made by its kind's own constructor (`guest_wasm`), with its configuration, and has answered `sf_init`.
-//! 2. [`Guest::process`] shows it a batch; its verdicts come back in the packets' records, already clamped. A guest that
-//!    was made preemptible may be switched out in the middle ([`Progress::Suspended`]): the batch then waits, untouched,
-//!    until [`Guest::resume`] has come to the end of the call.
-//! 3. The engine carries the verdicts out. A packet to be held goes into the guest's [`SlotTable`]; packets that the
-//!    function gave up or made come out by [`Guest::take_emitted`].
+//! 1. It is made by its kind's own constructor (`guest_wasm`), with its configuration, and has answered
+//!    `sf_init`.
+//! 2. [`Guest::process`] shows it a batch; its verdicts come back in the packets' records, already clamped. A
+//!    guest that was made preemptible may be switched out in the middle ([`Progress::Suspended`]): the batch
+//!    then waits, untouched, until [`Guest::resume`] has come to the end of the call.
+//! 3. The engine carries the verdicts out. A packet to be held goes into the guest's [`SlotTable`]; packets
+//!    that the function gave up or made come out by [`Guest::take_emitted`].
 //! 4. [`Guest::timer`] runs when its one deadline has passed.
-//! 5. Between two calls [`Guest::save`] takes a copy of all that it is, and [`Guest::freeze`] turns a guest that will not
-//!    run for a while into a compact [`Frozen`] one, which is thawed later.
-//! 6. After a [`GuestFault`] the guest is finished: [`Guest::surrender`] gives back every buffer, and it is dropped.
+//! 5. Between two calls [`Guest::save`] takes a copy of all that it is, and [`Guest::freeze`] turns a guest
+//!    that will not run for a while into a compact [`Frozen`] one, which is thawed later.
+//! 6. After a [`GuestFault`] the guest is finished: [`Guest::surrender`] gives back every buffer, and it is
+//!    dropped.
 //!
-//! Limits: a guest is used by the one worker that owns it. A suspended one may be handed to another worker with its
-//! batch: its call goes on there.
+//! Limits: a guest is used by the one worker that owns it. A suspended one may be handed to another worker
+//! with its batch: its call goes on there.
 
 mod cold;
 mod fault;
@@ -78,16 +81,16 @@ pub struct LeftOver {
 
 /// A running function, whatever it runs in.
 pub trait Guest: Send {
-    /// Shows up to `nf_abi::MAX_BATCH` packets to the function. Verdict, extent and mark come back in the records.
-    /// An extent outside the buffer, or one changed by a function that may only read, turns the verdict into
-    /// [`BAD_VERDICT`]. All of that holds when the call is [done](Progress::Done).
+    /// Shows up to `nf_abi::MAX_BATCH` packets to the function. Verdict, extent and mark come back in the
+    /// records. An extent outside the buffer, or one changed by a function that may only read, turns the
+    /// verdict into [`BAD_VERDICT`]. All of that holds when the call is [done](Progress::Done).
     ///
     /// # Errors
     /// [`GuestFault`]; the packets' contents are then unknown and the guest is finished.
     fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault>;
 
-    /// Goes on with a suspended call, with the batch that it was made with. Only guests that were made preemptible are
-    /// ever suspended.
+    /// Goes on with a suspended call, with the batch that it was made with. Only guests that were made
+    /// preemptible are ever suspended.
     ///
     /// # Errors
     /// [`GuestFault`], as for [`Guest::process`]; [`GuestFault::Contract`] when no call is suspended.
@@ -96,19 +99,21 @@ pub trait Guest: Send {
         Err(GuestFault::Contract("no call of it is suspended, so none can go on".to_owned()))
     }
 
-    /// Whether a call is suspended. Until it is done, calling anything but [`Guest::resume`] into the function
-    /// (`process`, `observe`, `timer`, `report`, `export_state`, `import_state`) is a [`GuestFault::Contract`]; what the
-    /// host keeps for it can be looked at and collected as ever. [`Guest::surrender`] and dropping the guest end the
-    /// call, and only after that the batch is the caller's again.
+    /// Whether a call is suspended. Until it is done, calling anything but [`Guest::resume`] into the
+    /// function (`process`, `observe`, `timer`, `report`, `export_state`, `import_state`) is a
+    /// [`GuestFault::Contract`]; what the host keeps for it can be looked at and collected as ever.
+    /// [`Guest::surrender`] and dropping the guest end the call, and only after that the batch is the
+    /// caller's again.
     fn suspended(&self) -> bool {
         false
     }
 
-    /// Shows packets that stay their owner's, with the owner's metadata: `ingress` is the interface of the observed
-    /// instance. Whatever the function decides is ignored.
+    /// Shows packets that stay their owner's, with the owner's metadata: `ingress` is the interface of the
+    /// observed instance. Whatever the function decides is ignored.
     ///
     /// # Errors
-    /// [`GuestFault`]; the guest is finished, the packets are as they were (an observer's window is read-only).
+    /// [`GuestFault`]; the guest is finished, the packets are as they were (an observer's window is
+    /// read-only).
     fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault>;
 
     /// The deadline that the function set.
@@ -120,15 +125,16 @@ pub trait Guest: Send {
     /// [`GuestFault`].
     fn timer(&mut self, now: Moment) -> Result<(), GuestFault>;
 
-    /// Packets that the function gave up or made during the last call, each with its verdict in the record. The
-    /// engine empties it after every call.
+    /// Packets that the function gave up or made during the last call, each with its verdict in the record.
+    /// The engine empties it after every call.
     fn take_emitted(&mut self) -> &mut Vec<Packet>;
 
     /// The packets that the function keeps.
     fn slots(&mut self) -> &mut SlotTable;
 
-    /// What the last call left to be done, all in one: when the guest is due next, by its own deadline or that of a packet it
-    /// holds, and whether [`Guest::take_emitted`] has anything. The engine asks after every call.
+    /// What the last call left to be done, all in one: when the guest is due next, by its own deadline or
+    /// that of a packet it holds, and whether [`Guest::take_emitted`] has anything. The engine asks after
+    /// every call.
     fn left_over(&mut self) -> LeftOver {
         let due = |at: Option<Nanos>| at.unwrap_or(Nanos::MAX);
         let due = due(self.deadline()).min(due(self.slots().next_expiry()));
@@ -138,7 +144,8 @@ pub trait Guest: Send {
     /// Packets that the function made since the last call of this method.
     fn take_generated(&mut self) -> u64;
 
-    /// Gives back every packet that the guest has, whatever its state. A suspended call is ended, and the guest with it.
+    /// Gives back every packet that the guest has, whatever its state. A suspended call is ended, and the
+    /// guest with it.
     fn surrender(&mut self, out: &mut Vec<Packet>);
 
     /// The counters named in the manifest, in its order.
@@ -168,8 +175,8 @@ pub trait Guest: Send {
     /// [`GuestFault`].
     fn import_state(&mut self, state: Vec<u8>) -> Result<bool, GuestFault>;
 
-    /// As [`Guest::export_state`], within a time. Whatever comes of it the guest is as it was before, unless the fault says otherwise:
-    /// it may go on.
+    /// As [`Guest::export_state`], within a time. Whatever comes of it the guest is as it was before, unless
+    /// the fault says otherwise: it may go on.
     ///
     /// # Errors
     /// [`HandOutFault`].
@@ -187,7 +194,8 @@ pub trait Guest: Send {
         self.import_state(state)
     }
 
-    /// Other bounds, from its next call on: the longest time of a call with packets, and those on the packets that it keeps.
+    /// Other bounds, from its next call on: the longest time of a call with packets, and those on the packets
+    /// that it keeps.
     fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig) {
         let _ = (max_call, slots);
     }
@@ -197,24 +205,25 @@ pub trait Guest: Send {
         0
     }
 
-    /// The address in this process at which that memory begins; 0: it does not say, or has it nowhere in one piece.
+    /// The address in this process at which that memory begins; 0: it does not say, or has it nowhere in one
+    /// piece.
     fn memory_place(&mut self) -> usize {
         0
     }
 
-    /// Everything that the function is now, without its help: memory, globals, what the host keeps for it, and copies of
-    /// the packets that it holds. It goes on as before.
+    /// Everything that the function is now, without its help: memory, globals, what the host keeps for it,
+    /// and copies of the packets that it holds. It goes on as before.
     ///
     /// # Errors
-    /// [`SaveError`]: a call is suspended, packets that it gave up have not been carried out yet, or guests of its kind
-    /// cannot be saved.
+    /// [`SaveError`]: a call is suspended, packets that it gave up have not been carried out yet, or guests
+    /// of its kind cannot be saved.
     fn save(&mut self) -> Result<Saved<'static>, SaveError> {
         Err(SaveError::Unable)
     }
 
-    /// Goes on in the place of another guest, with its memory and all that the host keeps for it, if both are of one kind and lay
-    /// out their memory alike. The other one is finished then, but for [`Guest::take_place_of`] the other way round. `false`: they
-    /// are not alike, and both are as they were.
+    /// Goes on in the place of another guest, with its memory and all that the host keeps for it, if both are
+    /// of one kind and lay out their memory alike. The other one is finished then, but for
+    /// [`Guest::take_place_of`] the other way round. `false`: they are not alike, and both are as they were.
     ///
     /// # Errors
     /// [`GuestFault`]: this guest is finished, and the other one as it was.
@@ -241,12 +250,14 @@ pub trait Guest: Send {
         Ok(None)
     }
 
-    /// Gives up all that running needs, and keeps what the function is. The packets that it holds stay where they are.
+    /// Gives up all that running needs, and keeps what the function is. The packets that it holds stay where
+    /// they are.
     ///
     /// # Errors
     /// As [`Guest::save`]; the guest comes back as it was.
     fn freeze(self: Box<Self>) -> Result<Box<dyn Frozen>, NotFrozen>;
 }
 
-/// Stands in a record's verdict field when a guest gave back what it may not; no wire form of a verdict equals it.
+/// Stands in a record's verdict field when a guest gave back what it may not; no wire form of a verdict
+/// equals it.
 pub const BAD_VERDICT: u32 = u32::MAX;

@@ -32,8 +32,8 @@ pub enum SlotRefusal {
 pub struct SlotTable {
     config: SlotConfig,
     packets: BTreeMap<u16, (Packet, Nanos)>,
-    /// When packets are due, in that order, with their slots. An entry whose packet is gone counts for nothing; the first one
-    /// never is such.
+    /// When packets are due, in that order, with their slots. An entry whose packet is gone counts for
+    /// nothing; the first one never is such.
     due: VecDeque<(Nanos, u16)>,
 }
 
@@ -93,8 +93,8 @@ impl SlotTable {
         Ok(())
     }
 
-    /// Keeps a packet that was in this slot of a saved table, until the time that was noted there. A slot that has a
-    /// packet, or a quota that is used up, refuses it.
+    /// Keeps a packet that was in this slot of a saved table, until the time that was noted there. A slot
+    /// that has a packet, or a quota that is used up, refuses it.
     ///
     /// # Errors
     /// The packet comes back, with the reason.
@@ -115,7 +115,8 @@ impl SlotTable {
             let packets = &self.packets;
             self.due.retain(|(due, slot)| is_current(packets, *due, *slot));
         }
-        // Nearly always the last one: packets are kept for one and the same time, but for those of a saved table.
+        // Nearly always the last one: packets are kept for one and the same time, but for those of a saved
+        // table.
         let place = match self.due.back() {
             Some((last, _)) if *last > due => self.due.partition_point(|(other, _)| *other <= due),
             _ => self.due.len(),

@@ -83,8 +83,8 @@ impl Shared {
                 Next::Run(tenant, job) => {
                     drop(state);
                     let before = processor_time();
-                    // What a job leaves behind when it panics is its own: it shares nothing with the next one but
-                    // what is behind locks.
+                    // What a job leaves behind when it panics is its own: it shares nothing with the next one
+                    // but what is behind locks.
                     let _ = catch_unwind(AssertUnwindSafe(job));
                     let used = processor_time().since(before);
                     state = self.state();
@@ -157,7 +157,8 @@ impl Offload {
         Ok(())
     }
 
-    /// The same, and blocks until the job has ended. Must not be called by a packet worker, nor from within a job.
+    /// The same, and blocks until the job has ended. Must not be called by a packet worker, nor from within a
+    /// job.
     ///
     /// # Errors
     /// [`Refused`].

@@ -188,8 +188,8 @@ impl<Job> FairQueue<Job> {
         }
     }
 
-    /// Drops the jobs of a tenant that wait, for the caller to drop without the lock, and what is known of it if
-    /// nothing of it runs.
+    /// Drops the jobs of a tenant that wait, for the caller to drop without the lock, and what is known of it
+    /// if nothing of it runs.
     pub(crate) fn forget(&mut self, tenant: &str) -> VecDeque<Job> {
         let Some(lane) = self.lanes.get_mut(tenant) else { return VecDeque::new() };
         let jobs = std::mem::take(&mut lane.jobs);

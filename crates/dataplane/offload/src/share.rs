@@ -1,5 +1,5 @@
-//! The share of a core that a tenant's work may use, as a token bucket kept as a point in time: the time at which all
-//! that was used has been allowed for.
+//! The share of a core that a tenant's work may use, as a token bucket kept as a point in time: the time at
+//! which all that was used has been allowed for.
 
 use telemetry::clock::Nanos;
 

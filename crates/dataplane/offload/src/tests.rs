@@ -129,8 +129,8 @@ fn sleep_earns_nothing() {
 }
 
 proptest! {
-    /// Tenants with any backlogs: each has its even part of the threads until it has nothing left, within a job for each
-    /// thread; nothing is lost or done twice; no thread idles while a tenant may use it.
+    /// Tenants with any backlogs: each has its even part of the threads until it has nothing left, within a
+    /// job for each thread; nothing is lost or done twice; no thread idles while a tenant may use it.
     #[test]
     fn tenants_are_served_evenly(
         threads in 2usize..5,
@@ -144,7 +144,8 @@ proptest! {
         let sum: u64 = tenants.iter().map(|(time, jobs)| time * MS * *jobs as u64).sum();
         prop_assert_eq!(all.used.values().sum::<u64>(), sum);
         prop_assert_eq!(all.began.len(), tenants.iter().map(|(_, jobs)| jobs).sum::<usize>());
-        // The first job of each began before any tenant had more than its limit, and after one job of each other at most.
+        // The first job of each began before any tenant had more than its limit, and after one job of each
+        // other at most.
         let longest = tenants.iter().map(|(time, _)| time * MS).max().unwrap();
         for index in 0..tenants.len() {
             let (_, at) = all.began.iter().find(|(tenant, _)| *tenant == index.to_string()).unwrap();

@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU32;
 
-/// The right to a buffer, without a packet's metadata: eight bytes to keep for each buffer that lies in a device's rings.
+/// The right to a buffer, without a packet's metadata: eight bytes to keep for each buffer that lies in a
+/// device's rings.
 ///
 /// Not `Clone`, like [`crate::Packet`]: the owner of this value owns the buffer.
 /// [`crate::Pool::take_buffers`] and [`crate::Pool::into_buffer`] make it, [`crate::Pool::into_packet`] and

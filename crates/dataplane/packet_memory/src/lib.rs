@@ -8,15 +8,15 @@
 //! 5. Between tenants [`Pool::copy_from`] makes a second packet in the receiver's pool.
 //! 6. [`Pool::free`] takes it back.
 //!
-//! A device that reads and writes the pool by itself has buffers without packets in its rings: [`Buffer`] is the right
-//! to one of these.
+//! A device that reads and writes the pool by itself has buffers without packets in its rings: [`Buffer`] is
+//! the right to one of these.
 //!
-//! A pool is a sealed memory file, allocated in full before use, so that a page can never be missing later. Guests
-//! have it mapped at one address, hence a packet's record names its buffer by that address.
+//! A pool is a sealed memory file, allocated in full before use, so that a page can never be missing later.
+//! Guests have it mapped at one address, hence a packet's record names its buffer by that address.
 //!
-//! Limits: buffers of 2 KiB to 64 KiB, a power of two; a pool of at most 1 GiB. Packet bytes may change at any time
-//! under the host's feet (a guest on another worker may be writing), so this crate copies them through raw pointers
-//! and never forms a reference to them.
+//! Limits: buffers of 2 KiB to 64 KiB, a power of two; a pool of at most 1 GiB. Packet bytes may change at
+//! any time under the host's feet (a guest on another worker may be writing), so this crate copies them
+//! through raw pointers and never forms a reference to them.
 
 mod buffer;
 mod free_list;

@@ -36,8 +36,8 @@ pub struct MemoryFile {
     pages: PageKind,
 }
 
-// SAFETY: the mapping is plain memory that belongs to this value until it is dropped; all access goes through raw
-// pointers.
+// SAFETY: the mapping is plain memory that belongs to this value until it is dropped; all access goes through
+// raw pointers.
 unsafe impl Send for MemoryFile {}
 // SAFETY: as above; a shared MemoryFile hands out a pointer, never a reference.
 unsafe impl Sync for MemoryFile {}
@@ -46,8 +46,8 @@ impl MemoryFile {
     /// Makes a memory file of at least `length` bytes, rounded up to whole pages, zeroed.
     ///
     /// # Errors
-    /// The kernel's refusal: for [`PageKind::Huge`] also when the host has too few huge pages free, told here and not
-    /// by a bus error later.
+    /// The kernel's refusal: for [`PageKind::Huge`] also when the host has too few huge pages free, told here
+    /// and not by a bus error later.
     pub fn new(name: &str, length: usize, pages: PageKind) -> io::Result<MemoryFile> {
         let length = length.max(1).next_multiple_of(pages.size());
         let name = CString::new(name.replace('\0', "")).unwrap_or_default();

@@ -4,8 +4,8 @@ use nf_abi::PacketRecord;
 
 /// A packet: its metadata and the right to its buffer.
 ///
-/// Not `Clone`: a buffer has one owner. Dropping a packet without [`crate::Pool::free`] loses the buffer, which
-/// the account of packets shows as an imbalance.
+/// Not `Clone`: a buffer has one owner. Dropping a packet without [`crate::Pool::free`] loses the buffer,
+/// which the account of packets shows as an imbalance.
 #[must_use = "a packet that is dropped on the floor is a lost buffer"]
 #[derive(Debug)]
 #[repr(transparent)]
@@ -29,8 +29,8 @@ impl Packet {
         PacketRecord { reserved2: 0, ..self.0 }
     }
 
-    /// Metadata that the host may set freely. Pool, buffer, offset and length are restored to what they were: the last two have
-    /// [`Packet::set_extent`].
+    /// Metadata that the host may set freely. Pool, buffer, offset and length are restored to what they were:
+    /// the last two have [`Packet::set_extent`].
     #[inline]
     pub fn edit(&mut self, change: impl FnOnce(&mut PacketRecord)) {
         let PacketRecord { buffer, offset, length, reserved2, .. } = self.0;
@@ -62,9 +62,9 @@ impl Packet {
         self.0.buffer
     }
 
-    /// Takes over offset and length that a guest or a peer named; false, and nothing is changed, when they reach out
-    /// of the buffer. Where checksumming starts is counted from the packet's first byte, so it moves along; a first
-    /// byte behind the start of a checksum that is still to be completed is refused.
+    /// Takes over offset and length that a guest or a peer named; false, and nothing is changed, when they
+    /// reach out of the buffer. Where checksumming starts is counted from the packet's first byte, so it
+    /// moves along; a first byte behind the start of a checksum that is still to be completed is refused.
     #[inline]
     #[must_use]
     pub fn set_extent(&mut self, offset: u32, length: u32, buffer_size: u32) -> bool {

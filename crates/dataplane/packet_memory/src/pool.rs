@@ -87,7 +87,8 @@ pub enum PoolError {
 /// Bytes in a cache line.
 const LINE: u32 = 64;
 
-/// As many as cost no more than a tenth of a buffer. The largest buffers are for segments that fill them, and have one.
+/// As many as cost no more than a tenth of a buffer. The largest buffers are for segments that fill them, and
+/// have one.
 fn colours(config: PoolConfig) -> u32 {
     match config.buffer_size.bytes() - config.headroom {
         room if config.buffer_size == BufferSize::LARGEST || room < 1920 => 1,
@@ -176,8 +177,9 @@ impl Pool {
         self.buffer_size() - self.config.headroom - self.line_mask
     }
 
-    /// A fresh packet in a buffer. Packets of neighbouring buffers begin in different cache lines of their buffers:
-    /// buffers are a power of two apart, and their first lines would all compete for the same few sets of the cache.
+    /// A fresh packet in a buffer. Packets of neighbouring buffers begin in different cache lines of their
+    /// buffers: buffers are a power of two apart, and their first lines would all compete for the same few
+    /// sets of the cache.
     #[inline]
     fn fresh(&self, buffer: u32) -> Packet {
         let colour = (buffer >> self.line_shift) & self.line_mask;
@@ -227,8 +229,8 @@ impl Pool {
         self.free.put(packets.into_iter().map(buffer));
     }
 
-    /// Takes up to `wanted` buffers without making packets of them, and appends them to `out`; returns how many there
-    /// were.
+    /// Takes up to `wanted` buffers without making packets of them, and appends them to `out`; returns how
+    /// many there were.
     pub fn take_buffers(&self, wanted: usize, out: &mut Vec<Buffer>) -> usize {
         self.free.take(wanted, |buffer| out.push(Buffer::new(self.id.number(), buffer)))
     }
@@ -271,14 +273,16 @@ impl Pool {
         Buffer::new(packet.pool(), packet.buffer())
     }
 
-    /// Host address of the packet's first byte, good for `packet.length()` bytes and for as long as the pool lives.
+    /// Host address of the packet's first byte, good for `packet.length()` bytes and for as long as the pool
+    /// lives.
     ///
     /// # Panics
     /// When the packet is of another pool.
     #[inline]
     pub fn data(&self, packet: &Packet) -> *mut u8 {
         let start = self.locate(packet);
-        // SAFETY: `locate` made sure that the buffer lies in the mapping, and a packet's extent lies in its buffer.
+        // SAFETY: `locate` made sure that the buffer lies in the mapping, and a packet's extent lies in its
+        // buffer.
         unsafe { self.memory.base().as_ptr().add(start + packet.offset() as usize) }
     }
 
@@ -286,7 +290,8 @@ impl Pool {
     #[inline]
     pub fn read(&self, packet: &Packet, at: usize, out: &mut [u8]) -> usize {
         let count = (packet.length() as usize).saturating_sub(at).min(out.len());
-        // SAFETY: `at + count` is at most the packet's length, which lies in its buffer; `out` is ours and elsewhere.
+        // SAFETY: `at + count` is at most the packet's length, which lies in its buffer; `out` is ours and
+        // elsewhere.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 self.data(packet).wrapping_add(at).cast_const(),
@@ -297,13 +302,14 @@ impl Pool {
         count
     }
 
-    /// The packet's first `N` bytes, copied, and how many of them are the packet's; what follows them is what its buffer
-    /// holds, or zero. Copies a fixed number of bytes, hence quicker than [`Pool::read`].
+    /// The packet's first `N` bytes, copied, and how many of them are the packet's; what follows them is what
+    /// its buffer holds, or zero. Copies a fixed number of bytes, hence quicker than [`Pool::read`].
     #[inline]
     pub fn head<const N: usize>(&self, packet: &Packet) -> ([u8; N], usize) {
         let mut head = [0; N];
         if packet.offset() as usize + N <= self.buffer_size() as usize {
-            // SAFETY: `N` bytes from the packet's first one on lie in its buffer; `head` is ours and elsewhere.
+            // SAFETY: `N` bytes from the packet's first one on lie in its buffer; `head` is ours and
+            // elsewhere.
             unsafe { std::ptr::copy_nonoverlapping(self.data(packet).cast_const(), head.as_mut_ptr(), N) };
         } else {
             self.read(packet, 0, &mut head);
@@ -335,8 +341,8 @@ impl Pool {
     #[inline]
     pub fn write(&self, packet: &mut Packet, bytes: &[u8]) -> Result<(), TooLong> {
         self.set_length(packet, bytes.len())?;
-        // SAFETY: the packet's extent, just checked, lies in its buffer; `bytes` cannot be in the pool, to which no
-        // reference is ever formed.
+        // SAFETY: the packet's extent, just checked, lies in its buffer; `bytes` cannot be in the pool, to
+        // which no reference is ever formed.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.data(packet), bytes.len()) };
         Ok(())
     }
@@ -406,8 +412,8 @@ impl Pool {
         copy.edit(|record| *record = *packet.record());
         copy.clear_marks();
         self.set_length(&mut copy, length)?;
-        // SAFETY: both extents lie in their buffers; two pools are two mappings, and within one pool two packets own
-        // two buffers.
+        // SAFETY: both extents lie in their buffers; two pools are two mappings, and within one pool two
+        // packets own two buffers.
         unsafe { std::ptr::copy_nonoverlapping(other.data(packet).cast_const(), self.data(&copy), length) };
         Ok(Some(copy))
     }

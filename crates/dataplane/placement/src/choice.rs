@@ -123,8 +123,8 @@ impl View<'_> {
         (met > 0 || may_be_more).then_some(after + PIECE * (1.0 - met as f64))
     }
 
-    /// Brings pieces of a torn component together where there is room: a piece to one beside it, or else all of the
-    /// component to a worker where nothing of it need be.
+    /// Brings pieces of a torn component together where there is room: a piece to one beside it, or else all
+    /// of the component to a worker where nothing of it need be.
     fn join(&self) -> Option<Choice> {
         if !self.pieces.are_torn() {
             return None;
@@ -168,8 +168,8 @@ impl View<'_> {
         rated.min_by(Rated::order)
     }
 
-    /// Whole components from a worker that is full to the one with most time to spare: the one, or the few, that leave the
-    /// busier of both least busy.
+    /// Whole components from a worker that is full to the one with most time to spare: the one, or the few,
+    /// that leave the busier of both least busy.
     pub(crate) fn help(&self) -> Option<Choice> {
         let full = |worker: &usize| self.loads[*worker] >= FULL && self.is_settled[*worker];
         let from = (0..self.loads.len()).filter(full);
@@ -191,7 +191,8 @@ impl View<'_> {
         Some(Choice { units, to, why: Reason::Help })
     }
 
-    /// Half of the difference between two workers, in as few of these pieces as make it up: their load, and their units.
+    /// Half of the difference between two workers, in as few of these pieces as make it up: their load, and
+    /// their units.
     fn half_the_difference(&self, from: usize, to: usize, mut pieces: Vec<&Piece>) -> (f64, Vec<usize>) {
         pieces.sort_by(|one, other| other.load.total_cmp(&one.load));
         let (mut load, mut units) = (0.0, Vec::new());

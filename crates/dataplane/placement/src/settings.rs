@@ -1,8 +1,8 @@
 //! The figures of the policy. Loads are parts of one core, times are periods of observation.
 //!
-//! That moves come to an end with steady loads rests on `TOGETHER < SHORT`: let a worker's excess be what it has beyond
-//! any figure between the two. Relief and cuts make the sum of the squares of all excesses smaller by a fixed amount at
-//! least, joins never make it larger, and each join leaves a piece less.
+//! That moves come to an end with steady loads rests on `TOGETHER < SHORT`: let a worker's excess be what it
+//! has beyond any figure between the two. Relief and cuts make the sum of the squares of all excesses smaller
+//! by a fixed amount at least, joins never make it larger, and each join leaves a piece less.
 
 /// A worker is short of time from here on.
 pub(crate) const SHORT: f64 = 0.8;

@@ -150,8 +150,9 @@ impl Placement {
         Some(self.carry_out(choice))
     }
 
-    /// Takes back the move that the last observation led to: it could not be carried out. Others may move instead; the
-    /// same parts are tried again when they have stayed where they are for a while. Without effect when there was none.
+    /// Takes back the move that the last observation led to: it could not be carried out. Others may move
+    /// instead; the same parts are tried again when they have stayed where they are for a while. Without
+    /// effect when there was none.
     pub fn refused(&mut self) {
         for (unit, from) in self.moved.drain(..) {
             let to = std::mem::replace(&mut self.homes[unit], from);

@@ -1,12 +1,13 @@
-//! What time it is, in the two units that the data path knows: processor cycles for accounting, nanoseconds for
-//! everything else.
+//! What time it is, in the two units that the data path knows: processor cycles for accounting, nanoseconds
+//! for everything else.
 //!
 //! 1. [`Clock::calibrate`] measures the time-stamp counter against the kernel's clocks once, at start.
-//! 2. [`Cycles::now`] reads the counter (about 9 ns); [`Clock::nanos`] turns a reading into nanoseconds since the
-//!    Unix epoch without a system call.
+//! 2. [`Cycles::now`] reads the counter (about 9 ns); [`Clock::nanos`] turns a reading into nanoseconds since
+//!    the Unix epoch without a system call.
 //!
-//! The counter is the time-stamp counter of x86-64, which must be invariant, and the virtual counter of aarch64. Its rate is measured,
-//! so that both serve alike; the latter's is often 25 MHz to 1 GHz, and short spans are that much coarser.
+//! The counter is the time-stamp counter of x86-64, which must be invariant, and the virtual counter of
+//! aarch64. Its rate is measured, so that both serve alike; the latter's is often 25 MHz to 1 GHz, and short
+//! spans are that much coarser.
 //!
 //! Limits: wall-clock steps after calibration are not followed, so that
 //! timestamps never run backwards. State machines take the time as an argument and never ask this crate.
@@ -75,7 +76,8 @@ impl Cycles {
     #[allow(unsafe_code)]
     pub fn now() -> Cycles {
         let ticks: u64;
-        // SAFETY: reads the virtual counter (Arm ARM, D13.11.15), which Linux lets processes read; touches no memory and no flags.
+        // SAFETY: reads the virtual counter (Arm ARM, D13.11.15), which Linux lets processes read; touches no
+        // memory and no flags.
         unsafe {
             core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags))
         };

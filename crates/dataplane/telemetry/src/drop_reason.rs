@@ -5,8 +5,8 @@ use std::ops::{Index, IndexMut};
 
 macro_rules! drop_reasons {
     ($($variant:ident = $name:literal, $meaning:literal, $remedy:literal;)*) => {
-        /// Why the engine or a port dropped a packet. A function's own reasons are counted by the function, beside
-        /// [`DropReason::Function`].
+        /// Why the engine or a port dropped a packet. A function's own reasons are counted by the function,
+        /// beside [`DropReason::Function`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum DropReason { $(#[doc = $meaning] $variant,)* }

@@ -1,4 +1,5 @@
-//! How long packets took, as counts by powers of two: small enough for each of many functions, and counted a batch at a time.
+//! How long packets took, as counts by powers of two: small enough for each of many functions, and counted a
+//! batch at a time.
 
 /// Powers of two of the bounds, in nanoseconds: 128 ns to 1.07 s.
 const FIRST: u32 = 7;
@@ -14,7 +15,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// The upper bounds in nanoseconds, of which each belongs to the packets below it. There are longer times.
+    /// The upper bounds in nanoseconds, of which each belongs to the packets below it. There are longer
+    /// times.
     pub fn bounds() -> impl Iterator<Item = u64> {
         (FIRST..=LAST).map(|bits| 1 << bits)
     }
@@ -51,8 +53,8 @@ impl Latencies {
         })
     }
 
-    /// What at least the part `q` of all did not take longer than, in nanoseconds: a bound, hence up to twice too much. `None` when
-    /// there is no packet; the longest time that is told apart is `u64::MAX`.
+    /// What at least the part `q` of all did not take longer than, in nanoseconds: a bound, hence up to twice
+    /// too much. `None` when there is no packet; the longest time that is told apart is `u64::MAX`.
     ///
     /// # Panics
     /// When `q` is not between 0 and 1.

@@ -47,7 +47,8 @@ pub fn measure<R>(work: impl FnOnce() -> R) -> (R, Vec<Step>) {
     (result, STEPS.take().done)
 }
 
-/// Says that what was done since the last step is the step of this name. Steps of one name that follow each other are one.
+/// Says that what was done since the last step is the step of this name. Steps of one name that follow each
+/// other are one.
 #[inline]
 pub fn done(name: &'static str) {
     if WANTED.get() {

@@ -19,8 +19,8 @@ pub struct SwitchCounters {
     pub evicted: u64,
     /// Entries that went with their port.
     pub flushed: u64,
-    /// Frames whose source was not learned, or not learned anew, because another worker was just writing beside it. The
-    /// next frame of that source makes up for it.
+    /// Frames whose source was not learned, or not learned anew, because another worker was just writing
+    /// beside it. The next frame of that source makes up for it.
     pub deferred: u64,
     /// Frames for a group or for a station that is not known.
     pub flooded: u64,
@@ -28,7 +28,8 @@ pub struct SwitchCounters {
     pub returned: u64,
     /// Frames for an address that no bridge forwards; filtered.
     pub reserved: u64,
-    /// Frames whose source is no station's address (a group's, or zero), or that are too short to have one; filtered.
+    /// Frames whose source is no station's address (a group's, or zero), or that are too short to have one;
+    /// filtered.
     pub no_source: u64,
 }
 

@@ -7,8 +7,8 @@ pub const HEAD: usize = 16;
 
 /// A frame's beginning as [`crate::Switch::decide`] takes it.
 ///
-/// Bytes that the frame lacks are zero. A frame that is too short for an Ethernet header is all zeros, whose source is no
-/// address: it is filtered.
+/// Bytes that the frame lacks are zero. A frame that is too short for an Ethernet header is all zeros, whose
+/// source is no address: it is filtered.
 #[inline]
 pub fn head(frame: &[u8]) -> [u8; HEAD] {
     if let Some(head) = frame.first_chunk() {
@@ -69,8 +69,8 @@ impl Key {
     }
 }
 
-/// Source and destination within their VLAN, which is that of the outermost tag; frames without one, and those with a
-/// mere priority, are of VLAN 0.
+/// Source and destination within their VLAN, which is that of the outermost tag; frames without one, and
+/// those with a mere priority, are of VLAN 0.
 #[inline]
 pub(crate) fn keys(head: &[u8; HEAD]) -> (Key, Key) {
     // From whole words: single loads.

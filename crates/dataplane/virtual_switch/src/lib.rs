@@ -1,19 +1,20 @@
-//! The learning switch (VALE; HyperNF, sections 3.2 and 3.3; IEEE 802.1D and 802.1Q): to which port a frame goes, by the
-//! addresses in it.
+//! The learning switch (VALE; HyperNF, sections 3.2 and 3.3; IEEE 802.1D and 802.1Q): to which port a frame
+//! goes, by the addresses in it.
 //!
 //! It moves no packet. The sender of a batch asks where it goes, in its own context and at its own expense;
 //! workers share a switch behind an `Arc` and never wait for each other.
 //!
 //! 1. [`Switch::new`] allocates the table, 16 bytes and a bit for each entry, once and for all.
 //! 2. [`Switch::attach`] gives the lowest free port number, to any number of ports up to 65,536.
-//! 3. [`Switch::decide`], or [`Switch::decide_batch`] for a batch, learns at which port the frame's source is and says where
-//!    its destination is: at a port ([`Route::To`]), not known, so at all of [`Switch::ports`] but the sender's
-//!    ([`Route::Flood`]), or nowhere ([`Route::Filter`]). It reads the frame's first 16 bytes, see [`head`].
-//! 4. A station that is heard at another port has moved, at once. One that was not heard for [`SwitchSettings::age`] is not
-//!    known any more; [`Switch::sweep`], called now and then, takes such entries out, which matters for display and counters
-//!    alone.
-//! 5. [`Switch::detach`] takes a port's number back and forgets what was learned there. Frames from a port that is not
-//!    attached are forwarded, and teach nothing.
+//! 3. [`Switch::decide`], or [`Switch::decide_batch`] for a batch, learns at which port the frame's source is
+//!    and says where its destination is: at a port ([`Route::To`]), not known, so at all of [`Switch::ports`]
+//!    but the sender's ([`Route::Flood`]), or nowhere ([`Route::Filter`]). It reads the frame's first 16
+//!    bytes, see [`head`].
+//! 4. A station that is heard at another port has moved, at once. One that was not heard for
+//!    [`SwitchSettings::age`] is not known any more; [`Switch::sweep`], called now and then, takes such
+//!    entries out, which matters for display and counters alone.
+//! 5. [`Switch::detach`] takes a port's number back and forgets what was learned there. Frames from a port
+//!    that is not attached are forwarded, and teach nothing.
 //!
 //! | frame | route | learned |
 //! |---|---|---|
@@ -25,8 +26,9 @@
 //! | destination is at the port that the frame comes from | filtered (`returned`) | yes |
 //! | destination is at another port | that port | yes |
 //!
-//! Addresses are learned by VLAN, that of the outermost tag; frames without a tag are of VLAN 0, as those with a mere priority
-//! are. Tags stay as they are. Which ports are members of a VLAN is not the switch's business: flooding reaches them all.
+//! Addresses are learned by VLAN, that of the outermost tag; frames without a tag are of VLAN 0, as those
+//! with a mere priority are. Tags stay as they are. Which ports are members of a VLAN is not the switch's
+//! business: flooding reaches them all.
 //!
 //! # Hostile sources
 //! The table does not grow. An address has its place in one of eight entries, by a hash with a secret that is
@@ -41,8 +43,9 @@
 //! (`deferred`). A reader during whose read the entries of a set are replaced eight times in a row floods.
 //! There is no spanning tree: switches connected in a ring forward frames round it for ever.
 //!
-//! Both addresses known, a decision of its own costs 12 to 18 ns, and one in a batch of 32 of one flow 3 to 4 ns (a busy machine,
-//! 2.6 GHz): `cargo test --release -p virtual_switch -- --ignored --nocapture cost` measures it.
+//! Both addresses known, a decision of its own costs 12 to 18 ns, and one in a batch of 32 of one flow 3 to 4
+//! ns (a busy machine, 2.6 GHz): `cargo test --release -p virtual_switch -- --ignored --nocapture cost`
+//! measures it.
 
 mod counters;
 mod frame;
@@ -109,8 +112,8 @@ impl Switch {
         self.ports.attach().ok_or(NoPortLeft)
     }
 
-    /// Ends a port and forgets what was learned there; a decision that begins after this does not name it. Without effect on
-    /// a port that is not attached. Goes through the whole table.
+    /// Ends a port and forgets what was learned there; a decision that begins after this does not name it.
+    /// Without effect on a port that is not attached. Goes through the whole table.
     ///
     /// The number is given out again: frames that were sent by the old port must have been decided by then.
     pub fn detach(&self, port: SwitchPort) {
@@ -124,7 +127,8 @@ impl Switch {
         self.ports.iter()
     }
 
-    /// Learns where a frame's source is, and says where the frame goes. `head` is the frame's beginning, see [`head`].
+    /// Learns where a frame's source is, and says where the frame goes. `head` is the frame's beginning, see
+    /// [`head`].
     #[inline]
     pub fn decide(&self, from: SwitchPort, head: &[u8; HEAD], now: Nanos) -> Route {
         let now = Tick::of(now);
@@ -133,8 +137,8 @@ impl Switch {
         self.count(from, decision)
     }
 
-    /// The same for a batch from one port; appends a route for each frame, in order. What was found out for a frame is not
-    /// found out again for the next one.
+    /// The same for a batch from one port; appends a route for each frame, in order. What was found out for a
+    /// frame is not found out again for the next one.
     pub fn decide_batch(
         &self,
         from: SwitchPort,

@@ -1,8 +1,8 @@
 //! A set of the table, which any number of threads read and write at once.
 //!
-//! An entry is two words: a key, and a place (port and time). The two must never be taken from different entries, though a
-//! writer may replace one while a reader is between them. Each set has a word that says how often one of its keys was
-//! replaced, with a lock for writers in its lowest bit:
+//! An entry is two words: a key, and a place (port and time). The two must never be taken from different
+//! entries, though a writer may replace one while a reader is between them. Each set has a word that says how
+//! often one of its keys was replaced, with a lock for writers in its lowest bit:
 //!
 //! | | writer that replaces, under the lock | | reader |
 //! |---|---|---|---|
@@ -17,8 +17,8 @@
 //! reader that sees step 4 sees step 3. The generation has 63 bits and does not come round. Changes of the
 //! place alone, which are one store, need no generation.
 //!
-//! No reader waits for a writer, not even for one that was preempted with the lock: an entry that is being replaced is
-//! missing. The tests run this under loom.
+//! No reader waits for a writer, not even for one that was preempted with the lock: an entry that is being
+//! replaced is missing. The tests run this under loom.
 
 use crate::frame::Key;
 use crate::place::Place;

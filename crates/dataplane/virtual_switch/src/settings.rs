@@ -17,8 +17,8 @@ pub const MAX_AGE: Nanos = Nanos(1_000_000 * 1_000_000_000);
 /// What a switch is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchSettings {
-    /// An address is forgotten this long after its last frame, or up to a second, and never more than an eighth of this,
-    /// earlier. [`MIN_AGE`] to [`MAX_AGE`].
+    /// An address is forgotten this long after its last frame, or up to a second, and never more than an
+    /// eighth of this, earlier. [`MIN_AGE`] to [`MAX_AGE`].
     pub age: Nanos,
     /// Addresses that the table has room for: a power of two, 8 to [`MAX_ENTRIES`].
     pub entries: u32,

@@ -43,7 +43,8 @@ pub(crate) struct Table {
     mask: u64,
     secret: [u64; 2],
     age: Tick,
-    /// An entry's time is not renewed before it is that old, so that workers do not take its cache line from each other.
+    /// An entry's time is not renewed before it is that old, so that workers do not take its cache line from
+    /// each other.
     renewal: Tick,
 }
 
@@ -156,8 +157,8 @@ impl Table {
         }
     }
 
-    /// The way for a new entry, and how the entry there ends: a free way, or one whose entry is too old, or the oldest entry
-    /// of the port itself when half of the set is that port's, or the oldest of all.
+    /// The way for a new entry, and how the entry there ends: a free way, or one whose entry is too old, or
+    /// the oldest entry of the port itself when half of the set is that port's, or the oldest of all.
     fn victim(
         &self,
         locked: &Locked<'_, AtomicU64, WAYS>,

@@ -59,8 +59,8 @@ impl CaptureFile {
         self.length
     }
 
-    /// Appends blocks; returns how many packets are in the file for certain, and why not all are. After an error the
-    /// file ends with a whole packet, if that can be had.
+    /// Appends blocks; returns how many packets are in the file for certain, and why not all are. After an
+    /// error the file ends with a whole packet, if that can be had.
     pub fn append(&mut self, blocks: &Blocks) -> (usize, Option<io::Error>) {
         let (written, error) = self.put(blocks.bytes());
         let (packets, bytes) = blocks.whole(written);

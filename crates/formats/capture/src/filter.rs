@@ -6,8 +6,8 @@
 //! dropped | passed                    what became of the packet where it was seen; not part of pcap-filter(7)
 //! not E, ! E | E and E, E && E | E or E, E || E | ( E )
 //! ```
-//! As there, `and` and `or` bind equally and to the left, and a bare address or prefix is a `host` or a `net`. Unlike there,
-//! primitives look behind VLAN tags.
+//! As there, `and` and `or` bind equally and to the left, and a bare address or prefix is a `host` or a
+//! `net`. Unlike there, primitives look behind VLAN tags.
 
 mod parse;
 

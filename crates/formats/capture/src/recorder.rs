@@ -163,7 +163,8 @@ impl Recorder {
         self.shared.over.load(Ordering::Relaxed) || self.shared.enough.load(Ordering::Relaxed)
     }
 
-    /// Records a packet if the filter lets it through. `read` copies the packet's first bytes and never waits.
+    /// Records a packet if the filter lets it through. `read` copies the packet's first bytes and never
+    /// waits.
     pub fn record(&mut self, sighting: &Sighting<'_>, read: impl Fn(&mut [u8])) {
         if self.shared.enough.load(Ordering::Relaxed) {
             return;
@@ -242,7 +243,8 @@ impl Capture {
         self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until all that was recorded is written. To be called when the recorder is gone: before, this waits for that.
+    /// Waits until all that was recorded is written. To be called when the recorder is gone: before, this
+    /// waits for that.
     pub fn finish(mut self) -> Summary {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()

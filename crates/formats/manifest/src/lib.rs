@@ -23,7 +23,8 @@
 //!   max_flows: {type: integer, min: 1, max: 4000000, default: 65536}
 //! ```
 //!
-//! Limits: [`MAX_TEXT`] bytes; 64 interfaces, 256 drop reasons, 256 counters; private memory below the packet window.
+//! Limits: [`MAX_TEXT`] bytes; 64 interfaces, 256 drop reasons, 256 counters; private memory below the packet
+//! window.
 
 #![forbid(unsafe_code)]
 
@@ -56,7 +57,8 @@ pub struct Manifest {
     pub interfaces: Vec<String>,
     /// Most private memory of an instance, in bytes; at most [`nf_abi::PRIVATE_MAX`].
     pub memory_limit: u64,
-    /// Bytes of it that are populated when an instance starts, at most `memory_limit`; `None`: what it has when it has started.
+    /// Bytes of it that are populated when an instance starts, at most `memory_limit`; `None`: what it has
+    /// when it has started.
     pub resident: Option<u64>,
     /// Names of its drop reasons in the order of their numbers.
     pub drop_reasons: Vec<String>,
@@ -64,8 +66,8 @@ pub struct Manifest {
     pub counters: Vec<String>,
     /// Whether it reads the flow hash of packets.
     pub flow_hash: bool,
-    /// Version of how it lays out its memory. Its author promises that an image with the same one goes on with the memory of
-    /// another; without one, none but the same image does.
+    /// Version of how it lays out its memory. Its author promises that an image with the same one goes on
+    /// with the memory of another; without one, none but the same image does.
     pub memory_layout: Option<u32>,
     /// What configuration it takes.
     pub schema: Schema,

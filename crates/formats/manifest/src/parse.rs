@@ -13,8 +13,8 @@ impl Manifest {
     /// Reads a manifest; `file` is what faults call it.
     ///
     /// # Errors
-    /// All that is wrong with it. A manifest for another version of the contract has that one fault: its keys may mean
-    /// something else.
+    /// All that is wrong with it. A manifest for another version of the contract has that one fault: its keys
+    /// may mean something else.
     pub fn parse(file: &str, text: &str) -> Result<Manifest, Vec<Fault>> {
         if text.len() > MAX_TEXT {
             let place = Place::new(file, "", Position::START);

@@ -1,19 +1,21 @@
 //! What the host and a network function agree on: layouts, numbers and names, and nothing else.
 //!
-//! The same file is compiled into the engine and, through `nf_sdk`, into every function; `include/superfluid.h`
-//! says the same in C. The contract in prose, with the order of calls, is `docs/nf-abi.md`.
+//! The same file is compiled into the engine and, through `nf_sdk`, into every function;
+//! `include/superfluid.h` says the same in C. The contract in prose, with the order of calls, is
+//! `docs/nf-abi.md`.
 //!
-//! 1. The host writes up to [`MAX_BATCH`] [`PacketRecord`]s at the address that the guest's `sf_batch` returned.
-//! 2. It calls `sf_process(count, now)`. The guest reads packet bytes through the window and sets each record's
-//!    verdict, offset, length and mark.
+//! 1. The host writes up to [`MAX_BATCH`] [`PacketRecord`]s at the address that the guest's `sf_batch`
+//!    returned.
+//! 2. It calls `sf_process(count, now)`. The guest reads packet bytes through the window and sets each
+//!    record's verdict, offset, length and mark.
 //! 3. The host reads each of these four fields once, clamps it, and carries the verdict out.
 //!
 //! Limits: all integers are little-endian; a record is 64 bytes; this crate has no code that can fail.
 #![no_std]
 #![forbid(unsafe_code)]
 
-/// The version of the contract. It is also part of the import module's name, [`IMPORT_MODULE`], so that a function
-/// for another version does not link.
+/// The version of the contract. It is also part of the import module's name, [`IMPORT_MODULE`], so that a
+/// function for another version does not link.
 pub const ABI_VERSION: u32 = 1;
 
 /// Name of the module that a function imports its host calls from.
@@ -48,8 +50,8 @@ pub const GLOBAL_EXPORT_PREFIX: &str = "sf_global_";
 
 /// One packet as a function sees it, and as the engine keeps it: 64 bytes, one cache line.
 ///
-/// The first group is read back from the guest; everything else is the host's word and changes in the guest's copy
-/// have no effect.
+/// The first group is read back from the guest; everything else is the host's word and changes in the guest's
+/// copy have no effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct PacketRecord {
@@ -65,7 +67,8 @@ pub struct PacketRecord {
     pub mark: u64,
     /// In: time of reception in nanoseconds since the Unix epoch.
     pub timestamp: u64,
-    /// In: hash over the addresses, protocol and ports, equal for both directions of a flow; 0 when not computed.
+    /// In: hash over the addresses, protocol and ports, equal for both directions of a flow; 0 when not
+    /// computed.
     pub flow_hash: u32,
     /// In: key of the tunnel that the packet came through (a VNI, say).
     pub tunnel_key: u32,
@@ -73,7 +76,8 @@ pub struct PacketRecord {
     pub nsh_path: u32,
     /// In: the service ID that led the packet here, 0 when none did.
     pub service_id: u16,
-    /// In: outermost VLAN tag control information (IEEE 802.1Q); the tag itself is in the packet's bytes. 0: untagged.
+    /// In: outermost VLAN tag control information (IEEE 802.1Q); the tag itself is in the packet's bytes. 0:
+    /// untagged.
     pub vlan: u16,
     /// In: the instance's interface that the packet came in by.
     pub ingress: u16,
@@ -129,7 +133,8 @@ pub mod offload {
     pub const GSO_ECN: u8 = 0x80;
 }
 
-/// What a function decides about a packet. On the wire: the kind in the low 8 bits, its argument in the upper 24.
+/// What a function decides about a packet. On the wire: the kind in the low 8 bits, its argument in the
+/// upper 24.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing was decided. The host drops the packet, reason `no-verdict`.
@@ -185,7 +190,8 @@ pub mod exports {
     pub const MEMORY: &str = "memory";
     /// `() -> i32`: address of [`crate::MAX_BATCH`] records in private memory, 64-byte aligned. Required.
     pub const BATCH: &str = "sf_batch";
-    /// `() -> i32`: called once, before any packet; 0 when ready, else the function's own error number. Required.
+    /// `() -> i32`: called once, before any packet; 0 when ready, else the function's own error number.
+    /// Required.
     pub const INIT: &str = "sf_init";
     /// `(count: i32, now: i64)`: one batch; `now` in nanoseconds since the Unix epoch. Required.
     pub const PROCESS: &str = "sf_process";
@@ -201,20 +207,23 @@ pub mod exports {
 
 /// Functions that the host offers. There are six; each takes only ranges inside private memory.
 pub mod imports {
-    /// `(stream: i32, offset: i32, address: i32, capacity: i32) -> i32`: copies bytes `[offset, offset + capacity)`
-    /// of an input stream, as far as there are any; returns the stream's whole length or a negative [`crate::error`].
+    /// `(stream: i32, offset: i32, address: i32, capacity: i32) -> i32`: copies bytes
+    /// `[offset, offset + capacity)` of an input stream, as far as there are any; returns the stream's whole
+    /// length or a negative [`crate::error`].
     pub const READ: &str = "read";
     /// `(stream: i32, address: i32, length: i32) -> i32`: appends to an output stream; 0 or a negative error.
     pub const WRITE: &str = "write";
     /// `(index: i32, amount: i64) -> i32`: adds to a counter named in the manifest; 0 or a negative error.
     pub const COUNTER_ADD: &str = "counter_add";
-    /// `(slot: i32, address: i32, length: i32) -> i32`: a packet of the function's own, with these bytes, in an empty
-    /// slot; returns the guest address of its first byte, or 0 when it was refused (quota, pool, slot or range).
+    /// `(slot: i32, address: i32, length: i32) -> i32`: a packet of the function's own, with these bytes, in
+    /// an empty slot; returns the guest address of its first byte, or 0 when it was refused (quota, pool,
+    /// slot or range).
     pub const PACKET_NEW: &str = "packet_new";
-    /// `(slot: i32, verdict: i32, offset: i32, length: i32, mark: i64) -> i32`: gives up a held or own packet with a
-    /// verdict; an `offset` of -1 leaves offset and length as they are. 0 or a negative error.
+    /// `(slot: i32, verdict: i32, offset: i32, length: i32, mark: i64) -> i32`: gives up a held or own packet
+    /// with a verdict; an `offset` of -1 leaves offset and length as they are. 0 or a negative error.
     pub const PACKET_EMIT: &str = "packet_emit";
-    /// `(deadline: i64) -> i32`: the one next deadline, nanoseconds since the Unix epoch; 0 cancels it. Returns 0.
+    /// `(deadline: i64) -> i32`: the one next deadline, nanoseconds since the Unix epoch; 0 cancels it.
+    /// Returns 0.
     pub const TIMER_SET: &str = "timer_set";
 }
 

@@ -1,5 +1,5 @@
-//! The Internet checksum (RFC 1071), its incremental update (RFC 1624) and the pseudo headers of IPv4 (RFC 9293
-//! section 3.1, RFC 768) and IPv6 (RFC 8200 section 8.1).
+//! The Internet checksum (RFC 1071), its incremental update (RFC 1624) and the pseudo headers of IPv4 (RFC
+//! 9293 section 3.1, RFC 768) and IPv6 (RFC 8200 section 8.1).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -116,8 +116,8 @@ impl Endpoints {
         }
     }
 
-    /// The sum over the pseudo header and the whole segment: [`Sum::checksum`] of it belongs into a header whose
-    /// checksum field is zero, and [`Sum::folded`] of it is `0xffff` when the field is right.
+    /// The sum over the pseudo header and the whole segment: [`Sum::checksum`] of it belongs into a header
+    /// whose checksum field is zero, and [`Sum::folded`] of it is `0xffff` when the field is right.
     #[inline]
     pub fn sum(&self, protocol: u8, segment: &[u8]) -> Sum {
         let length = segment.len();
@@ -151,8 +151,8 @@ pub fn verify(bytes: &[u8]) -> bool {
     Sum::ZERO.add_bytes(bytes).folded() == 0xffff
 }
 
-/// The checksum after bytes that it covers changed from `old` to `new` (RFC 1624, equation 3). Both begin at an even
-/// distance from the first byte covered and are equally long.
+/// The checksum after bytes that it covers changed from `old` to `new` (RFC 1624, equation 3). Both begin at
+/// an even distance from the first byte covered and are equally long.
 #[inline]
 pub fn update(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     let removed = !Sum::ZERO.add_bytes(old).folded();
@@ -213,7 +213,8 @@ mod tests {
             at in 0usize..50,
             new in proptest::collection::vec(any::<u8>(), 2..16),
         ) {
-            // All zeros are the one case in which the two zeros of one's complement differ (RFC 1624 section 3).
+            // All zeros are the one case in which the two zeros of one's complement differ (RFC 1624 section
+            // 3).
             bytes[0] |= 1;
             let new: Vec<u8> = new[..new.len() & !1].to_vec();
             let at = (2 + at * 2).min((bytes.len() - 2) & !1);

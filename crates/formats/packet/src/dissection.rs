@@ -25,8 +25,8 @@ pub struct Network {
     pub source: IpAddr,
     /// Destination address, of the same family.
     pub destination: IpAddr,
-    /// Transport protocol, behind IPv6 extension headers. In a later IPv6 fragment it may be an extension header's
-    /// number, see [`ipv6::Upper::protocol`].
+    /// Transport protocol, behind IPv6 extension headers. In a later IPv6 fragment it may be an extension
+    /// header's number, see [`ipv6::Upper::protocol`].
     pub protocol: u8,
     /// Whether it is a fragment.
     pub fragment: Fragment,
@@ -34,11 +34,13 @@ pub struct Network {
     pub transport: Transport,
     /// Where the transport header begins, or the bytes of a later fragment.
     pub l4_offset: usize,
-    /// Where the packet ends according to its own header. A frame that is shorter was cut; one that is longer is padded.
+    /// Where the packet ends according to its own header. A frame that is shorter was cut; one that is longer
+    /// is padded.
     pub end: usize,
 }
 
-/// Whether a packet is a fragment, and which. A packet in one piece may carry a fragment header in IPv6 (RFC 6946).
+/// Whether a packet is a fragment, and which. A packet in one piece may carry a fragment header in IPv6 (RFC
+/// 6946).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fragment {
     /// In one piece.
@@ -135,7 +137,8 @@ impl Network {
     }
 }
 
-/// Takes a frame apart: Ethernet, VLAN tags, IPv4 or IPv6 with extension headers, ports or ICMP type and code.
+/// Takes a frame apart: Ethernet, VLAN tags, IPv4 or IPv6 with extension headers, ports or ICMP type and
+/// code.
 ///
 /// `frame` may be only the first bytes of a frame: what lies beyond the headers is not looked at, and
 /// [`Network::end`] says where the packet should end. Bytes behind that end are never taken for a header.

@@ -1,5 +1,5 @@
-//! Reading and writing fields in network byte order. Every caller has checked the length before; a field outside of
-//! the bytes reads as zero and is not written, so that a forgotten check can never panic.
+//! Reading and writing fields in network byte order. Every caller has checked the length before; a field
+//! outside of the bytes reads as zero and is not written, so that a forgotten check can never panic.
 
 use core::ops::Range;
 
@@ -56,7 +56,8 @@ pub(crate) fn put_u32(bytes: &mut [u8], field: Field, value: u32) {
     put(bytes, field, &value.to_be_bytes());
 }
 
-/// Writes options into `room`, the rest of which is filled with zeros (end of options, in IPv4 and TCP alike).
+/// Writes options into `room`, the rest of which is filled with zeros (end of options, in IPv4 and TCP
+/// alike).
 pub(crate) fn put_options(room: &mut [u8], options: &[u8]) {
     for (n, byte) in room.iter_mut().enumerate() {
         *byte = options.get(n).copied().unwrap_or(0);

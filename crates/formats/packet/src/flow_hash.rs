@@ -11,19 +11,20 @@ const K0: u64 = 0x6a09_e667_f3bc_c909;
 const K1: u64 = 0xbb67_ae85_84ca_a73b;
 const K2: u64 = 0x3c6e_f372_fe94_f82b;
 
-/// A hash of addresses, protocol and ports that is equal for both directions of a flow, and the outermost VLAN tag's
-/// control information (0: untagged).
+/// A hash of addresses, protocol and ports that is equal for both directions of a flow, and the outermost
+/// VLAN tag's control information (0: untagged).
 ///
-/// `prefix` is a frame's first bytes: 64 suffice for all but IPv6 with extension headers. The hash is 0, meaning "not
-/// computed", for anything but IP and for headers that are cut or impossible; otherwise never. All fragments of a packet
-/// have one hash, which leaves out the ports, because later fragments have none. VLAN tags do not count: the directions of a
-/// flow may be tagged differently.
+/// `prefix` is a frame's first bytes: 64 suffice for all but IPv6 with extension headers. The hash is 0,
+/// meaning "not computed", for anything but IP and for headers that are cut or impossible; otherwise never.
+/// All fragments of a packet have one hash, which leaves out the ports, because later fragments have none.
+/// VLAN tags do not count: the directions of a flow may be tagged differently.
 ///
-/// It spreads flows well but is no defence: with no secret in it, a sender can make flows collide. Tables that
-/// strangers can fill need a keyed hash of their own.
+/// It spreads flows well but is no defence: with no secret in it, a sender can make flows collide. Tables
+/// that strangers can fill need a keyed hash of their own.
 #[inline]
 pub fn symmetric_flow_hash(prefix: &[u8]) -> (u32, u16) {
-    // What nearly every packet is, without a tag or with one, is read at fixed places behind a single check of length.
+    // What nearly every packet is, without a tag or with one, is read at fixed places behind a single check
+    // of length.
     let outer = u16_at(prefix, 12..14);
     let (kind, l3, vlan) = if is_tag(outer) {
         (u16_at(prefix, 16..18), prefix.get(18..), u16_at(prefix, 14..16))
@@ -40,8 +41,8 @@ pub fn symmetric_flow_hash(prefix: &[u8]) -> (u32, u16) {
     (hash.unwrap_or_else(|| of_dissection(prefix)), vlan)
 }
 
-/// Control information of the outermost VLAN tag, 0 when there is none, from the four bytes behind a frame's addresses:
-/// what [`symmetric_flow_hash`] says of it.
+/// Control information of the outermost VLAN tag, 0 when there is none, from the four bytes behind a frame's
+/// addresses: what [`symmetric_flow_hash`] says of it.
 #[inline]
 pub fn outer_vlan([t0, t1, c0, c1]: [u8; 4]) -> u16 {
     if is_tag(u16::from_be_bytes([t0, t1])) { u16::from_be_bytes([c0, c1]) } else { 0 }
@@ -89,8 +90,8 @@ pub(crate) fn of_dissection(frame: &[u8]) -> u32 {
     }
     let (source, destination) =
         (endpoint(key.source, key.source_port), endpoint(key.destination, key.destination_port));
-    // The fragment header of a later IPv6 fragment may name an extension header where the first fragment's walk went on to
-    // the transport protocol: the protocol of fragments cannot count either.
+    // The fragment header of a later IPv6 fragment may name an extension header where the first fragment's
+    // walk went on to the transport protocol: the protocol of fragments cannot count either.
     let protocol = if network.fragment == Fragment::Whole { key.protocol } else { protocol::FRAGMENT };
     finish(source, destination, protocol)
 }

@@ -141,8 +141,8 @@ impl Repr {
         HEADER_LENGTH
     }
 
-    /// Writes the header at the beginning of `message`, which is exactly as long as the message and holds its data
-    /// already, for the checksum.
+    /// Writes the header at the beginning of `message`, which is exactly as long as the message and holds its
+    /// data already, for the checksum.
     ///
     /// # Errors
     /// [`EmitError::NoRoom`].

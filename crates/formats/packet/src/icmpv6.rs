@@ -51,7 +51,8 @@ pub mod kind {
 /// Bytes of the header.
 pub const HEADER_LENGTH: usize = 8;
 
-/// Whether messages of this type quote the packet that they are about: the types below 128 (RFC 4443 section 2.1).
+/// Whether messages of this type quote the packet that they are about: the types below 128 (RFC 4443 section
+/// 2.1).
 #[inline]
 pub const fn is_error(kind: u8) -> bool {
     kind < 128
@@ -143,8 +144,8 @@ impl Repr {
         HEADER_LENGTH
     }
 
-    /// Writes the header at the beginning of `message`, which is exactly as long as the message and holds its data
-    /// already, for the checksum.
+    /// Writes the header at the beginning of `message`, which is exactly as long as the message and holds its
+    /// data already, for the checksum.
     ///
     /// # Errors
     /// [`EmitError::NoRoom`].

@@ -123,17 +123,19 @@ pub struct FragmentHeader {
 /// What lies behind the extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upper {
-    /// Transport protocol. In a later fragment: the next header that the fragment header names, which describes the
-    /// first fragment's bytes and may be an extension header itself (RFC 8200 section 4.5).
+    /// Transport protocol. In a later fragment: the next header that the fragment header names, which
+    /// describes the first fragment's bytes and may be an extension header itself (RFC 8200 section 4.5).
     pub protocol: u8,
-    /// Where its header begins, in bytes behind the IPv6 header. In a later fragment: where the fragment's bytes begin.
+    /// Where its header begins, in bytes behind the IPv6 header. In a later fragment: where the fragment's
+    /// bytes begin.
     pub offset: usize,
-    /// The fragment header, if there was one. Offset 0 without more fragments is a packet in one piece (RFC 6946).
+    /// The fragment header, if there was one. Offset 0 without more fragments is a packet in one piece (RFC
+    /// 6946).
     pub fragment: Option<FragmentHeader>,
 }
 
-/// Walks over at most [`MAX_EXTENSIONS`] extension headers: hop-by-hop options, routing, fragment, destination options and
-/// authentication. Anything else, encrypted payload included, is what lies behind.
+/// Walks over at most [`MAX_EXTENSIONS`] extension headers: hop-by-hop options, routing, fragment,
+/// destination options and authentication. Anything else, encrypted payload included, is what lies behind.
 ///
 /// `next` is the next header field of the IPv6 header, `payload` the bytes behind it.
 ///

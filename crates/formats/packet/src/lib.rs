@@ -1,19 +1,21 @@
 //! Packet headers: views of bytes as they came, and representations to write bytes from.
 //!
-//! The life of a header, the same in every module ([`ethernet`], [`arp`], [`ipv4`], [`ipv6`], [`tcp`], [`udp`],
-//! [`icmpv4`], [`icmpv6`]):
-//! 1. `View::new` checks the lengths and the fields that say lengths, once; after that every accessor is safe.
-//! 2. Accessors read single fields; `payload` is what comes after, as far as the header's own length field goes.
+//! The life of a header, the same in every module ([`ethernet`], [`arp`], [`ipv4`], [`ipv6`], [`tcp`],
+//! [`udp`], [`icmpv4`], [`icmpv6`]):
+//! 1. `View::new` checks the lengths and the fields that say lengths, once; after that every accessor is
+//!    safe.
+//! 2. Accessors read single fields; `payload` is what comes after, as far as the header's own length field
+//!    goes.
 //! 3. `Repr::parse` takes all fields out of a view; `Repr::emit` writes them, checksum included.
 //! 4. Code that changes a header in place writes to the ranges in `field` and corrects the checksum with
 //!    [`checksum::update`].
 //!
-//! [`dissect`] runs through all layers of a frame at once, and [`symmetric_flow_hash`] is what the classifier calls for
-//! each packet.
+//! [`dissect`] runs through all layers of a frame at once, and [`symmetric_flow_hash`] is what the classifier
+//! calls for each packet.
 //!
-//! Limits: no I/O, no clock, no allocation, no `unsafe`, no dependencies, so that network functions can use it as well.
-//! Bytes are hostile: nothing here panics on any of them. At most two VLAN tags and eight IPv6 extension headers are
-//! looked behind; jumbograms (RFC 2675) are not understood.
+//! Limits: no I/O, no clock, no allocation, no `unsafe`, no dependencies, so that network functions can use
+//! it as well. Bytes are hostile: nothing here panics on any of them. At most two VLAN tags and eight IPv6
+//! extension headers are looked behind; jumbograms (RFC 2675) are not understood.
 #![no_std]
 #![forbid(unsafe_code)]
 

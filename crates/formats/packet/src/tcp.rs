@@ -252,8 +252,8 @@ impl<'a> Repr<'a> {
         HEADER_LENGTH + self.options.len().next_multiple_of(4)
     }
 
-    /// Writes the header at the beginning of `segment`, which is exactly as long as the segment and holds its data
-    /// already, for the checksum.
+    /// Writes the header at the beginning of `segment`, which is exactly as long as the segment and holds its
+    /// data already, for the checksum.
     ///
     /// # Errors
     /// [`EmitError`]: no room, or options that are too long.

@@ -292,7 +292,8 @@ fn other_frames_have_no_network_and_no_hash() {
 
 #[test]
 fn bytes_behind_the_packets_end_are_no_ports() {
-    // A UDP packet whose total length ends after two bytes of its header; the padding would be read as a port.
+    // A UDP packet whose total length ends after two bytes of its header; the padding would be read as a
+    // port.
     let mut frame = [0x11u8; 60];
     frame[12..14].copy_from_slice(&ethertype::IPV4.to_be_bytes());
     let repr = ipv4::Repr {

@@ -1,8 +1,9 @@
 //! Text of guests, tenants, peers and clients, as logs, tables and messages may show it.
 //!
-//! Such text can hide or forge a line without a visible character: control characters move a terminal's cursor, bidirectional controls
-//! reverse what follows, separators begin a new line, characters without width make two names look the same. [`is_hidden`] is the
-//! one list of them. Every sink uses it: [`harmless`] for a line of text, [`lines`] for several, [`replaced`] for what guests write, [`json`], [`json_lines`] and
+//! Such text can hide or forge a line without a visible character: control characters move a terminal's
+//! cursor, bidirectional controls reverse what follows, separators begin a new line, characters without width
+//! make two names look the same. [`is_hidden`] is the one list of them. Every sink uses it: [`harmless`] for
+//! a line of text, [`lines`] for several, [`replaced`] for what guests write, [`json`], [`json_lines`] and
 //! [`yaml`] for documents, whose strings are the same after they are read.
 
 #![forbid(unsafe_code)]
@@ -10,8 +11,9 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether a character is shown otherwise than by a glyph of its own: controls, bidirectional controls, separators of lines and
-/// paragraphs, and format characters (Unicode's general categories Cc, Zl and Zp, and of Cf those that are no part of a script).
+/// Whether a character is shown otherwise than by a glyph of its own: controls, bidirectional controls,
+/// separators of lines and paragraphs, and format characters (Unicode's general categories Cc, Zl and Zp, and
+/// of Cf those that are no part of a script).
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -28,7 +30,8 @@ pub fn is_hidden(c: char) -> bool {
         )
 }
 
-/// Text on one line, with hidden characters as escapes such as `\u{202e}`, cut after `most` of its characters.
+/// Text on one line, with hidden characters as escapes such as `\u{202e}`, cut after `most` of its
+/// characters.
 pub fn harmless(text: &str, most: usize) -> String {
     let mut out = String::with_capacity(text.len().min(most.saturating_mul(4)));
     for (number, c) in text.chars().enumerate() {
@@ -54,13 +57,14 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.join("\n"))
 }
 
-/// Text on one line, with U+FFFD for each hidden character: for text that may be JSON, where an escape of [`harmless`] would be a fault.
+/// Text on one line, with U+FFFD for each hidden character: for text that may be JSON, where an escape of
+/// [`harmless`] would be a fault.
 pub fn replaced(text: &str) -> String {
     text.replace(is_hidden, "\u{fffd}")
 }
 
-/// A JSON text on one line with the hidden characters of its strings as escapes such as `\u202e`. It means the same as before: a JSON
-/// text without line breaks has such characters in strings alone.
+/// A JSON text on one line with the hidden characters of its strings as escapes such as `\u202e`. It means
+/// the same as before: a JSON text without line breaks has such characters in strings alone.
 pub fn json(text: &str) -> Cow<'_, str> {
     let utf16 = |out: &mut String, c: char| {
         for unit in c.encode_utf16(&mut [0; 2]) {
@@ -71,7 +75,8 @@ pub fn json(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden, utf16)
 }
 
-/// As [`json`], for a JSON text of several lines: its line breaks stay, because JSON has them between values alone.
+/// As [`json`], for a JSON text of several lines: its line breaks stay, because JSON has them between values
+/// alone.
 pub fn json_lines(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden_in_line) {
         return Cow::Borrowed(text);
@@ -80,8 +85,8 @@ pub fn json_lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.join("\n"))
 }
 
-/// As [`json_lines`], for YAML whose hidden characters stand in double quotes. YAML has no surrogate pairs: its escape of a character
-/// above U+FFFF is `\U000e0001` (YAML 1.2.2, section 5.7).
+/// As [`json_lines`], for YAML whose hidden characters stand in double quotes. YAML has no surrogate pairs:
+/// its escape of a character above U+FFFF is `\U000e0001` (YAML 1.2.2, section 5.7).
 pub fn yaml(text: &str) -> Cow<'_, str> {
     let whole = |out: &mut String, c: char| {
         let number = u32::from(c);

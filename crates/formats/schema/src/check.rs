@@ -5,10 +5,11 @@ use crate::{Files, Kind, MAX_VALUES, Map, NoFiles, Presence, Schema, SchemaKey, 
 use yaml_document::{Fault, Node, NodeValue, Place, Position, spelling};
 
 impl Schema {
-    /// Checks a configuration. `path` is the dotted way to it; no node and an empty node count as a map without keys.
+    /// Checks a configuration. `path` is the dotted way to it; no node and an empty node count as a map
+    /// without keys.
     ///
-    /// Returns the configuration as a [`Value::Map`] with defaults filled in, or `None` after adding what is wrong to
-    /// `faults`, all of it.
+    /// Returns the configuration as a [`Value::Map`] with defaults filled in, or `None` after adding what is
+    /// wrong to `faults`, all of it.
     pub fn check(
         &self,
         file: &str,
@@ -20,8 +21,8 @@ impl Schema {
         self.check_at(&Place::new(file, path, position), node, &[], faults)
     }
 
-    /// The same at a place in a larger document, which also says where keys are missing when there is no node. The keys
-    /// `beside` the schema's own are allowed and left to the caller.
+    /// The same at a place in a larger document, which also says where keys are missing when there is no
+    /// node. The keys `beside` the schema's own are allowed and left to the caller.
     pub fn check_at(
         &self,
         place: &Place<'_>,
@@ -66,7 +67,8 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// Defaults of a schema can make a large configuration of a small text, hence the bound on what comes out.
+    /// Defaults of a schema can make a large configuration of a small text, hence the bound on what comes
+    /// out.
     fn take_room(&mut self, place: &Place<'_>, values: usize) -> Option<()> {
         match self.room.checked_sub(values) {
             Some(room) => {

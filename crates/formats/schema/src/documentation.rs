@@ -55,7 +55,8 @@ impl KeyDocumentation {
     }
 }
 
-/// One line: `max_flows: Optional, default 65536; an integer from 1 to 10 (unit: flows). Flows that are tracked.`
+/// One line:
+/// `max_flows: Optional, default 65536; an integer from 1 to 10 (unit: flows). Flows that are tracked.`
 impl fmt::Display for KeyDocumentation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.key, if self.required { "Required" } else { "Optional" })?;

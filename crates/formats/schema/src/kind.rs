@@ -224,7 +224,8 @@ impl Kind {
 }
 
 impl Kind {
-    /// A value of this kind as one would write it in YAML, on one line. Unlike [`Value`]'s own text this knows of rates.
+    /// A value of this kind as one would write it in YAML, on one line. Unlike [`Value`]'s own text this
+    /// knows of rates.
     pub fn spelled(&self, value: &Value) -> String {
         match (self, value) {
             (Kind::Rate { of, .. }, Value::Integer(rate)) if *rate >= 0 => {

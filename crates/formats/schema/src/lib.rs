@@ -1,9 +1,10 @@
 //! Schemas: which configuration a function or a port takes, and whether a given one is that.
 //!
 //! The life of a configuration:
-//! 1. An image's manifest or a port's driver brings a [`Schema`], itself YAML; its defaults are checked like any value.
-//! 2. The operator's YAML is checked against it by [`Schema::check`]: every fault is told, with its line, what was
-//!    found and what is allowed.
+//! 1. An image's manifest or a port's driver brings a [`Schema`], itself YAML; its defaults are checked like
+//!    any value.
+//! 2. The operator's YAML is checked against it by [`Schema::check`]: every fault is told, with its line,
+//!    what was found and what is allowed.
 //! 3. What comes out is a [`Value`]: defaults filled in, units resolved, keys in the schema's order.
 //! 4. A driver reads it by key; a function gets it as CBOR, see [`Value::to_cbor`].
 //! 5. [`Schema::documentation`] says the same to people.
@@ -17,8 +18,8 @@
 //!   required: false
 //!   items: {type: map, keys: {action: {type: enum, values: [accept, drop], required: true}}}
 //! ```
-//! Each key has one of `required: true`, `required: false` (it may be absent) and `default: ...`; `help` and `unit` are
-//! optional. The types, with what they may have:
+//! Each key has one of `required: true`, `required: false` (it may be absent) and `default: ...`; `help` and
+//! `unit` are optional. The types, with what they may have:
 //!
 //! | type | further keys | in YAML | [`Value`] |
 //! |---|---|---|---|
@@ -38,8 +39,8 @@
 //! | `list` | `items`, `min`, `max` (items) | `[a, b]` | `List` |
 //! | `map` | `keys` | `{a: 1}` | `Map` |
 //!
-//! Limits: [`MAX_KEYS`] keys in a map, [`MAX_VALUES`] values in a checked configuration, text of [`MAX_STRING`]
-//! characters and lists of [`MAX_ITEMS`] items unless the schema says otherwise.
+//! Limits: [`MAX_KEYS`] keys in a map, [`MAX_VALUES`] values in a checked configuration, text of
+//! [`MAX_STRING`] characters and lists of [`MAX_ITEMS`] items unless the schema says otherwise.
 
 #![forbid(unsafe_code)]
 

@@ -51,7 +51,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("bytes", "B"),
 ];
 
-/// Reads a decimal number with one of `units`, `1.5s`; the result must be a whole number of the smallest unit.
+/// Reads a decimal number with one of `units`, `1.5s`; the result must be a whole number of the smallest
+/// unit.
 pub(crate) fn number_with_unit(text: &str, units: &[Unit]) -> Result<u64, Meant> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, name) = text.split_at(split);

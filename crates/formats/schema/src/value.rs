@@ -4,8 +4,8 @@ use crate::literal;
 use std::fmt;
 use std::net::IpAddr;
 
-/// A checked value. Enumerations are [`Value::Text`], rates are [`Value::Integer`] per second, fractions in parts per
-/// billion ([`crate::WHOLE`]).
+/// A checked value. Enumerations are [`Value::Text`], rates are [`Value::Integer`] per second, fractions in
+/// parts per billion ([`crate::WHOLE`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// True or false.

@@ -1,11 +1,11 @@
 //! Header, table of sections, checksums, and how versions live together.
 //!
-//! - What every reader of this major version has to know is in sections marked as required. A reader that does not know
-//!   such a section refuses the snapshot, and says which.
+//! - What every reader of this major version has to know is in sections marked as required. A reader that
+//!   does not know such a section refuses the snapshot, and says which.
 //! - What a reader can do without comes in sections that are not: a reader that does not know one passes over
 //!   it. A newer minor version adds such sections and changes nothing else, so that both directions work.
-//! - A change of what a section of version 1 means makes a new section, or a new major version. Readers refuse other
-//!   major versions.
+//! - A change of what a section of version 1 means makes a new section, or a new major version. Readers
+//!   refuse other major versions.
 //!
 //! Snapshots of each version are kept in `tests/golden`, and read for as long as this crate lives.
 
@@ -29,8 +29,8 @@ pub const HEADER_BYTES: usize = 24;
 pub const ENTRY_BYTES: usize = 24;
 /// Bytes of a checksum.
 pub const CHECKSUM_BYTES: usize = 8;
-/// Flag of a section that no reader can do without. The other flags are 0, and a section with one of them set is as
-/// unknown as one of an unknown kind.
+/// Flag of a section that no reader can do without. The other flags are 0, and a section with one of them set
+/// is as unknown as one of an unknown kind.
 pub const REQUIRED: u16 = 1;
 
 /// Numbers of the sections.

@@ -3,7 +3,8 @@
 //! The life of a snapshot:
 //! 1. The runtime of the instance (`guest_wasm`) fills a [`Saved`]: touched memory, mutable globals, what the
 //!    host keeps for it, its packets. The engine adds the packets that wait for it and its own tallies.
-//! 2. [`Saved::encode`] makes one string of bytes of it, [`Saved::parts`] the same without copying the memory.
+//! 2. [`Saved::encode`] makes one string of bytes of it, [`Saved::parts`] the same without copying the
+//!    memory.
 //! 3. The bytes travel or lie on a disk; they may come back damaged, from a newer version, or from an enemy.
 //! 4. [`Saved::decode`] reads them, checks everything, and borrows the memory from them.
 //! 5. The runtime restores one instance from it, or many.

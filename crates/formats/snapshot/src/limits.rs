@@ -1,4 +1,5 @@
-//! What a snapshot may hold at most. Checked when one is written and when one is read, before memory is taken for it.
+//! What a snapshot may hold at most. Checked when one is written and when one is read, before memory is taken
+//! for it.
 
 /// Bytes of private memory: all that lies below the window.
 pub const MEMORY_BYTES: u64 = nf_abi::PRIVATE_MAX;

@@ -1,7 +1,8 @@
 //! Private memory without what is zero.
 //!
-//! Functions touch little of the memory that they may, and what they touch they use in cache lines: a table of flows
-//! has one line here and one there. So a page is kept as the lines of it that are not zero, with a bit for each.
+//! Functions touch little of the memory that they may, and what they touch they use in cache lines: a table
+//! of flows has one line here and one there. So a page is kept as the lines of it that are not zero, with a
+//! bit for each.
 
 use crate::error::ContentError;
 use crate::limits;
@@ -77,8 +78,8 @@ impl<'a> Memory<'a> {
         Ok(memory)
     }
 
-    /// Keeps what is not zero of the pages from `first` on, whose bytes these are. Pages come in the order of their
-    /// numbers; bytes behind the last whole page are left out, memory has none.
+    /// Keeps what is not zero of the pages from `first` on, whose bytes these are. Pages come in the order of
+    /// their numbers; bytes behind the last whole page are left out, memory has none.
     pub fn keep(&mut self, first: u32, bytes: &[u8]) {
         let kept = self.bytes.to_mut();
         for (number, page) in (first..).zip(bytes.as_chunks::<PAGE>().0) {

@@ -18,8 +18,8 @@ pub struct Saved<'a> {
     pub host: HostState,
     /// Packets that wait for it, in the order in which they came, and those that it holds.
     pub packets: Vec<SavedPacket>,
-    /// What the engine counted for it, in the order of the names. Nothing depends on it: a reader takes those that it
-    /// knows.
+    /// What the engine counted for it, in the order of the names. Nothing depends on it: a reader takes those
+    /// that it knows.
     pub tallies: Vec<Tally>,
 }
 
@@ -126,8 +126,8 @@ pub struct Tally {
 }
 
 impl SavedPacket {
-    /// A packet with this metadata and these bytes. Its length becomes that of the bytes; its buffer and verdict, which
-    /// mean nothing elsewhere, become 0.
+    /// A packet with this metadata and these bytes. Its length becomes that of the bytes; its buffer and
+    /// verdict, which mean nothing elsewhere, become 0.
     pub fn new(place: Place, record: &PacketRecord, bytes: Vec<u8>) -> SavedPacket {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         SavedPacket { place, record: PacketRecord { length, buffer: 0, verdict: 0, ..*record }, bytes }

@@ -16,7 +16,8 @@ fn the_old_files_are_read() {
     assert_eq!(Saved::decode(LEAST), Ok(least()));
 }
 
-/// While the minor version is 0, what is written is those files to the byte: a reader of version 1.0 is this reader.
+/// While the minor version is 0, what is written is those files to the byte: a reader of version 1.0 is this
+/// reader.
 #[test]
 fn what_is_written_now_is_what_old_readers_know() {
     assert_eq!(

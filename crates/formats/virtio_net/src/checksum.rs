@@ -17,8 +17,8 @@ pub(crate) fn folded(mut total: u64) -> u16 {
     total as u16
 }
 
-/// Computes the checksum over everything from `csum_start` on, pseudo-header's share in the field already, and stores
-/// it. False when the fields name no place in the packet.
+/// Computes the checksum over everything from `csum_start` on, pseudo-header's share in the field already,
+/// and stores it. False when the fields name no place in the packet.
 pub fn complete_checksum(pool: &Pool, packet: &mut Packet) -> bool {
     let (start, offset) = (usize::from(packet.record().csum_start), usize::from(packet.record().csum_offset));
     if start + offset + 2 > packet.length() as usize {
@@ -34,7 +34,8 @@ pub fn complete_checksum(pool: &Pool, packet: &mut Packet) -> bool {
         total += sum(&chunk[..count]);
         at += count;
     }
-    // A computed zero is sent as all ones: zero means "no checksum" in UDP (RFC 768) and the same in one's complement.
+    // A computed zero is sent as all ones: zero means "no checksum" in UDP (RFC 768) and the same in one's
+    // complement.
     let checksum = match !folded(total) {
         0 => 0xffff,
         other => other,

@@ -1,4 +1,5 @@
-//! The header that packet sockets and TAP devices put before a frame (Virtio 1.2, section 5.1.6; `linux/virtio_net.h`).
+//! The header that packet sockets and TAP devices put before a frame (Virtio 1.2, section 5.1.6;
+//! `linux/virtio_net.h`).
 
 use nf_abi::{PacketRecord, offload};
 

@@ -3,7 +3,8 @@
 //!
 //! The life of a header:
 //! 1. A port reads it in front of a frame: [`VnetHeader::from_bytes`].
-//! 2. [`VnetHeader::note`] puts what it says into the packet's record, where functions and the next port find it.
+//! 2. [`VnetHeader::note`] puts what it says into the packet's record, where functions and the next port find
+//!    it.
 //! 3. Functions leave that state as it is; code that moves a packet's first byte moves the checksum's place
 //!    along.
 //! 4. A port writes it in front of the packet again: [`VnetHeader::of`], [`VnetHeader::to_bytes`].

@@ -1,18 +1,20 @@
-//! Cuts a frame that the kernel left whole for segmentation (TSO, GRO, UDP GSO) into pieces that fit a buffer.
+//! Cuts a frame that the kernel left whole for segmentation (TSO, GRO, UDP GSO) into pieces that fit a
+//! buffer.
 //!
-//! 1. [`Cut::new`] reads the frame's headers and says whether it can be cut: TCP or UDP over IPv4 or IPv6, in the form that
-//!    the virtio-net header claims.
+//! 1. [`Cut::new`] reads the frame's headers and says whether it can be cut: TCP or UDP over IPv4 or IPv6, in
+//!    the form that the virtio-net header claims.
 //! 2. [`Cut::next`] gives one piece after the other: the headers as they are to be for it, and which bytes of
 //!    the frame follow. A piece has as many segments as fit, so that their number stays small; one of several
 //!    segments is left for the port that sends it to segment.
-//! 3. The piece's checksum is left partial, as the kernel leaves it: [`complete_checksum`](crate::complete_checksum), or a
-//!    port that takes virtio-net headers, completes it.
+//! 3. The piece's checksum is left partial, as the kernel leaves it:
+//!    [`complete_checksum`](crate::complete_checksum), or a port that takes virtio-net headers, completes it.
 //!
-//! What changes from piece to piece is what Linux changes (`net/ipv4/tcp_offload.c`, `udp_offload.c`, `inet_gso_segment`): lengths, the IPv4
-//! identification and checksum, TCP's sequence number (RFC 9293), FIN and PSH on the last piece alone, CWR on the first alone
-//! (RFC 3168, section 6.1.2).
+//! What changes from piece to piece is what Linux changes (`net/ipv4/tcp_offload.c`, `udp_offload.c`,
+//! `inet_gso_segment`): lengths, the IPv4 identification and checksum, TCP's sequence number (RFC 9293), FIN
+//! and PSH on the last piece alone, CWR on the first alone (RFC 3168, section 6.1.2).
 //!
-//! Limits: headers of up to 256 bytes; neither tunnels, nor IPv4 fragments, nor UFO, nor datagrams of more than 64 KiB.
+//! Limits: headers of up to 256 bytes; neither tunnels, nor IPv4 fragments, nor UFO, nor datagrams of more
+//! than 64 KiB.
 
 use crate::VnetHeader;
 use crate::checksum::{folded, sum};

@@ -77,7 +77,8 @@ proptest! {
         packet.edit(|record| (record.csum_start, record.csum_offset) = (start, 6));
         prop_assert!(complete_checksum(&pool, &mut packet));
         let bytes = pool.to_vec(&packet);
-        // RFC 1071: over data whose field already held a partial sum P, all words but the field sum to !field - P.
+        // RFC 1071: over data whose field already held a partial sum P, all words but the field sum to
+        // !field - P.
         let partial = u16::from_be_bytes([payload[usize::from(start) + 6], payload[usize::from(start) + 7]]);
         let mut total = u32::from(partial);
         for word in bytes[usize::from(start)..].chunks(2) {

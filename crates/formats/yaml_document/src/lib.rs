@@ -7,11 +7,12 @@
 //!    what is wrong there with [`Place::report`]; all faults of a text are collected, not only the first.
 //! 4. [`spelling`] finds the name that was probably meant, and words the names that were allowed.
 //!
-//! Scalars stay text: what `10` means is for the reader to decide. Of YAML 1.2 this leaves out what a configuration
-//! has no use for and what makes it surprising: anchors and aliases, tags, several documents in one text, keys that are
-//! not text, and keys given twice are refused.
+//! Scalars stay text: what `10` means is for the reader to decide. Of YAML 1.2 this leaves out what a
+//! configuration has no use for and what makes it surprising: anchors and aliases, tags, several documents in
+//! one text, keys that are not text, and keys given twice are refused.
 //!
-//! Limits: [`MAX_TEXT`] bytes, [`MAX_DEPTH`] levels, [`MAX_NODES`] nodes; [`MAX_FAULTS`] faults of one text are told.
+//! Limits: [`MAX_TEXT`] bytes, [`MAX_DEPTH`] levels, [`MAX_NODES`] nodes; [`MAX_FAULTS`] faults of one text
+//! are told.
 
 #![forbid(unsafe_code)]
 

@@ -9,7 +9,8 @@ pub struct Document {
 }
 
 impl Document {
-    /// A document that was not written as text: what its author has bounded. Positions are for its order alone.
+    /// A document that was not written as text: what its author has bounded. Positions are for its order
+    /// alone.
     pub fn of(root: Node) -> Document {
         Document { root }
     }

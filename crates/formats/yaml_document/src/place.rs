@@ -3,8 +3,8 @@
 use crate::{MAX_FAULTS, spelling};
 use std::fmt::{self, Write};
 
-/// A place in a text; both numbers count from 1, the column in characters. In what was no text there are no lines, and all is in
-/// line 0.
+/// A place in a text; both numbers count from 1, the column in characters. In what was no text there are no
+/// lines, and all is in line 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The line.
@@ -122,12 +122,14 @@ impl<'a> Place<'a> {
         path
     }
 
-    /// A fault that stands here. `message` must be one line: pass what the user wrote through [`spelling::shown`].
+    /// A fault that stands here. `message` must be one line: pass what the user wrote through
+    /// [`spelling::shown`].
     pub fn fault(&self, message: String) -> Fault {
         Fault { file: self.file.to_owned(), position: self.position, key: self.path(), message }
     }
 
-    /// Adds a fault that stands here, as long as there are fewer than [`MAX_FAULTS`]; the message is made only then.
+    /// Adds a fault that stands here, as long as there are fewer than [`MAX_FAULTS`]; the message is made
+    /// only then.
     pub fn report(&self, faults: &mut Vec<Fault>, message: impl FnOnce() -> String) {
         if faults.len() + 1 < MAX_FAULTS {
             faults.push(self.fault(message()));

@@ -14,8 +14,8 @@ pub fn shown(text: &str) -> String {
     printable::harmless(text, MAX_SHOWN)
 }
 
-/// The name that `found` is probably a misspelling of: at most a third of its characters are changed, left out, added
-/// or swapped with their neighbour. Letters' case counts for nothing.
+/// The name that `found` is probably a misspelling of: at most a third of its characters are changed, left
+/// out, added or swapped with their neighbour. Letters' case counts for nothing.
 pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = found.chars().count();
     if length == 0 || length > MAX_SHOWN {

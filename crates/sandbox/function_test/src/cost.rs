@@ -69,7 +69,8 @@ impl Drop for Side {
     }
 }
 
-/// Cycles of a packet in `cut` over those in `built`: the median over turns, each of which shows all cases to both.
+/// Cycles of a packet in `cut` over those in `built`: the median over turns, each of which shows all cases to
+/// both.
 ///
 /// # Errors
 /// A function that does not start, or trapped.

@@ -1,19 +1,21 @@
 //! A function's own test of its image: what goes in, what has to come out, and whether it does.
 //!
 //! The life of a test:
-//! 1. Its author writes `tests/image.yaml` in the function's folder: cases, each with a configuration and packets.
+//! 1. Its author writes `tests/image.yaml` in the function's folder: cases, each with a configuration and
+//!    packets.
 //! 2. [`ImageTest::open`] reads it; a fault says where, what was found and what is allowed.
-//! 3. [`Judge::passes`](image::cut::Trial::passes) runs the image in a sandbox, as the engine would, and compares verdicts,
-//!    bytes, marks and counters with what the test wants.
-//! 4. [`Judge::same`](image::cut::Trial::same) runs two images with the same packets, and compares everything that can be
-//!    seen of a function: also what it sends of its own, its log, its events, its report and its state.
+//! 3. [`Judge::passes`](image::cut::Trial::passes) runs the image in a sandbox, as the engine would, and
+//!    compares verdicts, bytes, marks and counters with what the test wants.
+//! 4. [`Judge::same`](image::cut::Trial::same) runs two images with the same packets, and compares everything
+//!    that can be seen of a function: also what it sends of its own, its log, its events, its report and its
+//!    state.
 //! 5. [`Judge::cost`](image::cut::Trial::cost) measures what the test's packets cost in two images, in turns.
 //!
-//! Time in a test is what the test says, so that the same image always does the same. Costs are measured on the real
-//! processor.
+//! Time in a test is what the test says, so that the same image always does the same. Costs are measured on
+//! the real processor.
 //!
-//! Limits: [`MAX_CASES`] cases, [`MAX_SHOWN`] packets in all; a packet has at most 9,000 bytes; a call may take 1 s, and
-//! all of a test 30 s. The flow hash of packets is 0.
+//! Limits: [`MAX_CASES`] cases, [`MAX_SHOWN`] packets in all; a packet has at most 9,000 bytes; a call may
+//! take 1 s, and all of a test 30 s. The flow hash of packets is 0.
 
 #![forbid(unsafe_code)]
 

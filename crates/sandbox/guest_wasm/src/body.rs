@@ -1,5 +1,5 @@
-// UNSAFETY: the batch of records lies in the guest's private memory and is written and read through a raw pointer.
-// Miri runs no compiled code; `tests/sandbox` does.
+// UNSAFETY: the batch of records lies in the guest's private memory and is written and read through a raw
+// pointer. Miri runs no compiled code; `tests/sandbox` does.
 #![allow(unsafe_code)]
 //! A program in a shell: what both kinds of instances are made of.
 
@@ -25,11 +25,12 @@ struct BatchArea(NonNull<PacketRecord>);
 // exclusively, and moves together with it.
 unsafe impl Send for BatchArea {}
 
-/// Memory of this size and above counts as reserved: it is populated when an instance starts. Below, it faults at most 512
-/// times in all.
+/// Memory of this size and above counts as reserved: it is populated when an instance starts. Below, it
+/// faults at most 512 times in all.
 const RESERVED_FROM: usize = 2 << 20;
 
-/// What a store asks when the epoch was advanced: whether that was for its own call only the worker's clock can tell.
+/// What a store asks when the epoch was advanced: whether that was for its own call only the worker's clock
+/// can tell.
 pub(crate) type OnEpoch = fn() -> UpdateDeadline;
 
 /// A running program, its functions and their limits.
@@ -161,9 +162,10 @@ impl<T: HostState> Body<T> {
         self.store.data().state().memory.map_or(0, |memory| memory.data_size(&self.store))
     }
 
-    /// Populates the memory that an instance of this size reserves at its start, so that its first calls do not wait for
-    /// the kernel: as much as its settings say, or all of it where that is so much that faults would be felt. Fewer
-    /// pages than that are left to be touched: most functions have a few and never use all.
+    /// Populates the memory that an instance of this size reserves at its start, so that its first calls do
+    /// not wait for the kernel: as much as its settings say, or all of it where that is so much that faults
+    /// would be felt. Fewer pages than that are left to be touched: most functions have a few and never use
+    /// all.
     pub(crate) fn populate(&mut self, size: usize) {
         let state = self.store.data().state();
         let bytes = match state.resident {
@@ -260,8 +262,8 @@ impl<T: HostState> Body<T> {
         self.ended(call.end(), result, self.limits.0)
     }
 
-    /// The outcome of a call that has ended and may have taken `limit`. Its time is up when it is `overdue`: its memory
-    /// may be inaccessible then, and is made accessible again.
+    /// The outcome of a call that has ended and may have taken `limit`. Its time is up when it is `overdue`:
+    /// its memory may be inaccessible then, and is made accessible again.
     #[inline]
     pub(crate) fn ended<R>(
         &self,

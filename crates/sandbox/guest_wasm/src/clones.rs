@@ -2,18 +2,18 @@
 //!
 //! The life of clones:
 //! 1. [`Clones::new`] puts a snapshot's memory into a sealed memory file, once.
-//! 2. [`Clones::start`] makes an instance and maps the file privately into its shell: what the instance reads is shared
-//!    by all, a page that it writes becomes its own.
+//! 2. [`Clones::start`] makes an instance and maps the file privately into its shell: what the instance reads
+//!    is shared by all, a page that it writes becomes its own.
 //! 3. A clone that ends leaves its shell without that mapping: the next guest in the shell begins with
 //!    zeroes.
 //!
-//! A clone has the memory, the globals and the deadline of the saved instance. It is an instance of its own, so it
-//! begins without what can be in one place only: packets, log lines and events; and its counters begin at 0. For the
-//! packets that the saved instance held, it is as if they had been held for too long.
+//! A clone has the memory, the globals and the deadline of the saved instance. It is an instance of its own,
+//! so it begins without what can be in one place only: packets, log lines and events; and its counters begin
+//! at 0. For the packets that the saved instance held, it is as if they had been held for too long.
 //!
-//! Limits: memory that the snapshot has as zero is shared up to its last byte that is not; clones have no huge pages in
-//! that part. Clones of one snapshot may belong to several tenants only if those may know of each other which pages of
-//! it they read: reading brings shared pages into the processor's caches.
+//! Limits: memory that the snapshot has as zero is shared up to its last byte that is not; clones have no
+//! huge pages in that part. Clones of one snapshot may belong to several tenants only if those may know of
+//! each other which pages of it they read: reading brings shared pages into the processor's caches.
 
 use crate::error::{InstanceError, RestoreError};
 use crate::program::Program;

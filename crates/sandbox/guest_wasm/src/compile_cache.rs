@@ -46,9 +46,10 @@ pub enum CacheError {
 
 /// A private directory of compiled code.
 ///
-/// An entry is named by the module's digest and by a digest of everything that the code depends on: the compiler's
-/// version and settings and the processor's features. It begins with the digest of its name and of the rest, so that
-/// an entry is good under no other name, and is written by rename, so that half an entry is never seen.
+/// An entry is named by the module's digest and by a digest of everything that the code depends on: the
+/// compiler's version and settings and the processor's features. It begins with the digest of its name and of
+/// the rest, so that an entry is good under no other name, and is written by rename, so that half an entry is
+/// never seen.
 #[derive(Clone, Debug)]
 pub struct CompileCache {
     directory: PathBuf,

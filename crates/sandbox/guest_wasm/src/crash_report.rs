@@ -7,8 +7,8 @@ use std::sync::Once;
 
 static ONCE: Once = Once::new();
 
-/// Installs the report for faults that are no guest's. Call it before the first [`crate::Sandbox`] is made, which
-/// passes on to it what it does not recognise as a guest's. Further calls do nothing.
+/// Installs the report for faults that are no guest's. Call it before the first [`crate::Sandbox`] is made,
+/// which passes on to it what it does not recognise as a guest's. Further calls do nothing.
 pub fn install_crash_report() {
     ONCE.call_once(|| {
         for signal in [libc::SIGSEGV, libc::SIGBUS] {

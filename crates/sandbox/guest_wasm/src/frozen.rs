@@ -1,7 +1,7 @@
 //! Guests that will not run for a while: touched memory, globals and the host's state, without a shell.
 //!
-//! What one takes is its lines of memory that are not zero, and about a kilobyte for what the host keeps. Address
-//! space, mappings, page tables and the engine's part are given back.
+//! What one takes is its lines of memory that are not zero, and about a kilobyte for what the host keeps.
+//! Address space, mappings, page tables and the engine's part are given back.
 
 use crate::program::Program;
 use crate::restore::{Content, Pace, Source, revive};

@@ -23,7 +23,8 @@ thread_local! {
     static MADE: RefCell<Option<LentShell>> = const { RefCell::new(None) };
 }
 
-/// Runs `instantiate` so that the memory it makes meets the request; the shell behind that memory, if it made one.
+/// Runs `instantiate` so that the memory it makes meets the request; the shell behind that memory, if it made
+/// one.
 pub(crate) fn with_request<T>(
     request: MemoryRequest,
     instantiate: impl FnOnce() -> T,
@@ -52,8 +53,8 @@ impl LentShell {
 /// Makes guests' memories out of shells.
 pub(crate) struct ShellMemoryCreator(pub(crate) Arc<Shells>);
 
-// SAFETY: memories are reserved in full (`RESERVATION` and `GUARD` behind it), never move, are zero when made, and
-// every address of the reservation is private memory, the window, or inaccessible.
+// SAFETY: memories are reserved in full (`RESERVATION` and `GUARD` behind it), never move, are zero when
+// made, and every address of the reservation is private memory, the window, or inaccessible.
 unsafe impl MemoryCreator for ShellMemoryCreator {
     fn new_memory(
         &self,

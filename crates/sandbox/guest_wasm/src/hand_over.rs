@@ -1,7 +1,9 @@
-//! State on its way from one instance to the next, within a time, and bounds that change while an instance runs.
+//! State on its way from one instance to the next, within a time, and bounds that change while an instance
+//! runs.
 //!
-//! What hands its state out may be what goes on when nothing comes of it. A call that is ended in its middle leaves memory and
-//! globals as nothing that the function could go on with, so both are copied before, and put back after a fault.
+//! What hands its state out may be what goes on when nothing comes of it. A call that is ended in its middle
+//! leaves memory and globals as nothing that the function could go on with, so both are copied before, and
+//! put back after a fault.
 
 use crate::body::Body;
 use crate::save::to_wasm;
@@ -12,7 +14,8 @@ use telemetry::clock::{Cycles, Nanos};
 use wasmtime::Val;
 
 impl<T: HostState> Body<T> {
-    /// See [`guest::Guest::hand_out`]. The copy counts towards the time. Memory that the function grew by stays, and is zero.
+    /// See [`guest::Guest::hand_out`]. The copy counts towards the time. Memory that the function grew by
+    /// stays, and is zero.
     pub(crate) fn hand_out(&mut self, limit: Nanos) -> Result<Option<Vec<u8>>, HandOutFault> {
         let until = watchdog::clock().now().saturating_add(limit);
         let (memory, globals) = (self.memory(), self.globals());

@@ -1,8 +1,8 @@
 //! The six functions that the host offers to guests. This file and `nf_abi::imports` are all of that surface.
 //!
-//! Each checks every argument against the guest's current state, touches private memory through the checked range
-//! alone, and answers with a number; none can block or take time beyond what it copies. Those that copy end a call
-//! that is overdue: a guest without loops would look at its deadline nowhere else.
+//! Each checks every argument against the guest's current state, touches private memory through the checked
+//! range alone, and answers with a number; none can block or take time beyond what it copies. Those that copy
+//! end a call that is overdue: a guest without loops would look at its deadline nowhere else.
 
 use crate::state::{GuestState, HostState};
 use crate::watchdog;
@@ -53,7 +53,8 @@ fn in_time<R>(call: impl FnOnce() -> R) -> wasmtime::Result<R> {
     if watchdog::overdue() { Err(Trap::Interrupt.into()) } else { Ok(call()) }
 }
 
-/// The guest's private memory and the host's state, side by side. No memory while the module is being instantiated.
+/// The guest's private memory and the host's state, side by side. No memory while the module is being
+/// instantiated.
 fn parts<'a, T: HostState>(caller: &'a mut Caller<'_, T>) -> (&'a mut [u8], &'a mut GuestState) {
     match caller.data().state().memory {
         Some(memory) => {

@@ -37,8 +37,8 @@ pub fn start(
 pub struct WasmGuest(pub(crate) Body<GuestState>);
 
 impl WasmGuest {
-    /// Makes an instance and starts it. Its calls run to their end, whatever [`InstanceSettings::preemptible`] says:
-    /// that is for [`start`].
+    /// Makes an instance and starts it. Its calls run to their end, whatever
+    /// [`InstanceSettings::preemptible`] says: that is for [`start`].
     ///
     /// # Errors
     /// [`InstanceError`]; everything taken is given back.

@@ -1,5 +1,6 @@
-// UNSAFETY: the host's state of a preemptible guest is reached both from inside its suspended call and from outside.
-// Miri runs no compiled code and cannot map the pool that the state holds; `tests/sandbox/preemption.rs` runs it.
+// UNSAFETY: the host's state of a preemptible guest is reached both from inside its suspended call and from
+// outside. Miri runs no compiled code and cannot map the pool that the state holds;
+// `tests/sandbox/preemption.rs` runs it.
 #![allow(unsafe_code)]
 //! The host's state of a guest that can be switched out, and which code may touch it when.
 
@@ -11,11 +12,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use wasmtime::{InstancePre, Store, TypedFunc, WasmParams, WasmResults};
 
-/// One of the two handles on the state of a preemptible guest: one lies in its store, which a suspended call borrows as
-/// a whole, the other is its owner's.
+/// One of the two handles on the state of a preemptible guest: one lies in its store, which a suspended call
+/// borrows as a whole, the other is its owner's.
 ///
-/// They are used in turns: the store's only by host calls, which end before the call can be switched out and run only
-/// inside a call of the owner's that has no reference into the state; the owner's at all other times.
+/// They are used in turns: the store's only by host calls, which end before the call can be switched out and
+/// run only inside a call of the owner's that has no reference into the state; the owner's at all other
+/// times.
 pub(crate) struct LentState(Arc<UnsafeCell<GuestState>>);
 
 // SAFETY: both handles belong to one guest and go from thread to thread with it; the state itself may go.
@@ -48,8 +50,8 @@ impl HostState for LentState {
         &program.preemptible_pre
     }
 
-    /// On the fibre, as all calls of a preemptible guest, so that it is there before packets are. No slice has been
-    /// set, so the call is not switched out.
+    /// On the fibre, as all calls of a preemptible guest, so that it is there before packets are. No slice
+    /// has been set, so the call is not switched out.
     fn call<P: WasmParams + Sync, R: WasmResults + Sync>(
         store: &mut Store<LentState>,
         function: &TypedFunc<P, R>,

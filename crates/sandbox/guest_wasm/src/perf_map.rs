@@ -1,14 +1,14 @@
 // UNSAFETY: the process's user is asked for, a system call without arguments that cannot fail.
 #![allow(unsafe_code)]
-//! What perf(1) needs to name the functions of guests: `/tmp/perf-PID.map`, a line for each, written as programs are
-//! loaded (tools/perf/Documentation/jit-interface.txt in Linux's sources).
+//! What perf(1) needs to name the functions of guests: `/tmp/perf-PID.map`, a line for each, written as
+//! programs are loaded (tools/perf/Documentation/jit-interface.txt in Linux's sources).
 //!
-//! The file lies where perf looks for it, in a folder that all users write to. It is always a new one of this process's:
-//! a file of the same name that an earlier process of the same user left is removed, one of another user is an error, and a link is
-//! never followed.
+//! The file lies where perf looks for it, in a folder that all users write to. It is always a new one of this
+//! process's: a file of the same name that an earlier process of the same user left is removed, one of
+//! another user is an error, and a link is never followed.
 //!
-//! Limits: lines of programs that are unloaded stay; code that comes to lie there later has a line further down, and
-//! perf takes the last.
+//! Limits: lines of programs that are unloaded stay; code that comes to lie there later has a line further
+//! down, and perf takes the last.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -57,8 +57,8 @@ impl PerfMap {
         Ok((PerfMap { file: Mutex::new(file) }, path))
     }
 
-    /// Adds the functions of a program, as `PROGRAM::FUNCTION`. A file that cannot be written is for profiling alone: what
-    /// is missing there has no effect.
+    /// Adds the functions of a program, as `PROGRAM::FUNCTION`. A file that cannot be written is for
+    /// profiling alone: what is missing there has no effect.
     pub(crate) fn add(&self, program: &str, module: &Module) {
         let text = module.text().as_ptr() as usize;
         let mut lines = String::new();

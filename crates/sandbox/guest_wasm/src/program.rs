@@ -1,5 +1,5 @@
-// UNSAFETY: compiled code is loaded here; it comes from this process's own compiler or from its private cache.
-// Miri runs no compiled code; `tests/sandbox` does.
+// UNSAFETY: compiled code is loaded here; it comes from this process's own compiler or from its private
+// cache. Miri runs no compiled code; `tests/sandbox` does.
 #![allow(unsafe_code)]
 //! A compiled image, ready to be instantiated.
 
@@ -112,9 +112,9 @@ impl Program {
         artifact: &Artifact,
         facts: ProgramFacts,
     ) -> Result<Arc<Program>, CompileError> {
-        // SAFETY: an `Artifact` is what `precompile` of this process or of a process it started returned, or what
-        // the cache verified to be unchanged since (private directory, owner, digest). Wasmtime checks by itself
-        // that its version, settings and processor features are the same.
+        // SAFETY: an `Artifact` is what `precompile` of this process or of a process it started returned, or
+        // what the cache verified to be unchanged since (private directory, owner, digest). Wasmtime checks
+        // by itself that its version, settings and processor features are the same.
         let module = unsafe { Module::deserialize(&sandbox.engine, &artifact.0) }
             .map_err(|error| CompileError::Load(format!("{error:#}")))?;
         let link = |error: wasmtime::Error| CompileError::Link(format!("{error:#}"));

@@ -1,5 +1,5 @@
-//! Instances made of what was saved. A snapshot is believed as little as a guest: it says what a guest's memory and
-//! globals are, which the sandbox bounds anyway, and everything else of it is checked here.
+//! Instances made of what was saved. A snapshot is believed as little as a guest: it says what a guest's
+//! memory and globals are, which the sandbox bounds anyway, and everything else of it is checked here.
 
 use crate::body::{Body, OnEpoch, limits};
 use crate::error::{InstanceError, RestoreError};
@@ -21,13 +21,13 @@ use std::sync::Arc;
 use telemetry::clock::{Cycles, Nanos};
 use wasmtime::{Memory as LinearMemory, Val};
 
-/// Makes an instance of what was saved, of the kind that the settings ask for, and without running any of its code. It
-/// goes on where the saved one was: its memory, globals, counters, deadline, log and events, and the packets that it
-/// held, copied into the pool. Packets that waited for the saved instance ([`snapshot::Place::Queued`]) and tallies are
-/// for the caller.
+/// Makes an instance of what was saved, of the kind that the settings ask for, and without running any of its
+/// code. It goes on where the saved one was: its memory, globals, counters, deadline, log and events, and the
+/// packets that it held, copied into the pool. Packets that waited for the saved instance
+/// ([`snapshot::Place::Queued`]) and tallies are for the caller.
 ///
-/// A held packet lies in another buffer than before: an instance that remembers addresses of held packets' bytes, rather
-/// than their slots, reads other bytes of its own tenant there.
+/// A held packet lies in another buffer than before: an instance that remembers addresses of held packets'
+/// bytes, rather than their slots, reads other bytes of its own tenant there.
 ///
 /// # Errors
 /// [`RestoreError`]; everything taken is given back.
@@ -218,8 +218,8 @@ impl<T: HostState> Body<T> {
         if size < begins {
             return Err(wrong(format!("{size} bytes of memory were saved; the image begins with {begins}")));
         }
-        // Before it grows: grown memory may be made of huge pages, and there would be more of it to look at. What will
-        // be mapped away need not be zeroed.
+        // Before it grows: grown memory may be made of huge pages, and there would be more of it to look at.
+        // What will be mapped away need not be zeroed.
         body.zero(memory, if let Source::Shared(shared) = &content.memory { shared.bytes() } else { 0 });
         {
             // Growth is refused to calls that are overdue, and the last call of this thread does not matter
@@ -273,14 +273,16 @@ impl<T: HostState> Body<T> {
         std::mem::swap(mine, state);
     }
 
-    /// Zeroes what instantiation wrote, from `start` on: data of the image that the saved instance may have cleared.
+    /// Zeroes what instantiation wrote, from `start` on: data of the image that the saved instance may have
+    /// cleared.
     pub(crate) fn zero(&mut self, memory: LinearMemory, start: usize) {
         let bytes = memory.data_mut(&mut self.store).get_mut(start..).unwrap_or_default();
         let mut ranges = Vec::new();
         touched(bytes.as_ptr() as usize, bytes.len(), &mut ranges);
         for range in ranges {
             for page in bytes.get_mut(range).unwrap_or_default().as_chunks_mut::<PAGE>().0 {
-                // Pages of a shell that was used before are there and zero: they are read, and not made dirty.
+                // Pages of a shell that was used before are there and zero: they are read, and not made
+                // dirty.
                 if page.as_chunks::<8>().0.iter().fold(0, |any, word| any | u64::from_ne_bytes(*word)) != 0 {
                     page.fill(0);
                 }

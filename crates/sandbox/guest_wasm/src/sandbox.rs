@@ -19,17 +19,18 @@ use wasmtime::{Config, Engine, Linker, OptLevel, WasmFeatures};
 /// Most bytes of the native stack that a guest's calls may take.
 const GUEST_STACK: usize = 256 << 10;
 
-/// Bytes of the stack that each preemptible instance has of its own, as long as it lives: the guest's part, and as much
-/// for host calls, signal handlers and the engine. Only pages that were touched take memory: 8 KiB for a function that
-/// calls little. Behind it lies a guard page, and both are mappings beside the three of the shell.
+/// Bytes of the stack that each preemptible instance has of its own, as long as it lives: the guest's part,
+/// and as much for host calls, signal handlers and the engine. Only pages that were touched take memory: 8
+/// KiB for a function that calls little. Behind it lies a guard page, and both are mappings beside the three
+/// of the shell.
 pub const FIBRE_STACK: usize = 2 * GUEST_STACK;
 
 /// Most functions of a trap's backtrace.
 const TRACE: usize = 16;
 
-/// What a guest may use, the same as `image::limits::FEATURES`; every other proposal is off, known ones and those to
-/// come. Bulk memory is off although toolchains emit it: inside the engine it is a call into host code, where a fault
-/// in a read-only window would be the host's. Image build lowers it to loops.
+/// What a guest may use, the same as `image::limits::FEATURES`; every other proposal is off, known ones and
+/// those to come. Bulk memory is off although toolchains emit it: inside the engine it is a call into host
+/// code, where a fault in a read-only window would be the host's. Image build lowers it to loops.
 const FEATURES: WasmFeatures = WasmFeatures::MUTABLE_GLOBAL
     .union(WasmFeatures::SATURATING_FLOAT_TO_INT)
     .union(WasmFeatures::SIGN_EXTENSION)
@@ -57,8 +58,8 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Configures the engine. The first call in a process also installs the handlers by which guests' faults are
-    /// told from the host's.
+    /// Configures the engine. The first call in a process also installs the handlers by which guests' faults
+    /// are told from the host's.
     ///
     /// # Errors
     /// [`SandboxError`] when the processor lacks what compiled code needs.
@@ -80,8 +81,9 @@ impl Sandbox {
         })
     }
 
-    /// Writes the functions of all programs that are loaded from now on to `/tmp/perf-PID.map`, for perf(1) to name them; the
-    /// file. Those of images that keep their names have them. A second call changes nothing.
+    /// Writes the functions of all programs that are loaded from now on to `/tmp/perf-PID.map`, for perf(1)
+    /// to name them; the file. Those of images that keep their names have them. A second call changes
+    /// nothing.
     ///
     /// # Errors
     /// The file is another user's, or cannot be written.
@@ -92,8 +94,8 @@ impl Sandbox {
         Ok(path)
     }
 
-    /// Compiles a module here and now. The module must have been checked by the image loader: this takes time and
-    /// memory in proportion to its size, which the loader bounds.
+    /// Compiles a module here and now. The module must have been checked by the image loader: this takes time
+    /// and memory in proportion to its size, which the loader bounds.
     ///
     /// # Errors
     /// [`CompileError`].
@@ -116,7 +118,8 @@ impl Sandbox {
     /// Makes a program of machine code.
     ///
     /// # Errors
-    /// [`CompileError`] when it is for another version or processor, or asks for what the host does not offer.
+    /// [`CompileError`] when it is for another version or processor, or asks for what the host does not
+    /// offer.
     pub fn load(&self, artifact: &Artifact, facts: ProgramFacts) -> Result<Arc<Program>, CompileError> {
         Program::from_artifact(self, artifact, facts)
     }
@@ -172,7 +175,8 @@ impl Sandbox {
         self.shells.counts()
     }
 
-    /// How many preemptible instances there are; each has [`FIBRE_STACK`] bytes of address space for its stack.
+    /// How many preemptible instances there are; each has [`FIBRE_STACK`] bytes of address space for its
+    /// stack.
     pub fn fibres(&self) -> usize {
         self.fibres.load(Relaxed)
     }
@@ -184,7 +188,8 @@ impl std::fmt::Debug for Sandbox {
     }
 }
 
-/// Machine code made by this process's own compiler, or by a process that it started. Nothing else can make one.
+/// Machine code made by this process's own compiler, or by a process that it started. Nothing else can make
+/// one.
 pub struct Artifact(pub(crate) Vec<u8>);
 
 impl Artifact {
@@ -218,8 +223,8 @@ fn configuration(shells: Arc<Shells>) -> Config {
         .signals_based_traps(true);
     // How it is stopped.
     config.epoch_interruption(true).max_wasm_stack(GUEST_STACK).async_stack_size(FIBRE_STACK);
-    // How it is compiled. Backtraces name functions and no lines: address maps would make code larger. Their frames are
-    // found by frame pointers; unwind tables would serve debuggers alone.
+    // How it is compiled. Backtraces name functions and no lines: address maps would make code larger. Their
+    // frames are found by frame pointers; unwind tables would serve debuggers alone.
     config
         .cranelift_opt_level(OptLevel::Speed)
         .wasm_backtrace_max_frames(NonZeroUsize::new(TRACE))

@@ -10,15 +10,15 @@ pub struct InstanceSettings {
     pub config: Vec<u8>,
     /// Bounds on packets it keeps.
     pub slots: SlotConfig,
-    /// Longest time of one call with packets; of a preemptible one over all of its stretches, without the time for
-    /// which it was switched out.
+    /// Longest time of one call with packets; of a preemptible one over all of its stretches, without the
+    /// time for which it was switched out.
     pub max_call: Nanos,
     /// Longest time of `sf_init` and of handing state over.
     pub max_control_call: Nanos,
     /// Most bytes of private memory, if that is less than the manifest allows.
     pub memory: Option<u64>,
-    /// Bytes of private memory that are populated when it starts, at most `memory`; `None`: what it has when `sf_init` has
-    /// come to its end, if that is 2 MiB or more.
+    /// Bytes of private memory that are populated when it starts, at most `memory`; `None`: what it has when
+    /// `sf_init` has come to its end, if that is 2 MiB or more.
     pub resident: Option<u64>,
     /// Switches calls with packets out when a stretch has lasted this long; `None` lets each run to its end.
     pub preemptible: Option<Slice>,

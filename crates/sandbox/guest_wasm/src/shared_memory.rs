@@ -25,7 +25,8 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// A snapshot's memory. The function's name is part of the file's, so that `/proc/PID/smaps` tells whose clones take how much.
+    /// A snapshot's memory. The function's name is part of the file's, so that `/proc/PID/smaps` tells whose
+    /// clones take how much.
     ///
     /// # Errors
     /// The kernel's refusal to make the file or to write it.

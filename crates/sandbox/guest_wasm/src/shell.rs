@@ -3,8 +3,9 @@
 #![allow(unsafe_code)]
 //! Shells: reserved address space with a packet window in it, made ready before it is needed and used again.
 //!
-//! A shell belongs to a key (pool, protection of the window). It goes back only to its own key, cleared, with its
-//! private part shrunk to nothing beyond what is resident and zero, so nothing of a former life can be seen.
+//! A shell belongs to a key (pool, protection of the window). It goes back only to its own key, cleared, with
+//! its private part shrunk to nothing beyond what is resident and zero, so nothing of a former life can be
+//! seen.
 
 use crate::shared_memory::SharedMemory;
 use crate::touched::make_resident;
@@ -57,7 +58,8 @@ pub(crate) struct Shell {
     shared: usize,
     /// Private memory up to here is about to come from another shell.
     expected: usize,
-    /// Pages up to here may be huge ones, or were populated in advance; beyond the private part they are inaccessible until it grows.
+    /// Pages up to here may be huge ones, or were populated in advance; beyond the private part they are
+    /// inaccessible until it grows.
     populated: usize,
     /// Its memory is inaccessible and stays so: it is not used again.
     lost: bool,
@@ -95,10 +97,11 @@ impl Shell {
         };
         small_pages(base, WINDOW_BASE as usize);
         let memory = pool.memory();
-        // A handful of large pages is entered at once; thousands of small ones are when they are first touched, most
-        // of them never.
+        // A handful of large pages is entered at once; thousands of small ones are when they are first
+        // touched, most of them never.
         let populate = if memory.pages() == PageKind::Huge { libc::MAP_POPULATE } else { 0 };
-        // SAFETY: the range lies inside the reservation: a pool is at most 1 GiB and the window begins at 2 GiB.
+        // SAFETY: the range lies inside the reservation: a pool is at most 1 GiB and the window begins at 2
+        // GiB.
         unsafe {
             map(
                 (base + WINDOW_BASE as usize) as *mut _,
@@ -140,9 +143,9 @@ impl Shell {
         Ok(())
     }
 
-    /// Populates `[0, bytes)` with pages, huge ones where there are any: the calls that use it first do not fault. Pages
-    /// beyond the private part stay inaccessible until it grows to them. Advice only: where the kernel refuses, pages
-    /// come as they are touched. Memory that is shared with others is left as it is.
+    /// Populates `[0, bytes)` with pages, huge ones where there are any: the calls that use it first do not
+    /// fault. Pages beyond the private part stay inaccessible until it grows to them. Advice only: where the
+    /// kernel refuses, pages come as they are touched. Memory that is shared with others is left as it is.
     pub(crate) fn populate(&mut self, bytes: usize) {
         let bytes = bytes.min(WINDOW_BASE as usize).next_multiple_of(PAGE);
         if self.shared > 0 || bytes == 0 {
@@ -156,12 +159,14 @@ impl Shell {
         self.populated = self.populated.max(within);
         make_resident(self.base, within);
         if !protect(libc::PROT_NONE) {
-            // It is accessible now, so it is private memory that the engine does not know of: cleared with the rest.
+            // It is accessible now, so it is private memory that the engine does not know of: cleared with
+            // the rest.
             self.private = self.private.max(within);
         }
     }
 
-    /// Makes exactly `[0, bytes)` readable and writable: what a former user of the shell had beyond must trap.
+    /// Makes exactly `[0, bytes)` readable and writable: what a former user of the shell had beyond must
+    /// trap.
     pub(crate) fn make_private_only(&mut self, bytes: usize) -> io::Result<()> {
         let bytes = bytes.next_multiple_of(PAGE);
         if bytes < self.private {
@@ -182,8 +187,8 @@ impl Shell {
         }
         if huge {
             self.populated = self.private;
-            // SAFETY: advice for the private part; it changes no byte. What instantiation wrote lies on small pages at its
-            // beginning, and is moved to a huge one.
+            // SAFETY: advice for the private part; it changes no byte. What instantiation wrote lies on small
+            // pages at its beginning, and is moved to a huge one.
             unsafe {
                 libc::madvise(self.base as *mut _, self.private, libc::MADV_HUGEPAGE);
                 libc::madvise(self.base as *mut _, ALIGNMENT, libc::MADV_COLLAPSE);
@@ -198,7 +203,8 @@ impl Shell {
         self.lost
     }
 
-    /// Makes memory accessible again that a watchdog made inaccessible over a call; whether that could be done.
+    /// Makes memory accessible again that a watchdog made inaccessible over a call; whether that could be
+    /// done.
     pub(crate) fn reopen(&mut self) -> bool {
         let (window, pool) = (self.base + WINDOW_BASE as usize, self.pool.memory().len());
         // SAFETY: the private part and the window of this shell's own reservation, as they were before.
@@ -210,8 +216,8 @@ impl Shell {
         opened
     }
 
-    /// Puts shared memory in the place of private memory, up to its last byte that is not zero: what is read comes from
-    /// there, what is written is this shell's own. What was in that place is gone.
+    /// Puts shared memory in the place of private memory, up to its last byte that is not zero: what is read
+    /// comes from there, what is written is this shell's own. What was in that place is gone.
     pub(crate) fn map_shared(&mut self, memory: &SharedMemory) -> io::Result<()> {
         let bytes = memory.bytes();
         if bytes > self.private {
@@ -223,7 +229,8 @@ impl Shell {
         // Noted first: a shell of which it is not known what it maps is cleared as one that maps shared
         // memory.
         self.shared = bytes;
-        // SAFETY: inside the private part, as just checked. The mapping is private: the file, sealed, stays as it is.
+        // SAFETY: inside the private part, as just checked. The mapping is private: the file, sealed, stays
+        // as it is.
         unsafe {
             map(
                 self.base as *mut _,
@@ -241,8 +248,8 @@ impl Shell {
         self.expected = bytes.next_multiple_of(PAGE);
     }
 
-    /// Moves the pages of private memory from one shell to another, where what was there is gone. What they leave behind is empty, and
-    /// as accessible as before.
+    /// Moves the pages of private memory from one shell to another, where what was there is gone. What they
+    /// leave behind is empty, and as accessible as before.
     ///
     /// # Errors
     /// The kernel's refusal: the memory is where it was, and the other shell's private memory is unknown.
@@ -356,8 +363,8 @@ impl Drop for Shell {
 
 const RESERVE: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
 
-/// Has pages of a reservation come in 4 KiB when they are touched: a guest that touches one byte in each huge page would
-/// have the kernel zero 2 MiB for each. Advice only: a kernel without huge pages refuses it.
+/// Has pages of a reservation come in 4 KiB when they are touched: a guest that touches one byte in each huge
+/// page would have the kernel zero 2 MiB for each. Advice only: a kernel without huge pages refuses it.
 fn small_pages(start: usize, bytes: usize) {
     // SAFETY: advice for a mapping of this shell; it changes no byte.
     unsafe { libc::madvise(start as *mut _, bytes, libc::MADV_NOHUGEPAGE) };
@@ -405,8 +412,8 @@ impl Spare {
     }
 }
 
-/// Address of the pool and protection. The address stays valid for as long as a shell of the key exists, because
-/// the shell keeps its pool.
+/// Address of the pool and protection. The address stays valid for as long as a shell of the key exists,
+/// because the shell keeps its pool.
 type Key = (usize, Access);
 
 /// How many shells wait for use.

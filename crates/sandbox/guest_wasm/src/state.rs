@@ -101,8 +101,9 @@ impl GuestState {
         self.slots.iter().map(held).collect()
     }
 
-    /// Makes it what a snapshot says, but for the packets. Texts are made harmless as if the guest wrote them now. What the saved
-    /// instance had generated does not count: it is entered where it happened, and here each packet that is restored.
+    /// Makes it what a snapshot says, but for the packets. Texts are made harmless as if the guest wrote them
+    /// now. What the saved instance had generated does not count: it is entered where it happened, and here
+    /// each packet that is restored.
     pub(crate) fn restore(&mut self, saved: &SavedState) {
         let harmless = |text: &String| host_calls::line(text.as_bytes());
         let line = |line: &Line| LogLine { severity: line.severity, text: harmless(&line.text) };
@@ -116,8 +117,8 @@ impl GuestState {
         self.event_bytes = self.events.lines.iter().map(String::len).sum();
     }
 
-    /// Takes held packets over, and counts them as generated: no port of this host has received them. Says of the first that cannot
-    /// be kept, why. None is held longer than one that comes at `now`.
+    /// Takes held packets over, and counts them as generated: no port of this host has received them. Says of
+    /// the first that cannot be kept, why. None is held longer than one that comes at `now`.
     pub(crate) fn restore_packets(
         &mut self,
         packets: &[SavedPacket],

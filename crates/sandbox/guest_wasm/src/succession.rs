@@ -10,8 +10,8 @@ use telemetry::clock::Cycles;
 use wasmtime::Val;
 
 impl<T: HostState> Body<T> {
-    /// See [`guest::Guest::take_place_of`]. What the new instance did for itself is gone; of the old one nothing is left but
-    /// an address space with nothing in it.
+    /// See [`guest::Guest::take_place_of`]. What the new instance did for itself is gone; of the old one
+    /// nothing is left but an address space with nothing in it.
     pub(crate) fn take_place_of(&mut self, before: &mut Body<T>) -> Result<bool, GuestFault> {
         if !self.is_alike(before) {
             return Ok(false);

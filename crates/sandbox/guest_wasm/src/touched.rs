@@ -4,9 +4,9 @@
 //! Which pages of a range of this process's memory may hold anything: all others are zero because they were
 //! never touched.
 //!
-//! Three ways, the first that works: the kernel lists them (PAGEMAP_SCAN, Linux 6.7), the kernel says it page by page
-//! (`/proc/self/pagemap`), or all are looked at. mincore(2) is none of them: it does not tell a page that was swapped
-//! out from one that never was.
+//! Three ways, the first that works: the kernel lists them (PAGEMAP_SCAN, Linux 6.7), the kernel says it page
+//! by page (`/proc/self/pagemap`), or all are looked at. mincore(2) is none of them: it does not tell a page
+//! that was swapped out from one that never was.
 
 use std::fs::File;
 use std::ops::Range;
@@ -70,10 +70,10 @@ pub fn resident(base: usize, bytes: usize) -> u64 {
     runs.iter().map(|run| run.len() as u64).sum()
 }
 
-/// Populates the pages of `[base, base + bytes)` of this process's private memory: what writes to them next does not wait for
-/// the kernel. They are huge pages where 2 MiB of the range can be one, also where small ones were there before: large
-/// tables are walked at random, and with small pages every step would also miss the TLB. What they hold stays as it is.
-/// Advice only: where the kernel refuses, nothing changes.
+/// Populates the pages of `[base, base + bytes)` of this process's private memory: what writes to them next
+/// does not wait for the kernel. They are huge pages where 2 MiB of the range can be one, also where small
+/// ones were there before: large tables are walked at random, and with small pages every step would also miss
+/// the TLB. What they hold stays as it is. Advice only: where the kernel refuses, nothing changes.
 ///
 /// Pages that are touched later in the same mapping are small ones, whatever the system's setting.
 pub fn make_resident(base: usize, bytes: usize) {
@@ -81,7 +81,8 @@ pub fn make_resident(base: usize, bytes: usize) {
     if base != 0 && base.is_multiple_of(PAGE) && bytes > 0 {
         let huge = bytes >= HUGE_PAGE;
         let advise = |advice| {
-            // SAFETY: the kernel fills page tables and changes no byte; a range that is not mapped, or not writable, it refuses.
+            // SAFETY: the kernel fills page tables and changes no byte; a range that is not mapped, or not
+            // writable, it refuses.
             unsafe { libc::madvise(base as *mut _, bytes, advice) };
         };
         if huge {
@@ -155,7 +156,8 @@ fn listed(
             return_mask: PAGE_IS_PRESENT,
             ..ScanArgument::default()
         };
-        // SAFETY: the argument has the layout and size that it says; the kernel writes at most `vec_len` regions.
+        // SAFETY: the argument has the layout and size that it says; the kernel writes at most `vec_len`
+        // regions.
         let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut argument) };
         let progress = argument.walk_end > start && argument.walk_end <= end;
         let Some(found) = usize::try_from(count).ok().filter(|_| progress).and_then(|n| regions.get(..n))

@@ -1,34 +1,38 @@
-// UNSAFETY: a timer and its signal handler are installed here; the handler calls only async-signal-safe functions.
-// Miri and Kani know no signals; `tests/sandbox/deadlines.rs` runs it.
+// UNSAFETY: a timer and its signal handler are installed here; the handler calls only async-signal-safe
+// functions. Miri and Kani know no signals; `tests/sandbox/deadlines.rs` runs it.
 #![allow(unsafe_code)]
 //! Bounds the time of a call into a guest.
 //!
 //! Each worker thread has one timer. It runs only while calls are made:
-//! 1. [`begin`] notes when the call began; the first call after a pause, and one that must end before the timer would
-//!    expire, also starts the timer.
-//! 2. When the timer expires, its handler runs on the worker itself, over whatever runs there. No call: the timer
-//!    rests. A call that still has time: the timer is set to the end of that time. A call that has none: it is marked
-//!    as overdue and the engine's epoch is advanced, which every guest notices at its next loop or call.
-//! 3. The guest's store then asks [`overdue`] and stops it, or lets it go on when the epoch was meant for another
-//!    worker. Host calls that may take long ask as well: code without loops and calls looks at no epoch.
-//! 4. Code that has not noticed by the time the timer expires again is straight code, without loops and calls: the
-//!    handler then makes the guest's memory inaccessible ([`Reach::bar`]), and the next access traps. The worker makes
-//!    it accessible again when the call has ended ([`Call::end`]).
+//! 1. [`begin`] notes when the call began; the first call after a pause, and one that must end before the
+//!    timer would expire, also starts the timer.
+//! 2. When the timer expires, its handler runs on the worker itself, over whatever runs there. No call: the
+//!    timer rests. A call that still has time: the timer is set to the end of that time. A call that has
+//!    none: it is marked as overdue and the engine's epoch is advanced, which every guest notices at its next
+//!    loop or call.
+//! 3. The guest's store then asks [`overdue`] and stops it, or lets it go on when the epoch was meant for
+//!    another worker. Host calls that may take long ask as well: code without loops and calls looks at no
+//!    epoch.
+//! 4. Code that has not noticed by the time the timer expires again is straight code, without loops and
+//!    calls: the handler then makes the guest's memory inaccessible ([`Reach::bar`]), and the next access
+//!    traps. The worker makes it accessible again when the call has ended ([`Call::end`]).
 //!
-//! A call has two limits. Its own time ends at `max_call`: processor time less what the kernel took, for page faults and
-//! for packets of others that interrupts bring, neither of which is a function's fault. The whole of it ends at
-//! [`WHOLE_CALL`] or at `max_call`, whichever is longer: a guest can make the kernel work, but not for long.
+//! A call has two limits. Its own time ends at `max_call`: processor time less what the kernel took, for page
+//! faults and for packets of others that interrupts bring, neither of which is a function's fault. The whole
+//! of it ends at [`WHOLE_CALL`] or at `max_call`, whichever is longer: a guest can make the kernel work, but
+//! not for long.
 //!
-//! A call that can be switched out runs in stretches, begun by [`begin_stretch`]. A stretch has two ends: when its slice
-//! is over ([`slice_over`]) the guest is switched out, when the call's whole time is used up it is overdue like any
-//! other. Both advance the epoch; the store tells them apart.
+//! A call that can be switched out runs in stretches, begun by [`begin_stretch`]. A stretch has two ends:
+//! when its slice is over ([`slice_over`]) the guest is switched out, when the call's whole time is used up
+//! it is overdue like any other. Both advance the epoch; the store tells them apart.
 //!
-//! So the cost of a call is a few stores, and the cost of a busy worker one signal for each longest call time.
+//! So the cost of a call is a few stores, and the cost of a busy worker one signal for each longest call
+//! time.
 //!
-//! Limits: time is the processor's counter, less what the thread demonstrably did not have the processor for, so that a
-//! function does not pay for a host that is short of processors. Most kernels count the time that they take of a thread
-//! by ticks, of 1 to 10 ms: a call may end later than its own limit by what the kernel took of the same thread since the
-//! timer was set, at most as long again.
+//! Limits: time is the processor's counter, less what the thread demonstrably did not have the processor for,
+//! so that a function does not pay for a host that is short of processors. Most kernels count the time that
+//! they take of a thread by ticks, of 1 to 10 ms: a call may end later than its own limit by what the kernel
+//! took of the same thread since the timer was set, at most as long again.
 
 use crate::shell::RESERVATION;
 use std::cell::{Cell, OnceCell};
@@ -41,8 +45,8 @@ use std::time::Duration;
 use telemetry::clock::{Clock, Cycles, Nanos};
 use wasmtime::Engine;
 
-/// What the handler and the worker's own code share. Both run on one thread, so relaxed atomics and compiler fences
-/// are all the order they need.
+/// What the handler and the worker's own code share. Both run on one thread, so relaxed atomics and compiler
+/// fences are all the order they need.
 struct Watch {
     timer: Cell<libc::timer_t>,
     /// What the call in progress runs on and may reach.
@@ -51,7 +55,8 @@ struct Watch {
     began: AtomicU64,
     /// Cycles that the call may take of its own.
     limit: AtomicU64,
-    /// Cycles that the stretch in progress may take, the kernel's included; [`NEVER`] for a call that is not a stretch.
+    /// Cycles that the stretch in progress may take, the kernel's included; [`NEVER`] for a call that is not
+    /// a stretch.
     whole: AtomicU64,
     /// Cycles that the kernel took of the call that began at `taken_of`.
     taken: AtomicU64,
@@ -60,7 +65,8 @@ struct Watch {
     overdue: AtomicBool,
     /// Because of the kernel's part of it.
     overdue_as_a_whole: AtomicBool,
-    /// Cycles after which the stretch in progress is to be switched out; [`NEVER`] for a call that is not a stretch.
+    /// Cycles after which the stretch in progress is to be switched out; [`NEVER`] for a call that is not a
+    /// stretch.
     slice: AtomicU64,
     /// The stretch in progress is to be switched out.
     slice_over: AtomicBool,
@@ -76,7 +82,8 @@ struct Watch {
 /// Most time of a call on all accounts, unless it may take longer by itself.
 pub const WHOLE_CALL: Nanos = Nanos::from_millis(100);
 
-/// What a call runs on, and what memory it may reach: made once for an instance, and looked at only when a call is overdue.
+/// What a call runs on, and what memory it may reach: made once for an instance, and looked at only when a
+/// call is overdue.
 pub(crate) struct Reach {
     engine: Engine,
     /// Addresses of its program's machine code.
@@ -97,20 +104,21 @@ impl Reach {
         self.base.store(base, Relaxed);
     }
 
-    /// Makes the memory inaccessible, if guest code is what runs at `pc`. Host code never finds it so: host calls that
-    /// touch it end calls that are overdue first.
+    /// Makes the memory inaccessible, if guest code is what runs at `pc`. Host code never finds it so: host
+    /// calls that touch it end calls that are overdue first.
     fn bar(&self, pc: usize) {
         let base = self.base.load(Relaxed);
         if base != 0 && self.code.contains(&pc) && !self.barred.load(Relaxed) {
-            // SAFETY: all of it is one shell's reservation, which lives as long as the call in progress; mprotect is a
-            // plain system call.
+            // SAFETY: all of it is one shell's reservation, which lives as long as the call in progress;
+            // mprotect is a plain system call.
             unsafe { libc::mprotect(base as *mut _, RESERVATION, libc::PROT_NONE) };
             // Also when it was refused half way.
             self.barred.store(true, Relaxed);
         }
     }
 
-    /// Whether the memory was made inaccessible; asked once, by the worker, which then makes it accessible again.
+    /// Whether the memory was made inaccessible; asked once, by the worker, which then makes it accessible
+    /// again.
     pub(crate) fn take_barred(&self) -> bool {
         self.barred.swap(false, Relaxed)
     }
@@ -130,8 +138,8 @@ struct WatchOwner(Watch);
 impl Drop for WatchOwner {
     fn drop(&mut self) {
         CURRENT.set(std::ptr::null());
-        // SAFETY: the timer made in `install`, deleted once. A signal already pending is delivered no later than on
-        // the return from this call, while the memory still stands.
+        // SAFETY: the timer made in `install`, deleted once. A signal already pending is delivered no later
+        // than on the return from this call, while the memory still stands.
         unsafe { libc::timer_delete(self.0.timer.get()) };
     }
 }
@@ -219,8 +227,8 @@ impl Spent {
 /// A stretch of a call in progress.
 pub(crate) struct Stretch(Call);
 
-/// Begins a stretch that is to be switched out when it has lasted for `slice`, of a call that may take `limit` and has
-/// `spent` of it. The reach must live until the stretch's end.
+/// Begins a stretch that is to be switched out when it has lasted for `slice`, of a call that may take
+/// `limit` and has `spent` of it. The reach must live until the stretch's end.
 pub(crate) fn begin_stretch(
     reach: &Reach,
     at: Cycles,
@@ -355,8 +363,8 @@ impl Watch {
                 tv_nsec: span.subsec_nanos() as libc::c_long,
             },
         };
-        // Both were read before either is written, and in this order: the handler may run in between for an earlier
-        // setting of the timer, and must not take another's processor time for this call's.
+        // Both were read before either is written, and in this order: the handler may run in between for an
+        // earlier setting of the timer, and must not take another's processor time for this call's.
         let (kernel, had, now) = (kernel_time(), time(libc::CLOCK_THREAD_CPUTIME_ID), Cycles::now());
         self.kernel.store(kernel, Relaxed);
         self.had.store(had, Relaxed);
@@ -368,15 +376,17 @@ impl Watch {
     }
 }
 
-/// Nanoseconds of the present thread's that the kernel has taken: for its system calls and page faults, and in interrupts.
-/// Each is read from where ticks are counted; together they are counted first, so that a tick in between adds nothing.
+/// Nanoseconds of the present thread's that the kernel has taken: for its system calls and page faults, and
+/// in interrupts. Each is read from where ticks are counted; together they are counted first, so that a tick
+/// in between adds nothing.
 fn kernel_time() -> u64 {
     let all = time(THREAD_TIME);
     all.saturating_sub(time(THREAD_USER_TIME))
 }
 
-/// Clocks of the present thread that count ticks, as linux/posix-timers_types.h makes their numbers: of no thread by name
-/// (all bits set above the third), of a thread (4), all of its time (0) or that outside of the kernel (1).
+/// Clocks of the present thread that count ticks, as linux/posix-timers_types.h makes their numbers: of no
+/// thread by name (all bits set above the third), of a thread (4), all of its time (0) or that outside of the
+/// kernel (1).
 const THREAD_TIME: libc::clockid_t = !0 << 3 | 4;
 const THREAD_USER_TIME: libc::clockid_t = THREAD_TIME | 1;
 
@@ -392,9 +402,10 @@ fn time(clock: libc::clockid_t) -> u64 {
 const LOOK_AGAIN: Nanos = Nanos(50_000);
 
 extern "C" fn expired(_signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo_t and a valid ucontext_t. The value of a timer's signal is the watch that the timer was made
-    // with; it is compared with this thread's own and never followed, so that neither a forged signal nor one that
-    // outlived its timer does harm. errno is kept for the code that was interrupted.
+    // SAFETY: the kernel passes a valid siginfo_t and a valid ucontext_t. The value of a timer's signal is
+    // the watch that the timer was made with; it is compared with this thread's own and never followed, so
+    // that neither a forged signal nor one that outlived its timer does harm. errno is kept for the code that
+    // was interrupted.
     unsafe {
         let watch = CURRENT.get();
         if (*info).si_code != libc::SI_TIMER || !std::ptr::eq((*info).si_value().sival_ptr.cast(), watch) {
@@ -423,7 +434,8 @@ fn install() -> *const Watch {
             libc::sigaction(signal(), &action, std::ptr::null_mut());
         }
     });
-    // SAFETY: a zeroed set is valid. A process may be started with the signal blocked; its guests could not be stopped.
+    // SAFETY: a zeroed set is valid. A process may be started with the signal blocked; its guests could not
+    // be stopped.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigaddset(&mut set, signal());
@@ -450,8 +462,8 @@ fn install() -> *const Watch {
             }))
         });
         let watch: *const Watch = &owner.0;
-        // SAFETY: a zeroed sigevent is valid; the timer's signal goes to this thread alone and carries a pointer to a
-        // boxed value, which stays where it is until the timer was deleted.
+        // SAFETY: a zeroed sigevent is valid; the timer's signal goes to this thread alone and carries a
+        // pointer to a boxed value, which stays where it is until the timer was deleted.
         let made = unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;

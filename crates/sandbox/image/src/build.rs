@@ -18,16 +18,16 @@ use yaml_document::{self as yaml, Fault};
 /// Name of the manifest's file in a function's folder.
 pub const MANIFEST_FILE: &str = "function.yaml";
 
-/// What a function's stack takes of its private memory, in bytes. It lies at address zero, so that a stack that
-/// overflows leaves the memory and traps. It ends a quarter into a page: a function that needs little stack and few
-/// statics has both on that page, and no other.
+/// What a function's stack takes of its private memory, in bytes. It lies at address zero, so that a stack
+/// that overflows leaves the memory and traps. It ends a quarter into a page: a function that needs little
+/// stack and few statics has both on that page, and no other.
 pub const STACK_BYTES: u32 = 65_536 + 1_024;
 
 /// How an image is built.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
-    /// Where compilers put what they make; kept between builds. Not the target folder of a cargo that is running:
-    /// it would wait for itself.
+    /// Where compilers put what they make; kept between builds. Not the target folder of a cargo that is
+    /// running: it would wait for itself.
     pub target_directory: PathBuf,
     /// Whether functions keep their names.
     pub names: Names,
@@ -175,11 +175,12 @@ impl<'a> Source<'a> {
 
 /// Builds the image of the function in this folder.
 ///
-/// The compiler runs with the caller's rights on the folder's sources, and cargo runs their build scripts: build only
-/// what may run here. The image itself may then run anywhere.
+/// The compiler runs with the caller's rights on the folder's sources, and cargo runs their build scripts:
+/// build only what may run here. The image itself may then run anywhere.
 ///
 /// # Errors
-/// What the manifest, the tools, the sources or the module lack, with the command that installs a missing tool.
+/// What the manifest, the tools, the sources or the module lack, with the command that installs a missing
+/// tool.
 pub fn build_directory(directory: &Path, options: &BuildOptions) -> Result<(Image, BuildReport), BuildError> {
     let source = Source::open(directory, options)?;
     let compiled = source.compile(Optimization::Speed)?;

@@ -1,9 +1,9 @@
 //! Cuts an image down, step by step: what D5.2 (section 2.3.2) calls Tinyx, for functions.
 //!
-//! 1. [`sections`] accounts for what the rewriting pass has left out of the compiler's output: names, debugging sections,
-//!    others.
-//! 2. A [`Pass`] makes a smaller module that does the same. Its outcome is loaded as any image is, so that nothing that is
-//!    not valid goes on.
+//! 1. [`sections`] accounts for what the rewriting pass has left out of the compiler's output: names,
+//!    debugging sections, others.
+//! 2. A [`Pass`] makes a smaller module that does the same. Its outcome is loaded as any image is, so that
+//!    nothing that is not valid goes on.
 //! 3. The builder decides with a [`Trial`] whether the cut stays: the function's own test has to pass, and
 //!    packets may not cost more.
 //! 4. Each [`Step`] says what was before, what is after, and why.
@@ -114,7 +114,8 @@ pub trait Trial {
     /// What did not hold.
     fn passes(&mut self, image: &Image) -> Result<(), String>;
 
-    /// Whether a cut image passes the function's own test, and does with its packets what the image as it was built does.
+    /// Whether a cut image passes the function's own test, and does with its packets what the image as it was
+    /// built does.
     ///
     /// # Errors
     /// What did not hold, or what is different.
@@ -137,7 +138,8 @@ pub enum Goal {
     Size,
 }
 
-/// Most that packets of a cut image may cost, over what they cost in the image as it was built, for [`Goal::Speed`].
+/// Most that packets of a cut image may cost, over what they cost in the image as it was built, for
+/// [`Goal::Speed`].
 pub const MOST_COST: f64 = 1.02;
 
 /// What became of a cut.

@@ -3,8 +3,8 @@
 use crate::Image;
 use std::fmt::Write as _;
 
-/// What an image is and needs, as lines for a terminal: an image may come from anywhere, so that nothing in it can
-/// control the terminal.
+/// What an image is and needs, as lines for a terminal: an image may come from anywhere, so that nothing in
+/// it can control the terminal.
 pub fn inspect(image: &Image) -> String {
     let (manifest, facts) = (image.manifest(), image.facts());
     let mut out = String::new();

@@ -1,5 +1,5 @@
-//! What an image may hold at most. Everything here is checked before anything is compiled, so that a hostile image
-//! costs its reader no more than reading it.
+//! What an image may hold at most. Everything here is checked before anything is compiled, so that a hostile
+//! image costs its reader no more than reading it.
 
 use wasmparser::WasmFeatures;
 
@@ -42,9 +42,9 @@ pub const DATA_SEGMENTS: u32 = 65_536;
 /// Bytes of one page of linear memory (WebAssembly core specification, section 4.2.8).
 pub const PAGE_BYTES: u64 = 65_536;
 
-/// The proposals that an image may use, and the engine is configured for: what compilers need for fast scalar and
-/// vector code. Bulk memory is missing on purpose: a fault inside `memory.copy` or `memory.fill` lies outside guest
-/// code and no deadline interrupts them, so that the rewriting pass replaces both.
+/// The proposals that an image may use, and the engine is configured for: what compilers need for fast scalar
+/// and vector code. Bulk memory is missing on purpose: a fault inside `memory.copy` or `memory.fill` lies
+/// outside guest code and no deadline interrupts them, so that the rewriting pass replaces both.
 pub const FEATURES: WasmFeatures = WasmFeatures::MUTABLE_GLOBAL
     .union(WasmFeatures::SATURATING_FLOAT_TO_INT)
     .union(WasmFeatures::SIGN_EXTENSION)

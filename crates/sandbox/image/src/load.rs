@@ -27,8 +27,9 @@ pub struct Image {
 impl Image {
     /// Reads an image.
     ///
-    /// Whatever passes is a valid module within [`crate::limits`] whose instances can be made: it imports nothing but
-    /// the host's calls, exports what the contract requires, and its segments fit into its memory and its table.
+    /// Whatever passes is a valid module within [`crate::limits`] whose instances can be made: it imports
+    /// nothing but the host's calls, exports what the contract requires, and its segments fit into its memory
+    /// and its table.
     ///
     /// # Errors
     /// What was found and what is allowed.

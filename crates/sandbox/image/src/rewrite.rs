@@ -1,12 +1,13 @@
 //! Turns what compilers emit into a module that the engine accepts.
 //!
-//! 1. The module is surveyed: validated with the proposals that compilers switch on by themselves, and refused when it
-//!    holds what cannot be rewritten.
+//! 1. The module is surveyed: validated with the proposals that compilers switch on by themselves, and
+//!    refused when it holds what cannot be rewritten.
 //! 2. Its sections are written anew. `memory.copy` and `memory.fill` become calls of two guest functions
-//!    ([`bulk`]) appended after the module's own, so that no index shifts; every mutable global is exported; the memory
-//!    loses its maximum, which is the manifest's to say; encodings of the reference-types proposal become plain ones;
-//!    custom sections go.
-//! 3. The outcome is validated with [`crate::limits::FEATURES`]: what does not pass is refused here, not at load.
+//!    ([`bulk`]) appended after the module's own, so that no index shifts; every mutable global is exported;
+//!    the memory loses its maximum, which is the manifest's to say; encodings of the reference-types proposal
+//!    become plain ones; custom sections go.
+//! 3. The outcome is validated with [`crate::limits::FEATURES`]: what does not pass is refused here, not at
+//!    load.
 //!
 //! Rewriting what was rewritten before changes nothing.
 

@@ -61,7 +61,8 @@ fn mirrors(image: &Image) {
             }
             let mut expected_kept = before.clone();
             expected_kept[length..].fill(0x5a);
-            // A record's mark lies at another place in C's structure and in the array of words: both at byte 16.
+            // A record's mark lies at another place in C's structure and in the array of words: both at
+            // byte 16.
             assert!(memory.data(&store)[batch..batch + BATCH] == expected[..], "batch of {count}");
             assert!(memory.data(&store)[kept..kept + BATCH] == expected_kept[..], "kept of {count}");
         }

@@ -121,7 +121,8 @@ fn functions_that_only_look_alike_are_not_merged() {
 
 #[test]
 fn comments_of_the_manifest_go_and_what_it_says_stays() {
-    // The mark inside the quoted text looks like a comment to a pass that does not read YAML: the cut is taken back.
+    // The mark inside the quoted text looks like a comment to a pass that does not read YAML: the cut is
+    // taken back.
     let built = image(RICH);
     assert!(matches!(Pass::ManifestComments.apply(&built), Err(CutError::Outcome(_))));
     let plain = MANIFEST.replace("'Anything # at all'", "Anything.");

@@ -127,7 +127,8 @@ fn overlong_table_indices_become_plain() {
     let mut module = wasm(
         r#"(module (type (func)) (memory 1) (table 1 funcref) (func (call_indirect (type 0) (i32.const 0))))"#,
     );
-    // call_indirect, type 0, table 0: the last byte becomes the five-byte zero that linkers leave for relocations.
+    // call_indirect, type 0, table 0: the last byte becomes the five-byte zero that linkers leave for
+    // relocations.
     let at = module.windows(3).position(|bytes| bytes == [0x11, 0, 0]).unwrap();
     module.splice(at + 2..at + 3, [0x80, 0x80, 0x80, 0x80, 0]);
     let body_length = module[..at].iter().rposition(|byte| *byte == 7).unwrap();

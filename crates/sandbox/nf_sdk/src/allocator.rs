@@ -1,5 +1,6 @@
 //! The sandbox's memory: small pieces from dlmalloc, tables straight from the end of memory.
-// UNSAFETY: an allocator hands out raw memory. The sandbox has one thread, which is why the spans need no lock.
+// UNSAFETY: an allocator hands out raw memory. The sandbox has one thread, which is why the spans need no
+// lock.
 #![allow(unsafe_code)]
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -7,8 +8,8 @@ use core::arch::wasm32::memory_grow;
 use core::cell::UnsafeCell;
 use dlmalloc::GlobalDlmalloc;
 
-/// Pieces of this size and above come in whole pages. Fresh pages are zero (WebAssembly core, memory.grow), so that a
-/// zeroed table costs nothing until it is touched; dlmalloc would write all of it.
+/// Pieces of this size and above come in whole pages. Fresh pages are zero (WebAssembly core, memory.grow),
+/// so that a zeroed table costs nothing until it is touched; dlmalloc would write all of it.
 const LARGE: usize = 1 << 18;
 const PAGE: usize = 1 << 16;
 /// Freed tables that are remembered for reuse; a function frees few.
@@ -68,8 +69,9 @@ impl Memory {
     }
 }
 
-// SAFETY: every piece is disjoint from every other: dlmalloc's by its own word, large ones because they are taken whole
-// from fresh or given back pages; page alignment serves every layout up to 64 KiB, and larger ones are refused.
+// SAFETY: every piece is disjoint from every other: dlmalloc's by its own word, large ones because they are
+// taken whole from fresh or given back pages; page alignment serves every layout up to 64 KiB, and larger
+// ones are refused.
 unsafe impl GlobalAlloc for Memory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() > PAGE {

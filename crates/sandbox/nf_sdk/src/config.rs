@@ -1,7 +1,8 @@
-//! The function's configuration: a typed view over the CBOR that the host checked against the manifest's schema.
+//! The function's configuration: a typed view over the CBOR that the host checked against the manifest's
+//! schema.
 //!
-//! Only what the contract uses is read (RFC 8949): unsigned and negative integers, byte and text strings, arrays and
-//! maps of definite length, booleans. Anything else is [`Error::Malformed`], never a panic.
+//! Only what the contract uses is read (RFC 8949): unsigned and negative integers, byte and text strings,
+//! arrays and maps of definite length, booleans. Anything else is [`Error::Malformed`], never a panic.
 
 use crate::{Error, Nanos};
 use alloc::string::String;

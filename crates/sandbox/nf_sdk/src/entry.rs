@@ -12,8 +12,8 @@ pub(crate) fn make<F: NetworkFunction>(host: &mut Host) -> Result<F, Error> {
     F::new(&Config::from_cbor(bytes)?)
 }
 
-/// Makes an image of a type that implements [`crate::NetworkFunction`]: the exports of the contract, on `wasm32`.
-/// Elsewhere it only checks that the type does implement it.
+/// Makes an image of a type that implements [`crate::NetworkFunction`]: the exports of the contract, on
+/// `wasm32`. Elsewhere it only checks that the type does implement it.
 #[macro_export]
 macro_rules! superfluid_function {
     ($function:ty) => {
@@ -60,8 +60,9 @@ macro_rules! superfluid_function {
 
 #[cfg(target_arch = "wasm32")]
 mod sandbox {
-    // UNSAFETY: exports are called by the host, which Rust knows nothing of; they reach their instance through a static.
-    // The host calls one at a time and none from within another, which is what makes the one mutable reference unique.
+    // UNSAFETY: exports are called by the host, which Rust knows nothing of; they reach their instance
+    // through a static. The host calls one at a time and none from within another, which is what makes the
+    // one mutable reference unique.
     #![allow(unsafe_code)]
 
     use crate::batch::Batch;

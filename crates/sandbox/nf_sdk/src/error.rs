@@ -3,7 +3,8 @@
 use alloc::string::String;
 use core::fmt;
 
-/// Why [`crate::NetworkFunction::new`] refused. The sandbox logs the text and answers `sf_init` with the number.
+/// Why [`crate::NetworkFunction::new`] refused. The sandbox logs the text and answers `sf_init` with the
+/// number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The configuration is not what the contract says (CBOR with definite lengths, a map by key).
@@ -12,7 +13,8 @@ pub enum Error {
     Missing(String),
     /// A key's value is of another type.
     WrongType(String),
-    /// The configuration is in order but cannot be used; the text says which key and why. Several lines are logged as such.
+    /// The configuration is in order but cannot be used; the text says which key and why. Several lines are
+    /// logged as such.
     Refused(String),
 }
 

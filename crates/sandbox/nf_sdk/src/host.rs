@@ -21,7 +21,8 @@ pub enum HostRefusal {
     Stream,
     /// No such counter in the manifest.
     Counter,
-    /// The slot is empty (a held packet was taken back after the longest hold, say), taken, or beyond the quota.
+    /// The slot is empty (a held packet was taken back after the longest hold, say), taken, or beyond the
+    /// quota.
     Slot,
     /// A verdict that may not be given here.
     Verdict,
@@ -98,8 +99,9 @@ impl Host {
         &mut self.backend
     }
 
-    /// Adds to a counter, by its place in the manifest's `counters`. A call costs about as much as looking at a packet
-    /// does: gather over the batch. An amount of 0 costs nothing; a counter that the manifest lacks counts nothing.
+    /// Adds to a counter, by its place in the manifest's `counters`. A call costs about as much as looking at
+    /// a packet does: gather over the batch. An amount of 0 costs nothing; a counter that the manifest lacks
+    /// counts nothing.
     #[inline(always)]
     pub fn counter_add(&mut self, index: u32, amount: u64) {
         if amount != 0 {
@@ -120,11 +122,12 @@ impl Host {
         self.backend.write(severity.stream(), line);
     }
 
-    /// Tells the operator what was found, one JSON object in UTF-8 of at most 8 KiB: an alert, say. Unlike a log line it
-    /// is made for programs, and goes where the operator said (`events`).
+    /// Tells the operator what was found, one JSON object in UTF-8 of at most 8 KiB: an alert, say. Unlike a
+    /// log line it is made for programs, and goes where the operator said (`events`).
     ///
     /// # Errors
-    /// [`HostRefusal::Limit`]: it is too long, or there have been too many since the host last looked. Count those.
+    /// [`HostRefusal::Limit`]: it is too long, or there have been too many since the host last looked. Count
+    /// those.
     pub fn event(&mut self, json: &str) -> Result<(), HostRefusal> {
         self.write(stream::EVENT, json.as_bytes())
     }
@@ -141,8 +144,8 @@ impl Host {
         self.backend.timer_set(0);
     }
 
-    /// Takes a free slot for a packet to be held; `None` when all 65,536 are taken. The host's quota may end earlier: a
-    /// packet held beyond it is dropped by the host, and [`Host::emit`] tells so.
+    /// Takes a free slot for a packet to be held; `None` when all 65,536 are taken. The host's quota may end
+    /// earlier: a packet held beyond it is dropped by the host, and [`Host::emit`] tells so.
     pub fn slot(&mut self) -> Option<Slot> {
         self.slots.take()
     }
@@ -168,16 +171,16 @@ impl Host {
     /// Gives a held or own packet up with a verdict, as it is. The slot is free afterwards in any case.
     ///
     /// # Errors
-    /// [`HostRefusal::Slot`] when the slot is empty, because the packet was held too long; [`HostRefusal::Verdict`]
-    /// for a verdict that is none ([`Verdict::None`], [`Verdict::Hold`]).
+    /// [`HostRefusal::Slot`] when the slot is empty, because the packet was held too long;
+    /// [`HostRefusal::Verdict`] for a verdict that is none ([`Verdict::None`], [`Verdict::Hold`]).
     pub fn emit(&mut self, slot: Slot, verdict: Verdict, mark: u64) -> Result<(), HostRefusal> {
         let answer = self.backend.packet_emit(slot.number(), verdict.encode(), -1, 0, mark);
         self.slots.give_back(slot);
         HostRefusal::check(answer).map(drop)
     }
 
-    /// Gives a held or own packet up with a new extent: `offset` from the buffer's first byte, `length` in bytes. What
-    /// the packet's record said when it was held is the way to know them.
+    /// Gives a held or own packet up with a new extent: `offset` from the buffer's first byte, `length` in
+    /// bytes. What the packet's record said when it was held is the way to know them.
     ///
     /// # Errors
     /// As [`Host::emit`].

@@ -1,5 +1,6 @@
 //! The six host calls, in the sandbox.
-// UNSAFETY: imports are foreign functions. Each is given a range of this guest's own memory, which the host checks again.
+// UNSAFETY: imports are foreign functions. Each is given a range of this guest's own memory, which the host
+// checks again.
 #![allow(unsafe_code)]
 
 mod imports {

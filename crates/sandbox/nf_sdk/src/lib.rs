@@ -1,17 +1,17 @@
-//! What the author of a network function in Rust uses: batches, packets, configuration, host calls and state, without
-//! a line of `unsafe` in the function itself.
+//! What the author of a network function in Rust uses: batches, packets, configuration, host calls and state,
+//! without a line of `unsafe` in the function itself.
 //!
 //! The life of a function:
 //! 1. [`NetworkFunction::new`] reads its checked configuration ([`Config`]) and makes its tables.
-//! 2. [`NetworkFunction::process`] looks at a [`Batch`] and gives every [`Packet`] a [`Verdict`]. What it has to say
-//!    otherwise (counters, logs, timers, packets of its own) goes through the [`Host`].
+//! 2. [`NetworkFunction::process`] looks at a [`Batch`] and gives every [`Packet`] a [`Verdict`]. What it has
+//!    to say otherwise (counters, logs, timers, packets of its own) goes through the [`Host`].
 //! 3. [`NetworkFunction::timer`] runs when the deadline set by [`Host::timer_set`] has passed.
 //! 4. [`NetworkFunction::report`] tells people what it knows; [`NetworkFunction::export_state`] and
 //!    [`NetworkFunction::import_state`] carry its tables into another instance.
 //!
-//! [`superfluid_function!`] turns the type into an image: on `wasm32` it makes the exports of the contract, the panic
-//! handler and the allocator come with this crate. On every other target the same source is an ordinary library, run
-//! by [`native::Runner`] in tests, debuggers and comparisons.
+//! [`superfluid_function!`] turns the type into an image: on `wasm32` it makes the exports of the contract,
+//! the panic handler and the allocator come with this crate. On every other target the same source is an
+//! ordinary library, run by [`native::Runner`] in tests, debuggers and comparisons.
 //!
 //! A whole function:
 //!
@@ -61,11 +61,11 @@
 //! # }
 //! ```
 //!
-//! Build for the sandbox with `--target wasm32-unknown-unknown`, crate type `cdylib`, `#![no_std]` and `panic = "abort"`;
-//! `superfluid image build` does it.
+//! Build for the sandbox with `--target wasm32-unknown-unknown`, crate type `cdylib`, `#![no_std]` and
+//! `panic = "abort"`; `superfluid image build` does it.
 //!
-//! Limits: one thread; at most [`MAX_BATCH`] packets in a batch; a function that declares `access: read` traps when it
-//! writes a packet's bytes. Functions build for 32-bit addresses: no table may reach 2 GiB.
+//! Limits: one thread; at most [`MAX_BATCH`] packets in a batch; a function that declares `access: read`
+//! traps when it writes a packet's bytes. Functions build for 32-bit addresses: no table may reach 2 GiB.
 #![no_std]
 
 extern crate alloc;
@@ -130,8 +130,8 @@ impl Nanos {
 
 /// A network function.
 pub trait NetworkFunction: Sized {
-    /// Makes an instance. The configuration has been checked against the manifest's schema; what the schema cannot say
-    /// is checked here.
+    /// Makes an instance. The configuration has been checked against the manifest's schema; what the schema
+    /// cannot say is checked here.
     ///
     /// # Errors
     /// Whatever keeps the function from working; the message reaches the operator.

@@ -1,6 +1,6 @@
 //! Large tables whose entries keep to cache lines.
-// UNSAFETY: zeroed memory straight from the allocator, so that a table of tens of MiB is not written before it is used:
-// in the sandbox it is fresh pages that cost nothing until touched.
+// UNSAFETY: zeroed memory straight from the allocator, so that a table of tens of MiB is not written before
+// it is used: in the sandbox it is fresh pages that cost nothing until touched.
 #![allow(unsafe_code)]
 
 use alloc::alloc::{Layout, alloc_zeroed};
@@ -45,7 +45,8 @@ pub fn zeroed_table<T: TableEntry>(count: usize) -> Option<Box<[T]>> {
     if first.is_null() {
         return None;
     }
-    // SAFETY: `first` was allocated by the global allocator with the layout of `count` entries, which is what the box
-    // frees; the trait is sealed and its types are arrays of integers, of which all-zero bytes are a value.
+    // SAFETY: `first` was allocated by the global allocator with the layout of `count` entries, which is what
+    // the box frees; the trait is sealed and its types are arrays of integers, of which all-zero bytes are a
+    // value.
     Some(unsafe { Box::from_raw(core::ptr::slice_from_raw_parts_mut(first, count)) })
 }

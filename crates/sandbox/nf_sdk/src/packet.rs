@@ -1,6 +1,6 @@
 //! One packet of a batch: its bytes, what the host says about it, and what becomes of it.
-// UNSAFETY: packet bytes lie outside anything Rust allocated, in a window that the host maps; forming a slice over them
-// is the one thing that every function needs and none should write itself.
+// UNSAFETY: packet bytes lie outside anything Rust allocated, in a window that the host maps; forming a slice
+// over them is the one thing that every function needs and none should write itself.
 #![allow(unsafe_code)]
 
 use crate::slots::Slot;
@@ -9,8 +9,8 @@ use crate::{Nanos, PacketRecord, Verdict};
 
 /// A packet, for as long as the batch is being processed.
 ///
-/// A value of this type is the only path to its record and its bytes: [`crate::Batch`] hands out each record once at a
-/// time, and the record's own extent is changed by the checked methods here alone.
+/// A value of this type is the only path to its record and its bytes: [`crate::Batch`] hands out each record
+/// once at a time, and the record's own extent is changed by the checked methods here alone.
 pub struct Packet<'a> {
     record: &'a mut PacketRecord,
     window: Window,
@@ -25,16 +25,16 @@ impl<'a> Packet<'a> {
     /// The packet, from its first byte (of the Ethernet header) to its last.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the host wrote an extent that lies in the packet's buffer, which is mapped and this call's alone
-        // (natively: the runner's caller promised it); `adjust_head` and `trim` only keep it inside. The record, and
-        // with it the packet, is borrowed for as long as the slice lives.
+        // SAFETY: the host wrote an extent that lies in the packet's buffer, which is mapped and this call's
+        // alone (natively: the runner's caller promised it); `adjust_head` and `trim` only keep it inside.
+        // The record, and with it the packet, is borrowed for as long as the slice lives.
         unsafe {
             core::slice::from_raw_parts(self.window.first_byte(self.record), self.record.length as usize)
         }
     }
 
-    /// The packet for writing. Only an image that declares `access: write` may use the slice: the window of any other
-    /// is read-only, and a store into it ends the function.
+    /// The packet for writing. Only an image that declares `access: write` may use the slice: the window of
+    /// any other is read-only, and a store into it ends the function.
     #[inline(always)]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`; `self` is borrowed mutably, and no two packets of a batch share a buffer.
@@ -68,16 +68,16 @@ impl<'a> Packet<'a> {
         self.record.verdict = wire;
     }
 
-    /// Keeps the packet beyond this call, in a slot from [`crate::Host::slot`]. [`crate::Host::emit`] lets it go; the
-    /// host does so itself after the longest hold time.
+    /// Keeps the packet beyond this call, in a slot from [`crate::Host::slot`]. [`crate::Host::emit`] lets it
+    /// go; the host does so itself after the longest hold time.
     #[inline]
     pub fn hold(&mut self, slot: &Slot) {
         self.record.verdict = Verdict::Hold(slot.number()).encode();
     }
 
-    /// Moves the first byte: takes `delta` bytes off the front, or with a negative `delta` adds room there, whose
-    /// contents are whatever was in the buffer. False, and nothing changed, when the packet is shorter than that or
-    /// the buffer has no such room in front.
+    /// Moves the first byte: takes `delta` bytes off the front, or with a negative `delta` adds room there,
+    /// whose contents are whatever was in the buffer. False, and nothing changed, when the packet is shorter
+    /// than that or the buffer has no such room in front.
     #[inline]
     pub fn adjust_head(&mut self, delta: i32) -> bool {
         let offset = i64::from(self.record.offset) + i64::from(delta);
@@ -122,8 +122,8 @@ impl<'a> Packet<'a> {
         self.record.vlan
     }
 
-    /// Hash over addresses, protocol and ports, equal for both directions; 0 when not computed. It is computed for functions
-    /// whose manifest says `flow_hash: true`.
+    /// Hash over addresses, protocol and ports, equal for both directions; 0 when not computed. It is
+    /// computed for functions whose manifest says `flow_hash: true`.
     #[inline(always)]
     pub fn flow_hash(&self) -> u32 {
         self.record.flow_hash

@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 use nf_abi::MAX_SLOTS;
 
-/// A slot that this function took. It is given back by [`crate::Host::emit`] or [`crate::Host::release`], once.
+/// A slot that this function took. It is given back by [`crate::Host::emit`] or [`crate::Host::release`],
+/// once.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(u16);
 

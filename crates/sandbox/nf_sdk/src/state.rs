@@ -1,4 +1,5 @@
-//! Tables on their way from one instance to another, entry by entry: `u32 key length, u32 value length, key, value`.
+//! Tables on their way from one instance to another, entry by entry:
+//! `u32 key length, u32 value length, key, value`.
 
 use crate::host::Host;
 use alloc::vec::Vec;

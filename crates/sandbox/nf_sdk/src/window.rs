@@ -2,7 +2,8 @@
 
 use nf_abi::PacketRecord;
 
-/// The packet window. In the sandbox an address is an address; elsewhere the window lies wherever its owner mapped it.
+/// The packet window. In the sandbox an address is an address; elsewhere the window lies wherever its owner
+/// mapped it.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
     #[cfg(not(target_arch = "wasm32"))]

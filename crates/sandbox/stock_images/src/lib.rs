@@ -1,6 +1,7 @@
 //! The images that the program brings along, so that `image: firewall` needs no file.
 //!
-//! The build script builds each folder below `functions/` as `superfluid image build` would, and embeds the outcome.
+//! The build script builds each folder below `functions/` as `superfluid image build` would, and embeds the
+//! outcome.
 //!
 //! Limits: building needs the compilers of the functions, see `scripts/setup`.
 

@@ -1,6 +1,7 @@
-//! Finds literals that are few, sixteen places at a time: each belongs to one of eight buckets, and two tables for each of
-//! two to four of its bytes say which buckets a byte may belong to, by its lower and its upper half. What all tables
-//! agree on is compared (as the Teddy algorithm of Hyperscan does, Wang et al., NSDI 2019, section 4.2).
+//! Finds literals that are few, sixteen places at a time: each belongs to one of eight buckets, and two
+//! tables for each of two to four of its bytes say which buckets a byte may belong to, by its lower and its
+//! upper half. What all tables agree on is compared (as the Teddy algorithm of Hyperscan does, Wang et al.,
+//! NSDI 2019, section 4.2).
 
 use super::literals::{Literal, Literals, commonness};
 use super::{Budget, Findings};
@@ -142,8 +143,8 @@ impl Few {
             }
             at += BLOCK;
         }
-        // The rest, and what is before it as far as a block needs it; or all there is, with zeros behind it: what they make
-        // match ends behind the data and is none.
+        // The rest, and what is before it as far as a block needs it; or all there is, with zeros behind it:
+        // what they make match ends behind the data and is none.
         let room = BLOCK - 1 + WIDTH;
         let last = data.len().saturating_sub(room);
         let mut at = at.min(last);
@@ -162,8 +163,8 @@ impl Few {
         }
     }
 
-    /// The first block from `at` on that tables agree on, or that has no [`ROOM`]. By itself, so that the sandbox's
-    /// compiler has registers for all of it.
+    /// The first block from `at` on that tables agree on, or that has no [`ROOM`]. By itself, so that the
+    /// sandbox's compiler has registers for all of it.
     #[inline(never)]
     fn next<const WIDTH: usize>(tables: &[[u8x16; 2]; WIDEST], data: &[u8], at: usize) -> usize {
         let tables = *tables;

@@ -1,5 +1,5 @@
-//! Filters by protocol and port. Ports for which the same rules are written are one class; the classes with most rules have
-//! filters of their own, all others share one.
+//! Filters by protocol and port. Ports for which the same rules are written are one class; the classes with
+//! most rules have filters of their own, all others share one.
 
 use super::Filter;
 use super::literals::Literals;
@@ -72,8 +72,8 @@ impl Classes {
     }
 }
 
-/// Filters of a protocol: one without rules for certain ports, those of the destination's classes, those of the source's,
-/// and one with all rules.
+/// Filters of a protocol: one without rules for certain ports, those of the destination's classes, those of
+/// the source's, and one with all rules.
 #[derive(Debug, Default)]
 struct Family {
     destination: Classes,

@@ -129,7 +129,8 @@ fn contents(rule: &Rule) -> impl Iterator<Item = ((usize, usize), &Content)> {
 }
 
 impl Literals {
-    /// Notes a literal if it is at a place in the data, and behind `seam` or across it, as [`super::Filter::scan`] says.
+    /// Notes a literal if it is at a place in the data, and behind `seam` or across it, as
+    /// [`super::Filter::scan`] says.
     #[inline]
     pub(super) fn meet(&self, number: u32, data: &[u8], start: usize, seam: usize, findings: &mut Findings) {
         let literal = &self.list[number as usize];

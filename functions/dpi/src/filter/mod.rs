@@ -1,13 +1,15 @@
 //! Which rules a payload makes worth a closer look.
 //!
-//! 1. [`literals`] takes from each rule the bytes that are rarest, at most [`literals::LONGEST`] of them, and from these the fragment
-//!    that the scan looks for.
-//! 2. [`tier`] finds fragments: a sample of the payload every few bytes, a hash of it, a bit in a table, and only then a
-//!    comparison. Upper and lower case are one to it. Short literals, when they are few, [`few`]
+//! 1. [`literals`] takes from each rule the bytes that are rarest, at most [`literals::LONGEST`] of them, and
+//!    from these the fragment that the scan looks for.
+//! 2. [`tier`] finds fragments: a sample of the payload every few bytes, a hash of it, a bit in a table, and
+//!    only then a comparison. Upper and lower case are one to it. Short literals, when they are few, [`few`]
 //!    finds sixteen places at a time.
-//! 3. [`groups`] keeps a [`Filter`] for each protocol and kind of port, so that rules for other ports cost nothing.
+//! 3. [`groups`] keeps a [`Filter`] for each protocol and kind of port, so that rules for other ports cost
+//!    nothing.
 //!
-//! Work is bounded: comparisons are paid for from a [`Budget`], and each literal is looked for once in a payload.
+//! Work is bounded: comparisons are paid for from a [`Budget`], and each literal is looked for once in a
+//! payload.
 
 pub mod few;
 pub mod groups;
@@ -111,7 +113,8 @@ impl Findings {
     }
 }
 
-/// Most windows of literals of five and six bytes that reach beyond them: with more, too many bits of the table would be set.
+/// Most windows of literals of five and six bytes that reach beyond them: with more, too many bits of the
+/// table would be set.
 const MAX_WINDOWS_BEYOND: usize = 48;
 
 /// Short literals, by samples or, when they are few, all places at a time.

@@ -1,8 +1,9 @@
-//! Finds literals of a minimal length: a sample of `WIDTH` bytes is taken every `STRIDE` bytes, and every literal has
-//! `STRIDE` windows of that width side by side in the table, so that one of them meets a sample wherever the literal is.
+//! Finds literals of a minimal length: a sample of `WIDTH` bytes is taken every `STRIDE` bytes, and every
+//! literal has `STRIDE` windows of that width side by side in the table, so that one of them meets a sample
+//! wherever the literal is.
 //!
-//! A literal that is shorter by a byte or two has windows that reach one byte beyond it, with whatever byte is there:
-//! [`BYTES`] entries each. A few of them are cheaper in the table than another scan.
+//! A literal that is shorter by a byte or two has windows that reach one byte beyond it, with whatever byte
+//! is there: [`BYTES`] entries each. A few of them are cheaper in the table than another scan.
 
 use super::literals::Literals;
 use super::{Budget, Findings};
@@ -14,7 +15,8 @@ use alloc::vec::Vec;
 const MAP_BITS: u32 = 18;
 /// Bytes of the table.
 const MAP_BYTES: usize = (1 << MAP_BITS) + 7;
-/// Payload bytes between two branches: with more, the sandbox's compiler has more at hand than there are registers.
+/// Payload bytes between two branches: with more, the sandbox's compiler has more at hand than there are
+/// registers.
 const GROUP: usize = 16;
 /// Payload bytes of one turn.
 const BLOCK: usize = 4 * GROUP;
@@ -54,14 +56,15 @@ fn hash(word: u32) -> u32 {
 impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
     const MASK: u32 = u32::MAX >> (32 - 8 * WIDTH);
 
-    /// How many windows of a literal of so many bytes reach beyond it; `None` when there is one that would have to reach
-    /// further than a byte.
+    /// How many windows of a literal of so many bytes reach beyond it; `None` when there is one that would
+    /// have to reach further than a byte.
     pub fn windows_beyond(length: usize) -> Option<usize> {
         let beyond = (STRIDE + WIDTH - 1).saturating_sub(length);
         (beyond == 0 || beyond <= 2 && length >= WIDTH).then_some(beyond)
     }
 
-    /// The window of a literal that begins at `offset`, and those with any byte in place of the one that it lacks.
+    /// The window of a literal that begins at `offset`, and those with any byte in place of the one that it
+    /// lacks.
     fn windows(bytes: &[u8], offset: i32) -> impl Iterator<Item = u32> {
         let byte =
             |place: i32| usize::try_from(offset + place).ok().and_then(|place| bytes.get(place)).copied();
@@ -111,9 +114,9 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         Tier { map, heads, entries, shift }
     }
 
-    /// A sample's bit in the table, the lowest; the others are of other samples. The sample's first byte says which bit of
-    /// the word it is, without a further operation: by six bits, of which [`FOLD`] sets one, so that nothing needs the
-    /// sample as it was before.
+    /// A sample's bit in the table, the lowest; the others are of other samples. The sample's first byte says
+    /// which bit of the word it is, without a further operation: by six bits, of which [`FOLD`] sets one, so
+    /// that nothing needs the sample as it was before.
     #[inline(always)]
     fn probe(map: &[u8; MAP_BYTES], word: u32) -> u32 {
         let place = (hash(word) >> (32 - MAP_BITS)) as usize;
@@ -142,7 +145,8 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         }
     }
 
-    /// A sample as it is in the table, with zeros behind the data: what they make match ends behind the data and is none.
+    /// A sample as it is in the table, with zeros behind the data: what they make match ends behind the data
+    /// and is none.
     #[inline(always)]
     fn sample(data: &[u8], at: usize) -> u32 {
         let rest = data.get(at..).unwrap_or_default();
@@ -153,8 +157,8 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         (word | FOLD) & Self::MASK
     }
 
-    /// Where the first group begins, from `at` on, that there is a bit for; the data's end, or behind it, when there is
-    /// none. By itself, so that the sandbox's compiler has registers for all of it.
+    /// Where the first group begins, from `at` on, that there is a bit for; the data's end, or behind it,
+    /// when there is none. By itself, so that the sandbox's compiler has registers for all of it.
     #[inline(never)]
     fn next(map: &[u8; MAP_BYTES], data: &[u8], at: usize) -> usize {
         let mut rest = data.get(at..).unwrap_or_default();
@@ -185,8 +189,8 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         if Self::is_hit(map, &padded) { data.len() - GROUP } else { data.len() }
     }
 
-    /// Whether there is a bit for one of the samples that begin in the first [`GROUP`] bytes. Which one is asked later, and
-    /// seldom. Compilers make the hashes of four samples together.
+    /// Whether there is a bit for one of the samples that begin in the first [`GROUP`] bytes. Which one is
+    /// asked later, and seldom. Compilers make the hashes of four samples together.
     #[inline(always)]
     fn is_hit(map: &[u8; MAP_BYTES], group: &[u8; ROOM]) -> bool {
         let mut hits = 0;

@@ -1,10 +1,10 @@
 //! Flows: their two ends, which of them began it, and the streams of bytes in both directions.
 //!
-//! 1. A packet's ends make a [`Key`]; [`table`] finds its [`Flow`] or makes one, in the place of the one that was idle the longest if
-//!    need be.
+//! 1. A packet's ends make a [`Key`]; [`table`] finds its [`Flow`] or makes one, in the place of the one that
+//!    was idle the longest if need be.
 //! 2. [`tcp`] follows the handshake and says which bytes of a segment are new in its stream.
-//! 3. [`windows`] keeps the last bytes of each stream, so that what is split over segments is found; [`reorder`] keeps
-//!    segments that came too early.
+//! 3. [`windows`] keeps the last bytes of each stream, so that what is split over segments is found;
+//!    [`reorder`] keeps segments that came too early.
 //! 4. [`tracker`] ties them together, and gives back what ended flows hold.
 
 pub mod reorder;
@@ -16,8 +16,8 @@ pub mod windows;
 use crate::header::View;
 use nf_sdk::Nanos;
 
-/// Both ends (addresses of two words, the smaller end first), and in one word ports, and protocol with VLANs. Words as wide
-/// as they are compared and hashed: two halves written one by one would have to be waited for.
+/// Both ends (addresses of two words, the smaller end first), and in one word ports, and protocol with VLANs.
+/// Words as wide as they are compared and hashed: two halves written one by one would have to be waited for.
 pub type Key = [u64; 5];
 
 /// What became of the packets of a flow as a whole.
@@ -82,8 +82,8 @@ pub struct Flow {
     pub fate: Fate,
     /// The client, which began it, is the end that comes second in the key.
     pub client_is_second: bool,
-    /// A SYN that may begin another connection of the same ends: whether the second end sent it, and the number of its
-    /// first byte.
+    /// A SYN that may begin another connection of the same ends: whether the second end sent it, and the
+    /// number of its first byte.
     pub reopening: Option<(bool, u32)>,
     /// From the client, and from the server.
     pub sides: [Side; 2],
@@ -105,8 +105,8 @@ impl Flow {
     }
 }
 
-/// What stands for ports in an ICMP message: its type, and the type of what answers it or is answered by it, so that both
-/// are one flow. Messages without such a counterpart are a flow in each direction.
+/// What stands for ports in an ICMP message: its type, and the type of what answers it or is answered by it,
+/// so that both are one flow. Messages without such a counterpart are a flow in each direction.
 fn icmp_ports(is_ipv4: bool, kind: u8) -> (u16, u16) {
     const NONE: u8 = 255;
     let pairs: &[(u8, u8)] = if is_ipv4 { &[(8, 0), (13, 14), (15, 16), (17, 18)] } else { &[(128, 129)] };

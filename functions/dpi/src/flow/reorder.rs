@@ -40,8 +40,8 @@ impl Reorder {
         self.bytes
     }
 
-    /// Holds a copy. `number` is the direction's, counted from 1, and is set when it held nothing before; `next` is the
-    /// sequence number that it waits for.
+    /// Holds a copy. `number` is the direction's, counted from 1, and is set when it held nothing before;
+    /// `next` is the sequence number that it waits for.
     ///
     /// # Errors
     /// [`Refusal`].

@@ -1,5 +1,6 @@
-//! Flows by key. The index is made of sets of sixteen numbers with a few bits of the key's hash each, a cache line; a key
-//! belongs in one set, so that a lookup costs a line whatever comes. A full set gives up the flow that was idle the longest.
+//! Flows by key. The index is made of sets of sixteen numbers with a few bits of the key's hash each, a cache
+//! line; a key belongs in one set, so that a lookup costs a line whatever comes. A full set gives up the flow
+//! that was idle the longest.
 
 use super::{Flow, Key};
 use alloc::boxed::Box;

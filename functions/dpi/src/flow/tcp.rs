@@ -1,5 +1,5 @@
-//! A TCP connection as seen from the middle (RFC 9293 section 3.3.2), as far as streams of bytes need it: its handshake, and which
-//! bytes of a segment are new.
+//! A TCP connection as seen from the middle (RFC 9293 section 3.3.2), as far as streams of bytes need it: its
+//! handshake, and which bytes of a segment are new.
 
 use super::{Fate, Flow, Side, Stage};
 use crate::header::Tcp;
@@ -127,8 +127,8 @@ pub fn place(side: &Side, seq: u32, length: usize) -> Place {
     }
 }
 
-/// Only a reset with exactly the expected number ends a connection: with another, its receiver goes on (RFC 5961), and so
-/// do we.
+/// Only a reset with exactly the expected number ends a connection: with another, its receiver goes on (RFC
+/// 5961), and so do we.
 fn reset(flow: &mut Flow, sender: usize, tcp: Tcp) {
     let is_refusal = flow.stage == Stage::SynSent && sender == 1 && tcp.ack == flow.sides[0].next;
     let is_exact = flow.stage >= Stage::SynReceived && tcp.seq == flow.sides[sender].next;

@@ -165,7 +165,8 @@ impl Tracker {
     }
 
     fn fresh(key: super::Key, is_second: bool, hash: u64, now: Nanos) -> Flow {
-        // What JSON's readers take for a whole number without loss, and never the same for a flow that comes again.
+        // What JSON's readers take for a whole number without loss, and never the same for a flow that comes
+        // again.
         let id = (hash ^ now.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 12 | 1;
         Flow { key, id, client_is_second: is_second, last: now, ..Flow::default() }
     }
@@ -230,8 +231,8 @@ impl Tracker {
         None
     }
 
-    /// What the other side acknowledges has arrived, whether it came by here or not: a stream that waits for it goes on
-    /// behind the gap. True when there is something to go on with.
+    /// What the other side acknowledges has arrived, whether it came by here or not: a stream that waits for
+    /// it goes on behind the gap. True when there is something to go on with.
     pub fn acknowledged(&mut self, seen: Seen, view: &View<'_>) -> bool {
         let flow = self.table.get_mut(seen.flow);
         let side = &mut flow.sides[1 - seen.side];

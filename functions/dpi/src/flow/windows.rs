@@ -1,5 +1,5 @@
-//! The last bytes of streams, in memory that is bounded: rings of one size, taken when a stream needs one, and taken from the
-//! stream that was idle the longest among a few when there is no more.
+//! The last bytes of streams, in memory that is bounded: rings of one size, taken when a stream needs one,
+//! and taken from the stream that was idle the longest among a few when there is no more.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -137,7 +137,8 @@ impl Windows {
         }
     }
 
-    /// Takes a window for a stream: its number, and the owner that it was taken from; `None` when there can be none.
+    /// Takes a window for a stream: its number, and the owner that it was taken from; `None` when there can
+    /// be none.
     pub fn take(&mut self, owner: (u32, usize), now: Nanos) -> Option<(u32, Option<(u32, usize)>)> {
         if let Some(number) = self.free.pop() {
             let window = &mut self.list[number as usize];

@@ -82,7 +82,8 @@ pub fn unquote(text: &[u8], may_negate: bool) -> Result<(bool, usize, &[u8]), (u
     }
 }
 
-/// Reads the text of a content: characters, escapes (`\"`, `\\`, `\;`, `\:`) and bytes in hexadecimal between bars.
+/// Reads the text of a content: characters, escapes (`\"`, `\\`, `\;`, `\:`) and bytes in hexadecimal between
+/// bars.
 ///
 /// # Errors
 /// What was found and what is allowed, and where.

@@ -1,8 +1,8 @@
 //! Rules: what they mean, and how a file of them is read.
 //!
 //! 1. [`text`] splits the file into logical lines; [`parse`] takes each apart into header and options.
-//! 2. [`network`] reads addresses and ports down to [`ranges`], [`options`] and [`content`] read what is in parentheses,
-//!    [`regex`] compiles expressions.
+//! 2. [`network`] reads addresses and ports down to [`ranges`], [`options`] and [`content`] read what is in
+//!    parentheses, [`regex`] compiles expressions.
 //! 3. [`Rules::parse`] gives all rules, or all faults and no rule.
 
 pub mod classification;

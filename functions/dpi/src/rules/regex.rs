@@ -34,8 +34,8 @@ impl fmt::Debug for Regex {
 }
 
 impl Regex {
-    /// The first match that begins at `from` or behind: where it begins and ends. A relative expression's own beginning
-    /// is `base`.
+    /// The first match that begins at `from` or behind: where it begins and ends. A relative expression's own
+    /// beginning is `base`.
     pub fn find(&self, data: &[u8], base: usize, from: usize) -> Option<(usize, usize)> {
         let base = if self.is_relative { base } else { 0 };
         if from > data.len() || from < base || self.is_anchored && from > base {

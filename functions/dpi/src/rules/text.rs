@@ -41,7 +41,8 @@ impl Faults {
         self.total == 0
     }
 
-    /// A line for each fault, `FILE:LINE:COLUMN: text`, of at most `longest` bytes, and one that says how many more there are.
+    /// A line for each fault, `FILE:LINE:COLUMN: text`, of at most `longest` bytes, and one that says how
+    /// many more there are.
     pub fn lines(&self, file: &str, longest: usize) -> Vec<String> {
         let mut lines: Vec<String> = self
             .list
@@ -118,7 +119,8 @@ pub fn quoted(bytes: &[u8]) -> String {
 pub struct Logical {
     /// The bytes, without the backslashes and line ends that join them.
     pub text: Vec<u8>,
-    /// Where a physical line begins in `text`: offset, line number, and the physical line's skipped bytes (none).
+    /// Where a physical line begins in `text`: offset, line number, and the physical line's skipped bytes
+    /// (none).
     starts: Vec<(usize, u32)>,
 }
 

@@ -130,8 +130,8 @@ fn cost(rules: &str, data: &[u8]) -> (u32, bool) {
     (before - budget.left(), budget.is_spent())
 }
 
-/// Rules that are as alike as can be, and payloads made to meet them as often as can be. Every comparison is paid for, so
-/// that what is spent is what it takes.
+/// Rules that are as alike as can be, and payloads made to meet them as often as can be. Every comparison is
+/// paid for, so that what is spent is what it takes.
 #[test]
 fn hostile_rules_and_payloads_cost_no_more_than_allowed() {
     let rules = |count: usize, contents: &dyn Fn(usize) -> String| -> String {

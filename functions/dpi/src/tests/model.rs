@@ -1,4 +1,5 @@
-//! Rules of contents against a plain search of the whole stream, and the filter against a plain search of every literal.
+//! Rules of contents against a plain search of the whole stream, and the filter against a plain search of
+//! every literal.
 
 use super::frames::{Bench, CLIENT, SERVER, flags, tcp, udp};
 use crate::filter::groups::Groups;

@@ -70,7 +70,8 @@ fn too_far_ahead_is_not_held() {
     // It will never be seen in its stream: it is looked at alone.
     assert_eq!(bench.client(200, b"malicious"), [1]);
     assert_eq!(bench.count("segments-lost"), 1);
-    // One that is held is looked at by rules about packets at once, and by those about streams when its turn comes.
+    // One that is held is looked at by rules about packets at once, and by those about streams when its turn
+    // comes.
     let rules = "alert tcp any any -> any any (content:\"malicious\"; dsize:9; sid:2;)\n".to_owned() + SPLIT;
     let mut bench = open(&rules, &[]);
     assert_eq!(bench.client(4, b"malicious"), [2]);

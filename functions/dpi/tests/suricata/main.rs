@@ -1,8 +1,9 @@
-//! The same rules and captures, made by chance from a seed, for this function and for Suricata: the same alerts.
+//! The same rules and captures, made by chance from a seed, for this function and for Suricata: the same
+//! alerts.
 //!
-//! Rules about packets have to alert as often, with the same ends. Rules about streams have to alert for the same flows
-//! and directions; how often is a matter of definition (see README.md): Suricata looks at a stream in chunks when they are
-//! acknowledged, this function whenever bytes are added.
+//! Rules about packets have to alert as often, with the same ends. Rules about streams have to alert for the
+//! same flows and directions; how often is a matter of definition (see README.md): Suricata looks at a stream
+//! in chunks when they are acknowledged, this function whenever bytes are added.
 
 mod capture;
 mod chance;

@@ -402,7 +402,8 @@ fn flows_move_to_another_instance() {
     assert_eq!(stateless.runner.export_state().as_deref(), Some(&[][..]), "it knows nothing");
 }
 
-/// What a connection of each kind gets after it was handed over to other rules: its next packets, from inside and from outside.
+/// What a connection of each kind gets after it was handed over to other rules: its next packets, from inside
+/// and from outside.
 fn handed_over(begun_outside: bool, rules: Vec<ConfigValue>, keep: bool) -> Vec<nf_sdk::Verdict> {
     let mut from = Bench::new(vec![rule("accept", &[])], &[]);
     let (near, far) = if begun_outside { ((B, 80), (A, 1000)) } else { ((A, 1000), (B, 80)) };

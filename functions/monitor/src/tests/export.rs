@@ -207,7 +207,8 @@ fn advance(runner: &mut Runner<Monitor>, until: u64) {
     }
 }
 
-/// A packet: of which flow, later by so many microseconds, by which interface and VLAN, tagged and padded or not.
+/// A packet: of which flow, later by so many microseconds, by which interface and VLAN, tagged and padded or
+/// not.
 type Arrival = (Sent, u64, u16, u16, bool, usize);
 
 fn arrivals(most: usize) -> impl Strategy<Value = Vec<Arrival>> {

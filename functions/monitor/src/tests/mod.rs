@@ -398,7 +398,8 @@ fn heavy_flows_are_found_among_many_light_ones() {
     let mut table = FlowTable::new(64, 1);
     let mut stream = Vec::new();
     for n in 0..20_000u32 {
-        // One packet in four is of one of ten heavy flows, each more than a 64th of all; the others hardly repeat.
+        // One packet in four is of one of ten heavy flows, each more than a 64th of all; the others hardly
+        // repeat.
         let flow = if n.is_multiple_of(4) { (n / 4 % 10) as u16 } else { (1000 + n * 7919 % 50_000) as u16 };
         stream.push((flow, 100));
     }

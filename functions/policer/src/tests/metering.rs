@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
 
-/// A bucket by its definition: the content in tokens of which `per` make a bit or a packet, so that a second of
-/// 10^9 ns brings `rate * per`, and `per` = 10^9 makes it whole.
+/// A bucket by its definition: the content in tokens of which `per` make a bit or a packet, so that a second
+/// of 10^9 ns brings `rate * per`, and `per` = 10^9 makes it whole.
 #[derive(Clone, Copy)]
 struct Plain {
     rate: u128,
@@ -162,7 +162,8 @@ proptest! {
 
     #[test]
     fn the_rate_is_reached_without_drift(rate in 1_000_000..10_000_000_000u64, step in 1..2_000_000u64) {
-        // Always more on offer than may pass: over a long time it is the rate to a packet, however uneven the steps.
+        // Always more on offer than may pass: over a long time it is the rate to a packet, however uneven the
+        // steps.
         let limits = Limits::single(Some(Meter::bytes(rate, 200_000)), None);
         let (mut level, mut now, mut bytes): (Level, u64, u128) = (limits.full(0), 0, 0);
         for n in 0..3_000u64 {

@@ -47,8 +47,8 @@ proptest! {
         prop_assert_eq!(&report(&runner)["buckets"]["shared"], 0);
     }
 
-    /// With fewer buckets than keys, every bucket still keeps to its limits: own ones key by key, and all that have none
-    /// together.
+    /// With fewer buckets than keys, every bucket still keeps to its limits: own ones key by key, and all
+    /// that have none together.
     #[test]
     fn a_full_table_lets_no_more_through(traffic in traffic(60), buckets in 1..8i64) {
         let config = format!("{{max_buckets: {buckets}, policers: [{{key: [source], rate: 400kbps, burst: 2KiB}}]}}");

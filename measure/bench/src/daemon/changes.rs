@@ -1,5 +1,6 @@
-//! Other rules for a firewall that works at full load: connections that are broken, and for how long its worker and its own packets
-//! wait. The change goes the way of `apply`: objects are checked, prepared, handed over and carried out.
+//! Other rules for a firewall that works at full load: connections that are broken, and for how long its
+//! worker and its own packets wait. The change goes the way of `apply`: objects are checked, prepared, handed
+//! over and carried out.
 
 use super::pause::host;
 use crate::statistics::median;
@@ -112,7 +113,8 @@ fn opened(host: &Host) -> Result<u64, BenchError> {
     opened.map(|(_, count)| *count).ok_or_else(|| BenchError::Setup("it counts no connections".to_owned()))
 }
 
-/// Makes a change; for how long the worker stood still, and the function's own packets waited, in microseconds.
+/// Makes a change; for how long the worker stood still, and the function's own packets waited, in
+/// microseconds.
 fn apply(host: &mut Host, catalog: &Catalog, plan: Plan) -> Result<(f64, f64), BenchError> {
     let mut prepared = host.prepare(plan, HashMap::new(), catalog).map_err(BenchError::setup)?;
     prepared.hand_over(false).map_err(BenchError::setup)?;

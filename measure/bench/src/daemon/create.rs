@@ -157,7 +157,8 @@ fn sizes() -> Result<Vec<f64>, BenchError> {
     Ok(ratios)
 }
 
-/// A container and a process that do nothing, over a function: so many of each, one kind after the other, in each run.
+/// A container and a process that do nothing, over a function: so many of each, one kind after the other, in
+/// each run.
 fn others() -> Result<Vec<Measurement>, BenchError> {
     let bound = |least| Some(Bound::AtLeast(least));
     let daemon = Daemon::start()?;

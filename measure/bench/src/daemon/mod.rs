@@ -1,5 +1,5 @@
-//! The daemon as its clients see it: a process of its own with its own socket and state, asked over HTTP, one question after the
-//! other.
+//! The daemon as its clients see it: a process of its own with its own socket and state, asked over HTTP, one
+//! question after the other.
 
 pub(crate) mod changes;
 pub(crate) mod churn;

@@ -37,7 +37,8 @@ fn divide(total: f64, among: usize, numbers: &mut Numbers) -> [u64; FUNCTIONS] {
     parts.map(|part| (part / sum * total) as u64)
 }
 
-/// How many functions work in a second of the last scenario: three more every two seconds up to the middle, and fewer again.
+/// How many functions work in a second of the last scenario: three more every two seconds up to the middle,
+/// and fewer again.
 fn working(second: usize) -> usize {
     let step = (second.min(SECONDS - 1 - second) / 2) * 3;
     (FEWEST + step).min(FUNCTIONS)
@@ -132,8 +133,9 @@ fn capacity(kit: &Kit, what: &Prepared) -> Result<f64, BenchError> {
     Ok(rates.iter().sum::<f64>())
 }
 
-/// What `hyper` forwards of a scenario in each second, in each play, and the worst second's part of what is offered, if
-/// enough seconds count. A second of a play counts that offers at most [`COUNTED`] of what the machine could forward before the play and after it.
+/// What `hyper` forwards of a scenario in each second, in each play, and the worst second's part of what is
+/// offered, if enough seconds count. A second of a play counts that offers at most [`COUNTED`] of what the
+/// machine could forward before the play and after it.
 fn plays(
     kit: &Kit,
     what: &Prepared,

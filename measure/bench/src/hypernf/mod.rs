@@ -1,7 +1,7 @@
 //! HyperNF's experiments, and what goes beyond them: shares, models, load.
 //!
-//! Each module has one bench or two; `superfluid bench hypernf` runs them all and makes a page of what they found. How the models are set up is in
-//! [`rig`]; `docs/hypernf.md` is for readers of the paper.
+//! Each module has one bench or two; `superfluid bench hypernf` runs them all and makes a page of what they
+//! found. How the models are set up is in [`rig`]; `docs/hypernf.md` is for readers of the paper.
 
 pub(crate) mod chains;
 pub(crate) mod consolidation;

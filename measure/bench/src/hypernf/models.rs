@@ -1,4 +1,5 @@
-//! The four models side by side: single functions, no function, static splits, batches (HyperNF, figures 2, 3 and 6).
+//! The four models side by side: single functions, no function, static splits, batches (HyperNF, figures 2, 3
+//! and 6).
 
 use super::feed::{Counter, Feed, Frames};
 use super::rig::{Kit, Nf, Plan, Prepared, bridge};
@@ -255,8 +256,8 @@ fn batches(kit: &Kit, progress: Progress<'_>) -> Result<(Experiment, Vec<f64>), 
             curve.push(batch as f64, Reading::median(costs));
         }
     }
-    // A packet costs a part that is its own, and its part of what a batch costs: the difference between batches of one and of
-    // 64 gives the latter.
+    // A packet costs a part that is its own, and its part of what a batch costs: the difference between
+    // batches of one and of 64 gives the latter.
     let of_batch = |round: usize| (costs[0][0][round] - costs[0][6][round]) / (1.0 - 1.0 / 64.0);
     let overhead = (0..ROUNDS).map(|round| of_batch(round) / 32.0).collect();
     let experiment = Experiment::new(
@@ -276,8 +277,8 @@ fn batches(kit: &Kit, progress: Progress<'_>) -> Result<(Experiment, Vec<f64>), 
     Ok((experiment, overhead))
 }
 
-/// What handing a packet to another worker costs when both run: nanoseconds a packet in batches of 32, taking a buffer before and
-/// giving it back afterwards included.
+/// What handing a packet to another worker costs when both run: nanoseconds a packet in batches of 32, taking
+/// a buffer before and giving it back afterwards included.
 fn hand_off(kit: &Kit) -> Result<f64, BenchError> {
     let bell = || Bell::new().map(Arc::new).map_err(BenchError::setup);
     let (mut here, mut there) = one_way(bell()?, bell()?);

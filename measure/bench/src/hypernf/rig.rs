@@ -1,12 +1,15 @@
-//! What every experiment is set up with: functions between switches, placed as one of the four models places them.
+//! What every experiment is set up with: functions between switches, placed as one of the four models places
+//! them.
 //!
 //! The life of a rig:
 //! 1. [`Kit`] has what is compiled and allocated once: images, a pool.
 //! 2. [`Plan`] says which model, which processors, which [`Nf`]s; [`Plan::build`] makes a fleet of it.
-//! 3. [`Rig::start`] gives it threads. [`Rig::measure`] opens the gates and counts what is delivered in a time.
+//! 3. [`Rig::start`] gives it threads. [`Rig::measure`] opens the gates and counts what is delivered in a
+//!    time.
 //! 4. [`Rig::end`] stops it and checks that every packet is accounted for.
 //!
-//! Each function has two switches, one at each interface, as in HyperNF's section 4: source - switch - function - switch - sink.
+//! Each function has two switches, one at each interface, as in HyperNF's section 4: source - switch -
+//! function - switch - sink.
 
 use super::devices::Devices;
 use super::feed::{Counter, Feed, Frames};
@@ -64,7 +67,8 @@ impl Kit {
     }
 }
 
-/// The smallest function: it touches the Ethernet header of each frame, and leaves addresses as the switches know them.
+/// The smallest function: it touches the Ethernet header of each frame, and leaves addresses as the switches
+/// know them.
 pub(crate) fn bridge(kit: &Kit) -> Result<Prepared, BenchError> {
     kit.prepare(stock("forwarder")?, "{mode: rewrite, destination: \"02:00:00:00:00:01\"}")
 }
@@ -147,7 +151,8 @@ pub(crate) struct Plan {
     pub(crate) spare: Vec<usize>,
     /// How many of them `split` sets aside for I/O.
     pub(crate) io_cores: usize,
-    /// Parts of its time in percent that a function worker and an I/O worker work; for `split` with as many cores too many.
+    /// Parts of its time in percent that a function worker and an I/O worker work; for `split` with as many
+    /// cores too many.
     pub(crate) duty: Option<(u32, u32)>,
     pub(crate) settings: WorkerSettings,
     /// What a sink does that takes the time of packets.
@@ -157,8 +162,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// One function or several on one processor's worth of time, as in HyperNF's section 4.1: `split` and `mix` have two
-    /// processors, and half of each.
+    /// One function or several on one processor's worth of time, as in HyperNF's section 4.1: `split` and
+    /// `mix` have two processors, and half of each.
     pub(crate) fn one_core(model: Model, functions: Vec<Nf>) -> Plan {
         let (cores, duty) = match model {
             Model::Split | Model::Mix => (vec![0, 1], Some((50, 50))),
@@ -201,8 +206,8 @@ impl Plan {
             (Model::Mix, Some(_)) => (vec![self.cores[0]], vec![self.cores[0]]),
             _ => (functions, io),
         };
-        // Threads with a processor of their own look for work all the time, which is their best; those that share one sleep, or
-        // the other one would not get it.
+        // Threads with a processor of their own look for work all the time, which is their best; those that
+        // share one sleep, or the other one would not get it.
         let own = WorkerSettings { spin: Nanos::MAX, ..self.settings };
         let shared = WorkerSettings { spin: Nanos(0), rest: Nanos(0), ..self.settings };
         let base = match self.model {

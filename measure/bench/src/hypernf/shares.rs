@@ -1,4 +1,5 @@
-//! How exactly functions get the processor that they were promised (HyperNF, section 4.3, table 1 and figure 8).
+//! How exactly functions get the processor that they were promised (HyperNF, section 4.3, table 1 and figure
+//! 8).
 
 use super::devices::Devices;
 use super::feed::Frames;
@@ -101,8 +102,8 @@ fn error(got: f64, alone: f64, share: f64) -> f64 {
     (got - alone * share) / (alone * share) * 100.0
 }
 
-/// Of the functions' deviations, round by round, those of the function whose median is worst; signs are such that the median
-/// is positive.
+/// Of the functions' deviations, round by round, those of the function whose median is worst; signs are such
+/// that the median is positive.
 fn worse(errors: &[Vec<f64>]) -> Vec<f64> {
     let worst = errors.iter().max_by(|a, b| median(a).abs().total_cmp(&median(b).abs()));
     let Some(worst) = worst else { return Vec::new() };

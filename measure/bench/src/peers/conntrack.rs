@@ -1,4 +1,5 @@
-//! The stateful firewall fed from memory, against Open vSwitch's connection tracking fed from captures in memory.
+//! The stateful firewall fed from memory, against Open vSwitch's connection tracking fed from captures in
+//! memory.
 
 use super::device::Device;
 use super::{Pairs, Stage, WARM_UP, WINDOW};
@@ -10,7 +11,8 @@ use peers::frames::{EACH_WAY, Established, Frame};
 use peers::{FlowCaches, OpenVswitch, Window};
 use port::Port;
 
-/// Picks connections up whose beginning it did not see, as the peer does: neither side is shown any handshake.
+/// Picks connections up whose beginning it did not see, as the peer does: neither side is shown any
+/// handshake.
 const CONFIG: &str = "stateful: true\npick_up: true\ndefault_action: drop\nrules:\n  - {action: accept, protocol: tcp, \
                       from: inside, destination_ports: \"443\"}\n";
 
@@ -57,7 +59,8 @@ fn compare(
         ours.work(WARM_UP)?;
     }
     let opened = ours.account();
-    // The peer's ports are asked one after the other while it works, so that its counts are some percent apart.
+    // The peer's ports are asked one after the other while it works, so that its counts are some percent
+    // apart.
     let whole = |window: &Window, part| {
         window.packets > 0 && window.received.abs_diff(window.packets) <= window.received / part
     };

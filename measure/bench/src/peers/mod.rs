@@ -1,8 +1,9 @@
 //! Superfluid beside the programs that people use for the same work, in turns in one run.
 //!
-//! Each pair of measurements has the peer working while Superfluid stands, then Superfluid working while the peer is
-//! stopped: there are two processors, and each side gets the same one for itself. What is compared is processor time, which
-//! does not count what other programs took meanwhile. `docs/peers.md` says what each ratio means.
+//! Each pair of measurements has the peer working while Superfluid stands, then Superfluid working while the
+//! peer is stopped: there are two processors, and each side gets the same one for itself. What is compared is
+//! processor time, which does not count what other programs took meanwhile. `docs/peers.md` says what each
+//! ratio means.
 
 mod conntrack;
 mod device;

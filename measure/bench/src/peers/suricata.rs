@@ -1,4 +1,5 @@
-//! One thousand contents looked for in a capture by `dpi`, against Suricata with the same rules and the same capture.
+//! One thousand contents looked for in a capture by `dpi`, against Suricata with the same rules and the same
+//! capture.
 
 use super::device::Device;
 use super::{Pairs, Stage};
@@ -19,8 +20,8 @@ use yaml_document::{Document, Place};
 
 const RULES: usize = 1000;
 
-/// Connections in the short capture and in the long one. What is compared is the difference, so that starting and reading
-/// rules do not count.
+/// Connections in the short capture and in the long one. What is compared is the difference, so that starting
+/// and reading rules do not count.
 const CONNECTIONS: [u32; 2] = [500, 10_500];
 
 /// Longest time for a capture.

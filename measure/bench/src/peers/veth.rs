@@ -94,8 +94,8 @@ fn compare(stage: &mut Stage<'_>, row: &Row) -> Result<(), BenchError> {
     Ok(())
 }
 
-// Each side gets a line of its own each time: a port, stopped or not, gets every packet of its interface, and testpmd leaves
-// its XDP program behind when it is killed.
+// Each side gets a line of its own each time: a port, stopped or not, gets every packet of its interface, and
+// testpmd leaves its XDP program behind when it is killed.
 
 fn theirs(stage: &mut Stage<'_>, row: &Row, first: bool) -> Result<Option<f64>, BenchError> {
     let line = VethLine::new().map_err(BenchError::setup)?;
@@ -121,7 +121,8 @@ fn ours(stage: &Stage<'_>, row: &Row) -> Result<f64, BenchError> {
     Ok(nanos)
 }
 
-/// Nanoseconds of processor time for each packet that arrives at the far end, and whether more was offered than taken.
+/// Nanoseconds of processor time for each packet that arrives at the far end, and whether more was offered
+/// than taken.
 fn under_load(line: &VethLine, stage: &Stage<'_>, side: &mut dyn Side) -> Result<(f64, bool), BenchError> {
     let mut body = || -> Result<(Duration, u64, u64), BenchError> {
         side.pass(WARM_UP)?;

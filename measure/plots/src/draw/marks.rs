@@ -1,4 +1,5 @@
-//! What stands beside the data: the paper's numbers and promises. Each has a letter in the plot and a row above it.
+//! What stands beside the data: the paper's numbers and promises. Each has a letter in the plot and a row
+//! above it.
 
 use super::pen::{Pen, Side, Spot, clean};
 use super::{Failure, TEXT};

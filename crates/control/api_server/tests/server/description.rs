@@ -36,8 +36,8 @@ fn validate(document: &Value, schema: &Value, instance: &Value, at: &str) {
     assert!(errors.is_empty(), "{at}: {errors:?} in {instance}");
 }
 
-/// Nothing that common generators of clients leave out, with the call that it belongs to: constants in headers, and choices between
-/// constants where there are enumerations.
+/// Nothing that common generators of clients leave out, with the call that it belongs to: constants in
+/// headers, and choices between constants where there are enumerations.
 fn what_generators_know(value: &Value, at: &str) {
     let is_text = |choice: &Value| choice["const"].is_string();
     for (key, value) in value.as_object().into_iter().flatten() {

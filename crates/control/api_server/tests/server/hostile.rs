@@ -350,7 +350,8 @@ fn a_client_that_leaves_does_not_stop_what_it_began() {
     assert_eq!(server.fake.world().objects.len(), 501);
 }
 
-/// Names that would leave a folder, name something else in it, or look like another name, wherever a request has a name.
+/// Names that would leave a folder, name something else in it, or look like another name, wherever a request
+/// has a name.
 #[test]
 fn no_name_that_is_none_gets_beyond_the_reader_of_requests() {
     let server = Running::new();

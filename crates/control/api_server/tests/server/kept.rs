@@ -1,12 +1,13 @@
-//! What takes its time keeps no other request waiting. Nothing here is measured: what is kept goes on when the test says so, after the others have
-//! been answered.
+//! What takes its time keeps no other request waiting. Nothing here is measured: what is kept goes on when
+//! the test says so, after the others have been answered.
 
 use crate::Running;
 use crate::rights::Shared;
 use serde_json::json;
 use std::thread::JoinHandle;
 
-/// Wants a function of an image that is kept, on a connection and a thread of its own; the status of the answer.
+/// Wants a function of an image that is kept, on a connection and a thread of its own; the status of the
+/// answer.
 fn wanted(server: &Running, name: &str, image: &str, query: &str) -> JoinHandle<u16> {
     let (mut client, path) = (server.client(), format!("/v1/functions/{name}{query}"));
     let spec = json!({"image": image});

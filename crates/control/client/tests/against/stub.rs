@@ -1,4 +1,5 @@
-//! A server that answers each request with the next bytes of a script, whatever was asked, and remembers what was.
+//! A server that answers each request with the next bytes of a script, whatever was asked, and remembers what
+//! was.
 
 use client::{Address, Client, Settings};
 use std::io::{Read, Write};

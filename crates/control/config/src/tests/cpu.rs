@@ -5,7 +5,8 @@ use ::cpu_share::{Cap, Weight};
 use schema::{Kind, Presence, Value};
 use wiring::Cpu;
 
-/// A file of functions, each described by what follows its name, with `head` in line 2 and the first function in line 4.
+/// A file of functions, each described by what follows its name, with `head` in line 2 and the first function
+/// in line 4.
 fn functions(head: &str, described: &[&str]) -> String {
     let mut text = format!("superfluid: 1\n{head}\nfunctions:\n");
     for (n, description) in described.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! What the operator wants, as objects: the entries of the operator's file, each by its kind and name.
 //!
-//! A change is checked as the file would be that it makes of them: the objects are put together to a document, and
-//! `config` says what is wrong with it. A few functions, ports, wires and new switches are checked with those objects only that
-//! they touch ([`part`]), so that a change costs the same beside ten functions and beside ten thousand. What is wrong with a
-//! change is always told by the check of the whole.
+//! A change is checked as the file would be that it makes of them: the objects are put together to a
+//! document, and `config` says what is wrong with it. A few functions, ports, wires and new switches are
+//! checked with those objects only that they touch ([`part`]), so that a change costs the same beside ten
+//! functions and beside ten thousand. What is wrong with a change is always told by the check of the whole.
 
 mod document;
 mod own;
@@ -111,9 +111,9 @@ impl Desired {
         self.objects.contains_key(&(kind, name.to_owned()))
     }
 
-    /// Checks changes against all else that is wanted and what runs. Functions that are to begin `anew` do, even if nothing about
-    /// them changes. Nothing is read for it: if `material` lacks something, the outcome means nothing, and it is to be
-    /// [gathered](Material::gather).
+    /// Checks changes against all else that is wanted and what runs. Functions that are to begin `anew` do,
+    /// even if nothing about them changes. Nothing is read for it: if `material` lacks something, the outcome
+    /// means nothing, and it is to be [gathered](Material::gather).
     ///
     /// # Errors
     /// All that is wrong, each with its place, such as `functions.fw.config.rules[2].action`.

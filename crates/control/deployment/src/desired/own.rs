@@ -1,9 +1,11 @@
 //! What a tenant is told of a change that the check of all objects refuses.
 //!
-//! The change is checked once more, with the tenant's objects and nothing else. What is read there holds no other object, so that no
-//! fault can name one or show that it exists, whatever its words are:
-//! 1. Functions and ports of the tenant are in it, without the wires that an administrator gave them to what is not the tenant's.
-//! 2. Chains, wires and observers are in it if all that they name is the tenant's, before the change and after it.
+//! The change is checked once more, with the tenant's objects and nothing else. What is read there holds no
+//! other object, so that no fault can name one or show that it exists, whatever its words are:
+//! 1. Functions and ports of the tenant are in it, without the wires that an administrator gave them to what
+//!    is not the tenant's.
+//! 2. Chains, wires and observers are in it if all that they name is the tenant's, before the change and
+//!    after it.
 //! 3. The tenant itself and the workers are in it; switches, services and other tenants are not.
 
 use super::document::{DOCUMENT, add, empty, names_in, tree};
@@ -17,8 +19,8 @@ use serde_json::Value;
 const DEFAULT: &str = "default";
 
 impl Desired {
-    /// The faults that changes have when only the objects of a tenant are looked at. As for [`check`](Desired::check), nothing is read for
-    /// it: `material` may have to be gathered.
+    /// The faults that changes have when only the objects of a tenant are looked at. As for
+    /// [`check`](Desired::check), nothing is read for it: `material` may have to be gathered.
     pub fn own_faults(
         &self,
         tenant: &str,
@@ -69,7 +71,8 @@ impl Desired {
         }
     }
 
-    /// Whether a name is that of functions and ports of a tenant and of nothing else, as they are and as they were `before`.
+    /// Whether a name is that of functions and ports of a tenant and of nothing else, as they are and as they
+    /// were `before`.
     fn is_end_of_tenant(&self, before: &Desired, tenant: &str, name: &str) -> bool {
         let specs = |kind| {
             let key = (kind, name.to_owned());

@@ -1,15 +1,16 @@
 //! Changes that are checked with what they touch, and with nothing else.
 //!
-//! What a change of a function, a port or a wire can make wrong, or has to do, shows in a part of all objects:
-//! 1. It *touches* what it changes and what its wires lead to, now and then. Of switches, which take any number of wires, only new
-//!    ones are touched.
+//! What a change of a function, a port or a wire can make wrong, or has to do, shows in a part of all
+//! objects:
+//! 1. It *touches* what it changes and what its wires lead to, now and then. Of switches, which take any
+//!    number of wires, only new ones are touched.
 //! 2. An object that names something that is touched is in the part, and so is what is touched: two wires at
 //!    one end are found.
 //! 3. What those name is in the part as well, without its own wires: it has to be there.
 //! 4. Tenants and workers are.
 //!
-//! What is promised to all is not seen in a part: memory is counted, and where parts of cores are reserved, all is looked at.
-//! So it is for observers, services, chains and all else that such a change concerns.
+//! What is promised to all is not seen in a part: memory is counted, and where parts of cores are reserved,
+//! all is looked at. So it is for observers, services, chains and all else that such a change concerns.
 
 use super::document::{DOCUMENT, add, empty, names_in, tree};
 use super::{Desired, ObjectChange, ObjectKey, keep_same_images, reserves};
@@ -37,8 +38,8 @@ struct Part<'a> {
 }
 
 impl Desired {
-    /// Checks changes with what they touch. `None`: everything has to be looked at, also because something is wrong: what there is
-    /// to choose from is told with it.
+    /// Checks changes with what they touch. `None`: everything has to be looked at, also because something is
+    /// wrong: what there is to choose from is told with it.
     pub(super) fn check_part(
         &self,
         changes: &[ObjectChange],

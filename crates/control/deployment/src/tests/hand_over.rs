@@ -5,8 +5,8 @@ use engine::InstanceAccount;
 use image::Names;
 use wiring::Instance;
 
-/// A function whose configuration has a number. It keeps what it was handed, and what it did when it handed out or was handed
-/// something; `export` and `import` are what it does then.
+/// A function whose configuration has a number. It keeps what it was handed, and what it did when it handed
+/// out or was handed something; `export` and `import` are what it does then.
 fn hostile(rig: &Rig, name: &str, export: &str, import: &str) {
     hostile_with(rig, name, "", export, import);
 }
@@ -176,7 +176,8 @@ fn of_several_all_hand_over_or_none() {
     assert_eq!(prepared.would_begin_anew(), [""; 0]);
     prepared.hand_over(false).expect("it hands over");
     assert_eq!(prepared.taken_over().len(), 1);
-    // Until the change is carried out, other changes find the function as it was, and this one comes to the same.
+    // Until the change is carried out, other changes find the function as it was, and this one comes to the
+    // same.
     assert_eq!(known(&rig), before);
     let other = rig.check(&[put(Kind::Tenant, "other", json!({}))]).expect("right");
     assert!(other.change_instances.is_empty() && other.remove_instances.is_empty(), "{other:?}");

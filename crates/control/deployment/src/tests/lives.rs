@@ -84,7 +84,8 @@ fn a_function_that_held_its_worker_is_switched_out_from_its_next_life_on() {
     rig.host.start().expect("threads");
     let of = |rig: &Rig| rig.host.account_of("f").expect("it is there");
     wait("it is stopped a second time", || of(&rig).faults >= 2);
-    // In its first life it held the worker for all of its longest call. Each later one is in pieces of a slice of 0.1 ms.
+    // In its first life it held the worker for all of its longest call. Each later one is in pieces of a
+    // slice of 0.1 ms.
     let account = of(&rig);
     assert!(account.suspensions > 0, "{account:?}");
     rig.host.stop().expect("it ran").balance().expect("balanced");

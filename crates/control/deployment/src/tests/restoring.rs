@@ -1,5 +1,5 @@
-//! Whatever is saved, forged, restored, upgraded, started anew, frozen and removed, in any order: every packet is on both sides of the
-//! account at every moment, and every buffer is back at the end.
+//! Whatever is saved, forged, restored, upgraded, started anew, frozen and removed, in any order: every
+//! packet is on both sides of the account at every moment, and every buffer is back at the end.
 
 use super::*;
 use nf_abi::PacketRecord;

@@ -1,4 +1,5 @@
-//! `cargo test --release -p metrics -- --ignored --nocapture cost`: what a scrape of very many functions takes.
+//! `cargo test --release -p metrics -- --ignored --nocapture cost`: what a scrape of very many functions
+//! takes.
 
 use crate::sample::{account, function, text};
 use metrics::{Function, Notation};

@@ -1,4 +1,5 @@
-//! Prometheus' own opinion: promtool checks the text, and a Prometheus that scrapes it has the samples that were meant.
+//! Prometheus' own opinion: promtool checks the text, and a Prometheus that scrapes it has the samples that
+//! were meant.
 
 use crate::document::DOCUMENT;
 use crate::sample::{histogram, hostile_account, text};

@@ -1,5 +1,5 @@
-//! A parser of both notations that takes nothing but what this crate is to write: no empty lines, no comments, no time stamps,
-//! families whole and once, samples named and labelled as their family wants it.
+//! A parser of both notations that takes nothing but what this crate is to write: no empty lines, no
+//! comments, no time stamps, families whole and once, samples named and labelled as their family wants it.
 
 use metrics::Notation;
 use std::collections::{BTreeMap, BTreeSet};

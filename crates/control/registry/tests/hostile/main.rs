@@ -1,4 +1,5 @@
-//! Registries that hang, lie, die or lead astray: one clear line each time, in time, and nothing of it is kept.
+//! Registries that hang, lie, die or lead astray: one clear line each time, in time, and nothing of it is
+//! kept.
 
 mod server;
 #[path = "../support/mod.rs"]

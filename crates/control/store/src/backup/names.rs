@@ -5,7 +5,8 @@ const SNAPSHOT_MAX: usize = 128;
 /// Longest name of an owner of pinned images, as their folder has it.
 const OWNER_MAX: usize = 32;
 
-/// Whether a path, from the daemon's state on, names a file that belongs into a backup. None that it names leads out of the state.
+/// Whether a path, from the daemon's state on, names a file that belongs into a backup. None that it names
+/// leads out of the state.
 #[must_use]
 pub fn is_part(path: &str) -> bool {
     let word = |text: &str, most: usize| {

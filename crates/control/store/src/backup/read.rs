@@ -19,7 +19,8 @@ pub fn check(from: impl Read) -> Result<About, BackupError> {
     read(from, |_, entry| discard(entry).map_err(Lost::Reading))
 }
 
-/// Makes the folder again of which an archive was made, in the empty folder `to`; all of it is on disk when this returns.
+/// Makes the folder again of which an archive was made, in the empty folder `to`; all of it is on disk when
+/// this returns.
 ///
 /// # Errors
 /// [`BackupError`]; whatever was written until then is still there.

@@ -1,5 +1,5 @@
-//! Bits that turn over, files that are cut off or gone: told, or without consequence; never a panic, never less than
-//! what was durable.
+//! Bits that turn over, files that are cut off or gone: told, or without consequence; never a panic, never
+//! less than what was durable.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +12,9 @@ const PAGE: usize = 2_048;
 const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 
-/// Places of a file in which a bit is turned over: of every page of the database its header, some of the pointers behind it, places all
-/// over it and its last bytes; of the log the same of every page, and what stands before it; of small files every byte.
+/// Places of a file in which a bit is turned over: of every page of the database its header, some of the
+/// pointers behind it, places all over it and its last bytes; of the log the same of every page, and what
+/// stands before it; of small files every byte.
 fn places(name: &str, length: usize) -> Vec<usize> {
     let (begin, before) = match name {
         "store.db" => (0, 0),
@@ -142,8 +143,8 @@ fn files_that_are_cut_off_are_told() {
                 untold.push(at);
             }
         }
-        // The log is as long as it was before it was carried over: what counts is at its beginning, and only what
-        // follows may be missing.
+        // The log is as long as it was before it was carried over: what counts is at its beginning, and only
+        // what follows may be missing.
         let first = untold.first().copied().unwrap_or(length);
         assert!(
             untold.iter().all(|&at| at >= first) && (name == "store.db-wal" || untold.is_empty()),

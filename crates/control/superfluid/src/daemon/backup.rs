@@ -1,4 +1,5 @@
-//! Backups: what the store says and what is kept beside it, put aside as it is at one moment, and then written out.
+//! Backups: what the store says and what is kept beside it, put aside as it is at one moment, and then
+//! written out.
 //!
 //! Files of images and snapshots are never changed once they have their name, so that links to them are
 //! enough; the store makes a copy of itself. While that is put aside nothing is changed; while it is written
@@ -18,7 +19,8 @@ use store::{BackUpError, Store};
 
 /// Where it is put aside, below the state.
 const ASIDE: &str = "backup.part";
-/// Folders whose files are linked. The images' index comes before what it names, which may leave meanwhile and is not missed then.
+/// Folders whose files are linked. The images' index comes before what it names, which may leave meanwhile
+/// and is not missed then.
 const FOLDERS: [&str; 4] = ["images", "images/pins", "images/blobs/sha256", "snapshots"];
 /// Bytes that go to the client at a time.
 const PART: usize = 128 << 10;

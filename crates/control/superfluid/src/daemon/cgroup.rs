@@ -1,7 +1,8 @@
 //! The memory that the daemon's control group may have: the smallest limit from its own group up to the root.
 //!
-//! Version 2 has `memory.max` in each group, version 1 `memory.limit_in_bytes` in those of the memory controller (`cgroups(7)`). Where a
-//! file system is mounted, and which part of the hierarchy it shows, is in `/proc/self/mountinfo`.
+//! Version 2 has `memory.max` in each group, version 1 `memory.limit_in_bytes` in those of the memory
+//! controller (`cgroups(7)`). Where a file system is mounted, and which part of the hierarchy it shows, is in
+//! `/proc/self/mountinfo`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,8 @@ pub(super) fn limit() -> Option<u64> {
     limit_of(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"), Path::new("/"))
 }
 
-/// The same from the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`; mounts are looked for below `root`.
+/// The same from the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`; mounts are looked for below
+/// `root`.
 fn limit_of(groups: &str, mounts: &str, root: &Path) -> Option<u64> {
     let mut limits = Vec::new();
     for line in groups.lines() {
@@ -28,7 +30,8 @@ fn limit_of(groups: &str, mounts: &str, root: &Path) -> Option<u64> {
             _ => continue,
         };
         for (at, shows) in mounts.lines().filter_map(|line| mount(line, kind)) {
-            // What lies outside of what is mounted cannot be seen, and limits all the same; its own root is the nearest.
+            // What lies outside of what is mounted cannot be seen, and limits all the same; its own root is
+            // the nearest.
             let Ok(within) = Path::new(group).strip_prefix(&shows) else { continue };
             let at = root.join(at.strip_prefix("/").unwrap_or(&at));
             let own = at.join(within);

@@ -13,7 +13,8 @@ use std::sync::atomic::Ordering::Acquire;
 use telemetry::steps;
 
 impl Controller {
-    /// Checks changes, and says what they come to. Images and files are read with no lock held, if it `reads`; what was read is in `material`.
+    /// Checks changes, and says what they come to. Images and files are read with no lock held, if it
+    /// `reads`; what was read is in `material`.
     pub(super) fn check(
         &self,
         changes: &[ObjectChange],

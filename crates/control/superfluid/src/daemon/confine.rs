@@ -1,4 +1,5 @@
-//! What of a function is the host's: a tenant that asks with a token leaves it as an administrator has written it.
+//! What of a function is the host's: a tenant that asks with a token leaves it as an administrator has
+//! written it.
 //!
 //! - `image`: a stock image, or one in a registry that `--tenant-registry` names. A file of the host is none,
 //!   and no registry is asked that the administrator has not named.

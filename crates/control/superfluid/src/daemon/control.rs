@@ -219,7 +219,8 @@ impl Control for Handle {
 const ACCOUNT_TIME: Duration = Duration::from_secs(1);
 const METRICS_TIME: Duration = Duration::from_millis(250);
 
-/// An account of one moment if the workers come together within that time, and else of a moment of each part. `None`: they have stopped.
+/// An account of one moment if the workers come together within that time, and else of a moment of each part.
+/// `None`: they have stopped.
 fn exact(fleet: &Fleet, time: Duration) -> Option<Account> {
     match fleet.account_within(time) {
         Ok(Some(account)) => Some(account),

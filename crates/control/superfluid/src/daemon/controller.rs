@@ -57,7 +57,8 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// A host with the workers that the store says, and nothing on it. It may promise so many bytes of `memory`; `None`: any number.
+    /// A host with the workers that the store says, and nothing on it. It may promise so many bytes of
+    /// `memory`; `None`: any number.
     ///
     /// # Errors
     /// Why there is none, in words for the operator.

@@ -7,7 +7,8 @@ use api::{FunctionEvent, FunctionEventKind, FunctionReport};
 use api_server::Refusal;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A report that is younger than this is given again instead of calling the function: asking often costs it nothing.
+/// A report that is younger than this is given again instead of calling the function: asking often costs it
+/// nothing.
 const FRESH: Duration = Duration::from_secs(1);
 
 impl Controller {
@@ -17,9 +18,11 @@ impl Controller {
         entries.into_iter().map(event).collect()
     }
 
-    /// What a function reports of itself now or, where it cannot be asked or has nothing to say, what it reported last.
+    /// What a function reports of itself now or, where it cannot be asked or has nothing to say, what it
+    /// reported last.
     ///
-    /// It is a call into the function, on its worker between two batches: bounded by `max_call`, and charged to the function.
+    /// It is a call into the function, on its worker between two batches: bounded by `max_call`, and charged
+    /// to the function.
     pub(super) fn report(&self, name: &str) -> Result<FunctionReport, Refusal> {
         let kept = lock(&self.told.sink.kept).report(name);
         let now = super::kept::now();

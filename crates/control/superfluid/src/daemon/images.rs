@@ -1,17 +1,21 @@
 //! Images of functions: pinned to digests when they are applied, kept by them, and given up when they are not
 //! needed any more.
 //!
-//! 1. [`Controller::settle`] reads what each function's image names. An image of this program stays as it is written. A file, or a tag
-//!    in a registry, is pinned to what it means now: what is written down holds the digest, and means the same for ever.
-//! 2. A file that has not changed since it was last read, and a digest that is kept, are known at once. Anything else is work: the
-//!    registry is asked, the file is read, and what comes is checked and kept in the state's folder `images`.
-//! 3. What functions, snapshots and changes that are under way name is pinned there; the rest leaves when room is needed.
+//! 1. [`Controller::settle`] reads what each function's image names. An image of this program stays as it is
+//!    written. A file, or a tag in a registry, is pinned to what it means now: what is written down holds the
+//!    digest, and means the same for ever.
+//! 2. A file that has not changed since it was last read, and a digest that is kept, are known at once.
+//!    Anything else is work: the registry is asked, the file is read, and what comes is checked and kept in
+//!    the state's folder `images`.
+//! 3. What functions, snapshots and changes that are under way name is pinned there; the rest leaves when
+//!    room is needed.
 //!
 //! So a restart needs neither the registry nor the file.
 //!
-//! What is asked for with a tenant's token is had by that tenant's right alone: registries are shown its own logins, and an image that
-//! is kept counts as there only if a function or a snapshot of the tenant names its digest, or the tenant has pulled it within the hour. For any other the registry is asked, also
-//! if it is kept: knowing a digest gives no right to what another may pull.
+//! What is asked for with a tenant's token is had by that tenant's right alone: registries are shown its own
+//! logins, and an image that is kept counts as there only if a function or a snapshot of the tenant names its
+//! digest, or the tenant has pulled it within the hour. For any other the registry is asked, also if it is
+//! kept: knowing a digest gives no right to what another may pull.
 
 use super::controller::{Controller, lock};
 use super::shelf::Stamp;
@@ -91,7 +95,8 @@ impl Controller {
         Ok(Settled::After(Settling { what, run: Box::new(move || this.fetch_all(&wanted, settled, &asker)) }))
     }
 
-    /// Whether a tenant may have a kept image without a question to a registry: it has pulled it lately, or an object of its own names it.
+    /// Whether a tenant may have a kept image without a question to a registry: it has pulled it lately, or
+    /// an object of its own names it.
     pub(super) fn holds(&self, tenant: &str, digest: Digest) -> bool {
         let is_it = |text: &str| Named::read(text).is_ok_and(|named| named.digest() == Some(digest));
         if self.shelf.is_granted(tenant, digest) || self.desired().images_of(tenant).any(is_it) {

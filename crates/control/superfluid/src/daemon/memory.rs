@@ -30,7 +30,8 @@ fn add(entry: &mut Map<String, Value>, key: &str, bytes: u64) {
     entry.insert(key.to_owned(), json!(sum));
 }
 
-/// Everything: the process as the kernel sees it, what is promised, and what tenants, functions, pools, code and the disk take.
+/// Everything: the process as the kernel sees it, what is promised, and what tenants, functions, pools, code
+/// and the disk take.
 pub(super) fn of(account: &Account, known: &Known, folder: &Folder, state: &Path) -> Value {
     let mut tenants: Map<String, Value> = Map::new();
     for tenant in &known.memory.tenants {

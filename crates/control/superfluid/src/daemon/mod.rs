@@ -3,8 +3,10 @@
 //! 1. The store is opened, and the host made with the workers that it says.
 //! 2. The server hands all objects to [`Controller`], which starts them; only then it listens.
 //! 3. A service manager that wants to know is told so, and as long as all workers answer.
-//! 4. Beside the workers there are threads for the balance between them, for memory that is given back, and the server's.
-//! 5. At SIGTERM the server answers what it was asked, then the host is drained, and the account of every packet printed.
+//! 4. Beside the workers there are threads for the balance between them, for memory that is given back, and
+//!    the server's.
+//! 5. At SIGTERM the server answers what it was asked, then the host is drained, and the account of every
+//!    packet printed.
 
 mod backup;
 mod begin;

@@ -2,8 +2,8 @@
 //! nothing is sent.
 //!
 //! 1. `READY=1`: packets are served, and clients are listened to.
-//! 2. `WATCHDOG=1`, three times in the time that `$WATCHDOG_USEC` says, while all workers answer. A daemon one of whose workers hangs
-//!    says nothing, and is ended and started again.
+//! 2. `WATCHDOG=1`, three times in the time that `$WATCHDOG_USEC` says, while all workers answer. A daemon
+//!    one of whose workers hangs says nothing, and is ended and started again.
 //! 3. `STOPPING=1`: the host is drained.
 
 use super::controller::Controller;

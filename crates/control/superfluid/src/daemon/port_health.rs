@@ -1,7 +1,8 @@
 //! Which ports do not do what they are for: they are down, or lose more packets than they pass on.
 //!
 //! 1. Once a second, beside the workers, [`PortHealth::look`] is shown what the ports have counted.
-//! 2. Over each window of five seconds and more it compares, apart for each direction, what a port lost with what it passed on.
+//! 2. Over each window of five seconds and more it compares, apart for each direction, what a port lost with
+//!    what it passed on.
 //! 3. `health` is answered with what was found last: no request reads counters.
 
 use engine::PortAccount;

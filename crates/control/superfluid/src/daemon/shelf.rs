@@ -40,7 +40,8 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// A client with the credentials of an asker: those that the administrator's file has now, or a tenant's own and no others.
+    /// A client with the credentials of an asker: those that the administrator's file has now, or a tenant's
+    /// own and no others.
     pub(super) fn client(&self, asker: &Asker) -> Result<Client, String> {
         let credentials = match (asker, &self.auth_file) {
             (Asker::Administrator, Some(file)) => {
@@ -95,7 +96,8 @@ impl Stamp {
 }
 
 impl Shelf {
-    /// Opens the folder. What is wrong with the settings is told now; a folder that cannot be opened, when it is needed.
+    /// Opens the folder. What is wrong with the settings is told now; a folder that cannot be opened, when it
+    /// is needed.
     ///
     /// # Errors
     /// What is wrong with the settings, in words for the operator.

@@ -1,9 +1,11 @@
 //! What the workers tell, and where it goes.
 //!
-//! 1. [`Told::take`] runs on a worker: it puts what is told into a bounded queue and returns. What finds no room is lost and counted.
-//! 2. A thread takes it out: log lines, findings and faults are kept ([`Logs`], [`Kept`]), and clients that follow are notified.
-//! 3. [`Told::know`] and [`Told::forget`] say which functions there are. They keep the order: what a function told before it went is
-//!    not mixed with what a later one of its name tells.
+//! 1. [`Told::take`] runs on a worker: it puts what is told into a bounded queue and returns. What finds no
+//!    room is lost and counted.
+//! 2. A thread takes it out: log lines, findings and faults are kept ([`Logs`], [`Kept`]), and clients that
+//!    follow are notified.
+//! 3. [`Told::know`] and [`Told::forget`] say which functions there are. They keep the order: what a function
+//!    told before it went is not mixed with what a later one of its name tells.
 
 use super::controller::lock;
 use super::kept::{Kept, What, Writer};

@@ -59,7 +59,8 @@ impl Connection {
         Client::new(Settings { token, ..Settings::new(address) }).map_err(wrong)
     }
 
-    /// A path that is meant from `folder`, as the daemon finds it, if it is another then. One on another host finds what is there.
+    /// A path that is meant from `folder`, as the daemon finds it, if it is another then. One on another host
+    /// finds what is there.
     pub(crate) fn whole(&self, folder: &Path, path: &str) -> Option<String> {
         if self.connect.is_some() || path.starts_with('/') {
             return None;

@@ -44,7 +44,8 @@ pub(crate) fn describe(options: &DescribeOptions) -> Done {
 
 /// A value under a head.
 fn part(head: &str, value: &Value) -> String {
-    // Quoted text cannot control a terminal: JSON writes control characters as escapes. What turns writing round is left.
+    // Quoted text cannot control a terminal: JSON writes control characters as escapes. What turns writing
+    // round is left.
     let text = match value {
         Value::Object(entries) if !entries.is_empty() => block(entries, 1),
         other => format!("  {other}\n"),

@@ -1,7 +1,8 @@
 //! A file of objects: what it names, as JSON, and where everything stands in it.
 //!
-//! What is wrong with the file's form is told here, with line and column. What is wrong within an object the daemon says, which
-//! knows the images and the other objects; its faults get the line and the column of the place that they name.
+//! What is wrong with the file's form is told here, with line and column. What is wrong within an object the
+//! daemon says, which knows the images and the other objects; its faults get the line and the column of the
+//! place that they name.
 
 use super::connection::Connection;
 use super::failure::Failure;
@@ -180,7 +181,8 @@ fn name_of_wire(wire: &Value) -> Option<String> {
     }
 }
 
-/// YAML as JSON. Plain words that JSON would spell the same are numbers and truth values; all others are text.
+/// YAML as JSON. Plain words that JSON would spell the same are numbers and truth values; all others are
+/// text.
 pub(crate) fn value_of(node: &Node) -> Value {
     match &node.value {
         NodeValue::Null => Value::Null,
@@ -201,8 +203,9 @@ pub(crate) fn value_of(node: &Node) -> Value {
     }
 }
 
-/// Where `functions.fw.config.rules[2].action` stands, or as much of the way there as there is. Names may have dots in them: of several
-/// keys that fit, the longest is meant. `at_key`: where the last key stands, and not its value.
+/// Where `functions.fw.config.rules[2].action` stands, or as much of the way there as there is. Names may
+/// have dots in them: of several keys that fit, the longest is meant. `at_key`: where the last key stands,
+/// and not its value.
 fn position(root: &Node, at: &str, at_key: bool) -> Option<Position> {
     let (mut node, mut rest, mut found) = (root, at, None);
     while !rest.is_empty() {

@@ -2,9 +2,10 @@
 //!
 //! 1. The object is written into a file as a document that names it alone, with a comment above.
 //! 2. The editor runs. A text that is left as it is, or emptied, ends the command, and changes nothing.
-//! 3. What was saved is sent with the version that was read, so that a change made meanwhile is not overwritten unseen.
-//! 4. What is wrong with it, and what was changed meanwhile, stands in the comment when the editor opens again. The version is then
-//!    the newer one.
+//! 3. What was saved is sent with the version that was read, so that a change made meanwhile is not
+//!    overwritten unseen.
+//! 4. What is wrong with it, and what was changed meanwhile, stands in the comment when the editor opens
+//!    again. The version is then the newer one.
 //!
 //! When the command fails, what was typed stays in its file, and the command says where.
 

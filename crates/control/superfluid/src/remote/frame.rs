@@ -11,8 +11,8 @@ const SHORTEST: usize = 60;
 /// Longest frame that is given in hexadecimal, in bytes.
 const LONGEST: usize = 9216;
 
-/// An Ethernet frame: `tcp:10.1.0.5:40000-10.2.0.1:80`, `udp:[2001:db8::1]:1-[2001:db8::2]:53`, `icmp:10.1.0.5-10.2.0.1`, or
-/// `hex:` and its bytes.
+/// An Ethernet frame: `tcp:10.1.0.5:40000-10.2.0.1:80`, `udp:[2001:db8::1]:1-[2001:db8::2]:53`,
+/// `icmp:10.1.0.5-10.2.0.1`, or `hex:` and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame(Vec<u8>);
 

@@ -1,4 +1,5 @@
-//! Configuration and wires on the command line: `default_action=accept`, `rules=@rules.yaml`, `@all.yaml`; `inside=lan`.
+//! Configuration and wires on the command line: `default_action=accept`, `rules=@rules.yaml`, `@all.yaml`;
+//! `inside=lan`.
 
 use super::document::value_of;
 use serde_json::{Map, Value};

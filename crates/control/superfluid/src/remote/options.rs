@@ -253,13 +253,15 @@ pub(crate) struct CreateOptions {
     /// A stock image's name, a file, or a reference to a registry.
     #[arg(long, required_unless_present = "from")]
     pub(crate) image: Option<String>,
-    /// Begin as this snapshot was: with its image, configuration and memory, which all that begin so share until they write it.
+    /// Begin as this snapshot was: with its image, configuration and memory, which all that begin so share
+    /// until they write it.
     #[arg(long, value_name = "SNAPSHOT", conflicts_with_all = ["image", "config"])]
     pub(crate) from: Option<String>,
     /// Connect an interface with a port, a switch or another function's interface, such as lan or gate:1.
     #[arg(long, value_name = "INTERFACE=END")]
     pub(crate) attach: Vec<Attached>,
-    /// Configure it: KEY=VALUE in YAML, KEY=@FILE with the value in a file, or @FILE with all of it. Dots lead into maps.
+    /// Configure it: KEY=VALUE in YAML, KEY=@FILE with the value in a file, or @FILE with all of it. Dots
+    /// lead into maps.
     #[arg(long, value_name = "KEY=VALUE|@FILE")]
     pub(crate) config: Vec<Given>,
     /// Whose it is.

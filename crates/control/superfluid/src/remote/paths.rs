@@ -1,4 +1,5 @@
-//! Paths in what is sent: the user means them from the present folder or the file's, the daemon stands in another.
+//! Paths in what is sent: the user means them from the present folder or the file's, the daemon stands in
+//! another.
 
 use super::connection::Connection;
 use deployment::Catalog;
@@ -29,7 +30,8 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// Those in a function's spec: its image if it is a file, where its events go, and files in its configuration.
+    /// Those in a function's spec: its image if it is a file, where its events go, and files in its
+    /// configuration.
     pub(crate) fn in_function(&self, spec: &mut Value) {
         if let Some(image) = spec.get("image").and_then(Value::as_str)
             && let Ok(loaded) = self.catalog.load(image)

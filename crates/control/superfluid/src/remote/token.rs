@@ -20,7 +20,8 @@ use yaml_document::spelling;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token of a tenant, or one that reads the whole host, and print its secret: it is shown this once.
+    /// Make a token of a tenant, or one that reads the whole host, and print its secret: it is shown this
+    /// once.
     Create(CreateTokenOptions),
     /// List tokens, without their secrets.
     #[command(after_help = "Examples:\n  superfluid token ls\n  superfluid token ls -o json")]
@@ -52,7 +53,8 @@ pub(crate) struct CreateTokenOptions {
     /// It shows what there is, and changes nothing.
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// Write the secret into this file, which must not be there yet, for its owner alone, and do not print it.
+    /// Write the secret into this file, which must not be there yet, for its owner alone, and do not print
+    /// it.
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! A value without columns of its own, for people: what stands alone as lines, what has many of one form as tables.
+//! A value without columns of its own, for people: what stands alone as lines, what has many of one form as
+//! tables.
 
 use super::columns::cell;
 use super::numbers::bytes;

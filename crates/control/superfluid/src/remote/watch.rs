@@ -1,8 +1,9 @@
 //! `superfluid get --watch`: a list, and then each object of it that changes.
 //!
-//! 1. The stream of events begins before the list is asked for, so that nothing is missed between the two; what changed in
-//!    between is shown twice.
-//! 2. An event names an object. It is read, and shown as it is by then: as a row below the list, or as a line of JSON.
+//! 1. The stream of events begins before the list is asked for, so that nothing is missed between the two;
+//!    what changed in between is shown twice.
+//! 2. An event names an object. It is read, and shown as it is by then: as a row below the list, or as a line
+//!    of JSON.
 
 use super::columns;
 use super::events::{ended, streamed};

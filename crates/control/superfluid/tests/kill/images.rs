@@ -1,4 +1,5 @@
-//! A function whose image is in a file that changes, and the folder in which the daemon keeps what it was applied with.
+//! A function whose image is in a file that changes, and the folder in which the daemon keeps what it was
+//! applied with.
 
 use image::{Image, Names, assemble};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! The daemon killed at any moment, hundreds of times, and what is wrong on its disk. What was acknowledged is there
-//! afterwards and runs, what was not is there as a whole or not at all, and nothing else is left.
+//! The daemon killed at any moment, hundreds of times, and what is wrong on its disk. What was acknowledged
+//! is there afterwards and runs, what was not is there as a whole or not at all, and nothing else is left.
 //!
 //! Runs in namespaces of its own, as root or in a user namespace.
 

@@ -358,8 +358,8 @@ impl Model {
         true
     }
 
-    /// Compares what is there with what was acknowledged. What was not answered has been done or has not; which, if there was
-    /// such a step.
+    /// Compares what is there with what was acknowledged. What was not answered has been done or has not;
+    /// which, if there was such a step.
     pub fn check(&mut self, socket: &mut Socket) -> Option<(Step, bool)> {
         let found = Wanted::found(socket);
         let asked = self.asked.take();

@@ -11,8 +11,8 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// The same over one that is kept.
 const KEPT: Duration = Duration::from_secs(30);
 
-/// A request in one piece: the daemon may say no and hang up before it has seen the body. More lines of its head each end as
-/// lines there do.
+/// A request in one piece: the daemon may say no and hang up before it has seen the body. More lines of its
+/// head each end as lines there do.
 fn request(method: &str, path: &str, more: &str, body: Option<&Value>) -> String {
     let body = body.map(Value::to_string).unwrap_or_default();
     format!(

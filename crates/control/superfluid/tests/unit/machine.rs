@@ -128,7 +128,8 @@ fn cgroup() -> PathBuf {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // With its first process the kernel ends all others of the machine, and with them go mounts and interfaces.
+        // With its first process the kernel ends all others of the machine, and with them go mounts and
+        // interfaces.
         let _ = self.child.kill().and_then(|()| self.child.wait());
         let began = Instant::now();
         while remove(&self.cgroup).is_err() && began.elapsed() < Duration::from_secs(5) {

@@ -1,5 +1,6 @@
-//! The daemon under its systemd unit, in a machine of namespaces that systemd boots: packets pass, what is kept is kept, and what the
-//! unit does not allow is not to be had. Needs root, systemd, cgroups of version 2.
+//! The daemon under its systemd unit, in a machine of namespaces that systemd boots: packets pass, what is
+//! kept is kept, and what the unit does not allow is not to be had. Needs root, systemd, cgroups of
+//! version 2.
 
 mod guide;
 mod machine;

@@ -188,7 +188,8 @@ fn what_is_promised_sums_up() {
     let mut worker = Worker::new(0, 10_000);
     let (_, a) = worker.tenant(Claim::default(), &[capped(100_000), weight(300), weight(100)]);
     let (_, b) = worker.tenant(weight(300), &[capped(200_000)]);
-    // The second may have three quarters and has use for a fifth; of the rest, a tenth is all the first one may have.
+    // The second may have three quarters and has use for a fifth; of the rest, a tenth is all the first one
+    // may have.
     let promised = |id| worker.scheduler.promised(id);
     let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
     assert!(near(promised(b[0]), 0.2));

@@ -8,8 +8,8 @@ fn age(used: u64, claim: Claim) -> f64 {
     used as f64 * 100.0 / f64::from(claim.weight.get())
 }
 
-/// Of any two, by how much more one is ahead of the other, in age, than it may be: the quantum and a turn of its own, and a
-/// turn of the other.
+/// Of any two, by how much more one is ahead of the other, in age, than it may be: the quantum and a turn of
+/// its own, and a turn of the other.
 fn excess(used: &[u64], claims: &[Claim], longest: &[u64], quantum: u64) -> f64 {
     let mut excess = f64::MIN;
     for (n, claim) in claims.iter().enumerate() {
@@ -190,8 +190,8 @@ fn a_hand_off_may_jump_the_queue_within_the_slack() {
     worker.work(ids[1], 1);
     assert!(!worker.scheduler.hand_off(ids[1], worker.now));
 
-    // Of another tenant: its age counts as well. It joins at 500, where the first tenant was when its entity might run, which
-    // is at 501 now, and ages twice as fast.
+    // Of another tenant: its age counts as well. It joins at 500, where the first tenant was when its entity
+    // might run, which is at 501 now, and ages twice as fast.
     worker.scheduler.deactivate(ids[0]);
     worker.scheduler.activate(ids[1]);
     assert!(worker.scheduler.hand_off(other[0], worker.now));

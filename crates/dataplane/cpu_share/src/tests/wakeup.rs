@@ -13,8 +13,9 @@ const SETTINGS: SchedulerSettings = SchedulerSettings {
     period: Cycles(10_000_000),
 };
 
-/// A chain of a tenant of weight 300 that gets a batch every so many cycles, beside a tenant of weight 100 whose four entities
-/// always have work. Arrivals are noticed after each step. Returns for how long each batch waited for the head of the chain.
+/// A chain of a tenant of weight 300 that gets a batch every so many cycles, beside a tenant of weight 100
+/// whose four entities always have work. Arrivals are noticed after each step. Returns for how long each
+/// batch waited for the head of the chain.
 fn waits(every: u64) -> Vec<u64> {
     let mut worker = Worker::with(SETTINGS);
     let (_, chain) = worker.tenant(weight(300), &[Claim::default(); HOPS.len()]);

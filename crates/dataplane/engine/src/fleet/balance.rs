@@ -160,7 +160,8 @@ impl Balancer {
         let clock = fleet.clock;
         let (arranged, moved, took) = fleet
             .with(move |fleet, state| {
-                // One worker that is in a long call keeps the others from nothing: they are looked at another time.
+                // One worker that is in a long call keeps the others from nothing: they are looked at another
+                // time.
                 if !fleet.gather_until(Instant::now() + GATHER) {
                     return Ok((arranged, None, None));
                 }

@@ -51,8 +51,9 @@ impl Fleet {
         Beside { fleet: self, instance, detached: Some(detached) }
     }
 
-    /// Gives up what a paused instance needs to run, and keeps what it is, which takes as long as copying what the function has
-    /// touched of its memory. It is thawed before it goes on. Says whether it is frozen now: one that is not paused is not.
+    /// Gives up what a paused instance needs to run, and keeps what it is, which takes as long as copying
+    /// what the function has touched of its memory. It is thawed before it goes on. Says whether it is frozen
+    /// now: one that is not paused is not.
     ///
     /// # Errors
     /// [`TakeoverError`]; it is as it was.
@@ -76,7 +77,8 @@ impl Fleet {
         failed.map_or(Ok(true), |error| Err(error.into()))
     }
 
-    /// Makes a frozen instance able to run again, which takes as long as it takes to copy its memory. It stays paused.
+    /// Makes a frozen instance able to run again, which takes as long as it takes to copy its memory. It
+    /// stays paused.
     ///
     /// # Errors
     /// [`TakeoverError`]; it is frozen as before.
@@ -98,8 +100,8 @@ impl Fleet {
 }
 
 impl Fleet {
-    /// Everything that an instance is now, what waits for it included, without its help. It stands still for as long as it takes to
-    /// copy what the function has touched of its memory, and goes on.
+    /// Everything that an instance is now, what waits for it included, without its help. It stands still for
+    /// as long as it takes to copy what the function has touched of its memory, and goes on.
     ///
     /// # Errors
     /// [`TakeoverError`].

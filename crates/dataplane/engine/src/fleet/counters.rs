@@ -1,5 +1,5 @@
-//! Accounts of instances and ports as they are read while the workers run, without taking a worker into hand: see
-//! [`crate::board`].
+//! Accounts of instances and ports as they are read while the workers run, without taking a worker into hand:
+//! see [`crate::board`].
 
 use super::Stopped;
 use super::state::{FleetInstance, FleetPort};
@@ -60,8 +60,9 @@ impl Boards {
 }
 
 impl Fleet {
-    /// The account of one instance without its report, as of now, or of a reader before where its worker is in a long call. A
-    /// worker that runs is not stopped for it, and none is waited for longer than 20 ms. `None`: there is no such instance.
+    /// The account of one instance without its report, as of now, or of a reader before where its worker is
+    /// in a long call. A worker that runs is not stopped for it, and none is waited for longer than 20 ms.
+    /// `None`: there is no such instance.
     pub fn counters_of(&self, instance: FleetInstance) -> Option<InstanceAccount> {
         let board = self.boards.table().instances.get(&instance)?.clone();
         self.read(&board, Wanted::Instance)
@@ -85,8 +86,9 @@ impl Fleet {
         }
     }
 
-    /// Everything, each part as it was at a moment of its own, so that the sums need not balance. No worker stands still for it, and one
-    /// that is in a long call is not waited for longer than 20 ms: what was read of its parts before is shown then.
+    /// Everything, each part as it was at a moment of its own, so that the sums need not balance. No worker
+    /// stands still for it, and one that is in a long call is not waited for longer than 20 ms: what was read
+    /// of its parts before is shown then.
     ///
     /// # Errors
     /// [`FleetError::Stopped`].
@@ -140,8 +142,8 @@ impl Fleet {
         Ok(account)
     }
 
-    /// Everything at one moment, without reports. Workers that have come wait 200 us at most for one that is in a call; then they go on, and
-    /// it is tried again for so long. `None`: they have not come together.
+    /// Everything at one moment, without reports. Workers that have come wait 200 us at most for one that is
+    /// in a call; then they go on, and it is tried again for so long. `None`: they have not come together.
     ///
     /// # Errors
     /// [`FleetError::Stopped`].

@@ -4,12 +4,13 @@
 //! 1. [`Fleet::new`] makes its workers. Pools, tenants and switches are shared by all; each port and each
 //!    instance is on one worker. [`Fleet::link`] connects ends wherever they are.
 //! 2. [`Fleet::start`] gives each worker its thread.
-//! 3. From then on everything is done with workers in hand ([`Hands`]): an account, a pause, a move, another wire. It is the same code
-//!    as before the start. A worker that sleeps is not woken for it, and one that is not concerned works on.
+//! 3. From then on everything is done with workers in hand ([`Hands`]): an account, a pause, a move, another
+//!    wire. It is the same code as before the start. A worker that sleeps is not woken for it, and one that
+//!    is not concerned works on.
 //! 4. [`Fleet::stop`] drains all workers together and gives the final account.
 //!
-//! A wire whose ends are on two workers is two relays (`port::relay`), one for each direction; a relay is named by the worker
-//! it comes from and the end it leads to, so that wires, services and switches share it.
+//! A wire whose ends are on two workers is two relays (`port::relay`), one for each direction; a relay is
+//! named by the worker it comes from and the end it leads to, so that wires, services and switches share it.
 //!
 //! Limits: at most 65,536 workers; a move stops all workers for as long as it takes the last one to come.
 
@@ -97,8 +98,8 @@ impl Fleet {
         })
     }
 
-    /// Makes starts elsewhere; without this the workers make them themselves, which is for tests and benchmarks whose functions
-    /// start quickly. Without effect once the workers have threads.
+    /// Makes starts elsewhere; without this the workers make them themselves, which is for tests and
+    /// benchmarks whose functions start quickly. Without effect once the workers have threads.
     #[must_use]
     pub fn with_background(self, background: Arc<dyn Background>) -> Fleet {
         if let Crew::Here(workers) = &mut *self.crew() {
@@ -151,7 +152,8 @@ impl Fleet {
         self.with(move |workers, _| workers[worker].flow_hash).unwrap_or(false)
     }
 
-    /// How often the threads of all workers have got up, and whether all may lie down again where others find them.
+    /// How often the threads of all workers have got up, and whether all may lie down again where others find
+    /// them.
     #[cfg(test)]
     pub(crate) fn nights(&self) -> (u64, bool) {
         self.with(|workers, _| {

@@ -1,7 +1,8 @@
-//! What a fleet is given and what is taken from it: tenants, pools, switches, ports and instances, and what connects them.
+//! What a fleet is given and what is taken from it: tenants, pools, switches, ports and instances, and what
+//! connects them.
 //!
-//! All of it is done through a [`Change`], in one go however much it is. The calls of [`Fleet`] of the same names are
-//! changes of one thing.
+//! All of it is done through a [`Change`], in one go however much it is. The calls of [`Fleet`] of the same
+//! names are changes of one thing.
 
 use super::state::{End, FleetInstance, FleetPort, Home, State};
 use super::{Fleet, FleetError};
@@ -21,7 +22,8 @@ use std::sync::Arc;
 use telemetry::clock::Nanos;
 use virtual_switch::Switch;
 
-/// A fleet whose workers are taken into hand as they are touched: nothing of those runs, and everything of them may be changed.
+/// A fleet whose workers are taken into hand as they are touched: nothing of those runs, and everything of
+/// them may be changed.
 pub struct Change<'a, 'b> {
     workers: &'a mut Hands<'b>,
     state: &'a mut State,
@@ -210,15 +212,15 @@ impl Change<'_, '_> {
         Ok(id?)
     }
 
-    /// Puts another pool in the place of one, `stand_in`, for which nothing is left that uses it; returns that one. The place is
-    /// given to the next pool that comes.
+    /// Puts another pool in the place of one, `stand_in`, for which nothing is left that uses it; returns
+    /// that one. The place is given to the next pool that comes.
     pub fn remove_pool(&mut self, pool: PoolId, stand_in: &Arc<Pool>) -> Option<Arc<Pool>> {
         let removed = self.workers.iter_mut().map(|worker| worker.remove_pool(pool, stand_in));
         removed.fold(None, |_, removed| removed)
     }
 
-    /// Takes a switch in. Forwarding is done in the sender's context on whatever worker that is, unless the switch has a
-    /// worker of its own.
+    /// Takes a switch in. Forwarding is done in the sender's context on whatever worker that is, unless the
+    /// switch has a worker of its own.
     ///
     /// # Errors
     /// [`WireError::TooMany`].
@@ -266,8 +268,8 @@ impl Change<'_, '_> {
         Ok(port)
     }
 
-    /// Takes a port out and closes it: what waits for it goes out first, as far as the port takes it. Its wires and services go
-    /// with it.
+    /// Takes a port out and closes it: what waits for it goes out first, as far as the port takes it. Its
+    /// wires and services go with it.
     ///
     /// # Errors
     /// [`WireError::Absent`].
@@ -297,8 +299,8 @@ impl Change<'_, '_> {
         Ok(instance)
     }
 
-    /// Takes an instance out. Packets that it still has are dropped, as held at stop; its wires, observations and services
-    /// go with it.
+    /// Takes an instance out. Packets that it still has are dropped, as held at stop; its wires, observations
+    /// and services go with it.
     ///
     /// # Errors
     /// [`WireError::Absent`].
@@ -324,8 +326,8 @@ impl Change<'_, '_> {
         })
     }
 
-    /// Lets another guest take over between two batches; the one before comes back. Packets that it held wait in the queue.
-    /// No packet is lost.
+    /// Lets another guest take over between two batches; the one before comes back. Packets that it held wait
+    /// in the queue. No packet is lost.
     ///
     /// # Errors
     /// [`TakeoverError`]; nothing has changed then, and the new guest is dropped.
@@ -343,9 +345,10 @@ impl Change<'_, '_> {
         Ok(swapped)
     }
 
-    /// Lets another guest go on in the place of an instance's own, with its memory and all that is kept for it, if both lay out their
-    /// memory alike; the one before comes back with nothing, and can take its place again in the same way. `Err`: they are not
-    /// alike, nothing has changed, and the new one comes back. No packet is lost.
+    /// Lets another guest go on in the place of an instance's own, with its memory and all that is kept for
+    /// it, if both lay out their memory alike; the one before comes back with nothing, and can take its place
+    /// again in the same way. `Err`: they are not alike, nothing has changed, and the new one comes back. No
+    /// packet is lost.
     ///
     /// # Errors
     /// [`TakeoverError`]; the new guest is dropped.
@@ -383,8 +386,8 @@ impl Change<'_, '_> {
         Some(self.workers[home.worker].account_of(home.id.index(), None))
     }
 
-    /// What a function reports of itself: a call into it, charged to it. `None` when it has nothing to say or is down, and when it faults
-    /// over it.
+    /// What a function reports of itself: a call into it, charged to it. `None` when it has nothing to say or
+    /// is down, and when it faults over it.
     pub fn report(&mut self, instance: FleetInstance) -> Option<String> {
         let home = self.state.instance(instance)?;
         self.workers[home.worker].report_of(home.id.index())
@@ -459,7 +462,8 @@ impl Change<'_, '_> {
         self.state.unlink(self.workers, a, b)
     }
 
-    /// Shows the packets of an instance to another first. Both are brought to the observed one's worker, and stay together.
+    /// Shows the packets of an instance to another first. Both are brought to the observed one's worker, and
+    /// stay together.
     ///
     /// # Errors
     /// [`FleetError`].

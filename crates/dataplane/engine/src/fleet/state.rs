@@ -188,7 +188,8 @@ impl State {
         self.place(end).ok()?.0
     }
 
-    /// On which worker an end is, and what that worker calls it; a switch without a worker of its own is on all.
+    /// On which worker an end is, and what that worker calls it; a switch without a worker of its own is on
+    /// all.
     pub(super) fn place(&self, end: End) -> Result<(Option<usize>, Target), WireError> {
         match end {
             End::Port(port) => {
@@ -224,7 +225,8 @@ impl State {
         }
         let port = |home: &Home<PortId>| ports.remove(&(home.worker, home.id.index()));
         account.ports = self.ports.values().filter_map(port).collect();
-        // One by one into their place: tens of thousands that are put together in between take far more memory.
+        // One by one into their place: tens of thousands that are put together in between take far more
+        // memory.
         account.instances.reserve_exact(self.instances.len());
         for home in self.instances.values() {
             let report = reports[home.worker].remove(&home.id.index());

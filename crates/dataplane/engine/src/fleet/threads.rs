@@ -67,7 +67,8 @@ impl Fleet {
         failed
     }
 
-    /// Drains all workers, drops what is still held, closes the ports, ends the threads, and gives the final account.
+    /// Drains all workers, drops what is still held, closes the ports, ends the threads, and gives the final
+    /// account.
     ///
     /// # Errors
     /// [`FleetError::Stopped`] when it was stopped before.

@@ -1,4 +1,5 @@
-//! Wires of a fleet: laid where both ends are, led over relays between workers, laid anew when something moves.
+//! Wires of a fleet: laid where both ends are, led over relays between workers, laid anew when something
+//! moves.
 
 use super::FleetError;
 use super::state::{End, FleetInstance, Home, Relay, State, Wire};
@@ -8,8 +9,8 @@ use port::relay::one_way;
 use std::collections::BTreeSet;
 use virtual_switch::SwitchPort;
 
-/// In a switch with more ends than these, whatever comes in by one has several takers: two ends, and one that has just
-/// come or is about to go.
+/// In a switch with more ends than these, whatever comes in by one has several takers: two ends, and one that
+/// has just come or is about to go.
 const FEW_ENDS: u32 = 3;
 
 impl State {
@@ -201,7 +202,8 @@ impl State {
         self.wires.get(&wire).map(|wire| [wire.from, wire.to]).into_iter().flatten()
     }
 
-    /// Lays one wire as its ends are now. The ports of switches are seen to by [`State::plug`] and [`State::lay_switches`].
+    /// Lays one wire as its ends are now. The ports of switches are seen to by [`State::plug`] and
+    /// [`State::lay_switches`].
     fn lay(&mut self, workers: &mut Hands<'_>, wire: u64) -> Result<(), WireError> {
         let Some(Wire { from, to, both_ways }) = self.wires.get(&wire).copied() else { return Ok(()) };
         let back = both_ways.then_some((to, from));
@@ -214,7 +216,8 @@ impl State {
         Ok(())
     }
 
-    /// Lays what leaves by the ports of switches among these ends, on every worker where something is plugged into them.
+    /// Lays what leaves by the ports of switches among these ends, on every worker where something is plugged
+    /// into them.
     fn lay_switches(&mut self, workers: &mut Hands<'_>, ends: &[End]) -> Result<(), WireError> {
         let switches: BTreeSet<SwitchId> = ends
             .iter()
@@ -385,7 +388,8 @@ impl State {
         }
     }
 
-    /// How an end is reached from a worker by packets of a pool: directly, or over a relay, made if there is none yet.
+    /// How an end is reached from a worker by packets of a pool: directly, or over a relay, made if there is
+    /// none yet.
     fn way(
         &mut self,
         workers: &mut Hands<'_>,
@@ -412,8 +416,8 @@ impl State {
         Ok(Target::Port(sending))
     }
 
-    /// Empties all relays to where they lead. Those that lead to switches come last, and one by one: what they hold may go on
-    /// by others, which have room for it then.
+    /// Empties all relays to where they lead. Those that lead to switches come last, and one by one: what
+    /// they hold may go on by others, which have room for it then.
     pub(super) fn absorb_relays(&self, workers: &mut Hands<'_>) {
         let (switched, plain): (Vec<_>, Vec<_>) =
             self.relays.iter().partition(|((end, _, _), _)| matches!(end, End::Switch(..)));

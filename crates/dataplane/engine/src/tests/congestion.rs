@@ -7,7 +7,8 @@ use crate::congestion::{Patience, WIRE_PATIENCE};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
 
-/// Functions in the chain: more batches than a queue holds would be under way if each were told one batch later than the next.
+/// Functions in the chain: more batches than a queue holds would be under way if each were told one batch
+/// later than the next.
 const LONG: usize = 40;
 
 /// A chain behind a port that always has more, at whose end a function works slowly.

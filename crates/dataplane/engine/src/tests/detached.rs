@@ -1,10 +1,11 @@
-//! Guests that are elsewhere: their packets wait, others go on, and every packet is accounted for however it ends.
+//! Guests that are elsewhere: their packets wait, others go on, and every packet is accounted for however it
+//! ends.
 
 use super::stream::Rig;
 use super::*;
 
-/// Two chains on one worker: the first function gets `offers` and holds each packet of `7` until it is called again, the second
-/// passes everything.
+/// Two chains on one worker: the first function gets `offers` and holds each packet of `7` until it is called
+/// again, the second passes everything.
 fn two(rig: &Rig, offers: &[u8]) -> [(FleetInstance, Arc<Mutex<Vec<u8>>>); 2] {
     let holding = Manner {
         hold: Nanos::from_millis(600_000),

@@ -75,8 +75,8 @@ fn assert_whole(account: &Account) {
     }
 }
 
-/// Offers packets that are told apart by their first byte, and keeps that of those it is sent. For a switch they are frames to
-/// the station, or the group, of that byte.
+/// Offers packets that are told apart by their first byte, and keeps that of those it is sent. For a switch
+/// they are frames to the station, or the group, of that byte.
 struct Script {
     offers: Vec<u8>,
     sent: Arc<Mutex<Vec<u8>>>,

@@ -1,5 +1,5 @@
-//! Whatever is connected to whatever on whatever worker, and however it is moved and paused meanwhile: every packet is accounted
-//! for at any moment, and every buffer is back at the end.
+//! Whatever is connected to whatever on whatever worker, and however it is moved and paused meanwhile: every
+//! packet is accounted for at any moment, and every buffer is back at the end.
 
 use super::stream::Rig;
 use super::*;

@@ -170,7 +170,8 @@ fn ports_of_idle_functions_are_looked_at_often_while_others_work() {
     work_until(&mut bench, |worker| used(worker) > enough.0);
     let (used, wakeup) = (used(&bench.worker), bench.worker.wakeup);
     let looks = asked.load(std::sync::atomic::Ordering::Relaxed);
-    // Each turn ends with the call that is under way. Where others had the processor for a while a turn is shorter for that.
+    // Each turn ends with the call that is under way. Where others had the processor for a while a turn is
+    // shorter for that.
     let most = wakeup.0 + 2 * call.0;
     assert!(looks >= used / most, "{looks} looks in {used} cycles, of {most} at most");
 }

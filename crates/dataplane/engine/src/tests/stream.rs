@@ -19,7 +19,8 @@ impl Flows {
     }
 }
 
-/// A port that sends one flow to its neighbour, which has the other of a pair, and takes what is meant for it.
+/// A port that sends one flow to its neighbour, which has the other of a pair, and takes what is meant for
+/// it.
 pub(super) struct Stream {
     flow: u8,
     /// Number of the next packet, and how many there are.

@@ -52,7 +52,8 @@ fn neither_timer_nor_report_nor_observation_falls_into_a_call() {
     let every = Some(Nanos(10_000));
     let (mut bench, [first, second], [seen, _], _) = beside(40, Manner { every, ..Manner::wire() });
     bench.worker.observe(first, second, None);
-    // It observes and has packets of its own, which end there as an observer's do; here it is a function all the same.
+    // It observes and has packets of its own, which end there as an observer's do; here it is a function all
+    // the same.
     bench.worker.instances[first.index()].is_observer = false;
     // The call has begun before anything is to be observed.
     bench.worker.pause(second);

@@ -1,5 +1,5 @@
-// UNSAFETY: requests about interfaces have no safe wrapper. The kernel is the other side, so Miri cannot run it; the
-// end-to-end tests of the ports do.
+// UNSAFETY: requests about interfaces have no safe wrapper. The kernel is the other side, so Miri cannot run
+// it; the end-to-end tests of the ports do.
 #![allow(unsafe_code)]
 //! What the kernel says about an interface.
 
@@ -77,8 +77,8 @@ pub struct QueueCounts {
     pub transmit: u32,
 }
 
-/// A way to ask about interfaces that lasts longer than any of them. Stays in the network namespace in which it was
-/// made.
+/// A way to ask about interfaces that lasts longer than any of them. Stays in the network namespace in which
+/// it was made.
 #[derive(Debug)]
 pub struct Inquiry(OwnedFd);
 
@@ -98,8 +98,8 @@ impl Inquiry {
     pub fn presence(&self, name: &str) -> io::Result<Presence> {
         let absent = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO));
         let mut request = request(name);
-        // SAFETY: both commands read the name and write into the union, inside `request`; each is then read by the
-        // field that the command fills.
+        // SAFETY: both commands read the name and write into the union, inside `request`; each is then read
+        // by the field that the command fills.
         let (index, flags) = unsafe {
             match checked(libc::ioctl(self.0.as_raw_fd(), libc::SIOCGIFINDEX, &mut request)) {
                 Err(error) if absent(&error) => return Ok(Presence::Absent),
@@ -198,7 +198,8 @@ impl Inquiry {
     unsafe fn ethtool<T>(&self, name: &str, value: &mut T) -> io::Result<()> {
         let mut request = request(name);
         request.ifr_ifru.ifru_data = std::ptr::from_mut(value).cast();
-        // SAFETY: the kernel reads and writes `value`, which is borrowed for the call and is what the command takes.
+        // SAFETY: the kernel reads and writes `value`, which is borrowed for the call and is what the command
+        // takes.
         checked(unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SIOCETHTOOL, &mut request) }).map(|_| ())
     }
 }

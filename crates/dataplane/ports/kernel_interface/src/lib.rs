@@ -1,7 +1,10 @@
-//! Network interfaces of the kernel, as the ports on them see them: what there is to ask about one, and sockets.
+//! Network interfaces of the kernel, as the ports on them see them: what there is to ask about one, and
+//! sockets.
 //!
-//! 1. [`Inquiry`] is opened once by a port and lasts as long as it; it stays in the network namespace in which it was made.
-//! 2. [`Inquiry::presence`] says whether an interface is there and can pass packets; the rest says what it is like.
+//! 1. [`Inquiry`] is opened once by a port and lasts as long as it; it stays in the network namespace in
+//!    which it was made.
+//! 2. [`Inquiry::presence`] says whether an interface is there and can pass packets; the rest says what it is
+//!    like.
 //! 3. [`decide`] compares that with what the port's sockets are bound to, and says what is to be done.
 //! 4. [`socket`] opens sockets and sets their options.
 //!

@@ -1,5 +1,5 @@
-// UNSAFETY: system calls that take pointers to plain structures. The kernel is the other side, so Miri cannot run it; the
-// end-to-end tests of the ports do.
+// UNSAFETY: system calls that take pointers to plain structures. The kernel is the other side, so Miri cannot
+// run it; the end-to-end tests of the ports do.
 #![allow(unsafe_code)]
 //! Sockets and their options.
 

@@ -13,8 +13,8 @@ pub enum Action {
     Open,
 }
 
-/// Compares what is there with what the sockets are bound to (`None`: no sockets, or to nothing any more). One that is
-/// switched off is not opened: nothing could pass.
+/// Compares what is there with what the sockets are bound to (`None`: no sockets, or to nothing any more).
+/// One that is switched off is not opened: nothing could pass.
 pub fn decide(name: &str, presence: Presence, bound_to: Option<i32>) -> Action {
     match presence {
         Presence::Absent => Action::Down(format!("interface `{name}` is not there; waiting for it")),

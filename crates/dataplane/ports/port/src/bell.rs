@@ -38,8 +38,9 @@ impl Bell {
         self.ring_if_seen_asleep();
     }
 
-    /// Wakes the worker if it is seen to sleep. One that is about to sleep, and has not seen what was left for it, may be
-    /// missed: [`Bell::ring_if_asleep`] is to follow soon. It is what costs, for it waits until all that was written can be seen.
+    /// Wakes the worker if it is seen to sleep. One that is about to sleep, and has not seen what was left
+    /// for it, may be missed: [`Bell::ring_if_asleep`] is to follow soon. It is what costs, for it waits
+    /// until all that was written can be seen.
     #[inline]
     pub fn ring_if_seen_asleep(&self) {
         if self.asleep.load(Relaxed) && self.asleep.swap(false, Relaxed) {
@@ -47,7 +48,8 @@ impl Bell {
         }
     }
 
-    /// The worker says that it will sleep. It looks once more for whatever may have been left, and sleeps then.
+    /// The worker says that it will sleep. It looks once more for whatever may have been left, and sleeps
+    /// then.
     pub fn will_sleep(&self) {
         self.asleep.store(true, Relaxed);
         fence(SeqCst);

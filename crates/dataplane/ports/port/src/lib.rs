@@ -2,16 +2,16 @@
 //!
 //! The life of a port:
 //! 1. It is opened by its driver's own constructor, with its own configuration.
-//! 2. [`Port::receive`] moves packets from outside into buffers of the pool; [`Port::transmit`] hands packets out.
-//!    Both do what can be done at once and never wait.
+//! 2. [`Port::receive`] moves packets from outside into buffers of the pool; [`Port::transmit`] hands packets
+//!    out. Both do what can be done at once and never wait.
 //! 3. When there is nothing to do the worker sleeps on [`Port::wake`].
-//! 4. What a port depends on may vanish: it says so by [`Port::status`] and tries again in [`Port::maintain`].
+//! 4. What a port depends on may vanish: it says so by [`Port::status`] and tries again in
+//!    [`Port::maintain`].
 //! 5. [`Port::close`] gives back what its rings still hold.
 //!
-//! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], and [`mod@fault`], which
-//! stands before any of them and spoils what passes; each in a folder with the same files. [`relay`] is the wire between
-//! two workers. Those that need a driver are
-//! crates of their own.
+//! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], and
+//! [`mod@fault`], which stands before any of them and spoils what passes; each in a folder with the same
+//! files. [`relay`] is the wire between two workers. Those that need a driver are crates of their own.
 //!
 //! Limits: a port is used by one worker at a time and belongs to one pool.
 
@@ -42,19 +42,20 @@ use telemetry::clock::Nanos;
 
 /// A place where packets enter and leave.
 ///
-/// Accounting is the port's duty, in its own [`PortCounters`]: each packet appended by `receive` is counted as received
-/// (or generated), each packet taken by `transmit` ends as delivered, as dropped for a reason, or is in
-/// [`Port::in_flight`] until its completion.
+/// Accounting is the port's duty, in its own [`PortCounters`]: each packet appended by `receive` is counted
+/// as received (or generated), each packet taken by `transmit` ends as delivered, as dropped for a reason, or
+/// is in [`Port::in_flight`] until its completion.
 pub trait Port: Send {
-    /// Moves up to `budget` packets from outside into buffers of `pool`, appended to `out` in order of arrival, with
-    /// timestamp, VLAN tag in place, and offload state. Never waits. With a budget of 0 nothing is received, and what the
-    /// port has to do for packets on their way out is done.
+    /// Moves up to `budget` packets from outside into buffers of `pool`, appended to `out` in order of
+    /// arrival, with timestamp, VLAN tag in place, and offload state. Never waits. With a budget of 0 nothing
+    /// is received, and what the port has to do for packets on their way out is done.
     ///
-    /// A packet that cannot be taken (no free buffer, longer than a buffer) is counted as received and dropped.
+    /// A packet that cannot be taken (no free buffer, longer than a buffer) is counted as received and
+    /// dropped.
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>);
 
-    /// Hands all of `packets` out, in order, and leaves the vector empty. Never waits: what the outside cannot take
-    /// now is dropped and counted.
+    /// Hands all of `packets` out, in order, and leaves the vector empty. Never waits: what the outside
+    /// cannot take now is dropped and counted.
     fn transmit(&mut self, pool: &Pool, now: Nanos, packets: &mut Vec<Packet>);
 
     /// What the worker is to wait for when it has nothing else to do.
@@ -65,8 +66,8 @@ pub trait Port: Send {
         PortStatus::Up
     }
 
-    /// Called about once in 100 ms, also while down: looks after what changes slowly (statistics of the kernel, an
-    /// interface that came back). Returns what happened since the last call, oldest first.
+    /// Called about once in 100 ms, also while down: looks after what changes slowly (statistics of the
+    /// kernel, an interface that came back). Returns what happened since the last call, oldest first.
     fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
         Vec::new()
     }
@@ -100,16 +101,16 @@ pub trait Port: Send {
         usize::MAX
     }
 
-    /// Asks to be woken when there is room: the worker is about to sleep. It looks at [`Port::room`] once more before it does.
-    /// Only wires to other workers are asked.
+    /// Asks to be woken when there is room: the worker is about to sleep. It looks at [`Port::room`] once
+    /// more before it does. Only wires to other workers are asked.
     fn want_room(&self) {}
 
     /// The worker has come to the end of a turn in which packets passed: a worker that sleeps and waits for
     /// them, or for room, is woken. Only wires to other workers are told.
     fn settle(&mut self) {}
 
-    /// The port as an end of a wire to another worker, if that is what it is: its packets have been classified and
-    /// counted before.
+    /// The port as an end of a wire to another worker, if that is what it is: its packets have been
+    /// classified and counted before.
     fn relay(&mut self) -> Option<&mut relay::RelayPort> {
         None
     }
@@ -119,8 +120,8 @@ pub trait Port: Send {
         0
     }
 
-    /// Ends the port: completes or gives back (counted) what its rings hold, flushes files. One that holds nothing has nothing
-    /// to do.
+    /// Ends the port: completes or gives back (counted) what its rings hold, flushes files. One that holds
+    /// nothing has nothing to do.
     ///
     /// # Errors
     /// What could not be written, in words for the operator.

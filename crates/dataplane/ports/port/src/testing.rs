@@ -36,8 +36,8 @@ pub(crate) fn receive_all(port: &mut dyn Port, pool: &Pool, now: Nanos) -> Vec<P
     }
 }
 
-/// Checks the account: nothing is lost, of packets or of buffers. `outside` packets were made by the test for the port, and
-/// `held` are in the test's hands.
+/// Checks the account: nothing is lost, of packets or of buffers. `outside` packets were made by the test for
+/// the port, and `held` are in the test's hands.
 pub(crate) fn assert_conserved(port: &dyn Port, pool: &Pool, outside: u64, held: usize) {
     let mut ledger = port.counters().ledger.clone();
     ledger.generated += outside;

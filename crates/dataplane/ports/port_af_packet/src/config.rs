@@ -10,8 +10,8 @@ pub const SCHEMA: &str = include_str!("settings.yaml");
 pub struct Settings {
     /// Name of the interface, in the network namespace of the process.
     pub interface: String,
-    /// Bytes of the receive ring, rounded down to whole blocks of 256 KiB, at least two. As much may wait in the queue of
-    /// frames that are longer than a slot.
+    /// Bytes of the receive ring, rounded down to whole blocks of 256 KiB, at least two. As much may wait in
+    /// the queue of frames that are longer than a slot.
     pub ring: u64,
     /// Bytes that may wait for transmission inside the kernel; `None`: 4 MiB, or what the kernel allows.
     pub transmit_buffer: Option<u64>,
@@ -19,8 +19,8 @@ pub struct Settings {
     pub qdisc_bypass: bool,
     /// Whether frames for other hosts are received.
     pub promiscuous: bool,
-    /// Whether checksum and segmentation state are carried; without it the interface must not merge frames or leave
-    /// checksums out.
+    /// Whether checksum and segmentation state are carried; without it the interface must not merge frames or
+    /// leave checksums out.
     pub offload: bool,
 }
 
@@ -37,8 +37,8 @@ impl Settings {
         }
     }
 
-    /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not checked and
-    /// names no interface gives settings that no port opens with.
+    /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not
+    /// checked and names no interface gives settings that no port opens with.
     pub fn from_value(value: &Value) -> Settings {
         let interface = value.get("interface").and_then(Value::as_text).unwrap_or_default();
         let default = Settings::new(interface);

@@ -1,8 +1,8 @@
 //! A frame that is longer than a buffer, and that its sender left to be cut into segments: it is cut here.
 //!
 //! 1. [`Cutting::begin`] copies the frame out of the slot or the queue, once, into memory of its own.
-//! 2. [`Cutting::go_on`] makes packets of it, as many as may come now; the slot stays the port's until there are no more, so that
-//!    the socket stays readable.
+//! 2. [`Cutting::go_on`] makes packets of it, as many as may come now; the slot stays the port's until there
+//!    are no more, so that the socket stays readable.
 //! 3. The account has the frame as received and each piece but the first as split.
 
 use crate::intake::{ADDRESSES, LongFrames, Target, arrival};
@@ -112,7 +112,8 @@ impl Cutting {
         self.cut.is_none()
     }
 
-    /// Gives up what is left of a frame, counted as held; true if there was one, whose slot is to be released.
+    /// Gives up what is left of a frame, counted as held; true if there was one, whose slot is to be
+    /// released.
     pub fn give_up(&mut self, counters: &mut PortCounters) -> bool {
         let Some(cut) = self.cut.take() else { return false };
         let left = cut.left() as u64;

@@ -35,8 +35,8 @@ pub struct AfPacketPort {
 }
 
 impl AfPacketPort {
-    /// Opens the interface. One that is there but switched off or without carrier is opened, and the port is down
-    /// until that changes.
+    /// Opens the interface. One that is there but switched off or without carrier is opened, and the port is
+    /// down until that changes.
     ///
     /// # Errors
     /// [`OpenError`], with what the operator can do about it.
@@ -47,8 +47,8 @@ impl AfPacketPort {
         Ok(port)
     }
 
-    /// A port that need not find its interface yet: it is down, with the reason, until [`Port::maintain`] can take it
-    /// up.
+    /// A port that need not find its interface yet: it is down, with the reason, until [`Port::maintain`] can
+    /// take it up.
     ///
     /// # Errors
     /// [`OpenError::BadName`], or the process has no descriptors left.

@@ -68,8 +68,8 @@ pub(crate) struct LongFrame {
 
 /// Where frames wait whole that are longer than a slot, in the order of their slots.
 pub(crate) trait LongFrames {
-    /// Reads the oldest into the packet, as far as that has a length. When it is to be tagged, it leaves room for a tag
-    /// behind the addresses.
+    /// Reads the oldest into the packet, as far as that has a length. When it is to be tagged, it leaves room
+    /// for a tag behind the addresses.
     fn take(&mut self, pool: &Pool, packet: &mut Packet, tagged: bool) -> io::Result<LongFrame>;
 
     /// Reads the oldest into plain memory, as far as that reaches; otherwise as [`LongFrames::take`].
@@ -112,8 +112,8 @@ impl Intake {
         }
     }
 
-    /// Takes the frame of a slot, into a buffer that was reserved; `vnet` says whether frames have virtio-net headers. False: there
-    /// is more of it to come, and the slot is to be shown again.
+    /// Takes the frame of a slot, into a buffer that was reserved; `vnet` says whether frames have virtio-net
+    /// headers. False: there is more of it to come, and the slot is to be shown again.
     #[inline]
     pub fn take(
         &mut self,
@@ -290,8 +290,8 @@ fn write_tagged(pool: &Pool, packet: &mut Packet, bytes: &[u8], tag: VlanTag) ->
         && pool.patch(packet, ADDRESSES + VlanTag::LENGTH, rest).is_ok()
 }
 
-/// The kernel's time of arrival, unless its clock and the worker's, which does not follow steps, have come apart. Never
-/// later than now.
+/// The kernel's time of arrival, unless its clock and the worker's, which does not follow steps, have come
+/// apart. Never later than now.
 pub(crate) fn arrival(kernel: Nanos, now: Nanos) -> Nanos {
     if now.since(kernel) > PLAUSIBLE || kernel.since(now) > PLAUSIBLE { now } else { kernel.min(now) }
 }

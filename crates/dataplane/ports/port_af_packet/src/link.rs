@@ -31,7 +31,8 @@ pub(crate) struct Link {
     pub socket: Socket,
     /// Where the socket receives.
     pub ring: ReceiveRing,
-    /// Sends what fits into its slots. None if the kernel gives no virtio-net headers, without which it would gain nothing.
+    /// Sends what fits into its slots. None if the kernel gives no virtio-net headers, without which it would
+    /// gain nothing.
     sender: Option<SendRing>,
     /// Whether the kernel is told of unfinished checksums. Otherwise they are finished here.
     offload: bool,
@@ -71,7 +72,8 @@ impl Link {
         };
         // Kernels before 4.20 do not know it; then the frames' own packet type tells.
         let _ = set(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32);
-        // Frames that are longer than a slot are put into the socket's queue as well, which may hold as much as the ring.
+        // Frames that are longer than a slot are put into the socket's queue as well, which may hold as much
+        // as the ring.
         set(&fd, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1_i32)
             .and_then(|()| set_buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, settings.ring))
             .map_err(system(name, "setting the receive buffer"))?;
@@ -100,8 +102,8 @@ impl Link {
         self.longest = longest;
     }
 
-    /// Sends packets in order, as far as the kernel takes or refuses them; says how many those are, and why there are
-    /// others.
+    /// Sends packets in order, as far as the kernel takes or refuses them; says how many those are, and why
+    /// there are others.
     pub fn transmit(
         &mut self,
         pool: &Pool,
@@ -149,7 +151,8 @@ impl Link {
                 let submitted = sender.submit();
                 count(sender.complete(), counters);
                 let taken = submitted.taken;
-                // An error is the first's that was not taken. Having taken some the kernel may keep it for the next call.
+                // An error is the first's that was not taken. Having taken some the kernel may keep it for
+                // the next call.
                 let error = match submitted.error {
                     Some(error) if taken < put => Some(error),
                     None if taken == 0 => Some(io::Error::from_raw_os_error(libc::EAGAIN)),

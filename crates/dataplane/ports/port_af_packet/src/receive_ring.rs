@@ -1,5 +1,5 @@
-// UNSAFETY: slots of the receive ring are lent as slices while the kernel has given them over. Its other side is the
-// kernel, so neither loom nor Miri can run it; what is in a slot is parsed safely.
+// UNSAFETY: slots of the receive ring are lent as slices while the kernel has given them over. Its other side
+// is the kernel, so neither loom nor Miri can run it; what is in a slot is parsed safely.
 #![allow(unsafe_code)]
 //! The receive ring: slots that the kernel fills, one frame each, and that we give back.
 
@@ -19,7 +19,8 @@ impl ReceiveRing {
         ReceiveRing { slots, current: 0 }
     }
 
-    /// How many frames are there, of up to `limit`; what will be read of them is on its way from memory meanwhile.
+    /// How many frames are there, of up to `limit`; what will be read of them is on its way from memory
+    /// meanwhile.
     #[inline]
     pub fn ready(&self, limit: usize) -> usize {
         let (mut slot, mut ready) = (self.current, 0);
@@ -47,8 +48,8 @@ impl ReceiveRing {
         if !self.is_ours(self.current) {
             return None;
         }
-        // SAFETY: the slot lies in the mapping. While its status says USER the kernel does not write to it, and we give
-        // it back only by `release`, which cannot be called while this borrow lives.
+        // SAFETY: the slot lies in the mapping. While its status says USER the kernel does not write to it,
+        // and we give it back only by `release`, which cannot be called while this borrow lives.
         Some(unsafe { std::slice::from_raw_parts(self.slots.start(self.current), SLOT) })
     }
 

@@ -1,11 +1,14 @@
-// UNSAFETY: slots of the transmit ring are written while they are ours, and the kernel is told by a system call without
-// safe wrapper. Its other side is the kernel, so neither loom nor Miri can run it; the end-to-end tests do.
+// UNSAFETY: slots of the transmit ring are written while they are ours, and the kernel is told by a system
+// call without safe wrapper. Its other side is the kernel, so neither loom nor Miri can run it; the
+// end-to-end tests do.
 #![allow(unsafe_code)]
-//! The transmit ring: slots that we fill, one packet each, and that the kernel gives back when the packet is done with.
+//! The transmit ring: slots that we fill, one packet each, and that the kernel gives back when the packet is
+//! done with.
 //!
-//! A packet is sent from the ring by one copy into a slot and one into the kernel's buffer: its virtio-net header says that
-//! all of it is to be copied, otherwise the kernel would hang the rest on by pages, and most receivers copy those once more.
-//! One system call hands any number of slots over. A socket with such a ring sends nothing else, so it is one of its own.
+//! A packet is sent from the ring by one copy into a slot and one into the kernel's buffer: its virtio-net
+//! header says that all of it is to be copied, otherwise the kernel would hang the rest on by pages, and most
+//! receivers copy those once more. One system call hands any number of slots over. A socket with such a ring
+//! sends nothing else, so it is one of its own.
 
 use crate::slots::{self, SLOT, Slots};
 use packet_memory::{Packet, Pool};
@@ -20,7 +23,8 @@ pub(crate) const BLOCKS: usize = 4;
 /// Where in a slot's header the length is.
 const LENGTH_OFFSET: usize = 4;
 
-/// Where in a slot the virtio-net header begins, and the packet behind it (af_packet.c, `tpacket_parse_header`).
+/// Where in a slot the virtio-net header begins, and the packet behind it (af_packet.c,
+/// `tpacket_parse_header`).
 const DATA: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
 const PACKET: usize = DATA + VnetHeader::LENGTH;
 
@@ -79,8 +83,8 @@ impl SendRing {
         self.held
     }
 
-    /// Puts a packet of at most [`ROOM`] bytes into the next slot. False when there is none, because the kernel still
-    /// has it.
+    /// Puts a packet of at most [`ROOM`] bytes into the next slot. False when there is none, because the
+    /// kernel still has it.
     ///
     /// # Panics
     /// When the packet is longer.
@@ -92,8 +96,9 @@ impl SendRing {
         let slot = self.at(self.put);
         let length = packet.length() as usize;
         let start = self.slots.start(slot);
-        // SAFETY: the slot lies in the mapping, and is ours: it is neither held nor put, so the kernel completed it or
-        // never had it, and only `submit` hands it over. The status in its first word is not part of the slice.
+        // SAFETY: the slot lies in the mapping, and is ours: it is neither held nor put, so the kernel
+        // completed it or never had it, and only `submit` hands it over. The status in its first word is not
+        // part of the slice.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start.add(LENGTH_OFFSET), SLOT - LENGTH_OFFSET) };
         let in_all = (length + VnetHeader::LENGTH) as u32;
         bytes[..4].copy_from_slice(&in_all.to_ne_bytes());
@@ -115,8 +120,8 @@ impl SendRing {
             libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)
         };
         let error = (result < 0).then(io::Error::last_os_error);
-        // What it returns does not say how many it took, the slots do: it goes through them in order, stops at the first
-        // that it does not take, and does not look at any before the next call.
+        // What it returns does not say how many it took, the slots do: it goes through them in order, stops
+        // at the first that it does not take, and does not look at any before the next call.
         let untouched = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_WRONG_FORMAT;
         let is_taken = |slot: usize| self.slots.status(slot).load(Ordering::Acquire) & untouched == 0;
         let taken = (0..put).take_while(|&n| is_taken(self.at(n))).count();

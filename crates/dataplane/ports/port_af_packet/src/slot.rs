@@ -1,8 +1,8 @@
-//! Reads one slot of a TPACKET_V2 receive ring: `struct tpacket2_hdr`, the link-layer address behind it, and the frame
-//! (`linux/if_packet.h`).
+//! Reads one slot of a TPACKET_V2 receive ring: `struct tpacket2_hdr`, the link-layer address behind it, and
+//! the frame (`linux/if_packet.h`).
 //!
-//! The kernel wrote the slot and does not touch it while we have it. Every offset and length is checked all the same:
-//! one comparison each is cheaper than trusting another's arithmetic.
+//! The kernel wrote the slot and does not touch it while we have it. Every offset and length is checked all
+//! the same: one comparison each is cheaper than trusting another's arithmetic.
 
 use telemetry::clock::Nanos;
 use virtio_net::VnetHeader;

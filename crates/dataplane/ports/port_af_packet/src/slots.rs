@@ -1,5 +1,5 @@
-// UNSAFETY: rings of slots are memory shared with the kernel. Its other side is the kernel, so neither loom nor Miri can
-// run it; what is here is only where a slot is and whose it is.
+// UNSAFETY: rings of slots are memory shared with the kernel. Its other side is the kernel, so neither loom
+// nor Miri can run it; what is here is only where a slot is and whose it is.
 #![allow(unsafe_code)]
 //! The memory of a ring: slots of one size that pass between the kernel and us, one owner at a time.
 
@@ -12,8 +12,8 @@ use std::sync::atomic::AtomicU32;
 /// Bytes in a block, in which the kernel allocates; slots do not cross its borders.
 pub(crate) const BLOCK: usize = 256 << 10;
 
-/// Bytes in a slot: an Ethernet frame of 1,518 bytes and what stands in front of it, and an odd number of cache lines, so
-/// that slots spread over all sets of a cache.
+/// Bytes in a slot: an Ethernet frame of 1,518 bytes and what stands in front of it, and an odd number of
+/// cache lines, so that slots spread over all sets of a cache.
 pub(crate) const SLOT: usize = 29 * 64;
 
 /// Slots in a block.
@@ -89,8 +89,8 @@ impl Slots {
     /// Whose the slot is: the first word of its header.
     #[inline]
     pub fn status(&self, slot: usize) -> &AtomicU32 {
-        // SAFETY: the word lies in the slot, is aligned (blocks are page-aligned, slots whole cache lines), lives as long as
-        // the mapping, and is only accessed as an atomic by both sides while it may change.
+        // SAFETY: the word lies in the slot, is aligned (blocks are page-aligned, slots whole cache lines),
+        // lives as long as the mapping, and is only accessed as an atomic by both sides while it may change.
         unsafe { AtomicU32::from_ptr(self.start(slot).cast()) }
     }
 }

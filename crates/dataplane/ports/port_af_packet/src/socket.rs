@@ -1,6 +1,8 @@
-// UNSAFETY: system calls that have no safe wrapper: sendmmsg and recvmsg straight from and into packet memory. The kernel is the other side, so Miri cannot run it; the end-to-end tests do.
+// UNSAFETY: system calls that have no safe wrapper: sendmmsg and recvmsg straight from and into packet
+// memory. The kernel is the other side, so Miri cannot run it; the end-to-end tests do.
 #![allow(unsafe_code)]
-//! The packet socket: what it says of itself, and frames by message: all that are longer than a slot of a ring.
+//! The packet socket: what it says of itself, and frames by message: all that are longer than a slot of a
+//! ring.
 
 use crate::intake::{ADDRESSES, LongFrame, LongFrames};
 use crate::slot::VlanTag;
@@ -74,8 +76,8 @@ impl Socket {
             .map_or(0, |bytes| bytes.max(0) as u64)
     }
 
-    /// Sends the first of `packets`, at most [`SEND_BATCH`], as far as the kernel takes them; returns how many, one
-    /// at least.
+    /// Sends the first of `packets`, at most [`SEND_BATCH`], as far as the kernel takes them; returns how
+    /// many, one at least.
     ///
     /// # Errors
     /// Why it did not take the very first.
@@ -93,9 +95,9 @@ impl Socket {
             messages[n].msg_hdr.msg_iov = parts[n][skipped..].as_mut_ptr();
             messages[n].msg_hdr.msg_iovlen = 2 - skipped;
         }
-        // SAFETY: the first `count` messages were just pointed at headers and parts that live in `self`, and at
-        // packets that are borrowed; the kernel reads all of them before it returns. A packet's extent lies in its
-        // buffer; that a guest may change the bytes meanwhile changes what is sent, nothing else.
+        // SAFETY: the first `count` messages were just pointed at headers and parts that live in `self`, and
+        // at packets that are borrowed; the kernel reads all of them before it returns. A packet's extent
+        // lies in its buffer; that a guest may change the bytes meanwhile changes what is sent, nothing else.
         let sent = unsafe {
             checked(libc::sendmmsg(
                 self.fd.as_raw_fd(),

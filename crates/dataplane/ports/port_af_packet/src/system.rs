@@ -1,5 +1,5 @@
-// UNSAFETY: a packet socket is bound by an address of its own kind. The kernel is the other side, so Miri cannot run it; the
-// end-to-end tests do.
+// UNSAFETY: a packet socket is bound by an address of its own kind. The kernel is the other side, so Miri
+// cannot run it; the end-to-end tests do.
 #![allow(unsafe_code)]
 //! Packet sockets: where they are bound, and how much they hold.
 
@@ -24,8 +24,8 @@ pub(crate) fn bind(fd: &OwnedFd, index: i32, protocol: c_int) -> io::Result<()> 
     unsafe { checked(libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length)) }.map(|_| ())
 }
 
-/// Sets how much may wait in the kernel, by one of the options that may exceed the limit set for all, or else by the plain
-/// one. The kernel doubles the figure for its own overhead.
+/// Sets how much may wait in the kernel, by one of the options that may exceed the limit set for all, or else
+/// by the plain one. The kernel doubles the figure for its own overhead.
 pub(crate) fn set_buffer(fd: &OwnedFd, forced: c_int, plain: c_int, bytes: u64) -> io::Result<()> {
     let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX).min(c_int::MAX / 2);
     set(fd, libc::SOL_SOCKET, forced, &bytes).or_else(|_| set(fd, libc::SOL_SOCKET, plain, &bytes))

@@ -1,8 +1,8 @@
 //! Finds checksums that a sender left to its interface.
 //!
-//! AF_XDP carries no checksum state. Where the other end of an interface is a kernel (a veth pair), frames come with
-//! what that kernel left to its "hardware": the sum of the pseudo header alone stands in the checksum's place
-//! (`CHECKSUM_PARTIAL`, `linux/skbuff.h`).
+//! AF_XDP carries no checksum state. Where the other end of an interface is a kernel (a veth pair), frames
+//! come with what that kernel left to its "hardware": the sum of the pseudo header alone stands in the
+//! checksum's place (`CHECKSUM_PARTIAL`, `linux/skbuff.h`).
 
 use nf_abi::offload;
 use packet::checksum::Sum;
@@ -21,11 +21,12 @@ pub struct Unfinished {
     pub offset: u16,
 }
 
-/// Finds the checksum of a TCP or UDP packet that holds the sum of its pseudo header and nothing else. `head` is the
-/// beginning of a frame of `length` bytes.
+/// Finds the checksum of a TCP or UDP packet that holds the sum of its pseudo header and nothing else. `head`
+/// is the beginning of a frame of `length` bytes.
 ///
-/// One in 65,536 finished checksums looks the same by chance; finishing it once more yields what stood there. Fragments,
-/// packets behind IPv6 extension headers or in tunnels, and frames with bytes behind their packet are not looked at.
+/// One in 65,536 finished checksums looks the same by chance; finishing it once more yields what stood there.
+/// Fragments, packets behind IPv6 extension headers or in tunnels, and frames with bytes behind their packet
+/// are not looked at.
 #[inline]
 pub fn find_unfinished(head: &[u8], length: u32) -> Option<Unfinished> {
     let word = |at: usize| head.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes));

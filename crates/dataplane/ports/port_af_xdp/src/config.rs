@@ -86,8 +86,8 @@ impl Settings {
         }
     }
 
-    /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not checked and
-    /// names no interface gives settings that no port opens with.
+    /// Takes over what was checked against [`SCHEMA`], which has the same defaults. A value that was not
+    /// checked and names no interface gives settings that no port opens with.
     pub fn from_value(value: &Value) -> Settings {
         let interface = value.get("interface").and_then(Value::as_text).unwrap_or_default();
         let default = Settings::new(interface);

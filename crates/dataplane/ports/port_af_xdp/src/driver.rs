@@ -15,13 +15,15 @@ use std::time::Duration;
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
 
-/// When packets wait in a transmit ring that the kernel had no room to empty, it is called again after so long.
+/// When packets wait in a transmit ring that the kernel had no room to empty, it is called again after so
+/// long.
 const RETRY: Nanos = Nanos::from_millis(1);
 
 /// How often, a millisecond apart, an ending port looks whether its last packets were sent.
 const LAST_LOOKS: u32 = 20;
 
-/// How long a port that is opened waits for a queue that is in use: a process that ended just now may have had it.
+/// How long a port that is opened waits for a queue that is in use: a process that ended just now may have
+/// had it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A port on an interface of the kernel. See the crate's documentation.
@@ -46,8 +48,9 @@ pub struct AfXdpPort {
 }
 
 impl AfXdpPort {
-    /// Opens the interface for packets of `pool`, which becomes the memory that the kernel reads and writes. An interface
-    /// that is there but switched off or without carrier is opened, and the port is down until that changes.
+    /// Opens the interface for packets of `pool`, which becomes the memory that the kernel reads and writes.
+    /// An interface that is there but switched off or without carrier is opened, and the port is down until
+    /// that changes.
     ///
     /// # Errors
     /// [`OpenError`], with what the operator can do about it.
@@ -58,8 +61,8 @@ impl AfXdpPort {
         Ok(port)
     }
 
-    /// A port that need not find its interface yet: it is down, with the reason, until [`Port::maintain`] can take it
-    /// up.
+    /// A port that need not find its interface yet: it is down, with the reason, until [`Port::maintain`] can
+    /// take it up.
     ///
     /// # Errors
     /// [`OpenError::BadName`], or the process has no descriptors left.
@@ -133,7 +136,8 @@ impl AfXdpPort {
         let mut action = self.assess();
         let mut notices = Vec::new();
         if self.link.as_ref().is_some_and(|link| link.bound_to().is_none()) {
-            // The interface is gone, and nothing more will come or go by these sockets; the pool wants its buffers.
+            // The interface is gone, and nothing more will come or go by these sockets; the pool wants its
+            // buffers.
             self.state.down(format!("interface `{name}` is not there; waiting for it"));
             self.leave_link(DropReason::PortDown);
         }

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 use telemetry::DropReason;
 
-/// A driver with zero-copy lets go of its buffers a while after the socket is closed (the kernel tears the queue's
-/// memory down in a work queue), and nothing says when.
+/// A driver with zero-copy lets go of its buffers a while after the socket is closed (the kernel tears the
+/// queue's memory down in a work queue), and nothing says when.
 const ZERO_COPY_RELEASE: Duration = Duration::from_millis(100);
 
 /// What a link is made of.
@@ -87,8 +87,8 @@ impl Link {
         }
     }
 
-    /// Takes up to `budget` packets over, in the queues' turns: each gets its part of the budget, and what others leave
-    /// of theirs.
+    /// Takes up to `budget` packets over, in the queues' turns: each gets its part of the budget, and what
+    /// others leave of theirs.
     #[inline]
     pub fn receive(&mut self, budget: u32, out: &mut Vec<Packet>) -> u32 {
         let count = self.queues.len();

@@ -16,7 +16,8 @@ pub(crate) fn tried(name: &str, refused: &[Refused]) -> String {
     refused.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
-/// What is told of the mode: what was refused, what is used instead, what would be better. Nothing when nothing was.
+/// What is told of the mode: what was refused, what is used instead, what would be better. Nothing when
+/// nothing was.
 pub(crate) fn mode(name: &str, mode: Mode, refused: &[Refused]) -> Option<String> {
     let what = match mode {
         Mode::ZeroCopy => return None,

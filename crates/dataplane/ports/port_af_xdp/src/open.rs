@@ -45,8 +45,8 @@ struct Subject<'a> {
 /// Modes that share a program and memory: the second is what is left when the device refuses the first.
 const ATTEMPTS: [&[Mode]; 2] = [&[Mode::ZeroCopy, Mode::Native], &[Mode::Generic]];
 
-/// Opens the interface in the best mode that works. The kernel lets go of a queue a few milliseconds after a socket
-/// was closed: so long, `patience`, a queue may be in use.
+/// Opens the interface in the best mode that works. The kernel lets go of a queue a few milliseconds after a
+/// socket was closed: so long, `patience`, a queue may be in use.
 ///
 /// # Errors
 /// [`OpenError`]; nothing stays attached.
@@ -130,7 +130,8 @@ fn examine<'a>(
     Ok(Subject { settings, pool, index, queues, counts })
 }
 
-/// The queues to take; where the driver does not say how many there are, the kernel refuses what there is not.
+/// The queues to take; where the driver does not say how many there are, the kernel refuses what there is
+/// not.
 pub(crate) fn choose_queues(wanted: Option<&[u32]>, counts: Option<QueueCounts>) -> Result<Vec<u32>, String> {
     let Some(wanted) = wanted else {
         return Ok((0..counts.map_or(1, |counts| counts.receive)).collect());
@@ -152,7 +153,8 @@ pub(crate) fn choose_queues(wanted: Option<&[u32]>, counts: Option<QueueCounts>)
     Ok(queues)
 }
 
-/// Opens the interface in the first of `modes` that the device takes; those that it refused are added to `refused`.
+/// Opens the interface in the first of `modes` that the device takes; those that it refused are added to
+/// `refused`.
 fn attempt(subject: &Subject<'_>, modes: &[Mode], refused: &mut Vec<Refused>) -> Result<Link, Failure> {
     let Subject { settings, pool, index, queues, counts } = subject;
     let mut mode = modes[0];
@@ -213,7 +215,8 @@ fn attempt(subject: &Subject<'_>, modes: &[Mode], refused: &mut Vec<Refused>) ->
     Ok(Link::new(parts, notice))
 }
 
-/// Binds the first socket in the first mode that the device takes. A socket that was refused can be bound once more.
+/// Binds the first socket in the first mode that the device takes. A socket that was refused can be bound
+/// once more.
 fn bind_first(
     socket: &Socket,
     index: i32,
@@ -236,7 +239,8 @@ fn bind_first(
     bind(*last).map(|()| *last)
 }
 
-/// Registers the pool as the socket's UMEM, or memory of the port's own where that is wanted or the kernel insists.
+/// Registers the pool as the socket's UMEM, or memory of the port's own where that is wanted or the kernel
+/// insists.
 fn register(
     socket: &Socket,
     subject: &Subject<'_>,

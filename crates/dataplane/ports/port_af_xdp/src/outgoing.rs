@@ -1,5 +1,5 @@
-//! What happens to a packet before it is put into a transmit ring: the kernel takes only what is whole, short enough,
-//! and in one chunk.
+//! What happens to a packet before it is put into a transmit ring: the kernel takes only what is whole, short
+//! enough, and in one chunk.
 
 use crate::link::Link;
 use crate::segments::{cut, is_whole};
@@ -96,7 +96,8 @@ impl Outgoing {
             self.spent.push(packet);
             return Err(DropReason::PortRefused);
         }
-        // One whose fields name no place goes out as it is and fails at its receiver, as it would have done anyway.
+        // One whose fields name no place goes out as it is and fails at its receiver, as it would have done
+        // anyway.
         if packet.record().offload_flags & offload::NEEDS_CHECKSUM != 0
             && complete_checksum(pool, &mut packet)
         {
@@ -123,7 +124,8 @@ impl Outgoing {
         length >= HEADER
     }
 
-    /// A copy of the packet that lies in one chunk of the memory that the kernel knows; the packet itself ends here.
+    /// A copy of the packet that lies in one chunk of the memory that the kernel knows; the packet itself
+    /// ends here.
     fn copy(&mut self, link: &Link, pool: &Pool, packet: Packet) -> Result<Packet, DropReason> {
         let memory = link.umem.pool();
         let copied = match memory.copy_from(pool, &packet) {

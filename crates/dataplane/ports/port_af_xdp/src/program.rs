@@ -1,10 +1,12 @@
-// UNSAFETY: bpf(2) has no safe wrapper. The kernel is the other side, so Miri cannot run it; the end-to-end tests do.
+// UNSAFETY: bpf(2) has no safe wrapper. The kernel is the other side, so Miri cannot run it; the end-to-end
+// tests do.
 #![allow(unsafe_code)]
-//! The XDP program of a port, the map of its sockets, and the link by which the program hangs on the interface.
+//! The XDP program of a port, the map of its sockets, and the link by which the program hangs on the
+//! interface.
 //!
-//! The program hands each frame to the socket of the queue that it came in by, and to the kernel's stack where there is
-//! none. It is five instructions, written here as the machine reads them. The link goes with its descriptor, so that
-//! nothing stays attached, however the process ends.
+//! The program hands each frame to the socket of the queue that it came in by, and to the kernel's stack
+//! where there is none. It is five instructions, written here as the machine reads them. The link goes with
+//! its descriptor, so that nothing stays attached, however the process ends.
 
 use crate::config::Mode;
 use crate::failure::{Failure, Step};
@@ -81,7 +83,8 @@ struct InfoByFd {
     info: u64,
 }
 
-/// `struct bpf_link_info`, as far as it is used; the interface's number stands in a union aligned to eight bytes.
+/// `struct bpf_link_info`, as far as it is used; the interface's number stands in a union aligned to eight
+/// bytes.
 #[repr(C)]
 #[derive(Default)]
 struct LinkInfo {
@@ -130,8 +133,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Loads the program for queues below `queues` and attaches it. Until sockets are entered, everything goes to the
-    /// kernel's stack.
+    /// Loads the program for queues below `queues` and attaches it. Until sockets are entered, everything
+    /// goes to the kernel's stack.
     ///
     /// # Errors
     /// Which step the kernel refused.
@@ -143,7 +146,8 @@ impl Program {
             max_entries: queues,
             map_flags: 0,
         };
-        // SAFETY: each attribute is laid out as its command takes it, and what it points to outlives the call.
+        // SAFETY: each attribute is laid out as its command takes it, and what it points to outlives the
+        // call.
         let map = unsafe { descriptor(bpf::MAP_CREATE, &map) }
             .map_err(Failure::at(Step::Other("making a map of sockets")))?;
         let instructions = redirect_by_queue(map.as_fd());

@@ -94,7 +94,8 @@ impl Queue {
         if count == 0 {
             return 0;
         }
-        // Another core wrote these bytes. Asked for all at once, they come while the first ones are worked on.
+        // Another core wrote these bytes. Asked for all at once, they come while the first ones are worked
+        // on.
         for ahead in 0..count {
             if let Some(descriptor) = received.peek(ahead) {
                 umem.prefetch(descriptor);
@@ -182,8 +183,8 @@ impl Queue {
         }
     }
 
-    /// In copy mode the kernel takes packets out of the ring within the call: one call for a burst, more where it says
-    /// that it stopped before the end.
+    /// In copy mode the kernel takes packets out of the ring within the call: one call for a burst, more
+    /// where it says that it stopped before the end.
     fn have_copied(&mut self, umem: &mut Umem, counters: &mut PortCounters) -> io::Result<()> {
         let mut pending = self.pending();
         let tries = 8 + pending / SENT_AT_LEAST;
@@ -198,7 +199,8 @@ impl Queue {
                 Err(error) => error,
             };
             match error.raw_os_error() {
-                // It has sent as many as it does in one call, or has no room: then there is no sense in asking again.
+                // It has sent as many as it does in one call, or has no room: then there is no sense in
+                // asking again.
                 Some(libc::EAGAIN) => {
                     self.reap(umem, counters);
                     if self.pending() >= pending {

@@ -1,8 +1,9 @@
-// UNSAFETY: a ring is memory shared with the kernel, and its indices and entries are reached by raw pointers. The tests
-// below run both sides of a ring on two threads, and run under Miri, which also sees data races:
+// UNSAFETY: a ring is memory shared with the kernel, and its indices and entries are reached by raw pointers.
+// The tests below run both sides of a ring on two threads, and run under Miri, which also sees data races:
 // `cargo +nightly miri test -p port_af_xdp ring::`. Only the mapping itself is out of its reach.
 #![allow(unsafe_code)]
-//! One ring between us and the kernel: a producer, a consumer, and entries between them (`net/xdp/xsk_queue.h`).
+//! One ring between us and the kernel: a producer, a consumer, and entries between them
+//! (`net/xdp/xsk_queue.h`).
 //!
 //! Both indices only ever grow, modulo 2^32; an index modulo the ring's size, a power of two, is a place. The
 //! producer writes entries first and its index afterwards (release), the consumer reads that index first
@@ -30,7 +31,8 @@ impl Layout {
         self.entries + size as usize * size_of::<T>()
     }
 
-    /// Whether all parts of a ring of `size` entries lie in `length` bytes and at places that suit their types.
+    /// Whether all parts of a ring of `size` entries lie in `length` bytes and at places that suit their
+    /// types.
     fn fits<T>(&self, size: u32, length: usize) -> bool {
         let word = size_of::<u32>();
         [self.producer, self.consumer, self.flags]
@@ -118,7 +120,8 @@ impl<T: Copy> Parts<T> {
     /// Where the entry of an index is.
     #[inline]
     fn entry(&self, index: u32) -> NonNull<T> {
-        // SAFETY: a power of two minus one as a mask leaves less than `size`, and so many entries lie in the memory.
+        // SAFETY: a power of two minus one as a mask leaves less than `size`, and so many entries lie in the
+        // memory.
         unsafe { self.entries.add((index & (self.size - 1)) as usize) }
     }
 }
@@ -165,14 +168,16 @@ impl<T: Copy> Producer<T> {
         self.next.wrapping_sub(self.consumed)
     }
 
-    /// Writes an entry; false, and nothing is written, when the ring is full as far as [`Producer::room`] last saw.
+    /// Writes an entry; false, and nothing is written, when the ring is full as far as [`Producer::room`]
+    /// last saw.
     #[inline]
     #[must_use]
     pub fn push(&mut self, entry: T) -> bool {
         if self.behind() >= self.parts.size {
             return false;
         }
-        // SAFETY: the place lies in the ring, and the other side does not read it before the index is published.
+        // SAFETY: the place lies in the ring, and the other side does not read it before the index is
+        // published.
         unsafe { self.parts.entry(self.next).write(entry) };
         self.next = self.next.wrapping_add(1);
         true
@@ -238,14 +243,15 @@ impl<T: Copy> Consumer<T> {
         available
     }
 
-    /// The entry `ahead` of the next one, without taking it; `None` beyond what [`Consumer::available`] last saw.
+    /// The entry `ahead` of the next one, without taking it; `None` beyond what [`Consumer::available`] last
+    /// saw.
     #[inline]
     pub fn peek(&self, ahead: u32) -> Option<T> {
         if ahead >= self.produced.wrapping_sub(self.next) {
             return None;
         }
-        // SAFETY: the place lies in the ring; the other side wrote it before it published an index behind it, and does
-        // not write it again before `release`.
+        // SAFETY: the place lies in the ring; the other side wrote it before it published an index behind it,
+        // and does not write it again before `release`.
         Some(unsafe { self.parts.entry(self.next.wrapping_add(ahead)).read() })
     }
 
@@ -285,7 +291,8 @@ mod tests {
         }
 
         fn parts(&self, size: u32) -> Parts<u64> {
-            // SAFETY: the tests keep `Shared` longer than the parts, and go at it by the two sides of a ring alone.
+            // SAFETY: the tests keep `Shared` longer than the parts, and go at it by the two sides of a ring
+            // alone.
             unsafe { Parts::new(self.base(), self.0.len() * 8, LAYOUT, size, None) }.expect("it fits")
         }
 

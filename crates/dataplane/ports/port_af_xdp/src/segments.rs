@@ -1,4 +1,5 @@
-//! Packets that are still to be cut into segments when they go out: AF_XDP carries no such state, so they are cut here.
+//! Packets that are still to be cut into segments when they go out: AF_XDP carries no such state, so they are
+//! cut here.
 
 use crate::link::Link;
 use crate::outgoing::HEADER;
@@ -14,7 +15,8 @@ pub(crate) fn is_whole(packet: &Packet) -> bool {
     packet.record().gso_type & !offload::GSO_ECN != offload::GSO_NONE
 }
 
-/// Puts its segments in the place of each packet that is still to be cut, in order. One that cannot be cut stays as it is.
+/// Puts its segments in the place of each packet that is still to be cut, in order. One that cannot be cut
+/// stays as it is.
 #[cold]
 pub(crate) fn cut(link: &Link, pool: &Pool, packets: &mut Vec<Packet>, counters: &mut PortCounters) {
     let room = pool.room().min(link.mtu.saturating_add(HEADER)) as usize;

@@ -1,5 +1,5 @@
-// UNSAFETY: options, mappings and addresses of AF_XDP sockets have no safe wrapper. The kernel is the other side, so Miri
-// cannot run it; the end-to-end tests do.
+// UNSAFETY: options, mappings and addresses of AF_XDP sockets have no safe wrapper. The kernel is the other
+// side, so Miri cannot run it; the end-to-end tests do.
 #![allow(unsafe_code)]
 //! An AF_XDP socket: its memory, its four rings, where it is bound, and the calls that wake the kernel
 //! (`linux/if_xdp.h`, `Documentation/networking/af_xdp.rst`).
@@ -65,8 +65,8 @@ impl Socket {
         open_socket(libc::AF_XDP, libc::SOCK_RAW).map(Socket)
     }
 
-    /// Makes `memory` the socket's UMEM, in chunks of `chunk` bytes. The kernel keeps the pages, whatever becomes of the
-    /// mapping.
+    /// Makes `memory` the socket's UMEM, in chunks of `chunk` bytes. The kernel keeps the pages, whatever
+    /// becomes of the mapping.
     pub fn register(&self, memory: &MemoryFile, chunk: u32, headroom: u32) -> io::Result<()> {
         let request = libc::xdp_umem_reg_v1 {
             addr: memory.base().as_ptr() as u64,

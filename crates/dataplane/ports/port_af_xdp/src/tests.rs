@@ -119,7 +119,8 @@ proptest! {
         let pseudo = u16::from_be_bytes([frame[field], frame[field + 1]]);
         let sum = Sum::ZERO.add_u16(pseudo).add_bytes(&finished[shape.transport()..]);
         prop_assert_eq!(sum.folded(), 0xffff);
-        // A finished one is left alone, but for the one in 65,536 that looks the same, which another turn leaves the same.
+        // A finished one is left alone, but for the one in 65,536 that looks the same, which another turn
+        // leaves the same.
         if find_unfinished(&finished[..head.len()], finished.len() as u32).is_some() {
             prop_assert_eq!(&finished[field..field + 2], &frame[field..field + 2]);
         }

@@ -10,7 +10,8 @@ use crate::socket::Descriptor;
 use packet_memory::{Buffer, Packet, Pool};
 use std::sync::Arc;
 
-/// Largest chunk that kernels take on ordinary pages: a page. A larger buffer is used as if it were one such chunk.
+/// Largest chunk that kernels take on ordinary pages: a page. A larger buffer is used as if it were one such
+/// chunk.
 const LARGEST_CHUNK: u32 = 4096;
 
 /// What the kernel leaves free before a received frame, beyond the headroom that it is told
@@ -108,7 +109,8 @@ impl Umem {
         self.take(address, true).map(|Lent { buffer, length }| (buffer, length))
     }
 
-    /// Takes everything back, once the kernel cannot reach it any more; returns how many packets it was to send.
+    /// Takes everything back, once the kernel cannot reach it any more; returns how many packets it was to
+    /// send.
     pub fn take_all(&mut self) -> u64 {
         let all = self.lent.iter_mut().filter_map(Option::take);
         let mut packets = 0;

@@ -132,7 +132,8 @@ impl Sight<'_> {
 enum Asking<'a> {
     /// It is in the port's own network namespace.
     Here(&'a Inquiry),
-    /// It was moved to another one. Not kept for longer than a look: a namespace lives as long as there is a socket in it.
+    /// It was moved to another one. Not kept for longer than a look: a namespace lives as long as there is a
+    /// socket in it.
     There(Inquiry),
 }
 

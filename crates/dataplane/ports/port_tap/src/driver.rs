@@ -39,8 +39,8 @@ pub struct TapPort {
 }
 
 impl TapPort {
-    /// Opens the device. One that is switched off, because the settings leave it so, is opened, and the port is down
-    /// until that changes.
+    /// Opens the device. One that is switched off, because the settings leave it so, is opened, and the port
+    /// is down until that changes.
     ///
     /// # Errors
     /// [`OpenError`], with what the operator can do about it.
@@ -53,7 +53,8 @@ impl TapPort {
         Ok(port)
     }
 
-    /// A port that need not have its device yet: it is down, with the reason, until [`Port::maintain`] can take it up.
+    /// A port that need not have its device yet: it is down, with the reason, until [`Port::maintain`] can
+    /// take it up.
     ///
     /// # Errors
     /// Settings that no device can have, or the process has no descriptors left.

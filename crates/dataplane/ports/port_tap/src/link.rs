@@ -15,7 +15,8 @@ pub(crate) struct Link {
     pub mtu: u32,
     /// Packets that wait in a queue.
     pub queue_length: u32,
-    /// A packet still to be cut into segments is shorter than this many bytes; 0 when the kernel does not say.
+    /// A packet still to be cut into segments is shorter than this many bytes; 0 when the kernel does not
+    /// say.
     pub gso_max_size: u32,
     /// Its Ethernet address.
     pub mac: Option<[u8; 6]>,

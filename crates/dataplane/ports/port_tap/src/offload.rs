@@ -2,7 +2,8 @@
 
 use std::ffi::c_uint;
 
-/// The longest segment that the kernel makes unless it is told more; what one shorter than it is called there.
+/// The longest segment that the kernel makes unless it is told more; what one shorter than it is called
+/// there.
 const LONGEST: u32 = 65_536;
 
 /// A VLAN tag is put into the bytes after the kernel has looked at the length.
@@ -24,8 +25,8 @@ pub(crate) struct Plan {
     pub gso_max_size: Option<u32>,
 }
 
-/// Segments that are not worth having are not asked for: two of the device's packets are the least. `room` is what a
-/// buffer has for a packet.
+/// Segments that are not worth having are not asked for: two of the device's packets are the least. `room` is
+/// what a buffer has for a packet.
 pub(crate) fn plan(room: u32, mtu: u32, wanted: bool) -> Plan {
     // Shorter than the maximum, with a tag as long as the room: the maximum is three less than the room.
     let most = (room + 1).saturating_sub(VLAN_TAG).min(LONGEST);

@@ -1,5 +1,6 @@
-// UNSAFETY: system calls that have no safe wrapper: requests to the TAP driver, readv and writev straight into and out
-// of packet memory. The kernel is the other side, so Miri cannot run it; the end-to-end tests do.
+// UNSAFETY: system calls that have no safe wrapper: requests to the TAP driver, readv and writev straight
+// into and out of packet memory. The kernel is the other side, so Miri cannot run it; the end-to-end tests
+// do.
 #![allow(unsafe_code)]
 //! One queue of a TAP device: a descriptor of the driver's file.
 
@@ -81,16 +82,16 @@ impl Queue {
         self.request(libc::TUNSETGROUP, c_ulong::from(group)).map(|_| ())
     }
 
-    /// Only for requests of the TAP driver whose argument is a number, or the address of a value that is as large as the
-    /// request's and lives until the call returns.
+    /// Only for requests of the TAP driver whose argument is a number, or the address of a value that is as
+    /// large as the request's and lives until the call returns.
     fn request(&self, request: libc::Ioctl, argument: c_ulong) -> io::Result<c_int> {
         // SAFETY: all callers are above and do so.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), request, argument) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
     }
 
-    /// Reads a packet: its header, its bytes into the buffer as far as there is room, the rest into `overflow`. Returns the
-    /// packet's length; the packet's own is as before.
+    /// Reads a packet: its header, its bytes into the buffer as far as there is room, the rest into
+    /// `overflow`. Returns the packet's length; the packet's own is as before.
     #[inline]
     pub fn read(
         &self,
@@ -128,8 +129,8 @@ impl Queue {
     pub fn write(&self, header: &mut Header, pool: &Pool, packet: &Packet) -> io::Result<()> {
         let data = libc::iovec { iov_base: pool.data(packet).cast(), iov_len: packet.length() as usize };
         let parts = [part(header), data];
-        // SAFETY: the kernel reads the header, which is borrowed, and the packet's extent, which lies in its buffer; that a
-        // guest may change the bytes meanwhile changes what is sent, nothing else.
+        // SAFETY: the kernel reads the header, which is borrowed, and the packet's extent, which lies in its
+        // buffer; that a guest may change the bytes meanwhile changes what is sent, nothing else.
         let written = unsafe { libc::writev(self.0.as_raw_fd(), parts.as_ptr(), parts.len() as c_int) };
         if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

@@ -1,4 +1,5 @@
-//! What can be tested without a device: settings, the messages of rtnetlink, the decisions, the plan for offloads.
+//! What can be tested without a device: settings, the messages of rtnetlink, the decisions, the plan for
+//! offloads.
 
 use crate::device::{Device, check, fits, queue_of};
 use crate::inquiry::Inquiry;

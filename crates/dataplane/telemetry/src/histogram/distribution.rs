@@ -52,8 +52,9 @@ impl Distribution {
         self.largest
     }
 
-    /// A value that at least the part `q` of all are not above: 0.5 is the median, 0.99 the 99th percentile. It is at most an
-    /// eighth above the least such value, and below the limit never below it. `None` when nothing was counted.
+    /// A value that at least the part `q` of all are not above: 0.5 is the median, 0.99 the 99th percentile.
+    /// It is at most an eighth above the least such value, and below the limit never below it. `None` when
+    /// nothing was counted.
     ///
     /// # Panics
     /// When `q` is not between 0 and 1.
@@ -70,7 +71,8 @@ impl Distribution {
     }
 
     /// For each of `bounds`, which ascend, how many values are not above it. Exact for powers of two up to
-    /// [`LIMIT`](super::LIMIT) and for `u64::MAX`; for others it may be too few, by those in the bucket that the bound is in.
+    /// [`LIMIT`](super::LIMIT) and for `u64::MAX`; for others it may be too few, by those in the bucket that
+    /// the bound is in.
     pub fn at_most(&self, bounds: &[u64]) -> Vec<u64> {
         let (mut next, mut seen) = (0, 0u64);
         let up_to = |&bound: &u64| {

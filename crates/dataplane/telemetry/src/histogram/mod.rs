@@ -1,16 +1,19 @@
 //! How long things took, as counts by length: written by one worker without waiting, read by any thread
 //! meanwhile.
 //!
-//! 1. A worker has a [`Recorder`] and calls [`Recorder::record`] for each value: two loads and two stores, no locked instruction.
+//! 1. A worker has a [`Recorder`] and calls [`Recorder::record`] for each value: two loads and two stores, no
+//!    locked instruction.
 //! 2. A reader has a [`Histogram`] of it and takes a [`Distribution`] with [`Histogram::read`].
-//! 3. Distributions of several workers [`merge`](Distribution::merge) into the one that a single recorder would have made.
+//! 3. Distributions of several workers [`merge`](Distribution::merge) into the one that a single recorder
+//!    would have made.
 //!
 //! Up to 8 every value has a bucket; from there on each doubling has eight of equal width. So a
-//! [quantile](Distribution::quantile) is at most an eighth above the true one and never below it. A bucket contains its upper
-//! bound and not its lower one, as `le` means it in Prometheus, and all powers of two up to [`LIMIT`] are bounds.
+//! [quantile](Distribution::quantile) is at most an eighth above the true one and never below it. A bucket
+//! contains its upper bound and not its lower one, as `le` means it in Prometheus, and all powers of two up
+//! to [`LIMIT`] are bounds.
 //!
-//! Limits: values above [`LIMIT`] (18 minutes, in nanoseconds) are together in one bucket, of which only the largest value is known.
-//! 2.4 KiB for each recorder. The unit is the caller's.
+//! Limits: values above [`LIMIT`] (18 minutes, in nanoseconds) are together in one bucket, of which only the
+//! largest value is known. 2.4 KiB for each recorder. The unit is the caller's.
 
 mod buckets;
 mod distribution;
@@ -83,7 +86,8 @@ fn add(to: &AtomicU64, more: u64) {
 pub struct Histogram(Arc<Shared>);
 
 impl Histogram {
-    /// What has been counted. Values that are recorded meanwhile may be in the counts and not in the sum, or the other way round.
+    /// What has been counted. Values that are recorded meanwhile may be in the counts and not in the sum, or
+    /// the other way round.
     pub fn read(&self) -> Distribution {
         let Shared { counts, sum, largest } = &*self.0;
         let counts = counts.iter().map(|count| count.load(Relaxed)).collect();

@@ -1,4 +1,5 @@
-//! Interleavings of readers and writers of a set, and the orders in which their loads may see stores, under loom.
+//! Interleavings of readers and writers of a set, and the orders in which their loads may see stores, under
+//! loom.
 
 use crate::frame::{Key, keys};
 use crate::place::{Place, SwitchPort, Tick};

@@ -3,7 +3,8 @@
 use nf_abi::PacketRecord;
 use snapshot::{Global, HostState, Identity, Line, Memory, PAGE, Place, Saved, SavedPacket, Tally, Value};
 
-/// Everything that version 1.0 can say. It never changes: `golden/1.0-full.snapshot` is what it was written as.
+/// Everything that version 1.0 can say. It never changes: `golden/1.0-full.snapshot` is what it was written
+/// as.
 pub fn full() -> Saved<'static> {
     let mut memory = Memory::new(4 * 65_536, 1 << 20, 0);
     let mut page = [0u8; 3 * PAGE];

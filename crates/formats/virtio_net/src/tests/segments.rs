@@ -1,4 +1,5 @@
-//! Frames cut into pieces: that each is what the kernel would have sent, and that nothing a header says does harm.
+//! Frames cut into pieces: that each is what the kernel would have sent, and that nothing a header says does
+//! harm.
 
 use super::*;
 use crate::Cut;

@@ -6,8 +6,8 @@ use guest_wasm::{Access, Clones, Program, ProgramFacts, Sandbox, SharedMemory, r
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
 
-/// First call: fills all of its memory behind the records. Later: adds up all of it, and when the mark is at least 2,
-/// writes one page fewer on the way.
+/// First call: fills all of its memory behind the records. Later: adds up all of it, and when the mark is at
+/// least 2, writes one page fewer on the way.
 const FILLER: &str = r#"(func (export "sf_process") (param i32 i64) (local $at i32) (local $sum i64) (local $mark i64) (local $left i64)
     (local.set $mark (i64.load (i32.const 1040)))
     (if (i64.eq (local.get $mark) (i64.const 3000))

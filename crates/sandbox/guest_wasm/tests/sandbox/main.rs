@@ -1,5 +1,5 @@
-//! What a guest may do and may not: real modules, run in the sandbox of the product, each followed by the proof that
-//! the host goes on, that the packets are as they were, and that another instance works.
+//! What a guest may do and may not: real modules, run in the sandbox of the product, each followed by the
+//! proof that the host goes on, that the packets are as they were, and that another instance works.
 
 mod access;
 mod answers;

@@ -1,5 +1,5 @@
-//! Calls that are switched out: others run in between, nothing is lost or seen that should not be, and every end of
-//! such a call gives back all that it had.
+//! Calls that are switched out: others run in between, nothing is lost or seen that should not be, and every
+//! end of such a call gives back all that it had.
 
 use crate::support::*;
 use guest::{Guest, GuestFault, Progress};

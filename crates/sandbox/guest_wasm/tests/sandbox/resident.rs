@@ -9,8 +9,8 @@ const MIB: u64 = 1 << 20;
 /// Bytes that an instance may have without anything having been populated: its first pages, page by page.
 const FEW: u64 = 64 << 10;
 
-/// Grows by `at_start` wasm pages in `sf_init`, touching none of them. Its calls store a byte at the mark's lower half after
-/// growing by the mark's upper half, in wasm pages.
+/// Grows by `at_start` wasm pages in `sf_init`, touching none of them. Its calls store a byte at the mark's
+/// lower half after growing by the mark's upper half, in wasm pages.
 fn grower(at_start: u64) -> Arc<Program> {
     let text = format!(
         r#"(module {IMPORTS}

@@ -8,8 +8,8 @@ use packet_memory::{Packet, Pool};
 use snapshot::{Place, Saved, Value};
 use std::sync::Arc;
 
-/// Counts calls in memory, in globals of every type, and in a counter; sets a deadline; clears a byte of its own data;
-/// holds the packet, logs, and writes an event when the mark says so.
+/// Counts calls in memory, in globals of every type, and in a counter; sets a deadline; clears a byte of its
+/// own data; holds the packet, logs, and writes an event when the mark says so.
 pub fn busy() -> String {
     format!(
         r#"(module {IMPORTS}

@@ -5,8 +5,8 @@ use guest_wasm::{Access, Program, ProgramFacts, Sandbox, WasmGuest};
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
 
-/// Grows to `pages`, and the first mark says what then: 1 fills all of it, else all of it is added up. The records and
-/// what lies before them are left out.
+/// Grows to `pages`, and the first mark says what then: 1 fills all of it, else all of it is added up. The
+/// records and what lies before them are left out.
 fn prober(sandbox: &Sandbox, minimum: u64, pages: u64) -> Arc<Program> {
     let text = format!(
         "(module (memory (export \"memory\") {minimum})
@@ -44,7 +44,8 @@ fn nothing_of_a_former_guest_is_seen() {
     let sandbox = Sandbox::new().expect("a sandbox");
     let pool = pool_of(4);
     let mut packet = pool.allocate().expect("a buffer");
-    // Around what is cleared in place (256 KiB), what asks for huge pages (4 MiB), and on both sides of each minimum.
+    // Around what is cleared in place (256 KiB), what asks for huge pages (4 MiB), and on both sides of each
+    // minimum.
     let sizes =
         [(1, 1), (1, 4), (2, 5), (4, 4), (5, 5), (1, 17), (17, 17), (1, 64), (64, 66), (1, 200), (3, 3)];
     let programs: Vec<_> = sizes.iter().map(|(minimum, pages)| prober(&sandbox, *minimum, *pages)).collect();

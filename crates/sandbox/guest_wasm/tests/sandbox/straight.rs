@@ -105,8 +105,8 @@ fn time_that_the_kernel_takes_alone_ends_no_call() {
                 break;
             }
         }
-        // The kernel's part is known by ticks of milliseconds: one call in some reads as if more of it were the guest's own. Were
-        // the kernel's time counted, none would come to its end.
+        // The kernel's part is known by ticks of milliseconds: one call in some reads as if more of it were
+        // the guest's own. Were the kernel's time counted, none would come to its end.
         let passed = (0..20).any(|_| {
             let mut guest = room.guest(&program, settings.clone()).expect("an instance");
             room.show(&mut guest, pages).is_ok()

@@ -77,7 +77,8 @@ fn those_that_are_not_alike_stay_as_they_are() {
     pool.free(packet);
 }
 
-/// What becomes of the memory, the globals and the deadline of a function whose state is asked for, and why nothing is handed out.
+/// What becomes of the memory, the globals and the deadline of a function whose state is asked for, and why
+/// nothing is handed out.
 fn handed_out(export: &str, slice: Option<Slice>) -> (bool, Result<Option<Vec<u8>>, guest::HandOutFault>) {
     let pool = pool_of(8);
     let program = program(

@@ -14,8 +14,8 @@ const STANDARD_LIBRARY: Tool = Tool {
     install: "rustup target add wasm32-unknown-unknown",
 };
 
-/// What cargo's own settings in the environment begin with; everything else that begins with `CARGO` was set by a cargo
-/// that is running, for a build script or a test, and would mislead another.
+/// What cargo's own settings in the environment begin with; everything else that begins with `CARGO` was set
+/// by a cargo that is running, for a build script or a test, and would mislead another.
 const KEPT: [&str; 6] =
     ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_", "CARGO_TERM_"];
 
@@ -110,8 +110,8 @@ fn workspace_root(package: &Path) -> Result<PathBuf, BuildError> {
     Ok(manifest.parent().map(Path::to_owned).unwrap_or_default())
 }
 
-/// Flags in cargo's own encoding. Paths of the machine that builds are kept out of the image, so that the same sources
-/// give the same digest wherever they lie.
+/// Flags in cargo's own encoding. Paths of the machine that builds are kept out of the image, so that the
+/// same sources give the same digest wherever they lie.
 fn flags(root: &Path) -> OsString {
     let mut flags =
         OsString::from("-Ctarget-feature=+simd128,+relaxed-simd,+sign-ext,+nontrapping-fptoint,+bulk-memory");

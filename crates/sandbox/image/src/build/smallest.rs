@@ -37,9 +37,9 @@ pub struct Smallest {
     pub steps: Vec<Step>,
 }
 
-/// Builds the image of the function in this folder, and cuts it step by step. A cut stays when the image is smaller, passes
-/// the function's own test, does with the test's packets exactly what the image as it was built does, and, for
-/// [`Goal::Speed`], when packets cost no more than [`MOST_COST`] of what they did.
+/// Builds the image of the function in this folder, and cuts it step by step. A cut stays when the image is
+/// smaller, passes the function's own test, does with the test's packets exactly what the image as it was
+/// built does, and, for [`Goal::Speed`], when packets cost no more than [`MOST_COST`] of what they did.
 ///
 /// Without a trial nothing is cut that could matter: what code can notice stays as the compiler made it.
 ///
@@ -207,7 +207,8 @@ impl Cutter<'_> {
         self.step("wasm-opt", "Binaryen's optimizer, on the compiler's output", made);
     }
 
-    /// What the function needs at its start cannot be told from outside: its statics end where only the linker knows.
+    /// What the function needs at its start cannot be told from outside: its statics end where only the
+    /// linker knows.
     fn memory(&mut self) {
         let pages = self.best.facts().memory_bytes / PAGE_BYTES;
         let why = format!("the linker's {pages} pages are the stack and the statics, rounded up");

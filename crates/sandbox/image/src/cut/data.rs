@@ -1,5 +1,5 @@
-//! Data segments without the zeros that memory has anyway: at their ends, and between them where a gap costs more bytes
-//! than the beginning of another segment.
+//! Data segments without the zeros that memory has anyway: at their ends, and between them where a gap costs
+//! more bytes than the beginning of another segment.
 
 use super::CutError;
 use super::parts::Parts;

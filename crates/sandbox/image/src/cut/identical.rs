@@ -1,5 +1,5 @@
-//! Functions of one type with the same body become one. Slots of the table keep their numbers, so that pointers to
-//! functions that were different stay different.
+//! Functions of one type with the same body become one. Slots of the table keep their numbers, so that
+//! pointers to functions that were different stay different.
 
 use super::CutError;
 use super::parts::{Parts, Plan};

@@ -3,8 +3,8 @@
 use super::{CutError, with_manifest};
 use crate::Image;
 
-/// The image with its manifest's lines that are comments, and empty ones, left out. Whether what is left says the same
-/// is for the caller to check: in a block of text such a line would be text.
+/// The image with its manifest's lines that are comments, and empty ones, left out. Whether what is left says
+/// the same is for the caller to check: in a block of text such a line would be text.
 pub(super) fn without_comments(image: &Image) -> Result<Vec<u8>, CutError> {
     let text: String = image
         .manifest()

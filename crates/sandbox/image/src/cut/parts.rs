@@ -14,8 +14,8 @@ use wasmparser::{
     KnownCustom, MemoryType, Name, Operator, Parser, Payload, TableType, TypeRef,
 };
 
-/// What a module consists of. Only what the rewriting pass lets through: one memory, at most one table, active segments
-/// at constant places, imports that are functions.
+/// What a module consists of. Only what the rewriting pass lets through: one memory, at most one table,
+/// active segments at constant places, imports that are functions.
 #[derive(Default)]
 pub(super) struct Parts<'a> {
     pub(super) types: Vec<FuncType>,
@@ -40,7 +40,8 @@ pub(super) struct Parts<'a> {
 /// Which things stay, and under which number. What is missing goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// By a function's old number, imports first: the old number of the function that stands for it; itself, mostly.
+    /// By a function's old number, imports first: the old number of the function that stands for it; itself,
+    /// mostly.
     pub(super) functions: BTreeMap<u32, u32>,
     /// Old numbers of globals.
     pub(super) globals: Vec<u32>,

@@ -28,8 +28,8 @@ struct Reached {
     /// Reached, and not looked into yet.
     fresh: Vec<u32>,
     globals: BTreeSet<u32>,
-    /// Types of indirect calls: they reach the slots that hold functions of the same type, and no others. A call
-    /// through another slot traps, and does so when the slot is empty as well.
+    /// Types of indirect calls: they reach the slots that hold functions of the same type, and no others. A
+    /// call through another slot traps, and does so when the slot is empty as well.
     called: Vec<FuncType>,
     /// The table itself can be seen from outside.
     whole_table: bool,

@@ -1,14 +1,15 @@
 //! The guest functions that stand for `memory.copy` and `memory.fill`.
 //!
-//! Both move 64 bytes per turn of their loop and have no byte loop at all: whatever is no multiple of 64 is covered by
-//! a second, overlapping piece at the other end of the range. A copy reads everything that it could overwrite before
-//! it overwrites it, so that one pass in the right direction is a correct `memmove`.
+//! Both move 64 bytes per turn of their loop and have no byte loop at all: whatever is no multiple of 64 is
+//! covered by a second, overlapping piece at the other end of the range. A copy reads everything that it
+//! could overwrite before it overwrites it, so that one pass in the right direction is a correct `memmove`.
 //!
-//! Bounds: an address range that leaves the 32-bit address space traps as an out-of-bounds access and nothing is
-//! written. In a memory without holes the same is true of every range that ends beyond the memory, because both ends
-//! are touched before the first store. In an engine whose memory has holes or read-only parts (the packet window lies
-//! beyond a gap), a range across a border may be written up to that border before the trap. A length of zero is always
-//! allowed, wherever the addresses point; the instructions trap for addresses beyond the memory even then.
+//! Bounds: an address range that leaves the 32-bit address space traps as an out-of-bounds access and nothing
+//! is written. In a memory without holes the same is true of every range that ends beyond the memory, because
+//! both ends are touched before the first store. In an engine whose memory has holes or read-only parts (the
+//! packet window lies beyond a gap), a range across a border may be written up to that border before the
+//! trap. A length of zero is always allowed, wherever the addresses point; the instructions trap for
+//! addresses beyond the memory even then.
 
 use wasm_encoder::{BlockType, Function, InstructionSink, MemArg, ValType};
 
@@ -147,8 +148,8 @@ pub(super) fn memory_fill() -> Function {
         // The length becomes the address of the last block, which is filled already.
         end_of(f, DESTINATION, BLOCK).local_set(LENGTH);
         f.loop_(BlockType::Empty);
-        // Read back in every turn: a vector that lives across a turn would be saved and restored around the check of
-        // the deadline, which takes longer than the four stores.
+        // Read back in every turn: a vector that lives across a turn would be saved and restored around the
+        // check of the deadline, which takes longer than the four stores.
         f.local_get(LENGTH).v128_load(at(0)).local_set(VECTOR_PIECE);
         for vector in VECTORS {
             f.local_get(DESTINATION).local_get(VECTOR_PIECE).v128_store(block_at(vector));
@@ -194,8 +195,8 @@ fn block_at(vector: u32) -> MemArg {
     at(u64::from(vector) * VECTOR)
 }
 
-/// Pushes the address that lies `bytes` before the end of the range that begins at `start`. The sum may be 2^32 and
-/// wrap to zero; the difference is right all the same.
+/// Pushes the address that lies `bytes` before the end of the range that begins at `start`. The sum may be
+/// 2^32 and wrap to zero; the difference is right all the same.
 fn end_of<'f, 'a>(f: &'f mut InstructionSink<'a>, start: u32, bytes: u64) -> &'f mut InstructionSink<'a> {
     f.local_get(start).local_get(LENGTH).i32_add().i32_const(bytes as i32).i32_sub()
 }

@@ -150,7 +150,8 @@ impl Lowering {
         .map_err(unsupported)
     }
 
-    /// The survey has let only functions for table 0 through; they are written in the oldest of the encodings.
+    /// The survey has let only functions for table 0 through; they are written in the oldest of the
+    /// encodings.
     fn element(
         &mut self,
         to: &mut ElementSection,

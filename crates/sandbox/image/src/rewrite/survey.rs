@@ -1,5 +1,5 @@
-//! The first reading: everything that the encoder has to know before it begins, and every refusal that can name its
-//! place.
+//! The first reading: everything that the encoder has to know before it begins, and every refusal that can
+//! name its place.
 
 use super::{RewriteError, invalid};
 use crate::limits;

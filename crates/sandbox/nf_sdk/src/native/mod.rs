@@ -1,4 +1,5 @@
-//! Functions outside the sandbox: the same source, called with the same batches, for tests, debuggers and comparisons.
+//! Functions outside the sandbox: the same source, called with the same batches, for tests, debuggers and
+//! comparisons.
 //!
 //! 1. [`Runner::new`] makes the function from a configuration in CBOR ([`ConfigValue`] writes it).
 //! 2. [`Runner::run`] shows it packets made by a test and tells what became of them; [`Runner::process`]

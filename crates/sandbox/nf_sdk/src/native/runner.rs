@@ -1,6 +1,6 @@
 //! Calls a function with batches, as the engine does, without a sandbox.
-// UNSAFETY: packet bytes are reached by address, as in the sandbox. `run` keeps the addresses right itself; `process`
-// takes its caller's word.
+// UNSAFETY: packet bytes are reached by address, as in the sandbox. `run` keeps the addresses right itself;
+// `process` takes its caller's word.
 #![allow(unsafe_code)]
 
 use crate::batch::Batch;

@@ -118,7 +118,8 @@ fn send_large_bodies(tenants: &Path, secret: &str, ends: &AtomicBool, answered: 
     }
 }
 
-/// How long so many requests for health take, each on a connection of its own, on the socket and on TLS in turns; in milliseconds.
+/// How long so many requests for health take, each on a connection of its own, on the socket and on TLS in
+/// turns; in milliseconds.
 pub(super) fn health_times(
     daemon: &Daemon,
     certificates: &Certificates,

@@ -54,7 +54,8 @@ fn text(daemon: &Daemon) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The time in seconds that this part of the packets between two samples did not exceed, interpolated within its bucket.
+/// The time in seconds that this part of the packets between two samples did not exceed, interpolated within
+/// its bucket.
 pub(super) fn quantile(before: &Sample, after: &Sample, part: f64) -> Option<f64> {
     let counts: Vec<(f64, u64)> = after
         .latencies

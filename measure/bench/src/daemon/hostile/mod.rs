@@ -1,9 +1,12 @@
 //! A tenant's chain, and the daemon's own socket, beside a tenant that does what it can to be noticed.
 //!
-//! 1. A daemon with one worker runs the chain of a tenant of weight 3, at half of the load that the chain could carry alone.
-//! 2. A tenant of weight 1 misbehaves beside it, in each [`Way`](tenant::Way) by itself: what the chain forwards of what it is
-//!    offered, in the worst of ten windows of a second, and its delay, over the one just before.
-//! 3. It misbehaves in several ways at once, and a crowd of clients takes what the sockets give: how long others wait for health.
+//! 1. A daemon with one worker runs the chain of a tenant of weight 3, at half of the load that the chain
+//!    could carry alone.
+//! 2. A tenant of weight 1 misbehaves beside it, in each [`Way`](tenant::Way) by itself: what the chain
+//!    forwards of what it is offered, in the worst of ten windows of a second, and its delay, over the one
+//!    just before.
+//! 3. It misbehaves in several ways at once, and a crowd of clients takes what the sockets give: how long
+//!    others wait for health.
 //! 4. A function with a cap of 5% whose timer is always due: what it gets in windows of 0.3 s.
 
 mod certificates;

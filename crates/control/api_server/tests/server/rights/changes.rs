@@ -225,8 +225,8 @@ fn what_an_administrator_has_written_stays_as_it_is() {
     changed["image"] = json!("/srv/fw.wasm");
     changed["attach"] = json!({"inside": "hall", "outside": "hall"});
     assert_eq!(shared.put(&shared.crimson, "/v1/functions/crimson-given", changed).status, 422);
-    // A snapshot of it is the tenant's too; wires are of the place. What it says is checked like what a client says: a file of the host
-    // stays where an administrator has written it, and comes nowhere else.
+    // A snapshot of it is the tenant's too; wires are of the place. What it says is checked like what a
+    // client says: a file of the host stays where an administrator has written it, and comes nowhere else.
     let save =
         shared.ask(&shared.crimson, "POST", "/v1/functions/crimson-given/snapshots", r#"{"name": "g"}"#);
     assert_eq!(save.status, 201);

@@ -1,7 +1,8 @@
-//! The events of one tenant's functions on disk: a file of lines, appended to, written anew when most of it is out of date.
+//! The events of one tenant's functions on disk: a file of lines, appended to, written anew when most of it
+//! is out of date.
 //!
-//! A line is an event, the number up to which numbers may have been given, or that a function is gone. A line that was cut off, or that is
-//! damaged, is passed over and the others count.
+//! A line is an event, the number up to which numbers may have been given, or that a function is gone. A line
+//! that was cut off, or that is damaged, is passed over and the others count.
 
 use super::ring::{Entry, What};
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,8 @@ pub(super) fn read(path: &Path, mut take: impl FnMut(Line)) -> io::Result<u64> {
     Ok(unreadable)
 }
 
-/// Appends lines, all of them or, where there is no room, none; the file's length then. `torn` says that the last line has no end.
+/// Appends lines, all of them or, where there is no room, none; the file's length then. `torn` says that the
+/// last line has no end.
 ///
 /// # Errors
 /// The system's.

@@ -1,15 +1,18 @@
 //! What functions found and what happened to them: kept for clients that ask later, bounded, and over a
 //! restart of the daemon.
 //!
-//! 1. [`Kept::open`] reads what an earlier daemon wrote: a file for each tenant, in the folder `events` of the state.
-//! 2. [`Kept::know`] says which function is whose. Events of a function that is not known are not kept; a function that
-//!    changes its tenant begins with nothing.
-//! 3. [`Kept::found`] and [`Kept::happened`] put events into the function's ring, in memory. A ring is bounded, and so are all rings of a
-//!    tenant together: the largest one is halved.
-//! 4. [`Kept::write`] appends what is new to the tenants' files. It runs on a thread of its own, at intervals: what a flood pushed out of
-//!    a ring between two of them is never written, so that no function can keep a disk busy. A disk that is slow or full holds nothing
-//!    up: what could not be written is tried again as long as the ring has it.
-//! 5. [`Kept::forget`] ends the ring of a function that was deleted; its lines leave the file when that is written anew.
+//! 1. [`Kept::open`] reads what an earlier daemon wrote: a file for each tenant, in the folder `events` of
+//!    the state.
+//! 2. [`Kept::know`] says which function is whose. Events of a function that is not known are not kept; a
+//!    function that changes its tenant begins with nothing.
+//! 3. [`Kept::found`] and [`Kept::happened`] put events into the function's ring, in memory. A ring is
+//!    bounded, and so are all rings of a tenant together: the largest one is halved.
+//! 4. [`Kept::write`] appends what is new to the tenants' files. It runs on a thread of its own, at
+//!    intervals: what a flood pushed out of a ring between two of them is never written, so that no function
+//!    can keep a disk busy. A disk that is slow or full holds nothing up: what could not be written is tried
+//!    again as long as the ring has it.
+//! 5. [`Kept::forget`] ends the ring of a function that was deleted; its lines leave the file when that is
+//!    written anew.
 
 mod file;
 mod ring;
@@ -28,7 +31,8 @@ pub(super) use writer::Writer;
 const OF_TENANT: usize = 4 << 20;
 /// A file is written anew when it has so many bytes more than twice what the rings hold.
 const SLACK: u64 = 1 << 20;
-/// Numbers that are reserved at a time: so many may be given between two writes without one being given twice.
+/// Numbers that are reserved at a time: so many may be given between two writes without one being given
+/// twice.
 const RESERVED: u64 = 1 << 20;
 
 /// See the module's documentation.

@@ -1,4 +1,5 @@
-//! The last events of one function: alerts and faults, each kind bounded by itself, so that alerts cannot push out a fault.
+//! The last events of one function: alerts and faults, each kind bounded by itself, so that alerts cannot
+//! push out a fault.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -154,7 +155,8 @@ impl Ring {
         }
     }
 
-    /// Forgets the older half of its alerts; of its faults when it has no alerts; its report when it has nothing else.
+    /// Forgets the older half of its alerts; of its faults when it has no alerts; its report when it has
+    /// nothing else.
     pub(super) fn halve(&mut self) {
         if self.alerts.entries.is_empty() && self.faults.entries.is_empty() {
             self.report = None;

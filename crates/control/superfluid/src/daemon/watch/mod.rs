@@ -1,14 +1,16 @@
 //! Looking at packets on their way, for clients: traces and captures.
 //!
-//! 1. [`places`] finds what is meant: ports, functions, interfaces, wires, and what can be reached from there.
-//! 2. Taps are put there at one quiet point of the workers. Where there are none, packets pass as ever: nothing asks whether
-//!    there is a trace.
+//! 1. [`places`] finds what is meant: ports, functions, interfaces, wires, and what can be reached from
+//!    there.
+//! 2. Taps are put there at one quiet point of the workers. Where there are none, packets pass as ever:
+//!    nothing asks whether there is a trace.
 //! 3. A thread for each trace and each capture writes what it is handed to the client. What it does not take
 //!    in time is lost, counted, and told at the end; no worker on the packets' way waits for it.
 //! 4. When there are enough, the time is over, or the client stops reading, the taps are over, and are taken
 //!    out.
 //!
-//! Limits: [`MOST`] traces and captures at a time; a trace looks at [`places::MOST`] places. What is created meanwhile is not looked at.
+//! Limits: [`MOST`] traces and captures at a time; a trace looks at [`places::MOST`] places. What is created
+//! meanwhile is not looked at.
 
 mod capture;
 mod places;
@@ -54,7 +56,8 @@ impl Controller {
     }
 }
 
-/// Puts taps to ports and functions, by their names, at one quiet point. Those that have gone meanwhile have none.
+/// Puts taps to ports and functions, by their names, at one quiet point. Those that have gone meanwhile have
+/// none.
 fn put(host: &Host, taps: Vec<(places::Place, Box<dyn Tap>)>) -> Result<(), Refusal> {
     let ports = |name: &str| host.port(name);
     let mut known = Vec::new();

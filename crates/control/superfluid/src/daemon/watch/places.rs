@@ -128,8 +128,8 @@ fn endpoint(spot: &Spot) -> Result<Endpoint, String> {
     }
 }
 
-/// All ports and functions that packets may come to from a spot, or from any port, the nearest first; and how many there are
-/// that are left out because they are too many.
+/// All ports and functions that packets may come to from a spot, or from any port, the nearest first; and how
+/// many there are that are left out because they are too many.
 pub(super) fn reached(from: Option<&Spot>, wiring: &Wiring) -> (Vec<Place>, usize) {
     let mut beside: HashMap<&str, Vec<&str>> = HashMap::new();
     for edge in &wiring.edges {

@@ -46,7 +46,8 @@ pub(crate) struct Row {
     pub(crate) all_drops: u64,
 }
 
-/// What functions do from one sample to the next. One that has begun anew meanwhile has done what it has counted since.
+/// What functions do from one sample to the next. One that has begun anew meanwhile has done what it has
+/// counted since.
 pub(crate) fn rows(before: &Sample, after: &Sample) -> Vec<Row> {
     let seconds = after.at.saturating_duration_since(before.at).as_secs_f64().max(1e-3);
     let row = |(name, now): (&String, &FunctionStatus)| {

@@ -20,8 +20,8 @@ pub(super) struct Decision {
     pub jitter: Nanos,
 }
 
-/// A source of decisions. Each packet takes the same number of draws, whatever the settings and whatever became of others:
-/// another share of one fault changes no decision about another fault.
+/// A source of decisions. Each packet takes the same number of draws, whatever the settings and whatever
+/// became of others: another share of one fault changes no decision about another fault.
 #[derive(Clone, Debug)]
 pub(super) struct Dice(Random);
 

@@ -50,7 +50,8 @@ pub(super) struct Line {
     /// Packets whose time has come, but which others are to overtake; `due` is when that is not waited for
     /// any longer.
     overtaken: Vec<Waiting>,
-    /// When the rate allows the next packet, and what was rounded off, in parts of a nanosecond: `rate` of them.
+    /// When the rate allows the next packet, and what was rounded off, in parts of a nanosecond: `rate` of
+    /// them.
     free: Nanos,
     rounded: u64,
     pub ledger: Ledger,

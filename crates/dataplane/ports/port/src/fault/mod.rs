@@ -1,15 +1,18 @@
-//! Faults between a port and the functions: loss, delay, reordering, duplicates, cut and flipped bits, a rate. For either
-//! direction by itself, and the same again for the same seed and the same packets.
+//! Faults between a port and the functions: loss, delay, reordering, duplicates, cut and flipped bits, a
+//! rate. For either direction by itself, and the same again for the same seed and the same packets.
 //!
 //! 1. [`FaultPort::new`] stands before any other port.
-//! 2. `receive` takes what the port has, decides about each packet by its number ([`dice`]), does what was decided, and
-//!    holds it until its time ([`line`]). What is due is given; `transmit` does the same on the other way.
-//! 3. `wake` says when the next packet is due, in either direction; `receive` sends what has become due to go out.
+//! 2. `receive` takes what the port has, decides about each packet by its number ([`dice`]), does what was
+//!    decided, and holds it until its time ([`line`]). What is due is given; `transmit` does the same on the
+//!    other way.
+//! 3. `wake` says when the next packet is due, in either direction; `receive` sends what has become due to go
+//!    out.
 //! 4. `close` drops what is still held, as `held-at-stop`.
 //!
-//! Limits: a port with faults holds at most [`Config::held`] packets in each direction, and needs as many buffers; what comes
-//! beyond is dropped as `port-full`. What is lost on purpose is dropped as `injected-fault`, a duplicate is counted as copied.
-//! A delay is never shorter than asked for; how much longer depends on when the worker looks.
+//! Limits: a port with faults holds at most [`Config::held`] packets in each direction, and needs as many
+//! buffers; what comes beyond is dropped as `port-full`. What is lost on purpose is dropped as
+//! `injected-fault`, a duplicate is counted as copied. A delay is never shorter than asked for; how much
+//! longer depends on when the worker looks.
 
 mod config;
 mod dice;

@@ -32,8 +32,9 @@ pub(super) fn cut(pool: &Pool, packet: &mut Packet, place: u32) -> bool {
 
 /// Flips one bit; false when there is none.
 ///
-/// The receiver is to find out by the checksum, so one that is still to be completed is completed before. In a packet that is
-/// still to be cut into segments that cannot be done: there the bit is one of the partial checksum, which spoils them all.
+/// The receiver is to find out by the checksum, so one that is still to be completed is completed before. In
+/// a packet that is still to be cut into segments that cannot be done: there the bit is one of the partial
+/// checksum, which spoils them all.
 pub(super) fn flip(pool: &Pool, packet: &mut Packet, bit: u64) -> bool {
     let record = *packet.record();
     let length = u64::from(packet.length());

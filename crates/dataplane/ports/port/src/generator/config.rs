@@ -27,7 +27,8 @@ pub const MAX_BATCH: u32 = 1024;
 
 const MAX_RATE: u64 = 1_000_000_000;
 
-/// Lengths of the simple Internet mix, without frame check sequence, and how often each occurs in twelve packets.
+/// Lengths of the simple Internet mix, without frame check sequence, and how often each occurs in twelve
+/// packets.
 pub const IMIX: [Size; 3] =
     [Size { bytes: 60, weight: 7 }, Size { bytes: 590, weight: 4 }, Size { bytes: 1514, weight: 1 }];
 
@@ -262,7 +263,8 @@ impl Config {
         Ok(())
     }
 
-    /// How many packets the schedule has in a second, the first of which is 0. Without a schedule, what `rate` says.
+    /// How many packets the schedule has in a second, the first of which is 0. Without a schedule, what
+    /// `rate` says.
     pub fn scheduled(&self, second: u64) -> u64 {
         if self.schedule.is_empty() {
             return self.rate.unwrap_or(0);

@@ -1,4 +1,5 @@
-//! Which addresses and ports a flow has, computed from its number: no table, which would be larger than a cache.
+//! Which addresses and ports a flow has, computed from its number: no table, which would be larger than a
+//! cache.
 
 use super::config::Config;
 use std::net::IpAddr;
@@ -17,8 +18,8 @@ pub(super) struct Flow {
 
 /// All 5-tuples that addresses and ports offer.
 ///
-/// A flow's number is scrambled by a bijection of the bits that there are, so that flows with neighbouring numbers are not
-/// neighbours, and then cut into the fields: two numbers never make the same flow.
+/// A flow's number is scrambled by a bijection of the bits that there are, so that flows with neighbouring
+/// numbers are not neighbours, and then cut into the fields: two numbers never make the same flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowSpace {
     first: Flow,
@@ -84,8 +85,8 @@ impl FlowSpace {
         }
     }
 
-    /// A bijection of the numbers below the capacity: sums and products with odd numbers modulo a power of two, and
-    /// exclusive ors with the upper half.
+    /// A bijection of the numbers below the capacity: sums and products with odd numbers modulo a power of
+    /// two, and exclusive ors with the upper half.
     #[inline]
     fn scramble(&self, number: u64) -> u64 {
         let mask = self.mask();

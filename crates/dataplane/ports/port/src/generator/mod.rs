@@ -1,17 +1,18 @@
 //! A source of packets: so many flows, of such lengths, at such a rate.
 //!
-//! 1. [`GeneratorPort::new`] prepares one packet for each length, checksums summed up as far as they are known.
-//! 2. `receive` takes buffers, chooses flow and length for each, and writes the prepared packet with the flow's
-//!    addresses, ports and checksums. A flow is computed from its number, see [`Config::flows`].
-//! 3. With a rate, packets are due at fixed times: one that finds no buffer is lost and counted, and a worker that was away
-//!    for longer than 10 ms does not make up for all of it (detail `skipped`). Without, there are as many packets as are
-//!    asked for and have buffers.
-//!    A [`Config::schedule`] says the rate of each second and of which flows its packets are.
+//! 1. [`GeneratorPort::new`] prepares one packet for each length, checksums summed up as far as they are
+//!    known.
+//! 2. `receive` takes buffers, chooses flow and length for each, and writes the prepared packet with the
+//!    flow's addresses, ports and checksums. A flow is computed from its number, see [`Config::flows`].
+//! 3. With a rate, packets are due at fixed times: one that finds no buffer is lost and counted, and a worker
+//!    that was away for longer than 10 ms does not make up for all of it (detail `skipped`). Without, there
+//!    are as many packets as are asked for and have buffers. A [`Config::schedule`] says the rate of each
+//!    second and of which flows its packets are.
 //! 4. After [`Config::count`] packets, or at its schedule's end, the port is finished.
 //! 5. `transmit` takes what comes back, and with [`Config::check_order`] looks whether it comes in order.
 //!
-//! Limits: packets are counted as generated, not as received. Without a rate the port always has something to give, so its
-//! worker never sleeps. Nothing answers: TCP segments belong to no connection.
+//! Limits: packets are counted as generated, not as received. Without a rate the port always has something to
+//! give, so its worker never sleeps. Nothing answers: TCP segments belong to no connection.
 
 mod config;
 mod flows;
@@ -102,7 +103,8 @@ impl GeneratorPort {
         })
     }
 
-    /// Writes a packet into each buffer, stamped with the time at which the first of them was due; returns their bytes.
+    /// Writes a packet into each buffer, stamped with the time at which the first of them was due; returns
+    /// their bytes.
     fn fill(&mut self, pool: &Pool, now: Nanos, packets: &mut [Packet]) -> u64 {
         let due = self.pacing.next().filter(|_| self.pacing.is_paced()).map_or(now, |due| due.min(now));
         let mut bytes = 0;

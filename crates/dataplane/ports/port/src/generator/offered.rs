@@ -11,8 +11,9 @@ pub const MAX_SECONDS: usize = CHUNK * CHUNKS;
 
 type Chunk = Box<[AtomicU64; CHUNK]>;
 
-/// Packets by the second in which they were due, from the generator's first poll on; those without a time, by that in which
-/// they were made. Dropped ones (`no-buffer`, `too-long`) count, those that a late worker did not make up for do not.
+/// Packets by the second in which they were due, from the generator's first poll on; those without a time, by
+/// that in which they were made. Dropped ones (`no-buffer`, `too-long`) count, those that a late worker did
+/// not make up for do not.
 ///
 /// The reporting thread reads it while the generator counts. Memory is taken as the seconds pass.
 #[derive(Debug)]

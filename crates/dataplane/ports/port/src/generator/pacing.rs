@@ -60,7 +60,8 @@ impl Pacing {
         self.ended
     }
 
-    /// How many packets are due and not sent; without a pace, any number. The first second begins at the first call.
+    /// How many packets are due and not sent; without a pace, any number. The first second begins at the
+    /// first call.
     pub fn due(&mut self, now: Nanos) -> u64 {
         let start = *self.start.get_or_insert(now);
         self.now = now;
@@ -116,7 +117,8 @@ impl Pacing {
         }
     }
 
-    /// When the next packet is due, or the schedule at its end; a time that has passed means now. `None`: never.
+    /// When the next packet is due, or the schedule at its end; a time that has passed means now. `None`:
+    /// never.
     pub fn next(&self) -> Option<Nanos> {
         let Some(start) = self.start else { return Some(Nanos(0)) };
         match &self.pace {

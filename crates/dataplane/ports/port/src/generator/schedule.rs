@@ -1,7 +1,9 @@
-//! Which packets are due in which second, and of which flows they are: all of it computed from a packet's number.
+//! Which packets are due in which second, and of which flows they are: all of it computed from a packet's
+//! number.
 //!
-//! Loads that overlap add up. Between two seconds at which one begins or ends the rate is constant, a [`Segment`]. Each of its
-//! seconds has as many packets as its rate says, spread evenly from the second's beginning on.
+//! Loads that overlap add up. Between two seconds at which one begins or ends the rate is constant, a
+//! [`Segment`]. Each of its seconds has as many packets as its rate says, spread evenly from the second's
+//! beginning on.
 
 use super::config::Load;
 
@@ -119,7 +121,8 @@ impl Schedule {
         cycles.saturating_mul(self.total).saturating_add(whole + now)
     }
 
-    /// The second of a packet, from the start, and how many of its packets come after this one, itself included.
+    /// The second of a packet, from the start, and how many of its packets come after this one, itself
+    /// included.
     pub fn second_of(&self, number: u64) -> Option<(u64, u64)> {
         let (second, _, left) = self.place(number)?;
         Some((second, left))

@@ -18,7 +18,8 @@ fn after(nanos: u64) -> Nanos {
     Nanos(NOW.0 + nanos)
 }
 
-/// Takes all that is due, in batches; returns the destination ports of the packets, which are the flows when they vary.
+/// Takes all that is due, in batches; returns the destination ports of the packets, which are the flows when
+/// they vary.
 fn take(port: &mut GeneratorPort, pool: &Pool, now: Nanos) -> Vec<u16> {
     let (mut batch, mut flows) = (Vec::new(), Vec::new());
     loop {
@@ -116,8 +117,8 @@ prop_compose! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whenever a worker that wakes in time asks, each second and each load has exactly what the schedule says, at the times
-    /// that the port said before.
+    /// Whenever a worker that wakes in time asks, each second and each load has exactly what the schedule
+    /// says, at the times that the port said before.
     #[test]
     fn every_second_has_what_the_schedule_says(
         loads in prop::collection::vec(load(), 1..6),

@@ -10,8 +10,8 @@ use std::net::{IpAddr, Ipv6Addr};
 /// Bytes that may change lie before this; what is behind is written as it is.
 const HEAD: usize = 128;
 
-/// Begins the number of a packet within its flow, in the first bytes of its payload: these four, then flow and number, in
-/// network byte order.
+/// Begins the number of a packet within its flow, in the first bytes of its payload: these four, then flow
+/// and number, in network byte order.
 const MARK: [u8; 4] = *b"SFgo";
 
 /// Bytes of mark, flow and number.
@@ -222,7 +222,8 @@ impl Template {
         let checksum = if TCP { l4_sum.checksum() } else { udp_wire(l4_sum.checksum()) };
         let at = l4 + if TCP { 16 } else { 6 };
         head[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
-        // Neither can fail: the length was compared with the pool's, and the head is no longer than the packet.
+        // Neither can fail: the length was compared with the pool's, and the head is no longer than the
+        // packet.
         if self.bytes.len() <= HEAD {
             let _ = pool.write(packet, &head[..self.bytes.len()]);
         } else {

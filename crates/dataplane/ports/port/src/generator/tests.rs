@@ -15,7 +15,8 @@ fn open(text: &str) -> GeneratorPort {
     GeneratorPort::new(config(text).unwrap()).unwrap()
 }
 
-/// Sends everything through a sink that checks it; returns the flows in order and how often each length occurred.
+/// Sends everything through a sink that checks it; returns the flows in order and how often each length
+/// occurred.
 fn drain(port: &mut GeneratorPort, now: Nanos) -> (Vec<FlowKey>, BTreeMap<u32, u64>) {
     let pool = pool(64);
     let check = sink::Config { check: sink::Check::Checksums, report: None };

@@ -1,11 +1,11 @@
 //! A port without an outside: takes every packet, and gives none unless told to supply.
 //!
 //! 1. `transmit` counts packets as delivered and frees them.
-//! 2. `receive` gives nothing; with `supply`, it gives as many packets of one length as it is asked for and the pool
-//!    has buffers. Nothing is written to them, so that nothing but the engine is measured.
+//! 2. `receive` gives nothing; with `supply`, it gives as many packets of one length as it is asked for and
+//!    the pool has buffers. Nothing is written to them, so that nothing but the engine is measured.
 //!
-//! Limits: supplied packets have arbitrary bytes, of the same tenant's earlier packets. A supplying port is always ready
-//! to be received from, so its worker never sleeps.
+//! Limits: supplied packets have arbitrary bytes, of the same tenant's earlier packets. A supplying port is
+//! always ready to be received from, so its worker never sleeps.
 
 mod config;
 #[cfg(test)]

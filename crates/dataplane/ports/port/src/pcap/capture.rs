@@ -59,8 +59,8 @@ enum Format {
     Sections(Section),
 }
 
-/// A capture being read: pcap (microseconds and nanoseconds, both byte orders) or pcapng (any number of sections and
-/// interfaces).
+/// A capture being read: pcap (microseconds and nanoseconds, both byte orders) or pcapng (any number of
+/// sections and interfaces).
 ///
 /// Memory is bounded, whatever the file says. After a fault the capture has ended.
 #[derive(Debug)]

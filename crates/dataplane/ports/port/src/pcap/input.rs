@@ -46,8 +46,8 @@ impl<R: Read + Seek> Input<R> {
         self.buffer.get(self.start..self.end).unwrap_or(&[])
     }
 
-    /// Makes `wanted` bytes, at most [`CAPACITY`], be in the window; returns how many of them there are, fewer only at the
-    /// end of the file.
+    /// Makes `wanted` bytes, at most [`CAPACITY`], be in the window; returns how many of them there are,
+    /// fewer only at the end of the file.
     #[inline]
     pub fn fill(&mut self, wanted: usize) -> io::Result<usize> {
         if self.end - self.start < wanted {

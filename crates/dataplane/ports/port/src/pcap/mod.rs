@@ -1,23 +1,24 @@
 //! Capture files: packets come from one and go to another.
 //!
 //! 1. [`PcapPort::open`] opens the files and reads the first one's headers.
-//! 2. `receive` gives the capture's packets, at the times that were recorded (or faster or slower), or as fast as they are
-//!    taken; once, so many times, or again and again. Then the port is finished.
-//! 3. `transmit` writes packets as pcapng, with their time of reception. A write that fails ends the writing: what the file
-//!    does not hold is dropped as `port-down`.
+//! 2. `receive` gives the capture's packets, at the times that were recorded (or faster or slower), or as
+//!    fast as they are taken; once, so many times, or again and again. Then the port is finished.
+//! 3. `transmit` writes packets as pcapng, with their time of reception. A write that fails ends the writing:
+//!    what the file does not hold is dropped as `port-down`.
 //! 4. `maintain` tells where a capture broke, and that a write failed.
 //! 5. `close` makes what was written permanent.
 //!
-//! Packets of a paced port have the present as their time of reception, others the recorded time. A paced packet
-//! that finds no buffer is lost; one that is not paced waits in its file.
+//! Packets of a paced port have the present as their time of reception, others the recorded time. A paced
+//! packet that finds no buffer is lost; one that is not paced waits in its file.
 //!
-//! Both formats are read by own code, about 300 lines. The crate `pcap-parser` is well kept, and in the tests all that is
-//! written here is read by it; but it keeps whole blocks in memory whatever their kind, so that a block's length decides how
-//! much, it allocates a list of options for each packet, and it leaves interfaces, clocks and the place of a fault to its user,
-//! which is most of the code here.
+//! Both formats are read by own code, about 300 lines. The crate `pcap-parser` is well kept, and in the tests
+//! all that is written here is read by it; but it keeps whole blocks in memory whatever their kind, so that a
+//! block's length decides how much, it allocates a list of options for each packet, and it leaves interfaces,
+//! clocks and the place of a fault to its user, which is most of the code here.
 //!
-//! Limits: Ethernet only; in pcapng, packets of an interface of another link type are dropped as `malformed`. Frame check
-//! sequences are not removed. Regular files only. Reading and writing a file can wait for the disk.
+//! Limits: Ethernet only; in pcapng, packets of an interface of another link type are dropped as `malformed`.
+//! Frame check sequences are not removed. Regular files only. Reading and writing a file can wait for the
+//! disk.
 
 mod capture;
 mod classic;

@@ -1,4 +1,5 @@
-//! The pcapng format (draft-ietf-opsawg-pcapng): sections of blocks, of which those with packets and interfaces matter.
+//! The pcapng format (draft-ietf-opsawg-pcapng): sections of blocks, of which those with packets and
+//! interfaces matter.
 
 use super::capture::{ByteOrder, Found, MAX_PACKET, Record, Step, require};
 use super::error::Cause;
@@ -78,7 +79,8 @@ impl Section {
         }
     }
 
-    /// A block with all of its bytes in the window, checked to have at least `least`; returns how many it has.
+    /// A block with all of its bytes in the window, checked to have at least `least`; returns how many it
+    /// has.
     #[inline]
     fn whole<R: Read + Seek>(
         &self,

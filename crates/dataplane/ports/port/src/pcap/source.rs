@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
 
-/// Blocks without packets that are passed over in one call, so that a file full of them does not hold up the worker.
+/// Blocks without packets that are passed over in one call, so that a file full of them does not hold up the
+/// worker.
 const PATIENCE: usize = 256;
 
 /// A capture whose packets are being given.

@@ -1,4 +1,5 @@
-//! Captures are built byte by byte here; what the port writes is read back by this reader and by `pcap-parser`.
+//! Captures are built byte by byte here; what the port writes is read back by this reader and by
+//! `pcap-parser`.
 
 use super::*;
 use crate::taking::checked;
@@ -385,7 +386,8 @@ fn recorded_times_are_kept_and_said_beforehand() {
         let read = Some(folder.file("in", &three(3)));
         let config = Config { read, pace: Pace::Recorded(percent), passes: None, ..Config::default() };
         let mut port = PcapPort::open(config).unwrap();
-        // Passes follow each other directly: the last packet of one and the first of the next are due together.
+        // Passes follow each other directly: the last packet of one and the first of the next are due
+        // together.
         for (pass, n) in (0..9u64).map(|n| (n / 3, n as usize % 3)) {
             let due = Nanos(NOW.0 + pass * times[2] + times[n]);
             let mut batch = Vec::new();

@@ -1,23 +1,24 @@
 //! A wire from one worker to another: a rootless device, that is, a queue with a port at either end.
 //!
 //! 1. [`one_way`] makes both ends. Each belongs to one worker, and all of its packets to one pool.
-//! 2. `transmit` puts a batch as a whole into the ring to the other end and wakes the other worker if it is seen to sleep. A batch
-//!    that finds no room is dropped as `queue-full`; [`Port::room`] says how much there is at least.
-//! 3. `receive` takes the oldest batch out, as it was put in: nothing is classified or counted again. One that is longer than
-//!    what is asked for comes in parts.
-//! 4. A sender that finds no room and has nothing else to do asks to be woken ([`Port::want_room`]) when half of the ring
-//!    is free again.
+//! 2. `transmit` puts a batch as a whole into the ring to the other end and wakes the other worker if it is
+//!    seen to sleep. A batch that finds no room is dropped as `queue-full`; [`Port::room`] says how much
+//!    there is at least.
+//! 3. `receive` takes the oldest batch out, as it was put in: nothing is classified or counted again. One
+//!    that is longer than what is asked for comes in parts.
+//! 4. A sender that finds no room and has nothing else to do asks to be woken ([`Port::want_room`]) when half
+//!    of the ring is free again.
 //! 5. [`Port::settle`] follows at the end of the worker's turn and does not miss a receiver that was just
 //!    falling asleep. To look that closely with each batch would cost more than the batch: all stores would
 //!    have to reach the other core first.
 //! 6. [`RelayPort::drain`] empties the ring when the wire is taken away.
 //!
-//! What a batch costs is one pointer in a ring, not its packets; the packets' records follow it from one core's cache to
-//! the other's. What is counted does not follow with each batch: each end writes a count of its own, and looks at the other's when it
-//! has to.
+//! What a batch costs is one pointer in a ring, not its packets; the packets' records follow it from one
+//! core's cache to the other's. What is counted does not follow with each batch: each end writes a count of
+//! its own, and looks at the other's when it has to.
 //!
-//! Limits: one direction, so that two make a wire; 1,024 packets, as in the rings of VALE (HyperNF, section 4). Packets in the ring are counted
-//! by the end that will receive them.
+//! Limits: one direction, so that two make a wire; 1,024 packets, as in the rings of VALE (HyperNF, section
+//! 4). Packets in the ring are counted by the end that will receive them.
 
 #[cfg(test)]
 mod tests;
@@ -103,8 +104,8 @@ enum End {
     Receiving(Receiving),
 }
 
-/// Both ends of a wire from the worker that hears the first bell to the one that hears the second: first the sending end,
-/// then the receiving one.
+/// Both ends of a wire from the worker that hears the first bell to the one that hears the second: first the
+/// sending end, then the receiving one.
 pub fn one_way(from: Arc<Bell>, to: Arc<Bell>) -> (RelayPort, RelayPort) {
     // Batches may be of one packet each.
     let (ring, other) = RingBuffer::new(RELAY_PACKETS);
@@ -117,7 +118,8 @@ pub fn one_way(from: Arc<Bell>, to: Arc<Bell>) -> (RelayPort, RelayPort) {
 }
 
 impl Sending {
-    /// Packets that there is room for, at least. The other end's count is looked at only when that may be less than half.
+    /// Packets that there is room for, at least. The other end's count is looked at only when that may be
+    /// less than half.
     #[inline]
     fn room(&self) -> usize {
         let sent = self.passed.sent.0.load(Relaxed);

@@ -34,7 +34,8 @@ fn finds_every_flipped_bit_under_a_checksum() {
         let mut sent = receive_all(&mut source, &pool, NOW);
         let right = pool.to_vec(&sent[0]);
         source.transmit(&pool, NOW, &mut sent);
-        // From the IPv4 identification on: what is before says lengths and versions, and is judged as malformed.
+        // From the IPv4 identification on: what is before says lengths and versions, and is judged as
+        // malformed.
         for bit in 18 * 8..right.len() * 8 {
             let mut wrong = right.clone();
             wrong[bit / 8] ^= 1 << (bit % 8);

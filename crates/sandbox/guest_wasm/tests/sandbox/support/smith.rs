@@ -21,8 +21,8 @@ const EXPORTED: &str = r#"(module
     (func (export "sf_export_state") (result i32) (i32.const 0))
     (func (export "sf_import_state") (result i32) (i32.const 0)))"#;
 
-/// A module as a compiler might emit it, hostile but valid: `None` when the bytes make none. With `bulk`, it may have
-/// instructions that only the rewriting pass can deal with.
+/// A module as a compiler might emit it, hostile but valid: `None` when the bytes make none. With `bulk`, it
+/// may have instructions that only the rewriting pass can deal with.
 pub fn module(bytes: &mut Unstructured<'_>, bulk: bool) -> Option<Vec<u8>> {
     let config = Config {
         available_imports: Some(wat::parse_str(IMPORTED).ok()?),

@@ -81,8 +81,8 @@ pub fn trial(sandbox: &Sandbox, wasm: &[u8], access: Access, bytes: &[u8]) -> Re
     reached
 }
 
-/// Calls everything that there is, several times. Unlike the engine it goes on after a fault, because the first one
-/// would mostly be the last that is seen of a random module.
+/// Calls everything that there is, several times. Unlike the engine it goes on after a fault, because the
+/// first one would mostly be the last that is seen of a random module.
 fn exercise(guest: &mut dyn Guest, pool: &Pool, packets: &mut Vec<Packet>) -> Reached {
     let now = || watchdog::clock().moment();
     let mut faults: Vec<Option<GuestFault>> = Vec::new();
