@@ -24,6 +24,7 @@ build:           ## Build the program as it is released
 	@scripts/build release
 
 check:           ## Formatting, lints and unit tests: quick, without root, installs nothing
+	@scripts/commits
 	@cargo fmt --all --check
 	@cargo clippy --profile quick --workspace --all-targets --locked --quiet -- --deny warnings
 	@cargo test --profile quick --workspace --locked --quiet --lib --bins
