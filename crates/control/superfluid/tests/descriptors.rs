@@ -24,12 +24,17 @@ fn without_descriptors_what_needs_one_is_refused_and_the_rest_is_answered() {
     for n in 0..LIMIT {
         idle.extend(UnixStream::connect(daemon.path(SOCKET)));
         let tenant = json!({"pool": {"buffers": 64, "pages": "ordinary"}});
-        let (created, answer) =
-            daemon.ask("PUT", &format!("/v1/tenants/t{n}?wait=true"), Some(json!({"spec": tenant})));
-        assert!(matches!(created, 200 | 201 | 422 | 500 | 503), "{created} {answer}");
         let spec = json!({"image": "forwarder", "tenant": format!("t{n}")});
-        let (status, answer) =
-            daemon.ask("PUT", &format!("/v1/functions/f{n}?wait=true"), Some(json!({"spec": spec})));
+        let objects = [(format!("tenants/t{n}"), tenant), (format!("functions/f{n}"), spec)];
+        // The tenant may be the first that is refused: an audit log that cannot be opened allows no change.
+        let (mut status, mut answer) = (0, json!(null));
+        for (path, spec) in objects {
+            (status, answer) =
+                daemon.ask("PUT", &format!("/v1/{path}?wait=true"), Some(json!({"spec": spec})));
+            if !matches!(status, 200 | 201) {
+                break;
+            }
+        }
         // Whatever becomes of it, the host can be looked at.
         let health = daemon.get("/v1/health");
         assert!(health["healthy"].is_boolean(), "{health}");

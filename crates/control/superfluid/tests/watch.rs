@@ -215,13 +215,17 @@ fn a_capture_is_read_while_it_goes_on_and_ends_with_its_reader() {
     let mut held: Vec<Child> = (0..8)
         .map(|_| daemon.command("capture out tcp -w -").stdout(Stdio::piped()).spawn().expect("starts"))
         .collect();
+    // Kept open: a capture whose reader is gone ends.
+    let mut readers = Vec::new();
     for child in &mut held {
         // The headers say that it has begun.
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         assert!(out.fill_buf().is_ok_and(|bytes| !bytes.is_empty()));
+        readers.push(out);
     }
     let told = daemon.refused("trace -n 1").1;
     assert!(told.contains("8 traces and captures"), "{told}");
+    drop(readers);
     for mut child in held {
         child.kill().and_then(|()| child.wait()).expect("it ended");
     }
