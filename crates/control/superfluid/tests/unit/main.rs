@@ -131,7 +131,7 @@ Type=oneshot
 WatchdogSec=0
 Restart=no
 ExecStart=
-ExecStart=/usr/bin/python3 -u /run/source/crates/superfluid/tests/unit/probe.py
+ExecStart=/usr/bin/python3 -u /run/source/crates/control/superfluid/tests/unit/probe.py
 ExecPaths=PYTHON
 StandardOutput=append:/run/given/probe.log
 StandardError=append:/run/given/probe.log
@@ -151,7 +151,7 @@ StandardError=append:/run/given/probe.log
     let done: Vec<_> = may_not.iter().filter(|line| line.ends_with(" ok")).collect();
     assert!(done.is_empty(), "{done:#?}");
     // Without the unit it is the unit that is missing: what the kernel lacks would prove nothing.
-    let free = machine.run("python3 /run/source/crates/superfluid/tests/unit/probe.py free");
+    let free = machine.run("python3 /run/source/crates/control/superfluid/tests/unit/probe.py free");
     let refused: Vec<_> = free.lines().filter(|line| !line.ends_with(" ok")).collect();
     assert!(refused.is_empty() && free.lines().count() >= 12, "{free}");
 }
