@@ -27,7 +27,7 @@ fn firewall(attach: &Value) -> Value {
 /// Memory of a thousand clones over that of the pages that they have written.
 pub(crate) fn ratio() -> Result<f64, BenchError> {
     // The control group of the bench is not what is measured.
-    let daemon = Daemon::start_with(|_| Ok((vec!["--memory".into(), "1TiB".into()], None)))?;
+    let daemon = Daemon::start_with(|_| Ok((vec!["--memory".into(), "1024GiB".into()], None)))?;
     let source = |count: u64| json!({"type": "generator", "flows": FLOWS, "count": count});
     daemon.put(Kind::Port, "end", &json!({"type": "sink"}))?;
     daemon.put(Kind::Port, "begin", &source(FLOWS))?;
