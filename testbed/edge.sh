@@ -34,7 +34,7 @@ check() {
         setpriv:util-linux awk:mawk mount:mount; do
         command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
     done
-    if ! python_serves && ! { command -v busybox && busybox --list | grep -qx httpd; } >/dev/null 2>&1; then
+    if ! python_serves && ! { command -v busybox && busybox --list | grep -x httpd; } >/dev/null 2>&1; then
         missing+=(python3)
     fi
     if ((${#missing[@]})); then
