@@ -159,20 +159,6 @@ impl Audit {
         Ok(())
     }
 
-    /// Whether a change that names objects in so many bytes is admitted when so much room is left.
-    pub fn is_room(names: u64, room: u64) -> bool {
-        ROOM.saturating_add(names) <= room
-    }
-
-    /// Bytes that are reserved behind what is written; none while a line could not be written.
-    pub fn room(&self) -> u64 {
-        let state = self.state();
-        match (&state.file, &state.trouble) {
-            (Some(_), None) => state.reserved.saturating_sub(state.bytes),
-            _ => 0,
-        }
-    }
-
     /// Lines that were lost since the start.
     pub fn lost(&self) -> u64 {
         self.state().lost.1

@@ -34,8 +34,6 @@ enum Job {
 struct Standing {
     trouble: Option<String>,
     lost: u64,
-    /// Bytes reserved behind what is written.
-    room: u64,
 }
 
 #[derive(Debug, Default)]
@@ -111,11 +109,6 @@ impl AuditQueue {
     /// # Errors
     /// As [`Audit::admit`].
     pub async fn admit(&self, names: u64) -> Result<(), String> {
-        // While nothing is queued the thread's last word holds: most changes are admitted without asking it.
-        let idle = *self.done.borrow() >= self.asked.load(SeqCst);
-        if idle && Audit::is_room(names, self.shared.standing().room) {
-            return Ok(());
-        }
         let (tell, told) = oneshot::channel();
         self.ask(Job::Admit(names, tell));
         told.await.unwrap_or_else(|_| Err("the audit log has ended".to_owned()))
@@ -153,8 +146,8 @@ impl Drop for AuditQueue {
 }
 
 fn say(audit: &Audit, shared: &Shared) {
-    let (trouble, lost, room) = (audit.trouble(), audit.lost(), audit.room());
-    *shared.standing() = Standing { trouble, lost, room };
+    let (trouble, lost) = (audit.trouble(), audit.lost());
+    *shared.standing() = Standing { trouble, lost };
 }
 
 fn work(audit: &Audit, queue: &Receiver<Job>, shared: &Shared, done: &watch::Sender<u64>) {
