@@ -19,7 +19,7 @@ run:             ## Run examples/edge.yaml between two hosts, with real traffic
 	@scripts/build quick
 	@testbed/edge.sh $(QUICK)
 
-build:           ## Build the program as it is released
+build:           ## Build the program as it is released, and `superfluid bench`
 	@scripts/setup build
 	@scripts/build release
 
@@ -37,7 +37,7 @@ test:            ## Everything that must hold: formatting, lints, unit, property
 
 bench:           ## Measure everything that SPECIFICATION.md promises
 	@scripts/setup build bench
-	@scripts/build release bench
+	@scripts/build release
 	@scripts/bench $(RELEASE)
 
 package: build   ## Make a Debian package and an OCI image of it, in target/package

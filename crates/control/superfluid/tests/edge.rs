@@ -148,3 +148,14 @@ fn what_a_run_needs_is_found_missing_before_anything_is_built() {
     let at = |what: &str| plan.find(what).unwrap_or_else(|| panic!("{what}: {plan}"));
     assert!(at("setup run") < at("edge.sh --check") && at("edge.sh --check") < at("scripts/build"), "{plan}");
 }
+
+#[test]
+fn a_released_build_has_the_program_that_superfluid_bench_starts() {
+    let folder = programs(&["dirname"], &[("cargo", "echo \"$@\"; exit 9")]);
+    let output = with(folder.path(), "scripts/build", &["release"]);
+    let asked = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(9), "{}", String::from_utf8_lossy(&output.stderr));
+    for program in ["superfluid", "superfluid-bench"] {
+        assert!(asked.trim_end().split("--bin ").any(|named| named.trim() == program), "{program}: {asked}");
+    }
+}
