@@ -55,6 +55,9 @@ pub use snapshot::{Adopt, Restore, RotatedKey, Save, Snapshot};
 pub use token::{IssuedToken, NewToken, TOKEN_DIGITS, TOKEN_PREFIX, Token, is_secret};
 pub use watch::{Capture, TRACED, TRACED_MAX, Trace, TraceEnd, TraceHop, TraceLine, TracedPacket, WayEnd};
 
+/// The tenant of objects that name none.
+pub const DEFAULT_TENANT: &str = "default";
+
 /// Version of the interface: the first part of all paths.
 pub const VERSION: &str = "v1";
 

@@ -163,7 +163,7 @@ fn work(audit: &Audit, queue: &Receiver<Job>, shared: &Shared, done: &watch::Sen
             }
             Job::Admit(names, tell) => {
                 let admitted = audit.admit(names);
-                // Who no longer waits needs no answer.
+                // The request may have ended.
                 Some(Box::new(move || drop(tell.send(admitted))))
             }
             Job::Look => {
@@ -173,7 +173,7 @@ fn work(audit: &Audit, queue: &Receiver<Job>, shared: &Shared, done: &watch::Sen
             Job::Reopen(tell) => {
                 audit.reopen();
                 Some(Box::new(move || {
-                    // Who no longer waits needs no answer.
+                    // The request may have ended.
                     let _ = tell.send(());
                 }))
             }

@@ -16,11 +16,10 @@ use crate::rights::Rights;
 use crate::seen::{items, missing_snapshot};
 use crate::state::State;
 use crate::stored::{Stored, answered};
-use crate::tenancy::DEFAULT;
 use crate::{events, login_calls, sizes, spec, time, token_calls};
 use api::{
-    Adopt, Desired, Difference, Fault, Kind, List, Name, Object, ObjectName, Operation, Problem, ProblemType,
-    Restore, Save, Upgrade, paths,
+    Adopt, DEFAULT_TENANT, Desired, Difference, Fault, Kind, List, Name, Object, ObjectName, Operation,
+    Problem, ProblemType, Restore, Save, Upgrade, paths,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -283,7 +282,7 @@ fn list(state: &State, asked: &Asked, kind: Kind) -> Result<Answer, Problem> {
     let seen = page.objects.len();
     for (n, stored) in page.objects.iter().enumerate() {
         let mut object = answered(kind, stored);
-        let of = object.spec.get("tenant").and_then(Value::as_str).unwrap_or("default");
+        let of = object.spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
         if tenant.is_none_or(|tenant| tenant == of) {
             object.status = state.control.status(kind, &object.name);
             items.push(object);
@@ -442,7 +441,7 @@ async fn put(state: &Arc<State>, mut asked: Asked, kind: Kind) -> Result<Answer,
 /// tenant's functions.
 fn begins_with(state: &State, rights: &Rights, name: &Name, spec: &Value) -> Result<Name, Problem> {
     let snapshot = state.snapshot(rights, name)?;
-    let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT);
+    let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
     match &snapshot.tenant {
         Some(owner) if !snapshot.imported && **owner != *tenant => {
             let found = yaml_document::spelling::shown(tenant).to_string();

@@ -213,8 +213,8 @@ impl State {
         let (wanted, mut work) = match first {
             First::Work(wanted, work) => (wanted, work),
             First::Settle(wanted, settling) => {
-                let places = self.operations.asking_places(&wanted.rights);
-                let turn = places.acquire_owned().await.map_err(|_| ends())?;
+                let permits = self.operations.registry_permits(&wanted.rights);
+                let turn = permits.acquire_owned().await.map_err(|_| ends())?;
                 runs(operation, &settling.what);
                 let began = wanted.timing.now();
                 let images = tokio::task::spawn_blocking(settling.run).await;
@@ -229,8 +229,8 @@ impl State {
             }
         };
         for _ in 0..ROUNDS {
-            let places = self.operations.places(&wanted.wanted.rights);
-            let turn = places.acquire_owned().await.map_err(|_| ends())?;
+            let permits = self.operations.compile_permits(&wanted.wanted.rights);
+            let turn = permits.acquire_owned().await.map_err(|_| ends())?;
             runs(operation, &work.what);
             let began = wanted.wanted.timing.now();
             let done = tokio::task::spawn_blocking(work.run).await;

@@ -1,12 +1,12 @@
-//! Who changes what just now: changes of one object come one after the other, from their beginning to their
-//! end, and changes of different objects beside each other.
+//! Locks on objects: changes of one object are made one after the other, each from its beginning to its end,
+//! in the order in which they came; changes of different objects run concurrently.
 
 use api::{Kind, ObjectName};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// What is changed by one at a time.
+/// What one change at a time may hold.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claimed {
     Object(ObjectName),
@@ -47,7 +47,7 @@ pub(crate) struct Claim {
     held: BTreeSet<Claimed>,
 }
 
-/// A place among those that wait; it goes when its request does.
+/// An entry among the waiting changes; removed when its request ends.
 struct Waits<'a>(&'a Shared, u64);
 
 impl Shared {
@@ -82,7 +82,7 @@ impl Claims {
             Err(wanted) => wanted,
         };
         let shared = &self.0;
-        let place = {
+        let entry = {
             let mut state = shared.state();
             let number = state.next;
             state.next += 1;
@@ -95,7 +95,7 @@ impl Claims {
             freed.as_mut().enable();
             {
                 let mut state = shared.state();
-                if state.is_free(&wanted, place.1) {
+                if state.is_free(&wanted, entry.1) {
                     state.held.extend(wanted.iter().cloned());
                     drop(state);
                     return Claim { shared: shared.clone(), held: wanted };

@@ -42,7 +42,7 @@ pub trait Control: Send + Sync + 'static {
     }
 
     /// What of a function that a tenant wants is not a tenant's to want, because it is the host's: an image
-    /// in a file, say. Places are within the spec. What is as it is `now` is as an administrator, or an
+    /// in a file, say. TenantPermits are within the spec. What is as it is `now` is as an administrator, or an
     /// earlier check, had it. A spec of a snapshot is checked like any other. It is called before
     /// [`settle`](Control::settle), and again with what images mean.
     fn confined(&self, function: &str, spec: &Value, now: Option<&Value>) -> Vec<Fault> {

@@ -1,16 +1,16 @@
-//! The thread that answers, and another that takes its place when it is kept.
+//! The leader thread answers all connections; a follower takes over while the leader is blocked by a job
+//! (the pattern is called leader/followers).
 //!
 //! All connections are served by one thread at a time: to wake another one for each small change costs more
 //! than many a change. So an administrator's small change is made on that thread, and most take a tenth of a
-//! millisecond. One that takes longer, for whatever reason, keeps no other request waiting:
-//! 1. [`Relay::here`] puts a job into a list. The thread that answers leaves off, does the job and goes on
-//!    answering.
-//! 2. A second thread looks every [`LOOK`] whether the same job is still being done. If so, it answers from
-//!    now on, and a third one looks.
-//! 3. The first thread ends when its job does. What the job gave goes to the request that waits for it, as
-//!    ever.
+//! millisecond. One that takes longer, for whatever reason, delays no other request:
+//! 1. [`LeaderFollowers::run_on_leader`] puts a job into a list. The leader stops answering, does the job and
+//!    goes on answering.
+//! 2. A follower checks every [`CHECK_INTERVAL`] whether the same job is still being done. If so, it becomes
+//!    the leader, and a new thread becomes the follower.
+//! 3. The former leader ends when its job does. The result goes to the request that waits for it, as ever.
 //!
-//! Limits: a request waits for two looks at most for a job that is not its own. Jobs of tenants are never
+//! Limits: a request waits for two checks at most for a job that is not its own. Jobs of tenants are never
 //! done here, so that no tenant can make that happen again and again.
 
 use std::collections::VecDeque;
@@ -23,25 +23,25 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, oneshot};
 
-/// How often it is looked at whether a job is still being done.
-const LOOK: Duration = Duration::from_millis(5);
-/// Looks without a job after which none is taken until there is a job.
-const IDLE: u32 = 200;
+/// How often the follower checks whether a job is still being done.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
+/// Checks without a job after which the follower parks until there is one.
+const IDLE_CHECKS: u32 = 200;
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// See the module's documentation.
 #[derive(Default)]
-pub(crate) struct Relay {
+pub(crate) struct LeaderFollowers {
     jobs: Mutex<VecDeque<Job>>,
     ready: Notify,
-    /// Odd while a job is being done by the thread that answers; another number for each job.
-    at_work: AtomicU64,
-    /// The thread that looks, and whether it sleeps until it is called.
-    looks: Mutex<Option<Thread>>,
-    sleeps: AtomicBool,
-    over: AtomicBool,
-    /// Whether the runtime is no more.
+    /// Odd while the leader does a job; another number for each job.
+    job_number: AtomicU64,
+    follower: Mutex<Option<Thread>>,
+    /// Whether the follower is parked until there is a job.
+    parked: AtomicBool,
+    ended: AtomicBool,
+    /// Whether the runtime has been shut down.
     shut: (Mutex<bool>, Condvar),
 }
 
@@ -49,9 +49,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Relay {
-    /// Does a job on the thread that answers; `None` if it broke, or if the server is over.
-    pub async fn here<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> Option<R> {
+impl LeaderFollowers {
+    /// Does a job on the leader; `None` if it panicked, or if the server has ended.
+    pub async fn run_on_leader<R: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> R + Send + 'static,
+    ) -> Option<R> {
         let (tell, told) = oneshot::channel();
         locked(&self.jobs).push_back(Box::new(move || {
             // The request may have gone.
@@ -61,22 +64,22 @@ impl Relay {
         told.await.ok()
     }
 
-    /// Answers until [`end`](Relay::end), on this thread or on the one that has taken its place. What is
-    /// still at work then is waited for for so long.
+    /// Answers until [`end`](LeaderFollowers::end), on this thread or on a later leader. Jobs that still run
+    /// then are waited for for `grace`.
     ///
     /// # Errors
     /// The system has no thread.
-    pub fn run(self: &Arc<Relay>, runtime: Runtime, grace: Duration) -> io::Result<()> {
+    pub fn run(self: &Arc<LeaderFollowers>, runtime: Runtime, grace: Duration) -> io::Result<()> {
         let runtime = Arc::new(runtime);
-        self.look(Arc::downgrade(&runtime), grace)?;
+        self.start_follower(Arc::downgrade(&runtime), grace)?;
         self.lead(runtime, grace);
         let mut shut = locked(&self.shut.0);
         while !*shut {
-            if !self.over.load(SeqCst) {
+            if !self.ended.load(SeqCst) {
                 shut = self.shut.1.wait(shut).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            // A thread that is kept for ever keeps the runtime as well.
+            // A thread that is blocked for ever holds the runtime as well.
             let (now, late) = self.shut.1.wait_timeout(shut, grace).unwrap_or_else(PoisonError::into_inner);
             shut = now;
             if late.timed_out() {
@@ -86,12 +89,12 @@ impl Relay {
         Ok(())
     }
 
-    /// Nothing is answered any more.
+    /// Ends it: no further request is answered.
     pub fn end(&self) {
-        self.over.store(true, SeqCst);
+        self.ended.store(true, SeqCst);
         self.ready.notify_one();
-        if let Some(looks) = &*locked(&self.looks) {
-            looks.unpark();
+        if let Some(follower) = &*locked(&self.follower) {
+            follower.unpark();
         }
         let _told = locked(&self.shut.0);
         self.shut.1.notify_all();
@@ -99,7 +102,7 @@ impl Relay {
 
     async fn next(&self) -> Option<Job> {
         loop {
-            if self.over.load(SeqCst) {
+            if self.ended.load(SeqCst) {
                 return None;
             }
             if let Some(job) = locked(&self.jobs).pop_front() {
@@ -109,23 +112,23 @@ impl Relay {
         }
     }
 
-    /// Answers, and does jobs, until another thread does or the server is over.
+    /// Answers, and does jobs, until another thread leads or the server has ended.
     fn lead(&self, runtime: Arc<Runtime>, grace: Duration) {
         while let Some(job) = runtime.block_on(self.next()) {
-            let working = self.at_work.fetch_add(1, SeqCst) + 1;
-            if self.sleeps.swap(false, SeqCst)
-                && let Some(looks) = &*locked(&self.looks)
+            let working = self.job_number.fetch_add(1, SeqCst) + 1;
+            if self.parked.swap(false, SeqCst)
+                && let Some(follower) = &*locked(&self.follower)
             {
-                looks.unpark();
+                follower.unpark();
             }
-            // A request whose job breaks is told so by what does not come.
+            // A request whose job panics finds its channel closed.
             let _ = catch_unwind(AssertUnwindSafe(job));
-            if self.at_work.compare_exchange(working, working + 1, SeqCst, SeqCst).is_err() {
+            if self.job_number.compare_exchange(working, working + 1, SeqCst, SeqCst).is_err() {
                 break;
             }
         }
-        // The last one that has it ends what is left.
-        if self.over.load(SeqCst)
+        // The last thread that holds the runtime shuts it down.
+        if self.ended.load(SeqCst)
             && let Some(runtime) = Arc::into_inner(runtime)
         {
             runtime.shutdown_timeout(grace);
@@ -134,39 +137,43 @@ impl Relay {
         }
     }
 
-    /// Begins to look, on a thread of its own.
-    fn look(self: &Arc<Relay>, runtime: Weak<Runtime>, grace: Duration) -> io::Result<()> {
+    /// Starts the follower, a thread of its own.
+    fn start_follower(
+        self: &Arc<LeaderFollowers>,
+        runtime: Weak<Runtime>,
+        grace: Duration,
+    ) -> io::Result<()> {
         let this = self.clone();
-        let looking = Builder::new().name("answering".into()).spawn(move || this.watch(runtime, grace))?;
-        *locked(&self.looks) = Some(looking.thread().clone());
+        let follower = Builder::new().name("answering".into()).spawn(move || this.follow(runtime, grace))?;
+        *locked(&self.follower) = Some(follower.thread().clone());
         Ok(())
     }
 
-    fn watch(self: Arc<Relay>, runtime: Weak<Runtime>, grace: Duration) {
+    fn follow(self: Arc<LeaderFollowers>, runtime: Weak<Runtime>, grace: Duration) {
         let mut quiet = 0;
-        while !self.over.load(SeqCst) {
-            let seen = self.at_work.load(SeqCst);
-            if quiet >= IDLE {
+        while !self.ended.load(SeqCst) {
+            let seen = self.job_number.load(SeqCst);
+            if quiet >= IDLE_CHECKS {
                 quiet = 0;
-                self.sleeps.store(true, SeqCst);
-                // A job that has just begun does not see that nothing looks.
-                if self.at_work.load(SeqCst) == seen && !self.over.load(SeqCst) {
+                self.parked.store(true, SeqCst);
+                // A job that began in between did not see `parked`.
+                if self.job_number.load(SeqCst) == seen && !self.ended.load(SeqCst) {
                     park();
                 }
-                self.sleeps.store(false, SeqCst);
+                self.parked.store(false, SeqCst);
                 continue;
             }
-            park_timeout(LOOK);
-            let now = self.at_work.load(SeqCst);
+            park_timeout(CHECK_INTERVAL);
+            let now = self.job_number.load(SeqCst);
             if now != seen || now.is_multiple_of(2) {
                 quiet = if now == seen { quiet + 1 } else { 0 };
                 continue;
             }
-            // The thread with the job has it, too.
+            // The leader holds it as well.
             let Some(taken) = runtime.upgrade() else { return };
-            if self.at_work.compare_exchange(now, now + 1, SeqCst, SeqCst).is_ok() {
-                // Without a third thread the next job that takes long is waited for.
-                let _ = self.look(runtime, grace);
+            if self.job_number.compare_exchange(now, now + 1, SeqCst, SeqCst).is_ok() {
+                // Without a follower the next job that takes long delays the requests.
+                let _ = self.start_follower(runtime, grace);
                 return self.lead(taken, grace);
             }
         }
@@ -185,53 +192,55 @@ mod tests {
     }
 
     #[test]
-    fn another_thread_answers_while_a_job_takes_long() {
-        let (relay, runtime) = (Arc::new(Relay::default()), runtime());
+    fn a_follower_answers_while_a_job_takes_long() {
+        let (threads, runtime) = (Arc::new(LeaderFollowers::default()), runtime());
         let (enter, entered) = channel();
-        // Three that end when they may, each of which keeps the thread that answers then.
+        // Three jobs that end when they may, each of which blocks the leader of its time.
         let mut gates = Vec::new();
         for _ in 0..3 {
             let (open, gate) = channel::<()>();
             gates.push(open);
-            let (theirs, enter) = (relay.clone(), enter.clone());
+            let (theirs, enter) = (threads.clone(), enter.clone());
             runtime.spawn(async move {
                 let kept = move || {
                     enter.send(()).expect("is waited for");
                     gate.recv().is_ok()
                 };
-                assert_eq!(theirs.here(kept).await, Some(true));
+                assert_eq!(theirs.run_on_leader(kept).await, Some(true));
             });
         }
         let inside = runtime.handle().clone();
-        let theirs = relay.clone();
+        let theirs = threads.clone();
         let serving = std::thread::spawn(move || theirs.run(runtime, GRACE));
         for _ in 0..3 {
             entered.recv().expect("begins, whatever the others do");
         }
         let ask = |number: u32| {
             let (tell, told) = channel();
-            let theirs = relay.clone();
-            inside.spawn(async move { tell.send(theirs.here(move || number).await).expect("is waited for") });
+            let theirs = threads.clone();
+            inside.spawn(async move {
+                tell.send(theirs.run_on_leader(move || number).await).expect("is waited for")
+            });
             told.recv().expect("is answered")
         };
         assert_eq!(ask(7), Some(7), "while all three are kept");
         gates.iter().for_each(|gate| gate.send(()).expect("waits"));
         assert_eq!(ask(8), Some(8), "after they have ended, too");
-        relay.end();
+        threads.end();
         serving.join().expect("no panic").expect("serves");
     }
 
     #[test]
-    fn a_job_that_breaks_is_told_and_the_next_is_done() {
-        let (relay, runtime) = (Arc::new(Relay::default()), runtime());
+    fn a_job_that_panics_is_reported_and_the_next_is_done() {
+        let (threads, runtime) = (Arc::new(LeaderFollowers::default()), runtime());
         let (tell, told) = channel();
-        let theirs = relay.clone();
+        let theirs = threads.clone();
         runtime.spawn(async move {
-            let broken = theirs.here(|| std::panic::resume_unwind(Box::new("broken"))).await;
-            tell.send((broken, theirs.here(|| 1).await)).expect("is waited for");
+            let broken = theirs.run_on_leader(|| std::panic::resume_unwind(Box::new("broken"))).await;
+            tell.send((broken, theirs.run_on_leader(|| 1).await)).expect("is waited for");
             theirs.end();
         });
-        relay.run(runtime, GRACE).expect("serves");
+        threads.run(runtime, GRACE).expect("serves");
         assert_eq!(told.recv(), Ok((None::<()>, Some(1))));
     }
 }

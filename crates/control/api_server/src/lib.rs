@@ -8,7 +8,7 @@
 //!    [calls](Call), checked for its form, and answered: what is read comes from the store's memory and from
 //!    the host, and what is changed goes through the store and the host, as `change` says in numbered steps.
 //!    The thread that answers waits for nothing: what takes its time is done beside it, a tenant's on the
-//!    tenant's own threads, and if it is kept all the same another thread takes its place (`relay`).
+//!    tenant's own threads. If it blocks all the same, another thread takes over (`leader_followers`).
 //! 3. Work that takes long, such as compiling an image, is done as an operation beside the requests.
 //! 4. Clients that follow the events are told of each change. Each change stands in the audit log.
 //! 5. At SIGTERM the socket goes, requests that are under way get their answer, streams end, and `serve`
@@ -44,6 +44,7 @@ mod document;
 mod error;
 mod events;
 mod identity;
+mod leader_followers;
 mod log;
 mod login_calls;
 mod logins;
@@ -53,10 +54,8 @@ mod operations;
 mod outlet;
 mod owners;
 mod pin;
-mod places;
 mod precondition;
 mod query;
-mod relay;
 mod request;
 mod rights;
 mod rooms;
@@ -72,6 +71,7 @@ mod state;
 mod stored;
 mod stream;
 mod tenancy;
+mod tenant_permits;
 #[cfg(test)]
 mod tests;
 mod time;

@@ -1,8 +1,8 @@
 //! Work that takes longer than a request should: kept to be looked at, bounded, and done a few at a time.
 
-use crate::places::Places;
 use crate::rights::Rights;
 use crate::settings::Limits;
+use crate::tenant_permits::TenantPermits;
 use crate::time;
 use api::{Difference, Name, Operation, OperationState, Problem, ProblemType};
 use std::collections::VecDeque;
@@ -26,8 +26,8 @@ pub(crate) struct Operations {
     at_once: Arc<Semaphore>,
     asking_at_once: Arc<Semaphore>,
     /// The same of each tenant.
-    tenants: Places,
-    tenants_asking: Places,
+    tenants: TenantPermits,
+    tenants_asking: TenantPermits,
 }
 
 /// An operation, and the tenant by whose token it was begun.
@@ -64,18 +64,18 @@ impl Operations {
             kept: limits.operations_kept,
             at_once: Arc::new(Semaphore::new(limits.operations_at_once.max(1))),
             asking_at_once: Arc::new(Semaphore::new(ASKING_AT_ONCE.0)),
-            tenants: Places::new(TENANTS_AT_ONCE),
-            tenants_asking: Places::new(ASKING_AT_ONCE.1),
+            tenants: TenantPermits::new(TENANTS_AT_ONCE),
+            tenants_asking: TenantPermits::new(ASKING_AT_ONCE.1),
         }
     }
 
-    /// Places for what is compiled: a tenant has its own.
-    pub fn places(&self, rights: &Rights) -> Arc<Semaphore> {
+    /// Permits to compile: a tenant has its own.
+    pub fn compile_permits(&self, rights: &Rights) -> Arc<Semaphore> {
         rights.tenant().map_or_else(|| self.at_once.clone(), |tenant| self.tenants.of(tenant))
     }
 
-    /// Places for what asks a registry: a tenant has its own.
-    pub fn asking_places(&self, rights: &Rights) -> Arc<Semaphore> {
+    /// Permits to ask a registry: a tenant has its own.
+    pub fn registry_permits(&self, rights: &Rights) -> Arc<Semaphore> {
         rights.tenant().map_or_else(|| self.asking_at_once.clone(), |tenant| self.tenants_asking.of(tenant))
     }
 

@@ -9,8 +9,7 @@
 //! is shown, the spec decides and not the index.
 
 use crate::control::ObjectChange;
-use crate::tenancy::DEFAULT;
-use api::{Event, Happened, Kind, ObjectName};
+use api::{DEFAULT_TENANT, Event, Happened, Kind, ObjectName};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
@@ -138,12 +137,12 @@ impl Owners {
 
     /// Whose a function or port with this spec is.
     pub fn tenant_of(&self, spec: &Value) -> Option<String> {
-        tenant_in(spec).or_else(|| Some(DEFAULT.to_owned()))
+        tenant_in(spec).or_else(|| Some(DEFAULT_TENANT.to_owned()))
     }
 
     /// Whether there is such a tenant: as an object, or because there always is one of this name.
     pub fn is_tenant(&self, name: &str) -> bool {
-        name == DEFAULT || self.index().tenants.contains(name)
+        name == DEFAULT_TENANT || self.index().tenants.contains(name)
     }
 
     pub fn tenants(&self) -> Vec<String> {
@@ -219,7 +218,7 @@ impl Index {
             Kind::Tenant => self.tenants.get(&id.name).cloned(),
             Kind::Function | Kind::Port => {
                 let (tenant, _) = self.of.get(id)?;
-                tenant.clone().or_else(|| Some(DEFAULT.to_owned()))
+                tenant.clone().or_else(|| Some(DEFAULT_TENANT.to_owned()))
             }
             Kind::Chain | Kind::Wire | Kind::Observer => {
                 let mut owners = self.links.get(id)?.iter().map(|name| self.owner_of_name(name));
@@ -237,7 +236,7 @@ impl Index {
 
     /// Functions and ports of a tenant: those that name it, and, of `default`, those that name none.
     fn owned<'a>(&'a self, tenant: &str) -> impl Iterator<Item = &'a BTreeSet<ObjectName>> {
-        let unnamed = (tenant == DEFAULT).then_some(None);
+        let unnamed = (tenant == DEFAULT_TENANT).then_some(None);
         let keys = [Some(Some(tenant.to_owned())), unnamed];
         keys.into_iter().flatten().filter_map(|named| self.owned.get(&named))
     }

@@ -1,4 +1,4 @@
-//! Places for connections. Each sort of clients has a room of its own, so that none takes places from
+//! TenantPermits for connections. Each sort of clients has a room of its own, so that none takes places from
 //! another:
 //! 1. The administrators' socket has one that nothing else uses, and administrators that come by TLS have
 //!    another.

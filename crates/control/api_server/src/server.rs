@@ -186,19 +186,19 @@ impl Server {
         runtime: Runtime,
         end: impl Future<Output = &'static str> + Send + 'static,
     ) -> Result<(), BindError> {
-        let (state, relay) = (self.state.clone(), self.state.relay.clone());
+        let (state, threads) = (self.state.clone(), self.state.threads.clone());
         let entered = runtime.enter();
         let listening = self.listening()?;
         drop(entered);
         let grace = state.limits.grace;
         let serving = listening.serve(end);
-        let ends = relay.clone();
+        let ends = threads.clone();
         drop(state);
         runtime.spawn(async move {
             serving.await;
             ends.end();
         });
-        relay.run(runtime, grace).map_err(BindError::Runtime)
+        threads.run(runtime, grace).map_err(BindError::Runtime)
     }
 
     fn listening(self) -> Result<Listening, BindError> {

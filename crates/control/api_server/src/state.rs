@@ -5,16 +5,16 @@ use crate::body::room;
 use crate::claims::Claims;
 use crate::control::Control;
 use crate::counts::Counts;
+use crate::leader_followers::LeaderFollowers;
 use crate::logins::Logins;
 use crate::notices::Notices;
 use crate::operations::Operations;
 use crate::owners::Owners;
-use crate::places::Places;
-use crate::relay::Relay;
 use crate::rights::Rights;
 use crate::rooms::Rooms;
 use crate::settings::{Limits, Settings};
 use crate::spare::Spare;
+use crate::tenant_permits::TenantPermits;
 use crate::tokens::Tokens;
 use api::{Problem, ProblemType};
 use bytes::Bytes;
@@ -36,11 +36,12 @@ pub(crate) struct State {
     /// Held while a change that has been made ready is committed and carried out.
     changing: Mutex<()>,
     pub claims: Claims,
-    pub relay: Arc<Relay>,
+    /// The threads that answer, one at a time.
+    pub threads: Arc<LeaderFollowers>,
     pub rooms: Arc<Rooms>,
     pub spare: Spare,
     /// Each tenant's threads.
-    tenants_threads: Places,
+    tenants_threads: TenantPermits,
     /// Those of readers of the host, together.
     readers_threads: Arc<Semaphore>,
     pub notices: Notices,
@@ -49,7 +50,7 @@ pub(crate) struct State {
     pub counts: Counts,
     pub bodies: Arc<Semaphore>,
     /// Of each tenant.
-    pub tenants_bodies: Places,
+    pub tenants_bodies: TenantPermits,
     /// Of readers of the host, whose requests have none: what they send all the same takes nothing of the
     /// others' room.
     pub readers_bodies: Arc<Semaphore>,
@@ -94,17 +95,17 @@ impl State {
             control,
             changing: Mutex::default(),
             claims: Claims::default(),
-            relay: Arc::default(),
+            threads: Arc::default(),
             rooms: Arc::new(Rooms::new(&settings.limits)),
             spare: Spare::new(),
-            tenants_threads: Places::new(TENANTS_THREADS),
+            tenants_threads: TenantPermits::new(TENANTS_THREADS),
             readers_threads: Arc::new(Semaphore::new(READERS_THREADS)),
             notices: Notices::new(),
             operations: Operations::new(&settings.limits),
             audit,
             counts: Counts::default(),
             bodies: Arc::new(Semaphore::new(room(settings.limits.all_bodies_bytes, &settings.limits))),
-            tenants_bodies: Places::new(room(settings.limits.tenant_bodies_bytes, &settings.limits)),
+            tenants_bodies: TenantPermits::new(room(settings.limits.tenant_bodies_bytes, &settings.limits)),
             readers_bodies: Arc::new(Semaphore::new(room(0, &settings.limits))),
             tokens,
             owners,
@@ -141,11 +142,11 @@ impl State {
     ) -> Result<R, Problem> {
         let state = self.clone();
         let broken = || Problem::new(ProblemType::Internal, "a thread of the daemon broke");
-        let (places, why) = match rights {
+        let (permits, why) = match rights {
             Rights::All if large => {
                 return tokio::task::spawn_blocking(move || job(&state)).await.map_err(|_| broken());
             }
-            Rights::All => return self.relay.here(move || job(&state)).await.ok_or_else(broken),
+            Rights::All => return self.threads.run_on_leader(move || job(&state)).await.ok_or_else(broken),
             Rights::Of(grant) => {
                 let tenant = grant.token.tenant.as_deref().unwrap_or_default();
                 (self.tenants_threads.of(tenant), "other requests of the tenant take long")
@@ -153,10 +154,10 @@ impl State {
             Rights::Reader(_) => (self.readers_threads.clone(), "other readers of the host read much"),
         };
         let late = |_| Problem::new(ProblemType::Busy, why);
-        let place = timeout(self.limits.body_time, places.acquire_owned()).await.map_err(late)?;
+        let permit = timeout(self.limits.body_time, permits.acquire_owned()).await.map_err(late)?;
         let done = tokio::task::spawn_blocking(move || {
             let done = job(&state);
-            drop(place);
+            drop(permit);
             done
         });
         done.await.map_err(|_| broken())

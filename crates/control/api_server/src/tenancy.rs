@@ -9,12 +9,9 @@
 use crate::control::ObjectChange;
 use crate::error::BindError;
 use crate::stored::Stored;
-use api::{Kind, ObjectName};
+use api::{DEFAULT_TENANT, Kind, ObjectName};
 use serde_json::{Map, Value, json};
 use store::{Change, Store};
-
-/// The tenant of what names none.
-pub(crate) const DEFAULT: &str = "default";
 
 /// The kind under which a store says how it is to be read. It is no object: no document names it.
 pub(crate) const KIND: &str = "reading";
@@ -32,7 +29,7 @@ pub(crate) fn beside(store: &Store) -> u64 {
 }
 
 fn marked() -> Change {
-    Change::put(KIND, NAME, json!({"unnamed": DEFAULT}).to_string().into_bytes())
+    Change::put(KIND, NAME, json!({"unnamed": DEFAULT_TENANT}).to_string().into_bytes())
 }
 
 /// What was taken over by the only tenant that there was.
@@ -49,7 +46,7 @@ pub(crate) struct Kept {
 pub(crate) fn keep_owners(store: &Store, objects: &mut [ObjectChange]) -> Result<Option<Kept>, BindError> {
     let mut tenants = objects.iter().filter(|object| object.kind == Kind::Tenant);
     let Some(first) = tenants.next().map(|tenant| tenant.name.clone()) else { return Ok(None) };
-    let alone = tenants.next().is_none() && first != DEFAULT;
+    let alone = tenants.next().is_none() && first != DEFAULT_TENANT;
     if store.read(KIND, NAME).is_some() {
         return Ok(None);
     }

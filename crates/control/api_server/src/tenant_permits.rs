@@ -1,4 +1,4 @@
-//! Places that each tenant has for itself, so that what one does takes none from another.
+//! TenantPermits that each tenant has for itself, so that what one does takes none from another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,32 +6,32 @@ use tokio::sync::Semaphore;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct TenantPermits {
     each: usize,
     tenants: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-/// From so many tenants on those are forgotten that use none.
+/// From so many tenants on, semaphores of which no permit is held are dropped.
 const MANY: usize = 64;
 
-impl Places {
-    /// So many places for each tenant.
-    pub fn new(each: usize) -> Places {
-        Places { each: each.clamp(1, Semaphore::MAX_PERMITS), tenants: Mutex::default() }
+impl TenantPermits {
+    /// So many permits for each tenant.
+    pub fn new(each: usize) -> TenantPermits {
+        TenantPermits { each: each.clamp(1, Semaphore::MAX_PERMITS), tenants: Mutex::default() }
     }
 
-    /// Those of a tenant.
+    /// The semaphore of a tenant.
     pub fn of(&self, tenant: &str) -> Arc<Semaphore> {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(places) = tenants.get(tenant).and_then(Weak::upgrade) {
-            return places;
+        if let Some(permits) = tenants.get(tenant).and_then(Weak::upgrade) {
+            return permits;
         }
         if tenants.len() >= MANY {
-            tenants.retain(|_, places| places.strong_count() > 0);
+            tenants.retain(|_, permits| permits.strong_count() > 0);
         }
-        let places = Arc::new(Semaphore::new(self.each));
-        tenants.insert(tenant.to_owned(), Arc::downgrade(&places));
-        places
+        let permits = Arc::new(Semaphore::new(self.each));
+        tenants.insert(tenant.to_owned(), Arc::downgrade(&permits));
+        permits
     }
 }
 
@@ -41,18 +41,18 @@ mod tests {
 
     #[test]
     fn what_one_tenant_takes_another_does_not_miss() {
-        let places = Places::new(1);
-        let held = places.of("red").try_acquire_owned().expect("free");
-        assert!(places.of("red").try_acquire_owned().is_err());
-        let other = places.of("blue").try_acquire_owned().expect("free");
+        let permits = TenantPermits::new(1);
+        let held = permits.of("red").try_acquire_owned().expect("free");
+        assert!(permits.of("red").try_acquire_owned().is_err());
+        let other = permits.of("blue").try_acquire_owned().expect("free");
         drop(held);
-        assert!(places.of("red").try_acquire_owned().is_ok());
+        assert!(permits.of("red").try_acquire_owned().is_ok());
         for n in 0..MANY * 2 {
-            let _ = places.of(&n.to_string());
+            let _ = permits.of(&n.to_string());
         }
-        let known = places.tenants.lock().expect("no panic").len();
+        let known = permits.tenants.lock().expect("no panic").len();
         assert!(known <= MANY, "{known}");
-        assert!(places.of("blue").try_acquire_owned().is_err(), "what is held stays known");
+        assert!(permits.of("blue").try_acquire_owned().is_err(), "what is held stays known");
         drop(other);
     }
 }

@@ -5,9 +5,8 @@ use crate::calls::missing;
 use crate::change::not_committed;
 use crate::request::Asked;
 use crate::state::State;
-use crate::tenancy::DEFAULT;
 use crate::tokens::{self, TOKENS_MAX, Tokens, instant};
-use api::{Fault, IssuedToken, Name, NewToken, Problem, ProblemType, paths};
+use api::{DEFAULT_TENANT, Fault, IssuedToken, Name, NewToken, Problem, ProblemType, paths};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -61,7 +60,8 @@ fn issue_now(state: &State, wanted: NewToken) -> Result<(IssuedToken, u64), Prob
         let allowed = match tenants.as_slice() {
             [] => "`default`, the only tenant".to_owned(),
             tenants => {
-                let unsaid = (!tenants.iter().any(|tenant| tenant == DEFAULT)).then_some(DEFAULT);
+                let unsaid =
+                    (!tenants.iter().any(|tenant| tenant == DEFAULT_TENANT)).then_some(DEFAULT_TENANT);
                 spelling::listed(tenants.iter().map(String::as_str).chain(unsaid))
             }
         };

@@ -3,6 +3,7 @@
 use crate::Catalog;
 use crate::format::{SECTIONS, function_schema, pool_schema};
 use crate::reference::{FunctionFacts, Names, What};
+use api::DEFAULT_TENANT;
 use manifest::Manifest;
 use packet_memory::{BufferSize, PageKind, PoolConfig};
 use schema::{Files, Schema, Value};
@@ -13,9 +14,6 @@ use wiring::{
     RestartDelays, Tenant, TenantMemory, Wiring,
 };
 use yaml_document::{Fault, Key, Node, Place, Position, spelling};
-
-/// The tenant of what names none.
-pub(crate) const DEFAULT: &str = "default";
 
 /// Most bytes in a pool: the packet window.
 const POOL_MAX: u64 = 1 << 30;
@@ -163,9 +161,9 @@ impl<'a> Reader<'a> {
 
     /// The tenant `default`, which is there without being said.
     fn add_default(&mut self) {
-        self.tenants.push(DEFAULT.to_owned());
+        self.tenants.push(DEFAULT_TENANT.to_owned());
         self.wiring.tenants.insert(
-            DEFAULT.to_owned(),
+            DEFAULT_TENANT.to_owned(),
             Tenant { pool: PoolConfig::default(), cpu: Cpu::default(), memory: TenantMemory::default() },
         );
     }
@@ -236,7 +234,7 @@ impl<'a> Reader<'a> {
             }
             None => {
                 self.unnamed.push(key.text.clone());
-                self.known_tenant(place, DEFAULT)
+                self.known_tenant(place, DEFAULT_TENANT)
             }
         }
     }
@@ -244,7 +242,7 @@ impl<'a> Reader<'a> {
     /// The tenant of a name. `default` is there as soon as something is of it.
     pub(crate) fn known_tenant(&mut self, place: &Place<'_>, name: &str) -> Option<String> {
         if !self.tenants.iter().any(|tenant| tenant == name) {
-            if name != DEFAULT {
+            if name != DEFAULT_TENANT {
                 let found = spelling::shown(name);
                 place.report(&mut self.faults, || {
                     format!("found `{found}`{}", spelling::choices(name, tenant_names(&self.tenants)))
@@ -261,7 +259,9 @@ impl<'a> Reader<'a> {
     fn unnamed_tenants(&mut self, place: &Place<'_>, root: &Node) {
         let Some((_, node)) = root.entry("tenants") else { return };
         let tenants = node.as_map().unwrap_or_default();
-        if self.unnamed.is_empty() || tenants.is_empty() || tenants.iter().any(|(key, _)| key.text == DEFAULT)
+        if self.unnamed.is_empty()
+            || tenants.is_empty()
+            || tenants.iter().any(|(key, _)| key.text == DEFAULT_TENANT)
         {
             return;
         }
@@ -269,8 +269,8 @@ impl<'a> Reader<'a> {
         let others = spelling::listed(tenants.iter().map(|(key, _)| key.text.as_str()));
         place.key("tenants", node.position).report(&mut self.warnings, || {
             format!(
-                "without a `tenant` these are the tenant `{DEFAULT}`'s and of none that is named here ({others}): {unnamed}; write \
-                 `tenant: {DEFAULT}` if that is meant"
+                "without a `tenant` these are the tenant `{DEFAULT_TENANT}`'s and of none that is named here ({others}): {unnamed}; write \
+                 `tenant: {DEFAULT_TENANT}` if that is meant"
             )
         });
     }
@@ -528,6 +528,6 @@ impl<'a> Reader<'a> {
 
 /// Names that `tenant` may have.
 fn tenant_names(tenants: &[String]) -> impl Iterator<Item = &str> + Clone {
-    let unsaid = (!tenants.iter().any(|tenant| tenant == DEFAULT)).then_some(DEFAULT);
+    let unsaid = (!tenants.iter().any(|tenant| tenant == DEFAULT_TENANT)).then_some(DEFAULT_TENANT);
     tenants.iter().map(String::as_str).chain(unsaid)
 }

@@ -5,7 +5,8 @@
 //! for each tenant, so that the path of a packet looks into its sender's alone.
 
 use crate::format::service_schema;
-use crate::read::{DEFAULT, Reader};
+use crate::read::Reader;
+use api::DEFAULT_TENANT;
 use std::collections::BTreeMap;
 use wiring::{Endpoint, Service};
 use yaml_document::{Node, Place, Position, spelling};
@@ -98,7 +99,7 @@ impl Reader<'_> {
             Endpoint::Switch(_) => {
                 return match named {
                     Some(named) => Some(named),
-                    None => self.known_tenant(place, DEFAULT),
+                    None => self.known_tenant(place, DEFAULT_TENANT),
                 };
             }
             Endpoint::Port(name) => self.wiring.ports.get(name)?.tenant.clone(),

@@ -1,10 +1,10 @@
 //! A plan, done at one quiescent point of the workers.
 
 use crate::Host;
+use crate::deployed::{Deployed, own_pool};
 use crate::function::policies;
 use crate::hand_over::TakenOver;
-use crate::parts::{Parts, own_pool};
-use crate::places::Places;
+use crate::initial_placement::InitialPlacement;
 use crate::prepare::{Beginning, Prepared};
 use crate::workshop::Unused;
 use engine::{Change, End, FleetError, PoolId, Removed, Stopped};
@@ -44,10 +44,10 @@ impl Host {
         let (workshop, stand_in) = (self.workshop.clone(), self.stand_in.clone());
         let (workers, io) = (self.workers.list.len(), self.io_worker());
         // Before the workers are stopped: they wait for no lock.
-        let mut parts = self.parts();
+        let mut deployed = self.deployed();
         self.fleet.change(|change| {
             let mut work = Work {
-                parts: &mut parts,
+                deployed: &mut deployed,
                 change,
                 stand_in,
                 workers,
@@ -57,7 +57,7 @@ impl Host {
                 pools: Vec::new(),
             };
             for (name, instance) in prepared.handed.instances() {
-                work.parts.put_instance(name, instance.clone());
+                work.deployed.put_instance(name, instance.clone());
             }
             work.take_away(&prepared.plan);
             work.adjust(&prepared.plan);
@@ -72,7 +72,7 @@ impl Host {
 
 /// A plan at work.
 struct Work<'a, 'b, 'c> {
-    parts: &'a mut Parts,
+    deployed: &'a mut Deployed,
     change: &'a mut Change<'b, 'c>,
     stand_in: Arc<Pool>,
     /// Workers that share functions.
@@ -92,59 +92,59 @@ impl Work<'_, '_, '_> {
 
     fn take_away(&mut self, plan: &Plan) {
         for service in &plan.remove_services {
-            if let Some(id) = self.parts.service(service) {
+            if let Some(id) = self.deployed.service(service) {
                 self.change.unserve(id);
             }
-            self.parts.unplug_service(service);
-            self.parts.wiring.services.remove(service);
+            self.deployed.unplug_service(service);
+            self.deployed.wiring.services.remove(service);
         }
         for seen in &plan.unobserve {
             if let (Some(observer), Some(at)) =
-                (self.parts.instances.get(&seen.observer), self.parts.instances.get(&seen.at))
+                (self.deployed.instances.get(&seen.observer), self.deployed.instances.get(&seen.at))
             {
                 let ended = self.change.unobserve(*observer, *at, seen.interface);
                 self.note("observer", &seen.observer, ended);
             }
-            self.parts.wiring.observations.remove(seen);
+            self.deployed.wiring.observations.remove(seen);
         }
         for edge in &plan.unwire {
             self.unwire(edge);
         }
         for name in &plan.remove_instances {
-            if let Some(id) = self.parts.instances.remove(name) {
-                self.parts.paused.remove(name);
+            if let Some(id) = self.deployed.instances.remove(name) {
+                self.deployed.paused.remove(name);
                 match self.change.remove_instance(id) {
                     Ok(removed) => self.done.push(removed),
                     Err(error) => self.troubles.push(format!("function `{name}`: {error}")),
                 }
             }
             self.give_back(&own_pool(name));
-            self.parts.take_instance(name);
+            self.deployed.take_instance(name);
         }
         for name in &plan.remove_ports {
-            if let Some(id) = self.parts.ports.remove(name) {
+            if let Some(id) = self.deployed.ports.remove(name) {
                 let removed = self.change.remove_port(id).map(|_| ());
                 self.note("port", name, removed);
             }
-            self.parts.wiring.ports.swap_remove(name);
+            self.deployed.wiring.ports.swap_remove(name);
         }
         for name in &plan.remove_switches {
-            if let Some((id, _)) = self.parts.switches.remove(name) {
+            if let Some((id, _)) = self.deployed.switches.remove(name) {
                 self.change.remove_switch(id);
             }
-            self.parts.wiring.switches.swap_remove(name);
+            self.deployed.wiring.switches.swap_remove(name);
         }
         for name in &plan.remove_tenants {
             self.give_back(name);
-            if let Some(id) = self.parts.tenants.remove(name) {
+            if let Some(id) = self.deployed.tenants.remove(name) {
                 self.change.remove_tenant(id);
             }
-            self.parts.wiring.tenants.swap_remove(name);
+            self.deployed.wiring.tenants.swap_remove(name);
         }
     }
 
     fn give_back(&mut self, pool: &str) {
-        if let Some((_, id)) = self.parts.pools.remove(pool) {
+        if let Some((_, id)) = self.deployed.pools.remove(pool) {
             self.pools.extend(self.change.remove_pool(id, &self.stand_in));
         }
     }
@@ -152,7 +152,7 @@ impl Work<'_, '_, '_> {
     fn adjust(&mut self, plan: &Plan) {
         for (name, allowance) in &plan.adjust_tenants {
             if let (Some(id), Some(tenant)) =
-                (self.parts.tenants.get(name), self.parts.wiring.tenants.get_mut(name))
+                (self.deployed.tenants.get(name), self.deployed.wiring.tenants.get_mut(name))
             {
                 self.change.set_tenant_claim(*id, allowance.cpu.claim());
                 allowance.apply(tenant);
@@ -160,12 +160,12 @@ impl Work<'_, '_, '_> {
         }
         for (name, adjustment) in &plan.adjust_instances {
             if let (Some(id), Some(instance)) =
-                (self.parts.instances.get(name).copied(), self.parts.wiring.instances.get_mut(name))
+                (self.deployed.instances.get(name).copied(), self.deployed.wiring.instances.get_mut(name))
             {
                 adjustment.apply(instance);
                 let pool = match &instance.pool {
-                    InstancePool::Tenant => self.parts.pools.get(&instance.tenant),
-                    InstancePool::Own(_) => self.parts.pools.get(&own_pool(name)),
+                    InstancePool::Tenant => self.deployed.pools.get(&instance.tenant),
+                    InstancePool::Own(_) => self.deployed.pools.get(&own_pool(name)),
                 };
                 let bounded = pool.map(|(pool, _)| policies(instance, pool));
                 let bounded = bounded.map_or(Ok(()), |policies| self.change.set_policies(id, policies));
@@ -181,67 +181,67 @@ impl Work<'_, '_, '_> {
 
     fn add(&mut self, prepared: Prepared) {
         let Prepared {
-            plan, beginnings, pools, switches, mut functions, mut ports, places, mut unused, ..
+            plan, beginnings, pools, switches, mut functions, mut ports, initial, mut unused, ..
         } = prepared;
         unused.pools.clear();
-        let homes = self.homes(&plan, places.as_ref());
+        let homes = self.homes(&plan, initial.as_ref());
         if let Some(workers) = &plan.workers {
-            self.parts.wiring.workers = workers.clone();
+            self.deployed.wiring.workers = workers.clone();
         }
         for (name, pool) in pools {
             match self.change.add_pool(pool.clone()) {
-                Ok(id) => drop(self.parts.pools.insert(name, (pool, id))),
+                Ok(id) => drop(self.deployed.pools.insert(name, (pool, id))),
                 Err(error) => self.troubles.push(format!("pool `{name}`: {error}")),
             }
         }
         for (name, tenant) in plan.add_tenants {
             let id = self.change.add_tenant(tenant.cpu.claim());
-            self.parts.tenants.insert(name.clone(), id);
-            self.parts.wiring.tenants.insert(name, tenant);
+            self.deployed.tenants.insert(name.clone(), id);
+            self.deployed.wiring.tenants.insert(name, tenant);
         }
         for (name, switch) in plan.add_switches {
             let Some(table) = switches.get(&name).cloned() else { continue };
             // Forwarding is done in the sender's context, whatever worker that is on.
             match self.change.add_switch(&name, table.clone(), None) {
-                Ok(id) => drop(self.parts.switches.insert(name.clone(), (id, table))),
+                Ok(id) => drop(self.deployed.switches.insert(name.clone(), (id, table))),
                 Err(error) => self.troubles.push(format!("switch `{name}`: {error}")),
             }
-            self.parts.wiring.switches.insert(name, switch);
+            self.deployed.wiring.switches.insert(name, switch);
         }
         for (name, instance) in plan.add_instances {
             let pool = match &instance.pool {
-                InstancePool::Tenant => self.parts.pools.get(&instance.tenant),
-                InstancePool::Own(_) => self.parts.pools.get(&own_pool(&name)),
+                InstancePool::Tenant => self.deployed.pools.get(&instance.tenant),
+                InstancePool::Own(_) => self.deployed.pools.get(&own_pool(&name)),
             };
             let pool = pool.map(|(_, id)| *id);
-            let tenant = self.parts.tenants.get(&instance.tenant).copied();
+            let tenant = self.deployed.tenants.get(&instance.tenant).copied();
             if let (Some(started), Some(pool), Some(tenant)) = (functions.remove(&name), pool, tenant) {
                 let (setup, guest) = started.setup(&name, &instance, tenant, pool);
                 match self.change.add_instance(homes[&name], setup, guest) {
-                    Ok(id) => drop(self.parts.instances.insert(name.clone(), id)),
+                    Ok(id) => drop(self.deployed.instances.insert(name.clone(), id)),
                     Err(error) => self.troubles.push(format!("function `{name}`: {error}")),
                 }
             }
-            self.parts.put_instance(&name, instance);
+            self.deployed.put_instance(&name, instance);
         }
         for (name, port) in plan.add_ports {
-            let pool: Option<PoolId> = self.parts.pools.get(&port.tenant).map(|(_, id)| *id);
+            let pool: Option<PoolId> = self.deployed.pools.get(&port.tenant).map(|(_, id)| *id);
             if let (Some(opened), Some(pool)) = (ports.remove(&name), pool) {
                 match self.change.add_port(homes[&name], &name, pool, opened) {
-                    Ok(id) => drop(self.parts.ports.insert(name.clone(), id)),
+                    Ok(id) => drop(self.deployed.ports.insert(name.clone(), id)),
                     Err(error) => self.troubles.push(format!("port `{name}`: {error}")),
                 }
             }
-            self.parts.wiring.ports.insert(name, port);
+            self.deployed.wiring.ports.insert(name, port);
         }
         // Observers are known before wires are laid: what an observer sends has a way out, and no way back.
-        self.parts.wiring.observations.extend(plan.observe.iter().cloned());
+        self.deployed.wiring.observations.extend(plan.observe.iter().cloned());
         for edge in plan.wire {
             self.wire(edge);
         }
         for seen in &plan.observe {
             if let (Some(observer), Some(at)) =
-                (self.parts.instances.get(&seen.observer), self.parts.instances.get(&seen.at))
+                (self.deployed.instances.get(&seen.observer), self.deployed.instances.get(&seen.at))
             {
                 let begun = self.change.observe(*observer, *at, seen.interface);
                 self.note("observer", &seen.observer, begun);
@@ -251,8 +251,8 @@ impl Work<'_, '_, '_> {
             self.begin(&name, beginning);
         }
         for (service, endpoint) in plan.add_services {
-            let id = self.parts.service(&service);
-            match self.parts.plug_service(&service, &endpoint) {
+            let id = self.deployed.service(&service);
+            match self.deployed.plug_service(&service, &endpoint) {
                 Ok(end) => {
                     if let (Some(id), Some(end)) = (id, end) {
                         let served = self.change.serve(id, end);
@@ -261,21 +261,21 @@ impl Work<'_, '_, '_> {
                 }
                 Err(trouble) => self.troubles.push(trouble),
             }
-            self.parts.wiring.services.insert(service, endpoint);
+            self.deployed.wiring.services.insert(service, endpoint);
         }
     }
 
     /// Lets a function begin as it should.
     fn begin(&mut self, name: &str, Beginning { paused, saved }: Beginning) {
-        let Some(id) = self.parts.instances.get(name).copied() else { return };
+        let Some(id) = self.deployed.instances.get(name).copied() else { return };
         if paused {
             let done = self.change.set_paused(id, true);
             self.note("function", name, done);
         }
-        let Some(instance) = self.parts.wiring.instances.get(name) else { return };
+        let Some(instance) = self.deployed.wiring.instances.get(name) else { return };
         let pool = match &instance.pool {
-            InstancePool::Tenant => self.parts.pools.get(&instance.tenant),
-            InstancePool::Own(_) => self.parts.pools.get(&own_pool(name)),
+            InstancePool::Tenant => self.deployed.pools.get(&instance.tenant),
+            InstancePool::Own(_) => self.deployed.pools.get(&own_pool(name)),
         };
         let (Some(saved), Some((pool, _))) = (saved, pool) else { return };
         let waiting = saved.packets.iter().filter(|packet| packet.place == Place::Queued);
@@ -289,13 +289,13 @@ impl Work<'_, '_, '_> {
     }
 
     fn wire(&mut self, edge: Edge) {
-        if let Err(trouble) = self.parts.plug(&edge) {
+        if let Err(trouble) = self.deployed.plug(&edge) {
             self.troubles.push(trouble);
         }
         let [a, b] = edge.ends();
-        if let (Some(from), Some(to)) = (self.parts.end(&edge, a), self.parts.end(&edge, b)) {
+        if let (Some(from), Some(to)) = (self.deployed.end(&edge, a), self.deployed.end(&edge, b)) {
             // What an observer makes goes out, and nothing comes to it but what it observes.
-            let laid = match (self.parts.observes(a), self.parts.observes(b)) {
+            let laid = match (self.deployed.observes(a), self.deployed.observes(b)) {
                 (true, false) => self.change.lead(from, to),
                 (false, true) => self.change.lead(to, from),
                 _ => self.change.link(from, to),
@@ -304,38 +304,38 @@ impl Work<'_, '_, '_> {
         }
         for end in edge.ends() {
             if !matches!(end, Endpoint::Switch(_)) {
-                self.parts.wired.insert(end.clone(), edge.clone());
+                self.deployed.wired.insert(end.clone(), edge.clone());
             }
         }
-        self.parts.wiring.edges.insert(edge);
+        self.deployed.wiring.edges.insert(edge);
     }
 
     fn unwire(&mut self, edge: &Edge) {
         let [a, b] = edge.ends();
-        if let (Some(from), Some(to)) = (self.parts.end(edge, a), self.parts.end(edge, b)) {
+        if let (Some(from), Some(to)) = (self.deployed.end(edge, a), self.deployed.end(edge, b)) {
             let taken = self.change.unlink(from, to);
             self.note("wire", &edge.to_string(), taken);
         }
-        self.parts.unplug(edge);
+        self.deployed.unplug(edge);
         for end in edge.ends() {
-            self.parts.wired.remove(end);
+            self.deployed.wired.remove(end);
         }
-        self.parts.wiring.edges.remove(edge);
+        self.deployed.wiring.edges.remove(edge);
     }
 
     /// The worker of everything that comes: where the wiring says, where those are that it is wired to or
     /// shown the packets of, or else where there are fewest functions.
-    fn homes(&self, plan: &Plan, places: Option<&Places>) -> HashMap<String, usize> {
+    fn homes(&self, plan: &Plan, initial: Option<&InitialPlacement>) -> HashMap<String, usize> {
         let mut homes = HashMap::new();
         for (name, port) in &plan.add_ports {
             if let (wiring::PortIo::Thread, Some(io)) = (port.io, self.io) {
                 homes.insert(name.clone(), io);
             }
         }
-        if let Some(places) = places {
+        if let Some(initial) = initial {
             let names = plan.add_instances.keys().chain(plan.add_ports.keys());
             for name in names {
-                homes.entry(name.clone()).or_insert_with(|| places.of_name(name));
+                homes.entry(name.clone()).or_insert_with(|| initial.of_name(name));
             }
             return homes;
         }
@@ -357,8 +357,8 @@ impl Work<'_, '_, '_> {
             let neighbour = || {
                 let beside = beside.get(name.as_str()).into_iter().flatten();
                 let mut known = beside.filter_map(|other| {
-                    let part = self.parts.instances.get(*other).map(|id| End::Instance(*id, 0));
-                    let part = part.or_else(|| self.parts.ports.get(*other).map(|id| End::Port(*id)));
+                    let part = self.deployed.instances.get(*other).map(|id| End::Instance(*id, 0));
+                    let part = part.or_else(|| self.deployed.ports.get(*other).map(|id| End::Port(*id)));
                     let there = part.and_then(|part| self.change.worker_of(part));
                     there.or_else(|| homes.get(*other).copied()).filter(|worker| *worker < self.workers)
                 });

@@ -1,4 +1,4 @@
-//! What a host knows of what runs on it: the wiring that was carried out, and where each of its parts is.
+//! What is deployed on a host: the wiring that was carried out, and the engine's name for each of its objects.
 
 use cpu_share::TenantId;
 use engine::{End, FleetInstance, FleetPort, PoolId, ServiceId, SwitchId};
@@ -11,7 +11,7 @@ use wiring::{Edge, Endpoint, Instance, Service, Tenant, Wiring, bytes};
 
 /// See the module's documentation.
 #[derive(Default)]
-pub(crate) struct Parts {
+pub(crate) struct Deployed {
     pub(crate) wiring: Wiring,
     pub(crate) tenants: HashMap<String, TenantId>,
     /// By their owners' names: tenants', and as [`own_pool`] says.
@@ -31,7 +31,7 @@ pub(crate) struct Parts {
     pub(crate) wired: HashMap<Endpoint, Edge>,
 }
 
-impl Parts {
+impl Deployed {
     /// An end of a wire as the fleet knows it; of a switch, by the port that the wire is plugged into.
     pub(crate) fn end(&self, edge: &Edge, endpoint: &Endpoint) -> Option<End> {
         match endpoint {
@@ -39,12 +39,12 @@ impl Parts {
                 let (id, _) = self.switches.get(name)?;
                 Some(End::Switch(*id, *self.plugs.get(edge)?))
             }
-            other => self.part(other),
+            other => self.port_or_interface(other),
         }
     }
 
     /// A port or an interface as the fleet knows it.
-    pub(crate) fn part(&self, endpoint: &Endpoint) -> Option<End> {
+    pub(crate) fn port_or_interface(&self, endpoint: &Endpoint) -> Option<End> {
         match endpoint {
             Endpoint::Port(name) => self.ports.get(name).map(|port| End::Port(*port)),
             Endpoint::Interface(name, interface) => {
@@ -97,7 +97,7 @@ impl Parts {
         service: &Service,
         endpoint: &Endpoint,
     ) -> Result<Option<End>, String> {
-        let Endpoint::Switch(name) = endpoint else { return Ok(self.part(endpoint)) };
+        let Endpoint::Switch(name) = endpoint else { return Ok(self.port_or_interface(endpoint)) };
         let Some((id, table)) = self.switches.get(name) else { return Ok(None) };
         let port = table.attach().map_err(|error| format!("switch `{name}`: {error}"))?;
         self.serving.insert(service.clone(), (name.clone(), port));

@@ -401,7 +401,7 @@ impl Host {
     pub(crate) fn succeed(&self, successor: Successor) -> Result<TakenOver, PrepareError> {
         let _held = self.handing.take(BTreeSet::from([successor.name.clone()]));
         let taken = successor.succeed(&self.fleet, false)?;
-        self.parts().put_instance(&taken.name, taken.instances.1.clone());
+        self.deployed().put_instance(&taken.name, taken.instances.1.clone());
         Ok(taken)
     }
 
@@ -412,7 +412,7 @@ impl Host {
     pub fn roll_back(&self, taken: TakenOver) -> Result<(), PrepareError> {
         let (name, before) = (taken.name.clone(), taken.instances.0.clone());
         roll_back(&self.fleet, taken).map_err(|error| failed("function", &name)(&error))?;
-        self.parts().put_instance(&name, before);
+        self.deployed().put_instance(&name, before);
         Ok(())
     }
 }

@@ -34,18 +34,18 @@ pub(crate) fn threads(workers: &Workers, io: bool) -> (Vec<WorkerSettings>, Vec<
 }
 
 /// On which worker everything is.
-pub(crate) struct Places {
+pub(crate) struct InitialPlacement {
     placement: Placement,
     parts: HashMap<String, Part>,
     io: usize,
 }
 
-impl Places {
+impl InitialPlacement {
     /// Where everything of a wiring begins.
     ///
     /// # Errors
     /// [`GraphFault`], which a wiring that was checked does not have.
-    pub(crate) fn of(wiring: &Wiring) -> Result<Places, GraphFault> {
+    pub(crate) fn of(wiring: &Wiring) -> Result<InitialPlacement, GraphFault> {
         let workers = wiring.workers.list.len();
         let homes = wiring.homes();
         let (mut graph, mut parts) = (Graph::default(), HashMap::new());
@@ -78,7 +78,7 @@ impl Places {
             .iter()
             .filter_map(|seen| Some((*parts.get(&seen.observer)?, *parts.get(&seen.at)?)))
             .collect();
-        Ok(Places { placement: Placement::new(&graph, workers)?, parts, io: workers })
+        Ok(InitialPlacement { placement: Placement::new(&graph, workers)?, parts, io: workers })
     }
 
     /// The worker of a port or a function.

@@ -1,7 +1,7 @@
 //! Packets that an operator puts before a function, to see what becomes of them.
 
 use crate::Host;
-use crate::parts::own_pool;
+use crate::deployed::own_pool;
 use engine::Stopped;
 use packet_memory::{Packet, Pool};
 use telemetry::clock::Nanos;
@@ -48,14 +48,14 @@ impl Host {
     ) -> Result<(), InjectError> {
         let absent = || InjectError::Absent(name.to_owned());
         let id = self.function(name).ok_or_else(absent)?;
-        let parts = self.parts();
-        let instance = parts.wiring.instances.get(name).ok_or_else(absent)?;
+        let deployed = self.deployed();
+        let instance = deployed.wiring.instances.get(name).ok_or_else(absent)?;
         let pool = match &instance.pool {
-            InstancePool::Tenant => parts.pools.get(&instance.tenant),
-            InstancePool::Own(_) => parts.pools.get(&own_pool(name)),
+            InstancePool::Tenant => deployed.pools.get(&instance.tenant),
+            InstancePool::Own(_) => deployed.pools.get(&own_pool(name)),
         };
         let (pool, _) = pool.cloned().ok_or_else(absent)?;
-        drop(parts);
+        drop(deployed);
         let mut packet = pool.allocate().ok_or_else(|| InjectError::NoBuffer(name.to_owned()))?;
         if pool.write(&mut packet, bytes).is_err() {
             pool.free(packet);

@@ -20,17 +20,17 @@
 mod carry_out;
 mod catalog;
 pub mod compile;
+mod deployed;
 mod desired;
 mod drivers;
 mod function;
 mod hand_over;
+mod initial_placement;
 mod inject;
 mod lives;
 mod material;
 mod memory;
 mod named;
-mod parts;
-mod places;
 mod prepare;
 mod programs;
 mod regular_file;
@@ -52,12 +52,12 @@ pub use prepare::{Beginning, PrepareError, Prepared, rehearse};
 pub use shared_images::SharedImages;
 pub use workshop::{Workshop, cache_directory};
 
+use deployed::Deployed;
 use engine::{Account, Balancer, Event, Fleet, FleetInstance, FleetPort, Stopped, ThreadPlan};
 use guest_wasm::watchdog;
 use hand_over::Handing;
 use offload::Offload;
 use packet_memory::{PageKind, Pool, PoolConfig};
-use parts::Parts;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use telemetry::clock::Nanos;
@@ -83,7 +83,7 @@ pub struct Host {
     offload: Arc<Offload>,
     threads: Vec<ThreadPlan>,
     workers: Workers,
-    parts: Mutex<Parts>,
+    deployed: Mutex<Deployed>,
     handing: Arc<Handing>,
     workshop: Arc<Workshop>,
     shared_images: Arc<SharedImages>,
@@ -103,7 +103,7 @@ impl Host {
         io: bool,
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Host, HostError> {
-        let (settings, threads) = places::threads(workers, io);
+        let (settings, threads) = initial_placement::threads(workers, io);
         let offload = Arc::new(Offload::new(&offload::Settings::default())?);
         let fleet = Fleet::new(&settings, *watchdog::clock(), tell)?.with_background(offload.clone());
         let (workshop, notices) = Workshop::open().map_err(HostError::Sandbox)?;
@@ -114,7 +114,7 @@ impl Host {
             offload,
             threads,
             workers: workers.clone(),
-            parts: Mutex::default(),
+            deployed: Mutex::default(),
             handing: Arc::default(),
             workshop: Arc::new(workshop),
             shared_images: Arc::default(),
@@ -164,17 +164,17 @@ impl Host {
 
     /// The wiring that runs, as far as it was carried out.
     pub fn wiring(&self) -> Wiring {
-        self.parts().wiring.clone()
+        self.deployed().wiring.clone()
     }
 
     /// The function of a name.
     pub fn function(&self, name: &str) -> Option<FleetInstance> {
-        self.parts().instances.get(name).copied()
+        self.deployed().instances.get(name).copied()
     }
 
     /// The port of a name.
     pub fn port(&self, name: &str) -> Option<FleetPort> {
-        self.parts().ports.get(name).copied()
+        self.deployed().ports.get(name).copied()
     }
 
     /// The balancer that keeps the workers equally busy, if the operator wants that and there are several.
@@ -191,8 +191,8 @@ impl Host {
         self.fleet.stop().map_err(|_| Stopped)
     }
 
-    fn parts(&self) -> MutexGuard<'_, Parts> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deployed(&self) -> MutexGuard<'_, Deployed> {
+        self.deployed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -210,10 +210,10 @@ pub struct Turn {
 impl Host {
     /// All pauses that the wiring says, the first one last.
     pub fn turns(&self) -> Vec<Turn> {
-        let parts = self.parts();
+        let deployed = self.deployed();
         let mut turns = Vec::new();
-        for (name, instance) in &parts.wiring.instances {
-            let Some(id) = parts.instances.get(name).copied() else { continue };
+        for (name, instance) in &deployed.wiring.instances {
+            let Some(id) = deployed.instances.get(name).copied() else { continue };
             for pause in &instance.pauses {
                 turns.push(Turn { at: pause.from, instance: id, pauses: true });
                 turns.push(Turn { at: pause.to, instance: id, pauses: false });

@@ -2,9 +2,9 @@
 
 use crate::Host;
 use crate::catalog::Catalog;
+use crate::deployed::{Deployed, own_pool};
 use crate::function::StartedFunction;
 use crate::hand_over::{Successor, TakenOver};
-use crate::parts::{Parts, own_pool};
 use crate::prepare::{PrepareError, failed};
 use engine::{FleetError, FleetInstance, InstanceAccount, PortAccount, TakeoverError};
 use guest_wasm::Slice;
@@ -30,11 +30,11 @@ impl Host {
             self.fleet.thaw(id).map_err(frozen)?;
         }
         self.fleet.change(|change| change.set_paused(id, paused))??;
-        let mut parts = self.parts();
+        let mut deployed = self.deployed();
         if paused {
-            parts.paused.entry(name.to_owned()).or_insert_with(Instant::now);
+            deployed.paused.entry(name.to_owned()).or_insert_with(Instant::now);
         } else {
-            parts.paused.remove(name);
+            deployed.paused.remove(name);
         }
         Ok(true)
     }
@@ -43,16 +43,16 @@ impl Host {
     /// were. What runs on the same worker goes on meanwhile.
     pub fn freeze_paused(&self, since: Duration, most: usize) -> usize {
         let due: Vec<(String, FleetInstance)> = {
-            let parts = self.parts();
-            let long = parts.paused.iter().filter(|(_, began)| began.elapsed() >= since);
-            let known = long.filter_map(|(name, _)| Some((name.clone(), *parts.instances.get(name)?)));
+            let deployed = self.deployed();
+            let long = deployed.paused.iter().filter(|(_, began)| began.elapsed() >= since);
+            let known = long.filter_map(|(name, _)| Some((name.clone(), *deployed.instances.get(name)?)));
             known.take(most).collect()
         };
         for (name, id) in &due {
             // One that cannot be frozen, as in the middle of a call, stays paused as it is; the next pause
             // tries again.
             let _ = self.fleet.freeze(*id);
-            self.parts().paused.remove(name);
+            self.deployed().paused.remove(name);
         }
         due.len()
     }
@@ -64,9 +64,9 @@ impl Host {
     pub fn restart(&self, name: &str, catalog: &Catalog) -> Result<(), PrepareError> {
         let id =
             self.function(name).ok_or_else(|| failed("function", name)(&"there is none of this name"))?;
-        let instance = self.parts().wiring.instances.get(name).cloned();
+        let instance = self.deployed().wiring.instances.get(name).cloned();
         let instance = instance.ok_or_else(|| failed("function", name)(&"there is none of this name"))?;
-        let around = Around::of(&self.parts(), name, &instance)?;
+        let around = Around::of(&self.deployed(), name, &instance)?;
         let started = self.start_beside(name, &instance, catalog, around)?.taking_over();
         let swapped = self.fleet.change(move |change| change.swap_guest(id, started));
         let swapped = swapped.map_err(|error| failed("function", name)(&error))?;
@@ -88,14 +88,14 @@ impl Host {
     ) -> Result<TakenOver, PrepareError> {
         let absent = || failed("function", name)(&"there is none of this name");
         let id = self.function(name).ok_or_else(absent)?;
-        let before = self.parts().wiring.instances.get(name).cloned().ok_or_else(absent)?;
+        let before = self.deployed().wiring.instances.get(name).cloned().ok_or_else(absent)?;
         if before.interfaces != instance.interfaces {
             return Err(failed("function", name)(&format!(
                 "the new image has {} interfaces; allowed: {}, as many as the one before",
                 instance.interfaces, before.interfaces
             )));
         }
-        let around = Around::of(&self.parts(), name, instance)?;
+        let around = Around::of(&self.deployed(), name, instance)?;
         let successor = self.successor(name, id, (before, instance), catalog, around)?;
         self.succeed(successor)
     }
@@ -161,7 +161,7 @@ impl Host {
 
     /// What is known of a function: its part of the wiring.
     pub fn instance(&self, name: &str) -> Option<Instance> {
-        self.parts().wiring.instances.get(name).cloned()
+        self.deployed().wiring.instances.get(name).cloned()
     }
 
     /// Starts a guest for a function that runs, beside it.
@@ -187,13 +187,13 @@ pub(crate) struct Around {
 }
 
 impl Around {
-    pub(crate) fn of(parts: &Parts, name: &str, instance: &Instance) -> Result<Around, PrepareError> {
+    pub(crate) fn of(deployed: &Deployed, name: &str, instance: &Instance) -> Result<Around, PrepareError> {
         let pool = match &instance.pool {
-            InstancePool::Tenant => parts.pools.get(&instance.tenant),
-            InstancePool::Own(_) => parts.pools.get(&own_pool(name)),
+            InstancePool::Tenant => deployed.pools.get(&instance.tenant),
+            InstancePool::Own(_) => deployed.pools.get(&own_pool(name)),
         };
         let pool = pool.map(|(pool, _)| pool.clone());
-        let observes = parts.wiring.observations.iter().any(|seen| seen.observer == name);
+        let observes = deployed.wiring.observations.iter().any(|seen| seen.observer == name);
         Ok(Around { pool: pool.ok_or_else(|| failed("function", name)(&"it has no pool"))?, observes })
     }
 }

@@ -5,7 +5,7 @@
 //! [`guest_wasm::resident`] how much of it is there.
 
 use crate::Host;
-use crate::parts::own_pool;
+use crate::deployed::own_pool;
 use packet_memory::{PageKind, Pool};
 use std::sync::Arc;
 use wiring::{Instance, InstancePool, RUNTIME, TenantMemory, bytes, page_tables};
@@ -79,9 +79,9 @@ impl Host {
     /// What is known of a function's memory when it has `private` bytes for itself; frozen ones have neither
     /// page tables nor anything that runs. `None`: there is no such function.
     pub fn function_memory(&self, name: &str, private: u64, frozen: bool) -> Option<FunctionMemory> {
-        let parts = self.parts();
-        let instance: &Instance = parts.wiring.instances.get(name)?;
-        let pool = &parts.wiring.tenants.get(&instance.tenant)?.pool;
+        let deployed = self.deployed();
+        let instance: &Instance = deployed.wiring.instances.get(name)?;
+        let pool = &deployed.wiring.tenants.get(&instance.tenant)?.pool;
         let window = match &instance.pool {
             InstancePool::Tenant => pool,
             InstancePool::Own(own) => own,
@@ -97,32 +97,32 @@ impl Host {
 
     /// What was promised, and what belongs to no tenant in particular.
     pub fn memory(&self) -> HostMemory {
-        let parts = self.parts();
+        let deployed = self.deployed();
         let mut functions: std::collections::HashMap<&str, usize> = std::collections::HashMap::new();
-        for instance in parts.wiring.instances.values() {
+        for instance in deployed.wiring.instances.values() {
             *functions.entry(&instance.tenant).or_default() += 1;
         }
-        let tenants = parts.wiring.tenants.iter().map(|(name, tenant)| TenantPromise {
+        let tenants = deployed.wiring.tenants.iter().map(|(name, tenant)| TenantPromise {
             name: name.clone(),
             memory: tenant.memory,
             promised: bytes(&tenant.pool)
-                + parts.promised.get(name).copied().unwrap_or(0)
+                + deployed.promised.get(name).copied().unwrap_or(0)
                 + self.shared_images.bytes_of(name),
             shared: self.shared_images.bytes_of(name),
             functions: functions.get(name.as_str()).copied().unwrap_or(0),
         });
         let pool_of = |owner: &str, tenant: &str| {
-            let (pool, _): &(Arc<Pool>, _) = parts.pools.get(owner)?;
+            let (pool, _): &(Arc<Pool>, _) = deployed.pools.get(owner)?;
             let huge = pool.memory().pages() == PageKind::Huge;
             let (name, bytes) = (pool.name().to_owned(), pool.memory().len() as u64);
             Some(PoolMemory { name, tenant: tenant.to_owned(), bytes, huge })
         };
-        let own = parts.wiring.instances.iter().filter_map(|(name, instance)| match &instance.pool {
+        let own = deployed.wiring.instances.iter().filter_map(|(name, instance)| match &instance.pool {
             InstancePool::Own(_) => pool_of(&own_pool(name), &instance.tenant),
             InstancePool::Tenant => None,
         });
         let mut pools: Vec<PoolMemory> =
-            parts.wiring.tenants.keys().filter_map(|name| pool_of(name, name)).chain(own).collect();
+            deployed.wiring.tenants.keys().filter_map(|name| pool_of(name, name)).chain(own).collect();
         pools.sort_by(|a, b| a.name.cmp(&b.name));
         let (programs, code) = self.workshop.code();
         let tenants = tenants.collect();

@@ -2,11 +2,11 @@
 //! touched.
 
 use crate::catalog::Catalog;
+use crate::deployed::{Deployed, own_pool};
 use crate::function::StartedFunction;
 use crate::hand_over::{HandedOver, Successor};
+use crate::initial_placement::InitialPlacement;
 use crate::lives::Around;
-use crate::parts::{Parts, own_pool};
-use crate::places::Places;
 use crate::workshop::{Unused, Workshop};
 use crate::{Host, drivers};
 use engine::FleetInstance;
@@ -69,7 +69,7 @@ pub struct Prepared {
     /// Those that have.
     pub(crate) handed: HandedOver,
     /// Where everything is to begin, when it is a wiring as a whole.
-    pub(crate) places: Option<Places>,
+    pub(crate) initial: Option<InitialPlacement>,
     /// Its pools, until it is carried out. After the functions, which leave address space behind.
     pub(crate) unused: Unused,
 }
@@ -109,10 +109,14 @@ impl Host {
     ) -> Result<Prepared, PrepareError> {
         // Taken out of what runs, so that functions start and devices open while others look at it.
         let (in_use, nothing_runs, changed) = {
-            let parts = self.parts();
+            let deployed = self.deployed();
             let changed: Result<Vec<_>, _> =
-                plan.change_instances.iter().map(|(name, next)| changed(&parts, name, next)).collect();
-            (pools_in_use(&plan, &parts), parts.instances.is_empty() && parts.ports.is_empty(), changed?)
+                plan.change_instances.iter().map(|(name, next)| changed(&deployed, name, next)).collect();
+            (
+                pools_in_use(&plan, &deployed),
+                deployed.instances.is_empty() && deployed.ports.is_empty(),
+                changed?,
+            )
         };
         if plan.workers.as_ref().is_some_and(|workers| *workers != self.workers) {
             return Err(PrepareError::Workers);
@@ -168,7 +172,7 @@ impl Host {
             ports.insert(name.clone(), opened.map_err(|reason| failed("port", name)(&reason))?);
         }
         steps::done("ports");
-        let places = if nothing_runs {
+        let initial = if nothing_runs {
             let mut whole = Wiring { workers: self.workers.clone(), ..Wiring::default() };
             whole.ports = plan.add_ports.clone();
             if self.io_worker().is_none() {
@@ -177,7 +181,7 @@ impl Host {
             whole.instances = plan.add_instances.clone();
             whole.edges = plan.wire.clone();
             whole.observations = plan.observe.clone();
-            Some(Places::of(&whole).map_err(|error| PrepareError::Placement(error.to_string()))?)
+            Some(InitialPlacement::of(&whole).map_err(|error| PrepareError::Placement(error.to_string()))?)
         } else {
             None
         };
@@ -192,7 +196,7 @@ impl Host {
             ports,
             successors,
             handed,
-            places,
+            initial,
             unused,
         })
     }
@@ -211,28 +215,28 @@ impl Host {
         }
         let tenant = instance.tenant.as_str();
         self.shared_images.of(tenant, saved, |more| {
-            let parts = self.parts();
-            let going = plan.remove_instances.iter().filter_map(|name| parts.wiring.instances.get(name));
+            let deployed = self.deployed();
+            let going = plan.remove_instances.iter().filter_map(|name| deployed.wiring.instances.get(name));
             let beside = |of: &str| self.shared_images.bytes_of(of) + if of == tenant { more } else { 0 };
-            parts.fits(plan.add_instances.values(), going, config::Catalog::memory(catalog), beside)
+            deployed.fits(plan.add_instances.values(), going, config::Catalog::memory(catalog), beside)
         })
     }
 
     /// Whether what was prepared goes with what runs now: `plan` is what the same change comes to now.
     pub fn fits(&self, prepared: &Prepared, plan: &Plan) -> bool {
-        let parts = self.parts();
-        let nothing_runs = parts.instances.is_empty() && parts.ports.is_empty();
+        let deployed = self.deployed();
+        let nothing_runs = deployed.instances.is_empty() && deployed.ports.is_empty();
         // A tenant that went and came back has another pool.
         let same = |(name, pool): (&String, &Arc<Pool>)| {
             prepared.plan.remove_tenants.contains(name)
-                || parts.pools.get(name).is_some_and(|(there, _)| Arc::ptr_eq(there, pool))
+                || deployed.pools.get(name).is_some_and(|(there, _)| Arc::ptr_eq(there, pool))
         };
         // What is said of a function that has handed over does not change before the change is carried out.
         let is_still = |name: &str, id, before| {
-            parts.instances.get(name) == Some(&id) && parts.wiring.instances.get(name) == Some(before)
+            deployed.instances.get(name) == Some(&id) && deployed.wiring.instances.get(name) == Some(before)
         };
         prepared.plan == *plan
-            && prepared.places.is_some() == nothing_runs
+            && prepared.initial.is_some() == nothing_runs
             && prepared.in_use.iter().all(same)
             && prepared.successors.iter().all(|one| is_still(&one.name, one.id, &one.before))
             && prepared.handed.done.iter().all(|one| is_still(&one.name, one.id, &one.instances.0))
@@ -246,24 +250,24 @@ impl Host {
 
 /// What a function that is to hand over is, and has around it.
 fn changed(
-    parts: &Parts,
+    deployed: &Deployed,
     name: &str,
     next: &Instance,
 ) -> Result<(FleetInstance, Instance, Around), PrepareError> {
     let absent = || failed("function", name)(&"there is none of this name");
-    let id = parts.instances.get(name).copied().ok_or_else(absent)?;
-    let before = parts.wiring.instances.get(name).cloned().ok_or_else(absent)?;
-    Ok((id, before, Around::of(parts, name, next)?))
+    let id = deployed.instances.get(name).copied().ok_or_else(absent)?;
+    let before = deployed.wiring.instances.get(name).cloned().ok_or_else(absent)?;
+    Ok((id, before, Around::of(deployed, name, next)?))
 }
 
 /// Pools that a plan finds, by their owners' names, of those that it needs.
-fn pools_in_use(plan: &Plan, parts: &Parts) -> HashMap<String, Arc<Pool>> {
+fn pools_in_use(plan: &Plan, deployed: &Deployed) -> HashMap<String, Arc<Pool>> {
     let functions = plan.add_instances.iter().map(|(name, instance)| match &instance.pool {
         InstancePool::Tenant => instance.tenant.clone(),
         InstancePool::Own(_) => own_pool(name),
     });
     let names = functions.chain(plan.add_ports.values().map(|port| port.tenant.clone()));
-    names.filter_map(|name| parts.pools.get(&name).map(|(pool, _)| (name, pool.clone()))).collect()
+    names.filter_map(|name| deployed.pools.get(&name).map(|(pool, _)| (name, pool.clone()))).collect()
 }
 
 /// A pool for each new tenant, and for each new function that has one of its own.

@@ -1,21 +1,22 @@
 //! Changes that are checked with what they touch, and with nothing else.
 //!
-//! What a change of a function, a port or a wire can make wrong, or has to do, shows in a part of all
-//! objects:
-//! 1. It *touches* what it changes and what its wires lead to, now and then. Of switches, which take any
-//!    number of wires, only new ones are touched.
-//! 2. An object that names something that is touched is in the part, and so is what is touched: two wires at
-//!    one end are found.
-//! 3. What those name is in the part as well, without its own wires: it has to be there.
-//! 4. Tenants and workers are.
+//! What a change of a function, a port or a wire can make wrong, or has to do, shows in the objects that it
+//! affects:
+//! 1. It *touches* what it changes and what its wires lead to, before and after it. Of switches, which take
+//!    any number of wires, only new ones are touched.
+//! 2. Affected are objects that are touched and objects that name one of these: two wires at one end are
+//!    found.
+//! 3. What those name is affected as well, without its own wires: it must exist.
+//! 4. Tenants and workers are always affected.
 //!
-//! What is promised to all is not seen in a part: memory is counted, and where parts of cores are reserved,
-//! all is looked at. So it is for observers, services, chains and all else that such a change concerns.
+//! The affected objects do not show what is promised to all: memory is counted, and where shares of cores are
+//! reserved all objects are checked. The same holds for observers, services, chains and all else that such a
+//! change concerns.
 
 use super::document::{DOCUMENT, add, empty, names_in, tree};
 use super::{Desired, ObjectChange, ObjectKey, keep_same_images, reserves};
+use crate::deployed::Deployed;
 use crate::material::Material;
-use crate::parts::Parts;
 use api::Kind;
 use config::Catalog as _;
 use serde_json::Value;
@@ -28,35 +29,35 @@ const MOST_TOGETHER: usize = 64;
 const ENDS: [Kind; 3] = [Kind::Port, Kind::Switch, Kind::Function];
 
 /// See the module's documentation.
-struct Part<'a> {
+struct Affected<'a> {
     /// What changes; `None`: it goes.
     changed: BTreeMap<ObjectKey, Option<&'a Value>>,
     /// Names of what is touched.
     touched: BTreeSet<String>,
-    /// What stays and is in the part with its wires.
+    /// What stays and is affected, with its wires.
     whole: BTreeMap<&'a ObjectKey, &'a Value>,
 }
 
 impl Desired {
     /// Checks changes with what they touch. `None`: everything has to be looked at, also because something is
     /// wrong: what there is to choose from is told with it.
-    pub(super) fn check_part(
+    pub(super) fn check_affected(
         &self,
         changes: &[ObjectChange],
         anew: &[String],
-        parts: &Parts,
+        deployed: &Deployed,
         material: &Material<'_>,
     ) -> Option<Plan> {
         if changes.len() > MOST_TOGETHER || self.reserves > 0 {
             return None;
         }
-        let part = self.part(changes)?;
-        let wiring = config::check_part(DOCUMENT, &tree(&self.document_of(&part)), material).ok()?.wiring;
-        let (old, mut new) = (part.running(parts), part.wanted(wiring));
+        let affected = self.affected(changes)?;
+        let wiring = config::check_part(DOCUMENT, &tree(&self.document_of(&affected)), material).ok()?.wiring;
+        let (old, mut new) = (affected.running(deployed), affected.wanted(wiring));
         let owners = new.ports.values().map(|port| &port.tenant);
         let mut owners = owners.chain(new.instances.values().map(|instance| &instance.tenant));
-        if !owners.all(|tenant| parts.wiring.tenants.contains_key(tenant))
-            || !parts.has_room_for(
+        if !owners.all(|tenant| deployed.wiring.tenants.contains_key(tenant))
+            || !deployed.has_room_for(
                 new.instances.values(),
                 old.instances.values(),
                 material.memory(),
@@ -65,7 +66,7 @@ impl Desired {
         {
             return None;
         }
-        keep_same_images(&mut new, &parts.wiring, material);
+        keep_same_images(&mut new, &deployed.wiring, material);
         let mut plan = Plan::between(&old, &new);
         for name in anew {
             plan.replace(&new, name);
@@ -73,7 +74,7 @@ impl Desired {
         Some(plan)
     }
 
-    fn part<'a>(&'a self, changes: &'a [ObjectChange]) -> Option<Part<'a>> {
+    fn affected<'a>(&'a self, changes: &'a [ObjectChange]) -> Option<Affected<'a>> {
         let (mut changed, mut touched) = (BTreeMap::new(), BTreeSet::new());
         for ObjectChange { kind, name, spec } in changes {
             let key = (*kind, name.clone());
@@ -106,24 +107,24 @@ impl Desired {
                 whole.extend(self.objects.get_key_value(key));
             }
         }
-        Some(Part { changed, touched, whole })
+        Some(Affected { changed, touched, whole })
     }
 
-    /// The document that the part is after the changes.
-    fn document_of(&self, part: &Part<'_>) -> Value {
+    /// The affected objects as a document, after the changes.
+    fn document_of(&self, affected: &Affected<'_>) -> Value {
         let mut objects: BTreeMap<ObjectKey, Value> = BTreeMap::new();
         let tenants = (Kind::Tenant, String::new());
         let tenants = self.objects.range(tenants..).take_while(|((kind, _), _)| *kind == Kind::Tenant);
         let workers = self.objects.get_key_value(&(Kind::Workers, "workers".to_owned()));
-        let wired = part.whole.iter().map(|(key, spec)| (*key, *spec));
-        let changed = part.changed.iter().filter_map(|(key, spec)| spec.map(|spec| (key, spec)));
+        let wired = affected.whole.iter().map(|(key, spec)| (*key, *spec));
+        let changed = affected.changed.iter().filter_map(|(key, spec)| spec.map(|spec| (key, spec)));
         for (key, spec) in tenants.chain(workers).chain(wired).chain(changed) {
             objects.insert(key.clone(), spec.clone());
         }
         let named = objects.iter().flat_map(|((kind, name), spec)| names_in(*kind, name, spec));
         let named: BTreeSet<String> = named.collect();
         for key in named.into_iter().flat_map(|name| ENDS.map(|kind| (kind, name.clone()))) {
-            if part.changed.contains_key(&key) || objects.contains_key(&key) {
+            if affected.changed.contains_key(&key) || objects.contains_key(&key) {
                 continue;
             }
             let Some(spec) = self.objects.get(&key) else { continue };
@@ -141,7 +142,7 @@ impl Desired {
     }
 }
 
-impl Part<'_> {
+impl Affected<'_> {
     fn changes(&self, kind: Kind, name: &str) -> bool {
         self.changed.contains_key(&(kind, name.to_owned()))
     }
@@ -151,26 +152,26 @@ impl Part<'_> {
     }
 
     /// What is to change, and the wires that may, as they run.
-    fn running(&self, parts: &Parts) -> Wiring {
+    fn running(&self, deployed: &Deployed) -> Wiring {
         let mut old = Wiring::default();
         for (kind, name) in self.changed.keys() {
             let owned = || name.clone();
             match kind {
                 Kind::Port => {
-                    old.ports.extend(parts.wiring.ports.get(name).map(|port| (owned(), port.clone())))
+                    old.ports.extend(deployed.wiring.ports.get(name).map(|port| (owned(), port.clone())))
                 }
                 Kind::Function => {
-                    let there = parts.wiring.instances.get(name);
+                    let there = deployed.wiring.instances.get(name);
                     old.instances.extend(there.map(|instance| (owned(), instance.clone())));
                 }
                 _ => {}
             }
         }
         for name in &self.touched {
-            let interfaces = parts.wiring.instances.get(name).map_or(0, |instance| instance.interfaces);
+            let interfaces = deployed.wiring.instances.get(name).map_or(0, |instance| instance.interfaces);
             let interfaces = (0..interfaces).map(|number| Endpoint::Interface(name.clone(), number));
             let ends = std::iter::once(Endpoint::Port(name.clone())).chain(interfaces);
-            old.edges.extend(ends.filter_map(|end| parts.wired.get(&end).cloned()));
+            old.edges.extend(ends.filter_map(|end| deployed.wired.get(&end).cloned()));
         }
         old
     }

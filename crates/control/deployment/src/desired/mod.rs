@@ -2,12 +2,12 @@
 //!
 //! A change is checked as the file would be that it makes of them: the objects are put together to a
 //! document, and `config` says what is wrong with it. A few functions, ports, wires and new switches are
-//! checked with those objects only that they touch ([`part`]), so that a change costs the same beside ten
+//! checked with those objects only that they touch ([`affected`]), so that a change costs the same beside ten
 //! functions and beside ten thousand. What is wrong with a change is always told by the check of the whole.
 
+mod affected;
 mod document;
 mod own;
-mod part;
 
 use crate::Host;
 use crate::material::Material;
@@ -124,7 +124,7 @@ impl Desired {
         host: &Host,
         material: &Material<'_>,
     ) -> Result<Checked, Vec<Fault>> {
-        if let Some(plan) = self.check_part(changes, anew, &host.parts(), material) {
+        if let Some(plan) = self.check_affected(changes, anew, &host.deployed(), material) {
             return Ok(Checked { plan, warnings: Vec::new() });
         }
         // All of it takes its time, for which others look at what runs.

@@ -12,11 +12,8 @@ use super::document::{DOCUMENT, add, empty, names_in, tree};
 use super::{Desired, ObjectChange, ObjectKey, Running};
 use crate::Host;
 use crate::material::Material;
-use api::{Fault, Kind};
+use api::{DEFAULT_TENANT, Fault, Kind};
 use serde_json::Value;
-
-/// The tenant of what names none.
-const DEFAULT: &str = "default";
 
 impl Desired {
     /// The faults that changes have when only the objects of a tenant are looked at. As for
@@ -85,5 +82,5 @@ impl Desired {
 }
 
 pub(super) fn tenant_in(spec: &Value) -> &str {
-    spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT)
+    spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT)
 }

@@ -157,7 +157,7 @@ fn one_that_goes_on_with_the_memory_of_another_has_no_pages_of_its_own_until_the
     let before = rig.host.instance("f").expect("it is there");
     let id = rig.host.function("f").expect("it is there");
     let pages = |next: &Instance| {
-        let around = Around::of(&rig.host.parts(), "f", next).expect("it has a pool");
+        let around = Around::of(&rig.host.deployed(), "f", next).expect("it has a pool");
         let successor = rig.host.successor("f", id, (before.clone(), next), &rig.catalog, around);
         let mut started = successor.expect("it starts").started;
         let (place, bytes) = started.memory();

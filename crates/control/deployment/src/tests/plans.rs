@@ -110,7 +110,7 @@ fn a_tenants_memory_goes_with_it() {
     rig.apply(&guests);
     rig.host.start().expect("threads");
     rig.moves("a");
-    let pool = Arc::downgrade(&rig.host.parts().pools["guests"].0);
+    let pool = Arc::downgrade(&rig.host.deployed().pools["guests"].0);
     // What is left of a function waits for the next one of its pool, which must not keep the pool.
     drop(rig.apply(&[delete(Kind::Function, "a")]));
     assert!(pool.upgrade().is_some());

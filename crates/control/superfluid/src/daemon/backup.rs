@@ -23,7 +23,7 @@ const ASIDE: &str = "backup.part";
 /// and is not missed then.
 const FOLDERS: [&str; 4] = ["images", "images/pins", "images/blobs/sha256", "snapshots"];
 /// Bytes that go to the client at a time.
-const PART: usize = 128 << 10;
+const CHUNK: usize = 128 << 10;
 
 impl Controller {
     /// Puts all aside and begins to write it out; see the module's documentation.
@@ -36,7 +36,7 @@ impl Controller {
         let revision = store.back_up(&aside.0.join("store")).map_err(not_copied)?.0;
         aside.link(&self.state)?;
         let writing = std::thread::Builder::new().name("backup".into()).spawn(move || {
-            let mut to = Parts { outlet, bytes: Vec::with_capacity(PART) };
+            let mut to = OutletWriter { outlet, bytes: Vec::with_capacity(CHUNK) };
             let who = (env!("CARGO_PKG_VERSION"), now(), revision);
             match store::backup::write(&aside.0, (who.0, &who.1, who.2), &mut to) {
                 Ok(_) => {}
@@ -137,23 +137,23 @@ fn private(path: &Path) -> Result<(), Refusal> {
     made.map_err(|error| Refusal::Broken(format!("{}: {error}", path.display())))
 }
 
-/// Hands what is written to the client, in parts.
-struct Parts {
+/// Writes to the client, in chunks of [`CHUNK`] bytes.
+struct OutletWriter {
     outlet: Outlet,
     bytes: Vec<u8>,
 }
 
-impl Write for Parts {
+impl Write for OutletWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes.extend_from_slice(bytes);
-        if self.bytes.len() >= PART {
+        if self.bytes.len() >= CHUNK {
             self.flush()?;
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let bytes = std::mem::replace(&mut self.bytes, Vec::with_capacity(PART));
+        let bytes = std::mem::replace(&mut self.bytes, Vec::with_capacity(CHUNK));
         match bytes.is_empty() || self.outlet.write(bytes) {
             true => Ok(()),
             false => Err(io::Error::new(ErrorKind::BrokenPipe, "the client left, or the daemon ends")),

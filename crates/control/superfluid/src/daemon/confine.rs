@@ -7,15 +7,12 @@
 //! - [`HOSTS`]: what takes the time of a worker from others.
 
 use super::controller::Controller;
-use api::Fault;
+use api::{DEFAULT_TENANT, Fault};
 use config::Catalog as _;
 use deployment::Named;
 use schema::{Kind, Schema};
 use serde_json::Value;
 use yaml_document::spelling;
-
-/// The tenant of what names none.
-const DEFAULT: &str = "default";
 
 /// Places of a spec, as a pointer and as people read it.
 const HOSTS: [(&str, &str); 7] = [
@@ -56,7 +53,7 @@ impl Controller {
             Ok(Named::Stock(_)) => true,
             // What the tenant has no right to is not read, and its schema not told.
             Ok(named) => {
-                let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT);
+                let tenant = spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
                 named.digest().is_some_and(|digest| self.holds(tenant, digest))
             }
             Err(_) => false,

@@ -3,8 +3,8 @@
 use super::numbers::{bytes, percent};
 use crate::output::Listing;
 use api::{
-    FunctionState, FunctionStatus, Image, Kind, Object, Operation, OperationState, RegistryLogin, Snapshot,
-    Token,
+    DEFAULT_TENANT, FunctionState, FunctionStatus, Image, Kind, Object, Operation, OperationState,
+    RegistryLogin, Snapshot, Token,
 };
 use client::harmless;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ fn ends(spec: &Value) -> String {
 }
 
 fn tenant(object: &Object) -> String {
-    object.spec.get("tenant").and_then(Value::as_str).map_or("default".to_owned(), cell)
+    object.spec.get("tenant").and_then(Value::as_str).map_or(DEFAULT_TENANT.to_owned(), cell)
 }
 
 /// How a function is, if the daemon says so as this version knows it.

@@ -8,7 +8,7 @@ use super::kinds::objects;
 use super::options::DescribeOptions;
 use crate::Outcome;
 use crate::output::{Format, block, one};
-use api::{Kind, LogLine, Object};
+use api::{DEFAULT_TENANT, Kind, LogLine, Object};
 use client::{Client, harmless};
 use serde_json::{Value, json};
 
@@ -103,7 +103,7 @@ fn names(object: &Object, other: &Object) -> bool {
     };
     match (object.kind, other.kind) {
         (Kind::Tenant, _) => {
-            let tenant = other.spec.get("tenant").and_then(Value::as_str).unwrap_or("default");
+            let tenant = other.spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
             tenant == object.name
         }
         (_, Kind::Observer) => any(other.spec.get("at")),

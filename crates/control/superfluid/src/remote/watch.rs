@@ -10,7 +10,7 @@ use super::events::{ended, streamed};
 use super::failure::{Done, Failure, print};
 use crate::Outcome;
 use crate::output::{Format, Listing};
-use api::{Event, Happened, Kind, Object, ObjectName, ProblemType};
+use api::{DEFAULT_TENANT, Event, Happened, Kind, Object, ObjectName, ProblemType};
 use client::{Client, ClientError, harmless};
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ pub(crate) fn watch(
         let object = if deleted { None } else { there(client.object(kind, &name))? };
         match object {
             Some(object) => {
-                let of = object.spec.get("tenant").and_then(Value::as_str).unwrap_or("default");
+                let of = object.spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
                 if watched.tenant.is_none_or(|tenant| tenant == of) {
                     let one = watched.listing(std::slice::from_ref(&object));
                     shown(&match format {

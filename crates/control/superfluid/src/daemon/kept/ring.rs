@@ -47,12 +47,12 @@ const ALERTS: Bounds = Bounds { events: 1000, bytes: 256 << 10 };
 const FAULTS: Bounds = Bounds { events: 200, bytes: 128 << 10 };
 
 #[derive(Debug, Default)]
-struct Part {
+struct BoundedEntries {
     entries: VecDeque<Entry>,
     bytes: usize,
 }
 
-impl Part {
+impl BoundedEntries {
     fn push(&mut self, entry: Entry, bounds: Bounds) {
         self.bytes += size(&entry);
         self.entries.push_back(entry);
@@ -82,8 +82,8 @@ fn size(entry: &Entry) -> usize {
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
-    alerts: Part,
-    faults: Part,
+    alerts: BoundedEntries,
+    faults: BoundedEntries,
     /// What it reported last, and when.
     report: Option<(u64, Box<str>)>,
     /// The last number that was given.

@@ -1,7 +1,7 @@
 //! A capture that a client reads while it goes on.
 
 use super::super::controller::Controller;
-use super::places::{self, Place};
+use super::tap_points::{self, TapPoint};
 use super::{LOOK, filter, invalid, put, until};
 use crate::hop_tap::{HopTap, Which};
 use ::capture::{Settings, Target, begin_to};
@@ -47,7 +47,7 @@ impl Controller {
         wanted: &Capture,
         outlet: Outlet,
     ) -> Result<(), Refusal> {
-        let place = self.watch_place()?;
+        let permit = self.watch_permit()?;
         let filter = filter(wanted.filter.as_deref())?;
         let end = until(wanted.time.as_deref())?;
         if wanted.count == Some(0) {
@@ -62,8 +62,9 @@ impl Controller {
         let host = &self.host;
         let wiring = host.wiring();
         let captured =
-            places::captured(&wanted.at, &wiring, &self.catalog).map_err(|why| invalid("at", why))?;
-        let named = |(place, which): (Place, Which)| Ok((place.names(&wiring, &self.catalog)?, place, which));
+            tap_points::captured(&wanted.at, &wiring, &self.catalog).map_err(|why| invalid("at", why))?;
+        let named =
+            |(place, which): (TapPoint, Which)| Ok((place.names(&wiring, &self.catalog)?, place, which));
         let named = captured.into_iter().map(named).collect::<Result<Vec<_>, String>>();
         let named = named.map_err(Refusal::Broken)?;
         let settings = Settings {
@@ -95,7 +96,7 @@ impl Controller {
             this.end_taps();
             // The last that was recorded is on its way, and the count of what was lost.
             capture.finish();
-            drop(place);
+            drop(permit);
         };
         std::thread::Builder::new().name("watch".into()).spawn(watching).map(drop).map_err(broken)
     }

@@ -1,6 +1,6 @@
 //! Looking at packets on their way, for clients: traces and captures.
 //!
-//! 1. [`places`] finds what is meant: ports, functions, interfaces, wires, and what can be reached from
+//! 1. [`tap_points`] finds what is meant: ports, functions, interfaces, wires, and what can be reached from
 //!    there.
 //! 2. Taps are put there at one quiet point of the workers. Where there are none, packets pass as ever:
 //!    nothing asks whether there is a trace.
@@ -9,11 +9,11 @@
 //! 4. When there are enough, the time is over, or the client stops reading, the taps are over, and are taken
 //!    out.
 //!
-//! Limits: [`MOST`] traces and captures at a time; a trace looks at [`places::MOST`] places. What is created
+//! Limits: [`MOST`] traces and captures at a time; a trace looks at [`tap_points::MOST`] places. What is created
 //! meanwhile is not looked at.
 
 mod capture;
-mod places;
+mod tap_points;
 mod tell;
 mod trace;
 mod way;
@@ -33,19 +33,19 @@ const MOST: usize = 8;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// One of the traces and captures that there may be.
-struct Place(#[expect(dead_code, reason = "it is counted by how often it is held")] Arc<()>);
+struct WatchPermit(#[expect(dead_code, reason = "it is counted by how often it is held")] Arc<()>);
 
 impl Controller {
-    /// A place among those that there may be.
-    fn watch_place(&self) -> Result<Place, Refusal> {
-        let place = self.watching.clone();
+    /// One of the traces and captures that may run at a time.
+    fn watch_permit(&self) -> Result<WatchPermit, Refusal> {
+        let permit = self.watching.clone();
         // The controller holds it, too.
-        if Arc::strong_count(&place) > MOST + 1 {
+        if Arc::strong_count(&permit) > MOST + 1 {
             return Err(Refusal::Busy(format!(
                 "there are {MOST} traces and captures, which is as many as may be"
             )));
         }
-        Ok(Place(place))
+        Ok(WatchPermit(permit))
     }
 
     /// Takes those taps out that are over.
@@ -58,13 +58,15 @@ impl Controller {
 
 /// Puts taps to ports and functions, by their names, at one quiet point. Those that have gone meanwhile have
 /// none.
-fn put(host: &Host, taps: Vec<(places::Place, Box<dyn Tap>)>) -> Result<(), Refusal> {
+fn put(host: &Host, taps: Vec<(tap_points::TapPoint, Box<dyn Tap>)>) -> Result<(), Refusal> {
     let ports = |name: &str| host.port(name);
     let mut known = Vec::new();
     for (place, tap) in taps {
         match &place {
-            places::Place::Port(name) => known.extend(ports(name).map(|id| (engine::End::Port(id), tap))),
-            places::Place::Function(name) => {
+            tap_points::TapPoint::Port(name) => {
+                known.extend(ports(name).map(|id| (engine::End::Port(id), tap)))
+            }
+            tap_points::TapPoint::Function(name) => {
                 known.extend(host.function(name).map(|id| (engine::End::Instance(id, 0), tap)));
             }
         }

@@ -11,23 +11,23 @@ pub(super) const MOST: usize = 4096;
 
 /// A port or a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum TapPoint {
     Port(String),
     Function(String),
 }
 
-impl Place {
+impl TapPoint {
     pub(super) fn name(&self) -> &str {
         match self {
-            Place::Port(name) | Place::Function(name) => name,
+            TapPoint::Port(name) | TapPoint::Function(name) => name,
         }
     }
 
     /// The names behind its numbers.
     pub(super) fn names(&self, wiring: &Wiring, catalog: &Catalog) -> Result<Names, String> {
         match self {
-            Place::Port(name) => Ok(Names::of_port(name)),
-            Place::Function(name) => match wiring.instances.get(name) {
+            TapPoint::Port(name) => Ok(Names::of_port(name)),
+            TapPoint::Function(name) => match wiring.instances.get(name) {
                 Some(instance) => Names::of_function(name, &instance.image, catalog),
                 None => Err(format!("there is no function `{name}`")),
             },
@@ -36,11 +36,11 @@ impl Place {
 }
 
 /// `port/lan`, `function/fw`.
-impl std::fmt::Display for Place {
+impl std::fmt::Display for TapPoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Port(name) => write!(f, "port/{name}"),
-            Place::Function(name) => write!(f, "function/{name}"),
+            TapPoint::Port(name) => write!(f, "port/{name}"),
+            TapPoint::Function(name) => write!(f, "function/{name}"),
         }
     }
 }
@@ -48,7 +48,7 @@ impl std::fmt::Display for Place {
 /// A place, and perhaps one interface of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
-    pub(super) place: Place,
+    pub(super) place: TapPoint,
     pub(super) interface: Option<u16>,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn spot(text: &str, wiring: &Wiring, catalog: &Catalog) -> Result<Spo
     let text = text.strip_prefix("port/").or_else(|| text.strip_prefix("function/")).unwrap_or(text);
     let (name, interface) = text.split_once(':').map_or((text, None), |(name, of)| (name, Some(of)));
     if wiring.ports.contains_key(name) && interface.is_none() {
-        return Ok(Spot { place: Place::Port(name.to_owned()), interface: None });
+        return Ok(Spot { place: TapPoint::Port(name.to_owned()), interface: None });
     }
     let Some(instance) = wiring.instances.get(name) else {
         let known = wiring.ports.keys().chain(wiring.instances.keys()).map(String::as_str).take(20);
@@ -88,7 +88,7 @@ pub(super) fn spot(text: &str, wiring: &Wiring, catalog: &Catalog) -> Result<Spo
             Some(number)
         }
     };
-    Ok(Spot { place: Place::Function(name.to_owned()), interface })
+    Ok(Spot { place: TapPoint::Function(name.to_owned()), interface })
 }
 
 /// What is captured where something is named: places, and which of their packets.
@@ -96,7 +96,7 @@ pub(super) fn captured(
     text: &str,
     wiring: &Wiring,
     catalog: &Catalog,
-) -> Result<Vec<(Place, Which)>, String> {
+) -> Result<Vec<(TapPoint, Which)>, String> {
     let whole = |spot: Spot| (spot.place, spot.interface.map_or(Which::All, Which::Interface));
     let Some((a, b)) = text.split_once('~') else {
         return Ok(vec![whole(spot(text, wiring, catalog)?)]);
@@ -120,9 +120,9 @@ pub(super) fn captured(
 
 fn endpoint(spot: &Spot) -> Result<Endpoint, String> {
     match (&spot.place, spot.interface) {
-        (Place::Port(name), _) => Ok(Endpoint::Port(name.clone())),
-        (Place::Function(name), Some(interface)) => Ok(Endpoint::Interface(name.clone(), interface)),
-        (Place::Function(name), None) => Err(format!(
+        (TapPoint::Port(name), _) => Ok(Endpoint::Port(name.clone())),
+        (TapPoint::Function(name), Some(interface)) => Ok(Endpoint::Interface(name.clone(), interface)),
+        (TapPoint::Function(name), None) => Err(format!(
             "`{name}` is a function; allowed at the end of a wire: one of its interfaces, such as `{name}:0`"
         )),
     }
@@ -130,7 +130,7 @@ fn endpoint(spot: &Spot) -> Result<Endpoint, String> {
 
 /// All ports and functions that packets may come to from a spot, or from any port, the nearest first; and how
 /// many there are that are left out because they are too many.
-pub(super) fn reached(from: Option<&Spot>, wiring: &Wiring) -> (Vec<Place>, usize) {
+pub(super) fn reached(from: Option<&Spot>, wiring: &Wiring) -> (Vec<TapPoint>, usize) {
     let mut beside: HashMap<&str, Vec<&str>> = HashMap::new();
     for edge in &wiring.edges {
         let [a, b] = edge.ends().map(Endpoint::name);
@@ -147,8 +147,8 @@ pub(super) fn reached(from: Option<&Spot>, wiring: &Wiring) -> (Vec<Place>, usiz
     let (mut places, mut left_out) = (Vec::new(), 0);
     while let Some(name) = next.pop_front() {
         let place = match (wiring.ports.contains_key(name), wiring.instances.contains_key(name)) {
-            (true, _) => Some(Place::Port(name.to_owned())),
-            (_, true) => Some(Place::Function(name.to_owned())),
+            (true, _) => Some(TapPoint::Port(name.to_owned())),
+            (_, true) => Some(TapPoint::Function(name.to_owned())),
             _ => None,
         };
         match place {
@@ -192,7 +192,7 @@ chains:
     fn spots_and_wires_are_found() {
         let (wiring, catalog) = wiring();
         let place = |text: &str| spot(text, &wiring, &catalog);
-        let function = |name: &str, interface| Spot { place: Place::Function(name.to_owned()), interface };
+        let function = |name: &str, interface| Spot { place: TapPoint::Function(name.to_owned()), interface };
         assert_eq!(place("function/fw"), Ok(function("fw", None)));
         assert_eq!(
             (place("fw:outside"), place("fw:1")),
@@ -205,11 +205,11 @@ chains:
             assert!(place(wrong).is_err_and(|message| message.contains(told)), "{wrong}");
         }
         let at = |text: &str| captured(text, &wiring, &catalog);
-        let (fw, lan) = (Place::Function("fw".into()), Place::Port("lan".into()));
+        let (fw, lan) = (TapPoint::Function("fw".into()), TapPoint::Port("lan".into()));
         assert_eq!(at("fw"), Ok(vec![(fw.clone(), Which::All)]));
         assert_eq!(at("fw:inside"), Ok(vec![(fw.clone(), Which::Interface(0))]));
         assert_eq!(at("lan~fw:0"), Ok(vec![(lan, Which::Received), (fw, Which::Out(0))]));
-        assert_eq!(at("near:0~hall"), Ok(vec![(Place::Function("near".into()), Which::Interface(0))]));
+        assert_eq!(at("near:0~hall"), Ok(vec![(TapPoint::Function("near".into()), Which::Interface(0))]));
         assert!(at("lan~fw:1").is_err_and(|message| message.contains("no wire")));
         assert!(at("lan~fw").is_err_and(|message| message.contains("such as `fw:0`")));
     }

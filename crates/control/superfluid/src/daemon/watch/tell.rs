@@ -1,6 +1,6 @@
 //! What a trace tells of a packet, in the words of the interface.
 
-use super::places::Place;
+use super::tap_points::TapPoint;
 use super::way::{Ended, Step, What};
 use crate::hop_tap::Names;
 use ::capture::words;
@@ -20,7 +20,7 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    pub(super) fn new(outlet: Outlet, places: &[Place], names: Vec<Names>) -> Teller {
+    pub(super) fn new(outlet: Outlet, places: &[TapPoint], names: Vec<Names>) -> Teller {
         let places = places.iter().map(ToString::to_string).zip(names).collect();
         Teller { outlet, read: true, packets: 0, places }
     }

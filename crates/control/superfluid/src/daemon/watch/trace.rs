@@ -1,9 +1,9 @@
 //! A trace: taps at all places that its packets may come to, and a thread that tells what they saw.
 
 use super::super::controller::Controller;
-use super::places::{self, Place, Spot};
+use super::tap_points::{self, Spot, TapPoint};
 use super::tell::Teller;
-use super::way::{Following, Pick, PlaceTap};
+use super::way::{Following, Pick, TraceTap};
 use super::{LOOK, filter, invalid, put, until};
 use api::{Trace, TraceEnd, TraceLine};
 use api_server::{Outlet, Refusal};
@@ -34,7 +34,7 @@ struct Injection {
 impl Controller {
     /// Begins a trace.
     pub(in super::super) fn trace(self: &Arc<Self>, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal> {
-        let place = self.watch_place()?;
+        let permit = self.watch_permit()?;
         let filter = filter(wanted.filter.as_deref())?;
         let end = until(wanted.time.as_deref())?;
         let count = wanted.count.unwrap_or(api::TRACED);
@@ -44,9 +44,9 @@ impl Controller {
         }
         let host = &self.host;
         let wiring = host.wiring();
-        let at = wanted.at.as_deref().map(|at| places::spot(at, &wiring, &self.catalog)).transpose();
+        let at = wanted.at.as_deref().map(|at| tap_points::spot(at, &wiring, &self.catalog)).transpose();
         let at = at.map_err(|why| invalid("at", why))?;
-        let (places, left_out) = places::reached(at.as_ref(), &wiring);
+        let (places, left_out) = tap_points::reached(at.as_ref(), &wiring);
         let injection = match &wanted.inject {
             None => None,
             Some(_) if filter.is_some() || wanted.count.is_some() => {
@@ -63,16 +63,16 @@ impl Controller {
         let clock = *guest_wasm::watchdog::clock();
         let count = if injection.is_some() { 1 } else { count };
         let following = Arc::new(Following::new(told, filter, count, clock));
-        let tap = |(number, place): (usize, &Place)| {
+        let tap = |(number, place): (usize, &TapPoint)| {
             let pick = match (&injection, &at, place) {
                 (Some(_), _, _) => Pick::Nothing,
-                (None, None, Place::Port(_)) => Pick::All,
+                (None, None, TapPoint::Port(_)) => Pick::All,
                 (None, Some(spot), place) if spot.place == *place => {
                     spot.interface.map_or(Pick::All, Pick::Interface)
                 }
                 _ => Pick::Nothing,
             };
-            let tap: Box<dyn Tap> = Box::new(PlaceTap::new(number, pick, following.clone()));
+            let tap: Box<dyn Tap> = Box::new(TraceTap::new(number, pick, following.clone()));
             (place.clone(), tap)
         };
         put(host, places.iter().enumerate().map(tap).collect())?;
@@ -132,7 +132,7 @@ impl Controller {
                 places_left_out: left_out as u64,
             };
             teller.line(&TraceLine::Ended(ended));
-            drop(place);
+            drop(permit);
         };
         let begun = std::thread::Builder::new().name("watch".into()).spawn(telling);
         begun.map(drop).map_err(|error| Refusal::Broken(error.to_string()))
@@ -140,20 +140,27 @@ impl Controller {
 }
 
 /// Where a packet that is injected at a spot goes first.
-fn injection(hex: &str, at: Option<&Spot>, wiring: &Wiring, places: &[Place]) -> Result<Injection, Refusal> {
+fn injection(
+    hex: &str,
+    at: Option<&Spot>,
+    wiring: &Wiring,
+    places: &[TapPoint],
+) -> Result<Injection, Refusal> {
     let Some(bytes) = bytes_of(hex).filter(|bytes| bytes.len() >= 14) else {
         return Err(invalid("inject", "allowed: an Ethernet frame of 14 bytes or more, in hexadecimal"));
     };
     let (function, interface) = match at {
-        Some(Spot { place: Place::Function(name), interface: Some(interface) }) => (name.clone(), *interface),
-        Some(Spot { place: Place::Port(name), .. }) => match wiring.peer(&Endpoint::Port(name.clone())) {
+        Some(Spot { place: TapPoint::Function(name), interface: Some(interface) }) => {
+            (name.clone(), *interface)
+        }
+        Some(Spot { place: TapPoint::Port(name), .. }) => match wiring.peer(&Endpoint::Port(name.clone())) {
             Some(Endpoint::Interface(function, interface)) => (function.clone(), *interface),
             _ => {
                 let message = format!("`{name}` leads to no function; allowed: a function's interface");
                 return Err(invalid("at", message));
             }
         },
-        Some(Spot { place: Place::Function(name), interface: None }) => {
+        Some(Spot { place: TapPoint::Function(name), interface: None }) => {
             let message = format!("found `{name}`; allowed: one of its interfaces, such as `{name}:0`");
             return Err(invalid("at", message));
         }
@@ -164,7 +171,7 @@ fn injection(hex: &str, at: Option<&Spot>, wiring: &Wiring, places: &[Place]) ->
             ));
         }
     };
-    let is_it = |place: &Place| matches!(place, Place::Function(name) if *name == function);
+    let is_it = |place: &TapPoint| matches!(place, TapPoint::Function(name) if *name == function);
     let place = places.iter().position(is_it).unwrap_or(0);
     Ok(Injection { function, interface, place, bytes })
 }

@@ -263,7 +263,7 @@ impl Way {
 }
 
 /// Sees the packets of one place for a trace.
-pub(super) struct PlaceTap {
+pub(super) struct TraceTap {
     place: usize,
     pick: Pick,
     following: std::sync::Arc<Following>,
@@ -271,9 +271,9 @@ pub(super) struct PlaceTap {
     called: Cycles,
 }
 
-impl PlaceTap {
-    pub(super) fn new(place: usize, pick: Pick, following: std::sync::Arc<Following>) -> PlaceTap {
-        PlaceTap { place, pick, following, called: Cycles(0) }
+impl TraceTap {
+    pub(super) fn new(place: usize, pick: Pick, following: std::sync::Arc<Following>) -> TraceTap {
+        TraceTap { place, pick, following, called: Cycles(0) }
     }
 
     fn is_picked(&self, packet: &Packet, passage: Passage) -> bool {
@@ -355,7 +355,7 @@ fn end_by(passage: Passage, verdict: u32) -> Option<WayEnd> {
     }
 }
 
-impl Tap for PlaceTap {
+impl Tap for TraceTap {
     fn see(&mut self, pool: &Pool, packets: &[Packet], passage: Passage, _now: Nanos) {
         let ended = Cycles::now();
         if !self.following.over.load(Relaxed) {
