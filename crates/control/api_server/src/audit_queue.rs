@@ -1,24 +1,30 @@
-//! The audit log as the server uses it: one thread writes, and nothing else waits for the disk.
+//! The audit log as the server uses it: no request waits for the disk but those that have a line to write.
 //!
-//! 1. [`AuditQueue::write`] hands a line to the thread and returns. Lines are written in the order in which
-//!    they were handed over.
-//! 2. A request that changed something, or was refused, waits in [`AuditQueue::written`] before it is
-//!    answered, so that what a client was told is logged. While the disk hangs these requests wait, and no
-//!    other does: at most one line for each of them, and for each operation under way, is in the queue.
-//! 3. How the log is ([`AuditQueue::trouble`], [`AuditQueue::lost`]) is what the thread said last; to ask
-//!    takes no time.
-//! 4. When the queue is dropped, what is in it is written first.
+//! 1. [`AuditQueue::write`] appends a line to the queue and returns. Lines are written in the order in which
+//!    they were appended.
+//! 2. The request that appended it calls [`AuditQueue::written`] before it is answered, so that what a client
+//!    was told is logged. The queue is written there by the request's own job, which saves two switches of
+//!    threads, or, for requests that have no job to spare, by the log's thread. One of them writes at a time.
+//!    While the disk hangs these requests wait, and no other does: at most one line for each of them, and for
+//!    each operation under way, is in the queue.
+//! 3. An operation that outlasts its request calls [`AuditQueue::wake`] instead: the thread writes its line.
+//! 4. How the log is ([`AuditQueue::trouble`], [`AuditQueue::lost`]) is what was found last; to ask takes no
+//!    time.
+//! 5. When the queue is dropped, what is in it is written first.
 
 use crate::audit::{Audit, Free};
+use crate::leader_followers::LeaderFollowers;
 use serde_json::Value;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use tokio::sync::{oneshot, watch};
 
-/// What the thread is asked for.
+/// What is asked of the log.
+#[derive(Debug)]
 enum Job {
     Write(Value),
     WriteFree(Free, Value),
@@ -29,35 +35,122 @@ enum Job {
     Reopen(Sender<()>),
 }
 
-/// How the log is, as the thread said last.
+/// How the log is, as was found last.
 #[derive(Debug, Default)]
 struct Standing {
     trouble: Option<String>,
     lost: u64,
 }
 
+/// What is to be done, and the thread's orders.
 #[derive(Debug, Default)]
+struct Pending {
+    jobs: VecDeque<Job>,
+    /// The thread is to do what there is.
+    awake: bool,
+    /// The thread is to end when all is done.
+    ends: bool,
+}
+
+#[derive(Debug)]
 struct Shared {
+    pending: Mutex<Pending>,
+    changed: Condvar,
+    /// Held by the thread that writes.
+    audit: Mutex<Audit>,
     standing: Mutex<Standing>,
     /// A [`Job::Look`] is in the queue.
     looks: AtomicBool,
+    /// Jobs that are done.
+    done: watch::Sender<u64>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
-    fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wake(&self) {
+        locked(&self.pending).awake = true;
+        self.changed.notify_one();
     }
+
+    /// Does all that is in the queue.
+    fn work(&self, audit: &Audit) {
+        loop {
+            let Some(job) = locked(&self.pending).jobs.pop_front() else { return };
+            let answer: Option<Box<dyn FnOnce()>> = match job {
+                Job::Write(record) => {
+                    audit.write(&record);
+                    None
+                }
+                Job::WriteFree(kind, record) => {
+                    audit.write_free(kind, record);
+                    None
+                }
+                Job::Admit(names, tell) => {
+                    let admitted = audit.admit(names);
+                    // A request that has ended takes no answer.
+                    Some(Box::new(move || drop(tell.send(admitted))))
+                }
+                Job::Look => {
+                    self.looks.store(false, SeqCst);
+                    None
+                }
+                Job::Reopen(tell) => {
+                    audit.reopen();
+                    Some(Box::new(move || {
+                        let _ = tell.send(());
+                    }))
+                }
+            };
+            *locked(&self.standing) = standing(audit);
+            if let Some(answer) = answer {
+                answer();
+            }
+            self.done.send_modify(|done| *done += 1);
+        }
+    }
+
+    /// What the thread does until the queue is dropped.
+    fn serve(&self) {
+        let mut pending = locked(&self.pending);
+        loop {
+            let idle = |pending: &mut Pending| !pending.awake && !pending.ends;
+            pending = self.changed.wait_while(pending, idle).unwrap_or_else(PoisonError::into_inner);
+            pending.awake = false;
+            let ends = pending.ends;
+            drop(pending);
+            self.work(&locked(&self.audit));
+            if ends {
+                return;
+            }
+            pending = locked(&self.pending);
+        }
+    }
+
+    /// Does all that is in the queue on this thread, which may be kept by the disk; if another thread is at
+    /// it, the log's thread comes after that one.
+    fn help(&self) {
+        match self.audit.try_lock() {
+            Ok(audit) => self.work(&audit),
+            Err(TryLockError::Poisoned(poisoned)) => self.work(&poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => self.wake(),
+        }
+    }
+}
+
+fn standing(audit: &Audit) -> Standing {
+    let (trouble, lost) = (audit.trouble(), audit.lost());
+    Standing { trouble, lost }
 }
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct AuditQueue {
     shared: Arc<Shared>,
-    /// `None` while it is dropped.
-    jobs: Option<Sender<Job>>,
-    /// Jobs that were handed over, or are about to be.
+    /// Jobs that were appended, or are about to be.
     asked: AtomicU64,
-    /// Jobs that are done.
     done: watch::Receiver<u64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -68,38 +161,65 @@ impl AuditQueue {
     /// # Errors
     /// The system has no thread for it.
     pub fn begin(audit: Audit) -> io::Result<AuditQueue> {
-        let (jobs, queue) = channel();
         let (tell, done) = watch::channel(0);
-        let shared: Arc<Shared> = Arc::default();
-        say(&audit, &shared);
-        let told = shared.clone();
+        let shared = Arc::new(Shared {
+            pending: Mutex::default(),
+            changed: Condvar::new(),
+            standing: Mutex::new(standing(&audit)),
+            audit: Mutex::new(audit),
+            looks: AtomicBool::new(false),
+            done: tell,
+        });
+        let serving = shared.clone();
         let thread = std::thread::Builder::new().name("audit".into());
-        let thread = thread.spawn(move || work(&audit, &queue, &told, &tell))?;
-        Ok(AuditQueue { shared, jobs: Some(jobs), asked: AtomicU64::new(0), done, thread: Some(thread) })
+        let thread = thread.spawn(move || serving.serve())?;
+        Ok(AuditQueue { shared, asked: AtomicU64::new(0), done, thread: Some(thread) })
     }
 
     fn ask(&self, job: Job) {
-        // Counted before it is queued, so that what counts it waits for it.
+        // Counted before it is queued, so that `written` waits for it.
         self.asked.fetch_add(1, SeqCst);
-        if let Some(jobs) = &self.jobs {
-            // The thread takes jobs as long as there is a sender.
-            let _ = jobs.send(job);
-        }
+        locked(&self.shared.pending).jobs.push_back(job);
     }
 
-    /// Has a line written, see [`Audit::write`].
+    /// Appends a line to the queue, see [`Audit::write`]. [`written`](AuditQueue::written) or
+    /// [`wake`](AuditQueue::wake) is to follow.
     pub fn write(&self, record: Value) {
         self.ask(Job::Write(record));
     }
 
-    /// Has a line written that cost a client nothing, see [`Audit::write_free`].
+    /// The same for a line that cost a client nothing, see [`Audit::write_free`].
     pub fn write_free(&self, kind: Free, record: Value) {
         self.ask(Job::WriteFree(kind, record));
     }
 
-    /// Waits until all lines are written that were handed over before this was called.
-    pub async fn written(&self) {
+    /// Has the thread write what is in the queue.
+    pub fn wake(&self) {
+        self.shared.wake();
+    }
+
+    /// Writes what is in the queue: by a job on the thread that answers, if there is a `leader` to do jobs,
+    /// and else by the log's thread.
+    async fn flush(&self, leader: Option<&LeaderFollowers>) {
+        match leader {
+            Some(leader) => {
+                let shared = self.shared.clone();
+                // A job that breaks leaves what is in the queue to the thread.
+                if leader.run_on_leader(move || shared.help()).await.is_none() {
+                    self.wake();
+                }
+            }
+            None => self.wake(),
+        }
+    }
+
+    /// Waits until all lines are written that were appended before this was called.
+    pub async fn written(&self, leader: Option<&LeaderFollowers>) {
         let wanted = self.asked.load(SeqCst);
+        if *self.done.borrow() >= wanted {
+            return;
+        }
+        self.flush(leader).await;
         // The thread ends only with the queue itself.
         let _ = self.done.clone().wait_for(|done| *done >= wanted).await;
     }
@@ -108,9 +228,10 @@ impl AuditQueue {
     ///
     /// # Errors
     /// As [`Audit::admit`].
-    pub async fn admit(&self, names: u64) -> Result<(), String> {
+    pub async fn admit(&self, names: u64, leader: Option<&LeaderFollowers>) -> Result<(), String> {
         let (tell, told) = oneshot::channel();
         self.ask(Job::Admit(names, tell));
+        self.flush(leader).await;
         told.await.unwrap_or_else(|_| Err("the audit log has ended".to_owned()))
     }
 
@@ -118,71 +239,33 @@ impl AuditQueue {
     pub fn reopen(&self) {
         let (tell, told) = channel();
         self.ask(Job::Reopen(tell));
+        self.wake();
         let _ = told.recv();
     }
 
     /// Why the last line could not be written; the thread then looks whether the next one can be.
     pub fn trouble(&self) -> Option<String> {
-        let trouble = self.shared.standing().trouble.clone();
+        let trouble = locked(&self.shared.standing).trouble.clone();
         if trouble.is_some() && !self.shared.looks.swap(true, SeqCst) {
             self.ask(Job::Look);
+            self.wake();
         }
         trouble
     }
 
     /// Lines that were lost since the start.
     pub fn lost(&self) -> u64 {
-        self.shared.standing().lost
+        locked(&self.shared.standing).lost
     }
 }
 
 impl Drop for AuditQueue {
     fn drop(&mut self) {
-        drop(self.jobs.take());
+        locked(&self.shared.pending).ends = true;
+        self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-fn say(audit: &Audit, shared: &Shared) {
-    let (trouble, lost) = (audit.trouble(), audit.lost());
-    *shared.standing() = Standing { trouble, lost };
-}
-
-fn work(audit: &Audit, queue: &Receiver<Job>, shared: &Shared, done: &watch::Sender<u64>) {
-    while let Ok(job) = queue.recv() {
-        let answer: Option<Box<dyn FnOnce()>> = match job {
-            Job::Write(record) => {
-                audit.write(&record);
-                None
-            }
-            Job::WriteFree(kind, record) => {
-                audit.write_free(kind, record);
-                None
-            }
-            Job::Admit(names, tell) => {
-                let admitted = audit.admit(names);
-                // The request may have ended.
-                Some(Box::new(move || drop(tell.send(admitted))))
-            }
-            Job::Look => {
-                shared.looks.store(false, SeqCst);
-                None
-            }
-            Job::Reopen(tell) => {
-                audit.reopen();
-                Some(Box::new(move || {
-                    // The request may have ended.
-                    let _ = tell.send(());
-                }))
-            }
-        };
-        say(audit, shared);
-        if let Some(answer) = answer {
-            answer();
-        }
-        done.send_modify(|done| *done += 1);
     }
 }
 
@@ -210,7 +293,7 @@ mod tests {
         let audit = queue(&file, true);
         let lines = || std::fs::read_to_string(&file).unwrap_or_default();
         audit.write(json!({"n": 0}));
-        wait(audit.written());
+        wait(audit.written(None));
         assert_eq!(lines(), "{\"n\":0}\n");
         for n in 1..100 {
             audit.write(json!({ "n": n }));
@@ -227,14 +310,14 @@ mod tests {
         std::os::unix::fs::symlink("/dev/full", &file).expect("a link");
         let audit = queue(&file, true);
         audit.write(json!({"n": 0}));
-        wait(audit.written());
+        wait(audit.written(None));
         assert!(audit.trouble().is_some_and(|trouble| trouble.contains("audit.jsonl")) && audit.lost() == 1);
         std::fs::remove_file(&file).expect("goes");
         audit.reopen();
         // To ask has the thread look.
         let _ = audit.trouble();
-        wait(audit.written());
+        wait(audit.written(None));
         assert_eq!((audit.trouble(), audit.lost()), (None, 1));
-        wait(async { audit.admit(1).await.expect("there is room") });
+        wait(async { audit.admit(1, None).await.expect("there is room") });
     }
 }

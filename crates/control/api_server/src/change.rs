@@ -151,6 +151,7 @@ impl State {
         tokio::spawn(async move {
             let outcome = state.work(first, &operation).await;
             ended(&outcome);
+            state.audit.wake();
             ends(&operation, &outcome);
         });
         if let Patience::For(time) = patience {

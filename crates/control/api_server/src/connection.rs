@@ -141,7 +141,7 @@ async fn respond(
     let refused = async |who: &Identity, problem: Problem| -> Answer {
         let method = shown(method.as_str().as_bytes());
         calls::audit_refusal(&state.audit, who, &method, &shown(path.as_bytes()), &problem);
-        state.audit.written().await;
+        state.audit.written(None).await;
         problem.into()
     };
     // A client that has no right to anything is told so, whatever is asked.
@@ -222,7 +222,7 @@ async fn may_be_logged(state: &State, asked: &Asked) -> Result<(), Problem> {
     // The line of a document names those of its objects that change, and those that are deleted because it
     // does not name them.
     let deleted = if asked.call == Call::Apply { state.store.standing().objects * OF_NAME } else { 0 };
-    let admitted = state.audit.admit(deleted + asked.body_bytes).await;
+    let admitted = state.audit.admit(deleted + asked.body_bytes, state.leader_of(&asked.rights)).await;
     admitted.map_err(|why| Problem::new(ProblemType::NoRoom, why))
 }
 
@@ -248,6 +248,7 @@ async fn carry_out(state: Arc<State>, asked: Asked) -> Answer {
         return problem.into();
     }
     let (call, name, who) = (asked.call, asked.shown_name().to_owned(), asked.who.clone());
+    let leader = state.leader_of(&asked.rights);
     let answer = calls::answer(&state, asked).await.unwrap_or_else(Answer::from);
     if !call.is_a_change_of_objects() {
         let none = Difference { revision: state.store.revision().0, ..Difference::default() };
@@ -258,6 +259,6 @@ async fn carry_out(state: Arc<State>, asked: Asked) -> Answer {
         calls::audit(&state.audit, &who, call, &name, outcome, answer.about.as_ref());
     }
     // What the client is told of is written down.
-    state.audit.written().await;
+    state.audit.written(leader).await;
     answer
 }

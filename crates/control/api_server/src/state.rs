@@ -127,6 +127,11 @@ impl State {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The thread that answers, for short jobs of administrators; other clients' are never done there.
+    pub fn leader_of(&self, rights: &Rights) -> Option<&LeaderFollowers> {
+        matches!(rights, Rights::All).then_some(&*self.threads)
+    }
+
     /// Does what may take its time where no other request waits for it: an administrator's small job on the
     /// thread that answers, which is relieved if it takes long, a large one on a thread of its own, a
     /// tenant's on one of the tenant's threads, and a reader's on one of those that readers of the host
