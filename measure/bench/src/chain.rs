@@ -20,7 +20,7 @@ use port::Port;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
-use telemetry::clock::Clock;
+use telemetry::clock::{Clock, Nanos};
 
 /// Functions in a chain.
 const HOPS: usize = 50;
@@ -93,6 +93,27 @@ impl GuestFactory for Native {
     }
 }
 
+/// How long a chain is, and what its packets come in.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    /// Functions.
+    pub(crate) hops: usize,
+    /// Most packets of a batch.
+    pub(crate) batch: usize,
+    /// The worker's clock.
+    pub(crate) clock: Clock,
+    /// Longest time of a call.
+    pub(crate) max_call: Nanos,
+}
+
+impl Shape {
+    /// With everything else as it is by default.
+    pub(crate) fn of(hops: usize) -> Shape {
+        let max_call = InstanceSettings::default().max_call;
+        Shape { hops, batch: BATCH, clock: Clock::calibrate(), max_call }
+    }
+}
+
 /// A worker with a chain between a feed and a sink.
 pub(crate) struct EngineChain {
     worker: Worker,
@@ -105,30 +126,33 @@ impl EngineChain {
         sandbox: &Sandbox,
         image: &Image,
         config: &str,
-        hops: usize,
+        shape: Shape,
         frames: Arc<Vec<Frame>>,
         pool: &Arc<Pool>,
     ) -> Result<EngineChain, BenchError> {
         let program = program(sandbox, image)?;
-        let settings =
-            InstanceSettings { config: configuration(image, config)?, ..InstanceSettings::default() };
-        EngineChain::new(image, &Sandboxed { program, pool: pool.clone(), settings }, hops, frames, pool)
+        let settings = InstanceSettings {
+            config: configuration(image, config)?,
+            max_call: shape.max_call,
+            ..InstanceSettings::default()
+        };
+        EngineChain::new(image, &Sandboxed { program, pool: pool.clone(), settings }, shape, frames, pool)
     }
 
     fn new(
         image: &Image,
         guests: &dyn MakeGuests,
-        hops: usize,
+        shape: Shape,
         frames: Arc<Vec<Frame>>,
         pool: &Arc<Pool>,
     ) -> Result<EngineChain, BenchError> {
         let mut worker =
-            Worker::new(WorkerSettings::default(), Clock::calibrate(), |_| {}).map_err(BenchError::setup)?;
+            Worker::new(WorkerSettings::default(), shape.clock, |_| {}).map_err(BenchError::setup)?;
         let pool_id = worker.add_pool(pool.clone()).map_err(BenchError::setup)?;
         let delivered = Arc::new(AtomicU64::new(0));
-        let source = worker.add_port("feed", pool_id, Box::new(Feed::open(frames).at_most(BATCH)));
+        let source = worker.add_port("feed", pool_id, Box::new(Feed::open(frames).at_most(shape.batch)));
         let mut last = Target::Port(source);
-        for hop in 0..hops {
+        for hop in 0..shape.hops {
             let factory = guests.factory()?;
             let guest = factory.start().map_err(BenchError::Setup)?;
             let setup = InstanceSetup {
@@ -171,8 +195,13 @@ impl EngineChain {
         Ok(took / (self.delivered.load(Relaxed) - before) as f64)
     }
 
+    /// Packets that have come out.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered.load(Relaxed)
+    }
+
     /// Checks that nothing was lost and every function saw every packet.
-    fn check(mut self) -> Result<(), BenchError> {
+    pub(crate) fn check(mut self) -> Result<(), BenchError> {
         let account = self.worker.account(false);
         account.balance().map_err(BenchError::setup)?;
         let generated = account.ledger.generated;
@@ -255,10 +284,11 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     let firewall = stock("firewall")?;
     let config = ten_rules(10);
 
-    let mut idle = EngineChain::sandboxed(&sandbox, &empty, "", HOPS, frames.clone(), &packets)?;
-    let mut sandboxed = EngineChain::sandboxed(&sandbox, &firewall, &config, HOPS, frames.clone(), &packets)?;
+    let mut idle = EngineChain::sandboxed(&sandbox, &empty, "", Shape::of(HOPS), frames.clone(), &packets)?;
+    let mut sandboxed =
+        EngineChain::sandboxed(&sandbox, &firewall, &config, Shape::of(HOPS), frames.clone(), &packets)?;
     let guests = Native { config: configuration(&firewall, &config)?, pool: packets.clone() };
-    let mut native = EngineChain::new(&firewall, &guests, HOPS, frames.clone(), &packets)?;
+    let mut native = EngineChain::new(&firewall, &guests, Shape::of(HOPS), frames.clone(), &packets)?;
     let functions = (0..HOPS).map(|_| guests.guest()).collect::<Result<Vec<_>, _>>()?;
     let mut bare =
         BareChain { feed: Feed::open(frames), pool: packets.clone(), functions, clock: Clock::calibrate() };

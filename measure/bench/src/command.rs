@@ -20,8 +20,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     /// Be the process that a bench measures.
-    #[arg(long, hide = true)]
-    measured: bool,
+    #[arg(long, hide = true, num_args = 0.., value_name = "NUMBER")]
+    measured: Option<Vec<usize>>,
 }
 
 /// What `--help` ends with: all benches.
@@ -56,10 +56,10 @@ pub(crate) fn bench(options: &Options) -> ExitCode {
 }
 
 fn measure(options: &Options) -> Outcome {
-    if options.measured {
-        return match bench::rss_child() {
-            Ok(kib) => {
-                println!("{kib}");
+    if let Some(arguments) = &options.measured {
+        return match bench::child(&options.name, arguments) {
+            Ok(figure) => {
+                println!("{figure}");
                 Outcome::Done
             }
             Err(error) => {

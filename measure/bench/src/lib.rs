@@ -23,6 +23,7 @@ mod functions;
 mod guests;
 mod hypernf;
 mod instantiate;
+mod instructions;
 mod machine;
 mod native_guest;
 mod peers;
@@ -74,6 +75,7 @@ pub const NAMES: &[&str] = &[
     "call",
     "functions",
     "chain",
+    "instructions",
     "instantiate",
     "stop",
     "first-touch",
@@ -110,6 +112,8 @@ pub enum Bench {
     Functions,
     /// Chains of fifty, and what the engine costs for each hop.
     Chain,
+    /// Instructions of a hop.
+    Instructions,
     /// From an image to the first packet answered.
     Instantiate,
     /// How soon a function that loops is stopped.
@@ -172,6 +176,7 @@ impl Bench {
             "call" => Bench::Call,
             "functions" => Bench::Functions,
             "chain" => Bench::Chain,
+            "instructions" => Bench::Instructions,
             "instantiate" => Bench::Instantiate,
             "stop" => Bench::Stop,
             "first-touch" => Bench::FirstTouch,
@@ -207,6 +212,7 @@ impl Bench {
             Bench::Call => "call",
             Bench::Functions => "functions",
             Bench::Chain => "chain",
+            Bench::Instructions => "instructions",
             Bench::Instantiate => "instantiate",
             Bench::Stop => "stop",
             Bench::FirstTouch => "first-touch",
@@ -282,6 +288,11 @@ impl Bench {
                 notes = told;
                 Ok(results)
             }
+            Bench::Instructions => {
+                let (results, told) = instructions::run(progress)?;
+                notes = told;
+                Ok(results)
+            }
             Bench::Peers => {
                 let (results, told) = peers::run(progress)?;
                 notes = told;
@@ -328,11 +339,19 @@ pub fn write_page(
     page.write_to(directory).map(drop).map_err(BenchError::setup)
 }
 
-/// What a process started by the bench `rss` does: sets the chain up, sends packets through it, and prints
-/// its own memory in KiB.
+/// Argument by which the program is told to be the process that a bench measures.
+pub(crate) const CHILD: &str = "--measured";
+
+/// What a process does that a bench measures. Of `rss`: sets the chain up, sends packets through it, and
+/// gives its own memory in KiB. Of `instructions`: sends at least `arguments[2]` batches of `arguments[1]`
+/// packets through `arguments[0]` functions, and gives how many packets have passed.
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn rss_child() -> Result<u64, BenchError> {
-    rss::child()
+pub fn child(bench: &str, arguments: &[usize]) -> Result<u64, BenchError> {
+    match bench {
+        "rss" => rss::child(),
+        "instructions" => instructions::child(arguments),
+        _ => Err(BenchError::Setup(format!("`{bench}` measures no process of its own"))),
+    }
 }

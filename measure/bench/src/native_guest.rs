@@ -5,7 +5,8 @@
 //! back and checked.
 
 use guest::{
-    Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig, SlotTable,
+    Answers, Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig,
+    SlotTable,
 };
 use nf_abi::{MAX_BATCH, PacketRecord, Verdict};
 use packet_memory::{Packet, Pool};
@@ -88,7 +89,7 @@ impl<F: NativeFunction> NativeGuest<F> {
 impl<F: NativeFunction + Send + 'static> Guest for NativeGuest<F> {
     fn process(&mut self, packets: &mut [Packet], now: Moment) -> Result<Progress, GuestFault> {
         self.call(packets, now);
-        Ok(Progress::Done)
+        Ok(Progress::Done(Answers::of(packets)))
     }
     fn observe(&mut self, _packets: &[Packet], _now: Moment) -> Result<(), GuestFault> {
         Err(GuestFault::Contract("a native function observes nothing".to_owned()))

@@ -1,15 +1,12 @@
 //! What a process with a chain of fifty needs beside the packets.
 
-use crate::chain::{EngineChain, frames};
+use crate::chain::{EngineChain, Shape, frames};
 use crate::frames::DISTINCT;
 use crate::functions::ten_rules;
 use crate::guests::{pool, stock};
-use crate::{BenchError, Bound, Measurement, RUNS};
+use crate::{BenchError, Bound, CHILD, Measurement, RUNS};
 use guest_wasm::Sandbox;
 use std::process::Command;
-
-/// Argument by which the program is told to be the process that is measured.
-pub(crate) const CHILD: &str = "--measured";
 
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let program = std::env::current_exe().map_err(BenchError::setup)?;
@@ -33,7 +30,8 @@ pub(crate) fn child() -> Result<u64, BenchError> {
     // The frames are the measurement's own and not the product's.
     let frames = frames();
     let own = (frames.len() * size_of::<crate::frames::Frame>()) as u64 / 1024;
-    let mut chain = EngineChain::sandboxed(&sandbox, &stock("firewall")?, &ten_rules(10), 50, frames, &pool)?;
+    let mut chain =
+        EngineChain::sandboxed(&sandbox, &stock("firewall")?, &ten_rules(10), Shape::of(50), frames, &pool)?;
     chain.run(DISTINCT)?;
     let status = std::fs::read_to_string("/proc/self/status").map_err(BenchError::setup)?;
     let field = |name: &str| {

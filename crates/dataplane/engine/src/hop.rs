@@ -6,7 +6,7 @@ use crate::ids::{PoolId, Target};
 use crate::switching::Source;
 use crate::tap::Passage;
 use crate::worker::Worker;
-use guest::{BAD_VERDICT, GuestFault, LeftOver, Progress};
+use guest::{Answers, BAD_VERDICT, GuestFault, LeftOver, Progress};
 use nf_abi::Verdict;
 use packet_memory::Packet;
 use telemetry::DropReason;
@@ -95,19 +95,23 @@ impl Worker {
         processed: Result<Progress, GuestFault>,
     ) -> Option<usize> {
         let instance = &mut self.instances[index];
-        if matches!(processed, Ok(Progress::Suspended)) {
-            instance.counters.suspensions += 1;
-            instance.suspended = Some(batch);
-            return None;
-        }
+        let answers = match processed {
+            Ok(Progress::Done(answers)) => Ok(answers),
+            Ok(Progress::Suspended) => {
+                instance.counters.suspensions += 1;
+                instance.suspended = Some(batch);
+                return None;
+            }
+            Err(fault) => Err(fault),
+        };
         if !instance.taps.is_empty() {
-            let passage = if processed.is_ok() { Passage::Decided } else { Passage::Trapped };
+            let passage = if answers.is_ok() { Passage::Decided } else { Passage::Trapped };
             self.show_instance(index, &batch, passage);
         }
         self.instances[index].received = batch.first().map_or(0, |packet| packet.record().timestamp);
-        match processed {
-            Ok(_) => {
-                let next = self.carry_out(index, batch);
+        match answers {
+            Ok(answers) => {
+                let next = self.carry_out(index, batch, answers);
                 self.after_call(index);
                 next
             }
@@ -120,21 +124,18 @@ impl Worker {
 
     /// Carries out the verdicts of a batch.
     #[inline]
-    fn carry_out(&mut self, index: usize, mut batch: Vec<Packet>) -> Option<usize> {
+    fn carry_out(&mut self, index: usize, mut batch: Vec<Packet>, answers: Answers) -> Option<usize> {
         let first = batch.first()?.record().verdict;
         // Mostly all packets of a batch go the same way; then the batch moves as a whole.
         let target = match Verdict::decode(first) {
             Some(Verdict::Interface(k)) => self.instances[index].links.get(usize::from(k)).copied().flatten(),
             _ => None,
         };
-        let (whole, bytes) = match target {
-            Some(Target::Instance(_, interface)) => address_to(&mut batch, first, interface),
-            Some(Target::Port(_) | Target::Switch(..)) | None => survey(&batch, first),
-        };
-        self.instances[index].counters.bytes += bytes;
+        let whole = answers.alike;
+        self.instances[index].counters.bytes += answers.bytes;
         match target {
-            Some(Target::Instance(to, interface)) => {
-                if whole {
+            Some(Target::Instance(to, interface)) if whole => {
+                if address_to(&mut batch, interface) {
                     match self.enqueue_batch(self.instances[index].pool, to, batch) {
                         Ok(next) => return next,
                         Err(refused) => batch = refused,
@@ -151,7 +152,7 @@ impl Worker {
             Some(Target::Switch(id, from)) if whole => {
                 return self.switch_batch(Source::Instance(index), id, from, batch);
             }
-            Some(Target::Port(_) | Target::Switch(..)) | None => {}
+            _ => {}
         }
         for packet in batch.drain(..) {
             self.route(index, packet);
@@ -281,32 +282,19 @@ impl Worker {
     }
 }
 
-/// Whether all packets have this verdict, and their lengths added. One pass without a branch.
+/// Addresses packets to the next instance's interface, in one pass without a branch. Whether every packet had
+/// a hop left: more than [`nf_abi::HOP_BUDGET`], which is half of what the field can tell, it never has.
 #[inline]
-fn survey(batch: &[Packet], verdict: u32) -> (bool, u64) {
-    let (mut differ, mut bytes) = (0, 0);
+fn address_to(batch: &mut [Packet], interface: u16) -> bool {
+    let mut left = 0;
     for packet in batch {
-        differ |= packet.record().verdict ^ verdict;
-        bytes += u64::from(packet.length());
-    }
-    (differ == 0, bytes)
-}
-
-/// As [`survey`], and addresses the packets to the next instance's interface on the way: this is the pass
-/// that nearly every batch needs. Whole only if every packet has a hop left.
-#[inline]
-fn address_to(batch: &mut [Packet], verdict: u32, interface: u16) -> (bool, u64) {
-    let (mut differ, mut bytes, mut least) = (0, 0, u8::MAX);
-    for packet in batch {
-        differ |= packet.record().verdict ^ verdict;
-        bytes += u64::from(packet.length());
         packet.edit(|record| {
-            least = least.min(record.hop_budget);
             record.ingress = interface;
             record.hop_budget = record.hop_budget.wrapping_sub(1);
+            left |= record.hop_budget;
         });
     }
-    (differ == 0 && least > 0, bytes)
+    left < nf_abi::HOP_BUDGET
 }
 
 /// Takes the hop back that [`address_to`] counted: the packets go their ways one by one, and it is counted

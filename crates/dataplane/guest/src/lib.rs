@@ -60,14 +60,41 @@ impl Events {
     }
 }
 
+/// What the answers to a batch come to, found out where they are read anyway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answers {
+    /// All packets have the verdict of the first.
+    pub alike: bool,
+    /// Bytes of all packets.
+    pub bytes: u64,
+}
+
+impl Answers {
+    /// Of verdicts that are in the records.
+    pub fn of(packets: &[Packet]) -> Answers {
+        let verdict = |packet: &Packet| packet.record().verdict;
+        Answers {
+            alike: packets.iter().all(|packet| verdict(packet) == verdict(&packets[0])),
+            bytes: packets.iter().map(|packet| u64::from(packet.length())).sum(),
+        }
+    }
+}
+
 /// How far a call with packets has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The call is over; the verdicts are in the records.
-    Done,
+    Done(Answers),
     /// The call was switched out and goes on with [`Guest::resume`]. Until then the function has the batch:
     /// its packets must not be read or changed, nor their buffers freed, and the records say nothing yet.
     Suspended,
+}
+
+impl Progress {
+    /// Whether the call is over.
+    pub fn is_done(self) -> bool {
+        matches!(self, Progress::Done(_))
+    }
 }
 
 /// What a call leaves behind beside verdicts.

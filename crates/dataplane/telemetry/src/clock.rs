@@ -149,6 +149,12 @@ impl Clock {
         }
     }
 
+    /// The same clock, on which time passes so many times slower: for a process that is, as under valgrind,
+    /// and that must not do other things for it.
+    pub fn slowed(self, times: u64) -> Clock {
+        Clock { scale: (self.scale / times.max(1)).max(1), ..self }
+    }
+
     /// The point in time of a reading.
     #[inline]
     pub fn nanos(&self, at: Cycles) -> Nanos {
@@ -193,6 +199,14 @@ mod tests {
         let (wall, ours) = (wall.elapsed().as_nanos() as f64, clock.now().since(ours).0 as f64);
         // Loose on purpose: this guards against a wrong unit, not against a busy machine.
         assert!(ours > wall * 0.5 && ours < wall * 2.0, "{ours} ns for {wall} ns");
+    }
+
+    #[test]
+    fn a_slowed_clock_takes_as_many_more_cycles_for_a_span() {
+        let clock = Clock::calibrate();
+        let (span, slowed) = (Nanos(1_000_000), clock.slowed(1000));
+        let ratio = slowed.cycles(span).0 as f64 / clock.cycles(span).0 as f64;
+        assert!((999.0..1001.0).contains(&ratio), "{ratio}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::settings::InstanceSettings;
 use crate::shared_memory::SharedMemory;
 use crate::state::HostState;
 use crate::watchdog::{self, Reach};
-use guest::{BAD_VERDICT, GuestFault};
+use guest::{Answers, BAD_VERDICT, GuestFault};
 use nf_abi::{MAX_BATCH, PacketRecord, exports};
 use packet_memory::{Packet, Pool};
 use std::ptr::NonNull;
@@ -223,34 +223,46 @@ impl<T: HostState> Body<T> {
         }
     }
 
-    /// Reads the guest's answers into the packets' records.
+    /// Reads the guest's answers into the packets' records. Nearly always all packets get one verdict and keep
+    /// their extents, which one pass without a branch finds out; any other batch is looked at packet by
+    /// packet.
     #[inline(always)]
-    pub(crate) fn take_over(&mut self, packets: &mut [Packet]) {
+    pub(crate) fn take_over(&mut self, packets: &mut [Packet]) -> Answers {
         assert!(packets.len() <= MAX_BATCH, "a batch has at most {MAX_BATCH} packets");
         let batch = self.batch.0;
-        let state = self.store.data().state();
-        let (facts, buffer_size) = (&state.facts, state.pool.buffer_size());
-        // Verdicts mostly repeat, so the last one that was checked is not checked again.
-        let mut allowed = nf_abi::Verdict::None.encode();
+        // SAFETY: the area has at least one record; no guest runs until the next call.
+        let verdict = unsafe { batch.read() }.verdict;
+        // Offset and length as one number: their sums stay apart, as a batch has less than 4 GiB of both.
+        let extent = |offset: u32, length: u32| u64::from(offset) | u64::from(length) << 32;
+        let (mut differ, mut extents) = (0, 0);
         for (n, packet) in packets.iter_mut().enumerate() {
-            // SAFETY: as above. Each field is read once, here; what the guest does to it later has no effect.
+            // SAFETY: `n` is less than MAX_BATCH, and the area has that many records.
             let answer = unsafe { batch.add(n).read() };
-            let mut verdict = answer.verdict;
-            if verdict != allowed {
-                if facts.allows(verdict) {
-                    allowed = verdict;
-                } else {
-                    verdict = BAD_VERDICT;
-                }
-            }
-            if (answer.offset, answer.length) != (packet.offset(), packet.length())
-                && !(facts.allows_extent(answer.offset, answer.length, buffer_size)
-                    && packet.set_extent(answer.offset, answer.length, buffer_size))
-            {
-                verdict = BAD_VERDICT;
-            }
+            let before = extent(packet.offset(), packet.length());
+            extents += before;
+            differ |= u64::from(answer.verdict ^ verdict) | (extent(answer.offset, answer.length) ^ before);
             packet.edit(|record| (record.verdict, record.mark) = (verdict, answer.mark));
         }
+        if differ == 0 && self.store.data().state().facts.allows(verdict) {
+            return Answers { alike: true, bytes: extents >> 32 };
+        }
+        self.take_over_each(packets)
+    }
+
+    /// The same, one by one: what a function answers it may not becomes [`BAD_VERDICT`].
+    fn take_over_each(&mut self, packets: &mut [Packet]) -> Answers {
+        let state = self.store.data().state();
+        let (facts, buffer_size) = (&state.facts, state.pool.buffer_size());
+        for (n, packet) in packets.iter_mut().enumerate() {
+            // SAFETY: as above; no guest has run since, so what is read is what was read there.
+            let answer = unsafe { self.batch.0.add(n).read() };
+            let extent_holds = (answer.offset, answer.length) == (packet.offset(), packet.length())
+                || (facts.allows_extent(answer.offset, answer.length, buffer_size)
+                    && packet.set_extent(answer.offset, answer.length, buffer_size));
+            let holds = extent_holds && facts.allows(answer.verdict);
+            packet.edit(|record| record.verdict = if holds { answer.verdict } else { BAD_VERDICT });
+        }
+        Answers::of(packets)
     }
 
     /// Calls with packets in the records: the time is the short one.

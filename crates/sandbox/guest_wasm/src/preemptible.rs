@@ -171,12 +171,10 @@ impl PreemptibleGuest {
             }
             Poll::Ready((mut body, result)) => {
                 let result = body.ended(overdue, result, self.limit);
-                if result.is_ok() {
-                    body.take_over(packets);
-                }
+                let result = result.map(|()| Progress::Done(body.take_over(packets)));
                 body.set_max_call(self.limit);
                 self.stage = Stage::Ready(body);
-                result.map(|()| Progress::Done)
+                result
             }
         }
     }

@@ -169,13 +169,12 @@ fn enter(reach: &Reach, at: Cycles, limit: Cycles, first: Cycles) -> Call {
     current.limit.store(limit.0, Relaxed);
     current.overdue.store(false, Relaxed);
     compiler_fence(SeqCst);
-    current.began.store(at.0.max(1), Relaxed);
+    current.began.store(at.0 | 1, Relaxed); // Never 0, which is no call.
     // The handler lets the timer rest when it finds no call: it must find this one before `due` is looked at.
     compiler_fence(SeqCst);
-    let end = at.0.saturating_add(first.0).min(NEVER - 1);
-    if end < current.due.load(Relaxed) {
+    if current.due.load(Relaxed).saturating_sub(at.0) > first.0 {
         current.arm(first);
-        current.due.store(end, Relaxed);
+        current.due.store(at.0.saturating_add(first.0).min(NEVER - 1), Relaxed);
     }
     compiler_fence(SeqCst);
     Call(watch)

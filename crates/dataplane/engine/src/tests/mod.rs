@@ -19,7 +19,7 @@ mod worker;
 
 use crate::*;
 use cpu_share::Claim;
-use guest::{Events, Guest, GuestFault, LogLine, Progress, SlotConfig, SlotTable};
+use guest::{Answers, Events, Guest, GuestFault, LogLine, Progress, SlotConfig, SlotTable};
 use nf_abi::Verdict;
 use packet_memory::{Packet, PageKind, Pool, PoolConfig};
 use port::{Port, PortCounters, PortStatus, Wake};

@@ -135,7 +135,7 @@ impl Scripted {
 
     fn decide(&mut self, packets: &mut [Packet]) -> Result<Progress, GuestFault> {
         self.give_up();
-        for packet in packets {
+        for packet in packets.iter_mut() {
             let byte = self.pool.to_vec(packet)[0];
             match (self.manner.decide)(byte, packet.record().ingress) {
                 Action::Give(verdict) => {
@@ -147,7 +147,7 @@ impl Scripted {
                 Action::Fault => return Err(GuestFault::Trap("scripted".into())),
             }
         }
-        Ok(Progress::Done)
+        Ok(Progress::Done(Answers::of(packets)))
     }
 
     fn not_in_a_call(&self) {

@@ -1,7 +1,7 @@
 //! What the host reads back: four fields of each record, whatever is in them.
 
 use crate::support::*;
-use guest::{BAD_VERDICT, Guest};
+use guest::{Answers, BAD_VERDICT, Guest, Progress};
 use guest_wasm::{Access, Program, WasmGuest};
 use nf_abi::{MAX_BATCH, PacketRecord, Verdict};
 use packet_memory::Packet;
@@ -100,7 +100,8 @@ proptest! {
             let after: Vec<PacketRecord> = room.packets.iter().map(|packet| *packet.record()).collect();
             prop_assert_eq!(before, after);
         } else {
-            guest.process(&mut room.packets[..count], now()).expect("it answers");
+            let progress = guest.process(&mut room.packets[..count], now()).expect("it answers");
+            prop_assert_eq!(progress, Progress::Done(Answers::of(&room.packets[..count])));
             for (n, (packet, before)) in room.packets.iter().zip(&before).enumerate() {
                 let wanted = if n < count {
                     let at = n * 64;

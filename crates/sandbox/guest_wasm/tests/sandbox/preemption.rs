@@ -62,7 +62,7 @@ fn suspend(guest: &mut dyn Guest, packet: &mut Packet, mark: u64) {
 /// Goes on until the call has ended; how often it was switched out on the way.
 fn finish(guest: &mut dyn Guest, packet: &mut Packet) -> Result<u32, GuestFault> {
     for stretches in 0.. {
-        if guest.resume(from_mut(packet), now())? == Progress::Done {
+        if guest.resume(from_mut(packet), now())?.is_done() {
             assert!(!guest.suspended());
             return Ok(stretches);
         }
@@ -84,7 +84,7 @@ fn others_run_while_a_call_is_switched_out() {
                 room.assert_goes_on();
                 assert_eq!(*packet.record(), before, "the records say nothing yet");
                 stretches += 1;
-                if guest.resume(from_mut(&mut packet), now()).expect("it goes on") == Progress::Done {
+                if guest.resume(from_mut(&mut packet), now()).expect("it goes on").is_done() {
                     break;
                 }
             }
@@ -93,7 +93,7 @@ fn others_run_while_a_call_is_switched_out() {
             assert_eq!(packet.record().mark, counted(LONG));
             // A call that is short is never switched out.
             packet.edit(|record| record.mark = 3);
-            assert_eq!(guest.process(from_mut(&mut packet), now()), Ok(Progress::Done));
+            assert!(guest.process(from_mut(&mut packet), now()).is_ok_and(Progress::is_done));
             assert_eq!(packet.record().mark, counted(3));
         }
         drop(guest);
@@ -140,7 +140,7 @@ fn settings_decide_which_kind_an_instance_is() {
         suspend(&mut *sliced, packet, LONG);
         let mut other = room.spare_packet();
         other.edit(|record| record.mark = LONG);
-        assert_eq!(plain.process(from_mut(&mut other), now()), Ok(Progress::Done));
+        assert!(plain.process(from_mut(&mut other), now()).is_ok_and(Progress::is_done));
         assert_eq!(other.record().mark, counted(LONG));
         finish(&mut *sliced, &mut room.packets[3]).expect("it ends");
         assert_eq!(room.packets[3].record().mark, counted(LONG));
@@ -264,7 +264,7 @@ fn dropping_a_suspended_guest_gives_everything_back() {
                     InstanceSettings { preemptible: (!plain).then_some(Slice(Nanos(1 << 40))), ..patient() };
                 let mut guest = start(&peeks, &pool, settings).expect("an instance");
                 assert_eq!(sandbox.shell_counts().spare, 0, "the same shell");
-                assert_eq!(guest.process(from_mut(&mut packet), now()), Ok(Progress::Done));
+                assert!(guest.process(from_mut(&mut packet), now()).is_ok_and(Progress::is_done));
                 assert_eq!(packet.record().mark, 0, "bits of the former guest");
                 pool.free(packet);
             }
@@ -451,7 +451,7 @@ fn a_suspended_call_goes_on_on_another_thread() {
         for _ in 0..10 {
             // Each thread ends with its timer running.
             let thread = std::thread::spawn(move || {
-                let done = guest.resume(from_mut(&mut packet), now()).expect("it goes on") == Progress::Done;
+                let done = guest.resume(from_mut(&mut packet), now()).expect("it goes on").is_done();
                 (guest, packet, done)
             });
             (guest, packet, done) = thread.join().expect("no thread fails");
