@@ -12,7 +12,7 @@
 //!
 //! [`Catalog`] knows the images and port drivers that there are; [`compile`] makes machine code of images in
 //! a process of its own. [`Desired`] is what the operator wants, as the daemon keeps it: objects, of which
-//! plans are made.
+//! plans are made. [`EventQueue`] bounds what the workers tell, [`HopTap`] records what passes at a hop.
 //!
 //! Limits: the number of workers is fixed for a host's life. Plans are prepared beside each other and carried
 //! out one at a time.
@@ -23,8 +23,10 @@ pub mod compile;
 mod deployed;
 mod desired;
 mod drivers;
+mod event_queue;
 mod function;
 mod hand_over;
+mod hop_tap;
 mod initial_placement;
 mod inject;
 mod lives;
@@ -43,7 +45,9 @@ pub use carry_out::CarriedOut;
 pub use catalog::Catalog;
 pub use desired::{Checked, Desired, ObjectChange};
 pub use drivers::missing_interfaces;
+pub use event_queue::EventQueue;
 pub use hand_over::{HAND_OVER, TakenOver};
+pub use hop_tap::{HopNames, HopPackets, HopTap};
 pub use inject::InjectError;
 pub use material::{Gathered, Material};
 pub use memory::{FunctionMemory, HostMemory, PoolMemory, TenantPromise};

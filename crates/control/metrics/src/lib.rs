@@ -1,4 +1,4 @@
-//! What is counted, as Prometheus reads it: an [`Account`](engine::Account) and a few facts beside it to
+//! What is counted, as Prometheus reads it and, in [`json`], as clients and scripts do: an [`Account`](engine::Account) and a few facts beside it to
 //! text, in the two notations that there are. Nothing here waits, makes requests or keeps anything.
 //!
 //! The life of a scrape:
@@ -24,6 +24,7 @@ mod daemon;
 mod family;
 mod function;
 mod host;
+pub mod json;
 mod memory;
 mod notation;
 mod pool;

@@ -1,9 +1,8 @@
 //! `run --capture HOP=FILE`: what is seen at a hop, in a pcapng file with the hop and the verdict of each
 //! packet.
 
-use crate::hop_tap::{HopTap, Names, Which};
 use capture::{Filter, Settings};
-use deployment::Catalog;
+use deployment::{Catalog, HopNames, HopPackets, HopTap};
 use engine::Tap;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -89,7 +88,7 @@ pub(crate) fn begin(
         };
         match capture::begin(file, settings) {
             Ok((recorder, capture)) => {
-                taps.push((place, Box::new(HopTap::new(names, Which::All, recorder))));
+                taps.push((place, Box::new(HopTap::new(names, HopPackets::All, recorder))));
                 running.push(Running { hop: hop.clone(), capture, told: false });
             }
             Err(error) => faults.push(format!("{}: {error}", file.display())),
@@ -98,9 +97,9 @@ pub(crate) fn begin(
     if faults.is_empty() { Ok((taps, running)) } else { Err(faults) }
 }
 
-fn find(name: &str, wiring: &Wiring, catalog: &Catalog) -> Result<(Hop, Names), String> {
+fn find(name: &str, wiring: &Wiring, catalog: &Catalog) -> Result<(Hop, HopNames), String> {
     if wiring.ports.contains_key(name) {
-        return Ok((Hop::Port(name.to_owned()), Names::of_port(name)));
+        return Ok((Hop::Port(name.to_owned()), HopNames::of_port(name)));
     }
     let Some(instance) = wiring.instances.get(name) else {
         let names = wiring.ports.keys().chain(wiring.instances.keys()).map(String::as_str);
@@ -112,7 +111,7 @@ fn find(name: &str, wiring: &Wiring, catalog: &Catalog) -> Result<(Hop, Names), 
     if wiring.observations.iter().any(|observation| observation.observer == name) {
         return Err(format!("--capture {name}: it is an observer; allowed: the function that it observes"));
     }
-    let names = Names::of_function(name, &instance.image, catalog)?;
+    let names = HopNames::of_function(name, &instance.image, catalog)?;
     Ok((Hop::Function(name.to_owned()), names))
 }
 

@@ -2,8 +2,8 @@
 //!
 //! 1. [`cli`] reads the command line.
 //! 2. `run`: `deployment` knows images and port drivers, `config` makes a wiring of the file, a host carries it
-//!    out, [`run`] lets it work and shows it, [`view`] and [`json`] are how.
-//! 3. `daemon`: the same host, changed by clients of the server in `api_server`; [`mod@daemon`] joins the two.
+//!    out, [`run`] lets it work and shows it, [`view`] and [`event_json`] are how.
+//! 3. `daemon`: the same host, changed by clients; [`daemon_command`] starts the `controller`.
 //! 4. `apply`, `get`, `function` and the others in [`mod@remote`] ask a daemon.
 //! 5. `restore` makes a daemon's state of a backup.
 //! 6. `check`, `new`, `image`, `bench`, `completions` and `man` are the other commands.
@@ -15,15 +15,13 @@ mod bench_command;
 mod check;
 mod cli;
 mod command_groups;
-mod daemon;
+mod daemon_command;
 mod end_signals;
+mod event_json;
 mod event_log;
-mod event_queue;
 mod hop_capture;
-mod hop_tap;
 mod image_command;
 mod image_registry;
-mod json;
 mod live_table;
 mod manual;
 mod new_command;
@@ -83,7 +81,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         cli::Command::Run(options) => run::run(&options),
         cli::Command::Check(options) => check::check(&options),
-        cli::Command::Daemon(options) => daemon::daemon(&options),
+        cli::Command::Daemon(options) => daemon_command::daemon(&options),
         cli::Command::Restore(options) => restore::restore(&options),
         cli::Command::New(options) => new_command::new(&options),
         cli::Command::Completions(options) => manual::completions(&options),

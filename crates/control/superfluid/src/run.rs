@@ -4,13 +4,12 @@ use crate::Outcome;
 use crate::check;
 use crate::cli::RunOptions;
 use crate::end_signals;
+use crate::event_json;
 use crate::event_log::{EventLog, Written};
-use crate::event_queue::EventQueue;
 use crate::hop_capture::{self, Hop, HopTaps, Running, Wanted};
-use crate::json;
 use crate::view::{self, View};
 use capture::Summary;
-use deployment::{Catalog, Host, Turn};
+use deployment::{Catalog, EventQueue, Host, Turn};
 use engine::{Account, Balanced, Balancer, Event, Fleet, InstanceAccount, Reason};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -107,12 +106,12 @@ pub(crate) fn run(options: &RunOptions) -> Outcome {
     if options.json {
         for (function, path, written) in &written {
             console::output()
-                .line(&printable::json(&json::events_written(function, path, written).to_string()));
+                .line(&printable::json(&event_json::events_written(function, path, written).to_string()));
         }
         for (hop, summary) in &captured {
-            console::output().line(&json::captured(hop, summary).to_string());
+            console::output().line(&event_json::captured(hop, summary).to_string());
         }
-        console::output().line(&printable::json(&json::account("final", &account)));
+        console::output().line(&printable::json(&metrics::json::account("final", &account)));
     } else {
         let (events, captures) = (view::events_written(&written), view::captured(&captured));
         console::output()

@@ -1,7 +1,7 @@
 //! Accounts and events for people: a table that is drawn over itself on a terminal, and the final account.
 
+use crate::event_json;
 use crate::event_log::Written;
-use crate::json;
 use crate::live_table::{self, Size};
 use capture::Summary;
 use engine::{Account, Event, SwitchAccount};
@@ -41,7 +41,7 @@ impl View {
 
     pub(crate) fn event(&mut self, event: &Event) {
         if self.json {
-            return self.print(&format!("{}\n", printable::json(&json::event(event).to_string())));
+            return self.print(&format!("{}\n", printable::json(&event_json::event(event).to_string())));
         }
         let line = match event {
             Event::Fault { instance, reason, retry_after } => {
@@ -49,7 +49,7 @@ impl View {
             }
             Event::Restarted { instance } => format!("{instance}: started again"),
             Event::Log { instance, line } => {
-                format!("{instance}: {}: {}", json::severity(line.severity), line.text)
+                format!("{instance}: {}: {}", line.severity_name(), line.text)
             }
             Event::Found { instance, events } => found(instance, events),
             Event::Port { port, event: PortEvent::WentDown(text) } => format!("port {port}: down: {text}"),
@@ -80,7 +80,7 @@ impl View {
     /// The state of things, and rates since the last time.
     pub(crate) fn show(&mut self, account: &Account) {
         if self.json {
-            self.print(&format!("{}\n", printable::json(&json::account("account", account))));
+            self.print(&format!("{}\n", printable::json(&metrics::json::account("account", account))));
         } else {
             let size = if self.terminal { Size::of_terminal() } else { Size::UNBOUNDED };
             let lines = live_table::lines(account, self.last.as_ref(), size);

@@ -44,6 +44,19 @@ pub struct LogLine {
     pub text: String,
 }
 
+impl LogLine {
+    /// The severity in one word.
+    #[must_use]
+    pub fn severity_name(&self) -> &'static str {
+        match self.severity {
+            nf_abi::stream::LOG_ERROR => "error",
+            nf_abi::stream::LOG_WARNING => "warning",
+            nf_abi::stream::LOG_INFO => "info",
+            _ => "debug",
+        }
+    }
+}
+
 /// What a function found: events since the last collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Events {

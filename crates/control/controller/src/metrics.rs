@@ -1,9 +1,9 @@
 //! The account as metrics, with what the wiring knows of each function.
 
+use ::metrics::{Function, Memory, Notation, TenantMemory};
 use api_server::Exposition;
 use deployment::{Catalog, HostMemory};
 use engine::Account;
-use metrics::{Function, Memory, Notation, TenantMemory};
 use std::collections::HashMap;
 use telemetry::clock::{Cycles, Nanos};
 use wiring::Wiring;
@@ -59,6 +59,6 @@ pub(crate) fn write(
         })
         .collect();
     let memory = Memory { tenants: &tenants, promised: memory.promised(), limit };
-    metrics::Host { account, clock, busy, version, started, functions: &functions, memory }
+    ::metrics::Host { account, clock, busy, version, started, functions: &functions, memory }
         .write(notation, to);
 }

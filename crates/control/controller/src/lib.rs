@@ -1,12 +1,21 @@
-//! `superfluid daemon`: serves what the store says, and lets clients change it while packets pass.
+//! The controller of a host, which is what `superfluid daemon` runs: it keeps running what the store says, and
+//! lets clients change it while packets pass.
 //!
+//! The life of [`serve`]:
 //! 1. The store is opened, and the host made with the workers that it says.
 //! 2. The server hands all objects to [`Controller`], which starts them; only then it listens.
 //! 3. A service manager that wants to know is told so, and as long as all workers answer.
 //! 4. Beside the workers there are threads for the balance between them, for memory that is given back, and
 //!    the server's.
 //! 5. At SIGTERM the server answers what it was asked, then the host is drained, and the account of every
-//!    packet printed.
+//!    packet returned.
+//!
+//! What it does not know: the command line, which fills in [`Settings`], and terminals. It logs to standard
+//! error.
+//!
+//! Limits: one controller for a process and for a folder of state.
+
+#![forbid(unsafe_code)]
 
 mod backup;
 mod begin;
@@ -31,28 +40,37 @@ mod told;
 mod upkeep;
 mod watch;
 
-use crate::Outcome;
-use crate::cli::{AuditPolicy, DaemonOptions};
-use api_server::{Server, Settings, Socket, Tcp};
+use api_server::Server;
 use control::Handle;
 use controller::Controller;
-use std::path::Path;
+use engine::Account;
+pub use shelf::Registries;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::Store;
 
-/// Why the daemon does not run.
-type Trouble = String;
-
-pub(crate) fn daemon(options: &DaemonOptions) -> Outcome {
-    match serve(options) {
-        Ok(balanced) if balanced => Outcome::Done,
-        Ok(_) => Outcome::Failed,
-        Err(trouble) => {
-            console::error().line(&format!("superfluid daemon: {trouble}"));
-            Outcome::Failed
-        }
-    }
+/// What a controller is told when it starts.
+#[derive(Debug)]
+pub struct Settings {
+    /// The folder of what it keeps: objects, images, snapshots.
+    pub state: PathBuf,
+    /// How clients reach it, and what they may do.
+    pub server: api_server::Settings,
+    /// Most bytes of memory that may be promised to tenants and functions together; `None`: the limit of the
+    /// process's control group, if it has one.
+    pub memory: Option<u64>,
+    /// Registries that tenants may name images of.
+    pub tenant_registries: Vec<String>,
+    /// How registries are asked.
+    pub registries: Registries,
+    /// Most bytes of images that are kept.
+    pub keep_images: u64,
+    /// Whether perf is told the names of functions inside images.
+    pub perf_map: bool,
 }
+
+/// Why the controller does not run, in words for the operator.
+type Trouble = String;
 
 /// Makes the folder that the socket is to be in, where it is missing: `/run` is empty after each boot. One
 /// level, so that a misspelt path is no tree of new folders. Its owner and its group may look into it; the
@@ -70,44 +88,21 @@ fn folder_of_socket(socket: &Path) -> Result<(), Trouble> {
     }
 }
 
-/// Serves until it is told to end. Whether the final account balances.
-fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
+/// Serves until the process is told to end by a signal. Gives the final account.
+///
+/// # Errors
+/// Why it does not run, in words for the operator.
+pub fn serve(settings: &Settings) -> Result<Account, Trouble> {
     // At SIGHUP logs are opened anew; one that comes before that is heard ends nothing.
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::default())
         .map_err(|error| format!("signals: {error}"))?;
-    private_folder(&options.state)?;
-    folder_of_socket(&options.socket)?;
-    backup::clean(&options.state)?;
-    let store = Store::open(&options.state.join("store")).map_err(|error| error.to_string())?;
+    private_folder(&settings.state)?;
+    folder_of_socket(&settings.server.socket.path)?;
+    backup::clean(&settings.state)?;
+    let store = Store::open(&settings.state.join("store")).map_err(|error| error.to_string())?;
     let store = Arc::new(store);
-    let controller = Arc::new(Controller::new(&store, options)?);
-    let mut settings = Settings::new(&options.socket, options.state.join("audit.jsonl"));
-    settings.audit.required = options.audit == AuditPolicy::Required;
-    settings.socket.mode = options.mode;
-    settings.socket.owner = options.owner;
-    settings.socket.group = options.group;
-    settings.version = env!("CARGO_PKG_VERSION").to_owned();
-    if let (Some(listen), Some(certificate), Some(key), Some(client_ca)) =
-        (options.listen, &options.tls_cert, &options.tls_key, &options.tls_client_ca)
-    {
-        settings.tcp = Some(Tcp {
-            listen,
-            certificate: certificate.clone(),
-            key: key.clone(),
-            client_ca: client_ca.clone(),
-            administrators: options.tls_admin.clone(),
-        });
-    }
-    settings.metrics = options.metrics;
-    if let Some(path) = &options.tenants_socket {
-        let (mode, owner, group) = (options.tenants_mode, options.owner, options.group);
-        settings.tenants = Some(Socket { path: path.clone(), mode, owner, group });
-    }
-    let environment = |name: &str| std::env::var(name).ok();
-    let spans =
-        trace_export::Settings::find(options.otlp_endpoint.as_deref(), environment, &settings.version);
-    settings.spans = spans.map_err(|error| error.to_string())?;
-    let server = Server::bind(&settings, store, Arc::new(Handle(controller.clone())))
+    let controller = Arc::new(Controller::new(&store, settings)?);
+    let server = Server::bind(&settings.server, store, Arc::new(Handle(controller.clone())))
         .map_err(|error| error.to_string())?;
     notify::tell("READY=1");
     notify::watch(&controller);
@@ -115,16 +110,7 @@ fn serve(options: &DaemonOptions) -> Result<bool, Trouble> {
     notify::tell("STOPPING=1");
     let account = controller.stop().map_err(|error| error.to_string())?;
     controller.told.end();
-    console::output().write(crate::view::final_account(&account, false));
-    match account.balance() {
-        Ok(()) => Ok(true),
-        Err(imbalance) => {
-            let what =
-                format!("the account does not balance: {imbalance}; this is a defect, please report it");
-            console::error().line(&what);
-            Ok(false)
-        }
-    }
+    Ok(account)
 }
 
 /// Makes the folder of the daemon's state, for its own user alone.

@@ -2,10 +2,10 @@
 
 use super::tap_points::TapPoint;
 use super::way::{Ended, Step, What};
-use crate::hop_tap::Names;
 use ::capture::words;
 use api::{TraceHop, TraceLine, TracedPacket};
 use api_server::Outlet;
+use deployment::HopNames;
 use engine::Passage;
 use nf_abi::Verdict;
 use std::time::{Duration, UNIX_EPOCH};
@@ -16,11 +16,11 @@ pub(super) struct Teller {
     outlet: Outlet,
     read: bool,
     packets: u64,
-    places: Vec<(String, Names)>,
+    places: Vec<(String, HopNames)>,
 }
 
 impl Teller {
-    pub(super) fn new(outlet: Outlet, places: &[TapPoint], names: Vec<Names>) -> Teller {
+    pub(super) fn new(outlet: Outlet, places: &[TapPoint], names: Vec<HopNames>) -> Teller {
         let places = places.iter().map(ToString::to_string).zip(names).collect();
         Teller { outlet, read: true, packets: 0, places }
     }
@@ -67,7 +67,7 @@ impl Teller {
 }
 
 /// What happened at a place.
-fn hop(step: &Step, first: Nanos, at: &str, names: &Names) -> TraceHop {
+fn hop(step: &Step, first: Nanos, at: &str, names: &HopNames) -> TraceHop {
     let mut hop = TraceHop {
         at: at.to_owned(),
         after_ns: step.at.since(first).0,
@@ -111,7 +111,7 @@ fn hop(step: &Step, first: Nanos, at: &str, names: &Names) -> TraceHop {
 }
 
 /// What the function decided.
-fn decided(hop: &mut TraceHop, verdict: u32, names: &Names) {
+fn decided(hop: &mut TraceHop, verdict: u32, names: &HopNames) {
     let (verdict, egress, reason) = match Verdict::decode(verdict) {
         Some(Verdict::Interface(number)) => ("interface", Some(names.interface(number)), None),
         Some(Verdict::Service(id)) => ("service", Some(id.to_string()), None),

@@ -1,7 +1,7 @@
 //! Where packets are looked at.
 
-use crate::hop_tap::{Names, Which};
 use deployment::Catalog;
+use deployment::{HopNames, HopPackets};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use wiring::{Edge, Endpoint, Wiring};
 use yaml_document::spelling;
@@ -24,11 +24,11 @@ impl TapPoint {
     }
 
     /// The names behind its numbers.
-    pub(super) fn names(&self, wiring: &Wiring, catalog: &Catalog) -> Result<Names, String> {
+    pub(super) fn names(&self, wiring: &Wiring, catalog: &Catalog) -> Result<HopNames, String> {
         match self {
-            TapPoint::Port(name) => Ok(Names::of_port(name)),
+            TapPoint::Port(name) => Ok(HopNames::of_port(name)),
             TapPoint::Function(name) => match wiring.instances.get(name) {
-                Some(instance) => Names::of_function(name, &instance.image, catalog),
+                Some(instance) => HopNames::of_function(name, &instance.image, catalog),
                 None => Err(format!("there is no function `{name}`")),
             },
         }
@@ -96,8 +96,8 @@ pub(super) fn captured(
     text: &str,
     wiring: &Wiring,
     catalog: &Catalog,
-) -> Result<Vec<(TapPoint, Which)>, String> {
-    let whole = |spot: Spot| (spot.place, spot.interface.map_or(Which::All, Which::Interface));
+) -> Result<Vec<(TapPoint, HopPackets)>, String> {
+    let whole = |spot: Spot| (spot.place, spot.interface.map_or(HopPackets::All, HopPackets::Interface));
     let Some((a, b)) = text.split_once('~') else {
         return Ok(vec![whole(spot(text, wiring, catalog)?)]);
     };
@@ -111,7 +111,7 @@ pub(super) fn captured(
     if !wiring.edges.contains(&Edge::new(a.clone(), b.clone())) {
         return Err(format!("there is no wire between {a} and {b}"));
     }
-    let puts_on = |spot: Spot| (spot.place, spot.interface.map_or(Which::Received, Which::Out));
+    let puts_on = |spot: Spot| (spot.place, spot.interface.map_or(HopPackets::Received, HopPackets::Out));
     Ok(match (first, second) {
         (Some(first), Some(second)) => vec![puts_on(first), puts_on(second)],
         (first, second) => first.into_iter().chain(second).map(whole).collect(),
@@ -206,10 +206,13 @@ chains:
         }
         let at = |text: &str| captured(text, &wiring, &catalog);
         let (fw, lan) = (TapPoint::Function("fw".into()), TapPoint::Port("lan".into()));
-        assert_eq!(at("fw"), Ok(vec![(fw.clone(), Which::All)]));
-        assert_eq!(at("fw:inside"), Ok(vec![(fw.clone(), Which::Interface(0))]));
-        assert_eq!(at("lan~fw:0"), Ok(vec![(lan, Which::Received), (fw, Which::Out(0))]));
-        assert_eq!(at("near:0~hall"), Ok(vec![(TapPoint::Function("near".into()), Which::Interface(0))]));
+        assert_eq!(at("fw"), Ok(vec![(fw.clone(), HopPackets::All)]));
+        assert_eq!(at("fw:inside"), Ok(vec![(fw.clone(), HopPackets::Interface(0))]));
+        assert_eq!(at("lan~fw:0"), Ok(vec![(lan, HopPackets::Received), (fw, HopPackets::Out(0))]));
+        assert_eq!(
+            at("near:0~hall"),
+            Ok(vec![(TapPoint::Function("near".into()), HopPackets::Interface(0))])
+        );
         assert!(at("lan~fw:1").is_err_and(|message| message.contains("no wire")));
         assert!(at("lan~fw").is_err_and(|message| message.contains("such as `fw:0`")));
     }

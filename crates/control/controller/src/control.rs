@@ -76,11 +76,11 @@ impl Control for Handle {
             Kind::Function => serde_json::to_value(self.0.function_status(name)?).ok(),
             Kind::Port => {
                 let account = self.0.host.account_of_port(name)?;
-                let (state, reason) = crate::json::port_state(&account.status);
+                let (state, reason) = ::metrics::json::port_state(&account.status);
                 Some(json!({
                     "state": state,
                     "reason": reason,
-                    "packets": crate::json::ledger(&account.counters.ledger),
+                    "packets": ::metrics::json::ledger(&account.counters.ledger),
                     "received_bytes": account.counters.received_bytes,
                     "delivered_bytes": account.counters.delivered_bytes,
                     "in_flight": account.in_flight,
@@ -157,11 +157,11 @@ impl Control for Handle {
     fn account(&self, tenant: Option<&str>) -> Option<String> {
         let fleet = self.0.host.fleet();
         match tenant {
-            None => exact(fleet, ACCOUNT_TIME).map(|account| crate::json::account("account", &account)),
+            None => exact(fleet, ACCOUNT_TIME).map(|account| ::metrics::json::account("account", &account)),
             Some(tenant) => self
                 .0
                 .account_of(tenant, || fleet.survey().ok())
-                .map(|(account, _)| crate::json::account_of_tenant(&account)),
+                .map(|(account, _)| ::metrics::json::account_of_tenant(&account)),
         }
     }
 

@@ -1,10 +1,10 @@
 //! The daemon's folder of images, how registries are asked, and what is remembered of files.
 
+use super::Settings;
 use super::controller::lock;
-use crate::cli::DaemonOptions;
 use api::Password;
 use api_server::Asker;
-use registry::{Client, Credentials, Digest, Images, Login, Settings};
+use registry::{Client, Credentials, Digest, Images, Login};
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const MOST: usize = 1024;
 pub(crate) struct Shelf {
     /// The folder, or why there is none.
     pub(super) kept: Result<Arc<Images>, String>,
-    pub(super) source: Source,
+    pub(super) source: Registries,
     /// Files as they were when they were last read.
     pub(super) files: Mutex<HashMap<PathBuf, (Stamp, Digest)>>,
     /// What was settled lately: what names it, its digest, and when.
@@ -32,14 +32,19 @@ pub(crate) struct Shelf {
 }
 
 /// How registries are asked.
-pub(super) struct Source {
-    insecure: Vec<String>,
-    ca_file: Option<PathBuf>,
-    auth_file: Option<PathBuf>,
-    timeout: Duration,
+#[derive(Clone, Debug)]
+pub struct Registries {
+    /// Registries that are spoken to without TLS, HOST[:PORT].
+    pub insecure: Vec<String>,
+    /// Certificates in PEM that are trusted beside the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Credentials, as `~/.docker/config.json` has them.
+    pub auth_file: Option<PathBuf>,
+    /// The longest time that one exchange may take in all.
+    pub timeout: Duration,
 }
 
-impl Source {
+impl Registries {
     /// A client with the credentials of an asker: those that the administrator's file has now, or a tenant's
     /// own and no others.
     pub(super) fn client(&self, asker: &Asker) -> Result<Client, String> {
@@ -57,12 +62,12 @@ impl Source {
                 logins.iter().fold(Credentials::default(), with)
             }
         };
-        let settings = Settings {
+        let settings = registry::Settings {
             insecure: self.insecure.clone(),
             ca_file: self.ca_file.clone(),
             total: self.timeout,
             credentials,
-            ..Settings::default()
+            ..registry::Settings::default()
         };
         Client::new(settings).map_err(|error| error.to_string())
     }
@@ -101,15 +106,10 @@ impl Shelf {
     ///
     /// # Errors
     /// What is wrong with the settings, in words for the operator.
-    pub(crate) fn open(options: &DaemonOptions) -> Result<Shelf, String> {
-        let source = Source {
-            insecure: options.registry_insecure.clone(),
-            ca_file: options.registry_ca_file.clone(),
-            auth_file: options.registry_auth_file.clone(),
-            timeout: options.registry_timeout,
-        };
+    pub(crate) fn open(settings: &Settings) -> Result<Shelf, String> {
+        let source = settings.registries.clone();
         source.client(&Asker::Administrator)?;
-        let kept = Images::open(&options.state.join("images"), options.keep_images);
+        let kept = Images::open(&settings.state.join("images"), settings.keep_images);
         let kept = kept.map(Arc::new).map_err(|error| format!("the folder of images: {error}"));
         if let Err(reason) = &kept {
             let what = "functions whose images are not this program's own do not run";

@@ -1,23 +1,20 @@
-//! Accounts and events as JSON, one object a line. The names are part of the interface;
-//! `docs/configuration.md` lists them.
+//! Accounts as JSON, one object a line. The names are part of the interface; `docs/configuration.md` lists
+//! them.
 
-use crate::event_log::Written;
-use capture::Summary;
-use engine::{Account, Event, InstanceAccount, PortAccount, SwitchAccount, WorkerTime};
-use port::{PortEvent, PortStatus};
+use engine::{Account, InstanceAccount, PortAccount, SwitchAccount, WorkerTime};
+use port::PortStatus;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
-use std::path::Path;
 use telemetry::{DropCounters, Ledger};
 
 /// An account; `kind` is `account` or `final`. Text that is written part by part: a host may have tens of
 /// thousands of functions.
-pub(crate) fn account(kind: &str, account: &Account) -> String {
+pub fn account(kind: &str, account: &Account) -> String {
     text(&Shown { kind, account, sums: true })
 }
 
 /// What of an account is a tenant's, and no more: without sums, which are the host's.
-pub(crate) fn account_of_tenant(account: &Account) -> String {
+pub fn account_of_tenant(account: &Account) -> String {
     text(&Shown { kind: "account", account, sums: false })
 }
 
@@ -76,7 +73,7 @@ impl<T> Serialize for Named<'_, T> {
 }
 
 /// How a port is in one word, and why it is down.
-pub(crate) fn port_state(status: &PortStatus) -> (&'static str, Option<&String>) {
+pub fn port_state(status: &PortStatus) -> (&'static str, Option<&String>) {
     match status {
         PortStatus::Up => ("up", None),
         PortStatus::Down(reason) => ("down", Some(reason)),
@@ -95,7 +92,7 @@ fn port(port: &PortAccount) -> Value {
 }
 
 fn function(function: &InstanceAccount) -> Value {
-    let report = function.report.as_ref().map(|text| as_json(text));
+    let report = function.report.as_ref().map(|text| parsed_or_text(text));
     json!({
         "packets": function.packets, "bytes": function.bytes, "calls": function.calls,
         "cycles": function.cycles.0, "faults": function.faults, "restarts": function.restarts,
@@ -128,64 +125,13 @@ fn switch(SwitchAccount { ports, counters, .. }: &SwitchAccount) -> Value {
     })
 }
 
-/// An event.
-pub(crate) fn event(event: &Event) -> Value {
-    match event {
-        Event::Fault { instance, reason, retry_after } => json!({
-            "event": "fault", "function": instance, "reason": reason, "retry_after_ns": retry_after.0,
-        }),
-        Event::Restarted { instance } => json!({ "event": "restarted", "function": instance }),
-        Event::Log { instance, line } => json!({
-            "event": "log", "function": instance, "severity": severity(line.severity), "text": line.text,
-        }),
-        Event::Found { instance, events } => json!({
-            "event": "found", "function": instance, "lost": events.lost,
-            "found": events.lines.iter().map(|line| as_json(line)).collect::<Vec<_>>(),
-        }),
-        Event::Port { port, event } => {
-            let (what, text) = match event {
-                PortEvent::WentDown(text) => ("down", text),
-                PortEvent::CameUp(text) => ("up", text),
-                PortEvent::Notice(text) => ("notice", text),
-            };
-            json!({ "event": "port", "port": port, "what": what, "text": text })
-        }
-        Event::Finished => json!({ "event": "finished" }),
-    }
-}
-
 /// What a function wrote as JSON. What is none is the function's own doing, and shown as the text that it is.
-fn as_json(text: &str) -> Value {
+pub fn parsed_or_text(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
-/// What became of a function's events that went into a file.
-pub(crate) fn events_written(function: &str, path: &Path, written: &Written) -> Value {
-    json!({
-        "event": "events-written", "function": function, "file": path.display().to_string(),
-        "written": written.events, "lost": written.lost, "error": written.error,
-    })
-}
-
-/// What became of a capture.
-pub(crate) fn captured(hop: &str, summary: &Summary) -> Value {
-    json!({
-        "event": "captured", "hop": hop, "file": summary.path.display().to_string(),
-        "written": summary.written, "lost": summary.lost, "ended": summary.ended,
-    })
-}
-
-/// Name of a log stream.
-pub(crate) fn severity(stream: u32) -> &'static str {
-    match stream {
-        nf_abi::stream::LOG_ERROR => "error",
-        nf_abi::stream::LOG_WARNING => "warning",
-        nf_abi::stream::LOG_INFO => "info",
-        _ => "debug",
-    }
-}
-
-pub(crate) fn ledger(ledger: &Ledger) -> Value {
+/// Where packets came from and where they ended.
+pub fn ledger(ledger: &Ledger) -> Value {
     json!({
         "received": ledger.received, "generated": ledger.generated, "copied": ledger.copied, "split": ledger.split,
         "delivered": ledger.delivered, "consumed": ledger.consumed, "merged": ledger.merged,

@@ -40,7 +40,7 @@ impl Logs {
         lines.kept.push_back(LogLine {
             number: lines.count,
             time: now(),
-            severity: crate::json::severity(line.severity).to_owned(),
+            severity: line.severity_name().to_owned(),
             text: line.text,
         });
     }

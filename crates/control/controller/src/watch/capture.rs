@@ -3,10 +3,10 @@
 use super::super::controller::Controller;
 use super::tap_points::{self, TapPoint};
 use super::{LOOK, filter, invalid, put, until};
-use crate::hop_tap::{HopTap, Which};
 use ::capture::{Settings, Target, begin_to};
 use api::Capture;
 use api_server::{Outlet, Refusal};
+use deployment::{HopPackets, HopTap};
 use engine::Tap;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -64,7 +64,7 @@ impl Controller {
         let captured =
             tap_points::captured(&wanted.at, &wiring, &self.catalog).map_err(|why| invalid("at", why))?;
         let named =
-            |(place, which): (TapPoint, Which)| Ok((place.names(&wiring, &self.catalog)?, place, which));
+            |(place, which): (TapPoint, HopPackets)| Ok((place.names(&wiring, &self.catalog)?, place, which));
         let named = captured.into_iter().map(named).collect::<Result<Vec<_>, String>>();
         let named = named.map_err(Refusal::Broken)?;
         let settings = Settings {

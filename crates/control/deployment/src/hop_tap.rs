@@ -1,7 +1,7 @@
 //! Seeing packets at a hop, and recording them with what became of each.
 
+use crate::Catalog;
 use capture::{Direction, Outcome, Recorder, Sighting};
-use deployment::Catalog;
 use engine::{Passage, Tap};
 use nf_abi::Verdict;
 use packet_memory::{Packet, Pool};
@@ -15,15 +15,18 @@ const MOST_COMMENTS: usize = 4096;
 
 /// The names behind a hop's numbers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    pub(crate) hop: String,
-    pub(crate) interfaces: Vec<String>,
-    pub(crate) drop_reasons: Vec<String>,
+pub struct HopNames {
+    /// The port or function.
+    pub hop: String,
+    /// Of a function, by number.
+    pub interfaces: Vec<String>,
+    /// Reasons that the function gives itself, by number.
+    pub drop_reasons: Vec<String>,
 }
 
-/// Which packets of a hop are meant.
+/// HopPackets packets of a hop are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub enum HopPackets {
     /// Those of a port in both directions, or those of a function with what it decided.
     All,
     /// Those that come in and go out by an interface of a function, as they do.
@@ -43,9 +46,9 @@ struct Said {
 }
 
 /// Records what is seen at a hop.
-pub(crate) struct HopTap {
-    names: Names,
-    which: Which,
+pub struct HopTap {
+    names: HopNames,
+    which: HopPackets,
     recorder: Recorder,
     comments: HashMap<Said, String>,
     /// It goes when the capture is over; else it stays, and what it sees then is counted as lost.
@@ -54,35 +57,36 @@ pub(crate) struct HopTap {
 
 impl HopTap {
     /// The same, but gone when the capture is over.
-    pub(crate) fn leaving(self) -> HopTap {
+    pub fn leaving(self) -> HopTap {
         HopTap { leaves: true, ..self }
     }
 
-    pub(crate) fn new(names: Names, which: Which, recorder: Recorder) -> HopTap {
+    /// A tap that records the packets `which` of a hop.
+    pub fn new(names: HopNames, which: HopPackets, recorder: Recorder) -> HopTap {
         HopTap { names, which, recorder, comments: HashMap::new(), leaves: false }
     }
 }
 
-impl Which {
-    /// Which way a packet goes that is meant; `None`: it is not.
+impl HopPackets {
+    /// HopPackets way a packet goes that is meant; `None`: it is not.
     fn direction(self, passage: Passage, ingress: u16, verdict: u32) -> Option<Direction> {
         let goes_out = |interface| {
             matches!(passage, Passage::Decided | Passage::Emitted)
                 && Verdict::decode(verdict) == Some(Verdict::Interface(interface))
         };
         match (self, passage) {
-            (Which::All | Which::Received, Passage::Received) => Some(Direction::Inbound),
-            (Which::All, Passage::Transmitted) => Some(Direction::Outbound),
+            (HopPackets::All | HopPackets::Received, Passage::Received) => Some(Direction::Inbound),
+            (HopPackets::All, Passage::Transmitted) => Some(Direction::Outbound),
             // What is lost there for other reasons was seen before.
-            (Which::All, Passage::Lost(DropReason::QueueFull | DropReason::HopBudget)) => {
+            (HopPackets::All, Passage::Lost(DropReason::QueueFull | DropReason::HopBudget)) => {
                 Some(Direction::Unknown)
             }
-            (Which::All, Passage::Arrived | Passage::Lost(_)) => None,
-            (Which::All, _) => Some(Direction::Unknown),
-            (Which::Interface(interface), Passage::Arrived) if ingress == interface => {
+            (HopPackets::All, Passage::Arrived | Passage::Lost(_)) => None,
+            (HopPackets::All, _) => Some(Direction::Unknown),
+            (HopPackets::Interface(interface), Passage::Arrived) if ingress == interface => {
                 Some(Direction::Inbound)
             }
-            (Which::Interface(interface) | Which::Out(interface), _) if goes_out(interface) => {
+            (HopPackets::Interface(interface) | HopPackets::Out(interface), _) if goes_out(interface) => {
                 Some(Direction::Outbound)
             }
             _ => None,
@@ -136,20 +140,20 @@ fn outcome(passage: Passage, verdict: u32) -> Outcome {
     }
 }
 
-impl Names {
+impl HopNames {
     /// Of a port.
-    pub(crate) fn of_port(name: &str) -> Names {
-        Names { hop: name.to_owned(), ..Names::default() }
+    pub fn of_port(name: &str) -> HopNames {
+        HopNames { hop: name.to_owned(), ..HopNames::default() }
     }
 
     /// Of a function of an image.
     ///
     /// # Errors
     /// What the catalog has to say of the image.
-    pub(crate) fn of_function(name: &str, image: &str, catalog: &Catalog) -> Result<Names, String> {
+    pub fn of_function(name: &str, image: &str, catalog: &Catalog) -> Result<HopNames, String> {
         let image = catalog.load(image)?;
         let manifest = image.manifest();
-        Ok(Names {
+        Ok(HopNames {
             hop: name.to_owned(),
             interfaces: manifest.interfaces.clone(),
             drop_reasons: manifest.drop_reasons.clone(),
@@ -157,7 +161,7 @@ impl Names {
     }
 
     /// An interface's name.
-    pub(crate) fn interface(&self, number: u16) -> String {
+    pub fn interface(&self, number: u16) -> String {
         match self.interfaces.get(usize::from(number)) {
             Some(name) => name.clone(),
             None => number.to_string(),
@@ -202,7 +206,7 @@ mod tests {
 
     #[test]
     fn comments_name_hop_interface_and_verdict() {
-        let names = Names {
+        let names = HopNames {
             hop: "fw".into(),
             interfaces: vec!["inside".into(), "outside".into()],
             drop_reasons: vec!["denied".into()],
@@ -232,19 +236,19 @@ mod tests {
         let to = |interface| Verdict::Interface(interface).encode();
         let (lost, full) = (Passage::Lost(DropReason::NoRoute), Passage::Lost(DropReason::QueueFull));
         for (which, passage, ingress, verdict, direction) in [
-            (Which::All, Passage::Decided, 0, to(1), Some(Direction::Unknown)),
-            (Which::All, Passage::Arrived, 0, 0, None),
-            (Which::All, lost, 0, 0, None),
-            (Which::All, full, 0, 0, Some(Direction::Unknown)),
-            (Which::Interface(1), Passage::Arrived, 1, 0, Some(Direction::Inbound)),
-            (Which::Interface(1), Passage::Arrived, 0, 0, None),
-            (Which::Interface(1), Passage::Decided, 0, to(1), Some(Direction::Outbound)),
-            (Which::Interface(1), Passage::Decided, 1, to(0), None),
-            (Which::Interface(1), Passage::Emitted, 0, to(1), Some(Direction::Outbound)),
-            (Which::Out(1), Passage::Arrived, 1, 0, None),
-            (Which::Out(1), Passage::Decided, 1, to(1), Some(Direction::Outbound)),
-            (Which::Received, Passage::Received, 0, 0, Some(Direction::Inbound)),
-            (Which::Received, Passage::Transmitted, 0, 0, None),
+            (HopPackets::All, Passage::Decided, 0, to(1), Some(Direction::Unknown)),
+            (HopPackets::All, Passage::Arrived, 0, 0, None),
+            (HopPackets::All, lost, 0, 0, None),
+            (HopPackets::All, full, 0, 0, Some(Direction::Unknown)),
+            (HopPackets::Interface(1), Passage::Arrived, 1, 0, Some(Direction::Inbound)),
+            (HopPackets::Interface(1), Passage::Arrived, 0, 0, None),
+            (HopPackets::Interface(1), Passage::Decided, 0, to(1), Some(Direction::Outbound)),
+            (HopPackets::Interface(1), Passage::Decided, 1, to(0), None),
+            (HopPackets::Interface(1), Passage::Emitted, 0, to(1), Some(Direction::Outbound)),
+            (HopPackets::Out(1), Passage::Arrived, 1, 0, None),
+            (HopPackets::Out(1), Passage::Decided, 1, to(1), Some(Direction::Outbound)),
+            (HopPackets::Received, Passage::Received, 0, 0, Some(Direction::Inbound)),
+            (HopPackets::Received, Passage::Transmitted, 0, 0, None),
         ] {
             assert_eq!(which.direction(passage, ingress, verdict), direction, "{which:?} {passage:?}");
         }

@@ -10,9 +10,9 @@
 use super::controller::lock;
 use super::kept::{Kept, What, Writer};
 use super::logs::Logs;
-use crate::event_queue::EventQueue;
 use api::Kind;
 use api_server::Notices;
+use deployment::EventQueue;
 use engine::Event;
 use port::PortEvent;
 use std::io;

@@ -16,8 +16,11 @@ const OF_ALL: usize = 64 << 20;
 const OVERHEAD: usize = 64;
 
 /// How much waits. Clones count the same events.
+///
+/// A sender asks [`admit`](EventQueue::admit) before it hands an event on, the receiver tells
+/// [`taken`](EventQueue::taken).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct EventQueue(Arc<Mutex<State>>);
+pub struct EventQueue(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -33,7 +36,7 @@ struct Waiting {
 
 impl EventQueue {
     /// Whether there is room for an event, which is counted then; else it is counted as lost.
-    pub(crate) fn admit(&self, event: &Event) -> bool {
+    pub fn admit(&self, event: &Event) -> bool {
         let Some((function, size)) = bounded(event) else { return true };
         let mut state = self.lock();
         let all = state.bytes + size;
@@ -51,7 +54,7 @@ impl EventQueue {
     }
 
     /// An event was taken out; how many events of its function were lost since this was last asked.
-    pub(crate) fn taken(&self, event: &Event) -> u64 {
+    pub fn taken(&self, event: &Event) -> u64 {
         let Some((function, size)) = bounded(event) else { return 0 };
         let mut state = self.lock();
         state.bytes = state.bytes.saturating_sub(size);

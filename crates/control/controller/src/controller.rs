@@ -1,9 +1,9 @@
 //! The host, what is wanted of it, and what is kept beside it.
 
+use super::Settings;
 use super::port_health::PortHealth;
 use super::shelf::Shelf;
 use super::told::Told;
-use crate::cli::DaemonOptions;
 use api::Kind;
 use deployment::{CarriedOut, Catalog, Desired, Host, Workshop};
 use engine::{Account, Balancer, Stopped};
@@ -62,9 +62,9 @@ impl Controller {
     ///
     /// # Errors
     /// Why there is none, in words for the operator.
-    pub(crate) fn new(store: &Store, options: &DaemonOptions) -> Result<Controller, String> {
-        let (state, memory) = (&options.state, options.memory.or_else(super::cgroup::limit));
-        let shelf = Shelf::open(options)?;
+    pub(crate) fn new(store: &Store, settings: &Settings) -> Result<Controller, String> {
+        let (state, memory) = (&settings.state, settings.memory.or_else(super::cgroup::limit));
+        let shelf = Shelf::open(settings)?;
         let catalog = Catalog::with_kept(Path::new("."), shelf.kept()).promising(memory);
         let told = Told::begin(state).map_err(|error| format!("a thread: {error}"))?;
         let told = Arc::new(told);
@@ -74,7 +74,7 @@ impl Controller {
         let host =
             Host::new(&workers, true, move |event| teller.take(event)).map_err(|error| error.to_string())?;
         let catalog = catalog.counting(host.shared_images());
-        if options.perf_map {
+        if settings.perf_map {
             console::error().line(&format!("superfluid: {}", host.workshop().write_perf_map()?));
         }
         let (attic, removed) = channel::<CarriedOut>();
@@ -90,7 +90,7 @@ impl Controller {
             catalog,
             shelf,
             memory,
-            tenant_registries: options.tenant_registry.clone(),
+            tenant_registries: settings.tenant_registries.clone(),
             state: state.to_owned(),
             folder: {
                 let (folder, lines) = Folder::open(state).map_err(|error| error.to_string())?;
