@@ -4,7 +4,7 @@ use super::controller::{Controller, lock};
 use super::refusal::{as_host, refused, unknown_here};
 use api::{Fault, Kind};
 use api_server::{ObjectChange, Prepared, Refusal, Work};
-use deployment::{Beginning, Checked, Gathered, Material};
+use deployment::{Beginning, Checked, Gathered, Material, PrepareError};
 use engine::Stopped;
 use snapshot_folder::FolderError;
 use std::collections::HashMap;
@@ -54,8 +54,8 @@ impl Controller {
         for instance in plan.add_instances.values().chain(plan.change_instances.values()).filter(|_| !wait) {
             match self.workshop.has(&self.catalog, &instance.image) {
                 Ok(true) => {}
-                Ok(false) if uncompiled.contains(&instance.image) => {}
-                Ok(false) => uncompiled.push(instance.image.clone()),
+                Ok(false) if uncompiled.iter().any(|(image, _)| *image == instance.image) => {}
+                Ok(false) => uncompiled.push((instance.image.clone(), instance.tenant.clone())),
                 Err(reason) => return Err(Refusal::Broken(reason)),
             }
         }
@@ -103,16 +103,19 @@ impl Controller {
         Ok(fits)
     }
 
-    /// Compiling images, which takes its time.
-    pub(super) fn work(&self, images: Vec<String>) -> Refusal {
-        let workshop = self.workshop.clone();
-        let what = format!("compiling {}", images.join(", "));
-        let loaded: Vec<_> = images.iter().map(|image| self.catalog.load(image)).collect();
+    /// Compiling images, each for a tenant, which takes its time.
+    pub(super) fn work(&self, images: Vec<(String, String)>) -> Refusal {
+        let (workshop, offload) = (self.workshop.clone(), self.host.offload().clone());
+        let names: Vec<&str> = images.iter().map(|(image, _)| image.as_str()).collect();
+        let what = format!("compiling {}", names.join(", "));
+        let load = |(image, tenant): (String, String)| (self.catalog.load(&image), tenant);
+        let loaded: Vec<(Result<_, String>, String)> = images.into_iter().map(load).collect();
         Refusal::Work(Work {
             what,
             run: Box::new(move || {
-                loaded.into_iter().try_for_each(|loaded| {
-                    workshop.compile(&loaded.map_err(Refusal::Broken)?).map_err(Refusal::Broken)
+                loaded.into_iter().try_for_each(|(loaded, tenant)| {
+                    let image = loaded.map_err(Refusal::Broken)?;
+                    workshop.compile_for(&offload, &tenant, &image).map_err(not_compiled)
                 })
             }),
         })
@@ -218,5 +221,13 @@ impl Prepared for Change {
     fn carry_out(self: Box<Self>) {
         let Change { controller, ready, changes } = *self;
         controller.carry_out(ready, changes);
+    }
+}
+
+/// Why an image is not compiled.
+fn not_compiled(error: PrepareError) -> Refusal {
+    match error {
+        PrepareError::Part { reason, .. } => Refusal::Broken(reason),
+        error => refused(error),
     }
 }

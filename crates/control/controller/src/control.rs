@@ -196,10 +196,16 @@ impl Control for Handle {
         let (fleet, wiring, memory) = (host.fleet().clone(), host.wiring(), host.memory());
         let write = |account: &Account, to: &mut String| {
             let (busy, started) = (fleet.busy(), self.0.started);
-            let known = (&wiring, &memory, self.0.memory);
+            let background = host.offload().usages();
+            let known = super::metrics::Known {
+                wiring: &wiring,
+                memory: &memory,
+                limit: self.0.memory,
+                background: &background,
+            };
             let events = |name: &str| lock(&self.0.told.sink.kept).counts(name);
             let to = (exposition, to);
-            super::metrics::write(account, &busy, known, &self.0.catalog, started, events, to);
+            super::metrics::write(account, &busy, &known, &self.0.catalog, started, events, to);
         };
         match tenant {
             None => drop(exact(&fleet, METRICS_TIME).map(|account| write(&account, to))),

@@ -1,23 +1,35 @@
 //! The account as metrics, with what the wiring knows of each function.
 
-use ::metrics::{Function, Memory, Notation, TenantMemory};
+use ::metrics::{Function, Memory, Notation, TenantBackground, TenantMemory};
 use api_server::Exposition;
 use deployment::{Catalog, HostMemory};
 use engine::Account;
-use std::collections::HashMap;
+use offload::Usage;
+use std::collections::{BTreeMap, HashMap};
 use telemetry::clock::{Cycles, Nanos};
 use wiring::Wiring;
+
+/// What the host knows beside the account.
+pub(crate) struct Known<'a> {
+    pub(crate) wiring: &'a Wiring,
+    pub(crate) memory: &'a HostMemory,
+    /// Most bytes that may be promised.
+    pub(crate) limit: Option<u64>,
+    /// What is done beside the workers, by tenant.
+    pub(crate) background: &'a BTreeMap<String, Usage>,
+}
 
 /// Writes what was counted up to now.
 pub(crate) fn write(
     account: &Account,
     busy: &[Cycles],
-    (wiring, memory, limit): (&Wiring, &HostMemory, Option<u64>),
+    known: &Known<'_>,
     catalog: &Catalog,
     started: Nanos,
     events: impl Fn(&str) -> (u64, u64),
     (exposition, to): (Exposition, &mut String),
 ) {
+    let Known { wiring, memory, limit, background } = *known;
     let notation = match exposition {
         Exposition::Prometheus => Notation::Prometheus,
         Exposition::OpenMetrics => Notation::OpenMetrics,
@@ -59,6 +71,11 @@ pub(crate) fn write(
         })
         .collect();
     let memory = Memory { tenants: &tenants, promised: memory.promised(), limit };
-    ::metrics::Host { account, clock, busy, version, started, functions: &functions, memory }
+    let background: Vec<TenantBackground<'_>> = background
+        .iter()
+        .map(|(name, usage)| TenantBackground { name, used: usage.used, waiting: usage.waiting as u64 })
+        .collect();
+    let (functions, background) = (&functions[..], &background[..]);
+    ::metrics::Host { account, clock, busy, version, started, functions, memory, background }
         .write(notation, to);
 }

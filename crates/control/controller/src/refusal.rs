@@ -2,7 +2,7 @@
 
 use api::{Fault, Kind, ObjectName};
 use api_server::{ObjectChange, Refusal};
-use deployment::PrepareError;
+use deployment::{PrepareError, Refused};
 
 /// Keys of functions that only `superfluid run` knows.
 const ONLY_RUN: [(&str, &str); 2] = [
@@ -48,6 +48,8 @@ pub(super) fn refused(error: PrepareError) -> Refusal {
             Refusal::Invalid(vec![fault])
         }
         PrepareError::Workers => Refusal::Conflict(vec![Fault::new("workers", error.to_string())]),
+        PrepareError::Refused(Refused::Broken) => Refusal::Broken(error.to_string()),
+        PrepareError::Refused(_) => Refusal::Busy(error.to_string()),
         PrepareError::Placement(_) => Refusal::Broken(error.to_string()),
     }
 }

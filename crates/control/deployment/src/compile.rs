@@ -5,10 +5,13 @@
 //! does.
 
 use guest_wasm::{Artifact, CompileError, Sandbox};
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use telemetry::clock::Nanos;
 
 /// Longest time that compiling one image may take.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -19,11 +22,11 @@ const NICE: libc::c_int = 15;
 /// Largest outcome that is taken.
 const LARGEST: u64 = 512 << 20;
 
-/// Compiles a module in a process of its own.
+/// Compiles a module in a process of its own. The processor time of that process is added to `used`.
 ///
 /// # Errors
 /// [`CompileError::Process`] with what that process had to say.
-pub(crate) fn compile(_sandbox: &Sandbox, wasm: &[u8]) -> Result<Artifact, CompileError> {
+pub(crate) fn compile(wasm: &[u8], used: &Cell<Nanos>) -> Result<Artifact, CompileError> {
     let failed = |what: String| CompileError::Process(what);
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let mut command = Command::new(program);
@@ -37,13 +40,37 @@ pub(crate) fn compile(_sandbox: &Sandbox, wasm: &[u8]) -> Result<Artifact, Compi
         // It may have ended by itself.
         let _ = child.kill();
     }
-    let status = child.wait().map_err(|error| failed(error.to_string()))?;
+    let (status, time) = wait(&child).map_err(|error| failed(error.to_string()))?;
+    used.set(used.get().saturating_add(time));
     match outcome {
         // SAFETY: the child is this same program, started here, and its output is a pipe to here alone.
         Ok((code, _)) if status.success() => Ok(unsafe { Artifact::from_own_compiler(code) }),
         Ok((_, errors)) => Err(failed(format!("{} ({status})", errors.trim()))),
         Err(error) => Err(failed(error)),
     }
+}
+
+/// Waits for the end of a child that nothing else waits for: how it ended, and its processor time.
+fn wait(child: &Child) -> std::io::Result<(ExitStatus, Nanos)> {
+    let pid = libc::pid_t::try_from(child.id()).map_err(std::io::Error::other)?;
+    let mut status = 0;
+    // SAFETY: a `rusage` is plain numbers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: a system call with valid pointers.
+        if unsafe { libc::wait4(pid, &mut status, 0, &mut usage) } == pid {
+            break;
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let nanos = |time: libc::timeval| {
+        let micros = u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000;
+        (micros + u64::try_from(time.tv_usec).unwrap_or(0)) * 1_000
+    };
+    Ok((ExitStatus::from_raw(status), Nanos(nanos(usage.ru_utime) + nanos(usage.ru_stime))))
 }
 
 fn limit() -> std::io::Result<()> {

@@ -5,9 +5,10 @@
 //! 2. At a quiescent point the new one goes on with the old one's memory, if both lay it out alike and have
 //!    the same configuration. It is started without populated pages for that. If the memory cannot be moved
 //!    after all, it is started again with them.
-//! 3. Else the old one is detached at that point: its packets wait, and its worker goes on. The thread that
-//!    asked for the change lets the old one hand its state out and the new one take it in, both within
-//!    [`HAND_OVER`].
+//! 3. Else the old one is detached at that point: its packets wait, and its worker goes on. On a thread of
+//!    [`Offload`], which the tenant has got before, the old one hands its state out and the new one takes it
+//!    in, both within [`HAND_OVER`]. The quiescent points themselves are of the thread that asked for the
+//!    change: a worker never waits for a thread of lower priority.
 //! 4. At another quiescent point the new one takes the place. If anything went wrong, the old one takes it
 //!    again, as it was.
 //! 5. The old one is kept aside until the change has been written down, and takes over again if that fails.
@@ -20,6 +21,7 @@ use crate::prepare::{PrepareError, Prepared, failed};
 use engine::{Change, Detached, Fleet, FleetInstance, GuestSetup, TakeoverError};
 use guest::{Guest, GuestFault};
 use guest_wasm::watchdog;
+use offload::{Offload, Slot};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -111,13 +113,14 @@ impl Drop for Held {
 pub(crate) struct HandedOver {
     pub(crate) done: Vec<TakenOver>,
     fleet: Arc<Fleet>,
+    offload: Arc<Offload>,
     handing: Arc<Handing>,
     held: Option<Held>,
 }
 
 impl HandedOver {
-    pub(crate) fn none(fleet: Arc<Fleet>, handing: Arc<Handing>) -> HandedOver {
-        HandedOver { done: Vec::new(), fleet, handing, held: None }
+    pub(crate) fn none(fleet: Arc<Fleet>, offload: Arc<Offload>, handing: Arc<Handing>) -> HandedOver {
+        HandedOver { done: Vec::new(), fleet, offload, handing, held: None }
     }
 
     /// The functions that have handed over, as they are now.
@@ -160,7 +163,7 @@ impl Prepared {
             self.handed.held = Some(self.handed.handing.take(names));
         }
         for successor in successors {
-            let taken = successor.succeed(&self.handed.fleet, allow_restart)?;
+            let taken = successor.succeed(&self.handed.fleet, &self.handed.offload, allow_restart)?;
             self.handed.done.push(taken);
         }
         if !self.handed.done.is_empty() {
@@ -177,13 +180,32 @@ impl Prepared {
     }
 
     /// Functions of those that are to hand over that would begin anew: their images hand nothing over. What a
-    /// guest says of that is asked of the new one.
+    /// guest says of that is asked of the new one; one that breaks then has nothing to offer, and does not
+    /// take over any more.
     pub fn would_begin_anew(&mut self) -> Vec<String> {
-        let anew = self.successors.iter_mut().filter_map(|successor| {
-            let offers = successor.alike || successor.hands_over && successor.started.offers_state(HAND_OVER);
-            (!offers).then(|| successor.name.clone())
-        });
-        anew.collect()
+        let mut anew = Vec::new();
+        for mut successor in std::mem::take(&mut self.successors) {
+            let name = successor.name.clone();
+            if !successor.alike && successor.hands_over {
+                let tenant = successor.instance.tenant.clone();
+                let asked = self.handed.offload.run(&tenant, move || {
+                    let offers = successor.started.offers_state(HAND_OVER);
+                    (successor, offers)
+                });
+                let Ok((back, offers)) = asked else {
+                    anew.push(name);
+                    continue;
+                };
+                successor = back;
+                if !offers {
+                    anew.push(name);
+                }
+            } else if !successor.alike {
+                anew.push(name);
+            }
+            self.successors.push(successor);
+        }
+        anew
     }
 
     /// Functions that have begun anew instead of handing over.
@@ -217,9 +239,18 @@ enum First {
 
 impl Successor {
     /// Lets the new guest take over. What the wiring says is left to the caller.
-    pub(crate) fn succeed(mut self, fleet: &Fleet, allow_restart: bool) -> Result<TakenOver, PrepareError> {
+    pub(crate) fn succeed(
+        mut self,
+        fleet: &Fleet,
+        offload: &Offload,
+        allow_restart: bool,
+    ) -> Result<TakenOver, PrepareError> {
+        let mut slot = None;
         if !self.alike {
-            self.make_ready(fleet);
+            // Before anything stands still: the tenant may have to wait for it.
+            let got = offload.slot(&self.instance.tenant)?;
+            self.make_ready(fleet, &got);
+            slot = Some(got);
         }
         let Successor { name, id, instance, before, started, hands_over, alike } = self;
         let mut may = May { hand_over: hands_over || alike, begin_anew: allow_restart, populated: !alike };
@@ -239,7 +270,10 @@ impl Successor {
                 First::Unpopulated(bare) => {
                     let GuestSetup { guest, factory, .. } = bare;
                     drop(guest);
-                    let guest = Some(factory.start().map_err(|reason| failed(&reason))?);
+                    let got = offload.slot(&instance.tenant)?;
+                    let started = got.run(factory.work())?;
+                    let guest = Some(started.map_err(|reason| failed(&reason))?);
+                    slot = Some(got);
                     new = GuestSetup { guest, factory, ..bare };
                     may.populated = true;
                     continue;
@@ -267,8 +301,8 @@ impl Successor {
             First::Detached(detached, mut new) => {
                 let mut beside = fleet.beside(id, detached);
                 let until = began.saturating_add(HAND_OVER);
-                let carried = match (beside.detached(), &mut new.guest) {
-                    (Some(old), Some(guest)) => carry(old, &mut **guest, until, allow_restart),
+                let carried = match (beside.detached(), &slot) {
+                    (Some(old), Some(slot)) => carry_beside(slot, old, &mut new, until, allow_restart),
                     _ => Err("it has no guest".to_owned()),
                 };
                 let carried = carried.map_err(|reason| failed(&reason))?;
@@ -300,13 +334,14 @@ impl Successor {
 
     /// Makes the memory of the new guest ready, so that it does not wait for pages when it is told what the
     /// one before knows; not when it has far more than the one before uses.
-    fn make_ready(&mut self, fleet: &Fleet) {
+    fn make_ready(&mut self, fleet: &Fleet, slot: &Slot) {
         let id = self.id;
         let Ok(Some(account)) = fleet.change(move |change| change.account_of(id)) else { return };
         let used = guest_wasm::resident(account.memory_place, account.memory as usize);
         let (place, bytes) = self.started.memory();
         if bytes as u64 <= used * 2 + AS_WELL {
-            guest_wasm::make_resident(place, bytes);
+            // Should the thread break, pages come as they are needed.
+            let _ = slot.run(move || guest_wasm::make_resident(place, bytes));
         }
     }
 }
@@ -353,22 +388,71 @@ fn first(
     }
 }
 
+/// Carries state from one guest to the other on a thread of the tenant's; says whether there was any.
+fn carry_beside(
+    slot: &Slot,
+    old: &mut Detached,
+    new: &mut GuestSetup,
+    until: Nanos,
+    allow_restart: bool,
+) -> Result<bool, String> {
+    let (Some(from), Some(to)) = (old.lend(), new.guest.take()) else {
+        return Err("it has no guest".to_owned());
+    };
+    // Should the thread break, both are still here.
+    let guests = Arc::new(Mutex::new(Some((from, to))));
+    let theirs = guests.clone();
+    let carried = slot.run(move || {
+        let mut guests = theirs.lock().unwrap_or_else(PoisonError::into_inner);
+        guests.as_mut().map(|(from, to)| carry(&mut **from, &mut **to, until, allow_restart))
+    });
+    if let Some((from, to)) = guests.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        old.give_back(from);
+        new.guest = Some(to);
+    }
+    match carried {
+        Ok(Some(Ok(carried))) => Ok(carried),
+        Ok(Some(Err(NotCarried { reason, ended }))) => {
+            if let Some(fault) = ended {
+                old.end_with(fault);
+            }
+            Err(reason)
+        }
+        Ok(None) => Err("it has no guest".to_owned()),
+        Err(refused) => Err(refused.to_string()),
+    }
+}
+
+/// Why no state was carried over, and the fault of the old guest if that ended it.
+struct NotCarried {
+    reason: String,
+    ended: Option<GuestFault>,
+}
+
+impl From<String> for NotCarried {
+    fn from(reason: String) -> NotCarried {
+        NotCarried { reason, ended: None }
+    }
+}
+
 /// Carries state from one guest to the other; says whether there was any.
-fn carry(old: &mut Detached, new: &mut dyn Guest, until: Nanos, allow_restart: bool) -> Result<bool, String> {
+fn carry(
+    old: &mut dyn Guest,
+    new: &mut dyn Guest,
+    until: Nanos,
+    allow_restart: bool,
+) -> Result<bool, NotCarried> {
     let left = || until.since(watchdog::clock().now());
-    let state = match old.guest().hand_out(left()) {
+    let state = match old.hand_out(left()) {
         Ok(state) => state,
         Err(failed) => {
             let goes_on = if failed.finished { "it is started again" } else { "it goes on as it was" };
             let reason = format!("its state was not handed over, and {goes_on}: {}", failed.fault);
-            if failed.finished {
-                old.end_with(failed.fault);
-            }
-            return Err(reason);
+            return Err(NotCarried { reason, ended: failed.finished.then_some(failed.fault) });
         }
     };
     let Some(state) = state else {
-        return if allow_restart { Ok(false) } else { Err(NOTHING.to_owned()) };
+        return if allow_restart { Ok(false) } else { Err(NOTHING.to_owned().into()) };
     };
     match new.hand_in(state, left()) {
         Ok(true) => Ok(true),
@@ -376,10 +460,10 @@ fn carry(old: &mut Detached, new: &mut dyn Guest, until: Nanos, allow_restart: b
         Ok(false) => {
             let log = new.take_log();
             let lines: String = log.iter().flat_map(|line| ["\n  ", line.text.as_str()]).collect();
-            Err(format!("the new one does not take the state that the one before hands over{lines}"))
+            Err(format!("the new one does not take the state that the one before hands over{lines}").into())
         }
         Err(fault) => {
-            Err(format!("the new one does not take the state that the one before hands over: {fault}"))
+            Err(format!("the new one does not take the state that the one before hands over: {fault}").into())
         }
     }
 }
@@ -400,7 +484,7 @@ impl Host {
     /// Lets what was started for a function take over, with what the one before hands over.
     pub(crate) fn succeed(&self, successor: Successor) -> Result<TakenOver, PrepareError> {
         let _held = self.handing.take(BTreeSet::from([successor.name.clone()]));
-        let taken = successor.succeed(&self.fleet, false)?;
+        let taken = successor.succeed(&self.fleet, &self.offload, false)?;
         self.deployed().put_instance(&taken.name, taken.instances.1.clone());
         Ok(taken)
     }

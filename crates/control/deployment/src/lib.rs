@@ -52,10 +52,12 @@ pub use inject::InjectError;
 pub use material::{Gathered, Material};
 pub use memory::{FunctionMemory, HostMemory, PoolMemory, TenantPromise};
 pub use named::{Named, pinned_file};
+pub use offload::Refused;
 pub use prepare::{Beginning, PrepareError, Prepared, rehearse};
 pub use shared_images::SharedImages;
 pub use workshop::{Workshop, cache_directory};
 
+use api::DEFAULT_TENANT;
 use deployed::Deployed;
 use engine::{Account, Balancer, Event, Fleet, FleetInstance, FleetPort, Stopped, ThreadPlan};
 use guest_wasm::watchdog;
@@ -109,6 +111,8 @@ impl Host {
     ) -> Result<Host, HostError> {
         let (settings, threads) = initial_placement::threads(workers, io);
         let offload = Arc::new(Offload::new(&offload::Settings::default())?);
+        // Without tenants all is the operator's, who waits for no share.
+        offload.set_share(DEFAULT_TENANT, None);
         let fleet = Fleet::new(&settings, *watchdog::clock(), tell)?.with_background(offload.clone());
         let (workshop, notices) = Workshop::open().map_err(HostError::Sandbox)?;
         let small = PoolConfig { buffers: 1, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };

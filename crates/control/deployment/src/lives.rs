@@ -174,9 +174,10 @@ impl Host {
     ) -> Result<StartedFunction, PrepareError> {
         let program = self.workshop.program(catalog, &instance.image);
         let program = program.map_err(|reason| failed("function", name)(&reason))?;
-        let Around { pool, observes } = around;
-        StartedFunction::start(instance, program, pool, Slice(self.workers.slice), observes, None)
-            .map_err(|reason| failed("function", name)(&reason))
+        let (Around { pool, observes }, slice) = (around, Slice(self.workers.slice));
+        let theirs = instance.clone();
+        let start = move || StartedFunction::start(&theirs, program, pool, slice, observes, None);
+        self.offload.run(&instance.tenant, start)?.map_err(|reason| failed("function", name)(&reason))
     }
 }
 

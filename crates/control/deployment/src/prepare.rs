@@ -12,6 +12,7 @@ use crate::{Host, drivers};
 use engine::FleetInstance;
 use guest_wasm::{SharedMemory, Slice};
 use indexmap::IndexMap;
+use offload::Refused;
 use packet_memory::{PageKind, Pool, PoolConfig};
 use port::Port;
 use snapshot::Saved;
@@ -40,6 +41,9 @@ pub enum PrepareError {
         "workers: they are another number, on other processors or with other times than those that run; allowed: the same, or a restart"
     )]
     Workers,
+    /// The work of starting or handing over is not done.
+    #[error(transparent)]
+    Refused(#[from] Refused),
     /// Nothing can be placed.
     #[error("{0}")]
     Placement(String),
@@ -103,7 +107,7 @@ impl Host {
     fn make(
         &self,
         plan: Plan,
-        beginnings: HashMap<String, Beginning>,
+        mut beginnings: HashMap<String, Beginning>,
         catalog: &Catalog,
         notices: &mut Vec<String>,
     ) -> Result<Prepared, PrepareError> {
@@ -145,18 +149,26 @@ impl Host {
             };
             let observes = plan.observe.iter().any(|seen| &seen.observer == name);
             let slice = Slice(self.workers.slice);
-            let saved = beginnings.get(name).and_then(|beginning| beginning.saved.as_ref());
-            let saved = match saved {
-                Some(saved) => Some((
-                    saved,
-                    self.shared(&plan, instance, saved, catalog)
-                        .map_err(|error| failed("function", name)(&error))?,
-                )),
-                None => None,
+            let saved = beginnings.get_mut(name).and_then(|beginning| beginning.saved.take());
+            let shared = match &saved {
+                Some(saved) => self.shared(&plan, instance, saved, catalog),
+                None => Ok(None),
             };
-            let started = StartedFunction::start(instance, program, pool, slice, observes, saved);
+            let shared = shared.map_err(|error| failed("function", name)(&error))?;
             let pauses = beginnings.get(name).is_some_and(|beginning| beginning.paused);
-            let started = if pauses { started.and_then(StartedFunction::frozen) } else { started };
+            let theirs = instance.clone();
+            let start = move || {
+                let from = saved.as_ref().map(|saved| (saved, shared));
+                let started = StartedFunction::start(&theirs, program, pool, slice, observes, from);
+                (if pauses { started.and_then(StartedFunction::frozen) } else { started }, saved)
+            };
+            // Where nothing runs yet, there is no other function to disturb: what a host begins with begins
+            // as fast as it can.
+            let (started, saved) =
+                if nothing_runs { start() } else { self.offload.run(&instance.tenant, start)? };
+            if let Some(beginning) = beginnings.get_mut(name) {
+                beginning.saved = saved;
+            }
             functions.insert(name.clone(), started.map_err(|reason| failed("function", name)(&reason))?);
         }
         let mut successors = Vec::new();
@@ -185,7 +197,7 @@ impl Host {
         } else {
             None
         };
-        let handed = HandedOver::none(self.fleet.clone(), self.handing.clone());
+        let handed = HandedOver::none(self.fleet.clone(), self.offload.clone(), self.handing.clone());
         Ok(Prepared {
             plan,
             beginnings,

@@ -2,13 +2,17 @@
 
 use crate::catalog::Catalog;
 use crate::compile;
+use crate::prepare::{PrepareError, failed};
 use crate::programs::{Programs, UNUSED_MAX};
 use guest_wasm::{Access, CompileCache, Program, ProgramFacts, Sandbox};
 use image::Image;
+use offload::Offload;
 use packet_memory::Pool;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use telemetry::clock::Nanos;
 
 /// See the module's documentation.
 pub struct Workshop {
@@ -103,12 +107,19 @@ impl Workshop {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner).contains(digest)
     }
 
-    /// Compiles an image, if that has not been done.
+    /// Compiles an image for a tenant, if that has not been done: when the tenant's share of what is done
+    /// beside the workers allows it, and in its account.
     ///
     /// # Errors
-    /// What the compiler has to say.
-    pub fn compile(&self, image: &Image) -> Result<(), String> {
-        self.program_of(image).map(drop)
+    /// [`PrepareError`]: what the compiler has to say, or that the tenant has too much work waiting.
+    pub fn compile_for(&self, offload: &Offload, tenant: &str, image: &Image) -> Result<(), PrepareError> {
+        // The compiler is a process: the thread that waits for it is not one of the few that guests need.
+        offload.run(tenant, || ())?;
+        let used = Cell::new(Nanos(0));
+        let compiled = self.program_of(image, &used);
+        offload.charge(tenant, used.get());
+        let name = image.manifest().name.as_str();
+        compiled.map(drop).map_err(|reason| failed("image", name)(&reason))
     }
 
     /// How many images are compiled and loaded, and the bytes of their machine code.
@@ -136,11 +147,12 @@ impl Workshop {
         reference: &str,
     ) -> Result<(Image, Arc<Program>), String> {
         let image = catalog.load(reference)?;
-        let program = self.program_of(&image)?;
+        let program = self.program_of(&image, &Cell::default())?;
         Ok((image, program))
     }
 
-    fn program_of(&self, image: &Image) -> Result<Arc<Program>, String> {
+    /// The program of an image. The processor time of a compiler that was needed is added to `used`.
+    fn program_of(&self, image: &Image, used: &Cell<Nanos>) -> Result<Arc<Program>, String> {
         if let Some(program) = self.known(image) {
             return Ok(program);
         }
@@ -151,7 +163,7 @@ impl Workshop {
         let artifact = |sandbox: &Sandbox, wasm: &[u8]| match cfg!(test) {
             // A test's program is none that compiles.
             true => sandbox.precompile(wasm),
-            false => compile::compile(sandbox, wasm),
+            false => compile::compile(wasm, used),
         };
         let program = match &self.cache {
             Some(cache) => self.sandbox.compile_cached(cache, image.wasm(), facts(image), artifact),

@@ -3,7 +3,7 @@
 use crate::column::{self, Column, full, ledger_columns};
 use crate::function::{self, Function};
 use crate::text::{Labels, Text, Value};
-use crate::{Family, Memory, Notation, memory, pool, port, switch, worker};
+use crate::{Family, Memory, Notation, TenantBackground, background, memory, pool, port, switch, worker};
 use engine::Account;
 use telemetry::clock::{Clock, Cycles, Nanos};
 use telemetry::{DropReason, Ledger};
@@ -26,6 +26,8 @@ pub struct Host<'a> {
     pub functions: &'a [Function<'a>],
     /// What memory is promised.
     pub memory: Memory<'a>,
+    /// What is done for tenants beside the workers.
+    pub background: &'a [TenantBackground<'a>],
 }
 
 static BUILD: Family = Family::info("superfluid_build", &["version"], "The program that answers.");
@@ -89,6 +91,7 @@ pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
         .chain(columns().flatten().map(|column| &column.family))
         .chain(worker::families())
         .chain(memory::families())
+        .chain(background::families())
         .chain(pool::families())
         .chain(port::families())
         .chain(switch::families())
@@ -107,6 +110,7 @@ impl Host<'_> {
         columns().for_each(|columns| column::write(columns, this, &none, &self.clock, text));
         worker::write(&self.account.workers, self.busy, &self.clock, text);
         memory::write(&self.memory, &self.clock, text);
+        background::write(self.background, &self.clock, text);
         pool::write(&self.account.pools, &self.clock, text);
         port::write(&self.account.ports, &self.clock, text);
         switch::write(&self.account.switches, &self.clock, text);

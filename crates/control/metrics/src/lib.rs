@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod background;
 mod column;
 mod daemon;
 mod family;
@@ -33,6 +34,7 @@ mod switch;
 mod text;
 mod worker;
 
+pub use background::TenantBackground;
 pub use daemon::Daemon;
 pub use family::{Family, Type};
 pub use function::Function;

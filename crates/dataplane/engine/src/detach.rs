@@ -34,6 +34,16 @@ impl Detached {
         &mut **self.guest.get_or_insert_with(|| Box::new(StandIn::default()))
     }
 
+    /// Takes the guest away, for another thread to work on; [`Detached::give_back`] is to follow.
+    pub fn lend(&mut self) -> Option<Box<dyn Guest>> {
+        self.guest.take()
+    }
+
+    /// Takes the guest back.
+    pub fn give_back(&mut self, guest: Box<dyn Guest>) {
+        self.guest = Some(guest);
+    }
+
     /// The guest has ended for this reason: when it is attached, that is its fault.
     pub fn end_with(&mut self, fault: GuestFault) {
         self.fault = Some(fault);

@@ -5,7 +5,7 @@
 //! The life of a job:
 //! 1. [`Offload::submit`] puts it into the queue of its tenant, or says why not ([`Refused`]): the jobs that
 //!    wait are bounded by tenant. [`Offload::run`] does so too and blocks the caller until the job has a
-//!    result.
+//!    result; [`Offload::slot`] waits for a thread and keeps it, for work in several steps.
 //! 2. A thread of the pool takes it when it is the tenant's turn (see below).
 //! 3. The processor time that the thread used for it is charged to the tenant. What a job used elsewhere, in
 //!    a child process say, is added by [`Offload::charge`].
@@ -36,6 +36,6 @@ mod share;
 #[cfg(test)]
 mod tests;
 
-pub use pool::{Offload, Refused, Settings};
+pub use pool::{Offload, Refused, Settings, Slot};
 pub use queue::Usage;
 pub use share::Share;

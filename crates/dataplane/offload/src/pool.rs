@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -106,7 +106,7 @@ impl Shared {
 }
 
 /// Processor time of this thread.
-fn processor_time() -> Nanos {
+pub(crate) fn processor_time() -> Nanos {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
     Nanos(seconds.unwrap_or(0) * 1_000_000_000 + nanos.unwrap_or(0))
@@ -180,6 +180,22 @@ impl Offload {
         })
     }
 
+    /// Waits for a thread of the pool, which then works for the tenant until the [`Slot`] is dropped: for work
+    /// that must not wait once it has begun. Must not be called by a packet worker, nor from within a job.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn slot(&self, tenant: &str) -> Result<Slot, Refused> {
+        let (jobs, todo) = channel::<Job>();
+        let (began, begun) = sync_channel(1);
+        self.submit(tenant, move || {
+            let _ = began.send(());
+            todo.into_iter().for_each(|job| job());
+        })?;
+        begun.recv().map_err(|_| Refused::Stopped)?;
+        Ok(Slot { jobs })
+    }
+
     /// Charges a tenant with processor time that was used for it elsewhere, in a child process say.
     pub fn charge(&self, tenant: &str, used: Nanos) {
         let now = self.shared.now();
@@ -208,6 +224,28 @@ impl Offload {
     /// The same of all tenants that are known here.
     pub fn usages(&self) -> BTreeMap<String, Usage> {
         self.shared.state().queue.usages(self.shared.now())
+    }
+}
+
+/// A thread of the pool that works for one tenant. Its processor time is charged when it is given back, which
+/// is when this is dropped.
+pub struct Slot {
+    jobs: Sender<Job>,
+}
+
+impl Slot {
+    /// Does a job on the thread and waits for it.
+    ///
+    /// # Errors
+    /// [`Refused::Broken`]: it panicked, or one before it did.
+    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T, Refused> {
+        let (give, take) = sync_channel(1);
+        let job: Job = Box::new(move || {
+            // The caller waits for it.
+            let _ = give.send(job());
+        });
+        self.jobs.send(job).map_err(|_| Refused::Broken)?;
+        take.recv().map_err(|_| Refused::Broken)
     }
 }
 

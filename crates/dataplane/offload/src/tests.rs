@@ -227,3 +227,33 @@ fn what_waits_at_the_end_is_told_so() {
     go.send(()).unwrap();
     assert_eq!(offload.run("a", || 2), Ok(2));
 }
+
+#[test]
+fn a_slot_does_jobs_in_turn_on_one_thread_that_is_charged_to_its_tenant() {
+    let offload = Offload::new(&Settings { share: None, ..Settings::default() }).unwrap();
+    let slot = offload.slot("red").unwrap();
+    assert_eq!(offload.usage("red").running, 1);
+    let thread = || std::thread::current().id();
+    let first = slot.run(thread).unwrap();
+    let spent = slot.run(|| {
+        let began = crate::pool::processor_time();
+        while crate::pool::processor_time().since(began) < Nanos(2 * MS) {}
+    });
+    assert_eq!((spent, slot.run(thread)), (Ok(()), Ok(first)));
+    drop(slot);
+    // The thread notices by itself that it is not needed any more.
+    while offload.usage("red").running > 0 {
+        std::thread::yield_now();
+    }
+    let usage = offload.usage("red");
+    assert!(usage.used >= Nanos(2 * MS) && usage.done == 1, "{usage:?}");
+
+    let broken = offload.slot("red").unwrap();
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let outcomes = (broken.run::<()>(|| panic!("as a job may")), broken.run(|| 1));
+    std::panic::set_hook(hook);
+    assert_eq!(outcomes, (Err(Refused::Broken), Err(Refused::Broken)));
+    // The thread serves on.
+    assert_eq!(offload.run("red", || 2), Ok(2));
+}

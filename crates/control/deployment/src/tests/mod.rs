@@ -9,6 +9,7 @@ mod own;
 mod plans;
 mod restoring;
 mod services;
+mod shares;
 
 use crate::{
     Beginning, CarriedOut, Catalog, Checked, Desired, Host, Material, ObjectChange, PrepareError, TakenOver,

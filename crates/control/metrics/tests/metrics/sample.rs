@@ -136,6 +136,7 @@ pub fn histogram() -> Histogram {
 /// The whole text, as the daemon answers it.
 pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Function<'a>) -> String {
     let functions: Vec<_> = account.instances.iter().map(|function| of(&function.name)).collect();
+    let background = metrics::TenantBackground { name: "t\"1", used: Nanos(1_500_000_000), waiting: 3 };
     let tenant = metrics::TenantMemory { name: "t\"1", promised: 2 << 20, reserve: 0, limit: Some(4 << 20) };
     let mut text = String::new();
     Host {
@@ -146,6 +147,7 @@ pub fn text<'a>(account: &Account, notation: Notation, of: &dyn Fn(&str) -> Func
         started: Nanos(1_600_000_000_000_000_000),
         functions: &functions,
         memory: metrics::Memory { tenants: &[tenant], promised: 3 << 20, limit: Some(1 << 30) },
+        background: &[background],
     }
     .write(notation, &mut text);
     let requests = BTreeMap::from([(200, 5), (404, 1)]);

@@ -1,0 +1,59 @@
+//! What a request has guests do is in their tenant's account, and waits for the tenant's share.
+
+use super::*;
+use offload::Share;
+use telemetry::clock::Nanos;
+
+/// A host with a chain of `default` and a function of another tenant at work.
+fn two_tenants() -> Rig {
+    let mut rig = Rig::new(1);
+    rig.apply(&chain());
+    let pool = json!({"pool": {"buffers": 256, "pages": "ordinary"}});
+    rig.apply(&[put(Kind::Tenant, "blue", pool), function("b", of_blue("accept"))]);
+    rig.host.start().expect("threads");
+    rig
+}
+
+fn of_blue(action: &str) -> Value {
+    json!({"image": "firewall", "tenant": "blue", "max_call": "10s", "config": {"default_action": action}})
+}
+
+fn jobs(rig: &Rig, tenant: &str) -> u64 {
+    rig.host.offload().usage(tenant).done
+}
+
+#[test]
+fn starts_restarts_and_hand_overs_are_charged_to_their_tenant() {
+    let mut rig = two_tenants();
+    // A job counts a little after it has given what it was to give.
+    wait("its start is charged", || jobs(&rig, "blue") == 1);
+    let (blue, others) = (1, jobs(&rig, "default"));
+    rig.host.restart("b", &rig.catalog).expect("it starts");
+    wait("the restart is charged", || jobs(&rig, "blue") == blue + 1);
+
+    let change = function("b", of_blue("drop"));
+    let plan = rig.check(std::slice::from_ref(&change)).expect("right");
+    let mut prepared = rig.host.prepare(plan, HashMap::new(), &rig.catalog).expect("it starts");
+    prepared.hand_over(false).expect("it hands over");
+    assert_eq!(rig.host.carry_out(prepared).expect("it has not stopped").troubles, [""; 0]);
+    rig.desired.take_over([change]);
+    wait("the start and the hand-over are charged", || jobs(&rig, "blue") == blue + 3);
+    assert!(rig.host.offload().usage("blue").used > Nanos(0));
+    assert_eq!(jobs(&rig, "default"), others);
+}
+
+#[test]
+fn a_tenant_that_has_used_its_share_waits_and_others_do_not() {
+    let rig = two_tenants();
+    let offload = rig.host.offload();
+    offload.set_share("blue", Some(Share { permille: 1, burst: Nanos(1) }));
+    offload.charge("blue", Nanos::from_millis(1_000_000));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| rig.host.restart("b", &rig.catalog));
+        wait("it waits", || offload.usage("blue").waiting == 1);
+        rig.host.restart("f", &rig.catalog).expect("another tenant's starts at once");
+        assert!(!waits.is_finished());
+        offload.set_share("blue", None);
+        waits.join().expect("no panic").expect("it starts");
+    });
+}
