@@ -5,6 +5,7 @@ use crate::{BenchError, Bound, Measurement, RUNS};
 use engine::WorkerSettings;
 use guest::{Guest, Progress};
 use guest_wasm::{Sandbox, watchdog};
+use std::hint::black_box;
 use std::time::Instant;
 
 /// Calls in one run.
@@ -14,13 +15,18 @@ const AT_ONCE: u32 = 1_000;
 /// Calls out of the guest in one into it, as the module has them.
 const OUT_AT_ONCE: u32 = 10_000;
 
+/// What the empty function is natively.
+extern "C" fn nothing(count: u32, now: u64) {
+    black_box((count, now));
+}
+
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
     let image = module("call")?;
     let (program, pool) = (program(&sandbox, &image)?, pool(64, None)?);
     let mut guest = instance(&program, &image, &pool, "")?;
     let mut fibre = preemptible(&program, &image, &pool, WorkerSettings::default().slice)?;
-    let (mut into, mut onto, mut out) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut into, mut onto, mut out, mut bare) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for run in 0..=RUNS {
         progress(run as f64 / (RUNS + 1) as f64, "empty calls");
         let began = Instant::now();
@@ -31,6 +37,13 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
             }
         }
         let calls_in = began.elapsed().as_nanos() as f64 / f64::from(CALLS);
+
+        let native: extern "C" fn(u32, u64) = black_box(nothing);
+        let began = Instant::now();
+        for n in 0..CALLS {
+            black_box(native)(black_box(0), u64::from(n));
+        }
+        let calls_bare = began.elapsed().as_nanos() as f64 / f64::from(CALLS);
 
         let mut now = watchdog::clock().moment();
         let began = Instant::now();
@@ -60,11 +73,13 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
             into.push(calls_in);
             onto.push(calls_onto);
             out.push(calls_out);
+            bare.push(calls_in / calls_bare);
         }
     }
     Ok(vec![
-        Measurement::new("host-to-guest-ns", "ns", &into, Some(Bound::AtMost(15.0))),
+        Measurement::new("host-to-guest-ns", "ns", &into, Some(Bound::AtMost(15.0))).on_shared_host(30.0),
+        Measurement::new("host-over-bare-ratio", "x", &bare, None),
         Measurement::new("preemptible-ns", "ns", &onto, None),
-        Measurement::new("guest-to-host-ns", "ns", &out, Some(Bound::AtMost(4.0))),
+        Measurement::new("guest-to-host-ns", "ns", &out, Some(Bound::AtMost(4.0))).on_shared_host(6.0),
     ])
 }

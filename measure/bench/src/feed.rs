@@ -102,6 +102,8 @@ pub(crate) struct Feed<F> {
     open: Arc<AtomicBool>,
     /// Most packets of one batch.
     most: usize,
+    /// Packets that are still to come.
+    left: usize,
     counters: PortCounters,
 }
 
@@ -109,7 +111,7 @@ impl<F: Supply> Feed<F> {
     /// Begins at frame `first`; feeds that share frames begin at different ones.
     pub(crate) fn new(frames: F, first: usize, open: Arc<AtomicBool>) -> Feed<F> {
         let next = first % frames.count().max(1);
-        Feed { frames, next, open, most: usize::MAX, counters: PortCounters::default() }
+        Feed { frames, next, open, most: usize::MAX, left: usize::MAX, counters: PortCounters::default() }
     }
 
     /// One whose gate is never closed.
@@ -121,6 +123,11 @@ impl<F: Supply> Feed<F> {
     pub(crate) fn at_most(self, most: usize) -> Feed<F> {
         Feed { most, ..self }
     }
+
+    /// Gives so many packets and then no more.
+    pub(crate) fn in_all(self, left: usize) -> Feed<F> {
+        Feed { left, ..self }
+    }
 }
 
 impl<F: Supply> Port for Feed<F> {
@@ -129,7 +136,8 @@ impl<F: Supply> Port for Feed<F> {
             return;
         }
         let first = out.len();
-        let count = pool.allocate_batch(budget.min(self.most), out);
+        let count = pool.allocate_batch(budget.min(self.most).min(self.left), out);
+        self.left -= count;
         for packet in &mut out[first..] {
             self.next = self.frames.write(pool, packet, now, self.next);
         }
@@ -141,7 +149,7 @@ impl<F: Supply> Port for Feed<F> {
     }
 
     fn wake(&self) -> Wake<'_> {
-        if self.open.load(Relaxed) { Wake::NOW } else { Wake::default() }
+        if self.open.load(Relaxed) && self.left > 0 { Wake::NOW } else { Wake::default() }
     }
 
     fn needs_maintenance(&self) -> bool {
@@ -192,5 +200,56 @@ impl Port for Counter {
 
     fn counters(&self) -> &PortCounters {
         &self.counters
+    }
+}
+
+/// Slots of a [`MemoryPort`]'s ring.
+const SLOTS: usize = 256;
+
+/// An end that costs what a device in memory does: it copies every packet into a ring of slots. No kernel works
+/// in it, so what it takes of one function depends on no other.
+pub(crate) struct MemoryPort {
+    ring: Vec<u8>,
+    slot: usize,
+    /// Bytes of a slot.
+    size: usize,
+    end: Counter,
+}
+
+impl MemoryPort {
+    /// For packets of so many bytes at the most.
+    pub(crate) fn new(size: u32, delivered: Arc<AtomicU64>) -> MemoryPort {
+        let size = size as usize;
+        MemoryPort { ring: vec![0; SLOTS * size], slot: 0, size, end: Counter::new(delivered) }
+    }
+}
+
+impl Port for MemoryPort {
+    fn receive(&mut self, _pool: &Pool, _now: Nanos, _budget: usize, _out: &mut Vec<Packet>) {}
+
+    fn transmit(&mut self, pool: &Pool, now: Nanos, packets: &mut Vec<Packet>) {
+        for packet in packets.iter() {
+            if let Some(slot) = self.ring.chunks_exact_mut(self.size).nth(self.slot) {
+                pool.read(packet, 0, slot);
+            }
+            self.slot = (self.slot + 1) % SLOTS;
+        }
+        self.end.transmit(pool, now, packets);
+    }
+
+    fn wake(&self) -> Wake<'_> {
+        Wake::default()
+    }
+
+    fn needs_maintenance(&self) -> bool {
+        false
+    }
+
+    fn patience(&self) -> usize {
+        usize::MAX
+    }
+
+    fn counters(&self) -> &PortCounters {
+        self.end.counters()
     }
 }

@@ -98,6 +98,17 @@ fn ones_complement(bytes: &[u8]) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
+/// The head of a UDP packet that has as many bytes as `size` says.
+pub(crate) fn lengthened(mut frame: Frame, size: usize) -> Frame {
+    let ip = size.saturating_sub(14) as u16;
+    frame[16..18].copy_from_slice(&ip.to_be_bytes());
+    frame[24..26].copy_from_slice(&[0, 0]);
+    let checksum = !ones_complement(&frame[14..34]);
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    frame[38..40].copy_from_slice(&ip.saturating_sub(20).to_be_bytes());
+    frame
+}
+
 /// Writes frames into packets and classifies them, as a port and the engine do; the metadata is what the
 /// engine gives. What this costs is not measured.
 pub(crate) fn fill(

@@ -2,7 +2,7 @@
 
 use crate::chain::last_rule_flow;
 use crate::dpi_load::{self, Streams};
-use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers, fill};
+use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers, fill, lengthened};
 use crate::guests::{configuration, configuration_with, instance_with, pool, program, stock};
 use crate::native_guest::{NativeFunction, NativeGuest};
 use crate::{BenchError, Bound, Measurement, RUNS};
@@ -14,6 +14,9 @@ use nf_sdk::native::Runner;
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
 use telemetry::clock::{Cycles, Moment};
+
+/// Bytes of a full-size packet.
+const FULL_SIZE: usize = 1500;
 
 /// A firewall without connection tracking of which packets match the last of `count` rules, and all are
 /// tested.
@@ -91,6 +94,17 @@ fn classbench_rules(count: usize, numbers: &mut Numbers) -> (String, Vec<Flow>) 
 struct Load<B = Frame> {
     frames: Vec<B>,
     ingress: Vec<u16>,
+    /// Bytes of each packet, if that is more than its frame has: what follows is whatever its buffer holds.
+    size: Option<usize>,
+}
+
+/// What is shown packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Sandboxed,
+    Native,
+    /// None: what is left is what measuring costs.
+    Neither,
 }
 
 /// Both sides of a comparison.
@@ -116,19 +130,26 @@ impl<F: NativeFunction> Pair<F> {
     }
 
     /// Shows one side all packets; nanoseconds a packet inside the function, and a digest of what it decided.
-    fn pass<B: AsRef<[u8]>>(&mut self, load: &Load<B>, sandboxed: bool) -> Result<(f64, u64), BenchError> {
+    fn pass<B: AsRef<[u8]>>(&mut self, load: &Load<B>, side: Side) -> Result<(f64, u64), BenchError> {
         let clock = watchdog::clock();
         let (mut spent, mut digest) = (Cycles(0), 0u64);
         for (frames, ingress) in load.frames.chunks(BATCH).zip(load.ingress.chunks(BATCH)) {
             let batch = &mut self.buffers[..frames.len()];
             fill(&self.pool, batch, frames, |n| ingress[n]);
+            for packet in batch.iter_mut().filter(|_| load.size.is_some()) {
+                self.pool.set_length(packet, load.size.unwrap_or_default()).map_err(BenchError::setup)?;
+            }
             let nanos = clock.now();
             let began = Cycles::now();
             let now = Moment { cycles: began, nanos };
-            if sandboxed {
-                self.sandboxed.process(batch, now).map_err(BenchError::setup)?;
-            } else {
-                self.native.call(batch, now);
+            match side {
+                Side::Sandboxed => {
+                    self.sandboxed.process(batch, now).map_err(BenchError::setup)?;
+                }
+                Side::Native => self.native.call(batch, now),
+                Side::Neither => {
+                    std::hint::black_box((&mut *batch, now));
+                }
             }
             spent += Cycles::now().since(began);
             for packet in batch.iter() {
@@ -140,7 +161,7 @@ impl<F: NativeFunction> Pair<F> {
 
     /// Shows both sides packets that are not measured.
     fn prepare<B: AsRef<[u8]>>(&mut self, load: &Load<B>) -> Result<(), BenchError> {
-        let (ours, theirs) = (self.pass(load, true)?.1, self.pass(load, false)?.1);
+        let (ours, theirs) = (self.pass(load, Side::Sandboxed)?.1, self.pass(load, Side::Native)?.1);
         if ours != theirs {
             return Err(BenchError::Invalid("sandboxed and native decided differently".into()));
         }
@@ -154,21 +175,13 @@ impl<F: NativeFunction> Pair<F> {
                 .ingress
                 .iter()
                 .fold(0u64, |digest, &ingress| digest.rotate_left(5) ^ u64::from(expected(ingress)));
-            if self.pass(load, true)?.1 != digest {
+            if self.pass(load, Side::Sandboxed)?.1 != digest {
                 return Err(BenchError::Invalid("the function did not decide what its rules say".into()));
             }
         }
         let mut times = Times::default();
         for run in 0..=RUNS {
-            let (ours, theirs) = (self.pass(load, true)?, self.pass(load, false)?);
-            if ours.1 != theirs.1 {
-                return Err(BenchError::Invalid("sandboxed and native decided differently".into()));
-            }
-            if run > 0 {
-                times.sandboxed.push(ours.0);
-                times.native.push(theirs.0);
-                times.ratio.push(ours.0 / theirs.0);
-            }
+            self.turn(load, run > 0, &mut times)?;
         }
         Ok(times)
     }
@@ -182,17 +195,31 @@ impl<F: NativeFunction> Pair<F> {
         let mut times = Times::default();
         for run in 0..=RUNS {
             update(load);
-            let (ours, theirs) = (self.pass(load, true)?, self.pass(load, false)?);
-            if ours.1 != theirs.1 {
-                return Err(BenchError::Invalid("sandboxed and native decided differently".into()));
-            }
-            if run > 0 {
-                times.sandboxed.push(ours.0);
-                times.native.push(theirs.0);
-                times.ratio.push(ours.0 / theirs.0);
-            }
+            self.turn(load, run > 0, &mut times)?;
         }
         Ok(times)
+    }
+
+    /// One turn of each side, less what the reading of clocks costs.
+    fn turn<B: AsRef<[u8]>>(
+        &mut self,
+        load: &Load<B>,
+        counts: bool,
+        times: &mut Times,
+    ) -> Result<(), BenchError> {
+        let harness = self.pass(load, Side::Neither)?.0;
+        let (ours, theirs) = (self.pass(load, Side::Sandboxed)?, self.pass(load, Side::Native)?);
+        if ours.1 != theirs.1 {
+            return Err(BenchError::Invalid("sandboxed and native decided differently".into()));
+        }
+        if counts {
+            let (ours, theirs) = (ours.0 - harness, theirs.0 - harness);
+            times.sandboxed.push(ours);
+            times.native.push(theirs);
+            times.ratio.push(ours / theirs);
+            times.harness.push(harness);
+        }
+        Ok(())
     }
 
     fn end(mut self) {
@@ -205,14 +232,15 @@ struct Times {
     sandboxed: Vec<f64>,
     native: Vec<f64>,
     ratio: Vec<f64>,
+    /// What measuring costs; it is in none of the others.
+    harness: Vec<f64>,
 }
 
 impl Times {
     /// Adds the figures of one function.
     fn report(&self, name: &str, ratio: Option<f64>, ns: Option<f64>, into: &mut Vec<Measurement>) {
-        let at_most = |bound: Option<f64>| bound.map(Bound::AtMost);
-        into.push(Measurement::new(&format!("{name}-ratio"), "x", &self.ratio, at_most(ratio)));
-        into.push(Measurement::new(&format!("{name}-ns"), "ns", &self.sandboxed, at_most(ns)));
+        into.push(Measurement::new(&format!("{name}-ratio"), "x", &self.ratio, ratio.map(Bound::ratio)));
+        into.push(Measurement::new(&format!("{name}-ns"), "ns", &self.sandboxed, ns.map(Bound::AtMost)));
         into.push(Measurement::new(&format!("{name}-native-ns"), "ns", &self.native, None));
     }
 }
@@ -281,14 +309,29 @@ fn passed(ingress: u16) -> u32 {
 fn one_way(flows: impl Iterator<Item = Flow>) -> Load {
     let frames: Vec<Frame> = flows.enumerate().map(|(n, flow)| flow.frame(0x10, n as u32)).collect();
     let ingress = vec![0; frames.len()];
-    Load { frames, ingress }
+    Load { frames, ingress, size: None }
 }
 
-/// Every last-rule packet must have counted for the last rule.
-fn check_last_rule(pair: &mut Pair<Runner<firewall::Firewall>>, rules: usize) -> Result<(), BenchError> {
+/// The same flows in packets of 1,500 B.
+fn full_size(load: &Load) -> Load {
+    let frames = load.frames.iter().map(|frame| lengthened(*frame, FULL_SIZE)).collect();
+    Load { frames, ingress: load.ingress.clone(), size: Some(FULL_SIZE) }
+}
+
+/// As many packets, all of one flow.
+fn one_flow(flow: Flow) -> Load {
+    one_way(std::iter::repeat_n(flow, DISTINCT))
+}
+
+/// All packets so far must have counted for this one of so many rules.
+fn check_rule(
+    pair: &mut Pair<Runner<firewall::Firewall>>,
+    rule: usize,
+    rules: usize,
+) -> Result<(), BenchError> {
     let report = pair.sandboxed.report(watchdog::clock().moment()).map_err(BenchError::setup)?;
     let invalid =
-        || BenchError::Invalid(format!("the report shows no hits of rule {rules} alone: {report:?}"));
+        || BenchError::Invalid(format!("the report shows no hits of rule {rule} alone: {report:?}"));
     let report: serde_json::Value =
         serde_json::from_str(report.as_deref().unwrap_or_default()).map_err(|_| invalid())?;
     let hits: Vec<u64> = report["rules"]
@@ -298,8 +341,10 @@ fn check_last_rule(pair: &mut Pair<Runner<firewall::Firewall>>, rules: usize) ->
         .filter_map(|rule| rule["hits"].as_u64())
         .collect();
     let alone = hits.len() == rules
-        && hits.last().is_some_and(|last| *last >= DISTINCT as u64)
-        && hits.iter().rev().skip(1).all(|hits| *hits == 0);
+        && hits
+            .iter()
+            .enumerate()
+            .all(|(n, hits)| if n == rule { *hits >= DISTINCT as u64 } else { *hits == 0 });
     if alone { Ok(()) } else { Err(invalid()) }
 }
 
@@ -314,14 +359,14 @@ fn established(count: usize, numbers: &mut Numbers) -> (Load, Load) {
             protocol: 6,
         })
         .collect();
-    let mut opening = Load { frames: Vec::new(), ingress: Vec::new() };
+    let mut opening = Load { frames: Vec::new(), ingress: Vec::new(), size: None };
     for flow in &flows {
         opening.frames.extend([flow.frame(0x02, 0), flow.reverse().frame(0x12, 0), flow.frame(0x10, 1)]);
         opening.ingress.extend([0, 1, 0]);
     }
     let mut order: Vec<(usize, bool)> = (0..count).flat_map(|n| [(n, false), (n, true)]).collect();
     numbers.shuffle(&mut order);
-    let mut load = Load { frames: Vec::new(), ingress: Vec::new() };
+    let mut load = Load { frames: Vec::new(), ingress: Vec::new(), size: None };
     for (n, back) in order.into_iter().take(count.max(DISTINCT)) {
         let flow = if back { flows[n].reverse() } else { flows[n] };
         load.frames.push(flow.frame(0x10, 1));
@@ -345,9 +390,9 @@ fn detection(
     let mut pair = Pair::with(sandbox, &image, config, native)?;
     let mut streams = Streams::new(numbers);
     let (frames, ingress) = streams.opening();
-    pair.prepare(&Load { frames, ingress })?;
+    pair.prepare(&Load { frames, ingress, size: None })?;
     let (frames, ingress) = streams.segments(numbers);
-    let mut load = Load { frames, ingress };
+    let mut load = Load { frames, ingress, size: None };
     let times = pair.measure_each(&mut load, |load| streams.advance(&mut load.frames))?;
     let report = pair.sandboxed.report(watchdog::clock().moment()).map_err(BenchError::setup)?;
     // All of it was matched, as parts of streams, and most of it met no rule.
@@ -363,7 +408,7 @@ fn detection(
         return Err(BenchError::Invalid(format!("the streams were not matched as meant: {report:?}")));
     }
     let name = format!("dpi-{count}");
-    into.push(Measurement::new(&format!("{name}-ratio"), "x", &times.ratio, Some(Bound::AtMost(1.4))));
+    into.push(Measurement::new(&format!("{name}-ratio"), "x", &times.ratio, Some(Bound::ratio(1.4))));
     let per_byte =
         |packets: &[f64]| packets.iter().map(|ns| ns / dpi_load::PACKET as f64).collect::<Vec<_>>();
     let bound = (count == 1000).then_some(Bound::AtMost(2.5));
@@ -373,38 +418,99 @@ fn detection(
     Ok(())
 }
 
+/// A flow that the first rule of [`ten_rules`] and its like matches.
+fn first_rule_flow(numbers: &mut Numbers) -> Flow {
+    let flow = last_rule_flow(numbers);
+    let (source, destination) = (0x0a01_0000 | flow.source & 0xffff, 0xc0a8_0100 | flow.destination & 0xff);
+    Flow { source, destination, destination_port: 4001, ..flow }
+}
+
+/// One-way UDP past rules without content to look for in it: a packet that is parsed and found to be of no
+/// stream.
+fn detection_of_udp(
+    sandbox: &Sandbox,
+    flows: &[(&str, &Load)],
+    numbers: &mut Numbers,
+    into: &mut Vec<Measurement>,
+) -> Result<(), BenchError> {
+    let image = stock("dpi")?;
+    let rules = dpi_load::OneFile(dpi_load::rules(100, numbers));
+    for (name, load) in flows {
+        let config = configuration_with(&image, "rules: generated.rules", &rules)?;
+        let native =
+            Runner::<dpi::Dpi>::new(&config).map_err(|error| BenchError::Setup(format!("dpi: {error}")))?;
+        let mut pair = Pair::with(sandbox, &image, config, native)?;
+        pair.measure(load, Some(passed))?.report(&format!("dpi-{name}"), Some(1.4), None, into);
+        pair.end();
+    }
+    Ok(())
+}
+
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
     let (forwarder_image, firewall_image) = (stock("forwarder")?, stock("firewall")?);
     let mut results = Vec::new();
     let mut numbers = Numbers(2);
+    let many = one_way((0..DISTINCT).map(|_| last_rule_flow(&mut numbers)));
+    let (one, long) = (one_flow(last_rule_flow(&mut numbers)), full_size(&many));
+    let first = one_way((0..DISTINCT).map(|_| first_rule_flow(&mut numbers)));
+    // One-way UDP of one size, in as many flows: each table has them.
+    let loads = [("", &many), ("-one-flow", &one), ("-1500", &long)];
 
     progress(0.0, "forwarder");
     let config = "mode: swap";
-    let native = forwarder::Forwarder::new(&configuration(&forwarder_image, config)?)
-        .map_err(|error| BenchError::Setup(format!("forwarder: {error}")))?;
-    let mut pair = Pair::new(&sandbox, &forwarder_image, config, native)?;
-    let load = one_way((0..DISTINCT).map(|_| last_rule_flow(&mut numbers)));
-    pair.measure(&load, Some(passed))?.report("forwarder", Some(1.4), None, &mut results);
-    pair.end();
-
-    for (rules, ns, fraction) in [(10, Some(20.0), 0.1), (50, None, 0.25)] {
-        progress(fraction, &format!("firewall, {rules} rules"));
-        let mut pair = firewall_pair(&sandbox, &firewall_image, &ten_rules(rules))?;
-        let times = pair.measure(&load, Some(passed))?;
-        check_last_rule(&mut pair, rules as usize)?;
-        times.report(&format!("firewall-{rules}"), Some(1.4), ns, &mut results);
+    for (name, load) in loads {
+        let native = forwarder::Forwarder::new(&configuration(&forwarder_image, config)?)
+            .map_err(|error| BenchError::Setup(format!("forwarder: {error}")))?;
+        let mut pair = Pair::new(&sandbox, &forwarder_image, config, native)?;
+        let times = pair.measure(load, Some(passed))?;
+        if name.is_empty() {
+            results.push(Measurement::new("harness-ns", "ns", &times.harness, None));
+        }
+        let bound = name.is_empty().then_some(3.5);
+        times.report(&format!("forwarder{name}"), None, bound, &mut results);
         pair.end();
     }
 
-    progress(0.4, "firewall, 1,000 rules");
+    for (rules, ns, fraction) in [(10, 20.0, 0.1), (50, f64::INFINITY, 0.2)] {
+        progress(fraction, &format!("firewall, {rules} rules"));
+        for (name, load) in loads {
+            let mut pair = firewall_pair(&sandbox, &firewall_image, &ten_rules(rules))?;
+            let times = pair.measure(load, Some(passed))?;
+            check_rule(&mut pair, rules as usize - 1, rules as usize)?;
+            let bound = Some(ns).filter(|ns| name.is_empty() && ns.is_finite());
+            times.report(&format!("firewall-{rules}{name}"), Some(1.4), bound, &mut results);
+            pair.end();
+        }
+        let mut pair = firewall_pair(&sandbox, &firewall_image, &ten_rules(rules))?;
+        let times = pair.measure(&first, None)?;
+        check_rule(&mut pair, 0, rules as usize)?;
+        times.report(&format!("firewall-{rules}-first"), Some(1.4), None, &mut results);
+        pair.end();
+    }
+
+    progress(0.35, "firewall, 1,000 rules");
     let (config, flows) = classbench_rules(1000, &mut numbers);
     let mut pair = firewall_pair(&sandbox, &firewall_image, &config)?;
     let load = one_way(flows.into_iter());
-    pair.measure(&load, None)?.report("firewall-rules-1000", None, Some(100.0), &mut results);
+    pair.measure(&load, None)?.report("firewall-rules-1000", Some(1.4), Some(100.0), &mut results);
     pair.end();
 
-    for (flows, ratio, ns, fraction) in [(65_536, Some(1.4), 40.0, 0.55), (1_000_000, None, 90.0, 0.7)] {
+    progress(0.45, "firewall, one-way UDP");
+    for (name, load) in loads {
+        let config = format!(
+            "stateful: true\nmax_flows: {}\ndefault_action: drop\nrules:\n  - {{action: accept, protocol: udp, \
+             from: inside}}\n",
+            2 * DISTINCT
+        );
+        let mut pair = firewall_pair(&sandbox, &firewall_image, &config)?;
+        pair.prepare(load)?;
+        let times = pair.measure(load, Some(passed))?;
+        times.report(&format!("firewall-state-udp{name}"), Some(1.4), None, &mut results);
+        pair.end();
+    }
+
+    for (flows, ns, fraction) in [(65_536, 40.0, 0.55), (1_000_000, 90.0, 0.65)] {
         progress(fraction, &format!("firewall, {flows} established flows"));
         let config = format!(
             "stateful: true\nmax_flows: {flows}\ndefault_action: drop\nrules:\n  - {{action: accept, protocol: tcp, \
@@ -414,20 +520,26 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         let (opening, load) = established(flows, &mut numbers);
         pair.prepare(&opening)?;
         let times = pair.measure(&load, Some(passed))?;
-        times.report(&format!("firewall-state-{flows}"), ratio, Some(ns), &mut results);
+        times.report(&format!("firewall-state-{flows}"), Some(1.4), Some(ns), &mut results);
         pair.end();
     }
 
-    progress(0.8, "policer, 100,000 buckets");
+    progress(0.75, "policer, 100,000 buckets");
     let buckets = 100_000;
-    let mut pair = policer_pair(&sandbox, &stock("policer")?, buckets)?;
-    let load = sources(buckets as u32, &mut numbers);
-    pair.prepare(&load)?;
-    let times = pair.measure(&load, Some(passed))?;
-    check_buckets(&mut pair, buckets as u64, load.frames.len() as u64)?;
-    times.report("policer", Some(1.4), None, &mut results);
-    pair.end();
+    let policed = sources(buckets as u32, &mut numbers);
+    for (name, load) in [("", &policed), ("-one-flow", &one), ("-1500", &full_size(&policed))] {
+        let mut pair = policer_pair(&sandbox, &stock("policer")?, buckets)?;
+        pair.prepare(load)?;
+        let times = pair.measure(load, Some(passed))?;
+        let made = if name == "-one-flow" { 1 } else { buckets as u64 };
+        check_buckets(&mut pair, made, load.frames.len() as u64)?;
+        times.report(&format!("policer{name}"), Some(1.4), None, &mut results);
+        pair.end();
+    }
 
+    progress(0.85, "dpi, one-way UDP");
+    let udp = [("udp", &many), ("udp-one-flow", &one), ("udp-1500", &long)];
+    detection_of_udp(&sandbox, &udp, &mut numbers, &mut results)?;
     for (rules, fraction) in [(100, 0.9), (1000, 0.95)] {
         progress(fraction, &format!("dpi, {rules} rules"));
         detection(&sandbox, rules, &mut numbers, &mut results)?;

@@ -73,6 +73,7 @@ impl BenchError {
 /// The benches by name.
 pub const NAMES: &[&str] = &[
     "call",
+    "account",
     "functions",
     "chain",
     "instructions",
@@ -108,6 +109,8 @@ pub const NAMES: &[&str] = &[
 pub enum Bench {
     /// Empty calls into a guest and out of it.
     Call,
+    /// Whether the account agrees with the kernel's.
+    Account,
     /// Functions, sandboxed against native.
     Functions,
     /// Chains of fifty, and what the engine costs for each hop.
@@ -174,6 +177,7 @@ impl Bench {
     pub fn from_name(name: &str) -> Result<Bench, BenchError> {
         Ok(match name {
             "call" => Bench::Call,
+            "account" => Bench::Account,
             "functions" => Bench::Functions,
             "chain" => Bench::Chain,
             "instructions" => Bench::Instructions,
@@ -210,6 +214,7 @@ impl Bench {
     pub fn name(self) -> &'static str {
         match self {
             Bench::Call => "call",
+            Bench::Account => "account",
             Bench::Functions => "functions",
             Bench::Chain => "chain",
             Bench::Instructions => "instructions",
@@ -268,6 +273,7 @@ impl Bench {
         let (mut notes, mut experiments) = (Vec::new(), Vec::new());
         let results = match self {
             Bench::Call => call::run(progress),
+            Bench::Account => hypernf::account::run(progress),
             Bench::Functions => functions::run(progress),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),
@@ -343,7 +349,7 @@ pub fn write_page(
 pub(crate) const CHILD: &str = "--measured";
 
 /// What a process does that a bench measures. Of `rss`: sets the chain up, sends packets through it, and
-/// gives its own memory in KiB. Of `instructions`: sends at least `arguments[2]` batches of `arguments[1]`
+/// gives its own memory in KiB. Of `instructions`: sends `arguments[2]` batches of `arguments[1]`
 /// packets through `arguments[0]` functions, and gives how many packets have passed.
 ///
 /// # Errors

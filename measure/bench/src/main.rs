@@ -7,14 +7,16 @@
 //! wrong.
 
 mod command;
+mod tables;
 
 use clap::Parser;
-use mimalloc::MiMalloc;
 use std::process::ExitCode;
+use tables::HugeTables;
 
-/// The allocator of `superfluid`, so that what is measured in this process is what runs in that one.
+/// The allocator of `superfluid`, so that what is measured in this process is what runs in that one; tables of
+/// native functions lie on the pages that those of sandboxes lie on.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: HugeTables = HugeTables;
 
 fn main() -> ExitCode {
     guest_wasm::install_crash_report();

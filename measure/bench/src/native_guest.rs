@@ -1,14 +1,14 @@
 // UNSAFETY: native functions work on packet memory by address, which their interface makes the caller
 // promise.
 #![allow(unsafe_code)]
-//! The functions without a sandbox, behind the same batch loop: records copied in, one call, answers read
-//! back and checked.
+//! The functions without a sandbox: they work on the packets' own records, in place. Copies of the records, and
+//! checks of what comes back, are needed by sandboxes alone.
 
 use guest::{
     Answers, Events, Frozen, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig,
     SlotTable,
 };
-use nf_abi::{MAX_BATCH, PacketRecord, Verdict};
+use nf_abi::PacketRecord;
 use packet_memory::{Packet, Pool};
 use std::sync::Arc;
 use telemetry::clock::{Moment, Nanos};
@@ -37,11 +37,10 @@ impl NativeFunction for forwarder::Forwarder {
     }
 }
 
-/// A native function and the area that its records are copied to.
+/// A native function.
 pub(crate) struct NativeGuest<F> {
     function: F,
     pool: Arc<Pool>,
-    batch: Box<[PacketRecord; MAX_BATCH]>,
     /// It keeps and makes no packets; the engine asks all the same.
     slots: SlotTable,
     emitted: Vec<Packet>,
@@ -50,39 +49,21 @@ pub(crate) struct NativeGuest<F> {
 impl<F: NativeFunction> NativeGuest<F> {
     pub(crate) fn new(function: F, pool: Arc<Pool>) -> NativeGuest<F> {
         let slots = SlotTable::new(SlotConfig { quota: 0, longest_hold: Nanos(0) });
-        let batch = Box::new([PacketRecord::default(); MAX_BATCH]);
-        NativeGuest { function, pool, batch, slots, emitted: Vec::new() }
+        NativeGuest { function, pool, slots, emitted: Vec::new() }
     }
 
-    /// As the sandbox's `process`, which cannot fail here.
+    /// One call; what the function decides is in the packets' records.
     #[inline]
     pub(crate) fn call(&mut self, packets: &mut [Packet], now: Moment) {
-        for (record, packet) in self.batch.iter_mut().zip(packets.iter()) {
-            *record = PacketRecord { verdict: 0, ..*packet.record() };
-        }
         let window = self.pool.memory().base().as_ptr();
-        let records = &mut self.batch[..packets.len()];
+        // SAFETY: a packet is its record and nothing else (`repr(transparent)`), and the functions that are
+        // measured leave buffer and pool of a record as they are.
+        let records = unsafe {
+            std::slice::from_raw_parts_mut(packets.as_mut_ptr().cast::<PacketRecord>(), packets.len())
+        };
         // SAFETY: packets' extents lie in their pool's memory, one packet owns one buffer, and this thread
         // alone uses the pool.
         unsafe { self.function.process(window, records, now.nanos) };
-        let size = self.pool.buffer_size();
-        let mut allowed = 0;
-        for (packet, answer) in packets.iter_mut().zip(self.batch.iter()) {
-            let mut verdict = answer.verdict;
-            if verdict != allowed {
-                if Verdict::decode(verdict).is_some() {
-                    allowed = verdict;
-                } else {
-                    verdict = guest::BAD_VERDICT;
-                }
-            }
-            if (answer.offset, answer.length) != (packet.offset(), packet.length())
-                && !packet.set_extent(answer.offset, answer.length, size)
-            {
-                verdict = guest::BAD_VERDICT;
-            }
-            packet.edit(|record| (record.verdict, record.mark) = (verdict, answer.mark));
-        }
     }
 }
 

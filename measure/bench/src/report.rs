@@ -10,6 +10,16 @@ pub enum Bound {
     AtMost(f64),
     /// It is this or more.
     AtLeast(f64),
+    /// Not less than the first, which would be a fault of the measurement, and the second or less.
+    Within(f64, f64),
+}
+
+impl Bound {
+    /// Of a ratio of sandboxed to native code: a sandbox that beats the same code outside of it by more than
+    /// noise was not compared with it.
+    pub(crate) const fn ratio(most: f64) -> Bound {
+        Bound::Within(0.95, most)
+    }
 }
 
 /// One figure.
@@ -29,6 +39,8 @@ pub struct Measurement {
     pub runs: usize,
     /// What was promised, if anything.
     pub bound: Option<Bound>,
+    /// The same on a host that other machines use too, where only a quiet one of its own can keep the bound.
+    pub on_shared_host: Option<f64>,
     /// Why there is no figure, if there is none: `sender-limited`, the sender alone is hardly faster than the
     /// sides that are compared; `not-measured`, a note says why.
     pub missing: Option<&'static str>,
@@ -45,8 +57,14 @@ impl Measurement {
             high: runs.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             runs: runs.len(),
             bound,
+            on_shared_host: None,
             missing: None,
         }
+    }
+
+    /// The same with a bound for a host that other machines use too.
+    pub(crate) fn on_shared_host(self, bound: f64) -> Measurement {
+        Measurement { on_shared_host: Some(bound), ..self }
     }
 
     /// A figure that could not be taken. What was promised of it does not hold.
@@ -71,6 +89,18 @@ impl Measurement {
             None => true,
             Some(Bound::AtMost(most)) => self.value <= most,
             Some(Bound::AtLeast(least)) => self.value >= least,
+            Some(Bound::Within(least, most)) => (least..=most).contains(&self.value),
+        }
+    }
+
+    /// Whether it is what a shared host can keep; where there is no bound for such a one, whether the promise
+    /// is kept.
+    pub fn holds_on_shared_host(&self) -> bool {
+        match (self.bound, self.on_shared_host) {
+            _ if self.missing.is_some() => false,
+            (Some(Bound::AtMost(_) | Bound::Within(..)), Some(most)) => self.value <= most,
+            (Some(Bound::AtLeast(_)), Some(least)) => self.value >= least,
+            _ => self.holds(),
         }
     }
 }
@@ -108,7 +138,14 @@ impl Report {
                 match result.bound {
                     Some(Bound::AtMost(most)) => object["bound"] = json!({ "at_most": most }),
                     Some(Bound::AtLeast(least)) => object["bound"] = json!({ "at_least": least }),
+                    Some(Bound::Within(least, most)) => {
+                        object["bound"] = json!({ "at_least": least, "at_most": most });
+                    }
                     None => {}
+                }
+                if let Some(bound) = result.on_shared_host {
+                    object["on_shared_host"] =
+                        json!({ "bound": bound, "holds": result.holds_on_shared_host() });
                 }
                 if let Some(why) = result.missing {
                     object["missing"] = json!(why);
@@ -130,23 +167,28 @@ impl Report {
             table += &format!("{}\n\n", note.replace('\n', "\n    "));
         }
         table += &format!(
-            "{:<44} {:>10} {:>8} {:>10} {:>10} {:>5}  {:<16}\n",
+            "{:<44} {:>10} {:>8} {:>10} {:>10} {:>5}  {:<17}\n",
             "result", "median", "unit", "low", "high", "runs", "promised"
         );
         for result in &self.results {
-            let promised = match result.bound {
+            let mut promised = match result.bound {
                 Some(Bound::AtMost(most)) => format!("at most {most}"),
                 Some(Bound::AtLeast(least)) => format!("at least {least}"),
+                Some(Bound::Within(least, most)) => format!("{least} to {most}"),
                 None => String::new(),
             };
+            if let Some(shared) = result.on_shared_host {
+                promised += &format!(" ({shared})");
+            }
             let verdict = match (result.missing, result.bound, result.holds()) {
                 (Some(why), ..) => why,
                 (_, None, _) => "",
                 (.., true) => "holds",
+                (.., false) if result.holds_on_shared_host() => "holds on a shared host",
                 (.., false) => "DOES NOT HOLD",
             };
             table += &format!(
-                "{:<44} {:>10.2} {:>8} {:>10.2} {:>10.2} {:>5}  {:<16} {}\n",
+                "{:<44} {:>10.2} {:>8} {:>10.2} {:>10.2} {:>5}  {:<17} {}\n",
                 format!("{}/{}", self.bench, result.name),
                 result.value,
                 result.unit,
@@ -175,18 +217,34 @@ mod tests {
         let kept = Measurement::new("kept", "ns", &[3.0, 1.0, 2.0], Some(Bound::AtMost(2.0)));
         let broken = Measurement::new("broken", "x", &[3.0, 1.0, 2.0], Some(Bound::AtLeast(2.5)));
         assert_eq!((kept.value, kept.low, kept.high, kept.holds()), (2.0, 1.0, 3.0, true));
+        for (ratio, holds) in [(0.94, false), (0.96, true), (1.4, true), (1.41, false)] {
+            let measured = Measurement::new("ratio", "x", &[ratio], Some(Bound::ratio(1.4)));
+            assert_eq!(measured.holds(), holds, "{ratio}");
+        }
+        let noisy = Measurement::new("noisy", "ns", &[25.0], Some(Bound::AtMost(15.0))).on_shared_host(30.0);
+        assert!(!noisy.holds() && noisy.holds_on_shared_host());
+        let noisier = Measurement { value: 31.0, ..noisy.clone() };
+        assert!(!noisier.holds_on_shared_host());
+        let few = Measurement::new("few", "x", &[1.6], Some(Bound::AtLeast(1.9))).on_shared_host(1.5);
+        assert!(!few.holds() && few.holds_on_shared_host());
         let limited = Measurement::missing("limited", "x", None, "sender-limited");
         assert!(!limited.holds());
-        let results = vec![kept, broken, limited];
+        let results = vec![kept, broken, limited, noisy];
         let report = Report { bench: "b", machine: "m".into(), results, notes: vec!["how".into()] };
         assert!(!report.holds());
         assert!(report.to_table().contains("b/broken"));
         assert!(report.to_table().contains("DOES NOT HOLD"));
+        assert!(
+            report.to_table().contains("at most 15 (30)   holds on a shared host"),
+            "{}",
+            report.to_table()
+        );
         let json: Value = serde_json::from_str(&report.to_json()).expect("JSON");
         assert_eq!(json["results"][0]["bound"]["at_most"], 2.0);
         assert_eq!(json["results"][1]["holds"], false);
         assert_eq!(json["results"][2]["value"], Value::Null);
         assert_eq!(json["results"][2]["missing"], "sender-limited");
+        assert_eq!(json["results"][3]["on_shared_host"], json!({ "bound": 30.0, "holds": true }));
         assert_eq!(json["notes"][0], "how");
         assert!(report.to_table().contains("how") && report.to_table().contains("sender-limited"));
     }

@@ -123,9 +123,9 @@ pub(crate) fn latency(progress: Progress<'_>) -> Result<Found, BenchError> {
         loaded.push(percentile(&at(saturating * 0.8)?, 0.99));
     }
     let results = vec![
-        Measurement::new("p50-us", "us", &p50, Some(Bound::AtMost(5.0))),
-        Measurement::new("p99-us", "us", &p99, Some(Bound::AtMost(20.0))),
-        Measurement::new("loaded-p99-us", "us", &loaded, Some(Bound::AtMost(300.0))),
+        Measurement::new("p50-us", "us", &p50, Some(Bound::AtMost(5.0))).on_shared_host(12.0),
+        Measurement::new("p99-us", "us", &p99, Some(Bound::AtMost(20.0))).on_shared_host(25.0),
+        Measurement::new("loaded-p99-us", "us", &loaded, Some(Bound::AtMost(300.0))).on_shared_host(1000.0),
     ];
     let (mut middle, mut tail) = (
         Series::new("median", Model::Hyper.role()),

@@ -3,6 +3,7 @@
 //! Each module has one bench or two; `superfluid bench hypernf` runs them all and makes a page of what they
 //! found. How the models are set up is in [`rig`]; `docs/hypernf.md` is for readers of the paper.
 
+pub(crate) mod account;
 pub(crate) mod chains;
 pub(crate) mod consolidation;
 mod devices;
@@ -42,7 +43,7 @@ pub(crate) fn verdicts(bench: &str, experiment: Experiment, results: &[Measureme
         };
         let verdict = Verdict::new(format!("{bench}/{}", result.name), reading, result.unit);
         experiment.verdict(match result.bound {
-            Some(Bound::AtMost(most)) => verdict.at_most(most),
+            Some(Bound::AtMost(most) | Bound::Within(_, most)) => verdict.at_most(most),
             Some(Bound::AtLeast(least)) => verdict.at_least(least),
             None => verdict,
         })

@@ -12,7 +12,7 @@
 //! function - switch - sink.
 
 use super::devices::Devices;
-use super::feed::{Counter, Feed, Frames};
+use super::feed::{Counter, Feed, Frames, MemoryPort};
 use super::timing::{Echo, Pace, Paced, Pinger, Timing};
 use crate::BenchError;
 use crate::chain::Factory;
@@ -159,6 +159,8 @@ pub(crate) struct Plan {
     pub(crate) timing: Option<Arc<Timing>>,
     /// Where sinks are devices of the kernel.
     pub(crate) devices: Option<Arc<Devices>>,
+    /// Whether sinks copy packets into memory of their own.
+    pub(crate) copies: bool,
 }
 
 impl Plan {
@@ -181,6 +183,7 @@ impl Plan {
             settings: WorkerSettings { batch: crate::frames::BATCH, ..WorkerSettings::default() },
             timing: None,
             devices: None,
+            copies: false,
         }
     }
 
@@ -254,6 +257,7 @@ impl Plan {
             sources: Vec::new(),
             echo: self.timing.clone(),
             devices: self.devices.clone(),
+            copies: self.copies,
         };
         let mut last = None;
         for (n, nf) in self.functions.iter().enumerate() {
@@ -280,6 +284,7 @@ pub(crate) struct Rig {
     pub(crate) sources: Vec<FleetPort>,
     echo: Option<Arc<Timing>>,
     devices: Option<Arc<Devices>>,
+    copies: bool,
 }
 
 impl Rig {
@@ -334,6 +339,7 @@ impl Rig {
             let sink: Box<dyn Port> = match (&self.echo, &self.devices) {
                 (Some(ends), _) => Box::new(Echo::new(ends.clone())),
                 (None, Some(devices)) => devices.open(n)?,
+                (None, None) if self.copies => Box::new(MemoryPort::new(kit.pool.buffer_size(), delivered)),
                 (None, None) => Box::new(Counter::new(delivered)),
             };
             let sink = self.port(ports_at, &format!("sink-{n}"), sink)?;

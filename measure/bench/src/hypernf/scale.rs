@@ -78,7 +78,7 @@ pub(crate) fn run(progress: Progress<'_>) -> Result<Found, BenchError> {
         )));
     }
     let results = vec![
-        Measurement::new("two-workers", "x", &ratios, Some(Bound::AtLeast(1.9))),
+        Measurement::new("two-workers", "x", &ratios, Some(Bound::AtLeast(1.9))).on_shared_host(1.5),
         Measurement::new("move-us", "us", &still, Some(Bound::AtMost(100.0))),
     ];
     let mut curve = Series::new("two firewalls", Model::Hyper.role());

@@ -28,9 +28,10 @@ const HOPS: [usize; 2] = [4, 24];
 /// Packets of a batch.
 const BATCHES: [usize; 2] = [8, 32];
 /// Batches that pass.
-const PASSES: [usize; 2] = [200, 2_200];
-/// By how many times the worker's clock is slower than others.
-const SLOWER: u64 = 1000;
+const PASSES: [usize; 2] = [200, 8_200];
+/// By how many times the worker's clock is slower than others: no time ends a turn, or a function's, while
+/// packets pass.
+const SLOWER: u64 = 1_000_000;
 /// Distinct frames; that they differ costs no instructions.
 const FRAMES: usize = 1024;
 
@@ -55,11 +56,9 @@ pub(crate) fn run(
         instructions(hops, batch, passes)
     };
     let mut hop = |batch: usize| -> Result<f64, BenchError> {
-        let mut pass = |hops| {
-            let (few, many) = (count(hops, batch, PASSES[0])?, count(hops, batch, PASSES[1])?);
-            Ok::<_, BenchError>((many.0 - few.0) / (many.1 - few.1))
-        };
-        Ok((pass(HOPS[1])? - pass(HOPS[0])?) / (HOPS[1] - HOPS[0]) as f64)
+        let mut chain = |hops| Ok(count(hops, batch, PASSES[1])? - count(hops, batch, PASSES[0])?);
+        let more = chain(HOPS[1])? - chain(HOPS[0])?;
+        Ok(more / ((HOPS[1] - HOPS[0]) * (PASSES[1] - PASSES[0])) as f64)
     };
     let (few, many) = (hop(BATCHES[0])?, hop(BATCHES[1])?);
     let packet = (many - few) / (BATCHES[1] - BATCHES[0]) as f64;
@@ -75,8 +74,8 @@ pub(crate) fn run(
     Ok((results.collect(), vec![note]))
 }
 
-/// Instructions of a process that sends at least so many batches through a chain, and how many it has sent.
-fn instructions(hops: usize, batch: usize, passes: usize) -> Result<(f64, f64), BenchError> {
+/// Instructions of a process that sends so many batches through a chain.
+fn instructions(hops: usize, batch: usize, passes: usize) -> Result<f64, BenchError> {
     let program = std::env::current_exe().map_err(BenchError::setup)?;
     let output = Command::new("valgrind")
         .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
@@ -86,9 +85,7 @@ fn instructions(hops: usize, batch: usize, passes: usize) -> Result<(f64, f64), 
         .output()
         .map_err(BenchError::setup)?;
     let text = String::from_utf8_lossy(&output.stderr);
-    let passed = String::from_utf8_lossy(&output.stdout).trim().parse::<f64>().ok();
     total(&text)
-        .zip(passed.map(|packets| packets / batch as f64))
         .filter(|_| output.status.success())
         .ok_or_else(|| BenchError::Setup(format!("valgrind counted nothing: {}", text.trim())))
 }
@@ -109,8 +106,9 @@ pub(crate) fn child(arguments: &[usize]) -> Result<u64, BenchError> {
     let frames: Arc<Vec<Frame>> = Arc::new((0..FRAMES).map(chain::numbered).collect());
     let pool = pool(256, None)?;
     let usual = Shape::of(hops);
-    let max_call = Nanos(usual.max_call.0 * SLOWER);
-    let shape = Shape { batch, clock: usual.clock.slowed(SLOWER), max_call, ..usual };
+    let max_call = Nanos(usual.max_call.0.saturating_mul(SLOWER));
+    let clock = usual.clock.slowed(SLOWER);
+    let shape = Shape { batch, packets: batch * passes, clock, max_call, ..usual };
     let mut chain = EngineChain::sandboxed(&sandbox, &module("empty")?, "", shape, frames, &pool)?;
     chain.run(batch * passes)?;
     let passed = chain.delivered();
