@@ -4,7 +4,7 @@
 use crate::feed::{Counter, Feed};
 use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers};
 use crate::functions::ten_rules;
-use crate::guests::{configuration, facts, module, pool, program, stock};
+use crate::guests::{configuration, module, pool, program, stock};
 use crate::native_guest::NativeGuest;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use cpu_share::Claim;
@@ -167,7 +167,7 @@ impl EngineChain {
                 tenant: worker.default_tenant(),
                 owner: "default".to_owned(),
                 claim: Claim::default(),
-                interfaces: facts(image).interfaces,
+                interfaces: image.manifest().interfaces.len() as u16,
                 flow_hash: false,
                 drop_reasons: image.manifest().drop_reasons.clone(),
                 counters: image.manifest().counters.clone(),

@@ -4,7 +4,7 @@
 use crate::chain::{Factory, last_rule_flow};
 use crate::feed::{Counter, Feed, Supply};
 use crate::frames::{BATCH, Numbers};
-use crate::guests::{configuration, facts, pool, program, stock};
+use crate::guests::{configuration, pool, program, stock};
 use crate::{BenchError, Bound, Measurement};
 use cpu_share::Claim;
 use engine::{Event, FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings};
@@ -76,7 +76,7 @@ fn start(
         tenant: worker.default_tenant(),
         owner: "default".to_owned(),
         claim: Claim::default(),
-        interfaces: facts(image).interfaces,
+        interfaces: image.manifest().interfaces.len() as u16,
         flow_hash: false,
         drop_reasons: image.manifest().drop_reasons.clone(),
         counters: image.manifest().counters.clone(),

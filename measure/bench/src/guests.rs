@@ -2,9 +2,7 @@
 
 use crate::BenchError;
 use guest::SlotConfig;
-use guest_wasm::{
-    Access, InstanceSettings, PreemptibleGuest, Program, ProgramFacts, Sandbox, Slice, WasmGuest,
-};
+use guest_wasm::{InstanceSettings, PreemptibleGuest, Program, Sandbox, Slice, WasmGuest};
 use image::{Image, Names};
 use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
 use schema::{Files, NoFiles};
@@ -47,27 +45,9 @@ pub(crate) fn stock(name: &str) -> Result<Image, BenchError> {
     Image::load(bytes).map_err(BenchError::setup)
 }
 
-/// What the sandbox must know of an image.
-pub(crate) fn facts(image: &Image) -> ProgramFacts {
-    let manifest = image.manifest();
-    ProgramFacts {
-        name: manifest.name.as_str().to_owned(),
-        image: *image.digest().as_bytes(),
-        layout: image.layout(),
-        access: match manifest.access {
-            manifest::Access::Read => Access::Read,
-            manifest::Access::Write => Access::Write,
-        },
-        memory_limit: manifest.memory_limit,
-        interfaces: manifest.interfaces.len() as u16,
-        drop_reasons: manifest.drop_reasons.len() as u16,
-        counters: manifest.counters.len() as u16,
-    }
-}
-
 /// Compiles an image.
 pub(crate) fn program(sandbox: &Sandbox, image: &Image) -> Result<Arc<Program>, BenchError> {
-    sandbox.compile(image.wasm(), facts(image)).map_err(BenchError::setup)
+    sandbox.compile(image.wasm(), image.into()).map_err(BenchError::setup)
 }
 
 /// An instance with this configuration (YAML; empty for none).

@@ -4,7 +4,7 @@ use crate::catalog::Catalog;
 use crate::compile;
 use crate::prepare::{PrepareError, failed};
 use crate::programs::{Programs, UNUSED_MAX};
-use guest_wasm::{Access, CompileCache, Program, ProgramFacts, Sandbox};
+use guest_wasm::{CompileCache, Program, Sandbox};
 use image::Image;
 use offload::Offload;
 use packet_memory::Pool;
@@ -166,9 +166,9 @@ impl Workshop {
             false => compile::compile(wasm, used),
         };
         let program = match &self.cache {
-            Some(cache) => self.sandbox.compile_cached(cache, image.wasm(), facts(image), artifact),
+            Some(cache) => self.sandbox.compile_cached(cache, image.wasm(), image.into(), artifact),
             None => artifact(&self.sandbox, image.wasm())
-                .and_then(|artifact| self.sandbox.load(&artifact, facts(image))),
+                .and_then(|artifact| self.sandbox.load(&artifact, image.into())),
         }
         .map_err(|error| error.to_string())?;
         let (digest, bytes) = (image.digest().to_string(), program.code_bytes());
@@ -202,22 +202,4 @@ pub fn cache_directory(below: &str) -> PathBuf {
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
         .unwrap_or_else(std::env::temp_dir);
     base.join("superfluid").join(below)
-}
-
-/// What the sandbox must know of an image.
-fn facts(image: &Image) -> ProgramFacts {
-    let manifest = image.manifest();
-    ProgramFacts {
-        image: *image.digest().as_bytes(),
-        layout: image.layout(),
-        name: manifest.name.as_str().to_owned(),
-        access: match manifest.access {
-            manifest::Access::Read => Access::Read,
-            manifest::Access::Write => Access::Write,
-        },
-        memory_limit: manifest.memory_limit,
-        interfaces: manifest.interfaces.len() as u16,
-        drop_reasons: manifest.drop_reasons.len() as u16,
-        counters: manifest.counters.len() as u16,
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::run::Limit;
 use crate::{ImageTest, compare, cost, run};
-use guest_wasm::{Access, Program, ProgramFacts, Sandbox, SandboxError};
+use guest_wasm::{Program, Sandbox, SandboxError};
 use image::cut::{MOST_COST, Trial};
 use image::{Digest, Image};
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ impl Judge {
         if let Some(program) = self.programs.get(&image.digest()) {
             return Ok(program.clone());
         }
-        let program = self.sandbox.compile(image.wasm(), facts(image)).map_err(|error| error.to_string())?;
+        let program = self.sandbox.compile(image.wasm(), image.into()).map_err(|error| error.to_string())?;
         self.programs.insert(image.digest(), program.clone());
         Ok(program)
     }
@@ -76,23 +76,5 @@ impl Trial for Judge {
             }
         }
         Ok(least)
-    }
-}
-
-/// What the sandbox must know of an image.
-fn facts(image: &Image) -> ProgramFacts {
-    let manifest = image.manifest();
-    ProgramFacts {
-        image: *image.digest().as_bytes(),
-        layout: image.layout(),
-        name: manifest.name.as_str().to_owned(),
-        access: match manifest.access {
-            manifest::Access::Read => Access::Read,
-            manifest::Access::Write => Access::Write,
-        },
-        memory_limit: manifest.memory_limit,
-        interfaces: manifest.interfaces.len() as u16,
-        drop_reasons: manifest.drop_reasons.len() as u16,
-        counters: manifest.counters.len() as u16,
     }
 }

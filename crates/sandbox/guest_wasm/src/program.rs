@@ -7,6 +7,7 @@ use crate::lent_state::LentState;
 use crate::sandbox::{Artifact, Sandbox};
 use crate::shell::Access;
 use crate::state::GuestState;
+use image::Image;
 use nf_abi::{Verdict, exports};
 use std::sync::Arc;
 use wasmtime::{ExternType, InstancePre, Module, ModuleExport, Mutability, ValType};
@@ -30,6 +31,25 @@ pub struct ProgramFacts {
     pub drop_reasons: u16,
     /// How many counters it has.
     pub counters: u16,
+}
+
+impl From<&Image> for ProgramFacts {
+    fn from(image: &Image) -> ProgramFacts {
+        let manifest = image.manifest();
+        ProgramFacts {
+            name: manifest.name.as_str().to_owned(),
+            image: *image.digest().as_bytes(),
+            layout: image.layout(),
+            access: match manifest.access {
+                manifest::Access::Read => Access::Read,
+                manifest::Access::Write => Access::Write,
+            },
+            memory_limit: manifest.memory_limit,
+            interfaces: manifest.interfaces.len() as u16,
+            drop_reasons: manifest.drop_reasons.len() as u16,
+            counters: manifest.counters.len() as u16,
+        }
+    }
 }
 
 impl ProgramFacts {

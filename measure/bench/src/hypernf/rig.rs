@@ -16,7 +16,7 @@ use super::feed::{Counter, Feed, Frames, MemoryPort};
 use super::timing::{Echo, Pace, Paced, Pinger, Timing};
 use crate::BenchError;
 use crate::chain::Factory;
-use crate::guests::{configuration, facts, pool, program, stock};
+use crate::guests::{configuration, pool, program, stock};
 use cpu_share::{Claim, TenantId};
 use engine::{
     Account, Balancer, End, FailPolicy, Fleet, FleetInstance, FleetPort, GuestFactory, InstanceSetup, PoolId,
@@ -367,7 +367,7 @@ impl Rig {
             tenant: TenantId(0),
             owner: "default".to_owned(),
             claim: Claim::default(),
-            interfaces: facts(&what.image).interfaces,
+            interfaces: what.image.manifest().interfaces.len() as u16,
             flow_hash: false,
             drop_reasons: manifest.drop_reasons.clone(),
             counters: manifest.counters.clone(),

@@ -3,7 +3,7 @@
 use super::Side;
 use crate::BenchError;
 use crate::chain::Factory;
-use crate::guests::{facts, program};
+use crate::guests::program;
 use cpu_share::Claim;
 use engine::{
     Account, FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings,
@@ -46,7 +46,7 @@ impl Device {
             tenant: worker.default_tenant(),
             owner: "default".to_owned(),
             claim: Claim::default(),
-            interfaces: facts(image).interfaces,
+            interfaces: image.manifest().interfaces.len() as u16,
             flow_hash: false,
             drop_reasons: image.manifest().drop_reasons.clone(),
             counters: image.manifest().counters.clone(),
