@@ -4,7 +4,7 @@ use crate::answer::{Answer, faulty, one_fault, refused};
 use crate::audit::Free;
 use crate::audit_queue::AuditQueue;
 use crate::call::Call;
-use crate::change::{Outcome, Patience, Wanted, WantedObject, not_committed};
+use crate::change::{Outcome, WaitLimit, Wanted, WantedObject, not_committed};
 use crate::claims::Claimed;
 use crate::control::{Control, Exposition, ObjectChange, Refusal};
 use crate::document;
@@ -319,10 +319,10 @@ impl Changed {
 /// Makes a change, as the parameters say.
 async fn change(state: &Arc<State>, asked: &Asked, objects: Vec<WantedObject>) -> Result<Changed, Problem> {
     let limits = &state.limits;
-    let patience = match asked.choice("wait")? {
-        None => Patience::For(limits.patience),
-        Some(true) => Patience::For(limits.longest_wait),
-        Some(false) => Patience::Not,
+    let limit = match asked.choice("wait")? {
+        None => WaitLimit::For(limits.default_wait),
+        Some(true) => WaitLimit::For(limits.longest_wait),
+        Some(false) => WaitLimit::Not,
     };
     let durable = asked.flag("durable")?;
     let dry_run = asked.call.parameters().contains(&"dry_run") && asked.flag("dry_run")?;
@@ -335,7 +335,7 @@ async fn change(state: &Arc<State>, asked: &Asked, objects: Vec<WantedObject>) -
     let (who, call, name) = (asked.who.clone(), asked.call, asked.shown_name().to_owned());
     let audited = state.clone();
     let outcome = state
-        .change(wanted, patience, move |outcome| {
+        .change(wanted, limit, move |outcome| {
             let about = dry_run.then(|| json!({"dry_run": true}));
             audit(&audited.audit, &who, call, &name, outcome.as_ref(), about.as_ref());
         })

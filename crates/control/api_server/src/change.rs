@@ -20,7 +20,7 @@
 
 use crate::answer::faulty;
 use crate::claims::{Claim, Claimed};
-use crate::control::{ObjectChange, Prepared, Refusal, Settled, Work};
+use crate::control::{ObjectChange, Prepared, Refusal, ResolvedImages, Work};
 use crate::operations::{ends, runs};
 use crate::pin::{First, Pinned, functions, pin};
 use crate::precondition::Precondition;
@@ -76,7 +76,7 @@ pub(crate) struct WantedObject {
 
 /// For how long a request waits for work.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
+pub(crate) enum WaitLimit {
     Not,
     For(Duration),
 }
@@ -120,7 +120,7 @@ impl State {
     pub async fn change(
         self: &Arc<State>,
         wanted: Wanted,
-        patience: Patience,
+        limit: WaitLimit,
         ended: impl FnOnce(&Result<Difference, Problem>) + Send + 'static,
     ) -> Result<Outcome, Problem> {
         let rights = wanted.rights.clone();
@@ -154,7 +154,7 @@ impl State {
             state.audit.wake();
             ends(&operation, &outcome);
         });
-        if let Patience::For(time) = patience {
+        if let WaitLimit::For(time) = limit {
             // A client that waits no longer gets the operation as it is then.
             let _ = timeout(time, seen.wait_for(|operation| operation.ended.is_some())).await;
         }
@@ -172,14 +172,16 @@ impl State {
         let begun = self.work_on(&rights, large, move |state| {
             // Before anything is read or fetched for a client that has no right to it.
             state.admit(&wanted)?;
-            let settled = state.control.settle(
+            let resolved = state.control.resolve_images(
                 &functions(&wanted),
                 wanted.resolve,
                 &state.logins.asker(&wanted.rights),
             );
-            let pinned = match settled.map_err(|refusal| state.refusal(&wanted, refusal))? {
-                Settled::Now(images) => Arc::new(pin(wanted, images)),
-                Settled::After(settling) => return Ok(Begun::Later(First::Settle(wanted, settling))),
+            let pinned = match resolved.map_err(|refusal| state.refusal(&wanted, refusal))? {
+                ResolvedImages::Now(images) => Arc::new(pin(wanted, images)),
+                ResolvedImages::After(resolution) => {
+                    return Ok(Begun::Later(First::Resolve(wanted, resolution)));
+                }
             };
             let began = pinned.wanted.timing.now();
             match state.claims.try_take(pinned.claimed()) {
@@ -213,12 +215,12 @@ impl State {
         let broken = |error: tokio::task::JoinError| Problem::new(ProblemType::Internal, error.to_string());
         let (wanted, mut work) = match first {
             First::Work(wanted, work) => (wanted, work),
-            First::Settle(wanted, settling) => {
+            First::Resolve(wanted, resolution) => {
                 let permits = self.operations.registry_permits(&wanted.rights);
                 let turn = permits.acquire_owned().await.map_err(|_| ends())?;
-                runs(operation, &settling.what);
+                runs(operation, &resolution.what);
                 let began = wanted.timing.now();
-                let images = tokio::task::spawn_blocking(settling.run).await;
+                let images = tokio::task::spawn_blocking(resolution.run).await;
                 wanted.timing.step("fetch", began);
                 drop(turn);
                 let images = images.map_err(broken)?.map_err(|refusal| self.refusal(&wanted, refusal))?;

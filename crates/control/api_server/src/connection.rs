@@ -5,12 +5,12 @@ use crate::answer::Answer;
 use crate::body::{self, Written};
 use crate::call::Call;
 use crate::calls;
+use crate::connection_groups::ConnectionSlot;
 use crate::identity::Identity;
 use crate::log::{Severity, log};
 use crate::precondition::shown;
 use crate::request::{self, Asked};
 use crate::rights::{self, Door, Rights};
-use crate::rooms::Place;
 use crate::state::State;
 use crate::stream::{Stream, plain};
 use crate::timing::Timed;
@@ -31,21 +31,25 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
-/// Serves a connection until the client ends it, takes too long, its place is another's, or the server ends.
-pub(crate) async fn serve<S>(state: Arc<State>, stream: S, (door, who): (Door, Identity), place: Place)
-where
+/// Serves a connection until the client ends it, takes too long, its slot is given to another, or the server ends.
+pub(crate) async fn serve<S>(
+    state: Arc<State>,
+    stream: S,
+    (door, who): (Door, Identity),
+    slot: ConnectionSlot,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let (who, place) = (Arc::new(who), Arc::new(place));
+    let (who, slot) = (Arc::new(who), Arc::new(slot));
     let limits = &state.limits;
     let io = TokioIo::new(Stream::new(stream, limits.write_time));
     let service = service_fn(|request| {
-        let (state, who, place) = (state.clone(), who.clone(), place.clone());
+        let (state, who, slot) = (state.clone(), who.clone(), slot.clone());
         async move {
-            place.rest(false);
-            let rests = Rests(place);
-            let response = respond(&state, request, (door, who), &rests.0).await;
-            Ok::<_, Infallible>(response.map(|body| Held { body, _rests: rests }))
+            slot.set_idle(false);
+            let idle = IdleAfter(slot);
+            let response = respond(&state, request, (door, who), &idle.0).await;
+            Ok::<_, Infallible>(response.map(|body| Held { body, _idle: idle }))
         }
     });
     let mut builder = http1::Builder::new();
@@ -61,27 +65,27 @@ where
     // so.
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = place.left() => return,
-        () = unknown(&place, door, limits.unknown_time) => return,
+        () = slot.left() => return,
+        () = unknown(&slot, door, limits.unknown_time) => return,
         _ = ending.wait_for(|ending| *ending) => {}
     }
     connection.as_mut().graceful_shutdown();
     let _ = connection.await;
 }
 
-/// A connection rests from when this is dropped: its answer has been written then, or its request has gone.
-struct Rests(Arc<Place>);
+/// Marks a connection idle when it is dropped: its answer has been written then, or its request has gone.
+struct IdleAfter(Arc<ConnectionSlot>);
 
-impl Drop for Rests {
+impl Drop for IdleAfter {
     fn drop(&mut self) {
-        self.0.rest(true);
+        self.0.set_idle(true);
     }
 }
 
 /// An answer's body.
 struct Held {
     body: Written,
-    _rests: Rests,
+    _idle: IdleAfter,
 }
 
 impl Body for Held {
@@ -105,10 +109,10 @@ impl Body for Held {
 }
 
 /// Comes when a connection has had its time to show a token and has shown none.
-async fn unknown(place: &Place, door: Door, time: Duration) {
+async fn unknown(slot: &ConnectionSlot, door: Door, time: Duration) {
     if door == Door::Tenants {
         sleep(time).await;
-        if !place.has_shown_a_token() {
+        if !slot.has_shown_a_token() {
             return;
         }
     }
@@ -132,7 +136,7 @@ async fn respond(
     state: &Arc<State>,
     request: Request<Incoming>,
     (door, mut who): (Door, Arc<Identity>),
-    place: &Place,
+    slot: &ConnectionSlot,
 ) -> Response<Written> {
     let (timed, path) = (Timed::begin(state, &request), request.uri().path().to_owned());
     let mut known = None;
@@ -151,10 +155,10 @@ async fn respond(
         let (went, whose) = match (door, &rights, rights.tenant()) {
             (Door::Administrators, ..) => (true, ""),
             (Door::Tenants, Rights::Reader(_), _) => {
-                (place.go_to_readers(&state.rooms.readers), "readers of the host")
+                (slot.move_to_readers(&state.connections.readers), "readers of the host")
             }
             (Door::Tenants, _, Some(tenant)) => {
-                (place.go_to_tenant(tenant, &state.rooms.tenants), "the tenant")
+                (slot.move_to_tenant(tenant, &state.connections.tenants), "the tenant")
             }
             (Door::Tenants, _, None) => (true, ""),
         };

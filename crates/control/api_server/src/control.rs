@@ -36,15 +36,20 @@ pub trait Control: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Refusal`]: what cannot be had, and why.
-    fn settle(&self, functions: &[(&str, &Value)], resolve: bool, asker: &Asker) -> Result<Settled, Refusal> {
+    fn resolve_images(
+        &self,
+        functions: &[(&str, &Value)],
+        resolve: bool,
+        asker: &Asker,
+    ) -> Result<ResolvedImages, Refusal> {
         let _ = (resolve, asker);
-        Ok(Settled::Now(vec![None; functions.len()]))
+        Ok(ResolvedImages::Now(vec![None; functions.len()]))
     }
 
     /// What of a function that a tenant wants is not a tenant's to want, because it is the host's: an image
-    /// in a file, say. TenantPermits are within the spec. What is as it is `now` is as an administrator, or an
+    /// in a file, say. Places are within the spec. What is as it is `now` is as an administrator, or an
     /// earlier check, had it. A spec of a snapshot is checked like any other. It is called before
-    /// [`settle`](Control::settle), and again with what images mean.
+    /// [`resolve_images`](Control::resolve_images), and again with what images mean.
     fn confined(&self, function: &str, spec: &Value, now: Option<&Value>) -> Vec<Fault> {
         let _ = (function, spec, now);
         Vec::new()
@@ -248,15 +253,15 @@ pub enum Asker {
 pub type Images = Vec<Option<String>>;
 
 /// What images mean.
-pub enum Settled {
+pub enum ResolvedImages {
     /// It is known.
     Now(Images),
     /// A registry or a file has to be asked first.
-    After(Settling),
+    After(ImageResolution),
 }
 
 /// What has to be done before it is known what images mean.
-pub struct Settling {
+pub struct ImageResolution {
     /// In words for the operator: `pulling registry.example/nf/firewall:1.2`.
     pub what: String,
     /// Does it, on a thread of its own.

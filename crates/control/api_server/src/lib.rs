@@ -38,6 +38,7 @@ mod calls;
 mod change;
 mod claims;
 mod connection;
+mod connection_groups;
 mod control;
 mod counts;
 mod document;
@@ -58,7 +59,6 @@ mod precondition;
 mod query;
 mod request;
 mod rights;
-mod rooms;
 mod scrape;
 mod seen;
 mod server;
@@ -84,7 +84,8 @@ mod told;
 pub use accept::accepted;
 pub use call::{Call, Found, Gives, Takes};
 pub use control::{
-    Asker, Control, Exposition, Images, ObjectChange, Prepared, Refusal, Settled, Settling, Work,
+    Asker, Control, Exposition, ImageResolution, Images, ObjectChange, Prepared, Refusal, ResolvedImages,
+    Work,
 };
 pub use document::{Language, objects, read};
 pub use error::BindError;

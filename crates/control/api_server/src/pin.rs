@@ -2,7 +2,7 @@
 
 use crate::change::Wanted;
 use crate::claims::Claimed;
-use crate::control::{Images, Settling, Work};
+use crate::control::{ImageResolution, Images, Work};
 use api::Kind;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,14 +28,14 @@ impl Pinned {
 /// What an operation begins with.
 pub(crate) enum First {
     /// Its images are not known yet.
-    Settle(Wanted, Settling),
+    Resolve(Wanted, ImageResolution),
     Work(Arc<Pinned>, Work),
 }
 
 impl First {
     pub fn what(&self) -> &str {
         match self {
-            First::Settle(_, settling) => &settling.what,
+            First::Resolve(_, resolution) => &resolution.what,
             First::Work(_, work) => &work.what,
         }
     }
@@ -48,11 +48,11 @@ pub(crate) fn functions(wanted: &Wanted) -> Vec<(&str, &Value)> {
 }
 
 /// Writes down what images mean, in the order of [`functions`].
-pub(crate) fn pin(mut wanted: Wanted, settled: Images) -> Pinned {
+pub(crate) fn pin(mut wanted: Wanted, resolved: Images) -> Pinned {
     let mut images = BTreeMap::new();
     let functions = wanted.objects.iter_mut().filter(|object| object.id.kind == Kind::Function);
     let specs = functions.filter_map(|object| Some((&object.id.name, object.spec.as_mut()?)));
-    for ((name, spec), image) in specs.zip(settled) {
+    for ((name, spec), image) in specs.zip(resolved) {
         if let (Value::Object(spec), Some(image)) = (spec, image) {
             images.insert(name.clone(), image.clone());
             spec.insert("image".to_owned(), image.into());

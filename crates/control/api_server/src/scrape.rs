@@ -13,10 +13,10 @@ use crate::accept::accepted;
 use crate::answer::{Answer, one_fault};
 use crate::body::Written;
 use crate::calls::metrics_text;
+use crate::connection_groups::ConnectionSlot;
 use crate::control::Exposition;
 use crate::error::BindError;
 use crate::request::{OPENMETRICS, PROMETHEUS};
-use crate::rooms::Place;
 use crate::state::State;
 use crate::stream::Stream;
 use api::{Fault, Problem, ProblemType};
@@ -76,7 +76,7 @@ fn is_loopback(address: IpAddr) -> bool {
 }
 
 /// Serves a connection: one request.
-pub(crate) async fn serve(state: Arc<State>, kept: Arc<Kept>, stream: TcpStream, place: Place) {
+pub(crate) async fn serve(state: Arc<State>, kept: Arc<Kept>, stream: TcpStream, slot: ConnectionSlot) {
     let io = TokioIo::new(Stream::new(stream, TIME));
     let service = service_fn(|request| {
         let (state, kept) = (state.clone(), kept.clone());
@@ -95,7 +95,7 @@ pub(crate) async fn serve(state: Arc<State>, kept: Arc<Kept>, stream: TcpStream,
     tokio::select! {
         // Too slow, or no HTTP: the client's affair.
         _ = connection.as_mut() => {}
-        () = place.left() => {}
+        () = slot.left() => {}
         _ = ending.wait_for(|ending| *ending) => {}
     }
 }

@@ -3,6 +3,7 @@
 use crate::audit::Audit;
 use crate::audit_queue::AuditQueue;
 use crate::connection;
+use crate::connection_groups::{ConnectionSlot, Peer};
 use crate::control::Control;
 use crate::error::BindError;
 use crate::identity::Identity;
@@ -10,7 +11,6 @@ use crate::log::{Severity, log};
 use crate::logins::Logins;
 use crate::owners::Owners;
 use crate::rights::Door;
-use crate::rooms::{Peer, Place};
 use crate::settings::{Settings, Tcp};
 use crate::socket::{self, SocketFile};
 use crate::state::State;
@@ -231,7 +231,7 @@ struct Listening {
 impl Listening {
     async fn serve(self, end: impl Future<Output = &'static str>) {
         let Listening { state, unix, tenants, files, administrators, tcp, metrics } = self;
-        let rooms = state.rooms.clone();
+        let groups = state.connections.clone();
         let why = tokio::select! {
             why = end => why,
             _ = accept_unix(state.clone(), Some(unix), Door::Administrators) => "nothing listens",
@@ -242,14 +242,14 @@ impl Listening {
         drop(files);
         let fields = [
             ("why", why.into()),
-            ("connections", rooms.open.count().into()),
+            ("connections", groups.open.count().into()),
             ("operations", state.operations.unended().into()),
         ];
         log(Severity::Notice, "ending", &fields);
         state.ending.send_replace(true);
-        let mut done = pin!(rooms.open.none());
+        let mut done = pin!(groups.open.none());
         if timeout(state.limits.grace, done.as_mut()).await.is_err() {
-            let left = rooms.open.count();
+            let left = groups.open.count();
             log(Severity::Warning, "ended before all clients had", &[("connections", left.into())]);
         }
     }
@@ -300,7 +300,7 @@ async fn next<L: Listens>(state: &State, door: Door, listener: &L) -> Option<L::
         Err(error) => error,
     };
     log(Severity::Error, "cannot accept a connection", &[("error", error.to_string().into())]);
-    state.rooms.make_room();
+    state.connections.make_room();
     if is_out_of_descriptors(&error) && state.spare.give_up(door) {
         if let Ok(Ok(stream)) = timeout(RETRY, listener.next()).await {
             match door {
@@ -325,10 +325,10 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 
 async fn accept_unix(state: Arc<State>, listener: Option<UnixListener>, door: Door) {
     let Some(listener) = listener else { return std::future::pending().await };
-    let rooms = &state.rooms;
-    let (room, size) = match door {
-        Door::Administrators => (&rooms.administrators, state.limits.connections),
-        Door::Tenants => (&rooms.unknown, state.limits.tenants_connections),
+    let groups = &state.connections;
+    let (group, size) = match door {
+        Door::Administrators => (&groups.administrators, state.limits.connections),
+        Door::Tenants => (&groups.unknown, state.limits.tenants_connections),
     };
     loop {
         let Some(stream) = next(&state, door, &listener).await else { continue };
@@ -343,7 +343,7 @@ async fn accept_unix(state: Arc<State>, listener: Option<UnixListener>, door: Do
             }
         };
         let Identity::Process { user, .. } = who else { continue };
-        let Some(place) = Place::take(room, Peer::User(user), &rooms.open) else {
+        let Some(slot) = ConnectionSlot::take(group, Peer::User(user), &groups.open) else {
             state.counts.refused_connections.fetch_add(1, Relaxed);
             tokio::spawn(connection::refuse(stream, size));
             continue;
@@ -351,7 +351,7 @@ async fn accept_unix(state: Arc<State>, listener: Option<UnixListener>, door: Do
         let state = state.clone();
         tokio::spawn(async move {
             state.counts.connections.fetch_add(1, Relaxed);
-            connection::serve(state.clone(), stream, (door, who), place).await;
+            connection::serve(state.clone(), stream, (door, who), slot).await;
             state.counts.connections.fetch_sub(1, Relaxed);
             state.spare.put_aside();
         });
@@ -365,9 +365,10 @@ async fn accept_tcp(state: Arc<State>, tcp: Option<(TcpListener, TlsAcceptor)>, 
     let settings = Arc::new(settings);
     loop {
         let Some((stream, peer)) = next(&state, Door::Tenants, &listener).await else { continue };
-        let rooms = &state.rooms;
+        let groups = &state.connections;
         // In the clear nothing is said, not even that there are too many.
-        let Some(place) = Place::take(&rooms.handshakes, Peer::Address(peer.ip()), &rooms.open) else {
+        let Some(slot) = ConnectionSlot::take(&groups.handshakes, Peer::Address(peer.ip()), &groups.open)
+        else {
             state.counts.refused_connections.fetch_add(1, Relaxed);
             continue;
         };
@@ -377,16 +378,16 @@ async fn accept_tcp(state: Arc<State>, tcp: Option<(TcpListener, TlsAcceptor)>, 
             state.counts.connections.fetch_add(1, Relaxed);
             let shaken = tokio::select! {
                 shaken = timeout(state.limits.unknown_time, tls.accept(stream)) => shaken.ok(),
-                () = place.left() => None,
+                () = slot.left() => None,
             };
             match shaken {
-                Some(Ok(stream)) => serve_tls(&state, stream, &settings, place).await,
+                Some(Ok(stream)) => serve_tls(&state, stream, &settings, slot).await,
                 Some(Err(error)) => {
                     let fields = [("peer", peer.to_string().into()), ("error", error.to_string().into())];
                     log(Severity::Warning, "a client was not let in", &fields);
                 }
                 // Too slow, or others came that were waited for less long.
-                None => drop(place),
+                None => drop(slot),
             }
             state.counts.connections.fetch_sub(1, Relaxed);
             state.spare.put_aside();
@@ -399,15 +400,15 @@ async fn accept_metrics(state: Arc<State>, listener: Option<TcpListener>) {
     let kept = Arc::<scrape::Kept>::default();
     loop {
         let Some((stream, peer)) = next(&state, Door::Tenants, &listener).await else { continue };
-        let rooms = &state.rooms;
-        let Some(place) = Place::take(&rooms.metrics, Peer::Address(peer.ip()), &rooms.open) else {
+        let groups = &state.connections;
+        let Some(slot) = ConnectionSlot::take(&groups.metrics, Peer::Address(peer.ip()), &groups.open) else {
             state.counts.refused_connections.fetch_add(1, Relaxed);
             continue;
         };
         let (state, kept) = (state.clone(), kept.clone());
         tokio::spawn(async move {
             state.counts.connections.fetch_add(1, Relaxed);
-            scrape::serve(state.clone(), kept, stream, place).await;
+            scrape::serve(state.clone(), kept, stream, slot).await;
             state.counts.connections.fetch_sub(1, Relaxed);
             state.spare.put_aside();
         });
@@ -415,21 +416,21 @@ async fn accept_metrics(state: Arc<State>, listener: Option<TcpListener>) {
 }
 
 /// Serves a connection whose handshake is done.
-async fn serve_tls(state: &Arc<State>, stream: TlsStream<TcpStream>, settings: &Tcp, place: Place) {
+async fn serve_tls(state: &Arc<State>, stream: TlsStream<TcpStream>, settings: &Tcp, slot: ConnectionSlot) {
     let certificates = stream.get_ref().1.peer_certificates();
     // The verifier lets no client in without one.
     let Some(who) = certificates.and_then(<[_]>::first).map(Identity::of_certificate) else { return };
     let door = door_of(settings, &who);
-    let (room, size) = match door {
-        Door::Administrators => (&state.rooms.administrators_tls, state.limits.connections),
-        Door::Tenants => (&state.rooms.unknown, state.limits.tenants_connections),
+    let (group, size) = match door {
+        Door::Administrators => (&state.connections.administrators_tls, state.limits.connections),
+        Door::Tenants => (&state.connections.unknown, state.limits.tenants_connections),
     };
-    if !place.go_to(room) {
+    if !slot.move_to(group) {
         state.counts.refused_connections.fetch_add(1, Relaxed);
         return connection::refuse(stream, size).await;
     }
-    place.rest(true);
-    connection::serve(state.clone(), stream, (door, who), place).await;
+    slot.set_idle(true);
+    connection::serve(state.clone(), stream, (door, who), slot).await;
 }
 
 /// By which way the owner of a certificate comes in.

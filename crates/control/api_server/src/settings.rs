@@ -148,7 +148,7 @@ pub struct Limits {
     pub write_time: Duration,
     /// Time for which a request waits for an operation that it began, before it is answered with the
     /// operation.
-    pub patience: Duration,
+    pub default_wait: Duration,
     /// The same with `wait=true`.
     pub longest_wait: Duration,
     /// Operations that are not ended.
@@ -192,7 +192,7 @@ impl Default for Limits {
             header_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),
             write_time: Duration::from_secs(30),
-            patience: Duration::from_secs(1),
+            default_wait: Duration::from_secs(1),
             longest_wait: Duration::from_secs(600),
             operations: 64,
             operations_at_once: 2,

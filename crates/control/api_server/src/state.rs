@@ -3,6 +3,7 @@
 use crate::audit_queue::AuditQueue;
 use crate::body::room;
 use crate::claims::Claims;
+use crate::connection_groups::ConnectionGroups;
 use crate::control::Control;
 use crate::counts::Counts;
 use crate::leader_followers::LeaderFollowers;
@@ -11,7 +12,6 @@ use crate::notices::Notices;
 use crate::operations::Operations;
 use crate::owners::Owners;
 use crate::rights::Rights;
-use crate::rooms::Rooms;
 use crate::settings::{Limits, Settings};
 use crate::spare::Spare;
 use crate::tenant_permits::TenantPermits;
@@ -38,7 +38,7 @@ pub(crate) struct State {
     pub claims: Claims,
     /// The threads that answer, one at a time.
     pub threads: Arc<LeaderFollowers>,
-    pub rooms: Arc<Rooms>,
+    pub connections: Arc<ConnectionGroups>,
     pub spare: Spare,
     /// Each tenant's threads.
     tenants_threads: TenantPermits,
@@ -96,7 +96,7 @@ impl State {
             changing: Mutex::default(),
             claims: Claims::default(),
             threads: Arc::default(),
-            rooms: Arc::new(Rooms::new(&settings.limits)),
+            connections: Arc::new(ConnectionGroups::new(&settings.limits)),
             spare: Spare::new(),
             tenants_threads: TenantPermits::new(TENANTS_THREADS),
             readers_threads: Arc::new(Semaphore::new(READERS_THREADS)),

@@ -1,6 +1,6 @@
 //! What changes objects.
 
-use crate::exchange::{Ask, Patience};
+use crate::exchange::{Ask, TimeLimit};
 use crate::{Answer, Client, ClientError, Written};
 use api::{Desired, Difference, Kind, Operation, OperationState, paths};
 use serde_json::Value;
@@ -72,7 +72,7 @@ impl Client {
             None => ask,
         };
         let ask = change.of(ask).with_json(&Desired { spec: spec.clone() });
-        self.written(self.send(ask, Patience::Usual)?)
+        self.written(self.send(ask, TimeLimit::Usual)?)
     }
 
     /// Deletes an object.
@@ -81,7 +81,7 @@ impl Client {
     /// [`ClientError`].
     pub fn delete(&self, kind: Kind, name: &str, change: &Change) -> Result<Answer<Difference>, ClientError> {
         let ask = Ask::new(Method::DELETE, paths::object(kind, name));
-        self.answered(self.send(change.of(ask), Patience::Usual)?)
+        self.answered(self.send(change.of(ask), TimeLimit::Usual)?)
     }
 
     /// Makes what there is what a whole document says; all of it or nothing. With `prune`, what it does not
@@ -97,7 +97,7 @@ impl Client {
     ) -> Result<Answer<Difference>, ClientError> {
         let ask = Ask::new(Method::POST, paths::APPLY).with_flag("prune", prune).with_json(document);
         let ask = ask.with_flag("allow_restart", change.allow_restart);
-        self.answered(self.send(change.of(ask), Patience::Usual)?)
+        self.answered(self.send(change.of(ask), TimeLimit::Usual)?)
     }
 
     /// What [`Client::apply`] would change. Registries are asked whether tags have moved only if it is to
@@ -113,7 +113,7 @@ impl Client {
     ) -> Result<Answer<Difference>, ClientError> {
         let ask = Ask::new(Method::POST, paths::APPLY).with("dry_run", "true").with_flag("prune", prune);
         let ask = ask.with_flag("resolve", resolve);
-        self.answered(self.send(ask.with_json(document), Patience::Usual)?)
+        self.answered(self.send(ask.with_json(document), TimeLimit::Usual)?)
     }
 
     /// Waits for an operation's end, at most for `limit`; `look` sees how far it is, each time that one
@@ -121,7 +121,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`]: what it failed with, or that it goes on.
-    pub fn settle(
+    pub fn wait_for(
         &self,
         mut operation: Operation,
         limit: Duration,

@@ -95,7 +95,7 @@ impl Ask {
 
 /// How long an answer may take.
 #[derive(Clone, Copy)]
-pub(crate) enum Patience {
+pub(crate) enum TimeLimit {
     /// As the settings say.
     Usual,
     /// A stream: without an end, and at most so long without a byte.
@@ -113,12 +113,12 @@ impl Client {
 
     /// Asks for JSON. The status is one that means yes.
     pub(crate) fn ask<T: DeserializeOwned>(&self, ask: Ask) -> Result<T, ClientError> {
-        let response = self.send(ask, Patience::Usual)?;
+        let response = self.send(ask, TimeLimit::Usual)?;
         self.json(response)
     }
 
     /// Asks; the body is still to be read, and of the type that was wanted.
-    pub(crate) fn send(&self, ask: Ask, patience: Patience) -> Result<Response<Body>, ClientError> {
+    pub(crate) fn send(&self, ask: Ask, limit: TimeLimit) -> Result<Response<Body>, ClientError> {
         let (scheme, host) = match &self.settings.address {
             // HTTP needs a host, and over a socket it has no meaning.
             Address::Unix(_) => ("http", "localhost"),
@@ -149,12 +149,10 @@ impl Client {
         let answered = match ask.body {
             Some((content_type, bytes)) => {
                 let request = request.header(header::CONTENT_TYPE, content_type);
-                self.run(request.body(bytes).map_err(unsent)?, patience)
+                self.run(request.body(bytes).map_err(unsent)?, limit)
             }
-            None if ask.method == Method::POST => {
-                self.run(request.body(Vec::new()).map_err(unsent)?, patience)
-            }
-            None => self.run(request.body(()).map_err(unsent)?, patience),
+            None if ask.method == Method::POST => self.run(request.body(Vec::new()).map_err(unsent)?, limit),
+            None => self.run(request.body(()).map_err(unsent)?, limit),
         };
         let response = answered.map_err(|error| self.fault(error))?;
         let found = content_type(&response);
@@ -170,12 +168,12 @@ impl Client {
     fn run(
         &self,
         request: Request<impl AsSendBody>,
-        patience: Patience,
+        limit: TimeLimit,
     ) -> Result<Response<Body>, ureq::Error> {
         let request = self.agent.configure_request(request);
-        let request = match patience {
-            Patience::Usual => request.timeout_global(Some(self.settings.total)),
-            Patience::Stream(idle) => {
+        let request = match limit {
+            TimeLimit::Usual => request.timeout_global(Some(self.settings.total)),
+            TimeLimit::Stream(idle) => {
                 request.timeout_recv_response(Some(self.settings.total)).timeout_per_read(idle)
             }
         };

@@ -1,6 +1,6 @@
 //! What is asked of functions, and their snapshots.
 
-use crate::exchange::{Ask, Patience};
+use crate::exchange::{Ask, TimeLimit};
 use crate::{Answer, Change, Client, ClientError, Written};
 use api::{FunctionReport, Object, RotatedKey, Snapshot, Upgrade, paths};
 use serde::de::IgnoredAny;
@@ -44,7 +44,7 @@ impl Client {
     ) -> Result<Answer<Written>, ClientError> {
         let ask = of(function, "upgrade").with_flag("allow_restart", change.allow_restart);
         let ask = change.of(ask).with_json(upgrade);
-        self.written(self.send(ask, Patience::Usual)?)
+        self.written(self.send(ask, TimeLimit::Usual)?)
     }
 
     /// What a function reports of itself.
@@ -75,7 +75,7 @@ impl Client {
     ) -> Result<Answer<Written>, ClientError> {
         let ask = Ask::new(Method::POST, paths::restore(snapshot));
         let ask = change.of(ask).with_json(&json!({"function": function}));
-        self.written(self.send(ask, Patience::Usual)?)
+        self.written(self.send(ask, TimeLimit::Usual)?)
     }
 
     /// Gives an imported snapshot to a tenant.

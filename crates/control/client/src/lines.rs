@@ -1,6 +1,6 @@
 //! Streams: JSON, an object a line, as long as the daemon goes on.
 
-use crate::exchange::{Ask, Patience};
+use crate::exchange::{Ask, TimeLimit};
 use crate::{Client, ClientError};
 use api::{Capture, Event, FunctionEvent, JSON_LINES, LogLine, PCAPNG, TAR, Trace, TraceLine, paths};
 use serde::de::DeserializeOwned;
@@ -103,7 +103,7 @@ impl Client {
     pub fn capture(&self, wanted: &Capture) -> Result<Packets<'_>, ClientError> {
         let ask = Ask::new(Method::POST, paths::CAPTURES).with_json(wanted).accepting(PCAPNG);
         // Nothing may pass for as long as it likes.
-        let response = self.send(ask, Patience::Stream(None))?;
+        let response = self.send(ask, TimeLimit::Stream(None))?;
         let reader = response.into_body().into_with_config().limit(u64::MAX).reader();
         Ok(Packets { client: self, reader })
     }
@@ -116,13 +116,13 @@ impl Client {
     pub fn back_up(&self) -> Result<Packets<'_>, ClientError> {
         let ask = Ask::new(Method::POST, paths::BACKUPS).accepting(TAR);
         // A large store takes its time to be put aside.
-        let response = self.send(ask, Patience::Stream(Some(self.settings.total)))?;
+        let response = self.send(ask, TimeLimit::Stream(Some(self.settings.total)))?;
         let reader = response.into_body().into_with_config().limit(u64::MAX).reader();
         Ok(Packets { client: self, reader })
     }
 
     fn lines<T>(&self, ask: Ask, idle: Option<Duration>) -> Result<Lines<'_, T>, ClientError> {
-        let response = self.send(ask.accepting(JSON_LINES), Patience::Stream(idle))?;
+        let response = self.send(ask.accepting(JSON_LINES), TimeLimit::Stream(idle))?;
         let body = response.into_body().into_with_config().limit(u64::MAX).reader();
         Ok(Lines { client: self, reader: BufReader::new(body), over: false, of: PhantomData })
     }

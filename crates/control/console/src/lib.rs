@@ -142,12 +142,12 @@ impl Console {
         self.shared.lock().lost
     }
 
-    /// Waits until the queue is written; false when nothing was taken for `patience`, or no thread writes.
-    pub fn flush(&self, patience: Duration) -> bool {
+    /// Waits until the queue is written; false when nothing was taken for `limit`, or no thread writes.
+    pub fn flush(&self, limit: Duration) -> bool {
         let mut queue = self.shared.lock();
         let (mut before, mut since) = (queue.written, Instant::now());
         while queue.bytes > 0 {
-            let left = patience.saturating_sub(since.elapsed());
+            let left = limit.saturating_sub(since.elapsed());
             if left.is_zero() {
                 return false;
             }

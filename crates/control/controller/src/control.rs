@@ -9,7 +9,9 @@ use api::{
     Capture, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName, RotatedKey,
     Snapshot, Trace,
 };
-use api_server::{Asker, Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled};
+use api_server::{
+    Asker, Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, ResolvedImages,
+};
 use deployment::Material;
 use engine::{Account, Fleet};
 use serde_json::{Value, json};
@@ -26,8 +28,13 @@ impl Control for Handle {
         self.0.begin(objects, notices)
     }
 
-    fn settle(&self, functions: &[(&str, &Value)], resolve: bool, asker: &Asker) -> Result<Settled, Refusal> {
-        self.0.settle(functions, resolve, asker)
+    fn resolve_images(
+        &self,
+        functions: &[(&str, &Value)],
+        resolve: bool,
+        asker: &Asker,
+    ) -> Result<ResolvedImages, Refusal> {
+        self.0.resolve_images(functions, resolve, asker)
     }
 
     fn confined(&self, _: &str, spec: &Value, now: Option<&Value>) -> Vec<Fault> {

@@ -1,7 +1,7 @@
 //! Images of functions: pinned to digests when they are applied, kept by them, and given up when they are not
 //! needed any more.
 //!
-//! 1. [`Controller::settle`] reads what each function's image names. An image of this program stays as it is
+//! 1. [`Controller::resolve_images`] reads what each function's image names. An image of this program stays as it is
 //!    written. A file, or a tag in a registry, is pinned to what it means now: what is written down holds the
 //!    digest, and means the same for ever.
 //! 2. A file that has not changed since it was last read, and a digest that is kept, are known at once.
@@ -21,7 +21,7 @@ use super::controller::{Controller, lock};
 use super::shelf::Stamp;
 use super::status::digest;
 use api::{Fault, Image};
-use api_server::{Asker, Refusal, Settled, Settling};
+use api_server::{Asker, ImageResolution, Refusal, ResolvedImages};
 use deployment::{Named, pinned_file};
 use registry::{Client, Digest, Images, Reference};
 use serde_json::Value;
@@ -53,13 +53,13 @@ enum Lack {
 
 impl Controller {
     /// Pins images to what they mean now; see the module's documentation.
-    pub(super) fn settle(
+    pub(super) fn resolve_images(
         self: &Arc<Self>,
         functions: &[(&str, &Value)],
         resolve: bool,
         asker: &Asker,
-    ) -> Result<Settled, Refusal> {
-        let mut settled = vec![None; functions.len()];
+    ) -> Result<ResolvedImages, Refusal> {
+        let mut resolved = vec![None; functions.len()];
         let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
         for (at, (name, spec)) in functions.iter().enumerate() {
             let Some(text) = spec.get("image").and_then(Value::as_str) else { continue };
@@ -75,7 +75,7 @@ impl Controller {
             match self.known(name, text, &named, resolve).filter(|(_, digest)| may(*digest)) {
                 Some((pinned, digest)) => {
                     self.shelf.promise(&pinned, digest);
-                    settled[at] = (pinned != text).then_some(pinned);
+                    resolved[at] = (pinned != text).then_some(pinned);
                 }
                 None => {
                     let of = || Wanted { text: text.to_owned(), functions: Vec::new() };
@@ -84,7 +84,7 @@ impl Controller {
             }
         }
         if wanted.is_empty() {
-            return Ok(Settled::Now(settled));
+            return Ok(ResolvedImages::Now(resolved));
         }
         let wanted: Vec<Wanted> = wanted.into_values().collect();
         let what = match wanted.as_slice() {
@@ -92,7 +92,10 @@ impl Controller {
             several => format!("fetching {} images", several.len()),
         };
         let (this, asker) = (self.clone(), asker.clone());
-        Ok(Settled::After(Settling { what, run: Box::new(move || this.fetch_all(&wanted, settled, &asker)) }))
+        Ok(ResolvedImages::After(ImageResolution {
+            what,
+            run: Box::new(move || this.fetch_all(&wanted, resolved, &asker)),
+        }))
     }
 
     /// Whether a tenant may have a kept image without a question to a registry: it has pulled it lately, or
@@ -147,7 +150,7 @@ impl Controller {
     fn fetch_all(
         &self,
         wanted: &[Wanted],
-        mut settled: api_server::Images,
+        mut resolved: api_server::Images,
         asker: &Asker,
     ) -> Result<api_server::Images, Refusal> {
         let (mut faults, mut of_registries) = (Vec::new(), false);
@@ -166,7 +169,7 @@ impl Controller {
             let message = match fetched {
                 Ok(pinned) => {
                     let other = (pinned != *text).then_some(pinned);
-                    functions.iter().for_each(|(at, _)| settled[*at].clone_from(&other));
+                    functions.iter().for_each(|(at, _)| resolved[*at].clone_from(&other));
                     continue;
                 }
                 Err(Lack::Here(reason)) => return Err(Refusal::Broken(reason)),
@@ -185,7 +188,7 @@ impl Controller {
             faults.extend(functions.iter().map(|(_, name)| Fault::of_request(at(name), message.clone())));
         }
         match (faults.is_empty(), of_registries) {
-            (true, _) => Ok(settled),
+            (true, _) => Ok(resolved),
             (false, true) => Err(Refusal::Registry(faults)),
             (false, false) => Err(Refusal::Invalid(faults)),
         }

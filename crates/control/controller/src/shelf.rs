@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long what was settled is kept for the change that asked for it.
+/// How long what was resolved is kept for the change that asked for it.
 const PROMISE: Duration = Duration::from_secs(3600);
 /// How much is remembered before what is old is looked for.
 const MOST: usize = 1024;
@@ -23,7 +23,7 @@ pub(crate) struct Shelf {
     pub(super) source: Registries,
     /// Files as they were when they were last read.
     pub(super) files: Mutex<HashMap<PathBuf, (Stamp, Digest)>>,
-    /// What was settled lately: what names it, its digest, and when.
+    /// What was resolved lately: what names it, its digest, and when.
     pub(super) promised: Mutex<HashMap<String, (Digest, Instant)>>,
     /// Tenants, what the registry gave them lately, and when.
     granted: Mutex<HashMap<(String, Digest), Instant>>,
@@ -134,7 +134,7 @@ impl Shelf {
         self.kept.as_ref().is_ok_and(|kept| kept.has(digest).unwrap_or(false))
     }
 
-    /// What was settled lately.
+    /// What was resolved lately.
     pub(super) fn promises(&self) -> Vec<String> {
         let mut promised = lock(&self.promised);
         promised.retain(|_, (_, since)| since.elapsed() < PROMISE);

@@ -110,7 +110,7 @@ impl Sink {
                     lock(&self.kept).know(&function, &tenant);
                 }
                 Message::End(done) => {
-                    // Its receiver may have lost its patience.
+                    // Its receiver may have given up.
                     let _ = done.send(());
                     return;
                 }

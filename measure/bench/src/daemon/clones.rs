@@ -44,7 +44,7 @@ pub(crate) fn ratio() -> Result<f64, BenchError> {
         match made.map_err(BenchError::setup)? {
             Answer::Done(_) => Ok(()),
             Answer::Later(operation) => {
-                daemon.client.settle(*operation, PATIENCE, |_| {}).map(drop).map_err(BenchError::setup)
+                daemon.client.wait_for(*operation, PATIENCE, |_| {}).map(drop).map_err(BenchError::setup)
             }
         }
     };

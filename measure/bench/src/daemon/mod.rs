@@ -108,7 +108,7 @@ impl Daemon {
         match self.client.put(kind, name, spec, &Change::default()).map_err(BenchError::setup)? {
             Answer::Done(written) => Ok(written),
             Answer::Later(operation) => {
-                self.client.settle(*operation, PATIENCE, |_| {}).map_err(BenchError::setup)?;
+                self.client.wait_for(*operation, PATIENCE, |_| {}).map_err(BenchError::setup)?;
                 let object = self.client.object(kind, name).map_err(BenchError::setup)?;
                 Ok(Written { object, created: true, steps: Vec::new() })
             }
@@ -120,7 +120,7 @@ impl Daemon {
         match self.client.apply(document, false, &Change::default()).map_err(BenchError::setup)? {
             Answer::Done(_) => Ok(()),
             Answer::Later(operation) => {
-                self.client.settle(*operation, PATIENCE, |_| {}).map(drop).map_err(BenchError::setup)
+                self.client.wait_for(*operation, PATIENCE, |_| {}).map(drop).map_err(BenchError::setup)
             }
         }
     }

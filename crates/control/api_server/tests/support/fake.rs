@@ -15,8 +15,8 @@ use api::{
     TraceLine,
 };
 use api_server::{
-    Asker, Control, Exposition, Images, Notices, ObjectChange, Outlet, Prepared, Refusal, Settled, Settling,
-    Work,
+    Asker, Control, Exposition, ImageResolution, Images, Notices, ObjectChange, Outlet, Prepared, Refusal,
+    ResolvedImages, Work,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -211,9 +211,14 @@ impl Prepared for Ready {
 }
 
 impl Control for Fake {
-    fn settle(&self, functions: &[(&str, &Value)], resolve: bool, _: &Asker) -> Result<Settled, Refusal> {
+    fn resolve_images(
+        &self,
+        functions: &[(&str, &Value)],
+        resolve: bool,
+        _: &Asker,
+    ) -> Result<ResolvedImages, Refusal> {
         let image = |spec: &Value| spec["image"].as_str().unwrap_or_default().to_owned();
-        let mut settled: Images = vec![None; functions.len()];
+        let mut resolved: Images = vec![None; functions.len()];
         let mut wanted = Vec::new();
         for (at, (name, spec)) in functions.iter().enumerate() {
             let tag = image(spec);
@@ -223,7 +228,10 @@ impl Control for Fake {
                     gates.pass(&tag);
                     Ok(vec![Some("firewall".to_owned())])
                 };
-                return Ok(Settled::After(Settling { what: "fetching".to_owned(), run: Box::new(run) }));
+                return Ok(ResolvedImages::After(ImageResolution {
+                    what: "fetching".to_owned(),
+                    run: Box::new(run),
+                }));
             }
             if !tag.starts_with("tag-") || tag.contains('@') {
                 continue;
@@ -231,12 +239,12 @@ impl Control for Fake {
             let there =
                 self.world().objects.get(&ObjectName::new(Kind::Function, (*name).to_owned())).cloned();
             match there.map(|(spec, _)| image(&spec)).filter(|there| there.starts_with(&format!("{tag}@"))) {
-                Some(there) if !resolve => settled[at] = Some(there),
+                Some(there) if !resolve => resolved[at] = Some(there),
                 _ => wanted.push((at, (*name).to_owned(), tag)),
             }
         }
         if wanted.is_empty() {
-            return Ok(Settled::Now(settled));
+            return Ok(ResolvedImages::Now(resolved));
         }
         let world = self.world.clone();
         let run = move || {
@@ -248,11 +256,11 @@ impl Control for Fake {
                     let at = format!("functions.{name}.image");
                     return Err(Refusal::Registry(vec![Fault::new(at, "the registry does not answer")]));
                 }
-                settled[at] = Some(format!("{tag}@{}", world.tags.get(&tag).copied().unwrap_or(0)));
+                resolved[at] = Some(format!("{tag}@{}", world.tags.get(&tag).copied().unwrap_or(0)));
             }
-            Ok(settled)
+            Ok(resolved)
         };
-        Ok(Settled::After(Settling { what: "fetching".to_owned(), run: Box::new(run) }))
+        Ok(ResolvedImages::After(ImageResolution { what: "fetching".to_owned(), run: Box::new(run) }))
     }
 
     fn confined(&self, _: &str, spec: &Value, now: Option<&Value>) -> Vec<Fault> {

@@ -134,17 +134,17 @@ fn operations_are_waited_for() {
     let mut states = Vec::new();
     let limit = Duration::from_secs(5);
     let look = |operation: &api::Operation| states.push(format!("{:?}", operation.state));
-    assert_eq!(stub.client.settle(waiting.clone(), limit, look).expect("done").revision, 8);
+    assert_eq!(stub.client.wait_for(waiting.clone(), limit, look).expect("done").revision, 8);
     assert_eq!(states, ["Waiting", "Running", "Done"]);
     assert!(stub.asked()[1].starts_with("GET /v1/operations/1-1 "));
 
     let problem = r#"{"type":"/problems/no-room","title":"No room","status":507,"detail":"full"}"#;
     let stub = Stub::new([json(&operation("failed", &format!(r#","problem":{problem}"#)))]);
-    let error = stub.client.settle(waiting.clone(), limit, |_| ()).expect_err("failed").to_string();
+    let error = stub.client.wait_for(waiting.clone(), limit, |_| ()).expect_err("failed").to_string();
     assert_eq!(error, "No room: full");
     let running = operation("running", "");
     let stub = Stub::new(std::iter::repeat_n(json(&running), 100));
-    let error = stub.client.settle(waiting, Duration::from_millis(30), |_| ()).expect_err("not done");
+    let error = stub.client.wait_for(waiting, Duration::from_millis(30), |_| ()).expect_err("not done");
     assert!(matches!(&error, ClientError::Unfinished { id, .. } if id == "1-1"), "{error}");
 }
 

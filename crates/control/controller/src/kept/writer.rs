@@ -33,7 +33,7 @@ impl Writer {
                 write(&kept, &mut failed);
             }
             write(&kept, &mut failed);
-            // The other side may have lost its patience.
+            // The other side may have given up.
             let _ = tells.send(());
         };
         Builder::new().name("events".into()).spawn(run)?;

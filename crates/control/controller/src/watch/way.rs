@@ -21,8 +21,8 @@ const MOST_STEPS: usize = 512;
 /// Bytes that are kept of a packet.
 const HEAD: usize = 256;
 /// A packet that was not seen for so long is not waited for any more; one that is held is waited for longer.
-const PATIENCE: Nanos = Nanos::from_millis(2_000);
-const PATIENCE_HELD: Nanos = Nanos::from_millis(10_000);
+const SILENCE_LIMIT: Nanos = Nanos::from_millis(2_000);
+const HELD_LIMIT: Nanos = Nanos::from_millis(10_000);
 
 /// Which packets are picked at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -375,8 +375,8 @@ impl Tap for TraceTap {
         let now = following.clock.now();
         let mut ways = following.ways();
         let late = |way: &Way| {
-            let patience = if way.is_held() { PATIENCE_HELD } else { PATIENCE };
-            now.since(way.last_seen()) > patience
+            let limit = if way.is_held() { HELD_LIMIT } else { SILENCE_LIMIT };
+            now.since(way.last_seen()) > limit
         };
         let late: Vec<Key> = ways.open.iter().filter(|(_, way)| late(way)).map(|(key, _)| *key).collect();
         for key in late {

@@ -38,7 +38,7 @@ impl Waiting {
                 eprintln!("{} ...", harmless(&told, 160));
             }
         };
-        Ok(Made::InTime(client.settle(*operation, self.timeout, look)?))
+        Ok(Made::InTime(client.wait_for(*operation, self.timeout, look)?))
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn create(options: &CreateOptions) -> Done {
         trace.add("ask the daemon", answered);
     }
     let waiting = Instant::now();
-    let Some(object) = settled(&client, &options.waiting, answer, name, options.shown.output)? else {
+    let Some(object) = object_made(&client, &options.waiting, answer, name, options.shown.output)? else {
         return Ok(Outcome::Done);
     };
     if answered < began.elapsed() && waiting.elapsed() > Duration::from_millis(1) {
@@ -116,7 +116,7 @@ fn refused(error: ClientError, name: &str) -> Failure {
 }
 
 /// The object that a change made, once it is made. `None` when it goes on, which is told.
-fn settled(
+fn object_made(
     client: &Client,
     waiting: &Waiting,
     answer: Answer<Written>,
@@ -186,7 +186,7 @@ pub(crate) fn upgrade(options: &UpgradeOptions) -> Done {
     let answer = client
         .upgrade(name, &Upgrade { image, config }, &change)
         .map_err(|error| not_found(&client, Kind::Function, name, error))?;
-    match settled(&client, &options.waiting, answer, name, options.shown.output)? {
+    match object_made(&client, &options.waiting, answer, name, options.shown.output)? {
         Some(object) => tell(&object, "upgraded", options.shown.output),
         None => Ok(Outcome::Done),
     }

@@ -194,7 +194,7 @@ impl<'a> Hostile<'a> {
                 if let Ok(client::Answer::Later(operation)) =
                     client.put(Kind::Function, &name, &spec, &change)
                 {
-                    let _ = client.settle(*operation, std::time::Duration::from_secs(30), |_| {});
+                    let _ = client.wait_for(*operation, std::time::Duration::from_secs(30), |_| {});
                 }
                 let _ = std::fs::remove_file(&path);
             })?;
