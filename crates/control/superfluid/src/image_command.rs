@@ -4,6 +4,7 @@ use crate::Outcome;
 use crate::cli::{BuildGoal, BuildOptions, ImageCommand};
 use crate::image_registry;
 use crate::output::{Format, Listing};
+use crate::progress::Progress;
 use deployment::Catalog;
 use function_test::{ImageTest, Judge, TEST_FILE};
 use image::cut::{Decision, Goal, Step, Trial};
@@ -33,7 +34,8 @@ pub(crate) fn image(command: &ImageCommand) -> Outcome {
 }
 
 fn build(options: &BuildOptions) -> Outcome {
-    match build_image(options) {
+    let progress = Progress::begin(&format!("building {}", options.directory.display()), options.format);
+    match build_image(options, progress) {
         Ok(built) => show(options, &built),
         Err(reason) => {
             eprintln!("{reason}");
@@ -42,7 +44,7 @@ fn build(options: &BuildOptions) -> Outcome {
     }
 }
 
-fn build_image(options: &BuildOptions) -> Result<Smallest, String> {
+fn build_image(options: &BuildOptions, progress: Progress) -> Result<Smallest, String> {
     let directory = &options.directory;
     let settings = image::BuildOptions {
         target_directory: directory.join("target"),
@@ -64,6 +66,7 @@ fn build_image(options: &BuildOptions) -> Result<Smallest, String> {
     };
     let trial = judge.as_mut().map(|judge| judge as &mut dyn Trial);
     let built = build_smallest(directory, &settings, goal, trial).map_err(|error| error.to_string())?;
+    drop(progress);
     match &judge {
         Some(judge) => eprintln!(
             "{}: passed ({} cases, {} packets)",

@@ -4,6 +4,7 @@ use crate::Outcome;
 use crate::cli::{KeptOptions, RegistryOptions};
 use crate::image_command::write;
 use crate::output::{Format, Listing};
+use crate::progress::Progress;
 use deployment::{Catalog, cache_directory};
 use registry::{
     Artifact, Client, Credentials, Images, ImagesError, Kept, Origin, Pulled, Pushed, Reference, Settings,
@@ -21,7 +22,10 @@ pub(crate) fn push(image: &str, reference: &Reference, options: &RegistryOptions
         Ok(client) => client,
         Err(reason) => return told(&reason, Outcome::BadInput),
     };
-    match client.push(reference, &Artifact::of(image)) {
+    let progress = Progress::begin(&format!("pushing {reference}"), Format::Table);
+    let pushed = client.push(reference, &Artifact::of(image));
+    drop(progress);
+    match pushed {
         Ok(Pushed { reference, image_bytes, was_there }) => {
             println!("{reference}");
             println!("size      {image_bytes} bytes, {}", if was_there { "there already" } else { "sent" });
@@ -45,7 +49,10 @@ pub(crate) fn pull(
         Ok(images) => images,
         Err(error) => return told(&error, Outcome::Failed),
     };
-    let Pulled { reference, image, origin, .. } = match images.pull(&client, reference) {
+    let progress = Progress::begin(&format!("pulling {reference}"), Format::Table);
+    let pulled = images.pull(&client, reference);
+    drop(progress);
+    let Pulled { reference, image, origin, .. } = match pulled {
         Ok(pulled) => pulled,
         Err(error) => return told(&error, Outcome::Failed),
     };

@@ -15,6 +15,7 @@ mod bench_command;
 mod check;
 mod cli;
 mod command_groups;
+mod completions;
 mod daemon_command;
 mod end_signals;
 mod event_json;
@@ -26,6 +27,7 @@ mod live_table;
 mod manual;
 mod new_command;
 mod output;
+mod progress;
 mod remote;
 mod restore;
 mod run;
@@ -84,7 +86,7 @@ fn main() -> ExitCode {
         cli::Command::Daemon(options) => daemon_command::daemon(&options),
         cli::Command::Restore(options) => restore::restore(&options),
         cli::Command::New(options) => new_command::new(&options),
-        cli::Command::Completions(options) => manual::completions(&options),
+        cli::Command::Completions(options) => completions::completions(&options),
         cli::Command::Man(options) => manual::man(&options),
         cli::Command::Image(command) => image_command::image(&command),
         cli::Command::Bench(options) => bench_command::bench(&options),
@@ -116,7 +118,14 @@ fn compile_module() -> Outcome {
     }
 }
 
+/// A build for another architecture needs nothing beyond what every processor of it has.
+#[cfg(not(target_arch = "x86_64"))]
+fn processor_suffices() -> Result<(), &'static str> {
+    Ok(())
+}
+
 /// Says by name what the processor lacks, instead of ending in an illegal instruction later.
+#[cfg(target_arch = "x86_64")]
 fn processor_suffices() -> Result<(), &'static str> {
     for (name, there) in [
         ("AVX2", std::arch::is_x86_feature_detected!("avx2")),

@@ -1,52 +1,10 @@
-//! What a shell and `man` are told of the command line: completions and manual pages, made of its definition.
+//! Manual pages of the command line, made of its definition.
 
 use crate::Outcome;
-use crate::cli::{CommandLine, CompletionsOptions, ManOptions};
+use crate::cli::{CommandLine, ManOptions};
 use clap::{Command, CommandFactory};
 use std::io::Write;
 use std::path::Path;
-
-/// Behind what is made of the command line: names of objects, as the daemon of $SUPERFLUID_SOCKET has them. They are compared, and not
-/// expanded, so that a name is never more than a name.
-const NAMES_FOR_BASH: &str = r#"
-_superfluid_names() { # KIND CURRENT
-    local name
-    COMPREPLY=()
-    while IFS= read -r name; do
-        [[ $name == "$2"* ]] && COMPREPLY+=("$name")
-    done < <(timeout 1 superfluid names "$1" 2>/dev/null)
-}
-
-_superfluid_or_names() {
-    local current=${COMP_WORDS[COMP_CWORD]} kind=
-    if ((COMP_CWORD >= 2)) && [[ $current != -* && ${COMP_WORDS[COMP_CWORD - 1]} != -* ]]; then
-        case "${COMP_WORDS[1]} ${COMP_WORDS[2]}" in
-        get\ * | describe\ * | edit\ * | delete\ *) ((COMP_CWORD >= 3)) && kind=${COMP_WORDS[2]} ;;
-        function\ create) ;;
-        function\ *) ((COMP_CWORD >= 3)) && kind=functions ;;
-        snapshot\ save) ((COMP_CWORD >= 3)) && kind=functions ;;
-        snapshot\ restore | snapshot\ rm | snapshot\ adopt) ((COMP_CWORD >= 3)) && kind=snapshots ;;
-        upgrade\ *) ((COMP_CWORD == 2)) && kind=functions ;;
-        esac
-    fi
-    if [[ -n $kind ]]; then
-        _superfluid_names "$kind" "$current"
-    else
-        _superfluid "$@"
-    fi
-}
-
-complete -F _superfluid_or_names -o bashdefault -o default superfluid
-"#;
-
-pub(crate) fn completions(options: &CompletionsOptions) -> Outcome {
-    let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut CommandLine::command(), "superfluid", &mut script);
-    if options.shell == clap_complete::Shell::Bash {
-        script.extend(NAMES_FOR_BASH.as_bytes());
-    }
-    print(&script)
-}
 
 pub(crate) fn man(options: &ManOptions) -> Outcome {
     let pages = match pages() {
@@ -68,7 +26,8 @@ pub(crate) fn man(options: &ManOptions) -> Outcome {
     }
 }
 
-fn print(bytes: &[u8]) -> Outcome {
+/// Writes to standard output.
+pub(crate) fn print(bytes: &[u8]) -> Outcome {
     match std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()) {
         Ok(()) => Outcome::Done,
         // A reader that has seen enough.

@@ -6,6 +6,8 @@
 
 use crate::Outcome;
 use crate::cli::RestoreOptions;
+use crate::output::Format;
+use crate::progress::Progress;
 use std::fs::{DirBuilder, File};
 use std::io::{BufReader, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
@@ -15,7 +17,10 @@ use store::backup::About;
 
 /// Carries the command out.
 pub(crate) fn restore(options: &RestoreOptions) -> Outcome {
-    match restored(&options.file, &options.state) {
+    let progress = Progress::begin(&format!("restoring {}", options.file.display()), Format::Table);
+    let restored = restored(&options.file, &options.state);
+    drop(progress);
+    match restored {
         Ok((about, objects)) => {
             println!(
                 "{}: {objects} objects of revision {}, {} files, as they were at {}",

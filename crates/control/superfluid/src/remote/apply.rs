@@ -7,6 +7,7 @@ use super::failure::{Done, Failure, print};
 use super::options::{ApplyOptions, DiffOptions, Waiting};
 use crate::Outcome;
 use crate::output::{Format, one};
+use crate::progress::Progress;
 use api::{Difference, Kind};
 use client::{Change, Client, harmless};
 use serde_json::{Map, Value, json};
@@ -16,14 +17,16 @@ pub(crate) fn apply(options: &ApplyOptions) -> Done {
     let file = File::read(&options.file)?;
     let document = file.as_json(&options.connection);
     let client = options.connection.client()?;
+    let progress = Progress::begin(&format!("applying {}", options.file.display()), options.shown.output);
     let answer = if options.dry_run {
         client.difference(&document, options.prune, true)
     } else {
         let change = Change { allow_restart: options.allow_restart, ..options.waiting.change() };
         client.apply(&document, options.prune, &change)
     };
-    let made = answer.and_then(|answer| options.waiting.until_made(&client, answer));
+    let made = answer.and_then(|answer| options.waiting.until_made(&client, &progress, answer));
     let made = made.map_err(|error| file.placed(error))?;
+    drop(progress);
     show(made, options.shown.output)
 }
 
@@ -32,13 +35,15 @@ pub(crate) fn diff(options: &DiffOptions) -> Done {
     let document = file.as_json(&options.connection);
     let client = options.connection.client()?;
     let waiting = Waiting { durable: false, no_wait: false, timeout: Duration::from_secs(600) };
+    let progress = Progress::begin(&format!("checking {}", options.file.display()), options.shown.output);
     let answer = client.difference(&document, options.prune, options.resolve);
-    let made = answer.and_then(|answer| waiting.until_made(&client, answer));
+    let made = answer.and_then(|answer| waiting.until_made(&client, &progress, answer));
     let difference = match made.map_err(|error| file.placed(error))? {
         Made::Now(difference) | Made::InTime(difference) => difference,
         Made::Left(operation) => return super::change::show_operation(&operation, options.shown.output),
     };
     let details = details(&client, &file, &document, &difference)?;
+    drop(progress);
     print(&shown(&difference, &details, options.shown.output))?;
     Ok(if difference.is_empty() { Outcome::Done } else { Outcome::Failed })
 }

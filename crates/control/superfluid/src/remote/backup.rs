@@ -4,6 +4,8 @@ use super::failure::{Done, Failure, print};
 use super::numbers::bytes;
 use super::options::BackupOptions;
 use crate::Outcome;
+use crate::output::Format;
+use crate::progress::Progress;
 use client::Client;
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -24,12 +26,14 @@ pub(crate) fn backup(options: &BackupOptions) -> Done {
     };
     let part = folder.join(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
     let client = options.connection.client()?;
+    let progress = Progress::begin(&format!("backing up to {}", path.display()), Format::Table);
     let written = fetch(&client, &part).and_then(|about| {
         let failed = |error| failed(path, error);
         std::fs::rename(&part, path).map_err(failed)?;
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
         Ok(about)
     });
+    drop(progress);
     if written.is_err() {
         // If it cannot be removed, its name says what it is.
         let _ = std::fs::remove_file(&part);

@@ -4,6 +4,7 @@ use super::failure::{Done, print};
 use super::options::Waiting;
 use crate::Outcome;
 use crate::output::{Format, Listing, one};
+use crate::progress::Progress;
 use api::{Difference, ObjectName, Operation};
 use client::{Answer, Change, Client, ClientError, harmless};
 use serde_json::json;
@@ -24,20 +25,19 @@ impl Waiting {
         Change { durable: self.durable, at_once: self.no_wait, ..Change::default() }
     }
 
-    /// Waits for what takes longer, unless that is not wanted. What is being done is told meanwhile.
-    pub(crate) fn until_made<T>(&self, client: &Client, answer: Answer<T>) -> Result<Made<T>, ClientError> {
+    /// Waits for what takes longer, unless that is not wanted, and shows what is being done.
+    pub(crate) fn until_made<T>(
+        &self,
+        client: &Client,
+        progress: &Progress,
+        answer: Answer<T>,
+    ) -> Result<Made<T>, ClientError> {
         let operation = match answer {
             Answer::Done(done) => return Ok(Made::Now(done)),
             Answer::Later(operation) if self.no_wait => return Ok(Made::Left(operation)),
             Answer::Later(operation) => operation,
         };
-        let mut told = String::new();
-        let look = |operation: &Operation| {
-            if operation.ended.is_none() && operation.what != told {
-                told.clone_from(&operation.what);
-                eprintln!("{} ...", harmless(&told, 160));
-            }
-        };
+        let look = |operation: &Operation| progress.now(&operation.what);
         Ok(Made::InTime(client.wait_for(*operation, self.timeout, look)?))
     }
 }

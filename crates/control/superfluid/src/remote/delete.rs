@@ -8,6 +8,7 @@ use super::kinds::objects;
 use super::options::DeleteOptions;
 use crate::Outcome;
 use crate::output::Format;
+use crate::progress::Progress;
 use api::{ObjectName, ProblemType};
 use client::Client;
 
@@ -31,20 +32,23 @@ pub(crate) fn delete(options: &DeleteOptions) -> Done {
 }
 
 fn one(client: &Client, name: &ObjectName, options: &DeleteOptions, acts: &mut Acts) -> Result<(), Failure> {
+    let progress = Progress::begin(&format!("deleting {name}"), options.shown.output);
     let answer = match client.delete(name.kind, &name.name, &options.waiting.change()) {
         Ok(answer) => answer,
         Err(error) => {
             let missing = error.problem().and_then(api::Problem::problem_type) == Some(ProblemType::NotFound);
             if missing && options.missing_ok {
+                drop(progress);
                 return tell(name, "not there", options.shown.output, acts);
             }
             return Err(not_found(client, name.kind, &name.name, error));
         }
     };
-    let outcome = match options.waiting.until_made(client, answer)? {
+    let outcome = match options.waiting.until_made(client, &progress, answer)? {
         Made::Now(_) | Made::InTime(_) => "deleted",
         Made::Left(_) => "goes on",
     };
+    drop(progress);
     tell(name, outcome, options.shown.output, acts)
 }
 

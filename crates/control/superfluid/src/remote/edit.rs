@@ -19,6 +19,7 @@ use super::kinds;
 use super::options::EditOptions;
 use crate::Outcome;
 use crate::output::{Format, one};
+use crate::progress::Progress;
 use api::{Fault, Kind, ObjectName, ProblemType};
 use client::{Change, Client, ClientError, Only, harmless};
 use serde_json::{Map, Value, json};
@@ -111,8 +112,11 @@ impl Edit<'_> {
         let only = Only::IfVersion(self.version);
         let change =
             Change { only, allow_restart: self.options.allow_restart, ..self.options.waiting.change() };
+        let progress = Progress::begin(&format!("changing {}", self.id), Format::Table);
         let answer = self.client.put(self.id.kind, &self.id.name, &spec, &change);
-        match answer.and_then(|answer| self.options.waiting.until_made(&self.client, answer)) {
+        let made = answer.and_then(|answer| self.options.waiting.until_made(&self.client, &progress, answer));
+        drop(progress);
+        match made {
             Ok(Made::Left(operation)) => {
                 self.draft.remove();
                 super::change::show_operation(&operation, Format::Table).map(|_| Applied::Done)

@@ -10,6 +10,7 @@ use super::paths::Paths;
 use super::snapshot::missing;
 use crate::Outcome;
 use crate::output::{Format, Listing, one};
+use crate::progress::Progress;
 use api::{Kind, Object, ProblemType, Snapshot, Upgrade};
 use client::{Answer, Change, Client, ClientError, Only, Step, Written};
 use serde_json::{Map, Value, json};
@@ -40,6 +41,7 @@ pub(crate) fn create(options: &CreateOptions) -> Done {
     let from = options.from.clone();
     let change = Change { only: Only::IfAbsent, timed: options.trace, from, ..options.waiting.change() };
     let name = &options.name;
+    let progress = Progress::begin(&format!("creating function/{name}"), options.shown.output);
     let asked = Instant::now();
     let answer = client.put(Kind::Function, name, &spec, &change).map_err(|error| refused(error, name))?;
     let answered = asked.elapsed();
@@ -49,7 +51,9 @@ pub(crate) fn create(options: &CreateOptions) -> Done {
         trace.add("ask the daemon", answered);
     }
     let waiting = Instant::now();
-    let Some(object) = object_made(&client, &options.waiting, answer, name, options.shown.output)? else {
+    let Some(object) =
+        object_made(&client, (&options.waiting, progress), answer, name, options.shown.output)?
+    else {
         return Ok(Outcome::Done);
     };
     if answered < began.elapsed() && waiting.elapsed() > Duration::from_millis(1) {
@@ -118,12 +122,14 @@ fn refused(error: ClientError, name: &str) -> Failure {
 /// The object that a change made, once it is made. `None` when it goes on, which is told.
 fn object_made(
     client: &Client,
-    waiting: &Waiting,
+    (waiting, progress): (&Waiting, Progress),
     answer: Answer<Written>,
     name: &str,
     format: Format,
 ) -> Result<Option<Object>, Failure> {
-    match waiting.until_made(client, answer)? {
+    let made = waiting.until_made(client, &progress, answer)?;
+    drop(progress);
+    match made {
         Made::Now(written) => Ok(Some(written.object)),
         Made::InTime(_) => Ok(Some(client.object(Kind::Function, name)?)),
         Made::Left(operation) => show_operation(&operation, format).map(|_| None),
@@ -150,7 +156,10 @@ fn each(
     ask: impl Fn(&str) -> Result<Object, ClientError>,
 ) -> Done {
     for name in names {
-        let object = ask(name).map_err(|error| not_found(client, Kind::Function, name, error))?;
+        let progress = Progress::begin(&format!("changing function/{name}"), Format::Table);
+        let asked = ask(name);
+        drop(progress);
+        let object = asked.map_err(|error| not_found(client, Kind::Function, name, error))?;
         tell(&object, what, Format::Table)?;
     }
     Ok(Outcome::Done)
@@ -183,10 +192,11 @@ pub(crate) fn upgrade(options: &UpgradeOptions) -> Done {
     let image = spec["image"].as_str().unwrap_or(&options.image).to_owned();
     let name = &options.function;
     let change = Change { allow_restart: options.allow_restart, ..options.waiting.change() };
+    let progress = Progress::begin(&format!("upgrading function/{name}"), options.shown.output);
     let answer = client
         .upgrade(name, &Upgrade { image, config }, &change)
         .map_err(|error| not_found(&client, Kind::Function, name, error))?;
-    match object_made(&client, &options.waiting, answer, name, options.shown.output)? {
+    match object_made(&client, (&options.waiting, progress), answer, name, options.shown.output)? {
         Some(object) => tell(&object, "upgraded", options.shown.output),
         None => Ok(Outcome::Done),
     }

@@ -5,6 +5,7 @@ use super::options::{HealthOptions, ShowOptions};
 use super::tree::tree;
 use crate::Outcome;
 use crate::output::{Format, one};
+use crate::progress::Progress;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ const LOOKS: Duration = Duration::from_millis(50);
 pub(crate) fn health(options: &HealthOptions) -> Done {
     let client = options.connection.client()?;
     let until = options.wait.map(|wait| Instant::now() + wait);
+    let progress = Progress::begin("waiting for the daemon", options.shown.output);
     let health = loop {
         let health = client.health();
         let well = health.as_ref().is_ok_and(|health| health.healthy);
@@ -32,6 +34,7 @@ pub(crate) fn health(options: &HealthOptions) -> Done {
             _ => break health?,
         }
     };
+    drop(progress);
     show(&json!(health), options.shown.output)?;
     Ok(if health.healthy { Outcome::Done } else { Outcome::Failed })
 }

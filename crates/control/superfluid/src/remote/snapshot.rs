@@ -8,6 +8,7 @@ use super::numbers::bytes;
 use super::options::{AdoptOptions, RemoveOptions, RestoreOptions, SaveOptions, ShowOptions};
 use crate::Outcome;
 use crate::output::{Format, one};
+use crate::progress::Progress;
 use api::{Kind, ProblemType};
 use client::{Client, ClientError};
 use serde_json::json;
@@ -15,7 +16,9 @@ use yaml_document::spelling;
 
 pub(crate) fn save(options: &SaveOptions) -> Done {
     let client = options.connection.client()?;
+    let progress = Progress::begin(&format!("saving function/{}", options.function), options.shown.output);
     let saved = client.save(&options.function, &options.name);
+    drop(progress);
     let saved = saved.map_err(|error| not_found(&client, Kind::Function, &options.function, error))?;
     match options.shown.output {
         Format::Table | Format::Wide => {
@@ -39,10 +42,13 @@ pub(crate) fn restore(options: &RestoreOptions) -> Done {
             saved.map_err(|error| missing(&client, &options.name, error))?.function.to_string()
         }
     };
+    let progress = Progress::begin(&format!("restoring snapshot/{}", options.name), options.shown.output);
     let answer = client
         .restore(&options.name, &function, &options.waiting.change())
         .map_err(|error| missing(&client, &options.name, error))?;
-    let object = match options.waiting.until_made(&client, answer)? {
+    let made = options.waiting.until_made(&client, &progress, answer)?;
+    drop(progress);
+    let object = match made {
         Made::Now(written) => written.object,
         Made::InTime(_) => client.object(Kind::Function, &function)?,
         Made::Left(operation) => return show_operation(&operation, options.shown.output),
