@@ -122,6 +122,45 @@ proptest! {
     }
 }
 
+/// Answers are compared in one pass first: nothing that differs in one field of one record may get by it.
+#[test]
+fn one_answer_that_differs_is_found_wherever_it_is() {
+    let pool = pool_of(MAX_BATCH as u32);
+    let mut packets: Vec<Packet> = Vec::new();
+    pool.allocate_batch(MAX_BATCH, &mut packets);
+    let through = Verdict::Interface(1).encode();
+    // Of each: the field's place in the record, what is answered there, and what comes of it.
+    let (drop, bad) = (Verdict::Drop(1).encode(), BAD_VERDICT);
+    let cases = [(0, drop, drop), (0, 0x77, bad), (4, 129, bad), (4, 127, bad), (8, 61, bad), (8, 59, bad)];
+    for (n, (at, answered, verdict)) in (0..MAX_BATCH).flat_map(|n| cases.map(|case| (n, case))) {
+        for packet in &mut packets {
+            assert!(packet.set_extent(128, 60, 2048));
+        }
+        let mut config: Vec<u8> = packets
+            .iter()
+            .flat_map(|packet| [through, 128, 60, packet.buffer()].map(u32::to_le_bytes).concat())
+            .collect::<Vec<u8>>()
+            .chunks(16)
+            .flat_map(|head| [head, &[0; 48]].concat())
+            .collect();
+        config[n * 64 + at..][..4].copy_from_slice(&answered.to_le_bytes());
+        let settings = guest_wasm::InstanceSettings { config, ..patient() };
+        let mut guest = WasmGuest::new(echo(Access::Read), &pool, settings).expect("an instance");
+        let progress = guest.process(&mut packets, now()).expect("it answers");
+        let answers = Answers { alike: false, bytes: 60 * MAX_BATCH as u64 };
+        assert_eq!(progress, Progress::Done(answers), "field {at} of record {n}");
+        for (k, packet) in packets.iter().enumerate() {
+            let wanted = if k == n { verdict } else { through };
+            assert_eq!(packet.record().verdict, wanted, "field {at} of record {n}: packet {k}");
+            assert_eq!((packet.offset(), packet.length()), (128, 60));
+        }
+        // What lies behind the batch is no part of it.
+        let progress = guest.process(&mut packets[..n], now()).expect("it answers");
+        assert_eq!(progress, Progress::Done(Answers { alike: true, bytes: 60 * n as u64 }));
+    }
+    pool.free_batch(packets);
+}
+
 #[test]
 fn empty_and_full_batches_are_shown_whole() {
     let pool = pool_of(MAX_BATCH as u32);
