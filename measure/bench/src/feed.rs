@@ -156,7 +156,7 @@ impl<F: Supply> Port for Feed<F> {
         false
     }
 
-    fn patience(&self) -> usize {
+    fn backlog(&self) -> usize {
         usize::MAX
     }
 
@@ -194,7 +194,7 @@ impl Port for Counter {
         false
     }
 
-    fn patience(&self) -> usize {
+    fn backlog(&self) -> usize {
         usize::MAX
     }
 
@@ -245,7 +245,7 @@ impl Port for MemoryPort {
         false
     }
 
-    fn patience(&self) -> usize {
+    fn backlog(&self) -> usize {
         usize::MAX
     }
 

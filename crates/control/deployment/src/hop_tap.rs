@@ -120,7 +120,7 @@ impl Tap for HopTap {
         }
     }
 
-    fn settle(&mut self) {
+    fn flush(&mut self) {
         self.recorder.hand_over();
     }
 

@@ -5,26 +5,26 @@
 //! The life of an entity:
 //! 1. [`Scheduler::add`] gives it a number in its tenant and a [`Claim`]; [`Scheduler::add_with`] does so for
 //!    one that comes from another worker, with the [`Standing`] that it had there.
-//! 2. [`Scheduler::activate`] says that it has work. It joins at its tenant's present, or later when it is in
-//!    debt.
-//! 3. [`Scheduler::pick`] takes out the entity with the smallest age of the tenant with the smallest age;
-//!    [`Scheduler::hand_off`] tells whether one that packets were just handed to may run before those that
-//!    wait, or whether the running one may go on.
+//! 2. [`Scheduler::activate`] says that it has work. It joins at its tenant's minimum virtual runtime, or
+//!    later when it is in debt.
+//! 3. [`Scheduler::pick`] takes out the entity with the smallest virtual runtime of the tenant with the
+//!    smallest; [`Scheduler::hand_off`] tells whether one that packets were just handed to may run before
+//!    those that wait, or whether the running one may go on.
 //! 4. [`Scheduler::charge`] adds what was used on its behalf, at any time.
 //! 5. When a cap is overdrawn it is throttled until the cap allows for all that it used. Meanwhile its share
 //!    goes to the others. [`Scheduler::next_release`] says until when a worker without other work may sleep.
 //! 6. [`Scheduler::remove`] takes it off, with its standing.
 //!
-//! An entity's *age* is its virtual runtime: what it used, divided by its weight; the same holds for tenants.
-//! The *present* is the age of the one that ran last (the minimum virtual runtime): an entity that has slept
-//! joins there, so that sleep earns nothing, while an age beyond it is a debt that no sleep forgives. Ages
-//! count 2^-32 of a cycle at default weight in 128 bits: they never overflow, a charge is one multiplication,
-//! and two charges add exactly as much age as their sum does.
+//! An entity's *virtual runtime* (`vruntime`) is what it used, divided by its weight; the same holds for
+//! tenants. The *minimum virtual runtime* (`min_vruntime`) is that of the one that ran last: an entity that
+//! has slept joins there, so that sleep earns nothing, while a virtual runtime beyond it is a debt that no
+//! sleep forgives. Virtual runtimes count 2^-32 of a cycle at default weight in 128 bits: they never
+//! overflow, a charge is one multiplication, and two charges add exactly as much as their sum does.
 //!
 //! What is promised, and held by the tests:
 //! - Of two entities that always have work neither gets ahead of the other by more than the quantum and a
-//!   turn of its own and a turn of the other, in age; so each gets its turn. This holds for the entities of a
-//!   tenant and for the tenants of a worker.
+//!   turn of its own and a turn of the other, in virtual runtime; so each gets its turn. This holds for the
+//!   entities of a tenant and for the tenants of a worker.
 //! - An entity that gets work and owes nothing, or whose tenant had none and owes nothing, waits for no other
 //!   to get further ahead of it than [`SchedulerSettings::wakeup`] and a turn.
 //! - An entity that has work and is not throttled runs before the worker rests.
@@ -39,12 +39,12 @@
 
 mod bucket;
 mod claim;
-mod holding;
 mod membership;
 mod queue;
 mod report;
 mod scheduler;
 mod share;
+mod throttling;
 
 #[cfg(test)]
 mod tests;

@@ -2,15 +2,15 @@
 
 use crate::claim::{Claim, Weight};
 use crate::queue::Queue;
-use crate::scheduler::{Entity, EntityId, NOBODY, Scheduler, State, Tenant, TenantId};
+use crate::scheduler::{Entity, EntityId, NO_TENANT, Scheduler, State, Tenant, TenantId};
 use crate::share::{Share, in_weight};
 use telemetry::clock::Cycles;
 
 /// What goes with an entity to another worker: what it owes and what it used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Parts of age beyond its tenant's present, at this weight. Never less than the present: an entity that
-    /// waits is at it or beyond it, and sleep earns nothing.
+    /// Parts of virtual runtime beyond its tenant's minimum virtual runtime, at this weight. Never less than
+    /// the minimum virtual runtime: an entity that waits is at it or beyond it, and sleep earns nothing.
     pub(crate) debt: i128,
     pub(crate) weight: Weight,
     /// Parts of a cycle by which its cap is overdrawn; below zero: which it has saved up.
@@ -25,7 +25,7 @@ impl Standing {
         self.used
     }
 
-    /// How long caps held it back while it had work.
+    /// How long caps throttled it while it had work.
     pub fn throttled(&self) -> Cycles {
         self.throttled
     }
@@ -35,13 +35,13 @@ impl Scheduler {
     /// Takes a tenant in.
     pub fn add_tenant(&mut self, claim: Claim) -> TenantId {
         let tenant = Tenant {
-            share: Share::new(claim, self.present, Cycles(0), 0, self.now),
+            share: Share::new(claim, self.min_vruntime, Cycles(0), 0, self.now),
             state: State::Out,
             since: Cycles(0),
             throttled: Cycles(0),
             had_turn: false,
             ready: Queue::default(),
-            present: 0,
+            min_vruntime: 0,
             entities: 0,
             weights: 0,
             capped: 0,
@@ -62,10 +62,10 @@ impl Scheduler {
         let owner = id.0 as usize;
         let waits = self.tenants[owner].state != State::Out;
         self.leave_tenant(owner);
-        self.tenants[owner].share.join(self.present);
-        self.tenants[owner].share.set_claim(claim, self.present, self.now);
+        self.tenants[owner].share.join(self.min_vruntime);
+        self.tenants[owner].share.set_claim(claim, self.min_vruntime, self.now);
         if waits {
-            // If its cap holds it back all the same, that will show when it comes first.
+            // If its cap throttles it all the same, that will show when it comes first.
             self.enter(owner);
         }
     }
@@ -92,10 +92,10 @@ impl Scheduler {
         let owner = &mut self.tenants[tenant.0 as usize];
         if !owner.exists {
             let share = Share::new(Claim::default(), 0, Cycles(0), 0, self.now);
-            return self.number(share, NOBODY, Cycles(0));
+            return self.number(share, NO_TENANT, Cycles(0));
         }
         let debt = in_weight(standing.debt, standing.weight, claim.weight);
-        let share = Share::new(claim, owner.present + debt, standing.used, standing.overdrawn, self.now);
+        let share = Share::new(claim, owner.min_vruntime + debt, standing.used, standing.overdrawn, self.now);
         owner.count(claim);
         self.number(share, tenant.0, standing.throttled)
     }
@@ -120,8 +120,8 @@ impl Scheduler {
         let Some(tenant) = self.tenants.get_mut(entity.tenant as usize) else { return };
         tenant.discount(entity.share.claim);
         tenant.count(claim);
-        entity.share.join(tenant.present);
-        entity.share.set_claim(claim, tenant.present, self.now);
+        entity.share.join(tenant.min_vruntime);
+        entity.share.set_claim(claim, tenant.min_vruntime, self.now);
         if waits {
             self.activate(id);
         }
@@ -137,10 +137,10 @@ impl Scheduler {
         };
         let claim = entity.share.claim;
         tenant.discount(claim);
-        entity.tenant = NOBODY;
+        entity.tenant = NO_TENANT;
         self.free_entities.push(id.0);
         Standing {
-            debt: (entity.share.age - tenant.present).max(0),
+            debt: (entity.share.vruntime - tenant.min_vruntime).max(0),
             weight: claim.weight,
             overdrawn: entity.share.overdrawn(self.now),
             used: entity.share.used,

@@ -21,15 +21,15 @@ impl Scheduler {
         let entity = &self.entities[id.0 as usize];
         let more = match entity.state {
             State::Out => Cycles(0),
-            State::Ready => self.tenants[entity.tenant as usize].held(self.now).since(entity.since),
-            State::Held => self.now.min(entity.share.release()).since(entity.since),
+            State::Ready => self.tenants[entity.tenant as usize].throttled_for(self.now).since(entity.since),
+            State::Throttled => self.now.min(entity.share.release()).since(entity.since),
         };
         entity.throttled + more
     }
 
     /// How long its cap held a tenant back while it had work and it would have been its turn.
     pub fn tenant_throttled(&self, id: TenantId) -> Cycles {
-        self.tenants[id.0 as usize].held(self.now)
+        self.tenants[id.0 as usize].throttled_for(self.now)
     }
 
     /// The part of the core that an entity gets if all want all that they may have: its weight's part of what

@@ -18,8 +18,8 @@ pub struct TenantId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulerSettings {
     /// Minimum granularity: how many cycles the running entity, or one that is handed packets, may get ahead
-    /// of the waiting one with the smallest age, whatever it weighs: a light one has fewer turns than a heavy
-    /// one, not shorter ones. Larger: fewer changes from one to the next; smaller: less lag.
+    /// of the waiting one with the smallest virtual runtime, whatever it weighs: a light one has fewer turns
+    /// than a heavy one, not shorter ones. Larger: fewer changes from one to the next; smaller: less lag.
     pub slack: Cycles,
     /// The quantum: the same, if it is more, as long as few wait ([`FEW`]) and none of them is fresh:
     /// entities that always have work gain by caches that stay warm.
@@ -44,21 +44,22 @@ pub(crate) enum State {
     Out,
     /// Waits for its turn.
     Ready,
-    /// Has work and is held back by its own cap.
-    Held,
+    /// Has work and is throttled by its own cap.
+    Throttled,
 }
 
 /// No tenant: that of removed entities and of such that only count.
-pub(crate) const NOBODY: u32 = u32::MAX;
+pub(crate) const NO_TENANT: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Entity {
     pub(crate) share: Share,
     pub(crate) tenant: u32,
     pub(crate) state: State,
-    /// While held: since when. While ready: its tenant's [`Tenant::held`] when it began to wait.
+    /// While throttled: since when. While ready: its tenant's [`Tenant::throttled_for`] when it began to
+    /// wait.
     pub(crate) since: Cycles,
-    /// How long caps held it back, up to `since`.
+    /// How long caps throttled it, up to `since`.
     pub(crate) throttled: Cycles,
     /// Waits, and it or its tenant owed nothing when it got work; see [`SchedulerSettings::wakeup`].
     pub(crate) fresh: bool,
@@ -69,18 +70,18 @@ pub(crate) struct Tenant {
     pub(crate) share: Share,
     /// `Out` if and only if `ready` is empty.
     pub(crate) state: State,
-    /// While held: since when.
+    /// While throttled: since when.
     pub(crate) since: Cycles,
-    /// How long its cap held it back, up to `since`.
+    /// How long its cap throttled it, up to `since`.
     pub(crate) throttled: Cycles,
-    /// One of its entities was picked since it took its place: it goes behind tenants of the same age, or one
-    /// whose turns cost nothing would keep them waiting.
+    /// One of its entities was picked since it took its place: it goes behind tenants of the same virtual
+    /// runtime, or one whose turns cost nothing would keep them waiting.
     pub(crate) had_turn: bool,
-    /// Its entities that wait for their turn, by age. One that is charged while it waits is put right when it
-    /// comes first.
+    /// Its entities that wait for their turn, by virtual runtime. One that is charged while it waits is put
+    /// right when it comes first.
     pub(crate) ready: Queue,
-    /// Age of whichever of its entities ran last.
-    pub(crate) present: i128,
+    /// Virtual runtime of the one of its entities that ran last.
+    pub(crate) min_vruntime: i128,
     /// How many entities it has, and the sum of their weights.
     pub(crate) entities: u32,
     pub(crate) weights: u64,
@@ -92,10 +93,10 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    /// How long its cap has held it back.
-    pub(crate) fn held(&self, now: Cycles) -> Cycles {
+    /// How long its cap has throttled it.
+    pub(crate) fn throttled_for(&self, now: Cycles) -> Cycles {
         match self.state {
-            State::Held => self.throttled + now.min(self.share.release()).since(self.since),
+            State::Throttled => self.throttled + now.min(self.share.release()).since(self.since),
             State::Ready | State::Out => self.throttled,
         }
     }
@@ -110,15 +111,15 @@ pub struct Scheduler {
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) tenant_places: Places,
     pub(crate) free_tenants: Vec<u32>,
-    /// Tenants with entities that wait for their turn, by age.
+    /// Tenants with entities that wait for their turn, by virtual runtime.
     pub(crate) ready: Queue,
-    /// Those held back by their caps, by when they may run again.
-    pub(crate) held_entities: Queue,
-    pub(crate) held_tenants: Queue,
+    /// Those throttled by their caps, by when they may run again.
+    pub(crate) throttled_entities: Queue,
+    pub(crate) throttled_tenants: Queue,
     /// No cap releases one before; later than this only if one was charged meanwhile.
     pub(crate) release_at: Cycles,
-    /// Age of the tenant that ran last.
-    pub(crate) present: i128,
+    /// Virtual runtime of the tenant that ran last.
+    pub(crate) min_vruntime: i128,
     /// The latest time that any caller gave.
     pub(crate) now: Cycles,
     slack: Cycles,
@@ -141,10 +142,10 @@ impl Scheduler {
             tenant_places: Places::default(),
             free_tenants: Vec::new(),
             ready: Queue::default(),
-            held_entities: Queue::default(),
-            held_tenants: Queue::default(),
+            throttled_entities: Queue::default(),
+            throttled_tenants: Queue::default(),
             release_at: Cycles(u64::MAX),
-            present: 0,
+            min_vruntime: 0,
             now,
             slack: settings.slack,
             quantum: settings.quantum.max(settings.slack),
@@ -160,22 +161,22 @@ impl Scheduler {
     pub fn activate(&mut self, id: EntityId) {
         let index = id.0 as usize;
         let entity = &mut self.entities[index];
-        if entity.state != State::Out || entity.tenant == NOBODY {
+        if entity.state != State::Out || entity.tenant == NO_TENANT {
             return;
         }
         let owner = entity.tenant as usize;
         let tenant = &mut self.tenants[owner];
-        // The head of a chain pays for polling too, so it is a little older than its tenant's other entities,
+        // The head of a chain pays for polling too, so it is a little ahead of its tenant's other entities,
         // however little the tenant has used: what a tenant without work owes others counts as well.
-        entity.fresh = entity.share.age <= tenant.present
+        entity.fresh = entity.share.vruntime <= tenant.min_vruntime
             || tenant.state == State::Out
-                && tenant.share.age <= self.present + tenant.share.aged(self.wakeup);
+                && tenant.share.vruntime <= self.min_vruntime + tenant.share.vruntime_of(self.wakeup);
         self.waiting += 1;
         self.fresh += u32::from(entity.fresh);
-        entity.share.join(tenant.present);
+        entity.share.join(tenant.min_vruntime);
         entity.state = State::Ready;
-        entity.since = tenant.held(self.now);
-        tenant.ready.push(&mut self.entity_places, index, entity.share.age);
+        entity.since = tenant.throttled_for(self.now);
+        tenant.ready.push(&mut self.entity_places, index, entity.share.vruntime);
         if tenant.state == State::Out {
             self.enter(owner);
         }
@@ -187,75 +188,76 @@ impl Scheduler {
         match self.entities[index].state {
             State::Out => {}
             State::Ready => self.leave(index),
-            State::Held => self.unhold(index),
+            State::Throttled => self.unthrottle(index),
         }
     }
 
-    /// Takes out the youngest entity of the youngest tenant, of those that have work and that no cap holds
-    /// back. It has no work any more until it is activated again.
+    /// Takes out the entity with the smallest virtual runtime of the tenant with the smallest, of those that
+    /// have work and that no cap throttles. It has no work any more until it is activated again.
     #[inline]
     pub fn pick(&mut self, now: Cycles) -> Option<EntityId> {
-        let (owner, index) = self.settle(now)?;
+        let (owner, index) = self.next(now)?;
         self.leave(index);
         let tenant = &mut self.tenants[owner];
-        tenant.present = tenant.present.max(self.entities[index].share.age);
-        self.present = self.present.max(tenant.share.age);
+        tenant.min_vruntime = tenant.min_vruntime.max(self.entities[index].share.vruntime);
+        self.min_vruntime = self.min_vruntime.max(tenant.share.vruntime);
         tenant.had_turn = true;
         Some(EntityId(index as u32))
     }
 
     /// Whether an entity may run before those that wait: one that packets were just handed to, or the running
-    /// one that would go on. It may if its age exceeds the smallest that waits in its tenant, and its
-    /// tenant's the smallest tenant's that waits, by no more than the quantum or the slack, and no cap
+    /// one that would go on. It may if its virtual runtime exceeds the smallest that waits in its tenant, and
+    /// its tenant's the smallest tenant's that waits, by no more than the quantum or the slack, and no cap
     /// throttles either. When it may not, it has to be activated and wait like the others. One that waits
     /// already goes on waiting in either case.
     #[inline]
     pub fn hand_off(&mut self, id: EntityId, now: Cycles) -> bool {
         let index = id.0 as usize;
         let owner = self.entities[index].tenant as usize;
-        if owner == NOBODY as usize {
+        if owner == NO_TENANT as usize {
             return false;
         }
-        self.look_at(now);
+        self.advance_to(now);
         let (entity, tenant) = (&mut self.entities[index], &mut self.tenants[owner]);
         if !entity.share.may_run(self.now, self.period) || !tenant.share.may_run(self.now, self.period) {
             return false;
         }
         if entity.state == State::Out {
-            entity.share.join(tenant.present);
+            entity.share.join(tenant.min_vruntime);
         }
         if tenant.state == State::Out {
-            tenant.share.join(self.present);
+            tenant.share.join(self.min_vruntime);
         }
         let lead = match (self.fresh, self.waiting) {
             (1.., _) => self.wakeup,
             (0, waiting) if waiting > FEW => self.slack,
             (0, _) => self.quantum,
         };
-        let (entity_lead, tenant_lead) = (entity.share.aged(lead), tenant.share.aged(lead));
-        let (age, tenant_age) = (entity.share.age, tenant.share.age);
+        let (entity_lead, tenant_lead) = (entity.share.vruntime_of(lead), tenant.share.vruntime_of(lead));
+        let (vruntime, tenant_vruntime) = (entity.share.vruntime, tenant.share.vruntime);
 
-        // A waiting one is at least as old as its key. Mostly that decides, and no key has to be put right.
-        let mut youngest = tenant.ready.first().map_or(age, |(key, _)| key);
-        let mut youngest_tenant = self.ready.first_key_beside(owner).unwrap_or(tenant_age);
-        if age > youngest + entity_lead || tenant_age > youngest_tenant + tenant_lead {
-            youngest = self.first_entity(owner).map_or(age, |first| self.entities[first].share.age);
-            youngest_tenant = match self.first() {
-                Some((first, _)) if first != owner => self.tenants[first].share.age,
-                _ => tenant_age,
+        // A waiting one has at least the virtual runtime of its key. Mostly that decides, and no key has to
+        // be put right.
+        let mut smallest = tenant.ready.first().map_or(vruntime, |(key, _)| key);
+        let mut smallest_tenant = self.ready.first_key_beside(owner).unwrap_or(tenant_vruntime);
+        if vruntime > smallest + entity_lead || tenant_vruntime > smallest_tenant + tenant_lead {
+            smallest = self.first_entity(owner).map_or(vruntime, |first| self.entities[first].share.vruntime);
+            smallest_tenant = match self.first() {
+                Some((first, _)) if first != owner => self.tenants[first].share.vruntime,
+                _ => tenant_vruntime,
             };
-            if age > youngest + entity_lead || tenant_age > youngest_tenant + tenant_lead {
+            if vruntime > smallest + entity_lead || tenant_vruntime > smallest_tenant + tenant_lead {
                 return false;
             }
         }
-        // The present moves on for entities that join later, but never beyond one that waits.
+        // The minimum virtual runtime moves on for entities that join later, but never beyond one that waits.
         let tenant = &mut self.tenants[owner];
-        tenant.present = tenant.present.max(age.min(youngest));
-        self.present = self.present.max(tenant_age.min(youngest_tenant));
+        tenant.min_vruntime = tenant.min_vruntime.max(vruntime.min(smallest));
+        self.min_vruntime = self.min_vruntime.max(tenant_vruntime.min(smallest_tenant));
         true
     }
 
-    /// Whether an entity waits for its turn: it has work, and was not found held back by a cap.
+    /// Whether an entity waits for its turn: it has work, and was not found throttled by a cap.
     #[inline]
     pub fn is_ready(&self, id: EntityId) -> bool {
         self.entities[id.0 as usize].state == State::Ready
@@ -274,36 +276,36 @@ impl Scheduler {
     /// No entity has work and may run: [`Scheduler::pick`] would find none.
     #[inline]
     pub fn is_idle(&mut self, now: Cycles) -> bool {
-        self.settle(now).is_none()
+        self.next(now).is_none()
     }
 
     /// Takes notice of the time, and finds whose turn it is: a tenant, and an entity of it.
     #[inline]
-    fn settle(&mut self, now: Cycles) -> Option<(usize, usize)> {
-        self.look_at(now);
+    fn next(&mut self, now: Cycles) -> Option<(usize, usize)> {
+        self.advance_to(now);
         self.first()
     }
 
     /// Takes notice of the time.
     #[inline]
-    fn look_at(&mut self, now: Cycles) {
+    fn advance_to(&mut self, now: Cycles) {
         self.now = self.now.max(now);
         if self.now >= self.release_at {
             self.release_due();
         }
     }
 
-    /// The youngest tenant that may run and has an entity that may, and its youngest such. One that turns out
-    /// to be throttled by a cap is set aside.
+    /// The tenant with the smallest virtual runtime that may run and has an entity that may, and the first
+    /// such. One that turns out to be throttled by a cap is set aside.
     #[inline]
     fn first(&mut self) -> Option<(usize, usize)> {
         while let Some((key, owner)) = self.ready.first() {
             let tenant = &mut self.tenants[owner];
-            if tenant.share.age != key || tenant.had_turn {
+            if tenant.share.vruntime != key || tenant.had_turn {
                 tenant.had_turn = false;
-                self.ready.rekey(&mut self.tenant_places, owner, tenant.share.age);
+                self.ready.rekey(&mut self.tenant_places, owner, tenant.share.vruntime);
             } else if !tenant.share.may_run(self.now, self.period) {
-                self.hold_tenant(owner);
+                self.throttle_tenant(owner);
             } else if let Some(index) = self.first_entity(owner) {
                 return Some((owner, index));
             }
@@ -311,17 +313,18 @@ impl Scheduler {
         None
     }
 
-    /// The youngest entity of a tenant that waits and may run. Without one, the tenant waits no more.
+    /// The entity of a tenant with the smallest virtual runtime that waits and may run. Without one, the
+    /// tenant waits no more.
     #[inline]
     fn first_entity(&mut self, owner: usize) -> Option<usize> {
         while let Some((key, index)) = self.tenants[owner].ready.first() {
             let share = &mut self.entities[index].share;
-            if share.age != key {
-                self.tenants[owner].ready.rekey(&mut self.entity_places, index, share.age);
+            if share.vruntime != key {
+                self.tenants[owner].ready.rekey(&mut self.entity_places, index, share.vruntime);
             } else if share.may_run(self.now, self.period) {
                 return Some(index);
             } else {
-                self.hold(index);
+                self.throttle(index);
             }
         }
         None
@@ -333,9 +336,9 @@ impl Scheduler {
         match tenant.state {
             State::Out => {}
             State::Ready => self.ready.remove(&mut self.tenant_places, owner),
-            State::Held => {
-                tenant.throttled = tenant.held(self.now);
-                self.held_tenants.remove(&mut self.tenant_places, owner);
+            State::Throttled => {
+                tenant.throttled = tenant.throttled_for(self.now);
+                self.throttled_tenants.remove(&mut self.tenant_places, owner);
             }
         }
         tenant.state = State::Out;
@@ -344,10 +347,10 @@ impl Scheduler {
     /// A tenant that did not wait waits for its turn.
     pub(crate) fn enter(&mut self, owner: usize) {
         let tenant = &mut self.tenants[owner];
-        tenant.share.join(self.present);
+        tenant.share.join(self.min_vruntime);
         tenant.state = State::Ready;
         tenant.had_turn = false;
-        self.ready.push(&mut self.tenant_places, owner, tenant.share.age);
+        self.ready.push(&mut self.tenant_places, owner, tenant.share.vruntime);
     }
 
     /// An entity waits for its turn no more, and its tenant neither if it was the last.
@@ -357,7 +360,7 @@ impl Scheduler {
         let owner = entity.tenant as usize;
         let tenant = &mut self.tenants[owner];
         tenant.ready.remove(&mut self.entity_places, index);
-        entity.throttled += tenant.held(self.now).since(entity.since);
+        entity.throttled += tenant.throttled_for(self.now).since(entity.since);
         entity.state = State::Out;
         self.waiting -= 1;
         self.fresh -= u32::from(std::mem::take(&mut entity.fresh));

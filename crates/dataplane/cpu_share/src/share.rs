@@ -1,16 +1,16 @@
-//! What both levels have in common: an age that grows by what is used, slower for the heavier, and a cap
-//! beside it.
+//! What both levels have in common: a virtual runtime that grows by what is used, slower for the heavier, and
+//! a cap beside it.
 
 use crate::bucket::Bucket;
 use crate::claim::{Claim, Weight};
 use telemetry::clock::Cycles;
 
-/// Ages count 2^-32 of a cycle at the default weight.
+/// Virtual runtimes count 2^-32 of a cycle at the default weight.
 pub(crate) const PARTS: u32 = 32;
 
-/// How much older a cycle makes an entity or tenant of a weight. Rounded once here, by at most 2 in 10^8;
+/// By how much a cycle raises the virtual runtime at a weight. Rounded once here, by at most 2 in 10^8;
 /// from here on all is exact.
-pub(crate) const fn pace(weight: Weight) -> u64 {
+pub(crate) const fn vruntime_per_cycle(weight: Weight) -> u64 {
     let weight = weight.get() as u64;
     (((Weight::DEFAULT.get() as u64) << PARTS) + weight / 2) / weight
 }
@@ -19,9 +19,9 @@ pub(crate) const fn pace(weight: Weight) -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     /// What was used, divided by weight.
-    pub(crate) age: i128,
-    /// How much older a cycle makes it.
-    pace: u64,
+    pub(crate) vruntime: i128,
+    /// By how much a cycle raises its virtual runtime.
+    per_cycle: u64,
     /// All that was ever charged.
     pub(crate) used: Cycles,
     pub(crate) claim: Claim,
@@ -29,32 +29,33 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// One of a given age that used so much before, and overdrew its cap by so many parts of a cycle.
-    pub(crate) fn new(claim: Claim, age: i128, used: Cycles, overdrawn: i128, now: Cycles) -> Share {
+    /// One of a given virtual runtime that used so much before, and overdrew its cap by so many parts of a
+    /// cycle.
+    pub(crate) fn new(claim: Claim, vruntime: i128, used: Cycles, overdrawn: i128, now: Cycles) -> Share {
         let bucket = claim.cap.map(|cap| Bucket::new(cap, overdrawn, now));
-        Share { age, pace: pace(claim.weight), used, claim, bucket }
+        Share { vruntime, per_cycle: vruntime_per_cycle(claim.weight), used, claim, bucket }
     }
 
-    /// How much older cycles make it.
+    /// By how much cycles raise its virtual runtime.
     #[inline]
-    pub(crate) fn aged(&self, cycles: Cycles) -> i128 {
+    pub(crate) fn vruntime_of(&self, cycles: Cycles) -> i128 {
         // Of unsigned halves: one multiplication of 64 by 64 bits. Both are too small to reach the sign.
-        (u128::from(cycles.0) * u128::from(self.pace)) as i128
+        (u128::from(cycles.0) * u128::from(self.per_cycle)) as i128
     }
 
     #[inline]
     pub(crate) fn charge(&mut self, cycles: Cycles) {
         self.used += cycles;
-        self.age += self.aged(cycles);
+        self.vruntime += self.vruntime_of(cycles);
         if let Some(bucket) = &mut self.bucket {
             bucket.charge(cycles);
         }
     }
 
-    /// One that comes back from sleep is not younger than the present.
+    /// One that comes back from sleep has at least the minimum virtual runtime.
     #[inline]
-    pub(crate) fn join(&mut self, present: i128) {
-        self.age = self.age.max(present);
+    pub(crate) fn join(&mut self, min_vruntime: i128) {
+        self.vruntime = self.vruntime.max(min_vruntime);
     }
 
     /// Whether its cap lets it run.
@@ -77,17 +78,17 @@ impl Share {
     }
 
     /// Gives it another claim. It goes on owing as many cycles as it owes now.
-    pub(crate) fn set_claim(&mut self, claim: Claim, present: i128, now: Cycles) {
-        let debt = in_weight(self.age - present, self.claim.weight, claim.weight);
-        *self = Share::new(claim, present + debt, self.used, self.overdrawn(now), now);
+    pub(crate) fn set_claim(&mut self, claim: Claim, min_vruntime: i128, now: Cycles) {
+        let debt = in_weight(self.vruntime - min_vruntime, self.claim.weight, claim.weight);
+        *self = Share::new(claim, min_vruntime + debt, self.used, self.overdrawn(now), now);
     }
 }
 
-/// The same number of cycles as an age at another weight.
-pub(crate) fn in_weight(age: i128, from: Weight, to: Weight) -> i128 {
+/// The same number of cycles as a virtual runtime at another weight.
+pub(crate) fn in_weight(vruntime: i128, from: Weight, to: Weight) -> i128 {
     if from == to {
-        return age;
+        return vruntime;
     }
     let (from, to) = (i128::from(from.get()), i128::from(to.get()));
-    age / to * from + age % to * from / to
+    vruntime / to * from + vruntime % to * from / to
 }

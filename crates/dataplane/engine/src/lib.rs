@@ -12,58 +12,37 @@
 //! 5. [`Worker::stop`] drains, drops what is still held as `held-at-stop`, closes the ports and gives the
 //!    account.
 //!
-//! What happens to one packet, file by file, is told in `docs/packet-walk.md`; the per-packet code is
-//! `hop.rs`, `forward.rs`, `queue.rs` and `classify.rs`.
+//! What happens to one packet, file by file, is told in `docs/packet-walk.md`: the data path is the folder
+//! `path`, what it works on `state`, how a worker's thread sleeps `parking`. What is done to a worker between
+//! two turns is in `control`, and to all workers together in `fleet`.
 //!
 //! Limits: one worker owns its ports and instances; at most 65,536 of each.
 
-mod account;
-mod berth;
-mod board;
-mod classify;
-mod congestion;
 mod control;
-mod detach;
-mod fault;
 mod fleet;
-mod forward;
-mod hands;
-mod hop;
-mod idle;
 mod ids;
-mod instance;
-mod moves;
-mod poll;
-mod queue;
-mod rest;
-mod sparse;
-mod starts;
-mod stop;
-mod switching;
-mod takeover;
-mod tap;
-mod time;
-mod timers;
-mod wires;
+mod parking;
+mod path;
+mod state;
 mod worker;
 
 #[cfg(test)]
 mod tests;
 
-pub use account::{Account, InstanceAccount, PortAccount, SwitchAccount};
-pub use classify::classify;
-pub use control::{Event, Stopped};
-pub use detach::Detached;
-pub use fault::{FailPolicy, RestartPolicy};
+pub use control::account::{Account, InstanceAccount, PortAccount, SwitchAccount};
+pub use control::detach::Detached;
+pub use control::events::{Event, Stopped};
+pub use control::fault::{FailPolicy, RestartPolicy};
+pub use control::starts::{Background, StartWork, Started};
+pub use control::takeover::{GuestSetup, TakeoverError};
+pub use control::tap::{Passage, Tap};
 pub use fleet::{
     Balanced, Balancer, Beside, Change, End, Fleet, FleetError, FleetInstance, FleetPort, Moved, Removed,
     ThreadPlan,
 };
 pub use ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
-pub use instance::{GuestFactory, InstanceSetup, Policies};
+pub use path::classify::classify;
 pub use placement::Reason;
-pub use starts::{Background, StartWork, Started};
-pub use takeover::{GuestSetup, TakeoverError};
-pub use tap::{Passage, Tap};
-pub use time::WorkerTime;
+pub use state::accounting::WorkerTime;
+pub use state::instances::{GuestFactory, InstanceSetup, Policies};
 pub use worker::{Worker, WorkerSettings};

@@ -2,8 +2,10 @@
 //! for everything else.
 //!
 //! 1. [`Clock::calibrate`] measures the time-stamp counter against the kernel's clocks once, at start.
-//! 2. [`Cycles::now`] reads the counter (about 9 ns); [`Clock::nanos`] turns a reading into nanoseconds since
+//! 2. [`Clock::read`] reads the counter (about 9 ns); [`Clock::nanos`] turns a reading into nanoseconds since
 //!    the Unix epoch without a system call.
+//! 3. A test makes a [`Clock::simulated`] one instead: its time passes only when the test, or code that the
+//!    test calls, says so.
 //!
 //! The counter is the time-stamp counter of x86-64, which must be invariant, and the virtual counter of
 //! aarch64. Its rate is measured, so that both serve alike; the latter's is often 25 MHz to 1 GHz, and short
@@ -13,6 +15,7 @@
 //! timestamps never run backwards. State machines take the time as an argument and never ask this crate.
 
 use std::ops::{Add, AddAssign, Sub};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A point in time or a span, in nanoseconds. Points count from the Unix epoch.
@@ -130,6 +133,33 @@ pub struct Clock {
     nanos_at_start: Nanos,
     /// Nanoseconds per cycle in 32.32 fixed point.
     scale: u64,
+    /// What is read instead of the counter.
+    simulated: Option<&'static SimulatedTime>,
+}
+
+/// Time that passes as it is told to, one cycle a nanosecond. One is shared by all copies of its [`Clock`].
+#[derive(Debug)]
+pub struct SimulatedTime {
+    now: AtomicU64,
+    withheld: AtomicU64,
+}
+
+impl SimulatedTime {
+    /// Lets time pass in which threads have their processors.
+    pub fn advance(&self, span: Nanos) {
+        self.now.fetch_add(span.0, Relaxed);
+    }
+
+    /// Lets time pass in which the kernel runs something else.
+    pub fn withhold(&self, span: Nanos) {
+        self.withheld.fetch_add(span.0, Relaxed);
+        self.advance(span);
+    }
+
+    /// Processor time that a thread had which was always ready to run.
+    pub fn processor_time(&self) -> Nanos {
+        Nanos(self.now.load(Relaxed).saturating_sub(self.withheld.load(Relaxed)))
+    }
 }
 
 impl Clock {
@@ -146,6 +176,30 @@ impl Clock {
             cycles_at_start: begin_cycles,
             nanos_at_start: Nanos::from(since_epoch),
             scale: u64::try_from(scale).unwrap_or(u64::MAX),
+            simulated: None,
+        }
+    }
+
+    /// A clock for tests, whose time passes by [`Clock::simulation`] alone. It lives as long as the process.
+    pub fn simulated() -> Clock {
+        // Not zero, as a counter is not when a worker starts.
+        let now = 1 << 40;
+        let time = Box::leak(Box::new(SimulatedTime { now: now.into(), withheld: AtomicU64::new(0) }));
+        let (cycles_at_start, nanos_at_start) = (Cycles(now), Nanos(now));
+        Clock { cycles_at_start, nanos_at_start, scale: 1 << 32, simulated: Some(time) }
+    }
+
+    /// What lets the time of a simulated clock pass; `None`: it is a real one.
+    pub fn simulation(&self) -> Option<&'static SimulatedTime> {
+        self.simulated
+    }
+
+    /// Reads the counter.
+    #[inline]
+    pub fn read(&self) -> Cycles {
+        match self.simulated {
+            None => Cycles::now(),
+            Some(time) => Cycles(time.now.load(Relaxed)),
         }
     }
 
@@ -176,14 +230,14 @@ impl Clock {
     /// Now, in both units.
     #[inline]
     pub fn moment(&self) -> Moment {
-        let cycles = Cycles::now();
+        let cycles = self.read();
         Moment { cycles, nanos: self.nanos(cycles) }
     }
 
     /// Now.
     #[inline]
     pub fn now(&self) -> Nanos {
-        self.nanos(Cycles::now())
+        self.nanos(self.read())
     }
 }
 
@@ -207,6 +261,23 @@ mod tests {
         let (span, slowed) = (Nanos(1_000_000), clock.slowed(1000));
         let ratio = slowed.cycles(span).0 as f64 / clock.cycles(span).0 as f64;
         assert!((999.0..1001.0).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn simulated_time_passes_as_it_is_told_to() {
+        let clock = Clock::simulated();
+        let (copy, before) = (clock, clock.moment());
+        let time = copy.simulation().expect("it is simulated");
+        assert_eq!(clock.moment(), before);
+        time.advance(Nanos(100));
+        time.withhold(Nanos(30));
+        let now = clock.moment();
+        assert_eq!(
+            (now.nanos.since(before.nanos), now.cycles.since(before.cycles)),
+            (Nanos(130), Cycles(130))
+        );
+        assert_eq!(time.processor_time().since(before.nanos), Nanos(100));
+        assert!(Clock::calibrate().simulation().is_none());
     }
 
     #[test]

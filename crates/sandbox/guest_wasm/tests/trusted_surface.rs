@@ -26,23 +26,22 @@ fn is_code(line: &&str) -> bool {
     !line.is_empty() && !line.starts_with("//")
 }
 
-/// Lines of code of a file, or of every function of that name in it.
+/// Most lines that a packet, a batch or a turn passes. It is lowered when they become fewer; the aim is 2,000.
+const CEILING: usize = 3_220;
+
+/// Lines of code of every function of that name in a file, or of `all` functions of it.
 fn lines(path: &str, function: &str) -> usize {
     let text = read(path);
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    if function == "all" {
-        return text.lines().filter(is_code).count();
-    }
     let mut count = 0;
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let Some((before, after)) = line.split_once("fn ") else { continue };
         let word = ["pub ", "pub(crate) ", "pub(super) ", "const ", "unsafe ", "extern \"C\" "];
         let before = word.iter().fold(before.to_owned(), |text, word| text.replace(word, ""));
-        if !before.trim().is_empty() || !after.starts_with(function) {
-            continue;
-        }
-        if !after[function.len()..].starts_with(['(', '<']) {
+        let named = after.strip_prefix(function).is_some_and(|rest| rest.starts_with(['(', '<']));
+        // A method that a trait only declares has no lines.
+        if !before.trim().is_empty() || function != "all" && !named || line.ends_with(';') {
             continue;
         }
         let indent = &line[..line.len() - line.trim_start().len()];
@@ -85,23 +84,64 @@ fn the_threat_model_names_every_host_call() {
 }
 
 #[test]
-fn the_threat_model_counts_the_lines_that_run_per_packet() {
-    let mut rows = table("What runs per packet");
-    let total = rows.pop().expect("a last row");
-    assert_eq!(total[0], "together");
-    let (mut corrected, mut sum, mut wrong) = (String::new(), 0, false);
-    for row in &rows {
-        let [path, functions, stated] = row.as_slice() else { panic!("three cells: {row:?}") };
+fn the_lines_that_run_per_packet_stay_below_their_ceiling() {
+    let (mut sum, mut rows) = (0, String::new());
+    for row in table("What runs per packet") {
+        let [path, functions] = row.as_slice() else { panic!("two cells: {row:?}") };
         let found: usize = functions.split(", ").map(|function| lines(path, function)).sum();
-        let stated: usize = stated.parse().unwrap_or_default();
-        // A line or two more in a short function are no news.
-        wrong |= found.abs_diff(stated) * 10 > stated.max(30);
         sum += found;
-        let functions = functions.split(", ").map(|f| format!("`{f}`")).collect::<Vec<_>>().join(", ");
-        corrected.push_str(&format!("| `{path}` | {} | {found} |\n", functions.replace("`all`", "all")));
+        rows.push_str(&format!("{found:5} {path}\n"));
     }
-    let stated: usize = total[2].parse().unwrap_or_default();
-    wrong |= sum.abs_diff(stated) * 10 > stated;
-    corrected.push_str(&format!("| together | | {sum} |\n"));
-    assert!(!wrong, "docs/threat-model.md is out of date; the table is now\n{corrected}");
+    println!("{rows}{sum:5} together");
+    assert!(sum <= CEILING, "{sum} lines of at most {CEILING} run per packet:\n{rows}");
+    assert!(sum * 20 > CEILING * 19, "{sum} lines run per packet: the ceiling of {CEILING} can be lowered");
+    let document = read("docs/threat-model.md");
+    let stated = format!("at most {},{:03} lines", CEILING / 1000, CEILING % 1000);
+    assert!(document.contains(&stated), "docs/threat-model.md does not say `{stated}`");
+}
+
+/// What a turn calls is in the table: functions that the data path's files call on their owners.
+#[test]
+fn what_the_data_path_calls_is_counted() {
+    let counted: Vec<String> = table("What runs per packet")
+        .iter()
+        .flat_map(|row| match row[1].as_str() {
+            "all" => functions(&read(&row[0])),
+            names => names.split(", ").map(str::to_owned).collect(),
+        })
+        .collect();
+    let path = root().join("crates/dataplane/engine/src");
+    let mut elsewhere = Vec::new();
+    for folder in ["state", "control", "parking"] {
+        for entry in fs::read_dir(path.join(folder)).expect("a folder") {
+            elsewhere.extend(functions(&fs::read_to_string(entry.expect("a file").path()).expect("text")));
+        }
+    }
+    let mut missing = Vec::new();
+    for entry in fs::read_dir(path.join("path")).expect("a folder") {
+        let text = fs::read_to_string(entry.expect("a file").path()).expect("text");
+        for call in text.split("self.").skip(1) {
+            let name: String =
+                call.chars().take_while(|c| c.is_alphanumeric() || "_.".contains(*c)).collect();
+            let calls = call[name.len()..].starts_with('(');
+            let name = name.rsplit('.').next().unwrap_or_default().to_owned();
+            if calls && elsewhere.contains(&name) && !counted.contains(&name) && !missing.contains(&name) {
+                missing.push(name);
+            }
+        }
+    }
+    // Taps are there while an operator captures or traces; starts and readers have their own limits per turn.
+    missing.retain(|name| !["show_port", "show_instance", "show_copy", "is_tapped"].contains(&name.as_str()));
+    missing.retain(|name| !["show_some", "restart_due"].contains(&name.as_str()));
+    // The standard library's, of vectors and options.
+    missing.retain(|name| !["iter_mut", "take"].contains(&name.as_str()));
+    assert!(missing.is_empty(), "the data path calls what docs/threat-model.md does not count: {missing:?}");
+}
+
+/// The names of a file's functions.
+fn functions(text: &str) -> Vec<String> {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let named = text.lines().filter_map(|line| line.trim_start().split_once("fn "));
+    let names = named.filter(|(before, _)| !before.contains("//"));
+    names.map(|(_, after)| after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()).collect()
 }

@@ -119,7 +119,7 @@ impl Port for Paced {
         false
     }
 
-    fn patience(&self) -> usize {
+    fn backlog(&self) -> usize {
         usize::MAX
     }
 
@@ -160,7 +160,7 @@ impl Port for Pinger {
         false
     }
 
-    fn patience(&self) -> usize {
+    fn backlog(&self) -> usize {
         usize::MAX
     }
 
@@ -190,7 +190,7 @@ impl Port for Echo {
         false
     }
 
-    fn patience(&self) -> usize {
+    fn backlog(&self) -> usize {
         usize::MAX
     }
 

@@ -52,7 +52,7 @@ impl Controller {
     fn end_taps(&self) {
         let fleet = self.host.fleet().clone();
         // Workers that have stopped see nothing any more.
-        let _ = fleet.change(|change| change.settle_taps());
+        let _ = fleet.change(|change| change.flush_taps());
     }
 }
 

@@ -367,7 +367,7 @@ impl Tap for TraceTap {
         }
     }
 
-    fn settle(&mut self) {
+    fn flush(&mut self) {
         let following = &*self.following;
         if following.open.load(Relaxed) == 0 || following.over.load(Relaxed) {
             return;

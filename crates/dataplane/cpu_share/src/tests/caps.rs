@@ -143,7 +143,7 @@ fn a_capped_sibling_that_waits_does_not_stand_in_the_way() {
     let mut worker = Worker::new(0, 10_000);
     let (_, ids) = worker.tenant(Claim::default(), &[capped(100_000), Claim::default()]);
     let (_, others) = worker.tenant(capped(100_000), &[Claim::default()]);
-    // The youngest of all, and the youngest tenant, have overdrawn their caps.
+    // The entity and the tenant with the smallest virtual runtime have overdrawn their caps.
     assert_eq!(worker.turn(|_| 3_000), Some(ids[0]));
     assert_eq!(worker.turn(|_| 5_000), Some(others[0]));
     worker.work(ids[1], 6_000);

@@ -3,19 +3,20 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What an entity used, at default weight: the exact model of an age.
-fn age(used: u64, claim: Claim) -> f64 {
+/// What an entity used, at default weight: the exact model of a virtual runtime.
+fn vruntime(used: u64, claim: Claim) -> f64 {
     used as f64 * 100.0 / f64::from(claim.weight.get())
 }
 
-/// Of any two, by how much more one is ahead of the other, in age, than it may be: the quantum and a turn of
-/// its own, and a turn of the other.
+/// Of any two, by how much more one is ahead of the other, in virtual runtime, than it may be: the quantum
+/// and a turn of its own, and a turn of the other.
 fn excess(used: &[u64], claims: &[Claim], longest: &[u64], quantum: u64) -> f64 {
     let mut excess = f64::MIN;
     for (n, claim) in claims.iter().enumerate() {
         for (m, other) in claims.iter().enumerate().filter(|(m, _)| *m != n) {
-            let ahead = age(used[n], *claim) - age(used[m], *other);
-            excess = excess.max(ahead - age(quantum + longest[n], *claim) - age(longest[m], *other));
+            let ahead = vruntime(used[n], *claim) - vruntime(used[m], *other);
+            excess =
+                excess.max(ahead - vruntime(quantum + longest[n], *claim) - vruntime(longest[m], *other));
         }
     }
     excess
@@ -108,8 +109,8 @@ proptest! {
             let me = id.0 as usize;
             for (other, claim) in claims.iter().enumerate().filter(|(other, _)| *other != me) {
                 let meanwhile = worker.used(ids[other]) - last[me][other];
-                let bound = 2.0 * (age(costs[me], claims[me]) + age(costs[other], *claim));
-                prop_assert!(age(meanwhile, *claim) <= bound + 1.0, "{other} got {meanwhile} before {me}");
+                let bound = 2.0 * (vruntime(costs[me], claims[me]) + vruntime(costs[other], *claim));
+                prop_assert!(vruntime(meanwhile, *claim) <= bound + 1.0, "{other} got {meanwhile} before {me}");
             }
             last[me] = ids.iter().map(|id| worker.used(*id)).collect();
         }
@@ -190,8 +191,8 @@ fn a_hand_off_may_jump_the_queue_within_the_slack() {
     worker.work(ids[1], 1);
     assert!(!worker.scheduler.hand_off(ids[1], worker.now));
 
-    // Of another tenant: its age counts as well. It joins at 500, where the first tenant was when its entity
-    // might run, which is at 501 now, and ages twice as fast.
+    // Of another tenant: its virtual runtime counts as well. It joins at 500, where the first tenant was when
+    // its entity might run, which is at 501 now, and its own grows twice as fast.
     worker.scheduler.deactivate(ids[0]);
     worker.scheduler.activate(ids[1]);
     assert!(worker.scheduler.hand_off(other[0], worker.now));

@@ -57,7 +57,7 @@ proptest! {
         }
         let share = if of_tenant { &worker.scheduler.tenants[0].share } else { &worker.scheduler.entities[0].share };
         let cycles = |parts: i128| parts as f64 / f64::from(1u32 << 31) / 2.0;
-        let (owed, overdrawn) = (cycles(share.age) * f64::from(to.0) / 100.0, cycles(share.overdrawn(worker.now)));
+        let (owed, overdrawn) = (cycles(share.vruntime) * f64::from(to.0) / 100.0, cycles(share.overdrawn(worker.now)));
         let near = |a: f64| (a - debt as f64).abs() <= 1e-6 * debt as f64 + 1e-3;
         prop_assert!(near(owed), "{owed} of {debt}");
         prop_assert!(near(overdrawn), "{overdrawn} of {debt}");
@@ -147,7 +147,7 @@ fn pausing_takes_out_what_waits_or_is_throttled() {
     worker.scheduler.deactivate(ids[1]);
     assert_eq!(worker.scheduler.next_release(), None);
     worker.scheduler.activate(ids[0]);
-    // The tenant is held back with one that waits.
+    // The tenant is throttled with one that waits.
     assert!(worker.scheduler.is_idle(worker.now));
     assert!(worker.scheduler.next_release().is_some());
     worker.scheduler.deactivate(ids[0]);

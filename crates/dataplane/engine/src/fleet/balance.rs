@@ -16,9 +16,9 @@
 use super::Fleet;
 use super::counters::GATHER;
 use super::state::{End, FleetInstance, State};
-use crate::hands::Hands;
+use crate::control::quiesce::Quiesced;
 use crate::ids::SwitchId;
-use crate::time::Calls;
+use crate::state::accounting::Calls;
 use placement::{Graph, GraphFault, Kind, Move, Part, PartFacts, Placement, Reason};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -171,7 +171,7 @@ impl Balancer {
                 let Some(mut arranged) = arranged.filter(is_current) else {
                     let began = clock.now();
                     let mut arranged = state.arrange(fleet, workers, &pinned, now.nanos)?;
-                    arranged.settle(fleet, state);
+                    arranged.apply(fleet, state);
                     return Ok::<_, GraphFault>((Some(arranged), None, Some(clock.now().since(began))));
                 };
                 let looked = arranged.look(fleet, state, &clock);
@@ -197,7 +197,7 @@ impl State {
     /// The fleet as a placement sees it.
     fn arrange(
         &self,
-        workers: &Hands<'_>,
+        workers: &Quiesced<'_>,
         shared: usize,
         pinned: &BTreeMap<FleetInstance, usize>,
         now: Nanos,
@@ -234,8 +234,8 @@ impl State {
         let placement = Placement::new(&graph, shared)?;
         let names = ends.iter().map(|end| self.name_of(workers, *end)).collect();
         let used = ends.iter().map(|end| self.used_by(workers, *end)).collect();
-        let present = Cycles::now();
-        let read = workers.iter().map(|worker| (present, worker.time.withheld)).collect();
+        let present = workers[0].time.clock.read();
+        let read = workers.iter().map(|worker| (present, worker.time.spent.withheld)).collect();
         Ok(Arranged { placement, ends, names, used, read, busy: Vec::new(), change: self.change, at: now })
     }
 
@@ -259,19 +259,19 @@ impl State {
     }
 
     /// What an end has used so far. What ports take is charged to those they feed.
-    fn used_by(&self, workers: &Hands<'_>, end: End) -> Use {
+    fn used_by(&self, workers: &Quiesced<'_>, end: End) -> Use {
         let End::Instance(instance, _) = end else { return Use::default() };
         let Some(home) = self.instance(instance) else { return Use::default() };
         let worker = &workers[home.worker];
         worker.instances.get(home.id.index()).map_or_else(Use::default, |one| Use {
-            cycles: worker.scheduler.used(one.entity),
+            cycles: worker.time.scheduler.used(one.entity),
             calls: one.counters.calls,
             packets: one.counters.packets,
             batch: one.batch,
         })
     }
 
-    fn name_of(&self, workers: &Hands<'_>, end: End) -> String {
+    fn name_of(&self, workers: &Quiesced<'_>, end: End) -> String {
         let name = match end {
             End::Instance(instance, _) => self.instance(instance).and_then(|home| {
                 workers[home.worker].instances.get(home.id.index()).map(|one| one.name.clone())
@@ -287,7 +287,7 @@ impl State {
 
 impl Arranged {
     /// Brings each part where the placement has it: those that are wired to a pinned one, and observers.
-    fn settle(&mut self, workers: &mut Hands<'_>, state: &mut State) {
+    fn apply(&mut self, workers: &mut Quiesced<'_>, state: &mut State) {
         let homes = (0..).zip(&self.ends).map(|(part, end)| (self.placement.worker_of(Part(part)), *end));
         let mut elsewhere: BTreeMap<usize, Vec<End>> = BTreeMap::new();
         for (home, end) in homes.filter(|(home, end)| state.worker_of(*end) != Some(*home)) {
@@ -305,14 +305,14 @@ impl Arranged {
 
     /// Finds out what each part used since the last time, one worker after the other. Returns for how long
     /// one stood still for that, on average.
-    fn look(&mut self, workers: &mut Hands<'_>, state: &State, clock: &Clock) -> Nanos {
+    fn look(&mut self, workers: &mut Quiesced<'_>, state: &State, clock: &Clock) -> Nanos {
         let homes: Vec<Option<usize>> = self.ends.iter().map(|end| state.worker_of(*end)).collect();
         self.busy.clear();
         self.busy.resize(homes.len(), 0.0);
         let mut stood_still = 0;
         for (number, read) in self.read.iter_mut().enumerate() {
             let worker = &workers[number];
-            let (since, present) = (worker.now.nanos, (Cycles::now(), worker.time.withheld));
+            let (since, present) = (worker.time.now.nanos, (clock.read(), worker.time.spent.withheld));
             let before = std::mem::replace(read, present);
             // A core is what the worker had of it.
             let had = present.0.since(before.0).since(present.1.since(before.1)).0.max(1) as f64;
@@ -328,7 +328,11 @@ impl Arranged {
     }
 
     /// Tells the placement what each part used, and carries out what it answers.
-    fn go_on(&mut self, workers: &mut Hands<'_>, state: &mut State) -> Option<(Vec<String>, usize, Reason)> {
+    fn go_on(
+        &mut self,
+        workers: &mut Quiesced<'_>,
+        state: &mut State,
+    ) -> Option<(Vec<String>, usize, Reason)> {
         let Move { parts, to, why } = self.placement.observe(&self.busy).or_else(|| self.placement.help())?;
         let ends: Vec<End> = parts.iter().map(|part| self.ends[part.0 as usize]).collect();
         let known = |end: &End| match end {

@@ -2,10 +2,10 @@
 
 use super::state::FleetInstance;
 use super::{Change, Fleet};
-use crate::control::Stopped;
-use crate::detach::Detached;
-use crate::fault::Life;
-use crate::takeover::TakeoverError;
+use crate::control::detach::Detached;
+use crate::control::events::Stopped;
+use crate::control::fault::Life;
+use crate::control::takeover::TakeoverError;
 use guest::{Cold, NotFrozen};
 use snapshot::Saved;
 

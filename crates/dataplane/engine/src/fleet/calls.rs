@@ -2,7 +2,7 @@
 
 use super::state::{End, FleetInstance};
 use super::{Fleet, FleetError};
-use crate::account::Account;
+use crate::control::account::Account;
 use cpu_share::Claim;
 use telemetry::clock::Nanos;
 

@@ -1,12 +1,12 @@
-//! Accounts of instances and ports as they are read while the workers run, without taking a worker into hand:
+//! Accounts of instances and ports as they are read while the workers run, without quiescing a worker:
 //! see [`crate::board`].
 
 use super::Stopped;
 use super::state::{FleetInstance, FleetPort};
 use super::{Crew, Fleet, FleetError};
-use crate::account::{Account, InstanceAccount, PortAccount};
-use crate::board::{Board, PATIENCE, Wanted};
-use crate::hands::give_back;
+use crate::control::account::{Account, InstanceAccount, PortAccount};
+use crate::control::board::{Board, READ_WAIT, Wanted};
+use crate::control::quiesce::give_back;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -75,7 +75,7 @@ impl Fleet {
     }
 
     fn read<T: Clone>(&self, board: &Board<T>, wanted: fn(usize) -> Wanted) -> Option<T> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + READ_WAIT;
         loop {
             let (worker, index) = board.home();
             self.refresh(worker, wanted(index), until);
@@ -119,13 +119,13 @@ impl Fleet {
         let mut account = Account { at_one_moment: false, ..Account::empty(self.clock.moment()) };
         account.ledger.merge(&gone);
         for viewer in &self.viewers {
-            let rest = viewer.rest.read().unwrap_or_default();
-            account.workers.push(rest.time);
-            account.ledger.merge(&rest.relays.0);
-            account.in_flight += rest.relays.1;
+            let part = viewer.worker.read().unwrap_or_default();
+            account.workers.push(part.time);
+            account.ledger.merge(&part.relays.0);
+            account.in_flight += part.relays.1;
             // All workers know all of them.
             if account.pools.is_empty() && account.switches.is_empty() {
-                (account.pools, account.switches) = (rest.pools, rest.switches);
+                (account.pools, account.switches) = (part.pools, part.switches);
             }
         }
         account.instances.reserve_exact(instances.len());
@@ -176,7 +176,7 @@ impl Fleet {
             }
             let Some(viewer) = self.viewers.get(worker) else { return };
             let last = some.iter().fold(0, |_, wanted| viewer.ask(*wanted));
-            if !viewer.wait_while_it_answers(last, PATIENCE) {
+            if !viewer.wait_while_it_answers(last, READ_WAIT) {
                 return;
             }
         }
@@ -184,7 +184,7 @@ impl Fleet {
 
     /// Writes boards of a worker that has no thread, or that sleeps.
     fn refresh_in_hand(&self, worker: usize, wanted: &[Wanted]) -> bool {
-        // Without waiting for a thread that has workers in hand: it may wait for one in a long call.
+        // Without waiting for a thread that has quiesced workers: it may wait for one in a long call.
         let Ok(mut crew) = self.crew.try_lock() else { return false };
         match &mut *crew {
             Crew::Here(workers) => {
@@ -198,8 +198,8 @@ impl Fleet {
             Crew::Working(remotes, _) => {
                 // One that sleeps is not woken for it.
                 let Some(remote) = remotes.get(worker) else { return false };
-                let Some(mut worker) = remote.berth.take() else { return false };
-                worker.look_at_clock_asleep();
+                let Some(mut worker) = remote.slot.take() else { return false };
+                worker.time.restart_asleep();
                 for wanted in wanted {
                     worker.write_board(*wanted);
                 }

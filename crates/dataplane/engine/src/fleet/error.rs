@@ -1,6 +1,6 @@
 //! Why something was not done to a fleet.
 
-use crate::control::Stopped;
+use crate::control::events::Stopped;
 use crate::ids::WireError;
 
 /// Why something was not done to a fleet.

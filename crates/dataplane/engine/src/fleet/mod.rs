@@ -4,9 +4,9 @@
 //! 1. [`Fleet::new`] makes its workers. Pools, tenants and switches are shared by all; each port and each
 //!    instance is on one worker. [`Fleet::link`] connects ends wherever they are.
 //! 2. [`Fleet::start`] gives each worker its thread.
-//! 3. From then on everything is done with workers in hand ([`Hands`]): an account, a pause, a move, another
-//!    wire. It is the same code as before the start. A worker that sleeps is not woken for it, and one that
-//!    is not concerned works on.
+//! 3. From then on everything is done with workers that are quiesced ([`Quiesced`]): an account, a pause, a
+//!    move, another wire. It is the same code as before the start. A worker that sleeps is not woken for it,
+//!    and one that is not concerned works on.
 //! 4. [`Fleet::stop`] drains all workers together and gives the final account.
 //!
 //! A wire whose ends are on two workers is two relays (`port::relay`), one for each direction; a relay is
@@ -33,10 +33,10 @@ pub use parts::{Change, Removed};
 pub use state::{End, FleetInstance, FleetPort};
 pub use threads::ThreadPlan;
 
-use crate::board::Viewer;
-use crate::control::{Event, Stopped};
-use crate::hands::Hands;
-use crate::starts::Background;
+use crate::control::board::Viewer;
+use crate::control::events::{Event, Stopped};
+use crate::control::quiesce::Quiesced;
+use crate::control::starts::Background;
 use crate::worker::{Tell, Worker, WorkerSettings};
 use counters::Boards;
 use cpu_share::Claim;
@@ -81,9 +81,9 @@ impl Fleet {
         };
         let workers = (0..).zip(settings).map(make).collect::<io::Result<Vec<_>>>()?;
         let drain = settings.iter().map(|settings| settings.drain).max().unwrap_or_default();
-        let busy = workers.iter().map(|worker| worker.busy.clone()).collect();
-        let needed = workers.iter().map(|worker| worker.needed.clone()).collect();
-        let viewers = workers.iter().map(|worker| worker.viewer.clone()).collect();
+        let busy = workers.iter().map(|worker| worker.time.busy.clone()).collect();
+        let needed = workers.iter().map(|worker| worker.time.needed.clone()).collect();
+        let viewers = workers.iter().map(|worker| worker.upkeep.viewer.clone()).collect();
         let boards = Arc::<Boards>::default();
         let state = State::with_boards(boards.clone());
         Ok(Fleet {
@@ -103,7 +103,7 @@ impl Fleet {
     #[must_use]
     pub fn with_background(self, background: Arc<dyn Background>) -> Fleet {
         if let Crew::Here(workers) = &mut *self.crew() {
-            workers.iter_mut().for_each(|worker| worker.background = background.clone());
+            workers.iter_mut().for_each(|worker| worker.upkeep.background = background.clone());
         }
         self
     }
@@ -124,19 +124,19 @@ impl Fleet {
         self.needed.iter().map(|needed| Cycles(needed.load(Relaxed))).collect()
     }
 
-    /// Does something with workers in hand, where nothing of them runs. Those that are not touched work on.
-    fn with<R>(&self, deed: impl FnOnce(&mut Hands<'_>, &mut State) -> R) -> Result<R, FleetError> {
+    /// Does something with quiesced workers, where nothing of them runs. Those that are not touched work on.
+    fn with<R>(&self, deed: impl FnOnce(&mut Quiesced<'_>, &mut State) -> R) -> Result<R, FleetError> {
         let mut crew = self.crew();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *crew {
             Crew::Here(workers) if workers.is_empty() => Err(Stopped.into()),
             Crew::Here(workers) => {
-                let mut hands = Hands::of(std::mem::take(workers));
-                let done = deed(&mut hands, &mut state);
-                *workers = hands.into_workers();
+                let mut quiesced = Quiesced::of(std::mem::take(workers));
+                let done = deed(&mut quiesced, &mut state);
+                *workers = quiesced.into_workers();
                 Ok(done)
             }
-            Crew::Working(remotes, _) => Ok(deed(&mut Hands::empty(remotes), &mut state)),
+            Crew::Working(remotes, _) => Ok(deed(&mut Quiesced::empty(remotes), &mut state)),
         }
     }
 
@@ -149,21 +149,21 @@ impl Fleet {
     /// Whether a worker computes the flow hash of what comes in there.
     #[cfg(test)]
     pub(crate) fn computes_flow_hash(&self, worker: usize) -> bool {
-        self.with(move |workers, _| workers[worker].flow_hash).unwrap_or(false)
+        self.with(move |workers, _| workers[worker].ports.flow_hash).unwrap_or(false)
     }
 
-    /// How often the threads of all workers have got up, and whether all may lie down again where others find
-    /// them.
+    /// How often the threads of all workers have been woken, and whether all may be parked again where others
+    /// find them.
     #[cfg(test)]
-    pub(crate) fn nights(&self) -> (u64, bool) {
+    pub(crate) fn wakeups(&self) -> (u64, bool) {
         self.with(|workers, _| {
-            let calm = workers.iter().all(|worker| worker.outlook.is_calm());
-            (workers.iter().map(|worker| worker.berth.nights()).sum(), calm)
+            let lendable = workers.iter().all(|worker| worker.parking.waits_for.is_lendable());
+            (workers.iter().map(|worker| worker.parking.slot.wakeups()).sum(), lendable)
         })
         .unwrap_or_default()
     }
 
-    /// The workers that a change takes into hand.
+    /// The workers that a change quiesces.
     #[cfg(test)]
     pub(crate) fn touched(&self, deed: impl FnOnce(&mut Change<'_, '_>)) -> Vec<usize> {
         self.with(|workers, state| {
@@ -183,8 +183,8 @@ impl Fleet {
     /// A change of all workers that takes its time.
     #[cfg(test)]
     pub(crate) fn dawdle(&self, span: std::time::Duration) {
-        let dawdling = move |hands: &mut Hands<'_>, _: &mut State| {
-            hands.gather();
+        let dawdling = move |quiesced: &mut Quiesced<'_>, _: &mut State| {
+            quiesced.gather();
             let began = std::time::Instant::now();
             while began.elapsed() < span {}
         };

@@ -6,13 +6,13 @@
 
 use super::state::{End, FleetInstance, FleetPort, Home, State};
 use super::{Fleet, FleetError};
-use crate::account::{InstanceAccount, PortAccount};
-use crate::control::Stopped;
-use crate::hands::Hands;
+use crate::control::account::{InstanceAccount, PortAccount};
+use crate::control::events::Stopped;
+use crate::control::quiesce::Quiesced;
+use crate::control::takeover::{GuestSetup, TakeoverError};
+use crate::control::tap::Tap;
 use crate::ids::{InstanceId, PoolId, ServiceId, SwitchId, WireError};
-use crate::instance::{Instance, InstanceSetup, Policies};
-use crate::takeover::{GuestSetup, TakeoverError};
-use crate::tap::Tap;
+use crate::state::instances::{Instance, InstanceSetup, Policies};
 use crate::worker::Worker;
 use cpu_share::{Claim, TenantId};
 use guest::Guest;
@@ -22,10 +22,10 @@ use std::sync::Arc;
 use telemetry::clock::Nanos;
 use virtual_switch::Switch;
 
-/// A fleet whose workers are taken into hand as they are touched: nothing of those runs, and everything of
+/// A fleet whose workers are quiesced as they are touched: nothing of those runs, and everything of
 /// them may be changed.
 pub struct Change<'a, 'b> {
-    workers: &'a mut Hands<'b>,
+    workers: &'a mut Quiesced<'b>,
     state: &'a mut State,
 }
 
@@ -161,7 +161,7 @@ impl Fleet {
 }
 
 impl<'a, 'b> Change<'a, 'b> {
-    pub(super) fn new(workers: &'a mut Hands<'b>, state: &'a mut State) -> Change<'a, 'b> {
+    pub(super) fn new(workers: &'a mut Quiesced<'b>, state: &'a mut State) -> Change<'a, 'b> {
         Change { workers, state }
     }
 
@@ -170,7 +170,7 @@ impl<'a, 'b> Change<'a, 'b> {
         self.state.instance(instance).ok_or(TakeoverError::Absent)
     }
 
-    /// A worker, in hand.
+    /// A worker, quiesced.
     pub(super) fn worker(&mut self, number: usize) -> &mut Worker {
         &mut self.workers[number]
     }
@@ -288,9 +288,9 @@ impl Change<'_, '_> {
         guest: Box<dyn Guest>,
     ) -> Result<FleetInstance, FleetError> {
         self.check(worker)?;
-        let before = self.workers[worker].flow_hash;
+        let before = self.workers[worker].ports.flow_hash;
         let id = self.workers[worker].add_instance(setup, guest);
-        if self.workers[worker].flow_hash != before {
+        if self.workers[worker].ports.flow_hash != before {
             share_flow_hash(self.workers);
         }
         let instance = self.state.add_instance(worker, id);
@@ -337,9 +337,9 @@ impl Change<'_, '_> {
         guest: GuestSetup,
     ) -> Result<GuestSetup, TakeoverError> {
         let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
-        let before = self.workers[home.worker].flow_hash;
+        let before = self.workers[home.worker].ports.flow_hash;
         let swapped = self.workers[home.worker].swap_guest(home.id, guest)?;
-        if self.workers[home.worker].flow_hash != before {
+        if self.workers[home.worker].ports.flow_hash != before {
             share_flow_hash(self.workers);
         }
         Ok(swapped)
@@ -358,9 +358,9 @@ impl Change<'_, '_> {
         guest: GuestSetup,
     ) -> Result<Result<GuestSetup, GuestSetup>, TakeoverError> {
         let home = self.state.instance(instance).ok_or(TakeoverError::Absent)?;
-        let before = self.workers[home.worker].flow_hash;
+        let before = self.workers[home.worker].ports.flow_hash;
         let done = self.workers[home.worker].succeed_guest(home.id, guest)?;
-        if self.workers[home.worker].flow_hash != before {
+        if self.workers[home.worker].ports.flow_hash != before {
             share_flow_hash(self.workers);
         }
         Ok(done)
@@ -377,7 +377,7 @@ impl Change<'_, '_> {
     /// Since when the worker of an instance has done nothing.
     pub fn still_since(&self, instance: FleetInstance) -> Option<Nanos> {
         let home = self.state.instance(instance)?;
-        Some(self.workers[home.worker].now.nanos)
+        Some(self.workers[home.worker].time.now.nanos)
     }
 
     /// The account of one instance, without its report.
@@ -517,8 +517,8 @@ impl Change<'_, '_> {
     }
 
     /// Takes out the taps that are over.
-    pub fn settle_taps(&mut self) {
-        self.workers.iter_mut().for_each(|worker| worker.settle_taps());
+    pub fn flush_taps(&mut self) {
+        self.workers.iter_mut().for_each(|worker| worker.flush_taps());
     }
 
     fn check(&self, worker: usize) -> Result<(), FleetError> {
@@ -528,7 +528,7 @@ impl Change<'_, '_> {
 }
 
 /// A packet may come in on one worker and be read on another.
-fn share_flow_hash(workers: &mut Hands<'_>) {
-    let read = workers.iter().any(|worker| worker.flow_hash);
-    workers.iter_mut().for_each(|worker| worker.flow_hash = read);
+fn share_flow_hash(workers: &mut Quiesced<'_>) {
+    let read = workers.iter().any(|worker| worker.ports.flow_hash);
+    workers.iter_mut().for_each(|worker| worker.ports.flow_hash = read);
 }

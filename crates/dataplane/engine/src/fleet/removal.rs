@@ -4,10 +4,10 @@
 
 use super::FleetError;
 use super::state::{End, FleetInstance, FleetPort, State, Wire, all_of};
-use crate::account::{InstanceAccount, PortAccount};
-use crate::hands::Hands;
+use crate::control::account::{InstanceAccount, PortAccount};
+use crate::control::quiesce::Quiesced;
 use crate::ids::{PoolId, ServiceId, SwitchId, WireError};
-use crate::instance::Instance;
+use crate::state::instances::Instance;
 use cpu_share::TenantId;
 
 impl State {
@@ -35,7 +35,7 @@ impl State {
     }
 
     /// Takes away the wires between two ends.
-    pub(super) fn unlink(&mut self, workers: &mut Hands<'_>, a: End, b: End) -> Result<(), FleetError> {
+    pub(super) fn unlink(&mut self, workers: &mut Quiesced<'_>, a: End, b: End) -> Result<(), FleetError> {
         let is_it = |wire: &Wire| (wire.from, wire.to) == (a, b) || (wire.from, wire.to) == (b, a);
         let wires = self.wired.get(&a).into_iter().flatten().copied();
         let found: Vec<u64> = wires.filter(|number| self.wires.get(number).is_some_and(is_it)).collect();
@@ -49,14 +49,14 @@ impl State {
     }
 
     /// Takes away all wires of whatever an end is of.
-    pub(super) fn unwire_all(&mut self, workers: &mut Hands<'_>, end: End) {
+    pub(super) fn unwire_all(&mut self, workers: &mut Quiesced<'_>, end: End) {
         let wires: Vec<u64> = self.wires_at(end).collect();
         for number in wires {
             self.unwire(workers, number);
         }
     }
 
-    fn unwire(&mut self, workers: &mut Hands<'_>, number: u64) {
+    fn unwire(&mut self, workers: &mut Quiesced<'_>, number: u64) {
         let Some(Wire { from, to, both_ways }) = self.wires.get(&number).copied() else { return };
         self.change += 1;
         for (end, other, leads) in [(from, to, true), (to, from, both_ways)] {
@@ -93,7 +93,7 @@ impl State {
     }
 
     /// Lets what leaves by an end lead nowhere.
-    fn cut(&self, workers: &mut Hands<'_>, end: End) {
+    fn cut(&self, workers: &mut Quiesced<'_>, end: End) {
         let Ok((home, target)) = self.place(end) else { return };
         let at = match (home, end) {
             // A switch is on every worker that uses it; on others nothing of it is laid.
@@ -107,7 +107,7 @@ impl State {
         }
     }
 
-    pub(super) fn unserve(&mut self, workers: &mut Hands<'_>, service: ServiceId) {
+    pub(super) fn unserve(&mut self, workers: &mut Quiesced<'_>, service: ServiceId) {
         self.change += 1;
         let served = self.services.remove(&service);
         workers.iter_mut().for_each(|worker| worker.unserve(service));
@@ -121,7 +121,7 @@ impl State {
     }
 
     /// Takes away all services that lead to whatever an end is of.
-    pub(super) fn unserve_all(&mut self, workers: &mut Hands<'_>, end: End) {
+    pub(super) fn unserve_all(&mut self, workers: &mut Quiesced<'_>, end: End) {
         let range = all_of(end);
         let gone = self.services.iter().filter(|(_, to)| range.contains(to));
         let gone: Vec<ServiceId> = gone.map(|(service, _)| *service).collect();
@@ -131,7 +131,7 @@ impl State {
     }
 
     /// Takes away all services of a tenant that is no more: its number goes to another.
-    pub(super) fn unserve_tenant(&mut self, workers: &mut Hands<'_>, tenant: TenantId) {
+    pub(super) fn unserve_tenant(&mut self, workers: &mut Quiesced<'_>, tenant: TenantId) {
         let range = ServiceId { tenant, number: 0 }..=ServiceId { tenant, number: u16::MAX };
         let gone: Vec<ServiceId> = self.services.range(range).map(|(service, _)| *service).collect();
         for service in gone {
@@ -141,7 +141,7 @@ impl State {
 
     pub(super) fn unobserve(
         &mut self,
-        workers: &mut Hands<'_>,
+        workers: &mut Quiesced<'_>,
         observer: FleetInstance,
         at: FleetInstance,
         interface: Option<u16>,
@@ -162,7 +162,7 @@ impl State {
     }
 
     /// Enters which observers of an instance are left.
-    fn show_to_those_left(&mut self, workers: &mut Hands<'_>, at: FleetInstance) {
+    fn show_to_those_left(&mut self, workers: &mut Quiesced<'_>, at: FleetInstance) {
         if let Some(home) = self.instance(at) {
             workers[home.worker].forget_observers(home.id);
         }
@@ -172,7 +172,7 @@ impl State {
     /// Takes a port out.
     pub(super) fn remove_port(
         &mut self,
-        workers: &mut Hands<'_>,
+        workers: &mut Quiesced<'_>,
         port: FleetPort,
     ) -> Result<PortAccount, FleetError> {
         let home = self.port(port).ok_or(WireError::Absent)?;
@@ -188,7 +188,7 @@ impl State {
     /// Takes an instance out.
     pub(super) fn remove_instance(
         &mut self,
-        workers: &mut Hands<'_>,
+        workers: &mut Quiesced<'_>,
         instance: FleetInstance,
     ) -> Result<(InstanceAccount, Box<Instance>), FleetError> {
         let home = self.instance(instance).ok_or(WireError::Absent)?;
@@ -206,7 +206,7 @@ impl State {
     }
 
     /// Lets nothing lead to a part or away from it. What is on its way there arrives first.
-    pub(super) fn detach(&mut self, workers: &mut Hands<'_>, part: End) {
+    pub(super) fn detach(&mut self, workers: &mut Quiesced<'_>, part: End) {
         let range = all_of(part);
         let (first, last) = (*range.start(), *range.end());
         let relays = self.relays.range((first, 0, PoolId(0))..=(last, usize::MAX, PoolId(u16::MAX)));

@@ -2,8 +2,8 @@
 
 use super::FleetError;
 use super::counters::Boards;
-use crate::account::Account;
-use crate::hands::Hands;
+use crate::control::account::Account;
+use crate::control::quiesce::Quiesced;
 use crate::ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -208,15 +208,15 @@ impl State {
     }
 
     /// The account of all workers together, in the order of the fleet's numbers.
-    pub(super) fn account(&self, workers: &mut Hands<'_>, with_reports: bool) -> Account {
+    pub(super) fn account(&self, workers: &mut Quiesced<'_>, with_reports: bool) -> Account {
         let mut ports: HashMap<(usize, usize), _> = HashMap::new();
         let mut reports: Vec<_> = workers.iter_mut().map(|worker| worker.reports(with_reports)).collect();
-        let mut account = Account::empty(workers[0].clock.moment());
+        let mut account = Account::empty(workers[0].time.clock.moment());
         account.pools = workers[0].account_of_pools();
         account.switches = workers[0].account_of_switches();
         account.ledger.merge(&self.gone);
         for (number, worker) in workers.iter_mut().enumerate() {
-            account.workers.push(worker.time);
+            account.workers.push(worker.time.spent);
             for (index, port) in worker.account_of_ports() {
                 account.ledger.merge(&port.counters.ledger);
                 account.in_flight += port.in_flight;
@@ -239,7 +239,7 @@ impl State {
     }
 
     /// The end of all workers, after draining.
-    pub(super) fn finish(&mut self, workers: &mut Hands<'_>) -> Account {
+    pub(super) fn finish(&mut self, workers: &mut Quiesced<'_>) -> Account {
         let reports = self.account(workers, true);
         for worker in workers.iter_mut() {
             worker.put_down();
@@ -269,7 +269,7 @@ impl State {
     /// Refuses to move what is in the middle of a call.
     pub(super) fn check_moves(
         &self,
-        workers: &Hands<'_>,
+        workers: &Quiesced<'_>,
         instances: &[FleetInstance],
     ) -> Result<(), FleetError> {
         for instance in instances {

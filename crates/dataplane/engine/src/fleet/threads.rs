@@ -1,9 +1,9 @@
 //! The threads of a fleet's workers: where they run, how they begin and how they end.
 
 use super::{Fleet, FleetError};
-use crate::account::Account;
-use crate::berth::Asked;
-use crate::hands::Remote;
+use crate::control::account::Account;
+use crate::control::quiesce::Remote;
+use crate::parking::slot::Asked;
 use crate::worker::Worker;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;

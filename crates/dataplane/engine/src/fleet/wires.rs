@@ -3,7 +3,7 @@
 
 use super::FleetError;
 use super::state::{End, FleetInstance, Home, Relay, State, Wire};
-use crate::hands::Hands;
+use crate::control::quiesce::Quiesced;
 use crate::ids::{PoolId, ServiceId, SwitchId, Target, WireError};
 use port::relay::one_way;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ impl State {
     /// Lays a wire.
     pub(super) fn link(
         &mut self,
-        workers: &mut Hands<'_>,
+        workers: &mut Quiesced<'_>,
         from: End,
         to: End,
         both_ways: bool,
@@ -57,7 +57,7 @@ impl State {
 
     /// Finds out which instances poll the ports at the ends of a wire, and those at the switch that it leads
     /// into.
-    pub(super) fn find_consumers(&mut self, workers: &mut Hands<'_>, wire: u64) {
+    pub(super) fn find_consumers(&mut self, workers: &mut Quiesced<'_>, wire: u64) {
         let Some(Wire { from, to, .. }) = self.wires.get(&wire).copied() else { return };
         let mut ports = std::mem::take(&mut self.laid);
         for end in [from, to] {
@@ -86,7 +86,7 @@ impl State {
     }
 
     /// The same for all ports.
-    fn find_all_consumers(&mut self, workers: &mut Hands<'_>) {
+    fn find_all_consumers(&mut self, workers: &mut Quiesced<'_>) {
         self.laid.clear();
         workers.iter_mut().for_each(|worker| worker.find_consumers());
     }
@@ -94,7 +94,7 @@ impl State {
     /// Enters a service, for its tenant's functions on every worker.
     pub(super) fn serve(
         &mut self,
-        workers: &mut Hands<'_>,
+        workers: &mut Quiesced<'_>,
         service: ServiceId,
         end: End,
     ) -> Result<(), FleetError> {
@@ -113,7 +113,7 @@ impl State {
     /// Shows the packets of one instance to another.
     pub(super) fn observe(
         &mut self,
-        workers: &mut Hands<'_>,
+        workers: &mut Quiesced<'_>,
         observer: FleetInstance,
         at: FleetInstance,
         interface: Option<u16>,
@@ -132,7 +132,7 @@ impl State {
     /// Moves ports and instances to a worker; returns how many.
     pub(super) fn move_to(
         &mut self,
-        workers: &mut Hands<'_>,
+        workers: &mut Quiesced<'_>,
         parts: &[End],
         to: usize,
     ) -> Result<usize, FleetError> {
@@ -204,7 +204,7 @@ impl State {
 
     /// Lays one wire as its ends are now. The ports of switches are seen to by [`State::plug`] and
     /// [`State::lay_switches`].
-    fn lay(&mut self, workers: &mut Hands<'_>, wire: u64) -> Result<(), WireError> {
+    fn lay(&mut self, workers: &mut Quiesced<'_>, wire: u64) -> Result<(), WireError> {
         let Some(Wire { from, to, both_ways }) = self.wires.get(&wire).copied() else { return Ok(()) };
         let back = both_ways.then_some((to, from));
         for (from, to) in [(from, to)].into_iter().chain(back) {
@@ -218,7 +218,7 @@ impl State {
 
     /// Lays what leaves by the ports of switches among these ends, on every worker where something is plugged
     /// into them.
-    fn lay_switches(&mut self, workers: &mut Hands<'_>, ends: &[End]) -> Result<(), WireError> {
+    fn lay_switches(&mut self, workers: &mut Quiesced<'_>, ends: &[End]) -> Result<(), WireError> {
         let switches: BTreeSet<SwitchId> = ends
             .iter()
             .filter_map(|end| match end {
@@ -245,7 +245,7 @@ impl State {
     }
 
     /// Lets what a new wire plugs into a switch be found on all workers that use the switch.
-    fn plug(&mut self, workers: &mut Hands<'_>, wire: u64) -> Result<(), WireError> {
+    fn plug(&mut self, workers: &mut Quiesced<'_>, wire: u64) -> Result<(), WireError> {
         let Some(Wire { from, to, both_ways }) = self.wires.get(&wire).copied() else { return Ok(()) };
         let (port, end, leads) = match (from, to) {
             (End::Switch(..), _) => (from, to, true),
@@ -274,7 +274,7 @@ impl State {
 
     /// Whether an end throttles senders of packets of a pool when it has more than it can do: one function or
     /// port of the same tenant does, be it behind a switch that no other end is plugged into.
-    fn presses_back(&self, workers: &Hands<'_>, end: End, pool: PoolId) -> bool {
+    fn throttles(&self, workers: &Quiesced<'_>, end: End, pool: PoolId) -> bool {
         let ends = match end {
             End::Switch(id, here) => {
                 self.plugged_into(id).into_iter().filter(|(port, ..)| *port != here).collect()
@@ -286,17 +286,17 @@ impl State {
 
     /// Lets senders on other workers that reach a switch wait, or not, depending on what is plugged into it
     /// now.
-    fn see_who_presses_back(&self, workers: &mut Hands<'_>, switch: SwitchId) {
+    fn see_who_presses_back(&self, workers: &mut Quiesced<'_>, switch: SwitchId) {
         let first = (End::Switch(switch, SwitchPort(0)), 0, PoolId(0));
         let last = (End::Switch(switch, SwitchPort(u16::MAX)), usize::MAX, PoolId(u16::MAX));
         for ((end, from, pool), relay) in self.relays.range(first..=last) {
-            let presses_back = self.presses_back(workers, *end, *pool);
-            workers[*from].ports[relay.sending.index()].presses_back = presses_back;
+            let throttles = self.throttles(workers, *end, *pool);
+            workers[*from].ports[relay.sending.index()].throttles = throttles;
         }
     }
 
     /// The workers on which a switch forwards.
-    pub(super) fn users_of(&self, workers: &Hands<'_>, switch: SwitchId) -> Vec<usize> {
+    pub(super) fn users_of(&self, workers: &Quiesced<'_>, switch: SwitchId) -> Vec<usize> {
         if let Some(home) = self.switches.get(switch.index()).copied().flatten().flatten() {
             return vec![home];
         }
@@ -321,7 +321,7 @@ impl State {
     /// Lays all that leaves by a switch, on one worker.
     fn lay_switch(
         &mut self,
-        workers: &mut Hands<'_>,
+        workers: &mut Quiesced<'_>,
         switch: SwitchId,
         worker: usize,
     ) -> Result<(), WireError> {
@@ -336,7 +336,7 @@ impl State {
     /// Lays what leaves by one port of a switch, on one worker.
     fn lay_plug(
         &mut self,
-        workers: &mut Hands<'_>,
+        workers: &mut Quiesced<'_>,
         switch: SwitchId,
         port: SwitchPort,
         end: End,
@@ -348,7 +348,7 @@ impl State {
         Ok(())
     }
 
-    fn lay_services(&mut self, workers: &mut Hands<'_>) -> Result<(), WireError> {
+    fn lay_services(&mut self, workers: &mut Quiesced<'_>) -> Result<(), WireError> {
         for (service, end) in self.services.clone() {
             self.lay_service(workers, service, end)?;
         }
@@ -357,7 +357,7 @@ impl State {
 
     fn lay_service(
         &mut self,
-        workers: &mut Hands<'_>,
+        workers: &mut Quiesced<'_>,
         service: ServiceId,
         end: End,
     ) -> Result<(), WireError> {
@@ -370,7 +370,7 @@ impl State {
     }
 
     /// Enters which instances observe these, and which they observe.
-    pub(super) fn lay_observations(&mut self, workers: &mut Hands<'_>, instances: &[FleetInstance]) {
+    pub(super) fn lay_observations(&mut self, workers: &mut Quiesced<'_>, instances: &[FleetInstance]) {
         let observed: BTreeSet<FleetInstance> = self
             .observations
             .iter()
@@ -392,7 +392,7 @@ impl State {
     /// none yet.
     fn way(
         &mut self,
-        workers: &mut Hands<'_>,
+        workers: &mut Quiesced<'_>,
         from: usize,
         pool: Option<PoolId>,
         end: End,
@@ -408,7 +408,7 @@ impl State {
         let name = format!("worker-{from} to worker-{home}");
         let sending = workers[from].add_port(&name, pool, Box::new(sending));
         let arriving = workers[home].add_port(&name, pool, Box::new(arriving));
-        workers[from].ports[sending.index()].presses_back = self.presses_back(workers, end, pool);
+        workers[from].ports[sending.index()].throttles = self.throttles(workers, end, pool);
         *workers[home].end(Target::Port(arriving))? = Some(target);
         let relay = Relay { sending, arriving: Home { worker: home, id: arriving } };
         self.relays.insert((end, from, pool), relay);
@@ -418,7 +418,7 @@ impl State {
 
     /// Empties all relays to where they lead. Those that lead to switches come last, and one by one: what
     /// they hold may go on by others, which have room for it then.
-    pub(super) fn absorb_relays(&self, workers: &mut Hands<'_>) {
+    pub(super) fn absorb_relays(&self, workers: &mut Quiesced<'_>) {
         let (switched, plain): (Vec<_>, Vec<_>) =
             self.relays.iter().partition(|((end, _, _), _)| matches!(end, End::Switch(..)));
         let mut absorb = |relay: &Relay| {
@@ -432,7 +432,7 @@ impl State {
     }
 
     /// Takes away the relays that lead to some ends; they are empty.
-    pub(super) fn remove_relays(&mut self, workers: &mut Hands<'_>, doomed: impl Fn(&End) -> bool) {
+    pub(super) fn remove_relays(&mut self, workers: &mut Quiesced<'_>, doomed: impl Fn(&End) -> bool) {
         let gone: Vec<_> = self.relays.keys().filter(|(end, _, _)| doomed(end)).copied().collect();
         for key in gone {
             let Some(relay) = self.relays.remove(&key) else { continue };
@@ -448,7 +448,7 @@ impl State {
         }
     }
 
-    fn pool_of(&self, workers: &Hands<'_>, end: End) -> Option<PoolId> {
+    fn pool_of(&self, workers: &Quiesced<'_>, end: End) -> Option<PoolId> {
         match end {
             End::Port(port) => {
                 let home = self.port(port)?;

@@ -2,7 +2,7 @@
 
 use super::stream::Rig;
 use super::*;
-use crate::time::Calls;
+use crate::state::accounting::Calls;
 use crate::{Balanced, Balancer, Reason};
 
 /// Three functions between two ports each, all on the first of two workers, which has more to do than it can.

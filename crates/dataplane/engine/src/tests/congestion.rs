@@ -3,7 +3,7 @@
 use super::shares::Endless;
 use super::stream::Rig;
 use super::*;
-use crate::congestion::{Patience, WIRE_PATIENCE};
+use crate::state::backpressure::{WIRE_WAIT, WireWait};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ const LONG: usize = 40;
 
 /// A chain behind a port that always has more, at whose end a function works slowly.
 fn slow_at_the_end(bench: &mut Bench, each: Nanos) -> Vec<InstanceId> {
-    let burn_each = bench.worker.clock.cycles(each);
+    let burn_each = bench.worker.time.clock.cycles(each);
     let source = bench.add_port(0, Endless::boxed(1));
     let (sink, _) = bench.port(0, vec![]);
     let mut functions: Vec<InstanceId> = (1..LONG).map(|_| bench.wire(0)).collect();
@@ -56,7 +56,7 @@ fn a_throttled_instance_goes_on_when_the_congestion_is_over() {
     let packets = |worker: &mut Worker| worker.account(false).instances[0].packets;
     let before = packets(worker);
     let held = |worker: &Worker| {
-        functions.iter().filter(|id| worker.instances[id.index()].held_up_by.is_some()).count()
+        functions.iter().filter(|id| worker.instances[id.index()].throttled_by.is_some()).count()
     };
     // As soon as the queue at the end is short, the head fetches again, and no instance bears a mark of what
     // is over.
@@ -155,7 +155,7 @@ fn no_instance_waits_for_ever_for_a_wire_that_is_not_emptied() {
     let bell = || Arc::new(port::Bell::new().expect("an event descriptor"));
     let (here, mut there) = port::relay::one_way(bell(), bell());
     let wire = bench.add_port(0, Box::new(here));
-    bench.worker.ports.iter_mut().for_each(|(_, node)| node.presses_back = true);
+    bench.worker.ports.iter_mut().for_each(|(_, node)| node.throttles = true);
     // Those before the wire have more than it has room for when they begin.
     let senders: Vec<_> = (0..3)
         .map(|_| {
@@ -179,17 +179,17 @@ fn no_instance_waits_for_ever_for_a_wire_that_is_not_emptied() {
     let began = Instant::now();
     while lost(&mut bench) == 0 {
         bench.worker.turn();
-        if bench.worker.waiting.len() == 2 && waited == Duration::ZERO {
+        if bench.worker.backpressure.waiting.len() == 2 && waited == Duration::ZERO {
             waited = began.elapsed();
         }
         assert!(began.elapsed() < Duration::from_secs(10), "they wait");
     }
-    assert!(waited > Duration::ZERO && began.elapsed() - waited > Duration::from_nanos(WIRE_PATIENCE.0 / 2));
+    assert!(waited > Duration::ZERO && began.elapsed() - waited > Duration::from_nanos(WIRE_WAIT.0 / 2));
     // From now on no instance waits, until the wire is emptied.
     for _ in 0..50 {
         bench.worker.turn();
     }
-    assert!(bench.worker.waiting.is_empty());
+    assert!(bench.worker.backpressure.waiting.is_empty());
     let before = lost(&mut bench);
     let pool = bench.pools[0].0.clone();
     for _ in 0..20 {
@@ -198,7 +198,7 @@ fn no_instance_waits_for_ever_for_a_wire_that_is_not_emptied() {
             there.receive(&pool, Nanos(0), 64, &mut batch);
             pool.free_batch(batch.drain(..));
         }
-        there.settle();
+        there.signal();
         bench.worker.turn();
     }
     assert_eq!(lost(&mut bench), before);
@@ -224,7 +224,7 @@ fn a_slow_instance_stops_no_other_tenant() {
 
 #[test]
 fn patience_lasts_as_long_as_something_moves() {
-    let mut patience = Patience::default();
+    let mut patience = WireWait::default();
     let limit = Cycles(100);
     assert!(patience.lasts(60, Cycles(1000), limit) && patience.lasts(60, Cycles(1099), limit));
     assert!(patience.lasts(59, Cycles(1150), limit) && patience.lasts(59, Cycles(1200), limit));

@@ -2,7 +2,7 @@
 
 use super::stream::Rig;
 use super::*;
-use crate::board::Wanted;
+use crate::control::board::Wanted;
 use std::sync::Condvar;
 
 /// A call that does not end before the test lets it.
@@ -112,7 +112,7 @@ fn boards_go_along_with_moves_and_end_with_what_they_are_of() {
 fn many_questions_are_answered_a_few_in_a_turn() {
     let mut bench = Bench::new(&[64]);
     let all: Vec<_> = (0..100).map(|_| bench.add(0, Manner::wire()).0).collect();
-    let viewer = bench.worker.viewer.clone();
+    let viewer = bench.worker.upkeep.viewer.clone();
     let last = all.iter().map(|id| viewer.ask(Wanted::Instance(id.index()))).max();
     let written =
         |worker: &Worker| worker.instances.iter().filter(|(_, one)| one.board.read().is_some()).count();

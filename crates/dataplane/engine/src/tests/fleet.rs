@@ -221,13 +221,13 @@ fn all_is_finished_when_no_worker_has_anything_left() {
     rig.stop();
 }
 
-/// How often workers got up while they were asked a thousand times how they are.
-fn nights_for_questions(rig: &Rig) -> u64 {
-    let (before, _) = rig.fleet.nights();
+/// How often workers were woken while they were asked a thousand times how they are.
+fn wakeups_for_questions(rig: &Rig) -> u64 {
+    let (before, _) = rig.fleet.wakeups();
     for _ in 0..1_000 {
         rig.fleet.account(false).expect("it runs").balance().expect("balanced");
     }
-    rig.fleet.nights().0 - before
+    rig.fleet.wakeups().0 - before
 }
 
 #[test]
@@ -239,11 +239,11 @@ fn questions_wake_no_sleeping_worker_and_what_is_left_for_one_is_done() {
     rig.chain((left, right), &functions);
     rig.start();
     // Those that have just begun are not left for others yet; that another thread asks for them changes it.
-    let awake = nights_for_questions(&rig);
-    assert!(awake < 500, "{awake} nights for 1,000 questions to two workers that have begun to work");
-    rig.wait("they lie in their berths", || rig.fleet.nights().1);
-    let asleep = nights_for_questions(&rig);
-    assert!(asleep < 500, "{asleep} nights for 1,000 questions to two workers that slept");
+    let awake = wakeups_for_questions(&rig);
+    assert!(awake < 500, "{awake} wakeups for 1,000 questions to two workers that have begun to work");
+    rig.wait("they lie in their berths", || rig.fleet.wakeups().1);
+    let asleep = wakeups_for_questions(&rig);
+    assert!(asleep < 500, "{asleep} wakeups for 1,000 questions to two workers that slept");
     // Something to do wakes the worker that it concerns.
     let pool = rig.pools[0].0.clone();
     let mut packet = pool.allocate().expect("one is free");

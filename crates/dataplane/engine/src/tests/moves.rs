@@ -191,8 +191,8 @@ fn deadlines_that_come_nearer_at_every_call_do_not_pile_up() {
     for n in 0..100_000 {
         bench.worker.schedule(f.index(), Nanos(u64::MAX / 2 - n));
     }
-    assert!(bench.worker.timers.len() < 100, "{}", bench.worker.timers.len());
-    assert_eq!(bench.worker.next_timer(), Nanos(u64::MAX / 2 - 99_999));
+    assert!(bench.worker.timers.heap.len() < 100, "{}", bench.worker.timers.heap.len());
+    assert_eq!(bench.worker.timers.next(), Nanos(u64::MAX / 2 - 99_999));
     bench.finish();
 }
 
@@ -257,7 +257,7 @@ fn an_observer_sees_in_order_what_it_saw_late_and_at_once() {
     bench.worker.observe(eye, f, None);
     bench.worker.pause(eye);
     // One hop, whose packets are kept for it.
-    bench.worker.poll_ports();
+    bench.worker.receive();
     bench.worker.hop(f.index());
     bench.worker.resume_instance(eye).expect("it is not frozen");
     bench.worker.hop(f.index());
@@ -272,7 +272,7 @@ fn an_instance_about_to_run_does_not_when_it_is_paused() {
     let ((left, _), (right, sent)) = (bench.port(0, vec![1]), bench.port(0, vec![]));
     let f = bench.wire(0);
     bench.chain((left, right), &[f]);
-    bench.worker.poll_ports();
+    bench.worker.receive();
     bench.worker.pause(f);
     bench.turn(3);
     assert!(sent.lock().expect("not poisoned").is_empty());

@@ -71,12 +71,12 @@ fn weight(weight: u32) -> Claim {
 
 /// The worker steps for so long; returns what all of its time came to in cycles.
 pub(super) fn work(bench: &mut Bench, span: Duration) -> Cycles {
-    let began = bench.worker.clock.moment().cycles;
+    let began = bench.worker.time.clock.moment().cycles;
     let until = std::time::Instant::now() + span;
     while std::time::Instant::now() < until {
         bench.worker.step();
     }
-    bench.worker.clock.moment().cycles.since(began)
+    bench.worker.time.clock.moment().cycles.since(began)
 }
 
 /// The worker steps until this is so, for 10 s at most: a busy machine takes longer for what it does.
@@ -94,9 +94,10 @@ fn weights_divide_the_worker_whatever_a_call_costs() {
         bench.claim = weight(share);
         busy(&mut bench, Manner { burn: Cycles(burn), ..out() });
     }
-    let enough = bench.worker.clock.cycles(Nanos::from_millis(200));
+    let enough = bench.worker.time.clock.cycles(Nanos::from_millis(200));
     work_until(&mut bench, |worker| {
-        worker.instances.iter().map(|(_, one)| worker.scheduler.used(one.entity).0).sum::<u64>() > enough.0
+        worker.instances.iter().map(|(_, one)| worker.time.scheduler.used(one.entity).0).sum::<u64>()
+            > enough.0
     });
     let account = bench.worker.stop();
     assert_whole(&account);
@@ -118,7 +119,7 @@ fn a_turn_that_is_interrupted_for_the_ports_goes_on() {
         });
         busy(&mut bench, Manner { burn: Cycles(20_000), ..decide });
     }
-    let (turn, quantum) = (bench.worker.turn_cycles, bench.worker.clock.cycles(Nanos(500_000)));
+    let (turn, quantum) = (bench.worker.time.turn, bench.worker.time.clock.cycles(Nanos(500_000)));
     assert!(turn.0 * 2 < quantum.0, "the ports have their turn several times in one of a function");
     let turns = || {
         let order = order.lock().expect("one thread");
@@ -164,11 +165,11 @@ fn ports_of_idle_functions_are_looked_at_often_while_others_work() {
     let call = Cycles(20_000);
     busy(&mut bench, Manner { burn: call, ..out() });
     let used = |worker: &Worker| {
-        worker.instances.iter().map(|(_, one)| worker.scheduler.used(one.entity).0).sum::<u64>()
+        worker.instances.iter().map(|(_, one)| worker.time.scheduler.used(one.entity).0).sum::<u64>()
     };
-    let enough = bench.worker.clock.cycles(Nanos::from_millis(50));
+    let enough = bench.worker.time.clock.cycles(Nanos::from_millis(50));
     work_until(&mut bench, |worker| used(worker) > enough.0);
-    let (used, wakeup) = (used(&bench.worker), bench.worker.wakeup);
+    let (used, wakeup) = (used(&bench.worker), bench.worker.time.wakeup);
     let looks = asked.load(std::sync::atomic::Ordering::Relaxed);
     // Each turn ends with the call that is under way. Where others had the processor for a while a turn is
     // shorter for that.
@@ -180,13 +181,13 @@ fn ports_of_idle_functions_are_looked_at_often_while_others_work() {
 fn looks_that_are_expensive_are_taken_less_often() {
     let mut bench = Bench::new(&[64]);
     let worker = &mut bench.worker;
-    let (wakeup, turn) = (worker.wakeup, worker.turn_cycles);
+    let (wakeup, turn) = (worker.time.wakeup, worker.time.turn);
     assert!(wakeup < turn);
     for (cost, length) in
         [(0, wakeup.0), (wakeup.0 / 32, wakeup.0), (wakeup.0 / 8, 2 * (wakeup.0 / 8 * 8)), (turn.0, turn.0)]
     {
-        worker.look_cost = Cycles(cost);
-        assert_eq!(worker.turn_length(), Cycles(length), "a look of {cost} cycles");
+        worker.time.look_cost = Cycles(cost);
+        assert_eq!(worker.time.turn_length(), Cycles(length), "a look of {cost} cycles");
     }
 }
 
@@ -196,7 +197,7 @@ fn a_cap_holds_on_a_worker_with_nothing_else_to_do() {
     bench.claim = Claim { cap: Cap::from_millionths(200_000), ..Claim::default() };
     busy(&mut bench, Manner { burn: Cycles(20_000), ..out() });
     let all = work(&mut bench, Duration::from_millis(200));
-    let withheld = bench.worker.time.withheld;
+    let withheld = bench.worker.time.spent.withheld;
     let account = bench.worker.stop();
     assert_whole(&account);
     let f = &account.instances[0];
@@ -213,7 +214,7 @@ fn a_cap_holds_on_a_worker_with_nothing_else_to_do() {
 fn who_overruns_its_slice_gets_smaller_batches_and_who_does_not_keeps_them_whole() {
     let settings = WorkerSettings { slice: Nanos(100_000), ..patient() };
     let mut bench = Bench::with(settings, &[1024]);
-    let each = bench.worker.clock.cycles(Nanos(10_000));
+    let each = bench.worker.time.clock.cycles(Nanos(10_000));
     let dear = busy(&mut bench, Manner { burn_each: each, ..out() });
     let cheap = busy(&mut bench, out());
     work(&mut bench, Duration::from_millis(100));
@@ -243,7 +244,7 @@ fn an_instance_whose_call_holds_the_worker_for_long_gets_preemptible_guests() {
     // The one call is far beyond ten slices, the other one never is, however busy the machine.
     for (slice, long) in [(Nanos(10_000), true), (Nanos::from_millis(10_000), false)] {
         let mut bench = Bench::with(WorkerSettings { slice, ..patient() }, &[64]);
-        let burn = bench.worker.clock.cycles(Nanos::from_millis(5));
+        let burn = bench.worker.time.clock.cycles(Nanos::from_millis(5));
         let (left, _) = bench.port(0, vec![1; 3]);
         let (right, _) = bench.port(0, vec![]);
         let (f, seen) = bench.add(0, Manner { burn, ..Manner::wire() });
@@ -278,7 +279,7 @@ fn time_that_a_function_did_not_have_is_not_charged() {
 #[test]
 fn a_port_is_heard_beside_a_neighbour_that_always_has_more() {
     let mut bench = Bench::new(&[4096]);
-    let long = bench.worker.clock.cycles(Nanos(50_000));
+    let long = bench.worker.time.clock.cycles(Nanos(50_000));
     // The first hands the second more than it can do; the second has a port of its own.
     let (flood, own) = (bench.add_port(0, Endless::boxed(1)), bench.add_port(0, Endless::boxed(200)));
     let (first, _) = bench.add(0, out());
@@ -336,7 +337,7 @@ fn a_meeting_is_charged_to_no_instance() {
 #[test]
 fn what_passes_from_port_to_port_is_charged_to_no_instance() {
     let mut bench = Bench::new(&[1024]);
-    let burn = bench.worker.clock.cycles(Nanos(100_000));
+    let burn = bench.worker.time.clock.cycles(Nanos(100_000));
     let (from, to) = (bench.add_port(0, Endless::boxed(1)), Box::new(Endless { burn, ..*Endless::boxed(1) }));
     let to = bench.add_port(0, to);
     bench.worker.lead(from, to).expect("a free wire");

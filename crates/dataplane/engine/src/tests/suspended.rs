@@ -10,7 +10,7 @@ type Sent = Arc<Mutex<Vec<u8>>>;
 fn beside(suspend: u32, manner: Manner) -> (Bench, [InstanceId; 2], [Seen; 2], [Sent; 2]) {
     let mut bench = Bench::new(&[512]);
     // Each step is longer than the slack, so that a waiting instance comes in between.
-    let long = bench.worker.clock.cycles(Nanos(400_000));
+    let long = bench.worker.time.clock.cycles(Nanos(400_000));
     let (first, first_saw) = bench.add(0, Manner { suspend, burn: long, ..manner });
     let (second, second_saw) = bench.add(0, Manner { burn: long, ..Manner::wire() });
     let mut sent = Vec::new();
@@ -63,7 +63,7 @@ fn neither_timer_nor_report_nor_observation_falls_into_a_call() {
     bench.worker.resume_instance(second).expect("it is not frozen");
     // No other waits, so that it could be shown the packets at once.
     let entity = bench.worker.instances[second.index()].entity;
-    bench.worker.scheduler.deactivate(entity);
+    bench.worker.time.scheduler.deactivate(entity);
     bench.worker.hop(second.index());
     assert_eq!(bench.worker.instances[first.index()].counters.missed, 64);
     bench.worker.wake_instance(second.index());

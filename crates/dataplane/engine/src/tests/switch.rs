@@ -20,14 +20,14 @@ struct Station {
 
 /// What a test has of a station.
 #[derive(Clone)]
-struct Hands {
+struct Wires {
     number: u8,
     sends: Arc<Mutex<VecDeque<(u8, u8)>>>,
     got: Arc<Mutex<Vec<(u8, u8)>>>,
 }
 
-impl Hands {
-    fn send(&self, to: &Hands, what: u8) {
+impl Wires {
+    fn send(&self, to: &Wires, what: u8) {
         self.send_to(to.number, what);
     }
     fn send_to(&self, to: u8, what: u8) {
@@ -38,10 +38,10 @@ impl Hands {
     }
 }
 
-fn station(number: u8) -> (Box<Station>, Hands) {
-    let hands = Hands { number, sends: Arc::default(), got: Arc::default() };
-    let (sends, got) = (hands.sends.clone(), hands.got.clone());
-    (Box::new(Station { number, sends, got, counters: PortCounters::default() }), hands)
+fn station(number: u8) -> (Box<Station>, Wires) {
+    let ends = Wires { number, sends: Arc::default(), got: Arc::default() };
+    let (sends, got) = (ends.sends.clone(), ends.got.clone());
+    (Box::new(Station { number, sends, got, counters: PortCounters::default() }), ends)
 }
 
 fn address(number: u8) -> [u8; 6] {
@@ -85,7 +85,7 @@ struct Lan {
     rig: Rig,
     id: SwitchId,
     table: Arc<Switch>,
-    stations: Vec<Hands>,
+    stations: Vec<Wires>,
     ports: Vec<FleetPort>,
 }
 
@@ -101,29 +101,29 @@ impl Lan {
         End::Switch(self.id, self.table.attach().expect("few ports"))
     }
 
-    fn station(&mut self, worker: usize, pool: usize) -> Hands {
-        let (port, hands) = station(self.stations.len() as u8 + 1);
+    fn station(&mut self, worker: usize, pool: usize) -> Wires {
+        let (port, ends) = station(self.stations.len() as u8 + 1);
         let port =
             self.rig.fleet.add_port(worker, "station", self.rig.pools[pool].1, port).expect("a worker");
         let plug = self.plug();
         self.rig.link(End::Port(port), plug);
-        self.stations.push(hands.clone());
+        self.stations.push(ends.clone());
         self.ports.push(port);
-        hands
+        ends
     }
 
     /// A station behind a function.
-    fn far_station(&mut self, worker: usize, pool: usize, manner: Manner) -> (Hands, FleetInstance) {
-        let (port, hands) = station(self.stations.len() as u8 + 1);
+    fn far_station(&mut self, worker: usize, pool: usize, manner: Manner) -> (Wires, FleetInstance) {
+        let (port, ends) = station(self.stations.len() as u8 + 1);
         let port =
             self.rig.fleet.add_port(worker, "station", self.rig.pools[pool].1, port).expect("a worker");
         let (f, _) = self.rig.add(worker, pool, manner);
         let plug = self.plug();
         self.rig.link(End::Port(port), End::Instance(f, 0));
         self.rig.link(End::Instance(f, 1), plug);
-        self.stations.push(hands.clone());
+        self.stations.push(ends.clone());
         self.ports.push(port);
-        (hands, f)
+        (ends, f)
     }
 
     /// Each sends to each, first to those that are not known yet; the station that is meant gets it.

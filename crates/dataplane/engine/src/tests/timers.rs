@@ -36,7 +36,7 @@ fn a_deadline_in_the_past_is_served_once_a_turn_and_others_have_theirs() {
 fn a_timer_storm_stays_within_its_cap() {
     let mut bench = Bench::new(&[64]);
     bench.claim = Claim { cap: Cap::from_millionths(50_000), ..Claim::default() };
-    let clock = bench.worker.clock;
+    let clock = bench.worker.time.clock;
     bench.add(0, storm(Nanos(20_000), &clock));
     let all = work(&mut bench, Duration::from_millis(300));
     let account = bench.worker.stop();
@@ -50,7 +50,7 @@ fn a_timer_storm_stays_within_its_cap() {
 #[test]
 fn a_timer_storm_counts_towards_its_weight() {
     let mut bench = Bench::new(&[1024]);
-    let clock = bench.worker.clock;
+    let clock = bench.worker.time.clock;
     let weight = |share| Claim { weight: Weight::new(share).expect("a weight"), ..Claim::default() };
     bench.claim = weight(100);
     bench.add(0, storm(Nanos(20_000), &clock));
@@ -59,7 +59,8 @@ fn a_timer_storm_counts_towards_its_weight() {
     busy(&mut bench, Manner { burn: clock.cycles(Nanos(20_000)), ..forward });
     let enough = clock.cycles(Nanos::from_millis(200));
     work_until(&mut bench, |worker| {
-        worker.instances.iter().map(|(_, one)| worker.scheduler.used(one.entity).0).sum::<u64>() > enough.0
+        worker.instances.iter().map(|(_, one)| worker.time.scheduler.used(one.entity).0).sum::<u64>()
+            > enough.0
     });
     let account = bench.worker.stop();
     let part = |n: usize| account.instances[n].cycles.0 as f64;
@@ -116,12 +117,12 @@ fn logs_of_many_are_collected_a_few_at_a_time_and_in_their_accounts() {
         bench.add(0, Manner::wire());
     }
     let used = |worker: &Worker| -> Vec<Cycles> {
-        worker.instances.iter().map(|(_, one)| worker.scheduler.used(one.entity)).collect()
+        worker.instances.iter().map(|(_, one)| worker.time.scheduler.used(one.entity)).collect()
     };
-    bench.worker.next_maintenance = Nanos(0);
+    bench.worker.upkeep.next = Nanos(0);
     for collected in [64, 128, 192, 200] {
         bench.worker.maintain();
-        assert_eq!(bench.worker.called.len(), 200 - collected);
+        assert_eq!(bench.worker.upkeep.called.len(), 200 - collected);
         let charged = used(&bench.worker).iter().filter(|used| **used > Cycles(0)).count();
         assert_eq!(charged, collected);
     }
@@ -132,7 +133,7 @@ fn logs_of_many_are_collected_a_few_at_a_time_and_in_their_accounts() {
 fn a_report_is_charged_to_its_instance() {
     let mut bench = Bench::new(&[64]);
     bench.add(0, Manner::wire());
-    let used = |worker: &Worker| worker.scheduler.used(worker.instances[0].entity);
+    let used = |worker: &Worker| worker.time.scheduler.used(worker.instances[0].entity);
     let before = used(&bench.worker);
     bench.worker.account(true);
     assert!(used(&bench.worker) > before);

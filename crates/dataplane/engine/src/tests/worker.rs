@@ -251,7 +251,7 @@ impl Tap for Counting {
             None => seen.push((passage, packets.len())),
         }
     }
-    fn settle(&mut self) {}
+    fn flush(&mut self) {}
 }
 
 #[test]
@@ -287,7 +287,7 @@ impl Tap for One {
     fn see(&mut self, _pool: &Pool, packets: &[Packet], passage: Passage, _now: Nanos) {
         self.seen.lock().expect("not poisoned").extend(packets.iter().map(|_| passage));
     }
-    fn settle(&mut self) {}
+    fn flush(&mut self) {}
     fn copied(&mut self, (here, original): (&Pool, &Packet), (there, copy): (&Pool, &Packet)) {
         assert!(!std::ptr::eq(here, there) && original.length() == copy.length());
         *self.copies.lock().expect("not poisoned") += 1;
@@ -308,15 +308,15 @@ fn taps_are_told_of_copies_and_leave_when_they_are_over() {
     bench
         .worker
         .tap_instance(f, Box::new(One { seen: Arc::clone(&seen), copies: Arc::clone(&copies), most: 8 }));
-    assert!(bench.worker.tapped);
-    bench.worker.settle_taps();
-    assert!(bench.worker.tapped, "it is not over");
+    assert!(bench.worker.upkeep.tapped);
+    bench.worker.flush_taps();
+    assert!(bench.worker.upkeep.tapped, "it is not over");
     while bench.worker.turn() {}
     let seen: Vec<Passage> = seen.lock().expect("not poisoned").clone();
     assert_eq!(seen, [[Passage::Arrived; 4], [Passage::Decided; 4]].concat());
     assert_eq!(*copies.lock().expect("not poisoned"), 4, "each went to the other pool");
-    bench.worker.settle_taps();
-    assert!(!bench.worker.tapped && bench.worker.instances[f.index()].taps.is_empty());
+    bench.worker.flush_taps();
+    assert!(!bench.worker.upkeep.tapped && bench.worker.instances[f.index()].taps.is_empty());
     bench.finish();
 }
 

@@ -92,7 +92,7 @@ pub trait Port: Send {
 
     /// Packets that wait outside without loss while the port is not polled. A worker that lets packets gather
     /// does not let more gather.
-    fn patience(&self) -> usize {
+    fn backlog(&self) -> usize {
         256
     }
 
@@ -107,7 +107,7 @@ pub trait Port: Send {
 
     /// The worker has come to the end of a turn in which packets passed: a worker that sleeps and waits for
     /// them, or for room, is woken. Only wires to other workers are told.
-    fn settle(&mut self) {}
+    fn signal(&mut self) {}
 
     /// The port as an end of a wire to another worker, if that is what it is: its packets have been
     /// classified and counted before.

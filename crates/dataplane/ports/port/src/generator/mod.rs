@@ -237,7 +237,7 @@ impl Port for GeneratorPort {
         self.unfit.take().into_iter().chain(reordered).collect()
     }
 
-    fn patience(&self) -> usize {
+    fn backlog(&self) -> usize {
         usize::MAX
     }
 

@@ -71,7 +71,7 @@ impl Port for NullPort {
         false
     }
 
-    fn patience(&self) -> usize {
+    fn backlog(&self) -> usize {
         usize::MAX
     }
 

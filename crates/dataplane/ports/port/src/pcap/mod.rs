@@ -151,7 +151,7 @@ impl Port for PcapPort {
         events
     }
 
-    fn patience(&self) -> usize {
+    fn backlog(&self) -> usize {
         usize::MAX
     }
 

@@ -8,7 +8,7 @@
 //!    that is longer than what is asked for comes in parts.
 //! 4. A sender that finds no room and has nothing else to do asks to be woken ([`Port::want_room`]) when half
 //!    of the ring is free again.
-//! 5. [`Port::settle`] follows at the end of the worker's turn and does not miss a receiver that was just
+//! 5. [`Port::signal`] follows at the end of the worker's turn and does not miss a receiver that was just
 //!    falling asleep. To look that closely with each batch would cost more than the batch: all stores would
 //!    have to reach the other core first.
 //! 6. [`RelayPort::drain`] empties the ring when the wire is taken away.
@@ -140,12 +140,12 @@ impl Receiving {
         let count = budget.saturating_sub(out.len()).min(self.rest.len());
         out.extend(self.rest.drain(..count));
         self.passed.taken.add(count);
-        self.tell_of_room();
+        self.signal_room();
     }
 
     /// Wakes a sender that waits for room, when there is enough of it to be worth waking for.
     #[inline]
-    fn tell_of_room(&self) {
+    fn signal_room(&self) {
         let wants_room = &self.passed.wants_room;
         if wants_room.load(Relaxed)
             && self.passed.waiting() <= RELAY_PACKETS / 2
@@ -167,7 +167,7 @@ impl RelayPort {
         }
         receiving.passed.taken.add(out.len() - before);
         fence(SeqCst);
-        receiving.tell_of_room();
+        receiving.signal_room();
     }
 }
 
@@ -195,7 +195,7 @@ impl Port for RelayPort {
             }
             // A vector that finds no room is freed.
             let _ = receiving.spare.push(batch);
-            receiving.tell_of_room();
+            receiving.signal_room();
         }
     }
 
@@ -246,12 +246,12 @@ impl Port for RelayPort {
         }
     }
 
-    fn settle(&mut self) {
+    fn signal(&mut self) {
         match &self.end {
             End::Sending(sending) => sending.bell.ring_if_asleep(),
             End::Receiving(receiving) => {
                 fence(SeqCst);
-                receiving.tell_of_room();
+                receiving.signal_room();
             }
         }
     }
@@ -269,7 +269,7 @@ impl Port for RelayPort {
         false
     }
 
-    fn patience(&self) -> usize {
+    fn backlog(&self) -> usize {
         usize::MAX
     }
 

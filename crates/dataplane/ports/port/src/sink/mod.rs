@@ -92,7 +92,7 @@ impl Port for SinkPort {
         self.first_wrong.take().into_iter().chain(self.report(now)).collect()
     }
 
-    fn patience(&self) -> usize {
+    fn backlog(&self) -> usize {
         usize::MAX
     }
 

@@ -9,11 +9,13 @@ pub(crate) struct Sparse<T> {
     free: Vec<usize>,
 }
 
-impl<T> Sparse<T> {
-    pub(crate) fn new() -> Sparse<T> {
+impl<T> Default for Sparse<T> {
+    fn default() -> Sparse<T> {
         Sparse { places: Vec::new(), free: Vec::new() }
     }
+}
 
+impl<T> Sparse<T> {
     /// Takes a thing in; returns its number.
     pub(crate) fn insert(&mut self, thing: Box<T>) -> usize {
         match self.free.pop() {

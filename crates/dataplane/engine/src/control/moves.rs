@@ -1,10 +1,11 @@
 //! What is done to a worker's parts at a quiescent point: pausing, other claims, moving away and in.
 
-use crate::fault::Life;
+use crate::control::fault::Life;
 use crate::ids::{InstanceId, PortId, Target};
-use crate::instance::{Instance, Policies};
-use crate::switching::Source;
-use crate::worker::{PortNode, Worker};
+use crate::path::switching::Source;
+use crate::state::instances::{Instance, Policies};
+use crate::state::ports::PortNode;
+use crate::worker::Worker;
 use cpu_share::{Claim, Standing};
 use telemetry::clock::Nanos;
 
@@ -27,10 +28,10 @@ impl Worker {
         if let Some(instance) = self.instances.get_mut(id.index()) {
             instance.paused = true;
             let (entity, was_due) = (instance.entity, std::mem::take(&mut instance.due));
-            self.scheduler.deactivate(entity);
+            self.time.scheduler.deactivate(entity);
             if was_due {
                 // What it holds expires all the same.
-                self.schedule(id.index(), self.now.nanos);
+                self.schedule(id.index(), self.time.now.nanos);
             }
         }
     }
@@ -58,7 +59,7 @@ impl Worker {
         if let Some(instance) = self.instances.get_mut(id.index()) {
             instance.claim = claim;
             let entity = instance.entity;
-            self.scheduler.set_claim(entity, claim);
+            self.time.scheduler.set_claim(entity, claim);
         }
     }
 
@@ -81,22 +82,22 @@ impl Worker {
     /// Takes an instance out, wires and observers cut, its queue with it.
     pub(crate) fn take_instance(&mut self, id: InstanceId) -> Option<Moving> {
         let mut instance = self.instances.remove(id.index())?;
-        self.called.retain(|number| *number != id.index());
-        self.starting.retain(|number| *number != id.index());
+        self.upkeep.called.retain(|number| *number != id.index());
+        self.upkeep.starting.retain(|number| *number != id.index());
         instance.called = false;
-        let standing = self.scheduler.remove(instance.entity);
+        let standing = self.time.scheduler.remove(instance.entity);
         instance.links.iter_mut().for_each(|link| *link = None);
         instance.observers.clear();
         instance.feeds.clear();
-        instance.hungry = false;
-        (instance.handed_by, instance.held_up_by, instance.waits_for) = (usize::MAX, None, None);
+        instance.more_outside = false;
+        (instance.handed_by, instance.throttled_by, instance.waits_for) = (usize::MAX, None, None);
         Some(Moving { instance, standing })
     }
 
     /// Takes an instance in that comes from another worker.
     pub(crate) fn put_instance(&mut self, moving: Moving) -> InstanceId {
         let Moving { mut instance, standing } = moving;
-        instance.entity = self.scheduler.add_with(instance.tenant, instance.claim, standing);
+        instance.entity = self.time.scheduler.add_with(instance.tenant, instance.claim, standing);
         (instance.timer_at, instance.due) = (Nanos::MAX, false);
         instance.batch = instance.batch.min(self.settings.batch);
         let id = self.insert_instance(instance);
@@ -110,7 +111,7 @@ impl Worker {
 
     /// Takes a port out, its wire cut.
     pub(crate) fn take_port(&mut self, id: PortId) -> Option<Box<PortNode>> {
-        self.maintained.retain(|number| *number != id.index());
+        self.ports.maintained.retain(|number| *number != id.index());
         self.ports.remove(id.index())
     }
 
@@ -132,8 +133,8 @@ impl Worker {
         }
     }
 
-    /// Hands everything in a relay on to where it leads. For once a queue may become longer than it should:
-    /// nothing is lost by a move.
+    /// Hands everything in a relay on to where it leads. For once a queue may become longer than it
+    /// should: nothing is lost by a move.
     pub(crate) fn absorb_relay(&mut self, id: PortId) {
         let Some(node) = self.ports.get_mut(id.index()) else { return };
         let Some(relay) = node.port.relay() else { return };
@@ -147,7 +148,7 @@ impl Worker {
                     self.enqueue_beyond(to.index(), interface, packet);
                 }
                 Target::Instance(to, interface) => {
-                    if let Some(copy) = self.carry_across(source, packet, target) {
+                    if let Some(copy) = self.copy_to_pool(source, packet, target) {
                         self.enqueue_beyond(to.index(), interface, copy);
                     }
                 }

@@ -1,11 +1,13 @@
 //! Where packets come in: ports are polled, in the account of the instance that gets what they bring.
 
-use crate::classify::classify_for;
-use crate::ids::Target;
-use crate::switching::{Source, address, address_back};
-use crate::tap::Passage;
-use crate::time::NOBODY;
-use crate::worker::{PortNode, Worker};
+use crate::control::tap::Passage;
+use crate::ids::{InstanceId, Target};
+use crate::path::classify::classify_for;
+use crate::path::deliver::{address, unaddressed};
+use crate::path::switching::Source;
+use crate::state::accounting::NO_INSTANCE;
+use crate::state::ports::PortNode;
+use crate::worker::Worker;
 use nf_abi::MAX_BATCH;
 use packet_memory::Packet;
 use telemetry::DropReason;
@@ -27,25 +29,25 @@ const FEW_PORTS: usize = 16;
 
 impl Worker {
     /// Polls the ports whose takers do not poll them themselves. Returns whether anything came.
-    pub(crate) fn poll_ports(&mut self) -> bool {
-        if self.closing {
+    pub(crate) fn receive(&mut self) -> bool {
+        if self.ports.closing {
             return self.poll_relays();
         }
         let mut worked = false;
-        let cold_too = self.ports.len() <= FEW_PORTS || self.now.cycles >= self.next_cold;
+        let cold_too = self.ports.len() <= FEW_PORTS || self.time.now.cycles >= self.ports.next_cold;
         if cold_too {
-            self.next_cold = self.now.cycles + self.clock.cycles(COLD_EVERY);
+            self.ports.next_cold = self.time.now.cycles + self.time.clock.cycles(COLD_EVERY);
         }
         // Where buffers are short, the port that is polled first gets them: each time it is another.
         let end = self.ports.end();
-        self.poll_from = if self.poll_from + 1 < end { self.poll_from + 1 } else { 0 };
-        for index in (self.poll_from..end).chain(0..self.poll_from) {
+        self.ports.first = if self.ports.first + 1 < end { self.ports.first + 1 } else { 0 };
+        for index in (self.ports.first..end).chain(0..self.ports.first) {
             let Some(node) = self.ports.get(index) else { continue };
             if node.idle_polls > COLD_AFTER && !cold_too {
                 continue;
             }
             if let Some(consumer) = node.consumer
-                && (self.instances[consumer].polls_for_itself() || !node.relay && self.is_held_up(consumer))
+                && (self.instances[consumer].polls_for_itself() || !node.relay && self.is_throttled(consumer))
             {
                 // It is paused, or will poll when it runs; what is on its way out by the port is seen to
                 // meanwhile. A port whose taker is paused learns that time goes on: what it does by a
@@ -100,7 +102,7 @@ impl Worker {
     fn service_port(&mut self, index: usize) {
         let node = &mut self.ports[index];
         let pool = &self.pools[usize::from(node.pool.0)];
-        node.port.receive(pool, self.now.nanos, 0, &mut Vec::new());
+        node.port.receive(pool, self.time.now.nanos, 0, &mut Vec::new());
     }
 
     /// Polls the ports that feed an instance, in its account. Returns whether it has packets then. One that
@@ -109,21 +111,21 @@ impl Worker {
     pub(crate) fn poll_feeds(&mut self, index: usize) -> bool {
         let instance = &mut self.instances[index];
         let (feeds, entity) = (instance.feeds.len(), instance.entity);
-        (instance.hungry, instance.unpolled) = (false, 0);
-        if self.closing {
+        (instance.more_outside, instance.unpolled) = (false, 0);
+        if self.ports.closing {
             return false;
         }
-        let held_up = self.look_whether_held_up(index);
+        let throttled = self.update_throttled(index);
         for n in 0..feeds {
             let instance = &self.instances[index];
             let port = instance.feeds[n];
-            if held_up && !self.ports[port].relay {
+            if throttled && !self.ports[port].relay {
                 continue;
             }
             // Beside what waits already no more is fetched than there is room for: the rest waits outside.
             let most = if instance.queue.is_empty() { usize::MAX } else { instance.queue.room() };
             if self.poll_port_for(port, most) {
-                self.running = entity;
+                self.time.running = entity;
             }
         }
         !self.instances[index].queue.is_empty()
@@ -158,69 +160,74 @@ impl Worker {
             return false;
         }
         let node = &mut self.ports[index];
-        let mut batch = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(MAX_BATCH));
+        let mut batch = self.batches.spare.pop().unwrap_or_else(|| Vec::with_capacity(MAX_BATCH));
         let pool = &self.pools[usize::from(node.pool.0)];
         let budget = self.settings.batch.min(most);
-        node.port.receive(pool, self.now.nanos, budget, &mut batch);
+        node.port.receive(pool, self.time.now.nanos, budget, &mut batch);
         if batch.is_empty() {
             node.idle_polls = node.idle_polls.saturating_add(1);
-            self.spare.push(batch);
+            self.batches.spare.push(batch);
             return false;
         }
         node.idle_polls = 0;
         if node.relay {
-            self.note_passage(index);
+            self.ports.note_passage(index);
         }
         let node = &self.ports[index];
-        self.received += batch.len();
+        self.parking.received += batch.len();
         if let Some(consumer) = node.consumer
             && batch.len() * 2 >= budget
         {
             // There is probably more: from here on the instance that takes it fetches that, when it is its
             // turn.
-            self.instances[consumer].hungry = true;
+            self.instances[consumer].more_outside = true;
             self.wake_instance(consumer);
         }
-        match target {
-            Target::Instance(to, interface) => self.receive_for(index, to.index(), interface, batch),
-            Target::Port(out) => {
-                self.classify(index, &mut batch, 0, nf_abi::HOP_BUDGET);
-                self.show_received(index, &batch);
-                self.pass_through(index, out, &mut batch);
-                self.spare.push(batch);
-                self.switch_account(NOBODY);
-                self.count_departed();
-            }
-            Target::Switch(id, from) => {
-                self.classify(index, &mut batch, 0, nf_abi::HOP_BUDGET);
-                self.show_received(index, &batch);
-                self.received_for.clear();
-                if let Some(to) = self.switch_batch(Source::Port(index), id, from, batch) {
-                    self.wake_instance(to);
-                }
-                self.charge_receivers();
-            }
-        }
+        self.classify_and_queue(index, target, batch);
         true
     }
 
-    /// Packets have passed a wire to or from another worker: its end is told so when the turn is over.
-    #[inline]
-    pub(crate) fn note_passage(&mut self, port: usize) {
-        if !std::mem::replace(&mut self.ports[port].unsettled, true) {
-            self.unsettled.push(port);
+    /// Classifies what a port received, and queues it for the instance that it is for, hands it to a port or
+    /// looks it up in a switch, in the account of the instances that get it.
+    fn classify_and_queue(&mut self, index: usize, target: Target, mut batch: Vec<Packet>) {
+        if let Target::Instance(to, interface) = target {
+            return self.queue_received(index, to, interface, batch);
         }
+        self.classify(index, &mut batch, 0, nf_abi::HOP_BUDGET);
+        self.show_received(index, &batch);
+        self.time.receivers.clear();
+        match self.deliver_batch(Source::Port(index), target, batch) {
+            Ok(Some(to)) => self.wake_instance(to),
+            Ok(None) => {}
+            Err(batch) => self.deliver_each(index, target, batch),
+        }
+        self.charge_receivers();
     }
 
-    /// Tells wires to other workers that the turn is over.
-    #[inline]
-    pub(crate) fn settle_wires(&mut self) {
-        while let Some(port) = self.unsettled.pop() {
-            if let Some(node) = self.ports.get_mut(port) {
-                node.unsettled = false;
-                node.port.settle();
+    /// Queues what a port received for an instance. Mostly all of a batch can be queued, and then it moves as
+    /// a whole.
+    fn queue_received(&mut self, index: usize, to: InstanceId, interface: u16, mut batch: Vec<Packet>) {
+        let (node, receiver) = (&self.ports[index], &self.instances[to.index()]);
+        self.time.running = receiver.entity;
+        let mut whole = receiver.pool == node.pool && receiver.queue.room() >= batch.len();
+        if node.relay {
+            if whole && !address(&mut batch, interface) {
+                batch = unaddressed(batch);
+                whole = false;
             }
+        } else if whole {
+            self.classify(index, &mut batch, interface, nf_abi::HOP_BUDGET - 1);
+        } else {
+            self.classify(index, &mut batch, 0, nf_abi::HOP_BUDGET);
         }
+        self.show_received(index, &batch);
+        if whole {
+            self.instances[to.index()].queue.push_batch(batch, &mut self.batches.spare);
+            self.wake_instance(to.index());
+        } else {
+            self.deliver_each(index, Target::Instance(to, interface), batch);
+        }
+        self.time.switch(NO_INSTANCE);
     }
 
     /// The wire to another worker, if any, that has no room for what the port would bring.
@@ -242,7 +249,7 @@ impl Worker {
         let node = &self.ports[index];
         if !node.relay {
             let pool = &self.pools[usize::from(node.pool.0)];
-            classify_for(pool, batch, interface, budget, self.flow_hash);
+            classify_for(pool, batch, interface, budget, self.ports.flow_hash);
         }
     }
 
@@ -253,78 +260,36 @@ impl Worker {
         }
     }
 
-    /// Queues what a port received for an instance.
-    fn receive_for(&mut self, index: usize, to: usize, interface: u16, mut batch: Vec<Packet>) {
-        let node = &self.ports[index];
-        let receiver = &self.instances[to];
-        self.running = receiver.entity;
-        // Mostly all of a batch can be queued, and then it moves as a whole.
-        let mut whole = receiver.pool == node.pool && receiver.queue.room() >= batch.len();
-        if node.relay {
-            if whole && !address(&mut batch, interface) {
-                address_back(&mut batch);
-                whole = false;
-            }
-        } else if whole {
-            self.classify(index, &mut batch, interface, nf_abi::HOP_BUDGET - 1);
-        } else {
-            self.classify(index, &mut batch, 0, nf_abi::HOP_BUDGET);
-        }
-        self.show_received(index, &batch);
-        if whole {
-            self.instances[to].queue.push_batch(batch, &mut self.spare);
-            self.wake_instance(to);
-        } else {
-            self.enqueue_received(index, to, interface, batch);
-        }
-        self.switch_account(NOBODY);
-    }
-
-    /// Queues what a port received one by one: into another pool, from another worker, or as far as there is
-    /// room.
-    fn enqueue_received(&mut self, port: usize, to: usize, interface: u16, mut batch: Vec<Packet>) {
-        let same_pool = self.instances[to].pool == self.ports[port].pool;
+    /// Hands on what a port received one by one: into another pool, or as far as there is room.
+    fn deliver_each(&mut self, port: usize, target: Target, mut batch: Vec<Packet>) {
         for packet in batch.drain(..) {
-            if same_pool {
-                self.enqueue(to, interface, packet);
-            } else {
-                self.enter_pool(port, to, interface, packet);
-            }
+            self.forward(Source::Port(port), packet, target);
         }
-        self.spare.push(batch);
+        self.batches.spare.push(batch);
+        self.flush_ports();
     }
 
     /// Charges what receiving through a switch has cost to the instances that got packets, by how many they
     /// got.
     fn charge_receivers(&mut self) {
-        match self.received_for[..] {
+        match self.time.receivers[..] {
             [] => {}
-            [(only, _)] => self.running = only,
+            [(only, _)] => self.time.running = only,
             _ => {
-                let cycles = Cycles::now();
-                let spent = self.had(cycles.since(self.now.cycles)).0;
-                let all: u64 = self.received_for.iter().map(|(_, count)| u64::from(*count)).sum();
-                for n in 0..self.received_for.len() {
-                    let (entity, count) = self.received_for[n];
-                    self.charge(entity, Cycles(spent * u64::from(count) / all.max(1)));
+                let cycles = self.time.clock.read();
+                let spent = self.time.had(cycles.since(self.time.now.cycles)).0;
+                let all: u64 = self.time.receivers.iter().map(|(_, count)| u64::from(*count)).sum();
+                for n in 0..self.time.receivers.len() {
+                    let (entity, count) = self.time.receivers[n];
+                    self.time.charge(entity, Cycles(spent * u64::from(count) / all.max(1)));
                 }
-                self.now.cycles = cycles;
-                self.now.nanos = self.clock.nanos(cycles);
+                self.time.now.cycles = cycles;
+                self.time.now.nanos = self.time.clock.nanos(cycles);
             }
         }
-        self.switch_account(NOBODY);
+        self.time.switch(NO_INSTANCE);
         self.count_departed();
-        self.received_for.clear();
-    }
-
-    /// The instance has packets: it waits for its turn, unless it is paused. The running instance is asked
-    /// afterwards whether there is more.
-    #[inline]
-    pub(crate) fn wake_instance(&mut self, index: usize) {
-        let instance = &self.instances[index];
-        if !instance.stands_still() && index != self.current && instance.waits_for.is_none() {
-            self.scheduler.activate(instance.entity);
-        }
+        self.time.receivers.clear();
     }
 
     /// Ends a packet that a port brought, for a reason, in the port's account.

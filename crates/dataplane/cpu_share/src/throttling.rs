@@ -11,23 +11,23 @@ impl Scheduler {
     pub fn next_release(&self) -> Option<Cycles> {
         let first =
             |queue: &Queue| queue.first().map(|(at, _)| Cycles(u64::try_from(at).unwrap_or(u64::MAX)));
-        [first(&self.held_entities), first(&self.held_tenants)].into_iter().flatten().min()
+        [first(&self.throttled_entities), first(&self.throttled_tenants)].into_iter().flatten().min()
     }
 
     /// Sets aside an entity that waits for its turn, until its cap lets it run.
     #[cold]
-    pub(crate) fn hold(&mut self, index: usize) {
+    pub(crate) fn throttle(&mut self, index: usize) {
         self.leave(index);
         let entity = &mut self.entities[index];
         let release = entity.share.release();
-        (entity.state, entity.since) = (State::Held, self.now);
-        self.held_entities.push(&mut self.entity_places, index, i128::from(release.0));
+        (entity.state, entity.since) = (State::Throttled, self.now);
+        self.throttled_entities.push(&mut self.entity_places, index, i128::from(release.0));
         self.release_at = self.release_at.min(release);
     }
 
-    /// An entity is held back no more.
-    pub(crate) fn unhold(&mut self, index: usize) {
-        self.held_entities.remove(&mut self.entity_places, index);
+    /// An entity is throttled no more.
+    pub(crate) fn unthrottle(&mut self, index: usize) {
+        self.throttled_entities.remove(&mut self.entity_places, index);
         let entity = &mut self.entities[index];
         entity.throttled += self.now.min(entity.share.release()).since(entity.since);
         entity.state = State::Out;
@@ -35,12 +35,12 @@ impl Scheduler {
 
     /// Sets aside a tenant that waits for its turn, until its cap lets it run.
     #[cold]
-    pub(crate) fn hold_tenant(&mut self, owner: usize) {
+    pub(crate) fn throttle_tenant(&mut self, owner: usize) {
         self.ready.remove(&mut self.tenant_places, owner);
         let tenant = &mut self.tenants[owner];
         let release = tenant.share.release();
-        (tenant.state, tenant.since) = (State::Held, self.now);
-        self.held_tenants.push(&mut self.tenant_places, owner, i128::from(release.0));
+        (tenant.state, tenant.since) = (State::Throttled, self.now);
+        self.throttled_tenants.push(&mut self.tenant_places, owner, i128::from(release.0));
         self.release_at = self.release_at.min(release);
     }
 
@@ -48,7 +48,7 @@ impl Scheduler {
     #[cold]
     pub(crate) fn release_due(&mut self) {
         let now = i128::from(self.now.0);
-        while let Some((_, owner)) = self.held_tenants.first().filter(|(at, _)| *at <= now) {
+        while let Some((_, owner)) = self.throttled_tenants.first().filter(|(at, _)| *at <= now) {
             let share = &self.tenants[owner].share;
             // Not `may_run`: that forgets by how much the worker is late, which is not the cap's doing.
             if share.release() <= self.now {
@@ -56,17 +56,17 @@ impl Scheduler {
                 self.enter(owner);
             } else {
                 let release = i128::from(share.release().0);
-                self.held_tenants.rekey(&mut self.tenant_places, owner, release);
+                self.throttled_tenants.rekey(&mut self.tenant_places, owner, release);
             }
         }
-        while let Some((_, index)) = self.held_entities.first().filter(|(at, _)| *at <= now) {
+        while let Some((_, index)) = self.throttled_entities.first().filter(|(at, _)| *at <= now) {
             let share = &self.entities[index].share;
             if share.release() <= self.now {
-                self.unhold(index);
+                self.unthrottle(index);
                 self.activate(EntityId(index as u32));
             } else {
                 let release = i128::from(share.release().0);
-                self.held_entities.rekey(&mut self.entity_places, index, release);
+                self.throttled_entities.rekey(&mut self.entity_places, index, release);
             }
         }
         self.release_at = self.next_release().unwrap_or(Cycles(u64::MAX));

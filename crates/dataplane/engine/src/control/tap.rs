@@ -1,7 +1,7 @@
 //! Taps: code that is shown packets without being part of their way: a capture, say, or a trace.
 
 use crate::ids::{InstanceId, PoolId, PortId};
-use crate::switching::Source;
+use crate::path::switching::Source;
 use crate::worker::Worker;
 use packet_memory::{Packet, Pool};
 use telemetry::DropReason;
@@ -35,7 +35,7 @@ pub trait Tap: Send {
     fn see(&mut self, pool: &Pool, packets: &[Packet], passage: Passage, now: Nanos);
 
     /// Called about ten times in a second: for whatever is not to be kept back longer.
-    fn settle(&mut self);
+    fn flush(&mut self);
 
     /// A copy of a packet was made, which goes on in another pool or another way.
     fn copied(&mut self, _original: (&Pool, &Packet), _copy: (&Pool, &Packet)) {}
@@ -50,13 +50,13 @@ impl Worker {
     /// Shows the packets of a port to a tap, in both directions.
     pub fn tap_port(&mut self, port: PortId, tap: Box<dyn Tap>) {
         self.ports[port.index()].taps.push(tap);
-        self.tapped = true;
+        self.upkeep.tapped = true;
     }
 
     /// Shows the packets of an instance to a tap, with what the instance decided.
     pub fn tap_instance(&mut self, instance: InstanceId, tap: Box<dyn Tap>) {
         self.instances[instance.index()].taps.push(tap);
-        self.tapped = true;
+        self.upkeep.tapped = true;
     }
 
     /// Shows packets of a port to its taps.
@@ -65,7 +65,7 @@ impl Worker {
         let node = &mut self.ports[port];
         let pool = &self.pools[usize::from(node.pool.0)];
         for tap in &mut node.taps {
-            tap.see(pool, packets, passage, self.now.nanos);
+            tap.see(pool, packets, passage, self.time.now.nanos);
         }
     }
 
@@ -75,7 +75,7 @@ impl Worker {
         let instance = &mut self.instances[index];
         let pool = &self.pools[usize::from(instance.pool.0)];
         for tap in &mut instance.taps {
-            tap.see(pool, packets, passage, self.now.nanos);
+            tap.see(pool, packets, passage, self.time.now.nanos);
         }
     }
 
@@ -103,15 +103,15 @@ impl Worker {
     }
 
     /// Lets taps hand over what they keep back, and takes those out that are over.
-    pub(crate) fn settle_taps(&mut self) {
+    pub(crate) fn flush_taps(&mut self) {
         let of_ports = self.ports.iter_mut().map(|(_, node)| &mut node.taps);
         let of_instances = self.instances.iter_mut().map(|(_, instance)| &mut instance.taps);
         let mut left = false;
         for taps in of_ports.chain(of_instances).filter(|taps| !taps.is_empty()) {
-            taps.iter_mut().for_each(|tap| tap.settle());
+            taps.iter_mut().for_each(|tap| tap.flush());
             taps.retain(|tap| !tap.is_over());
             left |= !taps.is_empty();
         }
-        self.tapped = left;
+        self.upkeep.tapped = left;
     }
 }

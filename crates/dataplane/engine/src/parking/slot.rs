@@ -38,23 +38,23 @@ struct Place {
     worker: Option<Box<Worker>>,
     /// The thread has ended: no worker will come.
     ended: bool,
-    /// How often the thread has got up.
-    nights: u64,
+    /// How often the thread was woken.
+    wakeups: u64,
     /// The thread waits for its worker, and for nothing else.
-    attends: bool,
+    lends: bool,
     /// How many wait for a change here.
     waiting: u32,
 }
 
 /// See the module's documentation.
 #[derive(Default)]
-pub(crate) struct Berth {
+pub(crate) struct WorkerSlot {
     place: Mutex<Place>,
     changed: Condvar,
     asked: AtomicU8,
 }
 
-impl Berth {
+impl WorkerSlot {
     fn place(&self) -> MutexGuard<'_, Place> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,24 +86,24 @@ impl Berth {
     }
 
     /// The thread is about to sleep, and leaves its worker.
-    pub(crate) fn lie_down(&self, worker: Box<Worker>) {
+    pub(crate) fn park(&self, worker: Box<Worker>) {
         self.leave(worker, false);
     }
 
-    fn leave(&self, worker: Box<Worker>, attends: bool) {
+    fn leave(&self, worker: Box<Worker>, lends: bool) {
         let mut place = self.place();
-        (place.worker, place.attends) = (Some(worker), attends);
+        (place.worker, place.lends) = (Some(worker), lends);
         self.tell(place);
     }
 
     /// The thread is awake again, and takes its worker as soon as no other thread wants it.
-    pub(crate) fn get_up(&self) -> Box<Worker> {
+    pub(crate) fn unpark(&self) -> Box<Worker> {
         let mut place = self.place();
         loop {
             if self.asked.load(Acquire) != Asked::Worker as u8
                 && let Some(worker) = place.worker.take()
             {
-                place.nights += 1;
+                place.wakeups += 1;
                 self.tell(place);
                 return worker;
             }
@@ -112,13 +112,13 @@ impl Berth {
     }
 
     /// The thread, which works, was asked for its worker: leaves it here until it is brought back.
-    pub(crate) fn attend(&self, worker: Box<Worker>) -> Box<Worker> {
+    pub(crate) fn lend(&self, worker: Box<Worker>) -> Box<Worker> {
         self.leave(worker, true);
         let began = Instant::now();
         while self.asked.load(Acquire) == Asked::Worker as u8 && began.elapsed() < LOOK {
             std::hint::spin_loop();
         }
-        self.get_up()
+        self.unpark()
     }
 
     /// The thread ends.
@@ -179,42 +179,42 @@ impl Berth {
         }
     }
 
-    /// Whether the thread whose worker was taken attends, and does not sleep.
-    pub(crate) fn attends(&self) -> bool {
-        self.place().attends
+    /// Whether the thread whose worker was taken lends, and does not sleep.
+    pub(crate) fn lends(&self) -> bool {
+        self.place().lends
     }
 
-    /// Brings a worker back. Returns the night, for [`Berth::wait_for_morning`], and whether the thread
-    /// attends, and has to be told of nothing.
-    pub(crate) fn bring_back(&self, worker: Box<Worker>) -> (u64, bool) {
+    /// Brings a worker back. Returns the wakeups, for [`WorkerSlot::wait_for_wakeup`], and whether the thread
+    /// lends, and has to be told of nothing.
+    pub(crate) fn put_back(&self, worker: Box<Worker>) -> (u64, bool) {
         let mut place = self.place();
         place.worker = Some(worker);
         if self.asked() == Asked::Worker {
             self.asked.store(Asked::Nothing as u8, Release);
         }
-        let brought = (place.nights, place.attends);
+        let brought = (place.wakeups, place.lends);
         self.tell(place);
         brought
     }
 
-    /// Waits until the thread, whose bell was rung, has got up since, so that it waits for nothing any more
+    /// Waits until the thread, whose bell was rung, was woken since, so that it waits for nothing any more
     /// that is gone.
-    pub(crate) fn wait_for_morning(&self, night: u64) {
+    pub(crate) fn wait_for_wakeup(&self, wakeups: u64) {
         let mut place = self.place();
-        while place.nights == night && !place.ended {
+        while place.wakeups == wakeups && !place.ended {
             place = self.wait_in(place);
         }
     }
 
-    /// How often the thread has got up.
+    /// How often the thread was woken.
     #[cfg(test)]
-    pub(crate) fn nights(&self) -> u64 {
-        self.place().nights
+    pub(crate) fn wakeups(&self) -> u64 {
+        self.place().wakeups
     }
 }
 
-impl std::fmt::Debug for Berth {
+impl std::fmt::Debug for WorkerSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Berth").field("taken", &self.place().worker.is_some()).finish()
+        f.debug_struct("WorkerSlot").field("taken", &self.place().worker.is_some()).finish()
     }
 }

@@ -1,9 +1,10 @@
 //! The account of a worker at a quiescent point: every packet, and where the cycles went.
 
-use crate::fault::Life;
-use crate::switching::SwitchNode;
-use crate::time::{NOBODY, WorkerTime};
-use crate::worker::{PortNode, Worker};
+use crate::control::fault::Life;
+use crate::path::switching::SwitchNode;
+use crate::state::accounting::{NO_INSTANCE, WorkerTime};
+use crate::state::ports::PortNode;
+use crate::worker::Worker;
 use packet_memory::Pool;
 use port::{PortCounters, PortStatus};
 use std::collections::BTreeMap;
@@ -163,10 +164,10 @@ impl Worker {
         let mut reports = self.reports(with_reports);
         let ports = self.account_of_ports();
         let instances = self.numbers_of_instances();
-        let mut account = Account::empty(self.clock.moment());
+        let mut account = Account::empty(self.time.clock.moment());
         let instance = |index| self.account_of(index, reports.remove(&index));
         account.instances = instances.into_iter().map(instance).collect();
-        account.workers.push(self.time);
+        account.workers.push(self.time.spent);
         for (index, port) in ports {
             account.ledger.merge(&port.counters.ledger);
             account.in_flight += port.in_flight;
@@ -261,9 +262,9 @@ impl Worker {
             faults: counters.faults,
             restarts: counters.restarts,
             missed: counters.missed,
-            cycles: self.scheduler.used(instance.entity),
-            promised: self.scheduler.promised(instance.entity),
-            throttled: self.scheduler.throttled(instance.entity),
+            cycles: self.time.scheduler.used(instance.entity),
+            promised: self.time.scheduler.promised(instance.entity),
+            throttled: self.time.scheduler.throttled(instance.entity),
             overruns: counters.overruns,
             suspensions: counters.suspensions,
             memory,
@@ -287,8 +288,8 @@ impl Worker {
             return None;
         }
         self.in_account_of(index, |worker| {
-            worker.note_call(index);
-            let now = worker.now;
+            worker.upkeep.note_call(index, &mut worker.instances[index].called);
+            let now = worker.time.now;
             let report = match &mut worker.instances[index].life {
                 Life::Up { guest, .. } => guest.report(now),
                 Life::Down { .. } | Life::Starting { .. } => Ok(None),
@@ -299,7 +300,7 @@ impl Worker {
                     report
                 }
                 Err(fault) => {
-                    worker.bury(index, &fault, None);
+                    worker.on_guest_fault(index, &fault, None);
                     None
                 }
             }
@@ -309,11 +310,12 @@ impl Worker {
     /// Does something for an instance outside of its turns, between two turns of the worker, and charges it
     /// for that.
     pub(crate) fn in_account_of<R>(&mut self, index: usize, deed: impl FnOnce(&mut Worker) -> R) -> R {
-        // The time until the worker was in hand is charged to no instance, and the thread may be another one.
-        self.look_at_clocks();
-        self.switch_account(self.instances[index].entity);
+        // The time until the worker was quiesced is charged to no instance, and the thread may be another
+        // one.
+        self.time.restart();
+        self.time.switch(self.instances[index].entity);
         let done = deed(self);
-        self.switch_account(NOBODY);
+        self.time.switch(NO_INSTANCE);
         done
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! 1. Each instance and each port has a [`Board`], which goes along from worker to worker. A
 //!    [`Fleet`](crate::Fleet) knows all of them.
-//! 2. A reader asks the worker for one of them ([`Viewer`]), waits for [`PATIENCE`] at most, and copies what
+//! 2. A reader asks the worker for one of them ([`Viewer`]), waits for [`READ_WAIT`] at most, and copies what
 //!    is on the board.
 //! 3. The worker writes the boards that were asked for between two turns, a few at a time
 //!    ([`Worker::show_some`]). Where it is in a long call, the reader finds what was written for the reader
@@ -12,9 +12,9 @@
 //! Nothing is written per packet. A worker waits for no lock: a question that is being asked, or a board that
 //! is being read, is seen to in the next turn.
 
-use crate::account::{InstanceAccount, PortAccount, SwitchAccount};
+use crate::control::account::{InstanceAccount, PortAccount, SwitchAccount};
 use crate::ids::{InstanceId, PortId};
-use crate::time::WorkerTime;
+use crate::state::accounting::WorkerTime;
 use crate::worker::Worker;
 use port::Bell;
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use telemetry::Ledger;
 
 /// How long a reader waits for the worker to write what is new.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
+pub(crate) const READ_WAIT: Duration = Duration::from_millis(20);
 
 /// Most boards that are written in one turn.
 const AT_ONCE: usize = 16;
@@ -59,7 +59,7 @@ impl<T: Clone> Board<T> {
     }
 
     /// Another worker writes here from now on.
-    pub(crate) fn settle(&self, worker: u16, index: usize) {
+    pub(crate) fn set_home(&self, worker: u16, index: usize) {
         self.home.store(u64::from(worker) << 32 | u64::from(index as u32), Release);
     }
 
@@ -86,7 +86,7 @@ pub(crate) enum Wanted {
 
 /// What a worker counts beside its instances and ports, as of its last answer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rest {
+pub(crate) struct WorkerPart {
     pub(crate) time: WorkerTime,
     /// Of wires to other workers.
     pub(crate) relays: (Ledger, u64),
@@ -103,13 +103,13 @@ pub(crate) struct Viewer {
     asked: AtomicU64,
     answered: AtomicU64,
     /// See [`Wanted::Worker`].
-    pub(crate) rest: Board<Rest>,
+    pub(crate) worker: Board<WorkerPart>,
 }
 
 impl Viewer {
     pub(crate) fn new(bell: Arc<Bell>) -> Viewer {
         let (asked, answered) = (AtomicU64::new(0), AtomicU64::new(0));
-        Viewer { bell, questions: Mutex::default(), asked, answered, rest: Board::default() }
+        Viewer { bell, questions: Mutex::default(), asked, answered, worker: Board::default() }
     }
 
     /// Asks, and says which question that is.
@@ -154,13 +154,13 @@ impl Worker {
     /// Whether a reader waits for an answer.
     #[inline]
     pub(crate) fn is_asked_to_show(&self) -> bool {
-        self.viewer.asked.load(Relaxed) != self.shown
+        self.upkeep.viewer.asked.load(Relaxed) != self.upkeep.shown
     }
 
     /// Answers a few questions of readers.
     #[cold]
     pub(crate) fn show_some(&mut self) {
-        let viewer = self.viewer.clone();
+        let viewer = self.upkeep.viewer.clone();
         // A reader that is asking at this moment is heard in the next turn.
         let Ok(mut questions) = viewer.questions.try_lock() else { return };
         let some = questions.len().min(AT_ONCE);
@@ -169,8 +169,8 @@ impl Worker {
         for wanted in &some {
             self.write_board(*wanted);
         }
-        self.shown += some.len() as u64;
-        viewer.answered.store(self.shown, Release);
+        self.upkeep.shown += some.len() as u64;
+        viewer.answered.store(self.upkeep.shown, Release);
     }
 
     /// Writes one board. Says whether that was possible.
@@ -195,7 +195,7 @@ impl Worker {
                     }
                 }
                 let (pools, switches) = (self.account_of_pools(), self.account_of_switches());
-                self.viewer.rest.show(Rest { time: self.time, relays, pools, switches })
+                self.upkeep.viewer.worker.show(WorkerPart { time: self.time.spent, relays, pools, switches })
             }
         }
     }

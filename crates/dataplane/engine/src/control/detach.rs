@@ -10,9 +10,9 @@
 //! Packets that the guest holds stay with it and are in flight meanwhile. When its instance is removed, or
 //! the workers stop, they are counted as held at stop, and their buffers come back with the guest.
 
-use crate::fault::Life;
+use crate::control::fault::Life;
+use crate::control::takeover::TakeoverError;
 use crate::ids::InstanceId;
-use crate::takeover::TakeoverError;
 use crate::worker::Worker;
 use guest::{Events, Guest, GuestFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig, SlotTable};
 use packet_memory::{Packet, Pool};
@@ -85,7 +85,7 @@ impl Worker {
         // Deadlines are looked at when a guest is back.
         instance.due = false;
         let (entity, pool) = (instance.entity, instance.pool);
-        self.scheduler.deactivate(entity);
+        self.time.scheduler.deactivate(entity);
         Ok(Detached { guest: Some(guest), fault: None, pool: self.pools[usize::from(pool.0)].clone() })
     }
 
@@ -102,9 +102,9 @@ impl Worker {
             return Err(TakeoverError::Absent);
         };
         *place = guest;
-        self.note_call(index);
+        self.upkeep.note_call(index, &mut self.instances[index].called);
         if let Some(fault) = detached.fault.take() {
-            self.bury(index, &fault, None);
+            self.on_guest_fault(index, &fault, None);
             return Ok(());
         }
         self.reschedule(index);

@@ -1,11 +1,11 @@
 //! How a worker ends: what has come in goes out, what is still held is dropped, ports are closed, the account
 //! is given.
 
-use crate::account::{Account, InstanceAccount, PortAccount};
-use crate::control::Event;
-use crate::fault::Life;
+use crate::control::account::{Account, InstanceAccount, PortAccount};
+use crate::control::events::Event;
+use crate::control::fault::Life;
 use crate::ids::{InstanceId, PortId};
-use crate::instance::Instance;
+use crate::state::instances::Instance;
 use crate::worker::Worker;
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
@@ -13,7 +13,7 @@ use telemetry::clock::Nanos;
 impl Worker {
     /// From here on ports are not polled.
     pub(crate) fn close(&mut self) {
-        self.closing = true;
+        self.ports.closing = true;
     }
 
     /// Packets that instances and wires between workers have.
@@ -25,9 +25,9 @@ impl Worker {
 
     /// Drains, drops what is still held, closes the ports, and gives the final account.
     pub fn stop(mut self) -> Account {
-        let until = self.clock.now().saturating_add(self.settings.drain);
+        let until = self.time.clock.now().saturating_add(self.settings.drain);
         self.close();
-        while self.on_the_way() > 0 && self.clock.now() < until {
+        while self.on_the_way() > 0 && self.time.clock.now() < until {
             if !self.turn() {
                 std::thread::yield_now();
             }
@@ -82,11 +82,11 @@ impl Worker {
     /// Closes a port's driver, and tells if it did not end well.
     fn close_driver(&mut self, index: usize) {
         let Some(node) = self.ports.get_mut(index) else { return };
-        self.released |= node.port.wake().readable.is_some();
+        self.parking.released |= node.port.wake().readable.is_some();
         let pool = &self.pools[usize::from(node.pool.0)];
         if let Err(reason) = node.port.close(pool) {
             let event = port::PortEvent::WentDown(reason);
-            (self.tell)(Event::Port { port: node.name.clone(), event });
+            (self.upkeep.tell)(Event::Port { port: node.name.clone(), event });
         }
     }
 
@@ -108,7 +108,7 @@ impl Worker {
         self.close_driver(id.index());
         let account = self.account_of_port(id.index());
         self.take_port(id)?;
-        self.find_patience();
+        self.find_backlog();
         Some(account)
     }
 }

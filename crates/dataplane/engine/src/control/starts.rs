@@ -6,15 +6,15 @@
 //!    its fail policy.
 //! 2. Elsewhere the work is done, and its outcome left in the [`Start`]. The worker that has the instance is
 //!    woken if it sleeps.
-//! 3. [`Worker::take_arrivals`], once a turn, looks whether there is an outcome: the guest takes its place,
+//! 3. [`Worker::take_started`], once a turn, looks whether there is an outcome: the guest takes its place,
 //!    or the next attempt is scheduled after a longer delay.
 //!
 //! An instance that is removed, or taken over by another guest, drops its [`Start`]; a guest that comes
 //! afterwards is dropped where it was made. Work that is never done, or is called off, counts as a failed
 //! start once it is dropped.
 
-use crate::control::Event;
-use crate::fault::Life;
+use crate::control::events::Event;
+use crate::control::fault::Life;
 use crate::worker::Worker;
 use guest::Guest;
 use offload::Offload;
@@ -109,32 +109,32 @@ const LOOKED_AT: usize = 64;
 impl Worker {
     /// Asks for the start of an instance that is due to be started again.
     pub(crate) fn restart_due(&mut self, index: usize) {
-        let now = self.now.nanos;
+        let now = self.time.now.nanos;
         let instance = &mut self.instances[index];
         let Life::Down { retry_at, next_delay, reason } = &mut instance.life else { return };
         if *retry_at > now {
             let retry_at = *retry_at;
             return self.schedule(index, retry_at);
         }
-        let start = Arc::new(Start::new(self.bell.clone()));
+        let start = Arc::new(Start::new(self.parking.bell.clone()));
         let (ticket, work) = (Ticket(start.clone()), instance.factory.work());
         instance.life = Life::Starting { start, next_delay: *next_delay, reason: std::mem::take(reason) };
         let job = Box::new(move || ticket.leave(work()));
-        let submitted = self.background.submit(&instance.owner, job);
+        let submitted = self.upkeep.background.submit(&instance.owner, job);
         match submitted {
-            Ok(()) => self.starting.push_back(index),
+            Ok(()) => self.upkeep.starting.push_back(index),
             Err(reason) => self.start_failed(index, reason),
         }
     }
 
     /// Looks which starts have come to an end. Nothing is waited for.
-    pub(crate) fn take_arrivals(&mut self) {
-        for _ in 0..self.starting.len().min(LOOKED_AT) {
-            let Some(index) = self.starting.pop_front() else { return };
+    pub(crate) fn take_started(&mut self) {
+        for _ in 0..self.upkeep.starting.len().min(LOOKED_AT) {
+            let Some(index) = self.upkeep.starting.pop_front() else { return };
             let Some(instance) = self.instances.get_mut(index) else { continue };
             let Life::Starting { start, next_delay, .. } = &instance.life else { continue };
             if !start.is_done() {
-                self.starting.push_back(index);
+                self.upkeep.starting.push_back(index);
                 continue;
             }
             let (outcome, delay) = (start.outcome().take(), *next_delay);
@@ -143,12 +143,12 @@ impl Worker {
                     if let Some((max_call, slots)) = instance.bounds {
                         guest.set_limits(max_call, slots);
                     }
-                    instance.life = Life::up(guest, delay, self.now.nanos);
+                    instance.life = Life::up(guest, delay, self.time.now.nanos);
                     instance.counters.restarts += 1;
                     let name = instance.name.clone();
                     self.tell(Event::Restarted { instance: name });
                     // What it said while it was started.
-                    self.note_call(index);
+                    self.upkeep.note_call(index, &mut self.instances[index].called);
                     self.after_call(index);
                 }
                 Err(reason) => self.start_failed(index, reason),
@@ -158,7 +158,7 @@ impl Worker {
 
     /// The next attempt is made after a while, each time a longer one.
     fn start_failed(&mut self, index: usize, reason: String) {
-        let now = self.now.nanos;
+        let now = self.time.now.nanos;
         let instance = &mut self.instances[index];
         let Life::Starting { next_delay, .. } = &instance.life else { return };
         let (delay, longest) = (*next_delay, instance.restart.longest_delay);
@@ -173,23 +173,23 @@ impl Worker {
     /// An instance whose start is under way has come to this worker.
     pub(crate) fn await_start(&mut self, index: usize) {
         if let Life::Starting { start, .. } = &self.instances[index].life {
-            start.report_to(self.bell.clone());
-            self.starting.push_back(index);
+            start.report_to(self.parking.bell.clone());
+            self.upkeep.starting.push_back(index);
         }
     }
 
     /// Whether a start has come to an end that has not been looked at.
-    pub(crate) fn has_arrivals(&self) -> bool {
+    pub(crate) fn has_started(&self) -> bool {
         let done = |index: &usize| {
             let life = self.instances.get(*index).map(|instance| &instance.life);
             matches!(life, Some(Life::Starting { start, .. }) if start.is_done())
         };
-        self.starting.iter().any(done)
+        self.upkeep.starting.iter().any(done)
     }
 
     /// Gives the memory of a guest back, which takes its time when it is much: not here.
     pub(crate) fn dispose(&self, owner: &str, guest: Box<dyn Guest>) {
         // Where no more is taken in it is dropped at once.
-        let _ = self.background.submit(owner, Box::new(move || drop(guest)));
+        let _ = self.upkeep.background.submit(owner, Box::new(move || drop(guest)));
     }
 }

@@ -1,9 +1,9 @@
 //! What becomes of an instance whose guest trapped or ran too long: its packets, and its next life.
 
-use crate::control::Event;
-use crate::instance::Instance;
-use crate::starts::Start;
-use crate::switching::Source;
+use crate::control::events::Event;
+use crate::control::starts::Start;
+use crate::path::switching::Source;
+use crate::state::instances::Instance;
 use crate::worker::Worker;
 use guest::{Guest, GuestFault};
 use packet_memory::Packet;
@@ -66,8 +66,8 @@ impl Life {
 impl Worker {
     /// Ends a guest: every packet that it had is lost, every buffer returns at once.
     #[cold]
-    pub(crate) fn bury(&mut self, index: usize, fault: &GuestFault, batch: Option<Vec<Packet>>) {
-        let now = self.now;
+    pub(crate) fn on_guest_fault(&mut self, index: usize, fault: &GuestFault, batch: Option<Vec<Packet>>) {
+        let now = self.time.now;
         let instance = &mut self.instances[index];
         let Life::Up { guest, since, next_delay } = &mut instance.life else { return };
         instance.counters.faults += 1;
@@ -100,7 +100,7 @@ impl Worker {
 
     /// A batch has come to an instance that is down.
     #[cold]
-    pub(crate) fn pass_by(&mut self, index: usize, batch: Vec<Packet>) {
+    pub(crate) fn bypass(&mut self, index: usize, batch: Vec<Packet>) {
         let open = self.instances[index].fail == FailPolicy::Open;
         for packet in batch {
             let other = other_interface(&self.instances[index], packet.record().ingress).filter(|_| open);

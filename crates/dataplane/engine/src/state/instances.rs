@@ -1,16 +1,21 @@
-//! An instance as the worker keeps it: the guest, its queue, and what is counted for it.
+//! The instances of a worker: each with its guest, its queue, and what is counted for it.
+//!
+//! What holds: an instance has one entity of the scheduler, and `of_entity` names it. It waits in the
+//! scheduler if and only if it has work, is not running, does not stand still and does not wait for room.
 
-use crate::account::InstanceAccount;
-use crate::board::Board;
-use crate::congestion::Ahead;
-use crate::fault::{FailPolicy, Life, RestartPolicy};
+use crate::control::account::InstanceAccount;
+use crate::control::board::Board;
+use crate::control::fault::{FailPolicy, Life, RestartPolicy};
+use crate::control::starts::{StartWork, Started};
+use crate::control::tap::Tap;
 use crate::ids::{InstanceId, PoolId, Target};
-use crate::queue::Queue;
-use crate::starts::{StartWork, Started};
-use crate::tap::Tap;
+use crate::path::queue::Queue;
+use crate::state::backpressure::Ahead;
+use crate::state::sparse::Sparse;
 use cpu_share::{Claim, EntityId, TenantId};
 use guest::{Guest, SlotConfig};
 use packet_memory::Packet;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use telemetry::clock::{Moment, Nanos};
 use telemetry::{Latencies, Ledger};
@@ -147,13 +152,13 @@ pub(crate) struct Instance {
     /// Numbers of the ports whose packets come to it.
     pub(crate) feeds: Vec<usize>,
     /// A feed had packets when it was last polled: there may be more.
-    pub(crate) hungry: bool,
+    pub(crate) more_outside: bool,
     /// Batches since its feeds were last polled.
     pub(crate) unpolled: u32,
     /// The number of the instance that handed it its last batch; none's when a port did.
     pub(crate) handed_by: usize,
     /// The receiver that had much to do already when it was handed packets.
-    pub(crate) held_up_by: Option<Ahead>,
+    pub(crate) throttled_by: Option<Ahead>,
     /// The receiver that it waits for, to have room for what it would hand on.
     pub(crate) waits_for: Option<Ahead>,
     /// It does not run until it is resumed.
@@ -210,10 +215,10 @@ impl Instance {
             received: 0,
             suspended: None,
             feeds: Vec::new(),
-            hungry: false,
+            more_outside: false,
             unpolled: 0,
             handed_by: usize::MAX,
-            held_up_by: None,
+            throttled_by: None,
             waits_for: None,
             paused: false,
             due: false,
@@ -245,7 +250,7 @@ impl Instance {
     /// There is something to call it for, or there may be.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        !self.queue.is_empty() || self.hungry || self.suspended.is_some() || self.due
+        !self.queue.is_empty() || self.more_outside || self.suspended.is_some() || self.due
     }
 
     /// It does not run at present, however much waits for it.
@@ -258,5 +263,48 @@ impl Instance {
     #[inline]
     pub(crate) fn polls_for_itself(&self) -> bool {
         self.stands_still() || self.has_work()
+    }
+}
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(crate) struct Instances {
+    table: Sparse<Instance>,
+    /// Instance of each scheduler entity.
+    of_entity: Vec<u32>,
+}
+
+impl Instances {
+    /// Takes an instance in; returns its number.
+    pub(crate) fn add(&mut self, instance: Box<Instance>) -> usize {
+        let entity = instance.entity.0 as usize;
+        let index = self.table.insert(instance);
+        if self.of_entity.len() <= entity {
+            self.of_entity.resize(entity + 1, 0);
+        }
+        self.of_entity[entity] = index as u32;
+        index
+    }
+
+    /// The number of an entity's instance.
+    #[inline]
+    pub(crate) fn of(&self, entity: EntityId) -> usize {
+        self.of_entity[entity.0 as usize] as usize
+    }
+}
+
+impl Deref for Instances {
+    type Target = Sparse<Instance>;
+
+    #[inline]
+    fn deref(&self) -> &Sparse<Instance> {
+        &self.table
+    }
+}
+
+impl DerefMut for Instances {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Sparse<Instance> {
+        &mut self.table
     }
 }

@@ -10,7 +10,7 @@
 //! A wire to another worker is like such a queue: an instance that finds it more than half full is throttled,
 //! and one that finds it full waits. What comes over a wire has had work put into it: a throttled instance
 //! takes it all the same, as long as its own queue has room. That another worker has stopped taking anything,
-//! or waits in a circle, cannot be seen from here. So no instance waits for longer than [`WIRE_PATIENCE`] for
+//! or waits in a circle, cannot be seen from here. So no instance waits for longer than [`WIRE_WAIT`] for
 //! a wire on which nothing moves; from then on what finds no room is lost, and counted, until half of it is
 //! free.
 //!
@@ -21,14 +21,14 @@
 //! So nothing is lost in a chain that packets pass one way, on one worker or several. Functions in a circle
 //! lose what is too much: a chain on one worker whose both directions are overloaded is one.
 
-use crate::fault::Life;
+use crate::control::fault::Life;
 use crate::ids::{PortId, Target};
 use crate::worker::Worker;
 use port::relay::RELAY_PACKETS;
-use telemetry::clock::{Cycles, Nanos};
+use telemetry::clock::{Clock, Cycles, Nanos};
 
 /// Longest time to wait for room in a wire from which nothing is taken.
-pub(crate) const WIRE_PATIENCE: Nanos = Nanos::from_millis(100);
+pub(crate) const WIRE_WAIT: Nanos = Nanos::from_millis(100);
 
 /// The next receiver on the packets' way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +41,14 @@ pub(crate) enum Ahead {
 
 /// How long an instance that hands packets to a wire waits for room.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct WireWait {
     /// How much room there was when that changed last, and when that was.
     seen: Option<(usize, Cycles)>,
     /// It has come to its end.
     over: bool,
 }
 
-impl Patience {
+impl WireWait {
     /// Whether to wait for more room than this.
     pub(crate) fn lasts(&mut self, room: usize, now: Cycles, limit: Cycles) -> bool {
         let since = match self.seen {
@@ -61,41 +61,59 @@ impl Patience {
     }
 }
 
+/// What waits for room, and what is filling up.
+///
+/// What holds: an instance in `waiting` has `waits_for` set and is not in the scheduler's queue; a wire in
+/// `congested` was above its high watermark when it was last looked at.
+pub(crate) struct Backpressure {
+    /// Wires to other workers that were more than half full when they were last looked at.
+    pub(crate) congested: Vec<usize>,
+    /// Instances that wait for others to have room.
+    pub(crate) waiting: Vec<usize>,
+    wire_wait: Cycles,
+}
+
+impl Backpressure {
+    pub(crate) fn new(clock: &Clock) -> Backpressure {
+        Backpressure { congested: Vec::new(), waiting: Vec::new(), wire_wait: clock.cycles(WIRE_WAIT) }
+    }
+}
+
 impl Worker {
     /// Notes that the running instance hands packets to another one, and whether that one has much to do
     /// already.
     #[inline]
     pub(crate) fn note_congestion(&mut self, to: usize) {
         // An instance that polls a port in front of a switch hands packets to itself.
-        let sender = if self.current == to { usize::MAX } else { self.current };
+        let sender = if self.time.current == to { usize::MAX } else { self.time.current };
         let receiver = &mut self.instances[to];
         receiver.handed_by = sender;
-        if receiver.queue.is_congested() || receiver.held_up_by.is_some() {
-            self.hold_up(sender, Ahead::Instance(to));
+        if receiver.queue.is_congested() || receiver.throttled_by.is_some() {
+            self.throttle(sender, Ahead::Instance(to));
         }
     }
 
     /// Notes whether a wire that the running instance has handed packets to is filling up.
     #[inline]
     pub(crate) fn note_congested_wire(&mut self, wire: usize) {
-        if !self.ports[wire].presses_back {
+        if !self.ports[wire].throttles {
             return;
         }
         if self.is_filling_up(wire) {
-            if !self.crowded.contains(&wire) {
-                self.crowded.push(wire);
+            if !self.backpressure.congested.contains(&wire) {
+                self.backpressure.congested.push(wire);
             }
-            self.hold_up(self.current, Ahead::Wire(wire));
+            self.throttle(self.time.current, Ahead::Wire(wire));
         } else {
-            self.ports[wire].patience = Patience::default();
+            self.ports[wire].wait = WireWait::default();
         }
     }
 
     /// Takes those from the crowded wires that are so no more.
     pub(crate) fn forget_free_wires(&mut self) {
-        let mut crowded = std::mem::take(&mut self.crowded);
+        let mut crowded = std::mem::take(&mut self.backpressure.congested);
         crowded.retain(|wire| self.is_filling_up(*wire));
-        self.crowded = crowded;
+        self.backpressure.congested = crowded;
     }
 
     /// More than half of a wire is used.
@@ -106,7 +124,7 @@ impl Worker {
 
     /// Throttles an instance, and those from which its packets come.
     #[cold]
-    fn hold_up(&mut self, mut sender: usize, mut to: Ahead) {
+    fn throttle(&mut self, mut sender: usize, mut to: Ahead) {
         // No chain is longer than packets may hop.
         for _ in 0..nf_abi::HOP_BUDGET {
             // The instance that handed packets on may be gone by now, and another one in its place.
@@ -114,7 +132,7 @@ impl Worker {
                 return;
             }
             let instance = &mut self.instances[sender];
-            if instance.held_up_by.replace(to) == Some(to) {
+            if instance.throttled_by.replace(to) == Some(to) {
                 return;
             }
             (to, sender) = (Ahead::Instance(sender), instance.handed_by);
@@ -137,8 +155,8 @@ impl Worker {
 
     /// Whether an instance that polls ports should leave what comes outside.
     #[inline]
-    pub(crate) fn is_held_up(&self, index: usize) -> bool {
-        self.instances[index].held_up_by.is_some() && self.find_congestion(index)
+    pub(crate) fn is_throttled(&self, index: usize) -> bool {
+        self.instances[index].throttled_by.is_some() && self.find_congestion(index)
     }
 
     /// Follows the chain to where it is congested.
@@ -146,7 +164,7 @@ impl Worker {
     fn find_congestion(&self, mut index: usize) -> bool {
         // No chain is longer than packets may hop.
         for _ in 0..nf_abi::HOP_BUDGET {
-            let next = match self.instances.get(index).and_then(|instance| instance.held_up_by) {
+            let next = match self.instances.get(index).and_then(|instance| instance.throttled_by) {
                 Some(Ahead::Instance(next)) => next,
                 Some(Ahead::Wire(wire)) => return self.is_filling_up(wire),
                 None => return false,
@@ -162,23 +180,23 @@ impl Worker {
 
     /// Forgets what held an instance up, and those behind it, if that is over.
     #[inline]
-    pub(crate) fn look_whether_held_up(&mut self, index: usize) -> bool {
-        let held_up = self.is_held_up(index);
-        if !held_up {
-            let mut held_up_by = self.instances[index].held_up_by.take();
-            while let Some(Ahead::Instance(next)) = held_up_by {
-                held_up_by = self.instances.get_mut(next).and_then(|instance| instance.held_up_by.take());
+    pub(crate) fn update_throttled(&mut self, index: usize) -> bool {
+        let throttled = self.is_throttled(index);
+        if !throttled {
+            let mut throttled_by = self.instances[index].throttled_by.take();
+            while let Some(Ahead::Instance(next)) = throttled_by {
+                throttled_by = self.instances.get_mut(next).and_then(|instance| instance.throttled_by.take());
             }
         }
-        held_up
+        throttled
     }
 
     /// Whether an instance has to wait until there is room for what it hands on. It is woken when there is.
     #[inline]
     pub(crate) fn waits_for_room(&mut self, index: usize) -> bool {
-        match self.instances[index].held_up_by {
+        match self.instances[index].throttled_by {
             Some(to) => self.look_for_room(index, to),
-            None => !self.crowded.is_empty() && self.look_at_crowded_wires(index),
+            None => !self.backpressure.congested.is_empty() && self.look_at_crowded_wires(index),
         }
     }
 
@@ -189,8 +207,8 @@ impl Worker {
         self.forget_free_wires();
         let links = &self.instances[index].links;
         let leads = |wire: &&usize| links.contains(&Some(Target::Port(PortId(**wire as u32))));
-        let Some(wire) = self.crowded.iter().find(leads).copied() else { return false };
-        self.hold_up(index, Ahead::Wire(wire));
+        let Some(wire) = self.backpressure.congested.iter().find(leads).copied() else { return false };
+        self.throttle(index, Ahead::Wire(wire));
         self.look_for_room(index, Ahead::Wire(wire))
     }
 
@@ -207,7 +225,7 @@ impl Worker {
             return false;
         }
         if self.instances[index].waits_for.replace(to).is_none() {
-            self.waiting.push(index);
+            self.backpressure.waiting.push(index);
         }
         true
     }
@@ -215,19 +233,20 @@ impl Worker {
     /// Whether a wire has no room for a batch, and one more of an instance that has not noticed yet, and it
     /// is not vain to wait for it.
     fn waits_for_wire(&mut self, wire: usize) -> bool {
-        let (now, limit, enough) = (self.now.cycles, self.wire_patience, 2 * self.settings.batch);
+        let (now, limit, enough) =
+            (self.time.now.cycles, self.backpressure.wire_wait, 2 * self.settings.batch);
         let Some(node) = self.ports.get_mut(wire).filter(|node| node.relay) else { return false };
         let room = node.port.room();
         if room >= enough {
-            node.patience.seen = None;
+            node.wait.seen = None;
             return false;
         }
-        node.patience.lasts(room, now, limit)
+        node.wait.lasts(room, now, limit)
     }
 
     /// Wires to other workers that an instance waits for.
     pub(crate) fn awaited_wires(&self) -> impl Iterator<Item = usize> {
-        self.waiting.iter().filter_map(|index| match self.instances.get(*index)?.waits_for? {
+        self.backpressure.waiting.iter().filter_map(|index| match self.instances.get(*index)?.waits_for? {
             Ahead::Wire(wire) if self.ports.get(wire).is_some() => Some(wire),
             Ahead::Wire(_) | Ahead::Instance(_) => None,
         })
@@ -236,9 +255,9 @@ impl Worker {
     /// When an instance that waits for a wire goes on at the latest, if it is not woken before.
     pub(crate) fn room_expected(&self, wire: usize) -> Nanos {
         let node = &self.ports[wire];
-        match node.patience.seen {
+        match node.wait.seen {
             Some((_, since)) if node.port.room() < 2 * self.settings.batch => {
-                self.clock.nanos(since + self.wire_patience)
+                self.time.clock.nanos(since + self.backpressure.wire_wait)
             }
             _ => Nanos(0),
         }
@@ -259,15 +278,15 @@ impl Worker {
 
     /// Wakes the instances that wait no longer for room.
     #[inline]
-    pub(crate) fn look_who_waits(&mut self) {
-        if !self.waiting.is_empty() {
-            self.release_waiting();
+    pub(crate) fn release_waiting(&mut self) {
+        if !self.backpressure.waiting.is_empty() {
+            self.look_at_waiting();
         }
     }
 
     #[cold]
-    fn release_waiting(&mut self) {
-        for index in std::mem::take(&mut self.waiting) {
+    fn look_at_waiting(&mut self) {
+        for index in std::mem::take(&mut self.backpressure.waiting) {
             let waited = self.instances.get_mut(index).and_then(|instance| instance.waits_for.take());
             if let Some(to) = waited
                 && !self.look_for_room(index, to)

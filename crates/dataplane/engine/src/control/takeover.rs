@@ -1,9 +1,9 @@
 //! Guests that take over from others while their instance goes on: its queue, wires, standing and counts
 //! stay.
 
-use crate::fault::Life;
+use crate::control::fault::Life;
 use crate::ids::InstanceId;
-use crate::instance::GuestFactory;
+use crate::state::instances::GuestFactory;
 use crate::worker::Worker;
 use guest::{Guest, GuestFault, SaveError, pack};
 use snapshot::{Place, Saved, Tally};
@@ -59,7 +59,7 @@ impl Worker {
         id: InstanceId,
         new: GuestSetup,
     ) -> Result<GuestSetup, TakeoverError> {
-        let now = self.clock.moment().nanos;
+        let now = self.time.clock.moment().nanos;
         let index = id.index();
         self.check_in_no_call(id)?;
         self.collect(index);
@@ -97,7 +97,7 @@ impl Worker {
                 *sum = sum.saturating_sub(*count);
             }
         }
-        self.flow_hash |= flow_hash;
+        self.ports.flow_hash |= flow_hash;
         for packet in held {
             let interface = packet.record().ingress;
             // It has been here before: that was its hop.
@@ -107,7 +107,7 @@ impl Worker {
         }
         match self.instances[index].life {
             Life::Up { .. } => {
-                self.note_call(index);
+                self.upkeep.note_call(index, &mut self.instances[index].called);
                 self.after_call(index);
             }
             Life::Down { .. } | Life::Starting { .. } => self.schedule(index, now),
@@ -143,7 +143,7 @@ impl Worker {
         std::mem::swap(before, guest);
         std::mem::swap(&mut instance.factory, &mut new.factory);
         std::mem::swap(&mut instance.flow_hash, &mut new.flow_hash);
-        self.flow_hash |= self.instances[index].flow_hash;
+        self.ports.flow_hash |= self.instances[index].flow_hash;
         Ok(Ok(new))
     }
 
@@ -201,7 +201,7 @@ impl Worker {
             match self.instances.get_mut(id.index()) {
                 Some(instance) if instance.queue.room() > 0 => {
                     instance.counters.ledger.generated += 1;
-                    instance.queue.push(packet, &mut self.spare);
+                    instance.queue.push(packet, &mut self.batches.spare);
                     self.wake_instance(id.index());
                 }
                 _ => left.push(packet),

@@ -1,10 +1,11 @@
 //! What a worker is given, and what connects it: pools, ports, instances, switches, wires.
 
-use crate::congestion::Patience;
 use crate::ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
-use crate::instance::{Instance, InstanceSetup, Observer};
-use crate::switching::SwitchNode;
-use crate::worker::{PortNode, Worker};
+use crate::path::switching::SwitchNode;
+use crate::state::backpressure::WireWait;
+use crate::state::instances::{Instance, InstanceSetup, Observer};
+use crate::state::ports::PortNode;
+use crate::worker::Worker;
 use cpu_share::{Claim, TenantId};
 use guest::Guest;
 use nf_abi::MAX_BATCH;
@@ -18,14 +19,14 @@ use virtual_switch::Switch;
 impl Worker {
     /// Takes a tenant in, with its claim on the worker.
     pub fn add_tenant(&mut self, claim: Claim) -> TenantId {
-        let id = self.scheduler.add_tenant(claim);
-        self.tenants.push((id, claim));
+        let id = self.time.scheduler.add_tenant(claim);
+        self.time.tenants.push((id, claim));
         id
     }
 
     /// The tenant of instances and ports that are given none.
     pub fn default_tenant(&self) -> TenantId {
-        self.tenants[0].0
+        self.time.tenants[0].0
     }
 
     /// Takes a pool in.
@@ -52,9 +53,9 @@ impl Worker {
             target: None,
             consumer: None,
             idle_polls: 0,
-            presses_back: false,
-            unsettled: false,
-            patience: Patience::default(),
+            throttles: false,
+            to_signal: false,
+            wait: WireWait::default(),
             outgoing: Vec::with_capacity(MAX_BATCH),
             ledger: Ledger::default(),
             latencies: Latencies::default(),
@@ -64,39 +65,34 @@ impl Worker {
     }
 
     pub(crate) fn insert_port(&mut self, mut node: Box<PortNode>) -> PortId {
-        self.flow_hash |= node.port.reads_flow_hash();
+        self.ports.flow_hash |= node.port.reads_flow_hash();
         node.relay = node.port.relay().is_some();
         node.target = None;
         node.consumer = None;
         let (maintained, tapped) = (node.port.needs_maintenance(), !node.taps.is_empty());
         let number = self.ports.insert(node);
-        self.ports[number].board.settle(self.number, number);
-        self.tapped |= tapped;
+        self.ports[number].board.set_home(self.number, number);
+        self.upkeep.tapped |= tapped;
         if maintained {
-            self.maintained.push(number);
+            self.ports.maintained.push(number);
         }
         PortId(number as u32)
     }
 
     /// Takes an instance in, with its first guest.
     pub fn add_instance(&mut self, setup: InstanceSetup, guest: Box<dyn Guest>) -> InstanceId {
-        let entity = self.scheduler.add(setup.tenant, setup.claim);
-        let instance = Instance::new(setup, entity, guest, self.settings.batch, self.clock.moment());
+        let entity = self.time.scheduler.add(setup.tenant, setup.claim);
+        let instance = Instance::new(setup, entity, guest, self.settings.batch, self.time.clock.moment());
         self.insert_instance(Box::new(instance))
     }
 
     /// Takes in an instance that the scheduler knows.
     pub(crate) fn insert_instance(&mut self, instance: Box<Instance>) -> InstanceId {
-        let entity = instance.entity.0 as usize;
-        self.flow_hash |= instance.flow_hash;
-        let index = self.instances.insert(instance);
-        if self.by_entity.len() <= entity {
-            self.by_entity.resize(entity + 1, 0);
-        }
-        self.by_entity[entity] = index as u32;
-        self.instances[index].board.settle(self.number, index);
-        self.tapped |= !self.instances[index].taps.is_empty();
-        self.note_call(index);
+        self.ports.flow_hash |= instance.flow_hash;
+        let index = self.instances.add(instance);
+        self.instances[index].board.set_home(self.number, index);
+        self.upkeep.tapped |= !self.instances[index].taps.is_empty();
+        self.upkeep.note_call(index, &mut self.instances[index].called);
         self.after_call(index);
         InstanceId(index as u32)
     }
@@ -184,15 +180,19 @@ impl Worker {
 
     /// Changes a tenant's claim.
     pub(crate) fn set_tenant_claim(&mut self, id: TenantId, claim: Claim) {
-        self.scheduler.set_tenant_claim(id, claim);
-        self.tenants.iter_mut().filter(|(tenant, _)| *tenant == id).for_each(|(_, known)| *known = claim);
+        self.time.scheduler.set_tenant_claim(id, claim);
+        self.time
+            .tenants
+            .iter_mut()
+            .filter(|(tenant, _)| *tenant == id)
+            .for_each(|(_, known)| *known = claim);
     }
 
     /// Takes a tenant out, unless it has instances; returns whether it did.
     pub(crate) fn remove_tenant(&mut self, id: TenantId) -> bool {
-        let removed = self.scheduler.remove_tenant(id);
+        let removed = self.time.scheduler.remove_tenant(id);
         if removed {
-            self.tenants.retain(|(tenant, _)| *tenant != id);
+            self.time.tenants.retain(|(tenant, _)| *tenant != id);
         }
         removed
     }
@@ -261,7 +261,7 @@ impl Worker {
         let Some(node) = self.ports.get(number) else { return };
         let (before, only) = (node.consumer, self.consumer_of(node));
         if node.target.is_some() {
-            self.rest.lower_patience(node.port.patience());
+            self.parking.moderation.lower_backlog(node.port.backlog());
         }
         if before != only {
             self.ports[number].consumer = only;
@@ -275,11 +275,10 @@ impl Worker {
     }
 
     /// Finds out how many packets wait at each port without loss while the worker sleeps.
-    pub(crate) fn find_patience(&mut self) {
-        let patience =
-            |node: &PortNode| if node.target.is_some() { node.port.patience() } else { usize::MAX };
+    pub(crate) fn find_backlog(&mut self) {
+        let patience = |node: &PortNode| if node.target.is_some() { node.port.backlog() } else { usize::MAX };
         let least = self.ports.iter().map(|(_, node)| patience(node)).min().unwrap_or(usize::MAX);
-        self.rest.set_patience(least);
+        self.parking.moderation.set_backlog(least);
     }
 
     /// Ports that are polled by another instance than the one that takes what they bring.
@@ -313,7 +312,7 @@ impl Worker {
         for (_, instance) in self.instances.iter_mut() {
             instance.feeds.clear();
         }
-        self.find_patience();
+        self.find_backlog();
         for number in 0..self.ports.end() {
             let Some(node) = self.ports.get(number) else { continue };
             let only = self.consumer_of(node);

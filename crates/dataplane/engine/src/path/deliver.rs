@@ -1,16 +1,43 @@
 //! Where packets go: to the next instance's queue, to a port, across to another tenant's pool, or back to the
 //! pool.
 
-use crate::ids::{InstanceId, PoolId, PortId, Target};
-use crate::switching::Source;
-use crate::tap::Passage;
-use crate::time::NOBODY;
+use crate::control::tap::Passage;
+use crate::ids::{PoolId, Target};
+use crate::path::switching::Source;
+use crate::state::accounting::{NO_CALLER, NO_INSTANCE};
 use crate::worker::Worker;
 use packet_memory::Packet;
-use std::sync::Arc;
 use telemetry::DropReason;
 
 impl Worker {
+    /// Hands a whole batch on. Returns the instance that got it, if that may run at once.
+    ///
+    /// # Errors
+    /// The batch comes back as it was when its packets have to go one by one.
+    #[inline]
+    pub(crate) fn deliver_batch(
+        &mut self,
+        source: Source,
+        target: Target,
+        mut batch: Vec<Packet>,
+    ) -> Result<Option<usize>, Vec<Packet>> {
+        let pool = self.pool_of_source(source);
+        match target {
+            Target::Instance(to, interface) => {
+                let whole = address(&mut batch, interface);
+                let left = if whole { self.enqueue_batch(pool, to.index(), batch) } else { Err(batch) };
+                left.map_err(unaddressed)
+            }
+            Target::Port(port) if self.ports[port.index()].pool == pool => {
+                self.transmit(port.index(), &mut batch);
+                self.batches.spare.push(batch);
+                Ok(None)
+            }
+            Target::Port(_) => Err(batch),
+            Target::Switch(id, from) => Ok(self.switch_batch(source, id, from, batch)),
+        }
+    }
+
     /// Puts a whole batch, already addressed, into the next instance's queue. Returns that instance if it may
     /// run at once.
     ///
@@ -18,13 +45,13 @@ impl Worker {
     /// The batch comes back when its packets have to go one by one: to another pool, or into a queue that has
     /// no room for all of them.
     #[inline]
-    pub(crate) fn enqueue_batch(
+    fn enqueue_batch(
         &mut self,
         pool: PoolId,
-        to: InstanceId,
+        to: usize,
         batch: Vec<Packet>,
     ) -> Result<Option<usize>, Vec<Packet>> {
-        let (to, count) = (to.index(), batch.len());
+        let count = batch.len();
         if self.instances[to].pool != pool {
             return Err(batch);
         }
@@ -33,20 +60,20 @@ impl Worker {
         if receiver.queue.room() < count {
             return Err(batch);
         }
-        let (waits, may_run) = (receiver.has_work(), !receiver.stands_still() && to != self.current);
-        receiver.queue.push_batch(batch, &mut self.spare);
+        let (waits, may_run) = (receiver.has_work(), !receiver.stands_still() && to != self.time.current);
+        receiver.queue.push_batch(batch, &mut self.batches.spare);
         let entity = receiver.entity;
-        if self.current == usize::MAX {
+        if self.time.current == NO_CALLER {
             // A port is being polled: the instance that it is for pays for that.
-            self.received_for.push((entity, count as u32));
+            self.time.receivers.push((entity, count as u32));
             self.wake_instance(to);
             return Ok(None);
         }
-        if may_run && self.scheduler.hand_off(entity, self.now.cycles) {
+        if may_run && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
             if waits {
                 // What waits goes first, and this batch behind it: packets in front do not overtake those
                 // behind.
-                self.scheduler.deactivate(entity);
+                self.time.scheduler.deactivate(entity);
             }
             return Ok(Some(to));
         }
@@ -54,29 +81,20 @@ impl Worker {
         Ok(None)
     }
 
-    /// Hands a whole batch to a port of the same pool; false, and nothing is done, when the port is of
-    /// another.
-    #[inline]
-    pub(crate) fn transmit_batch(&mut self, pool: PoolId, port: PortId, batch: &mut Vec<Packet>) -> bool {
-        if self.ports[port.index()].pool != pool {
-            return false;
-        }
-        self.hand_out(port.index(), batch);
-        true
-    }
-
     /// Hands packets of its pool to a port.
     #[inline]
-    fn hand_out(&mut self, port: usize, batch: &mut Vec<Packet>) {
+    pub(crate) fn transmit(&mut self, port: usize, batch: &mut Vec<Packet>) {
         if !self.ports[port].taps.is_empty() {
             self.show_port(port, batch, Passage::Transmitted);
         }
-        self.note_departure(port, batch);
         let node = &mut self.ports[port];
-        node.port.transmit(&self.pools[usize::from(node.pool.0)], self.now.nanos, batch);
+        if !node.relay {
+            self.time.note_departure(port, batch);
+        }
+        node.port.transmit(&self.pools[usize::from(node.pool.0)], self.time.now.nanos, batch);
         debug_assert!(batch.is_empty(), "a port takes all of a batch");
         if node.relay {
-            self.note_passage(port);
+            self.ports.note_passage(port);
             self.note_congested_wire(port);
         }
     }
@@ -91,7 +109,7 @@ impl Worker {
             return;
         };
         let Some(packet) =
-            (if destination == pool { Some(packet) } else { self.carry_across(from, packet, target) })
+            (if destination == pool { Some(packet) } else { self.copy_to_pool(from, packet, target) })
         else {
             return;
         };
@@ -104,7 +122,7 @@ impl Worker {
             }
             Target::Port(port) => {
                 self.ports[port.index()].outgoing.push(packet);
-                self.touched_ports.push(port.index());
+                self.ports.touched.push(port.index());
             }
             // It has no pool, and was dealt with above.
             Target::Switch(..) => unreachable!("switches have no pool"),
@@ -131,8 +149,8 @@ impl Worker {
             return self.drop_packet(to, packet, DropReason::HopBudget);
         }
         packet.edit(|record| (record.ingress, record.hop_budget) = (interface, budget - 1));
-        self.instances[to].queue.push(packet, &mut self.spare);
-        if self.current == usize::MAX {
+        self.instances[to].queue.push(packet, &mut self.batches.spare);
+        if self.time.current == NO_CALLER {
             self.count_received_for(to);
         }
         self.wake_instance(to);
@@ -141,23 +159,23 @@ impl Worker {
     /// Notes that a packet came for an instance while a port is polled.
     fn count_received_for(&mut self, to: usize) {
         let entity = self.instances[to].entity;
-        match self.received_for.iter_mut().find(|(known, _)| *known == entity) {
+        match self.time.receivers.iter_mut().find(|(known, _)| *known == entity) {
             Some((_, count)) => *count += 1,
-            None => self.received_for.push((entity, 1)),
+            None => self.time.receivers.push((entity, 1)),
         }
     }
 
     /// Copies a packet into the pool of its receiver, which pays, and ends the original as consumed at the
     /// boundary.
-    pub(crate) fn carry_across(&mut self, from: Source, packet: Packet, target: Target) -> Option<Packet> {
+    pub(crate) fn copy_to_pool(&mut self, from: Source, packet: Packet, target: Target) -> Option<Packet> {
         let here = self.pool_of_source(from);
         let there = self.pool_of(target).unwrap_or(here);
         let payer = match (target, from) {
             (Target::Instance(to, _), _) => self.instances[to.index()].entity,
             (_, Source::Instance(from)) => self.instances[from].entity,
-            (_, Source::Port(_)) => NOBODY,
+            (_, Source::Port(_)) => NO_INSTANCE,
         };
-        let before = self.switch_account(payer);
+        let before = self.time.switch(payer);
         let copied = self.pools[there.0 as usize].copy_from(&self.pools[here.0 as usize], &packet);
         let copy = match copied {
             Ok(Some(copy)) => {
@@ -185,55 +203,8 @@ impl Worker {
                 None
             }
         };
-        self.switch_account(before);
+        self.time.switch(before);
         copy
-    }
-
-    /// Brings a packet that a port received into the pool of the instance that it is for, at that instance's
-    /// cost.
-    pub(crate) fn enter_pool(&mut self, port: usize, to: usize, interface: u16, packet: Packet) {
-        let pool = self.instances[to].pool;
-        let here = self.pools[usize::from(self.ports[port].pool.0)].clone();
-        match self.pools[usize::from(pool.0)].copy_from(&here, &packet) {
-            Ok(Some(copy)) => {
-                self.instances[to].counters.ledger.copied += 1;
-                self.ports[port].ledger.consumed += 1;
-                if self.is_tapped(Source::Port(port)) {
-                    self.show_copy(Source::Port(port), &packet, pool, &copy);
-                }
-                here.free(packet);
-                self.enqueue(to, interface, copy);
-            }
-            Ok(None) => self.drop_at_port(port, packet, DropReason::NoBuffer),
-            Err(_) => self.drop_at_port(port, packet, DropReason::TooLong),
-        }
-    }
-
-    /// Hands what a port received to the port that it is wired to.
-    pub(crate) fn pass_through(&mut self, from: usize, to: PortId, batch: &mut Vec<Packet>) {
-        let pool = self.ports[to.index()].pool;
-        let here = self.pools[usize::from(self.ports[from].pool.0)].clone();
-        let there = self.pools[usize::from(pool.0)].clone();
-        if !Arc::ptr_eq(&here, &there) {
-            let mut copies = Vec::with_capacity(batch.len());
-            for packet in batch.drain(..) {
-                match there.copy_from(&here, &packet) {
-                    Ok(Some(copy)) => {
-                        self.ports[to.index()].ledger.copied += 1;
-                        self.ports[from].ledger.consumed += 1;
-                        if self.is_tapped(Source::Port(from)) {
-                            self.show_copy(Source::Port(from), &packet, pool, &copy);
-                        }
-                        copies.push(copy);
-                        here.free(packet);
-                    }
-                    Ok(None) => self.drop_at_port(from, packet, DropReason::NoBuffer),
-                    Err(_) => self.drop_at_port(from, packet, DropReason::TooLong),
-                }
-            }
-            *batch = copies;
-        }
-        self.hand_out(to.index(), batch);
     }
 
     /// Makes copies for an observer that may not run now, or lives in another pool; what finds no room, it
@@ -246,7 +217,7 @@ impl Worker {
             match copy {
                 Ok(Some(copy)) => {
                     observer.counters.ledger.copied += 1;
-                    observer.queue.push(copy, &mut self.spare);
+                    observer.queue.push(copy, &mut self.batches.spare);
                 }
                 Ok(None) | Err(_) => observer.counters.missed += 1,
             }
@@ -258,10 +229,10 @@ impl Worker {
 
     /// Transmits what single packets have gathered at ports.
     pub(crate) fn flush_ports(&mut self) {
-        while let Some(port) = self.touched_ports.pop() {
+        while let Some(port) = self.ports.touched.pop() {
             let mut outgoing = std::mem::take(&mut self.ports[port].outgoing);
             if !outgoing.is_empty() {
-                self.hand_out(port, &mut outgoing);
+                self.transmit(port, &mut outgoing);
             }
             self.ports[port].outgoing = outgoing;
         }
@@ -289,4 +260,28 @@ impl Worker {
             Target::Switch(..) => None,
         }
     }
+}
+
+/// Addresses packets to an instance's interface, in one pass without a branch. Whether every packet had a hop
+/// left: more than [`nf_abi::HOP_BUDGET`], which is half of what the field can tell, it never has.
+#[inline]
+pub(crate) fn address(batch: &mut [Packet], interface: u16) -> bool {
+    let mut left = 0;
+    for packet in batch {
+        packet.edit(|record| {
+            record.ingress = interface;
+            record.hop_budget = record.hop_budget.wrapping_sub(1);
+            left |= record.hop_budget;
+        });
+    }
+    left < nf_abi::HOP_BUDGET
+}
+
+/// Takes the hop back that was counted with the address: the packets go one by one, and it is counted there.
+#[cold]
+pub(crate) fn unaddressed(mut batch: Vec<Packet>) -> Vec<Packet> {
+    for packet in &mut batch {
+        packet.edit(|record| record.hop_budget = record.hop_budget.wrapping_add(1));
+    }
+    batch
 }

@@ -47,7 +47,7 @@ struct Window {
 
 /// See the module's documentation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rest {
+pub(crate) struct Moderation {
     longest_spin: Cycles,
     percent: u64,
     /// Time to poll that was earned and not used.
@@ -59,14 +59,14 @@ pub(crate) struct Rest {
     rest: Nanos,
     longest: Nanos,
     /// Packets of the window before the last lengthening, for each cycle of it, while that is a probe.
-    trial: Option<f64>,
+    probe: Option<f64>,
     /// No probe before.
     not_before: Cycles,
     pause: Cycles,
     /// What sleeping and waking cost, as measured.
     sleep_cost: Cycles,
     /// Packets that may gather during one interval.
-    patience: u64,
+    backlog: u64,
     clock: Clock,
     window_length: Cycles,
     /// The length of [`RESTS`] intervals.
@@ -74,10 +74,10 @@ pub(crate) struct Rest {
     pauses: (Cycles, Cycles),
 }
 
-impl Rest {
-    pub(crate) fn new(settings: &WorkerSettings, clock: &Clock) -> Rest {
+impl Moderation {
+    pub(crate) fn new(settings: &WorkerSettings, clock: &Clock) -> Moderation {
         let pauses = (clock.cycles(PAUSES.0), clock.cycles(PAUSES.1));
-        Rest {
+        Moderation {
             longest_spin: clock.cycles(settings.spin),
             percent: u64::from(settings.spin_percent),
             credit: Cycles(0),
@@ -85,11 +85,11 @@ impl Rest {
             window: Window::default(),
             rest: Nanos(0),
             longest: settings.rest,
-            trial: None,
+            probe: None,
             not_before: Cycles(0),
             pause: pauses.0,
             sleep_cost: clock.cycles(SLEEP_COST),
-            patience: u64::MAX,
+            backlog: u64::MAX,
             clock: *clock,
             window_length: clock.cycles(WINDOW),
             rests: Cycles(0),
@@ -143,13 +143,13 @@ impl Rest {
     }
 
     /// So many packets wait outside of every port without loss while it rests.
-    pub(crate) fn set_patience(&mut self, packets: usize) {
-        self.patience = packets as u64;
+    pub(crate) fn set_backlog(&mut self, packets: usize) {
+        self.backlog = packets as u64;
     }
 
     /// The same, when there is one port more.
-    pub(crate) fn lower_patience(&mut self, packets: usize) {
-        self.patience = self.patience.min(packets as u64);
+    pub(crate) fn lower_backlog(&mut self, packets: usize) {
+        self.backlog = self.backlog.min(packets as u64);
     }
 
     /// It slept so long, up to now, at such a cost.
@@ -174,7 +174,7 @@ impl Rest {
         self.window = Window { began: now, ..Window::default() };
         let length = now.since(began);
         let rate = packets as f64 / length.0.max(1) as f64;
-        let failed = self.trial.take().is_some_and(|before| rate < before * 0.85);
+        let failed = self.probe.take().is_some_and(|before| rate < before * 0.85);
         let much = self.rest > Nanos(0) && good.0 > length.0 / 100 * MUCH;
         if failed || much {
             self.set(Nanos(0));
@@ -189,11 +189,11 @@ impl Rest {
         let together = packets / sleeps.max(1);
         if packets == 0 || awake.0 < length.0 / 20 {
             self.set(Nanos(0));
-        } else if self.rest > Nanos(0) && together > self.patience / 2 {
+        } else if self.rest > Nanos(0) && together > self.backlog / 2 {
             self.set(shorter);
         } else if wasted > good.0 / 5 && wasted > length.0 / 50 && now >= self.not_before {
-            if self.rest < self.longest && together <= self.patience / 4 {
-                self.trial = Some(rate);
+            if self.rest < self.longest && together <= self.backlog / 4 {
+                self.probe = Some(rate);
                 self.set(Nanos(self.rest.0 * 2).max(SHORTEST).min(self.longest));
             } else {
                 // It has lasted: after the next probe that fails the back-off begins anew.
@@ -215,22 +215,22 @@ mod tests {
     use super::*;
 
     /// Cycles are nanoseconds here.
-    fn rest() -> Rest {
+    fn rest() -> Moderation {
         let settings = WorkerSettings { spin_percent: 10, rest: Nanos(200_000), ..WorkerSettings::default() };
-        Rest {
+        Moderation {
             longest_spin: Cycles(50_000),
             sleep_cost: Cycles(5_000),
             rests: Cycles(0),
             window_length: Cycles(5_000_000),
             pauses: (Cycles(250_000_000), Cycles(10_000_000_000)),
             pause: Cycles(250_000_000),
-            ..Rest::new(&settings, &Clock::calibrate())
+            ..Moderation::new(&settings, &Clock::calibrate())
         }
     }
 
     /// Time for a worker whose turns cost so much, and so much for each packet.
     struct Load {
-        rest: Rest,
+        rest: Moderation,
         now: u64,
         /// Packets that wait.
         waiting: u64,
@@ -327,7 +327,7 @@ mod tests {
         load.cost = 40_000;
         load.run(500_000_000, 500, false);
         assert!(load.rest.length() > cheap, "{:?} after {cheap:?}", load.rest.length());
-        load.rest.set_patience(256);
+        load.rest.set_backlog(256);
         load.run(500_000_000, 500, false);
         assert!(load.rest.length() <= Nanos(64_000), "128 packets at most: {:?}", load.rest.length());
     }

@@ -1,14 +1,13 @@
-//! Workers in the hands of a thread that changes something: nothing of them runs meanwhile, so everything may
-//! be changed.
+//! Quiesced workers: nothing of them runs while a thread has them here, so that it may change everything.
 //!
-//! A worker is taken into hand when it is first touched: from its berth if its thread sleeps, and else when
-//! its thread leaves it between two turns. Those that a change does not touch work on. What has to see
-//! several workers at one moment gathers them first. All go back when the hands are dropped, if they have not
-//! been released before.
+//! A worker is quiesced when it is first touched: taken from its slot if its thread sleeps, and else when
+//! its thread lends it between two turns. Those that a change does not touch work on. What has to see
+//! several workers at one moment gathers them first. All go back when this is dropped, if they have not been
+//! released before.
 //!
-//! Only one thread has workers in hand at a time: two that waited for each other's would wait for ever.
+//! Only one thread has quiesced workers at a time: two that waited for each other's would wait for ever.
 
-use crate::berth::{Asked, Berth};
+use crate::parking::slot::{Asked, WorkerSlot};
 use crate::worker::Worker;
 use port::Bell;
 use std::cell::OnceCell;
@@ -21,34 +20,34 @@ use telemetry::clock::Nanos;
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     pub(crate) bell: Arc<Bell>,
-    pub(crate) berth: Arc<Berth>,
+    pub(crate) slot: Arc<WorkerSlot>,
 }
 
 impl Remote {
     /// Asks the thread for something, and wakes it if it sleeps.
     pub(crate) fn ask(&self, asked: Asked) {
-        self.berth.ask(asked);
+        self.slot.ask(asked);
         self.bell.ring_if_asleep();
     }
 }
 
 /// See the module's documentation.
-pub(crate) struct Hands<'a> {
+pub(crate) struct Quiesced<'a> {
     workers: Vec<OnceCell<Box<Worker>>>,
-    /// Those of threads; none if the workers have none, and all are in hand.
+    /// Those of threads; none if the workers have none, and all are here.
     remotes: &'a [Remote],
 }
 
-impl<'a> Hands<'a> {
+impl<'a> Quiesced<'a> {
     /// Hands for the workers of these threads, with none of them yet.
-    pub(crate) fn empty(remotes: &'a [Remote]) -> Hands<'a> {
-        Hands { workers: remotes.iter().map(|_| OnceCell::new()).collect(), remotes }
+    pub(crate) fn empty(remotes: &'a [Remote]) -> Quiesced<'a> {
+        Quiesced { workers: remotes.iter().map(|_| OnceCell::new()).collect(), remotes }
     }
 
     /// Workers without threads.
     #[expect(clippy::vec_box, reason = "workers are handed on by their address")]
-    pub(crate) fn of(workers: Vec<Box<Worker>>) -> Hands<'static> {
-        Hands { workers: workers.into_iter().map(OnceCell::from).collect(), remotes: &[] }
+    pub(crate) fn of(workers: Vec<Box<Worker>>) -> Quiesced<'static> {
+        Quiesced { workers: workers.into_iter().map(OnceCell::from).collect(), remotes: &[] }
     }
 
     /// The workers, if they have no threads.
@@ -57,31 +56,31 @@ impl<'a> Hands<'a> {
         std::mem::take(&mut self.workers).into_iter().filter_map(OnceCell::into_inner).collect()
     }
 
-    /// How many workers there are, in hand or not.
+    /// How many workers there are, quiesced or not.
     pub(crate) fn len(&self) -> usize {
         self.workers.len()
     }
 
-    /// Those that are in hand.
+    /// Those that are quiesced.
     #[cfg(test)]
     pub(crate) fn held(&self) -> Vec<usize> {
         (0..self.workers.len()).filter(|number| self.workers[*number].get().is_some()).collect()
     }
 
-    /// Takes one from its berth.
+    /// Takes one from its slot.
     fn found(&self, number: usize) -> Option<Box<Worker>> {
-        let mut worker = self.remotes[number].berth.take()?;
-        worker.look_at_clock_asleep();
+        let mut worker = self.remotes[number].slot.take()?;
+        worker.time.restart_asleep();
         Some(worker)
     }
 
     /// Takes one that has been asked for.
     fn arrived(&self, number: usize) -> Box<Worker> {
-        let berth = &self.remotes[number].berth;
-        match berth.take_when_here() {
+        let slot = &self.remotes[number].slot;
+        match slot.take_when_here() {
             Some(mut worker) => {
-                if !berth.attends() {
-                    worker.look_at_clock_asleep();
+                if !slot.lends() {
+                    worker.time.restart_asleep();
                 }
                 worker
             }
@@ -100,7 +99,7 @@ impl<'a> Hands<'a> {
         })
     }
 
-    /// Takes all into hand. They come at the same time, and nothing runs until the hands are dropped.
+    /// Quiesces all. They come at the same time, and nothing runs until this is dropped.
     pub(crate) fn gather(&self) {
         let mut asked = Vec::new();
         for (number, worker) in self.workers.iter().enumerate() {
@@ -120,7 +119,7 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// Takes all into hand that come until then; whether all have. Those that have not are not asked for any
+    /// Quiesces all that come until then; whether all have. Those that have not are not asked for any
     /// more.
     pub(crate) fn gather_until(&self, until: Instant) -> bool {
         let missing = |number: &usize| self.workers[*number].get().is_none();
@@ -135,10 +134,10 @@ impl<'a> Hands<'a> {
             }
         }
         for number in asked {
-            let berth = &self.remotes[number].berth;
-            if let Some(mut worker) = berth.take_until(until) {
-                if !berth.attends() {
-                    worker.look_at_clock_asleep();
+            let slot = &self.remotes[number].slot;
+            if let Some(mut worker) = slot.take_until(until) {
+                if !slot.lends() {
+                    worker.time.restart_asleep();
                 }
                 let _ = self.workers[number].set(worker);
             }
@@ -146,7 +145,7 @@ impl<'a> Hands<'a> {
         (0..self.workers.len()).all(|number| !missing(&number))
     }
 
-    /// Takes these into hand.
+    /// Quiesces these.
     pub(crate) fn hold(&self, numbers: &[usize]) {
         for number in numbers {
             self.take(*number);
@@ -166,8 +165,8 @@ impl<'a> Hands<'a> {
     }
 }
 
-impl Hands<'_> {
-    /// Gives one back before the others. Workers without threads stay in hand.
+impl Quiesced<'_> {
+    /// Gives one back before the others. Workers without threads stay.
     pub(crate) fn release(&mut self, number: usize) {
         if let Some(remote) = self.remotes.get(number)
             && let Some(worker) = self.workers[number].take()
@@ -176,26 +175,26 @@ impl Hands<'_> {
         }
     }
 
-    /// Since when the first of those in hand has been stopped: each one's clock stopped when it came.
+    /// Since when the first of the quiesced ones has been stopped: each one's clock stopped when it came.
     pub(crate) fn still_since(&self) -> Option<Nanos> {
-        self.workers.iter().filter_map(OnceCell::get).map(|worker| worker.now.nanos).min()
+        self.workers.iter().filter_map(OnceCell::get).map(|worker| worker.time.now.nanos).min()
     }
 }
 
 /// Brings a worker back to its thread, which is woken if there is something to do.
 pub(crate) fn give_back(mut worker: Box<Worker>, remote: &Remote) {
-    worker.settle_wires();
-    let (wakes, released) = (worker.has_reason_to_wake(), std::mem::take(&mut worker.released));
-    let (night, attends) = remote.berth.bring_back(worker);
-    if !attends && (wakes || released) {
+    worker.ports.signal();
+    let (wakes, released) = (worker.has_reason_to_wake(), std::mem::take(&mut worker.parking.released));
+    let (wakeups, lends) = remote.slot.put_back(worker);
+    if !lends && (wakes || released) {
         remote.bell.ring();
     }
     if released {
-        remote.berth.wait_for_morning(night);
+        remote.slot.wait_for_wakeup(wakeups);
     }
 }
 
-impl Index<usize> for Hands<'_> {
+impl Index<usize> for Quiesced<'_> {
     type Output = Worker;
 
     fn index(&self, number: usize) -> &Worker {
@@ -203,17 +202,17 @@ impl Index<usize> for Hands<'_> {
     }
 }
 
-impl IndexMut<usize> for Hands<'_> {
+impl IndexMut<usize> for Quiesced<'_> {
     fn index_mut(&mut self, number: usize) -> &mut Worker {
         self.take(number);
         match self.workers[number].get_mut() {
             Some(worker) => worker,
-            None => unreachable!("it was taken into hand just now"),
+            None => unreachable!("it was taken just now"),
         }
     }
 }
 
-impl Drop for Hands<'_> {
+impl Drop for Quiesced<'_> {
     fn drop(&mut self) {
         for (worker, remote) in self.workers.iter_mut().zip(self.remotes) {
             if let Some(worker) = worker.take() {

@@ -93,12 +93,12 @@ impl Worker {
         source: Source,
         id: SwitchId,
         from: SwitchPort,
-        mut batch: Vec<Packet>,
+        batch: Vec<Packet>,
     ) -> Option<usize> {
         let pool = self.pool_of_source(source);
-        let mut routes = std::mem::take(&mut self.routes);
+        let mut routes = std::mem::take(&mut self.batches.routes);
         routes.clear();
-        let (node, memory, now) = (self.switch(id), &self.pools[usize::from(pool.0)], self.now.nanos);
+        let (node, memory, now) = (self.switch(id), &self.pools[usize::from(pool.0)], self.time.now.nanos);
         let heads = batch.iter().map(|packet| memory.head::<HEAD>(packet).0);
         node.table.decide_batch(from, heads, now, &mut routes);
         let first = routes.first().copied().unwrap_or(Route::Filter);
@@ -109,40 +109,23 @@ impl Worker {
             Route::Flood if same => node.only_other(from).filter(|other| node.end(from) != Some(*other)),
             _ => None,
         };
-        let mut handed_to = None;
         // Mostly all of a batch goes the same way; then it moves as a whole.
-        let left = match target {
-            Some(Target::Instance(to, interface)) => {
-                if address(&mut batch, interface) {
-                    match self.enqueue_batch(pool, to, batch) {
-                        Ok(next) => {
-                            handed_to = next;
-                            None
-                        }
-                        Err(mut refused) => {
-                            address_back(&mut refused);
-                            Some(refused)
-                        }
-                    }
-                } else {
-                    address_back(&mut batch);
-                    Some(batch)
+        let delivered = match target {
+            Some(target) => self.deliver_batch(source, target, batch),
+            None => Err(batch),
+        };
+        let handed_to = match delivered {
+            Ok(next) => next,
+            Err(mut batch) => {
+                for (packet, route) in batch.drain(..).zip(&routes) {
+                    self.follow(source, id, from, packet, *route);
                 }
-            }
-            Some(Target::Port(port)) if self.transmit_batch(pool, port, &mut batch) => {
-                self.spare.push(batch);
+                self.batches.spare.push(batch);
+                self.flush_ports();
                 None
             }
-            _ => Some(batch),
         };
-        if let Some(mut batch) = left {
-            for (packet, route) in batch.drain(..).zip(&routes) {
-                self.follow(source, id, from, packet, *route);
-            }
-            self.spare.push(batch);
-            self.flush_ports();
-        }
-        self.routes = routes;
+        self.batches.routes = routes;
         handed_to
     }
 
@@ -150,7 +133,7 @@ impl Worker {
     pub(crate) fn switch_one(&mut self, source: Source, id: SwitchId, from: SwitchPort, packet: Packet) {
         let pool = self.pool_of_source(source);
         let (head, _) = self.pools[usize::from(pool.0)].head::<HEAD>(&packet);
-        let route = self.switch(id).table.decide(from, &head, self.now.nanos);
+        let route = self.switch(id).table.decide(from, &head, self.time.now.nanos);
         self.follow(source, id, from, packet, route);
     }
 
@@ -165,7 +148,8 @@ impl Worker {
         }
     }
 
-    /// Hands a copy to each of a switch's ports but the one it came by; the last one gets the packet itself.
+    /// Hands a copy to each of a switch's ports but the one it came by; the last one gets the packet
+    /// itself.
     fn flood(&mut self, source: Source, id: SwitchId, from: SwitchPort, packet: Packet) {
         let back = self.switch(id).end(from);
         // Two ports that lead to one end would give it two copies.
@@ -203,26 +187,5 @@ impl Worker {
         };
         ledger.copied += 1;
         ledger.dropped[DropReason::NoBuffer] += 1;
-    }
-}
-
-/// Addresses packets to an instance's interface; false when one of them has no hop left.
-pub(crate) fn address(batch: &mut [Packet], interface: u16) -> bool {
-    let mut least = u8::MAX;
-    for packet in batch {
-        packet.edit(|record| {
-            least = least.min(record.hop_budget);
-            record.ingress = interface;
-            record.hop_budget = record.hop_budget.wrapping_sub(1);
-        });
-    }
-    least > 0
-}
-
-/// Takes the hop back that [`address`] counted.
-#[cold]
-pub(crate) fn address_back(batch: &mut [Packet]) {
-    for packet in batch {
-        packet.edit(|record| record.hop_budget = record.hop_budget.wrapping_add(1));
     }
 }

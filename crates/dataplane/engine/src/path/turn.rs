@@ -1,0 +1,171 @@
+//! One turn of a worker, from which everything on the data path is called.
+
+use crate::state::accounting::{NO_CALLER, NO_INSTANCE};
+use crate::worker::Worker;
+use cpu_share::EntityId;
+use telemetry::clock::Cycles;
+
+/// A call that lasts for more slices than this holds its worker for too long, one with a single packet for
+/// more than that: there smaller batches do not help, so the next guest of its instance is switched out.
+const LONG_CALL: u64 = 10;
+const LONG_FOR_ONE: u64 = 3;
+
+impl Worker {
+    /// Goes around once: ports, deadlines, then the instances that have work. Returns whether there was
+    /// anything to do.
+    pub fn turn(&mut self) -> bool {
+        let received = self.receive();
+        let due = self.expire_timers();
+        self.take_started();
+        self.release_waiting();
+        let ran = self.run_ready(received);
+        if !ran {
+            self.time.switch(NO_INSTANCE);
+        }
+        self.end_turn();
+        received || due || ran
+    }
+
+    /// Runs instances until none has work, or the ports have waited long enough. `just_read`: so was the
+    /// clock.
+    fn run_ready(&mut self, just_read: bool) -> bool {
+        let now = self.time.now.cycles;
+        let Some(first) = self.resume_interrupted().or_else(|| self.time.scheduler.pick(now)) else {
+            return false;
+        };
+        if !just_read {
+            self.time.switch(first);
+            self.time.look_cost = self.time.now.cycles.since(now);
+        }
+        let until = self.time.now.cycles + self.time.turn_length();
+        let mut next = Some(self.instances.of(first));
+        while let Some(index) = next {
+            next = if self.waits_for_room(index) { self.pick() } else { self.run(index, until) };
+        }
+        self.time.running = NO_INSTANCE;
+        true
+    }
+
+    /// Runs an instance for one batch. Returns the instance that runs next in this turn: the one that the
+    /// batch went on to, this one again, or the one whose turn it is.
+    #[inline]
+    fn run(&mut self, index: usize, until: Cycles) -> Option<usize> {
+        let (entity, began) = (self.instances[index].entity, self.time.now.cycles);
+        (self.time.running, self.time.current) = (entity, index);
+        let handed_to = self.hop(index);
+        self.time.current = NO_CALLER;
+        self.time.switch(entity);
+        self.count_latency(index);
+        if self.instances[index].batch < self.settings.batch || !self.time.overruns.is_empty() {
+            self.adapt_batch(index, began);
+        }
+        let more = self.instances[index].has_work();
+        if self.time.now.cycles >= until {
+            for waiting in handed_to.into_iter().chain(more.then_some(index)) {
+                self.wake_instance(waiting);
+            }
+            self.time.interrupted = Some(handed_to.map_or(entity, |to| self.instances[to].entity));
+            return None;
+        }
+        // The running instance goes on until it is far enough ahead, its code and data being in the caches.
+        if handed_to.is_none() && more && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
+            return Some(index);
+        }
+        if more {
+            self.wake_instance(index);
+        }
+        handed_to.or_else(|| self.pick())
+    }
+
+    /// The entity that was interrupted only for the ports to be polled, if it may go on: its run is as long
+    /// as any other's.
+    fn resume_interrupted(&mut self) -> Option<EntityId> {
+        let interrupted = self.time.interrupted.take()?;
+        let scheduler = &mut self.time.scheduler;
+        let may = scheduler.is_ready(interrupted) && scheduler.hand_off(interrupted, self.time.now.cycles);
+        may.then(|| {
+            scheduler.deactivate(interrupted);
+            interrupted
+        })
+    }
+
+    /// The instance whose turn it is.
+    #[inline]
+    fn pick(&mut self) -> Option<usize> {
+        let picked = self.time.scheduler.pick(self.time.now.cycles)?;
+        Some(self.instances.of(picked))
+    }
+
+    /// The instance has packets: it waits for its turn, unless it is paused. The running instance is asked
+    /// afterwards whether there is more.
+    #[inline]
+    pub(crate) fn wake_instance(&mut self, index: usize) {
+        let instance = &self.instances[index];
+        if !instance.stands_still() && index != self.time.current && instance.waits_for.is_none() {
+            self.time.scheduler.activate(instance.entity);
+        }
+    }
+
+    /// What is left to do when no instance runs any more in this turn.
+    #[inline]
+    fn end_turn(&mut self) {
+        self.time.mark_time();
+        self.count_departed();
+        if self.time.now.nanos >= self.upkeep.next {
+            self.maintain();
+        }
+        if self.is_asked_to_show() {
+            self.show_some();
+            self.time.switch(NO_INSTANCE);
+        }
+        self.ports.signal();
+    }
+
+    /// Counts how long the packets took that an instance was called with, and those that ports were handed
+    /// meanwhile. All of a batch count as its first.
+    #[inline]
+    fn count_latency(&mut self, index: usize) {
+        let instance = &mut self.instances[index];
+        if instance.received != 0 {
+            let took = self.time.now.nanos.0.saturating_sub(instance.received);
+            instance.counters.latencies.record(took, instance.called_with as u64);
+            instance.received = 0;
+        }
+        self.count_departed();
+    }
+
+    /// Counts how long the packets took that ports were handed.
+    #[inline]
+    pub(crate) fn count_departed(&mut self) {
+        while let Some((port, received, packets)) = self.time.departures.pop() {
+            if let Some(node) = self.ports.get_mut(port as usize) {
+                node.latencies.record(self.time.now.nanos.0.saturating_sub(received), packets);
+            }
+        }
+    }
+
+    /// Keeps calls within a slice. An instance whose call was too long gets fewer packets at once, and a
+    /// preemptible guest where that does not help; batches that leave much room grow again.
+    #[cold]
+    fn adapt_batch(&mut self, index: usize, began: Cycles) {
+        let slice = self.time.slice.0;
+        let (took, least) = (self.time.now.cycles.since(began).0, self.settings.batch);
+        let instance = &mut self.instances[index];
+        if instance.called_with == instance.batch && took < slice / 2 {
+            instance.batch = (instance.batch * 2).min(least);
+        }
+        while let Some((entity, spent)) = self.time.overruns.pop() {
+            let number = self.instances.of(entity);
+            let Some(instance) = self.instances.get_mut(number) else { continue };
+            instance.counters.overruns += 1;
+            if instance.called_with > 0 {
+                let fits = (instance.called_with as u64).saturating_mul(slice) / spent.0.max(1);
+                instance.batch = (fits as usize).clamp(1, instance.batch.max(1));
+                let slices = if instance.called_with == 1 { LONG_FOR_ONE } else { LONG_CALL };
+                if spent.0 > slice.saturating_mul(slices) {
+                    instance.factory.set_preemptible();
+                }
+            }
+        }
+    }
+}

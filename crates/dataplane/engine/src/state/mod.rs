@@ -1,0 +1,21 @@
+//! What a worker owns, each part with its own state, its invariants and what can be done with that state
+//! alone.
+
+pub(crate) mod accounting;
+pub(crate) mod backpressure;
+pub(crate) mod instances;
+pub(crate) mod ports;
+pub(crate) mod sparse;
+pub(crate) mod timers;
+
+use packet_memory::Packet;
+use virtual_switch::Route;
+
+/// Vectors that are used again and again, so that nothing is allocated on the way of a packet.
+#[derive(Default)]
+pub(crate) struct Batches {
+    /// Emptied batches.
+    pub(crate) spare: Vec<Vec<Packet>>,
+    /// Routes of the batch that is being switched.
+    pub(crate) routes: Vec<Route>,
+}

@@ -1,0 +1,109 @@
+//! The ports of a worker, and what it notes about them as a whole.
+//!
+//! What holds: a port without a target is never polled for packets. A port's `consumer` is the one instance
+//! that everything it receives goes to, and is in that instance's `feeds`, and the other way round. Packets
+//! that are gathered at a port (`outgoing`) are there within a hop only, and the port is in `touched`
+//! meanwhile.
+
+use crate::control::account::PortAccount;
+use crate::control::board::Board;
+use crate::control::tap::Tap;
+use crate::ids::{PoolId, Target};
+use crate::state::backpressure::WireWait;
+use crate::state::sparse::Sparse;
+use packet_memory::Packet;
+use port::Port;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use telemetry::clock::Cycles;
+use telemetry::{Latencies, Ledger};
+
+/// A port as the worker keeps it.
+pub(crate) struct PortNode {
+    pub(crate) name: String,
+    pub(crate) pool: PoolId,
+    pub(crate) port: Box<dyn Port>,
+    /// Where received packets go. A port without one is never polled.
+    pub(crate) target: Option<Target>,
+    /// It is an end of a wire to another worker.
+    pub(crate) relay: bool,
+    /// The instance that takes what it receives, if that is one alone: then it is polled when that one is to
+    /// run.
+    pub(crate) consumer: Option<usize>,
+    /// Polls in a row that brought nothing.
+    pub(crate) idle_polls: u32,
+    /// An instance that hands packets to it is throttled when it fills up: it leads to one function or port
+    /// of the same tenant.
+    pub(crate) throttles: bool,
+    /// Its end in this worker is to be told of the end of the turn.
+    pub(crate) to_signal: bool,
+    /// For how long an instance that hands packets to it waits for room.
+    pub(crate) wait: WireWait,
+    /// Single packets on their way out, gathered within a hop.
+    pub(crate) outgoing: Vec<Packet>,
+    /// What the engine counts on the port's behalf.
+    pub(crate) ledger: Ledger,
+    /// From packets' reception anywhere to when they are handed to the port.
+    pub(crate) latencies: Latencies,
+    /// Where its account is read by others.
+    pub(crate) board: Arc<Board<PortAccount>>,
+    /// What is shown the packets that come and go.
+    pub(crate) taps: Vec<Box<dyn Tap>>,
+}
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(crate) struct Ports {
+    nodes: Sparse<PortNode>,
+    /// The port that is polled first.
+    pub(crate) first: usize,
+    /// When ports that have been idle for long are looked at again.
+    pub(crate) next_cold: Cycles,
+    /// Ports with packets that were gathered in this hop.
+    pub(crate) touched: Vec<usize>,
+    /// Wires to other workers that packets passed in this turn.
+    pub(crate) to_signal: Vec<usize>,
+    /// Ports that are to be looked after.
+    pub(crate) maintained: Vec<usize>,
+    /// Whether a function or port here reads the flow hash of packets.
+    pub(crate) flow_hash: bool,
+    /// Ports are not polled any more: what has come in goes out.
+    pub(crate) closing: bool,
+}
+
+impl Ports {
+    /// Packets have passed a wire to or from another worker: its end is told so when the turn is over.
+    #[inline]
+    pub(crate) fn note_passage(&mut self, port: usize) {
+        if !std::mem::replace(&mut self.nodes[port].to_signal, true) {
+            self.to_signal.push(port);
+        }
+    }
+
+    /// Tells wires to other workers that the turn is over.
+    #[inline]
+    pub(crate) fn signal(&mut self) {
+        while let Some(port) = self.to_signal.pop() {
+            if let Some(node) = self.nodes.get_mut(port) {
+                node.to_signal = false;
+                node.port.signal();
+            }
+        }
+    }
+}
+
+impl Deref for Ports {
+    type Target = Sparse<PortNode>;
+
+    #[inline]
+    fn deref(&self) -> &Sparse<PortNode> {
+        &self.nodes
+    }
+}
+
+impl DerefMut for Ports {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Sparse<PortNode> {
+        &mut self.nodes
+    }
+}
