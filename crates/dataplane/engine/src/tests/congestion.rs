@@ -5,7 +5,6 @@ use super::stream::Rig;
 use super::*;
 use crate::state::backpressure::{WIRE_WAIT, WireWait};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Instant;
 
 /// Functions in the chain: more batches than a queue holds would be under way if each were told one batch
 /// later than the next.
@@ -16,15 +15,20 @@ fn slow_at_the_end(bench: &mut Bench, each: Nanos) -> Vec<InstanceId> {
     let burn_each = bench.worker.time.clock.cycles(each);
     let source = bench.add_port(0, Endless::boxed(1));
     let (sink, _) = bench.port(0, vec![]);
-    let mut functions: Vec<InstanceId> = (1..LONG).map(|_| bench.wire(0)).collect();
+    // A turn ends somewhere on the way through the chain, each time elsewhere.
+    let burn = bench.worker.time.clock.cycles(Nanos(2_000));
+    let wire = Manner { burn, ..Manner::wire() };
+    let mut functions: Vec<InstanceId> = (1..LONG).map(|_| bench.add(0, wire.clone()).0).collect();
     functions.push(bench.add(0, Manner { burn_each, ..Manner::wire() }).0);
     bench.chain((source, sink), &functions);
     functions
 }
 
 fn works_for(bench: &mut Bench, span: Duration) {
-    let began = std::time::Instant::now();
-    while began.elapsed() < span {
+    let clock = bench.worker.time.clock;
+    let began = clock.now();
+    while clock.now().since(began) < span.into() {
+        pass(&clock, LEAST);
         bench.worker.turn();
     }
 }
@@ -61,8 +65,10 @@ fn a_throttled_instance_goes_on_when_the_congestion_is_over() {
     // As soon as the queue at the end is short, the head fetches again, and no instance bears a mark of what
     // is over.
     let mut free = false;
-    let began = std::time::Instant::now();
-    while began.elapsed() < Duration::from_secs(10) && !(free && packets(worker) > before) {
+    let clock = worker.time.clock;
+    let began = clock.now();
+    while clock.now().since(began) < Nanos::from_millis(10_000) && !(free && packets(worker) > before) {
+        pass(&clock, LEAST);
         worker.turn();
         free |= held(worker) == 0;
     }
@@ -175,16 +181,18 @@ fn no_instance_waits_for_ever_for_a_wire_that_is_not_emptied() {
         bench.worker.resume_instance(sender).expect("nothing is frozen");
     }
     let lost = |bench: &mut Bench| bench.worker.account(false).ledger.dropped[DropReason::QueueFull];
-    let mut waited = Duration::ZERO;
-    let began = Instant::now();
+    let clock = bench.worker.time.clock;
+    let (began, mut waits) = (clock.now(), None);
     while lost(&mut bench) == 0 {
+        pass(&clock, Cycles(10_000));
         bench.worker.turn();
-        if bench.worker.backpressure.waiting.len() == 2 && waited == Duration::ZERO {
-            waited = began.elapsed();
+        if bench.worker.backpressure.waiting.len() == 2 {
+            waits.get_or_insert(clock.now());
         }
-        assert!(began.elapsed() < Duration::from_secs(10), "they wait");
+        assert!(clock.now().since(began) < Nanos::from_millis(1000), "they wait");
     }
-    assert!(waited > Duration::ZERO && began.elapsed() - waited > Duration::from_nanos(WIRE_WAIT.0 / 2));
+    let waited = clock.now().since(waits.expect("two wait before anything is lost"));
+    assert!((WIRE_WAIT.0 / 2..2 * WIRE_WAIT.0).contains(&waited.0), "{waited:?}");
     // From now on no instance waits, until the wire is emptied.
     for _ in 0..50 {
         bench.worker.turn();

@@ -79,7 +79,7 @@ fn the_flow_hash_is_computed_for_readers_on_other_workers() {
     let rig = Rig::new(2, 1);
     let (port, _) = rig.script(0, 0, vec![]);
     let (mut setup, guest) =
-        instance(&rig.pools[0], cpu_share::TenantId(0), Manner::wire(), &Seen::default());
+        instance(&rig.pools[0], cpu_share::TenantId(0), Manner::wire(), &Seen::default(), rig.clock);
     setup.flow_hash = true;
     let reader = rig.fleet.add_instance(1, setup, guest).expect("a worker");
     rig.link(End::Port(port), End::Instance(reader, 0));

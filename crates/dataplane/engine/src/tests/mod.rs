@@ -35,8 +35,9 @@ fn instance(
     tenant: cpu_share::TenantId,
     manner: Manner,
     seen: &Seen,
+    clock: Clock,
 ) -> (InstanceSetup, Box<dyn Guest>) {
-    let factory = Factory { starts: Arc::default(), pool: pool.0.clone(), manner, seen: seen.clone() };
+    let factory = Factory { starts: Arc::default(), pool: pool.0.clone(), manner, seen: seen.clone(), clock };
     let guest = factory.start().expect("scripted guests start");
     let setup = InstanceSetup {
         name: "function".into(),
@@ -125,7 +126,29 @@ impl Port for Script {
     }
 }
 
-/// One worker.
+/// Lets time pass: simulated time at once, real time by spinning.
+fn pass(clock: &Clock, span: Cycles) {
+    if let Some(time) = clock.simulation() {
+        return time.advance(clock.span(span));
+    }
+    let until = clock.read() + span;
+    while clock.read() < until {
+        std::hint::spin_loop();
+    }
+}
+
+/// Lets time pass in which the thread has no processor.
+fn nap(clock: &Clock, span: Duration) {
+    match clock.simulation() {
+        Some(time) => time.withhold(span.into()),
+        None => std::thread::sleep(span),
+    }
+}
+
+/// What a call and a turn take at least on simulated time, or it would stand still.
+const LEAST: Cycles = Cycles(500);
+
+/// One worker, on simulated time.
 struct Bench {
     worker: Worker,
     events: Arc<Mutex<Vec<Event>>>,
@@ -150,7 +173,7 @@ impl Bench {
         let events = Arc::new(Mutex::new(Vec::new()));
         let told = events.clone();
         let tell = move |event| told.lock().expect("not poisoned").push(event);
-        let mut worker = Worker::new(settings, Clock::calibrate(), tell).expect("an event descriptor");
+        let mut worker = Worker::new(settings, Clock::simulated(), tell).expect("an event descriptor");
         let pools = buffers
             .iter()
             .map(|&buffers| {
@@ -175,7 +198,7 @@ impl Bench {
     fn add(&mut self, pool: usize, manner: Manner) -> (InstanceId, Seen) {
         let seen = Seen::default();
         let tenant = self.worker.default_tenant();
-        let (mut setup, guest) = instance(&self.pools[pool], tenant, manner, &seen);
+        let (mut setup, guest) = instance(&self.pools[pool], tenant, manner, &seen, self.worker.time.clock);
         (setup.fail, setup.queue, setup.claim) = (self.fail, self.queue, self.claim);
         (self.worker.add_instance(setup, guest), seen)
     }
@@ -207,6 +230,7 @@ impl Bench {
 
     fn turn(&mut self, times: usize) {
         for _ in 0..times {
+            pass(&self.worker.time.clock, LEAST);
             self.worker.turn();
             self.worker.account(false).balance().expect("balanced at any time");
         }

@@ -205,7 +205,7 @@ proptest! {
                     let which = which % instances.len();
                     let (id, pool) = (instances[which], &rig.pools[pool_of[which]]);
                     let (setup, guest) =
-                        super::instance(pool, cpu_share::TenantId(0), manner(seed, 0), &Seen::default());
+                        super::instance(pool, cpu_share::TenantId(0), manner(seed, 0), &Seen::default(), rig.clock);
                     let new = crate::GuestSetup {
                         guest: (seed % 5 > 0).then_some(guest as Box<dyn Guest>),
                         factory: setup.factory,

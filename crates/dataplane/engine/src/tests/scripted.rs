@@ -99,6 +99,7 @@ pub(super) struct Scripted {
     slots: SlotTable,
     emitted: Vec<Packet>,
     seen: Seen,
+    clock: Clock,
     /// Gives up this slot at the next call.
     emit: Option<u16>,
     deadline: Option<Nanos>,
@@ -120,12 +121,11 @@ impl Scripted {
     }
 
     fn spend(&self, packets: usize) {
-        let until = Cycles::now() + Cycles(self.manner.burn.0 + self.manner.burn_each.0 * packets as u64);
-        while Cycles::now() < until {
-            std::hint::spin_loop();
-        }
+        let burn = self.manner.burn.0 + self.manner.burn_each.0 * packets as u64;
+        let least = if self.clock.simulation().is_some() { LEAST.0 } else { 0 };
+        pass(&self.clock, Cycles(burn.max(least)));
         if self.manner.nap > Duration::ZERO {
-            std::thread::sleep(self.manner.nap);
+            nap(&self.clock, self.manner.nap);
         }
     }
 
@@ -217,6 +217,7 @@ impl Guest for Scripted {
         &[]
     }
     fn take_log(&mut self) -> Vec<LogLine> {
+        pass(&self.clock, LEAST);
         Vec::new()
     }
     fn take_events(&mut self) -> Events {
@@ -225,6 +226,7 @@ impl Guest for Scripted {
     fn report(&mut self, _now: Moment) -> Result<Option<String>, GuestFault> {
         self.not_in_a_call();
         self.seen.note(Call::Report);
+        pass(&self.clock, LEAST);
         if self.manner.emit_at_report {
             self.give_up();
         }
@@ -248,6 +250,7 @@ pub(super) struct Factory {
     pub(super) pool: Arc<Pool>,
     pub(super) manner: Manner,
     pub(super) seen: Seen,
+    pub(super) clock: Clock,
 }
 
 impl GuestFactory for Factory {
@@ -272,6 +275,7 @@ impl Factory {
             slots: SlotTable::new(SlotConfig { quota: 4, longest_hold: self.manner.hold }),
             emitted: Vec::new(),
             seen: self.seen.clone(),
+            clock: self.clock,
             emit: None,
             deadline: (self.manner.overdue || self.manner.every.is_some()).then_some(Nanos(1)),
             suspended: None,

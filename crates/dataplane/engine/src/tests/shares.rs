@@ -1,5 +1,4 @@
-//! Shares of a worker. Cycles are compared with each other, or with the worker's own, and never with the
-//! wall: others may have the processor meanwhile.
+//! Shares of a worker, on simulated time.
 
 use super::*;
 use cpu_share::{Cap, Weight};
@@ -11,20 +10,22 @@ pub(super) struct Endless {
     burn: Cycles,
     /// How long it sleeps before it gives a batch.
     nap: Duration,
+    /// On which both pass.
+    clock: Option<Clock>,
     counters: PortCounters,
 }
 
 impl Endless {
     pub(super) fn boxed(byte: u8) -> Box<Endless> {
         let (burn, nap) = (Cycles(0), Duration::ZERO);
-        Box::new(Endless { byte, burn, nap, counters: PortCounters::default() })
+        Box::new(Endless { byte, burn, nap, clock: None, counters: PortCounters::default() })
     }
 }
 
 impl Port for Endless {
     fn receive(&mut self, pool: &Pool, _now: Nanos, budget: usize, out: &mut Vec<Packet>) {
-        if budget > 0 && self.nap > Duration::ZERO {
-            std::thread::sleep(self.nap);
+        if let Some(clock) = self.clock.filter(|_| budget > 0 && self.nap > Duration::ZERO) {
+            super::nap(&clock, self.nap);
         }
         let before = out.len();
         pool.allocate_batch(budget, out);
@@ -36,9 +37,8 @@ impl Port for Endless {
         }
     }
     fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
-        let until = Cycles::now() + self.burn;
-        while Cycles::now() < until {
-            std::hint::spin_loop();
+        if let Some(clock) = self.clock {
+            pass(&clock, self.burn);
         }
         self.counters.ledger.delivered += packets.len() as u64;
         pool.free_batch(packets.drain(..));
@@ -71,18 +71,20 @@ fn weight(weight: u32) -> Claim {
 
 /// The worker steps for so long; returns what all of its time came to in cycles.
 pub(super) fn work(bench: &mut Bench, span: Duration) -> Cycles {
-    let began = bench.worker.time.clock.moment().cycles;
-    let until = std::time::Instant::now() + span;
-    while std::time::Instant::now() < until {
+    let clock = bench.worker.time.clock;
+    let began = clock.moment();
+    while clock.now().since(began.nanos) < span.into() {
+        pass(&clock, LEAST);
         bench.worker.step();
     }
-    bench.worker.time.clock.moment().cycles.since(began)
+    clock.read().since(began.cycles)
 }
 
-/// The worker steps until this is so, for 10 s at most: a busy machine takes longer for what it does.
+/// The worker steps until this is so, for 10 s at most.
 pub(super) fn work_until(bench: &mut Bench, done: impl Fn(&Worker) -> bool) {
-    let began = std::time::Instant::now();
-    while !done(&bench.worker) && began.elapsed() < Duration::from_secs(10) {
+    let clock = bench.worker.time.clock;
+    let began = clock.now();
+    while !done(&bench.worker) && clock.now().since(began) < Nanos::from_millis(10_000) {
         work(bench, Duration::from_millis(20));
     }
 }
@@ -197,15 +199,13 @@ fn a_cap_holds_on_a_worker_with_nothing_else_to_do() {
     bench.claim = Claim { cap: Cap::from_millionths(200_000), ..Claim::default() };
     busy(&mut bench, Manner { burn: Cycles(20_000), ..out() });
     let all = work(&mut bench, Duration::from_millis(200));
-    let withheld = bench.worker.time.spent.withheld;
     let account = bench.worker.stop();
     assert_whole(&account);
     let f = &account.instances[0];
     let share = f.cycles.0 as f64 / all.0 as f64;
     // At most the cap of all and of a period of 10 ms, and a turn.
     assert!(share < 0.20 + 0.2 * 0.05 + 0.02, "{share}");
-    let lost = withheld.0 as f64 / all.0 as f64;
-    assert!(share > 0.14 - lost, "{share}, withheld {lost}");
+    assert!(share > 0.19, "{share}");
     assert!(f.throttled > Cycles(0));
     assert!(account.workers[0].asleep.0 > all.0 / 4, "it does not look on in vain: {:?}", account.workers[0]);
 }
@@ -265,11 +265,9 @@ fn time_that_a_function_did_not_have_is_not_charged() {
     let (f, _) = bench.add(0, Manner { nap: Duration::from_millis(100), ..Manner::wire() });
     bench.chain((left, right), &[f]);
     bench.turn(5);
+    let clock = bench.worker.time.clock;
     let account = bench.worker.stop();
-    let clock = Clock::calibrate();
-    let charged = clock
-        .nanos(Cycles::now())
-        .since(clock.nanos(Cycles(Cycles::now().0 - account.instances[0].cycles.0)));
+    let charged = clock.span(account.instances[0].cycles);
     assert!(charged < Nanos::from_millis(25), "{charged:?} of 100 ms asleep");
     assert!(account.workers[0].withheld >= clock.cycles(Nanos::from_millis(75)), "{:?}", account.workers[0]);
     assert_eq!(account.instances[0].overruns, 0);
@@ -338,7 +336,10 @@ fn a_meeting_is_charged_to_no_instance() {
 fn what_passes_from_port_to_port_is_charged_to_no_instance() {
     let mut bench = Bench::new(&[1024]);
     let burn = bench.worker.time.clock.cycles(Nanos(100_000));
-    let (from, to) = (bench.add_port(0, Endless::boxed(1)), Box::new(Endless { burn, ..*Endless::boxed(1) }));
+    let (from, to) = (
+        bench.add_port(0, Endless::boxed(1)),
+        Box::new(Endless { burn, clock: Some(bench.worker.time.clock), ..*Endless::boxed(1) }),
+    );
     let to = bench.add_port(0, to);
     bench.worker.lead(from, to).expect("a free wire");
     busy(&mut bench, out());
@@ -361,7 +362,7 @@ fn what_a_switch_brings_is_charged_by_packets_and_for_time_that_was_had() {
     let plugs = [plug(), plug(), plug()];
     let nap = Duration::from_millis(2);
     // Frames to a group: both functions get each of them.
-    let group = Box::new(Endless { nap, ..*Endless::boxed(1) });
+    let group = Box::new(Endless { nap, clock: Some(bench.worker.time.clock), ..*Endless::boxed(1) });
     let group = bench.add_port(0, group);
     bench.link(group, plugs[0]);
     for plug in &plugs[1..] {

@@ -175,7 +175,7 @@ fn a_function_that_is_gone_or_has_another_guest_takes_no_late_start() {
             rig.fleet.change(move |change| drop(change.remove_instance(f))).expect("it has not stopped");
         } else {
             let (setup, guest) =
-                instance(&rig.pools[0], cpu_share::TenantId(0), Manner::wire(), &Seen::default());
+                instance(&rig.pools[0], cpu_share::TenantId(0), Manner::wire(), &Seen::default(), rig.clock);
             let new = GuestSetup {
                 guest: Some(guest),
                 factory: setup.factory,

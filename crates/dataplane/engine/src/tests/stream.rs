@@ -148,7 +148,8 @@ impl Rig {
     pub(super) fn add(&self, worker: usize, pool: usize, manner: Manner) -> (FleetInstance, Seen) {
         let seen = Seen::default();
         // The first tenant is that of all that are given none.
-        let (mut setup, guest) = instance(&self.pools[pool], cpu_share::TenantId(0), manner, &seen);
+        let (mut setup, guest) =
+            instance(&self.pools[pool], cpu_share::TenantId(0), manner, &seen, self.clock);
         setup.queue = self.queue;
         (self.fleet.add_instance(worker, setup, guest).expect("a worker"), seen)
     }

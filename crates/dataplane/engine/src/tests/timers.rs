@@ -20,7 +20,7 @@ fn a_deadline_in_the_past_is_served_once_a_turn_and_others_have_theirs() {
     let offers: Vec<u8> = (0..200).collect();
     let (left, _) = bench.port(0, offers.clone());
     let (right, sent) = bench.port(0, vec![]);
-    let (_, storming) = bench.add(0, storm(Nanos(0), &Clock::calibrate()));
+    let (_, storming) = bench.add(0, storm(Nanos(0), &Clock::simulated()));
     let f = bench.wire(0);
     bench.chain((left, right), &[f]);
     for turn in 1..=50 {

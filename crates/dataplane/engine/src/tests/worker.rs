@@ -81,6 +81,7 @@ fn a_tenant_that_goes_takes_its_services_along() {
             after,
             Manner::deciding(|_, _| Action::Give(Verdict::Service(7))),
             &Seen::default(),
+            rig.clock,
         );
         setup.queue = 16;
         let heir = rig.fleet.add_instance(worker, setup, guest).expect("a worker");
