@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Calls in one run.
 const CALLS: u32 = 1_000_000;
 /// Calls that are told the same moment as their beginning: they take less than `max_call` together.
-const AT_ONCE: u32 = 1_000;
+const AT_ONCE: u32 = 100;
 /// Calls out of the guest in one into it, as the module has them.
 const OUT_AT_ONCE: u32 = 10_000;
 

@@ -10,18 +10,34 @@ use crate::guests::stock;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use plots::Model;
 use std::time::Duration;
+use telemetry::clock::Cycles;
 
 const WARM_UP: Duration = Duration::from_millis(200);
 const WINDOW: Duration = Duration::from_millis(1000);
 /// Packets a second of each function at partial load.
 const PARTIAL: u64 = 100_000;
 
-/// Nanoseconds that are accounted for as worked.
-fn accounted(kit: &Kit, rig: &Rig) -> Result<u64, BenchError> {
-    let account = rig.account()?;
-    let functions: u64 = account.instances.iter().map(|instance| instance.cycles.0).sum();
-    let own: u64 = account.workers.iter().map(|time| time.overhead.0).sum();
-    Ok(kit.clock.span(telemetry::clock::Cycles(functions + own)).0)
+/// How often the two are read until they are of one moment.
+const TRIES: usize = 200;
+/// Most processor time that may pass while they are read.
+const APART: Duration = Duration::from_millis(2);
+
+/// Nanoseconds that are accounted for as worked, and those that the kernel counts, at one moment.
+fn both(kit: &Kit, rig: &Rig) -> Result<(u64, u64), BenchError> {
+    for _ in 0..TRIES {
+        let before = worker_time()?;
+        let account = rig.account()?;
+        let after = worker_time()?;
+        // A worker that has no processor is not met, and what is read then is of some time before.
+        if !account.at_one_moment || after - before > APART {
+            continue;
+        }
+        let functions: u64 = account.instances.iter().map(|instance| instance.cycles.0).sum();
+        let own: u64 = account.workers.iter().map(|time| time.overhead.0).sum();
+        let kernel = (before + after) / 2;
+        return Ok((kit.clock.span(Cycles(functions + own)).0, kernel.as_nanos() as u64));
+    }
+    Err(BenchError::Invalid("the account was never whole: the machine is too busy".into()))
 }
 
 /// By how much they differ, in percent of what the kernel says, window by window.
@@ -30,10 +46,11 @@ fn errors(kit: &Kit, rig: &Rig, tell: &mut dyn FnMut(usize)) -> Result<Vec<f64>,
     let mut errors = Vec::new();
     for run in 0..RUNS {
         tell(run);
-        let (ours, theirs) = (accounted(kit, rig)?, worker_time()?);
+        let before = both(kit, rig)?;
         std::thread::sleep(WINDOW);
-        let (ours, theirs) = (accounted(kit, rig)? - ours, worker_time()? - theirs);
-        errors.push((ours as f64 / theirs.as_nanos() as f64 - 1.0).abs() * 100.0);
+        let after = both(kit, rig)?;
+        let (ours, theirs) = (after.0 - before.0, after.1 - before.1);
+        errors.push((ours as f64 / theirs as f64 - 1.0).abs() * 100.0);
     }
     Ok(errors)
 }
