@@ -8,10 +8,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release/superfluid
 QUICK := $(TARGET)/quick/superfluid
 
-.PHONY: help run check test bench build package nightly setup lint fuzz clean
+.PHONY: help run check check-aarch64 test bench build package nightly setup lint fuzz clean
 
 help:            ## Say what there is
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -E '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
 run:             ## Run examples/edge.yaml between two hosts, with real traffic
 	@scripts/setup run
@@ -29,9 +29,14 @@ check:           ## Formatting, lints and unit tests: quick, without root, insta
 	@cargo clippy --profile quick --workspace --all-targets --locked --quiet -- --deny warnings
 	@cargo test --profile quick --workspace --locked --quiet --lib --bins
 
+check-aarch64:   ## Type-check everything for aarch64, without compiling C
+	@scripts/setup build aarch64
+	@scripts/check-aarch64
+
 test:            ## Everything that must hold: formatting, lints, unit, property and end-to-end tests
 	@scripts/setup test
 	@cargo fmt --all --check
+	@cargo deny --offline --log-level error check licenses sources bans
 	@cargo clippy --profile quick --workspace --all-targets --locked --quiet -- --deny warnings
 	@cargo test --profile quick --workspace --locked
 
@@ -43,8 +48,9 @@ bench:           ## Measure everything that SPECIFICATION.md promises
 package: build   ## Make a Debian package and an OCI image of it, in target/package
 	@scripts/package $(RELEASE) $(TARGET)/package
 
-nightly:         ## Ask the daemon's interface with schemathesis and with a generated client
+nightly:         ## Known faults of dependencies; the daemon's interface with schemathesis and a generated client
 	@scripts/setup test nightly
+	@cargo deny --log-level error check advisories
 	@cargo build --profile quick --locked --workspace --example fake_daemon
 	@scripts/nightly $(TARGET)/quick/examples/fake_daemon $(TARGET)/nightly
 

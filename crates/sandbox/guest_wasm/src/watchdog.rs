@@ -400,6 +400,14 @@ fn time(clock: libc::clockid_t) -> u64 {
 /// How soon to look again after the epoch was advanced: the guest may have been inside a host call.
 const LOOK_AGAIN: Nanos = Nanos(50_000);
 
+/// The address of the instruction that a signal interrupted.
+fn interrupted_at(context: &libc::ucontext_t) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    return context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
+    #[cfg(target_arch = "aarch64")]
+    return context.uc_mcontext.pc as usize;
+}
+
 extern "C" fn expired(_signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo_t and a valid ucontext_t. The value of a timer's signal is
     // the watch that the timer was made with; it is compared with this thread's own and never followed, so
@@ -412,8 +420,7 @@ extern "C" fn expired(_signal: libc::c_int, info: *mut libc::siginfo_t, context:
         }
         let errno = *libc::__errno_location();
         if let Some(watch) = watch.as_ref() {
-            let context = &*context.cast::<libc::ucontext_t>();
-            watch.look(context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize);
+            watch.look(interrupted_at(&*context.cast::<libc::ucontext_t>()));
         }
         *libc::__errno_location() = errno;
     }
