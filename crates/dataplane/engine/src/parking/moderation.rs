@@ -332,6 +332,53 @@ mod tests {
         assert!(load.rest.length() <= Nanos(64_000), "128 packets at most: {:?}", load.rest.length());
     }
 
+    /// Packets that a sender with so many on their way is answered in a second. `sleep` is told of each turn, and
+    /// says for how long the worker sleeps after it.
+    fn answered(window: u64, mut sleep: impl FnMut(u64, u64) -> u64) -> u64 {
+        let (mut now, mut packets) = (1_000_000, 0);
+        while now < 1_001_000_000 {
+            let began = now;
+            now += 400 + window * 20;
+            packets += window;
+            now += sleep(began, now);
+        }
+        packets
+    }
+
+    /// What `docs/decisions/054-moderation-keeps-its-probes.md` compares: an interval of half the backlog over
+    /// the rate, up to a budget, where as many packets gather in it as are worth a turn.
+    #[test]
+    fn an_interval_by_rate_alone_stops_a_sender_that_waits_for_answers() {
+        for window in [8, 32] {
+            let unmoderated = answered(window, |_, _| 0);
+            let (mut since, mut packets, mut interval) = (1_000_000, 0, 0.0);
+            let by_rate = answered(window, |_, now| {
+                packets += window;
+                if now - since >= WINDOW.0 {
+                    let rate = packets as f64 / (now - since) as f64;
+                    interval = (128.0 / rate).min(2_000_000.0);
+                    interval = if interval * rate < FEW as f64 { 0.0 } else { interval };
+                    (since, packets) = (now, 0);
+                }
+                interval as u64
+            });
+            let mut moderation = rest();
+            moderation.longest = Nanos(2_000_000);
+            let by_probes = answered(window, |began, now| {
+                if !moderation.turned(Cycles(began), Cycles(now), window as usize, false, true) {
+                    return 0;
+                }
+                let slept = moderation.length().0.max(5_000);
+                moderation.slept(Cycles(slept), Cycles(5_000), Cycles(now + slept));
+                slept
+            });
+            let percent = |packets: u64| packets * 100 / unmoderated;
+            println!("window {window}: by rate {}%, by probes {}%", percent(by_rate), percent(by_probes));
+            assert!(percent(by_rate) < 30, "{window}: {}%", percent(by_rate));
+            assert!(percent(by_probes) > 90, "{window}: {}%", percent(by_probes));
+        }
+    }
+
     #[test]
     fn a_load_that_ends_leaves_no_rest_behind() {
         let mut load = Load::new();
