@@ -141,11 +141,11 @@ impl Audit {
     }
 
     fn reserve(&self, state: &mut State, wanted: u64) -> io::Result<()> {
-        let file = self.reach(state)?;
-        let file = file.try_clone()?;
+        self.reach(state)?;
         if state.bytes + wanted <= state.reserved {
             return Ok(());
         }
+        let file = self.reach(state)?.try_clone()?;
         match rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, state.bytes, wanted + ROOM) {
             Ok(()) => state.reserved = state.bytes + wanted + ROOM,
             // Not every file system can; what stands in the way is found when the line is written.

@@ -9,6 +9,7 @@ use crate::initial_placement::InitialPlacement;
 use crate::lives::Around;
 use crate::workshop::{Unused, Workshop};
 use crate::{Host, drivers};
+use api::DEFAULT_TENANT;
 use engine::FleetInstance;
 use guest_wasm::{SharedMemory, Slice};
 use indexmap::IndexMap;
@@ -162,10 +163,13 @@ impl Host {
                 let started = StartedFunction::start(&theirs, program, pool, slice, observes, from);
                 (if pauses { started.and_then(StartedFunction::frozen) } else { started }, saved)
             };
-            // Where nothing runs yet, there is no other function to disturb: what a host begins with begins
-            // as fast as it can.
-            let (started, saved) =
-                if nothing_runs { start() } else { self.offload.run(&instance.tenant, start)? };
+            // Where nothing runs yet, there is no other function to disturb; and what names no tenant is the
+            // operator's own, and starts without the way to another thread and back.
+            let (started, saved) = if nothing_runs || instance.tenant == DEFAULT_TENANT {
+                self.offload.run_here(&instance.tenant, start)
+            } else {
+                self.offload.run(&instance.tenant, start)?
+            };
             if let Some(beginning) = beginnings.get_mut(name) {
                 beginning.saved = saved;
             }

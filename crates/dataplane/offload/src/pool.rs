@@ -90,7 +90,9 @@ impl Shared {
                     state = self.state();
                     state.queue.done(&tenant, used, self.now());
                     // A place of this tenant is free, which another thread may be waiting for.
-                    self.changed.notify_all();
+                    if state.queue.has_jobs() {
+                        self.changed.notify_all();
+                    }
                 }
                 Next::Wait(until) => {
                     let span = Duration::from(until.since(self.now())).max(Duration::from_micros(1));
@@ -178,6 +180,15 @@ impl Offload {
             Ok(()) => Refused::Broken,
             Err(_) => Refused::Stopped,
         })
+    }
+
+    /// Does a job on the calling thread, in the tenant's account: for work that no other tenant is to be
+    /// protected from.
+    pub fn run_here<T>(&self, tenant: &str, job: impl FnOnce() -> T) -> T {
+        let before = processor_time();
+        let done = job();
+        self.charge(tenant, processor_time().since(before));
+        done
     }
 
     /// Waits for a thread of the pool, which then works for the tenant until the [`Slot`] is dropped: for work

@@ -160,6 +160,11 @@ impl<Job> FairQueue<Job> {
         earliest.map_or(Next::Idle, Next::Wait)
     }
 
+    /// Whether any job waits.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.lanes.values().any(|lane| !lane.jobs.is_empty())
+    }
+
     /// A job of the tenant has ended and used so much processor time.
     pub(crate) fn done(&mut self, tenant: &str, used: Nanos, now: Nanos) {
         let lane = self.lane(tenant, now);
