@@ -163,12 +163,11 @@ impl Host {
                 let started = StartedFunction::start(&theirs, program, pool, slice, observes, from);
                 (if pauses { started.and_then(StartedFunction::frozen) } else { started }, saved)
             };
-            // Where nothing runs yet, there is no other function to disturb; and what names no tenant is the
-            // operator's own, and starts without the way to another thread and back.
-            let (started, saved) = if nothing_runs || instance.tenant == DEFAULT_TENANT {
+            // Where nothing runs yet, there is no other function to disturb.
+            let (started, saved) = if nothing_runs {
                 self.offload.run_here(&instance.tenant, start)
             } else {
-                self.offload.run(&instance.tenant, start)?
+                self.run_start(&instance.tenant, start)?
             };
             if let Some(beginning) = beginnings.get_mut(name) {
                 beginning.saved = saved;
@@ -215,6 +214,19 @@ impl Host {
             initial,
             unused,
         })
+    }
+
+    /// Runs the start of a tenant's guest beside the workers. What names no tenant is the operator's own, and
+    /// starts without the way to another thread and back.
+    pub(crate) fn run_start<T: Send + 'static>(
+        &self,
+        tenant: &str,
+        start: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refused> {
+        if tenant == DEFAULT_TENANT {
+            return Ok(self.offload.run_here(tenant, start));
+        }
+        self.offload.run(tenant, start)
     }
 
     /// The memory of a snapshot for a function of a plan, if there is room for it.

@@ -241,7 +241,7 @@ fn questions_wake_no_sleeping_worker_and_what_is_left_for_one_is_done() {
     // Those that have just begun are not left for others yet; that another thread asks for them changes it.
     let awake = wakeups_for_questions(&rig);
     assert!(awake < 500, "{awake} wakeups for 1,000 questions to two workers that have begun to work");
-    rig.wait("they lie in their berths", || rig.fleet.wakeups().1);
+    rig.wait("all workers are parked", || rig.fleet.wakeups().1);
     let asleep = wakeups_for_questions(&rig);
     assert!(asleep < 500, "{asleep} wakeups for 1,000 questions to two workers that slept");
     // Something to do wakes the worker that it concerns.
