@@ -1,15 +1,4 @@
-//! Any bytes as a slot of a receive ring: no frame leaves the slot.
+//! `harnesses::af_packet_slot`, guided by coverage.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use port_af_packet::slot::parse;
-
-fuzz_target!(|slot: &[u8]| {
-    for vnet in [true, false] {
-        if let Ok(frame) = parse(slot, vnet) {
-            let (outer, inner) = (slot.as_ptr_range(), frame.bytes.as_ptr_range());
-            assert!(outer.start <= inner.start && inner.end <= outer.end);
-            assert_eq!(frame.vnet.is_some(), vnet);
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harnesses::run("af_packet_slot", data));

@@ -1,22 +1,4 @@
-//! Any text as the file of an experiment: what is read is written as it was read, and can be shown.
+//! `harnesses::experiment_file`, guided by coverage.
 #![no_main]
 
-use plots::{Page, read, text};
-use libfuzzer_sys::fuzz_target;
-use std::time::Duration;
-
-fuzz_target!(|file: &str| {
-    let Ok(experiment) = read(file) else { return };
-    let written = text(&experiment);
-    let again = read(&written).expect("what was written can be read");
-    // A mark that is not a number equals nothing, so the lines are compared.
-    assert_eq!(text(&again), written);
-    let page = Page {
-        title: String::new(),
-        machine: Vec::new(),
-        command: String::new(),
-        took: Duration::ZERO,
-        experiments: vec![experiment],
-    };
-    assert!(!page.html().contains("<script"));
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harnesses::run("experiment_file", data));

@@ -1,16 +1,4 @@
+//! `harnesses::guest_host_calls`, guided by coverage.
 #![no_main]
-//! Host calls with any arguments, against the model of the tests.
 
-use arbitrary::Unstructured;
-use libfuzzer_sys::fuzz_target;
-
-#[allow(dead_code)]
-#[path = "../../crates/sandbox/guest_wasm/tests/sandbox/support/mod.rs"]
-mod support;
-
-fuzz_target!(|data: &[u8]| {
-    let mut bytes = Unstructured::new(data);
-    let Ok((write, buffers, every)) = bytes.arbitrary::<(bool, u8, u8)>() else { return };
-    let Ok(calls) = support::calls::of_bytes(&mut bytes) else { return };
-    support::calls::check(&calls, write, 1 + u32::from(buffers % 8), 1 + usize::from(every % 20));
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harnesses::run("guest_host_calls", data));

@@ -1,21 +1,4 @@
+//! `harnesses::guest_module`, guided by coverage.
 #![no_main]
-//! Whole random modules, as they come and after the rewriting pass: the host is afterwards as it was before.
 
-use arbitrary::Unstructured;
-use guest_wasm::Access;
-use libfuzzer_sys::fuzz_target;
-
-#[allow(dead_code)]
-#[path = "../../crates/sandbox/guest_wasm/tests/sandbox/support/mod.rs"]
-mod support;
-
-fuzz_target!(|data: &[u8]| {
-    let mut bytes = Unstructured::new(data);
-    let Ok((write, bulk)) = bytes.arbitrary::<(bool, bool)>() else { return };
-    let access = if write { Access::Write } else { Access::Read };
-    let Some(module) = support::smith::module(&mut bytes, bulk) else { return };
-    support::trial::trial(support::sandbox(), &module, access, data);
-    if let Ok(rewritten) = image::rewrite(&module) {
-        support::trial::trial(support::sandbox(), &rewritten, access, data);
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harnesses::run("guest_module", data));

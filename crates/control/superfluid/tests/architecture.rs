@@ -8,7 +8,7 @@ use std::process::Command;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
 
 /// The groups, from the bottom up: a crate may use its own group and those before it. Folders that hold them.
-const GROUPS: [(&str, &str); 7] = [
+const GROUPS: [(&str, &str); 8] = [
     ("formats", "crates/formats/"),
     ("dataplane", "crates/dataplane/"),
     ("sandbox", "crates/sandbox/"),
@@ -16,6 +16,7 @@ const GROUPS: [(&str, &str); 7] = [
     ("testbed", "testbed"),
     ("control", "crates/control/"),
     ("measure", "measure/"),
+    ("fuzz", "fuzz/"),
 ];
 
 /// A crate of the workspace.

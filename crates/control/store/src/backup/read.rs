@@ -11,6 +11,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use tar::{Archive, Entries, EntryType};
 
+/// Most characters of a reason that are shown.
+const REASON_MAX: usize = 256;
+
 /// Reads an archive through to its end.
 ///
 /// # Errors
@@ -70,7 +73,7 @@ fn read(
     mut take: impl FnMut(&str, &mut dyn Read) -> Result<(), Lost>,
 ) -> Result<About, BackupError> {
     let mut archive = Archive::new(from);
-    let no_backup = |error: io::Error| BackupError::NoBackup(error.to_string());
+    let no_backup = |error: io::Error| BackupError::NoBackup(told(&error));
     let mut entries = archive.entries().map_err(no_backup)?.raw(true);
     let mut progress = Progress { files: 0, of: 0 };
     let mut sums = String::new();
@@ -124,8 +127,13 @@ struct Progress {
 
 impl Progress {
     fn cut_off(&self, reason: &impl ToString) -> BackupError {
-        BackupError::CutOff { files: self.files, of: self.of, reason: reason.to_string() }
+        BackupError::CutOff { files: self.files, of: self.of, reason: told(reason) }
     }
+}
+
+/// A reason as a message may show it: the archive's own bytes may stand in it.
+fn told(reason: &impl ToString) -> String {
+    printable::harmless(&reason.to_string(), REASON_MAX)
 }
 
 /// A plain file.
@@ -137,7 +145,7 @@ struct Head<'a, R: Read> {
 
 /// The first entry.
 fn first<R: Read>(entries: &mut Entries<'_, R>, sums: &mut String) -> Result<About, BackupError> {
-    let no_backup = |what: String| BackupError::NoBackup(what);
+    let no_backup = |what: String| BackupError::NoBackup(told(&what));
     let head = next(entries, &Progress { files: 0, of: 0 }).map_err(|error| match error {
         BackupError::CutOff { reason, .. } => no_backup(reason),
         other => no_backup(other.to_string()),

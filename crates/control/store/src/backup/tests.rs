@@ -127,6 +127,34 @@ fn made(about: &About, name: &str, prepare: impl FnOnce(&mut Header), bytes: &[u
     archive.into_inner().expect("written")
 }
 
+/// What reads the archive quotes fields that are no numbers, and they may hold anything.
+#[test]
+fn a_refusal_shows_no_control_character_of_the_archive() {
+    let whole = archive(&some());
+    for (field, digits) in [(100, 8), (124, 12), (136, 12), (148, 8)] {
+        for begin in [0, 1024] {
+            let mut damaged = whole.clone();
+            damaged[begin + field..begin + field + digits]
+                .copy_from_slice(&b"1\x1b[2J\n\r\x07\x11\xe2\x80\xae"[..digits]);
+            if field != 148 {
+                let header = &mut damaged[begin..begin + 512];
+                header[148..156].fill(b' ');
+                let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+                header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+            }
+            match check(damaged.as_slice()) {
+                // Modes and times are not read.
+                Ok(_) => assert!([100, 136].contains(&field)),
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(!text.contains(printable::is_hidden), "{field} of {begin}: {text:?}");
+                    assert!(text.len() < 1024, "{text}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_hostile_is_unpacked() {
     let about = |files, bytes| About {

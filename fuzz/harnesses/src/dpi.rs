@@ -1,0 +1,77 @@
+//! Any frames get one counted verdict and stay as they are, any state is taken or refused, and what is
+//! exported is taken.
+
+use dpi::Dpi;
+use nf_sdk::native::{ConfigValue, Runner, TestPacket};
+use nf_sdk::{Nanos, Verdict};
+use std::sync::LazyLock;
+
+const RULES: &str = r#"
+alert tcp any any -> any any (content:"ab"; content:"ba"; distance:0; within:9; sid:1;)
+alert tcp any any -> any 80 (content:"abcdefgh"; nocase; flow:established; sid:2;)
+drop udp any any -> any 1:9 (content:"a"; dsize:>3; sid:3;)
+alert tcp any any -> any any (content:"GET"; depth:9; pcre:"/a+b/R"; sid:4;)
+alert icmp any any -> any any (itype:8; threshold:type both, track by_src, count 2, seconds 9; sid:5;)
+pass ip any any <> 10.0.0.2 any (content:!"x"; content:"zz"; endswith; sid:6;)
+drop ip [10.9.0.0/16,::1] any -> any any (sid:7;)
+"#;
+
+/// Configurations: with and without picking up, dropping and not.
+static CONFIGS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let second = 1_000_000_000;
+    [("drop", true), ("accept", false)]
+        .map(|(action, pick_up)| {
+            ConfigValue::map([
+                ("rules", ConfigValue::File("rules".into(), RULES.as_bytes().to_vec())),
+                ("inline", ConfigValue::text("drop")),
+                ("drop_scope", ConfigValue::text("packet")),
+                ("overload", ConfigValue::text(action)),
+                ("malformed", ConfigValue::text(action)),
+                ("fragments", ConfigValue::text(action)),
+                ("max_flows", ConfigValue::Integer(40)),
+                ("pick_up", ConfigValue::Boolean(pick_up)),
+                ("stream_window", ConfigValue::Integer(64)),
+                ("stream_memory", ConfigValue::Integer(65_536)),
+                ("reorder_limit", ConfigValue::Integer(1000)),
+                ("max_thresholds", ConfigValue::Integer(8)),
+                ("opening_timeout", ConfigValue::Integer(60 * second)),
+                ("established_timeout", ConfigValue::Integer(7440 * second)),
+                ("other_timeout", ConfigValue::Integer(300 * second)),
+            ])
+            .to_cbor()
+        })
+        .into()
+});
+
+pub fn run(data: &[u8]) {
+    let &[mode, split, ref data @ ..] = data else { return };
+    let config = &CONFIGS[usize::from(mode) % CONFIGS.len()];
+    let mut runner = Runner::<Dpi>::new(config).expect("in range");
+    let (state, mut frames) = data.split_at(usize::from(split).min(data.len()));
+    runner.import_state(state);
+
+    let (mut now, mut seen) = (Nanos(1 << 60), 0u64);
+    // A length, an interface, and how much later the packet comes.
+    while let &[length, ingress, later, ref rest @ ..] = frames {
+        let (frame, rest) = rest.split_at(usize::from(length).min(rest.len()));
+        frames = rest;
+        now = now.saturating_add(Nanos(u64::from(later) << 28));
+        let out = runner.run(&[TestPacket::new(frame.to_vec(), u16::from(ingress))], now);
+        let onward = Verdict::Interface(1 - u16::from(ingress & 1));
+        let verdict = out[0].verdict.expect("a verdict");
+        assert!(verdict == onward || matches!(verdict, Verdict::Drop(0..=4)), "{verdict:?}");
+        assert_eq!(out[0].bytes.as_deref(), Some(frame));
+        if runner.host().deadline().is_some_and(|deadline| deadline <= now) {
+            runner.timer(now);
+        }
+        seen += 1;
+    }
+    assert_eq!((0..6).map(|counter| runner.host().counter(counter)).sum::<u64>(), seen);
+    for event in runner.host().events() {
+        serde_json::from_str::<serde_json::Value>(event).expect("JSON");
+    }
+    let report: serde_json::Value = serde_json::from_str(&runner.report(now).expect("always")).expect("JSON");
+    assert!(report["flows"]["now"].as_u64() <= Some(40));
+    let state = runner.export_state().expect("offered");
+    assert!(Runner::<Dpi>::new(config).expect("in range").import_state(&state));
+}

@@ -1,0 +1,94 @@
+//! What is fuzzed, and with which claims: one function for each parser, or whatever else is fed by packets, guests,
+//! files and clients. Each takes any bytes, and panics when a claim does not hold.
+//!
+//! 1. [`HARNESSES`] lists them by name. `fuzz/seeds/NAME` has inputs of each, which reach deep into it.
+//! 2. `make fuzz-smoke` replays the seeds and then mutates them for a bounded time ([`smoke`]): on the stable toolchain,
+//!    without coverage or sanitizers, as a part of what CI runs.
+//! 3. `make fuzz` runs the same functions under libFuzzer, guided by coverage and with sanitizers (`fuzz/fuzz_targets`).
+//! 4. An input that either finds is put into `fuzz/seeds/NAME` with the change that mends what it found.
+//!
+//! Limits: nothing here opens a socket or needs root.
+
+mod af_packet_slot;
+mod api_request;
+mod backup;
+mod capture;
+mod capture_filter;
+mod config_text;
+mod dissect;
+mod dpi;
+mod dpi_rules;
+mod experiment_file;
+mod firewall;
+mod forwarder;
+mod guest_host_calls;
+mod guest_module;
+mod image_load;
+mod monitor;
+mod mutate;
+mod policer;
+mod registry_documents;
+mod rewrite;
+mod schema_value;
+pub mod smoke;
+mod snapshot;
+mod snapshot_file;
+mod unfinished_checksum;
+mod virtio_header;
+mod virtio_segments;
+mod virtual_switch;
+
+/// Guests and rooms for them, which the sandbox's own tests use too.
+#[allow(dead_code)]
+#[path = "../../../crates/sandbox/guest_wasm/tests/sandbox/support/mod.rs"]
+mod support;
+
+/// Something that is fuzzed.
+#[derive(Clone, Copy, Debug)]
+pub struct Harness {
+    /// Of the target, and of the folder with its seeds.
+    pub name: &'static str,
+    /// Runs it on an input. Panics when a claim does not hold.
+    pub run: fn(&[u8]),
+}
+
+/// All of them, by name.
+pub const HARNESSES: &[Harness] = &[
+    Harness { name: "af_packet_slot", run: af_packet_slot::run },
+    Harness { name: "api_request", run: api_request::run },
+    Harness { name: "backup", run: backup::run },
+    Harness { name: "capture", run: capture::run },
+    Harness { name: "capture_filter", run: capture_filter::run },
+    Harness { name: "config_text", run: config_text::run },
+    Harness { name: "dissect", run: dissect::run },
+    Harness { name: "dpi", run: dpi::run },
+    Harness { name: "dpi_rules", run: dpi_rules::run },
+    Harness { name: "experiment_file", run: experiment_file::run },
+    Harness { name: "firewall", run: firewall::run },
+    Harness { name: "forwarder", run: forwarder::run },
+    Harness { name: "guest_host_calls", run: guest_host_calls::run },
+    Harness { name: "guest_module", run: guest_module::run },
+    Harness { name: "image_load", run: image_load::run },
+    Harness { name: "monitor", run: monitor::run },
+    Harness { name: "policer", run: policer::run },
+    Harness { name: "registry_documents", run: registry_documents::run },
+    Harness { name: "rewrite", run: rewrite::run },
+    Harness { name: "schema_value", run: schema_value::run },
+    Harness { name: "snapshot", run: snapshot::run },
+    Harness { name: "snapshot_file", run: snapshot_file::run },
+    Harness { name: "unfinished_checksum", run: unfinished_checksum::run },
+    Harness { name: "virtio_header", run: virtio_header::run },
+    Harness { name: "virtio_segments", run: virtio_segments::run },
+    Harness { name: "virtual_switch", run: virtual_switch::run },
+];
+
+/// Runs the harness of this name.
+///
+/// # Panics
+/// When a claim does not hold, or there is no such harness.
+pub fn run(name: &str, data: &[u8]) {
+    match HARNESSES.iter().find(|harness| harness.name == name) {
+        Some(harness) => (harness.run)(data),
+        None => panic!("there is no harness `{name}`"),
+    }
+}
