@@ -8,7 +8,7 @@ fn main() {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     let crates = here.join("../..");
     let mut list = String::from("static SDK: &[(&str, &str)] = &[\n");
-    for (group, part) in [("formats", "nf_abi/src"), ("sandbox", "nf_sdk/src")] {
+    for (group, part) in [("formats", "nf_abi/src"), ("formats", "packet/src"), ("sandbox", "nf_sdk/src")] {
         let group = crates.join(group);
         println!("cargo::rerun-if-changed={}", group.join(part).display());
         let mut files = Vec::new();

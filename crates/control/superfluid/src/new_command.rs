@@ -123,6 +123,7 @@ fn files(name: &str, language: SourceLanguage) -> Vec<(String, String)> {
             (tests, filled(include_str!("../templates/rust/tests/behaviour.rs"), &[])),
             ("sdk/nf_sdk/Cargo.toml", filled(include_str!("../templates/rust/sdk-nf_sdk.toml"), &[])),
             ("sdk/nf_abi/Cargo.toml", filled(include_str!("../templates/rust/sdk-nf_abi.toml"), &[])),
+            ("sdk/packet/Cargo.toml", filled(include_str!("../templates/rust/sdk-packet.toml"), &[])),
         ]),
         SourceLanguage::C => files.extend([
             ("Makefile", filled(include_str!("../templates/c/Makefile"), &[])),

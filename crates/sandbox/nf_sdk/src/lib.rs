@@ -79,16 +79,20 @@ mod config;
 #[doc(hidden)]
 pub mod entry;
 mod error;
+pub mod fragments;
 mod host;
 mod json;
 mod lines;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod native;
 mod packet;
+pub mod pieces;
 mod slots;
 mod state;
 mod window;
 
+/// Views of packet headers, checksums, and [`dissect`](::packet::dissect), which reads all headers of a frame.
+pub use ::packet as headers;
 pub use batch::{Batch, Packets};
 pub use config::{Address, Config, File, List, Map, Prefix, Value};
 pub use error::Error;

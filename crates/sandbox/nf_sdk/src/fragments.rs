@@ -1,0 +1,386 @@
+//! Fragments of IP packets put together (RFC 791 section 3.2, RFC 8200 section 4.5): in any order, with
+//! overlaps as the receiver has them, in memory and time that are bounded.
+//!
+//! 1. [`Fragments::take`] is shown every frame that [`dissect`](::packet::dissect) calls a fragment.
+//! 2. With the last one that was missing it gives the datagram back as one frame, with the headers of the
+//!    first fragment: what reads frames reads it.
+//! 3. What is incomplete when its time is over makes room, with the next fragment or by
+//!    [`Fragments::expire`].
+//!
+//! Limits: a datagram of up to 65,535 bytes; sixteen incomplete ones between two addresses and of those that
+//! share their place in the table. A fragment that there is no room for is refused, and no other one
+//! forgotten for it: what refuses it knows that the datagram will not be seen.
+
+use crate::Nanos;
+use crate::pieces::{Overlap, PIECE_COST, Pieces};
+use ::packet::{Dissection, Fragment, checksum, ipv4, ipv6, protocol};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+/// Incomplete datagrams that may have the same place in the table.
+const WAYS: usize = 16;
+/// Longest datagram behind its header, in bytes.
+const LONGEST: usize = 65_535;
+
+/// What may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Incomplete datagrams.
+    pub datagrams: usize,
+    /// Bytes of their fragments, [`PIECE_COST`] for each included.
+    pub bytes: usize,
+    /// How long one is waited for, from its first fragment.
+    pub timeout: Nanos,
+}
+
+/// Which fragment counts where two overlap. IPv6 knows no choice (RFC 5722): the datagram is given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FragmentOverlap {
+    /// The one that came first.
+    First,
+    /// The one that came last.
+    Last,
+    /// None: the datagram is given up, except for a fragment that comes again. Linux's, since 4.19.
+    #[default]
+    Discard,
+    /// A later one that begins before and ends behind another, else the first. Windows'.
+    Around,
+}
+
+/// What becomes of a fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The datagram is complete: as a frame in one piece.
+    Whole(Vec<u8>),
+    /// Others are missing.
+    Waiting,
+    /// No receiver takes it: it is empty, ends behind the longest datagram, contradicts where the datagram
+    /// ends, or overlaps another one where that is not allowed. What came of its datagram is forgotten.
+    Discarded,
+    /// There is no room for it.
+    Refused,
+}
+
+/// What all fragments of a datagram have in common: addresses, identification with the protocol (IPv4 alone),
+/// and the caller's context.
+type Key = [u64; 6];
+
+#[derive(Debug)]
+struct Datagram {
+    key: Key,
+    began: Nanos,
+    pieces: Pieces,
+    /// Bytes behind the header, once the last fragment has come.
+    length: Option<u64>,
+    /// The first fragment's bytes up to its data, and where the IP header begins in them.
+    head: Vec<u8>,
+    l3: usize,
+}
+
+impl Datagram {
+    fn cost(&self) -> usize {
+        self.pieces.cost() + self.head.len() + PIECE_COST
+    }
+}
+
+/// How often something happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turnover {
+    /// Datagrams that were put together.
+    pub whole: u64,
+    /// Datagrams whose time was over before the last fragment came.
+    pub expired: u64,
+    /// Fragments that no receiver takes.
+    pub discarded: u64,
+    /// Fragments that there was no room for.
+    pub refused: u64,
+}
+
+/// All incomplete datagrams.
+#[derive(Debug)]
+pub struct Fragments {
+    sets: Vec<Vec<Datagram>>,
+    limits: Limits,
+    overlap: FragmentOverlap,
+    seed: u64,
+    bytes: usize,
+    count: usize,
+    /// How often something happened.
+    pub turnover: Turnover,
+}
+
+/// A fragment as it came: where its data belongs, and what comes before that in the frame.
+struct Part<'a> {
+    is_ipv4: bool,
+    l3: usize,
+    /// IPv6 alone: the byte that announces the fragment header, and what it says without that header.
+    announced: Option<(usize, u8)>,
+    offset: u64,
+    more: bool,
+    head: &'a [u8],
+    data: &'a [u8],
+}
+
+impl Fragments {
+    /// No memory is taken before the first fragment. `seed` is the table's secret.
+    pub fn new(limits: Limits, overlap: FragmentOverlap, seed: u64) -> Fragments {
+        Fragments {
+            sets: Vec::new(),
+            limits,
+            overlap,
+            seed,
+            bytes: 0,
+            count: 0,
+            turnover: Turnover::default(),
+        }
+    }
+
+    /// Sets the table's secret; only while there is nothing in it.
+    pub fn set_seed(&mut self, seed: u64) {
+        if self.count == 0 {
+            self.seed = seed;
+        }
+    }
+
+    /// Incomplete datagrams.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes that are kept, [`PIECE_COST`] for each fragment included.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes a frame that `dissection` calls a fragment. `context` tells networks apart whose addresses may be
+    /// the same: VLANs, tunnels.
+    pub fn take(&mut self, frame: &[u8], dissection: &Dissection, context: u64, now: Nanos) -> Outcome {
+        let outcome = match (key(dissection, context), part(frame, dissection)) {
+            (Some(key), Some(part)) => self.put(key, &part, now),
+            _ => Outcome::Discarded,
+        };
+        match outcome {
+            Outcome::Whole(_) => self.turnover.whole += 1,
+            Outcome::Waiting => {}
+            Outcome::Discarded => self.turnover.discarded += 1,
+            Outcome::Refused => self.turnover.refused += 1,
+        }
+        outcome
+    }
+
+    /// Forgets datagrams whose time is over.
+    pub fn expire(&mut self, now: Nanos) {
+        for set in 0..self.sets.len() {
+            self.expire_set(set, now);
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.sets = Vec::new();
+        (self.bytes, self.count) = (0, 0);
+    }
+
+    fn expire_set(&mut self, set: usize, now: Nanos) {
+        let timeout = self.limits.timeout;
+        let (mut expired, mut bytes) = (0, 0);
+        self.sets[set].retain(|datagram| {
+            let is_over = now.since(datagram.began) > timeout;
+            if is_over {
+                (expired, bytes) = (expired + 1, bytes + datagram.cost());
+            }
+            !is_over
+        });
+        self.count -= expired;
+        self.bytes -= bytes;
+        self.turnover.expired += expired as u64;
+    }
+
+    fn put(&mut self, key: Key, part: &Part<'_>, now: Nanos) -> Outcome {
+        if self.sets.is_empty() {
+            self.sets.resize_with((self.limits.datagrams / WAYS).max(1).next_power_of_two(), Vec::new);
+        }
+        let set = hash(self.seed, &key) as usize & (self.sets.len() - 1);
+        self.expire_set(set, now);
+        let known = self.sets[set].iter().position(|datagram| datagram.key == key);
+        let room = self.limits.bytes.saturating_sub(self.bytes);
+        // An overlap may cut another piece in two.
+        let needed = part.data.len() + part.head.len() + 3 * PIECE_COST;
+        let is_full = known.is_none()
+            && (self.sets[set].len() >= WAYS.min(self.limits.datagrams)
+                || self.count >= self.limits.datagrams);
+        if needed > room || is_full {
+            return Outcome::Refused;
+        }
+        let place = known.unwrap_or_else(|| {
+            let (pieces, head) = (Pieces::new(), Vec::new());
+            self.sets[set].push(Datagram { key, began: now, pieces, length: None, head, l3: 0 });
+            self.count += 1;
+            self.bytes += PIECE_COST;
+            self.sets[set].len() - 1
+        });
+        let datagram = &mut self.sets[set][place];
+        let before = datagram.cost();
+        let fits = datagram.add(part, self.overlap);
+        self.bytes = self.bytes - before + datagram.cost();
+        if fits && !datagram.is_whole() {
+            return Outcome::Waiting;
+        }
+        let datagram = self.sets[set].swap_remove(place);
+        self.count -= 1;
+        self.bytes -= datagram.cost();
+        match datagram.frame(part.is_ipv4).filter(|_| fits) {
+            Some(frame) => Outcome::Whole(frame),
+            None => Outcome::Discarded,
+        }
+    }
+}
+
+impl Datagram {
+    /// Adds a fragment; false when no receiver goes on with the datagram.
+    fn add(&mut self, part: &Part<'_>, overlap: FragmentOverlap) -> bool {
+        let end = part.offset + part.data.len() as u64;
+        let reaches = self.pieces.end().unwrap_or(0);
+        match self.length {
+            Some(length) if end > length || !part.more && end != length => return false,
+            None if !part.more && end < reaches => return false,
+            _ => {}
+        }
+        if !part.more {
+            self.length = Some(end);
+        }
+        let (policy, may_overlap) = match overlap {
+            _ if !part.is_ipv4 => (Overlap::First, false),
+            FragmentOverlap::First => (Overlap::First, true),
+            FragmentOverlap::Last => (Overlap::Last, true),
+            FragmentOverlap::Discard => (Overlap::First, false),
+            FragmentOverlap::Around => (Overlap::Around, true),
+        };
+        // What comes again says the same, and adds nothing.
+        let before = self.pieces.bytes();
+        let inserted = self.pieces.insert(part.offset, part.data, policy, false);
+        let comes_again = !inserted.differs && self.pieces.bytes() == before;
+        if inserted.overlaps && !may_overlap && !comes_again {
+            return false;
+        }
+        if part.offset == 0 && (self.head.is_empty() || overlap == FragmentOverlap::Last) {
+            (self.head, self.l3) = (part.head.to_vec(), part.l3);
+            if let Some((at, next)) = part.announced
+                && let Some(byte) = self.head.get_mut(at)
+            {
+                *byte = next;
+            }
+        }
+        true
+    }
+
+    fn is_whole(&self) -> bool {
+        !self.head.is_empty() && self.length == Some(self.pieces.bytes() as u64)
+    }
+
+    /// The datagram as one frame.
+    fn frame(mut self, is_ipv4: bool) -> Option<Vec<u8>> {
+        let (mut frame, l3) = (core::mem::take(&mut self.head), self.l3);
+        let header = frame.len().checked_sub(l3)?;
+        while let Some((_, data)) = self.pieces.take(u64::MAX, u64::MAX) {
+            frame.extend_from_slice(&data);
+        }
+        let total = frame.len() - l3;
+        if is_ipv4 {
+            let total = u16::try_from(total).ok()?;
+            let header = frame.get_mut(l3..l3 + header)?;
+            header.get_mut(ipv4::field::TOTAL_LENGTH)?.copy_from_slice(&total.to_be_bytes());
+            // Neither a fragment nor allowed to become one any more: the flag DF stays.
+            *header.get_mut(6)? &= 0x40;
+            *header.get_mut(7)? = 0;
+            header.get_mut(ipv4::field::CHECKSUM)?.fill(0);
+            let sum = checksum::of(header);
+            header.get_mut(ipv4::field::CHECKSUM)?.copy_from_slice(&sum.to_be_bytes());
+        } else {
+            let length = u16::try_from(total.checked_sub(ipv6::HEADER_LENGTH)?).ok()?;
+            let at = l3 + ipv6::field::PAYLOAD_LENGTH.start;
+            frame.get_mut(at..at + 2)?.copy_from_slice(&length.to_be_bytes());
+        }
+        Some(frame)
+    }
+}
+
+fn hash(seed: u64, key: &Key) -> u64 {
+    // The identification does not choose the place: what floods with one pair of addresses fills one set.
+    let hash = key.iter().take(4).chain(&key[5..]).fold(seed, |hash, word| {
+        let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 29
+    });
+    hash ^ hash >> 32
+}
+
+fn key(dissection: &Dissection, context: u64) -> Option<Key> {
+    let network = dissection.network.as_ref()?;
+    let (Fragment::First { identification } | Fragment::Later { identification, .. }) = network.fragment
+    else {
+        return None;
+    };
+    let words = |address: IpAddr| match address {
+        IpAddr::V4(address) => [0xffff, u64::from(address.to_bits())],
+        IpAddr::V6(address) => [(address.to_bits() >> 64) as u64, address.to_bits() as u64],
+    };
+    let [a, b] = words(network.source);
+    let [c, d] = words(network.destination);
+    let kind = if network.source.is_ipv4() { 1 << 8 | u64::from(network.protocol) } else { 0 };
+    Some([a, b, c, d, u64::from(identification) << 16 | kind, context])
+}
+
+/// Takes a fragment apart; `None` when no receiver takes it.
+fn part<'a>(frame: &'a [u8], dissection: &Dissection) -> Option<Part<'a>> {
+    let network = dissection.network.as_ref()?;
+    let (offset, more) = match network.fragment {
+        Fragment::Whole => return None,
+        Fragment::First { .. } => (0, true),
+        Fragment::Later { offset, more, .. } => (usize::from(offset), more),
+    };
+    let l3 = dissection.l3_offset;
+    let is_ipv4 = network.source.is_ipv4();
+    let (head_end, data_at, announced) = if is_ipv4 {
+        (network.l4_offset, network.l4_offset, None)
+    } else {
+        let (pointer, at) = fragment_header(frame, l3)?;
+        (at, at + ipv6::FRAGMENT_HEADER_LENGTH, Some((pointer, *frame.get(at)?)))
+    };
+    // A frame that was cut short tells less than the datagram has.
+    let mut data = frame.get(data_at..network.end)?;
+    if more && data.len() % 8 != 0 {
+        if !is_ipv4 {
+            return None;
+        }
+        data = &data[..data.len() / 8 * 8];
+    }
+    let header = head_end.checked_sub(l3 + if is_ipv4 { 0 } else { ipv6::HEADER_LENGTH })?;
+    if data.is_empty() || offset + data.len() + header > LONGEST {
+        return None;
+    }
+    let head = frame.get(..head_end)?;
+    Some(Part { is_ipv4, l3, announced, offset: offset as u64, more, head, data })
+}
+
+/// Where the fragment header is, and the byte that announces it.
+fn fragment_header(frame: &[u8], l3: usize) -> Option<(usize, usize)> {
+    let (mut pointer, mut at) = (l3 + ipv6::field::NEXT_HEADER, l3 + ipv6::HEADER_LENGTH);
+    for _ in 0..ipv6::MAX_EXTENSIONS {
+        match *frame.get(pointer)? {
+            protocol::FRAGMENT => return Some((pointer, at)),
+            protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS => {
+                let length = 8 * (usize::from(*frame.get(at + 1)?) + 1);
+                (pointer, at) = (at, at + length);
+            }
+            protocol::AUTHENTICATION => {
+                let length = 8 + 4 * usize::from(*frame.get(at + 1)?);
+                (pointer, at) = (at, at + length);
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! Fragments in any order, of both families, against simple models.
+
+use super::*;
+use crate::native::frames::packet;
+use ::packet::dissect;
+use alloc::vec;
+use proptest::prelude::*;
+
+const LIMITS: Limits = Limits { datagrams: 64, bytes: 1 << 20, timeout: Nanos::from_secs(30) };
+const NOW: Nanos = Nanos(1_000_000_000);
+
+fn fragments(overlap: FragmentOverlap) -> Fragments {
+    Fragments::new(LIMITS, overlap, 7)
+}
+
+/// A frame with the bytes from `offset` of a datagram; over IPv6 behind a header of destination options.
+fn fragment(is_ipv4: bool, id: u16, offset: usize, more: bool, data: &[u8]) -> Vec<u8> {
+    if is_ipv4 {
+        let mut frame = packet("192.0.2.1", "192.0.2.2", 17, data);
+        frame[18..20].copy_from_slice(&id.to_be_bytes());
+        frame[20..22].copy_from_slice(&((offset as u16 / 8) | (u16::from(more) << 13)).to_be_bytes());
+        let sum = checksum::of(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        return frame;
+    }
+    let mut payload = vec![44, 0, 1, 4, 0, 0, 0, 0, 17, 0];
+    payload.extend((offset as u16 | u16::from(more)).to_be_bytes());
+    payload.extend([0, 0]);
+    payload.extend(id.to_be_bytes());
+    payload.extend(data);
+    packet("2001:db8::1", "2001:db8::2", 60, &payload)
+}
+
+/// The datagram in one piece.
+fn whole(is_ipv4: bool, id: u16, data: &[u8]) -> Vec<u8> {
+    if is_ipv4 {
+        return fragment(true, id, 0, false, data);
+    }
+    let mut payload = vec![17, 0, 1, 4, 0, 0, 0, 0];
+    payload.extend(data);
+    packet("2001:db8::1", "2001:db8::2", 60, &payload)
+}
+
+fn take(fragments: &mut Fragments, frame: &[u8], now: Nanos) -> Outcome {
+    fragments.take(frame, &dissect(frame).expect("well-formed"), 0, now)
+}
+
+fn counted(length: usize) -> Vec<u8> {
+    (0..length).map(|at| at as u8).collect()
+}
+
+#[test]
+fn in_any_order() {
+    let data = counted(60);
+    for is_ipv4 in [true, false] {
+        let parts = [(0, 24), (24, 40), (40, 60)];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let mut table = fragments(FragmentOverlap::Discard);
+            let frames = order.map(|part| {
+                let (from, to): (usize, usize) = parts[part];
+                fragment(is_ipv4, 5, from, to < 60, &data[from..to])
+            });
+            assert_eq!(take(&mut table, &frames[0], NOW), Outcome::Waiting);
+            // What comes again changes nothing.
+            assert_eq!(take(&mut table, &frames[0], NOW), Outcome::Waiting);
+            assert_eq!(take(&mut table, &frames[1], NOW), Outcome::Waiting);
+            assert_eq!(take(&mut table, &frames[2], NOW), Outcome::Whole(whole(is_ipv4, 5, &data)));
+            assert_eq!((table.count(), table.bytes(), table.turnover.whole), (0, 0, 1));
+        }
+    }
+}
+
+#[test]
+fn datagrams_are_told_apart() {
+    let mut table = fragments(FragmentOverlap::First);
+    let first = fragment(true, 1, 0, true, &[1; 8]);
+    assert_eq!(take(&mut table, &first, NOW), Outcome::Waiting);
+    let last = |id| fragment(true, id, 8, false, &[2; 8]);
+    assert_eq!(take(&mut table, &last(2), NOW), Outcome::Waiting);
+    // Another network.
+    let other = dissect(&last(1)).expect("well-formed");
+    assert_eq!(table.take(&last(1), &other, 9, NOW), Outcome::Waiting);
+    assert!(matches!(take(&mut table, &last(1), NOW), Outcome::Whole(_)));
+    assert_eq!(table.count(), 2);
+}
+
+#[test]
+fn overlaps_as_the_receiver_has_them() {
+    let shown = |overlap, parts: &[(usize, bool, &[u8])]| {
+        let mut table = fragments(overlap);
+        let frames = parts.iter().map(|(at, more, data)| fragment(true, 1, *at, *more, data));
+        let outcomes: Vec<Outcome> = frames.map(|frame| take(&mut table, &frame, NOW)).collect();
+        match outcomes.into_iter().next_back() {
+            Some(Outcome::Whole(frame)) => Some(frame[34..].to_vec()),
+            _ => None,
+        }
+    };
+    let said = |letters: &str| Some(letters.bytes().flat_map(|letter| [letter; 8]).collect::<Vec<u8>>());
+    let (a, b, c) = ([b'a'; 16], [b'b'; 16], [b'c'; 32]);
+    // b lies behind a's beginning.
+    let behind: [(usize, bool, &[u8]); 3] = [(0, true, &a), (8, true, &b), (24, false, &a[..8])];
+    assert_eq!(shown(FragmentOverlap::First, &behind), said("aaba"));
+    assert_eq!(shown(FragmentOverlap::Last, &behind), said("abba"));
+    assert_eq!(shown(FragmentOverlap::Around, &behind), said("aaba"));
+    assert_eq!(shown(FragmentOverlap::Discard, &behind), None);
+    // c lies around b.
+    let around: [(usize, bool, &[u8]); 3] = [(8, true, &b), (0, true, &c), (32, false, &a[..8])];
+    assert_eq!(shown(FragmentOverlap::First, &around), said("cbbca"));
+    assert_eq!(shown(FragmentOverlap::Last, &around), said("cccca"));
+    assert_eq!(shown(FragmentOverlap::Around, &around), said("cccca"));
+    assert_eq!(shown(FragmentOverlap::Discard, &around), None);
+    // IPv6 knows no choice.
+    let mut table = fragments(FragmentOverlap::First);
+    assert_eq!(take(&mut table, &fragment(false, 1, 0, true, &a), NOW), Outcome::Waiting);
+    assert_eq!(take(&mut table, &fragment(false, 1, 8, false, &b), NOW), Outcome::Discarded);
+    assert_eq!((table.count(), table.bytes()), (0, 0));
+}
+
+#[test]
+fn what_no_receiver_takes() {
+    let refused = |frames: &[Vec<u8>]| {
+        let mut table = fragments(FragmentOverlap::First);
+        let outcomes: Vec<Outcome> = frames.iter().map(|frame| take(&mut table, frame, NOW)).collect();
+        assert_eq!(outcomes.last(), Some(&Outcome::Discarded));
+        assert_eq!((table.count(), table.bytes()), (0, 0));
+    };
+    // Two ends; a byte behind the end; an end before what has come; behind the longest datagram; nothing.
+    let last = |at, length| fragment(true, 1, at, false, &vec![0; length]);
+    refused(&[last(16, 8), last(24, 8)]);
+    refused(&[last(16, 8), fragment(true, 1, 24, true, &[0; 8])]);
+    refused(&[fragment(true, 1, 24, true, &[0; 8]), last(8, 8)]);
+    refused(&[last(65_528, 100)]);
+    refused(&[fragment(true, 1, 8, true, &[0; 7])]);
+    refused(&[fragment(false, 1, 8, true, &[0; 9])]);
+    // A frame that was cut short.
+    let mut cut = last(16, 80);
+    cut.truncate(60);
+    refused(&[cut]);
+}
+
+#[test]
+fn time_and_memory_are_bounded() {
+    let mut table = fragments(FragmentOverlap::First);
+    for id in 0..100 {
+        take(&mut table, &fragment(true, id, 0, true, &[0; 8]), NOW);
+    }
+    // Two addresses fill one set and no other.
+    assert_eq!((table.count(), table.turnover.refused), (16, 84));
+    let other = packet("192.0.2.9", "192.0.2.2", 17, &[0; 8]);
+    let late = NOW.saturating_add(Nanos::from_secs(31));
+    assert_eq!(take(&mut table, &fragment(true, 0, 8, false, &other), late), Outcome::Waiting);
+    assert_eq!((table.count(), table.turnover.expired), (1, 16));
+    table.expire(late.saturating_add(Nanos::from_secs(31)));
+    assert_eq!((table.count(), table.bytes()), (0, 0));
+    let small = Limits { bytes: 1000, ..LIMITS };
+    let mut table = Fragments::new(small, FragmentOverlap::First, 7);
+    let outcomes: Vec<Outcome> =
+        (0..9).map(|n| take(&mut table, &fragment(true, 1, n * 104, true, &[0; 104]), NOW)).collect();
+    assert!(outcomes.contains(&Outcome::Refused) && table.bytes() <= 1000);
+}
+
+proptest! {
+    /// Whatever comes, memory is bounded and accounted for, and a datagram is what a byte-wise model says.
+    #[test]
+    fn equal_to_a_model(
+        is_ipv4 in any::<bool>(),
+        overlap in prop::sample::select(vec![
+            FragmentOverlap::First, FragmentOverlap::Last, FragmentOverlap::Around, FragmentOverlap::Discard,
+        ]),
+        parts in prop::collection::vec((0usize..12, 1usize..6, any::<bool>(), any::<u8>()), 1..14),
+    ) {
+        let mut table = Fragments::new(Limits { bytes: 1 << 16, ..LIMITS }, overlap, 3);
+        let mut cells: Vec<Option<(u8, (u64, u64))>> = vec![None; 20];
+        let mut length = None;
+        for (at, count, more, letter) in parts {
+            // One that is first and last is no fragment.
+            let more = more || at == 0;
+            let frame = fragment(is_ipv4, 1, at * 8, more, &vec![letter; count * 8]);
+            let outcome = take(&mut table, &frame, NOW);
+            let new = (at as u64, (at + count) as u64);
+            let reaches = cells.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+            let contradicts = match length {
+                Some(length) => at + count > length || !more && at + count != length,
+                None => !more && at + count < reaches,
+            };
+            if !more {
+                length = Some(at + count);
+            }
+            let is_strict = !is_ipv4 || overlap == FragmentOverlap::Discard;
+            let mut same = true;
+            let mut meets = false;
+            for cell in &mut cells[at..at + count] {
+                same &= cell.is_some_and(|(old, _)| old == letter);
+                meets |= cell.is_some();
+                let wins = cell.is_none_or(|(_, old)| match overlap {
+                    FragmentOverlap::First | FragmentOverlap::Discard => false,
+                    FragmentOverlap::Last => true,
+                    FragmentOverlap::Around => new.0 < old.0 && new.1 > old.1,
+                });
+                if wins {
+                    *cell = Some((letter, new));
+                }
+            }
+            let is_complete = length.is_some_and(|length| cells[..length].iter().all(Option::is_some));
+            if contradicts || is_strict && meets && !same {
+                prop_assert_eq!(outcome, Outcome::Discarded);
+            } else if is_complete {
+                let said: Vec<u8> = cells.iter().flatten().flat_map(|(letter, _)| [*letter; 8]).collect();
+                prop_assert_eq!(outcome, Outcome::Whole(whole(is_ipv4, 1, &said)));
+            } else {
+                prop_assert_eq!(outcome, Outcome::Waiting);
+                continue;
+            }
+            cells.fill(None);
+            length = None;
+            prop_assert_eq!((table.count(), table.bytes()), (0, 0));
+        }
+        table.expire(Nanos(u64::MAX));
+        prop_assert_eq!((table.count(), table.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn any_bytes(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 60..120), 1..8), is_ipv4 in any::<bool>()) {
+        let mut table = Fragments::new(Limits { bytes: 1 << 12, ..LIMITS }, FragmentOverlap::Last, 3);
+        for mut frame in frames {
+            frame[12..15].copy_from_slice(if is_ipv4 { &[8, 0, 0x45] } else { &[0x86, 0xdd, 0x60] });
+            if let Ok(dissection) = dissect(&frame) {
+                table.take(&frame, &dissection, 0, NOW);
+                prop_assert!(table.bytes() <= 1 << 12);
+            }
+        }
+    }
+}
