@@ -6,9 +6,10 @@
 //! 3. What is left is decided by [`crate::inspect`], in the packet, or in the stream's last bytes and the new
 //!    ones. A rule that lacks something yet waits in the stream's window.
 
+use crate::budget::Budget;
+use crate::filter::Findings;
 use crate::filter::groups::Groups;
 use crate::filter::literals::Literals;
-use crate::filter::{Budget, Findings};
 use crate::flow::windows::{Pending, Window};
 use crate::header::View;
 use crate::inspect::{Subject, inspect};
@@ -93,6 +94,8 @@ pub struct Detector {
     stamps: Vec<u32>,
     stamp: u32,
     hits: Vec<u64>,
+    /// How often each rule was not verified to the end.
+    unfinished: Vec<u64>,
     window: usize,
     expressions: Vec<u32>,
     has_addresses: bool,
@@ -128,6 +131,7 @@ impl Detector {
             stamps: vec![0; rules.list.len()],
             stamp: 0,
             hits: vec![0; rules.list.len()],
+            unfinished: vec![0; rules.list.len()],
             window,
             expressions: with_expression.map(|(number, _)| number as u32).collect(),
             has_addresses: rules.list.iter().any(|rule| rule.is_address_only),
@@ -146,6 +150,11 @@ impl Detector {
     /// How often each rule matched.
     pub fn hits(&self) -> &[u64] {
         &self.hits
+    }
+
+    /// How often each rule was not verified to the end, for the work that it would have taken.
+    pub fn unfinished(&self) -> &[u64] {
+        &self.unfinished
     }
 
     /// Bytes that have to be kept of each stream.
@@ -184,7 +193,7 @@ impl Detector {
         self.findings.begin();
         self.matched.clear();
         if !filter.is_empty() && !payload.is_empty() {
-            filter.scan(payload, 0, &self.literals, budget, &mut self.findings);
+            filter.scan(payload, 0, &self.literals, &mut self.findings);
         }
         let in_payload = self.findings.found.len();
         if let Some(Stream { window: Some(window), skip, .. }) = &stream
@@ -198,7 +207,7 @@ impl Detector {
             let seam = self.seam.len();
             let new = &payload[*skip..];
             self.seam.extend_from_slice(&new[..new.len().min(reach)]);
-            filter.scan(&self.seam, seam, &self.literals, budget, &mut self.findings);
+            filter.scan(&self.seam, seam, &self.literals, &mut self.findings);
         }
         let waiting = stream
             .as_ref()
@@ -224,15 +233,31 @@ impl Detector {
         budget: &mut Budget,
         in_payload: usize,
     ) {
-        let Detector { rules, literals, groups, findings, stamps, stamp, matched, candidates, .. } = self;
+        let Detector {
+            rules,
+            literals,
+            groups,
+            findings,
+            stamps,
+            stamp,
+            matched,
+            candidates,
+            unfinished,
+            ..
+        } = self;
+        let view = context.view;
+        let filter = groups.filter(view.protocol, view.source_port, view.destination_port);
+        let named = findings.found.iter().map(|literal| literals.list[*literal as usize].rules.len());
+        let mut remaining = named.sum::<usize>() + filter.always.len();
         let skip = stream.as_ref().map_or(0, |stream| stream.skip);
         candidates.clear();
         let packet = Subject { data: payload, new_from: 0, base: 0 };
         let mut consider = |number: u32, is_in_payload: bool, has_literal: bool| {
             let rule = &rules.list[number as usize];
+            let to_verify = remaining;
+            remaining -= 1;
             if stamps[number as usize] == *stamp
                 || payload.is_empty() && rule.has_content()
-                || !budget.pay(1)
                 || !matches_header(rules, rule, context, portion.is_packet())
             {
                 return;
@@ -246,7 +271,12 @@ impl Detector {
             let of_stream = rule.scope != Scope::Packet && stream.is_some();
             // A literal in bytes that were there already tells nothing new.
             let is_met = is_whole && (of_packet || of_stream && (!is_in_payload || skip == 0));
-            if is_met || of_packet && inspect(rule, &packet, budget) {
+            let mut is_verified = || {
+                let is_met = budget.begin(to_verify) && inspect(rule, &packet, budget);
+                unfinished[number as usize] += u64::from(budget.is_spent());
+                is_met
+            };
+            if is_met || of_packet && is_verified() {
                 stamps[number as usize] = *stamp;
                 matched.push(number);
             } else if of_stream {
@@ -258,8 +288,6 @@ impl Detector {
                 consider(*rule, place < in_payload, true);
             }
         }
-        let view = context.view;
-        let filter = groups.filter(view.protocol, view.source_port, view.destination_port);
         for rule in &filter.always {
             consider(*rule, true, false);
         }
@@ -271,7 +299,7 @@ impl Detector {
         for number in &self.matched {
             self.hits[*number as usize] += 1;
         }
-        if budget.is_spent() || self.expressions.len() > MAX_CACHES {
+        if budget.was_spent() || self.expressions.len() > MAX_CACHES {
             self.release_caches();
         }
     }
@@ -315,7 +343,9 @@ impl Detector {
             if is_done || place >= named && !matches_header(&self.rules, rule, context, false) {
                 continue;
             }
-            if inspect(rule, &subject, budget) {
+            let is_met = budget.begin(self.candidates.len() - place) && inspect(rule, &subject, budget);
+            self.unfinished[*number as usize] += u64::from(budget.is_spent());
+            if is_met {
                 self.stamps[*number as usize] = self.stamp;
                 self.matched.push(*number);
             } else if let Some(window) = &mut window

@@ -4,7 +4,7 @@
 //! next match before it, so that it is found whenever it is there. Chains do not depend on each other. All
 //! work is paid for from a [`Budget`]; when that is spent, nothing matches.
 
-use crate::filter::Budget;
+use crate::budget::Budget;
 use crate::rules::content::Content;
 use crate::rules::{DataAt, Element, Rule};
 

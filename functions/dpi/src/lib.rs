@@ -12,12 +12,13 @@
 //! Rules are read by [`rules`] when the instance is made.
 //!
 //! Limits: 65,536 rules of 64 contents each, contents of 255 bytes; flows, windows, held segments and counts
-//! in memory that is bounded; work for a packet is bounded by [`filter::Budget`]. The packet is never
+//! in memory that is bounded; work for a packet is bounded by [`budget::Budget`]. The packet is never
 //! written.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
 
+pub mod budget;
 pub mod detect;
 pub mod event;
 pub mod filter;
@@ -35,9 +36,9 @@ mod tests;
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use budget::Budget;
 use detect::{Context, Detector, Portion, Stream};
 use event::Alert;
-use filter::Budget;
 use flow::tcp::Place;
 use flow::tracker::{Seen, Tracker};
 use flow::{Fate, Flow};
@@ -213,7 +214,7 @@ impl Dpi {
             Ruling::Drop => Err(Reason::Rule),
             Ruling::Go | Ruling::Pass => Ok(()),
         };
-        if budget.is_spent() {
+        if budget.was_spent() {
             self.tally.add(Count::Overloads, 1);
             if judgement.is_ok() && ruling != Ruling::Pass && self.settings.drops_overload {
                 judgement = Err(Reason::Overload);

@@ -161,6 +161,15 @@ pub fn report(dpi: &Dpi, out: &mut String) {
         json.key("action").text(word(rule.action)).key("msg").text(&rule.message);
         json.member("line", u64::from(rule.line)).member("hits", hits[number]).end_object();
     }
+    json.end_array().key("unfinished").array();
+    let counts = dpi.detector.unfinished();
+    let mut unfinished: alloc::vec::Vec<usize> = (0..rules.len()).filter(|rule| counts[*rule] != 0).collect();
+    unfinished.sort_by_key(|rule| (core::cmp::Reverse(counts[*rule]), *rule));
+    for number in unfinished.into_iter().take(MAX_RULES) {
+        let rule = &rules[number];
+        json.object().member("gid", u64::from(rule.gid)).member("sid", u64::from(rule.sid));
+        json.member("line", u64::from(rule.line)).member("times", counts[number]).end_object();
+    }
     json.end_array().end_object().key("flows").object();
     json.member("now", tracker.table.len() as u64).member("max", tracker.table.limit() as u64);
     json.end_object().key("streams").object();

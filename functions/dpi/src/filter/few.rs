@@ -3,8 +3,8 @@
 //! upper half. What all tables agree on is compared (as the Teddy algorithm of Hyperscan does, Wang et al.,
 //! NSDI 2019, section 4.2).
 
+use super::Findings;
 use super::literals::{Literal, Literals, commonness};
-use super::{Budget, Findings};
 use alloc::vec;
 use alloc::vec::Vec;
 use wide::bytemuck::cast;
@@ -109,18 +109,11 @@ impl Few {
 
     /// See [`super::Filter::scan`].
     #[inline(always)]
-    pub fn scan(
-        &self,
-        data: &[u8],
-        seam: usize,
-        literals: &Literals,
-        budget: &mut Budget,
-        findings: &mut Findings,
-    ) {
+    pub fn scan(&self, data: &[u8], seam: usize, literals: &Literals, findings: &mut Findings) {
         match self.width {
-            2 => self.scan_width::<2>(data, seam, literals, budget, findings),
-            3 => self.scan_width::<3>(data, seam, literals, budget, findings),
-            _ => self.scan_width::<WIDEST>(data, seam, literals, budget, findings),
+            2 => self.scan_width::<2>(data, seam, literals, findings),
+            3 => self.scan_width::<3>(data, seam, literals, findings),
+            _ => self.scan_width::<WIDEST>(data, seam, literals, findings),
         }
     }
 
@@ -130,7 +123,6 @@ impl Few {
         data: &[u8],
         seam: usize,
         literals: &Literals,
-        budget: &mut Budget,
         findings: &mut Findings,
     ) {
         let mut at = 0;
@@ -138,9 +130,7 @@ impl Few {
             at = Self::next::<WIDTH>(&self.tables, data, at);
             let Some(block) = data.get(at..).and_then(<[u8]>::first_chunk) else { break };
             let agreed = Self::buckets_at::<WIDTH>(&self.tables, block);
-            if !self.meet(data, at, agreed, seam, literals, budget, findings) {
-                return;
-            }
+            self.meet(data, at, agreed, seam, literals, findings);
             at += BLOCK;
         }
         // The rest, and what is before it as far as a block needs it; or all there is, with zeros behind it:
@@ -155,8 +145,10 @@ impl Few {
                 None => block[..data.len()].copy_from_slice(data),
             }
             let agreed = Self::buckets_at::<WIDTH>(&self.tables, &block);
-            let goes_on = !any(agreed) || self.meet(data, at, agreed, seam, literals, budget, findings);
-            if !goes_on || at == last {
+            if any(agreed) {
+                self.meet(data, at, agreed, seam, literals, findings);
+            }
+            if at == last {
                 return;
             }
             at = last;
@@ -190,8 +182,7 @@ impl Few {
         data.len() - rest.len()
     }
 
-    /// Compares what the tables let through; false when the budget is spent.
-    #[allow(clippy::too_many_arguments)]
+    /// Compares what the tables let through.
     #[inline(never)]
     fn meet(
         &self,
@@ -200,9 +191,8 @@ impl Few {
         agreed: u8x16,
         seam: usize,
         literals: &Literals,
-        budget: &mut Budget,
         findings: &mut Findings,
-    ) -> bool {
+    ) {
         let places = !agreed.simd_eq(u8x16::ZERO).to_bitmask() & 0xffff;
         let buckets: [u8; BLOCK] = cast(agreed);
         let mut places = places;
@@ -217,14 +207,10 @@ impl Few {
                     if findings.has(entry.literal) {
                         continue;
                     }
-                    if !budget.pay(1) {
-                        return false;
-                    }
                     let Some(start) = (block + place).checked_sub(entry.offset as usize) else { continue };
                     literals.meet(entry.literal, data, start, seam, findings);
                 }
             }
         }
-        true
     }
 }

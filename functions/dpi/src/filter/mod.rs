@@ -8,8 +8,8 @@
 //! 3. [`groups`] keeps a [`Filter`] for each protocol and kind of port, so that rules for other ports cost
 //!    nothing.
 //!
-//! Work is bounded: comparisons are paid for from a [`Budget`], and each literal is looked for once in a
-//! payload.
+//! Every literal is searched for in every payload, to its end, and compared until it is found: what the search
+//! costs is bounded by the payload's length and by how many literals have a sample in common.
 
 pub mod few;
 pub mod groups;
@@ -21,58 +21,6 @@ use alloc::vec::Vec;
 use few::Few;
 use literals::Literals;
 use tier::Tier;
-
-/// How much a packet may cost beyond the scan. One is about what comparing sixteen bytes takes.
-#[derive(Clone, Copy, Debug)]
-pub struct Budget {
-    left: u32,
-    is_spent: bool,
-}
-
-impl Budget {
-    /// What every packet may cost, and for each of its bytes.
-    const PACKET: u32 = 20_000;
-    const BYTE: u32 = 8;
-
-    /// For a payload of so many bytes.
-    pub fn new(bytes: usize) -> Budget {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        Budget { left: Budget::PACKET.saturating_add(bytes.saturating_mul(Budget::BYTE)), is_spent: false }
-    }
-
-    /// Allows for so many bytes more.
-    pub fn extend(&mut self, bytes: usize) {
-        if !self.is_spent {
-            self.left = self.left.saturating_add((bytes as u32).saturating_mul(Budget::BYTE));
-        }
-    }
-
-    /// Pays; false when there is no more.
-    #[inline(always)]
-    pub fn pay(&mut self, amount: u32) -> bool {
-        match self.left.checked_sub(amount) {
-            Some(left) => {
-                self.left = left;
-                true
-            }
-            None => {
-                self.left = 0;
-                self.is_spent = true;
-                false
-            }
-        }
-    }
-
-    /// What is left to be spent.
-    pub fn left(&self) -> u32 {
-        self.left
-    }
-
-    /// More would have been needed.
-    pub fn is_spent(&self) -> bool {
-        self.is_spent
-    }
-}
 
 /// What a scan found, and what was found before in the same packet.
 #[derive(Debug, Default)]
@@ -136,18 +84,11 @@ impl<const STRIDE: usize, const SAMPLE: usize> Either<STRIDE, SAMPLE> {
     }
 
     #[inline(always)]
-    fn scan(
-        &self,
-        data: &[u8],
-        seam: usize,
-        literals: &Literals,
-        budget: &mut Budget,
-        findings: &mut Findings,
-    ) {
+    fn scan(&self, data: &[u8], seam: usize, literals: &Literals, findings: &mut Findings) {
         match self {
             Either::None => {}
-            Either::Few(few) => few.scan(data, seam, literals, budget, findings),
-            Either::Many(tier) => tier.scan(data, seam, literals, budget, findings),
+            Either::Few(few) => few.scan(data, seam, literals, findings),
+            Either::Many(tier) => tier.scan(data, seam, literals, findings),
         }
     }
 }
@@ -205,18 +146,11 @@ impl Filter {
 
     /// Looks for all literals that end behind `seam` and, unless `seam` is 0, begin before it.
     #[inline]
-    pub fn scan(
-        &self,
-        data: &[u8],
-        seam: usize,
-        literals: &Literals,
-        budget: &mut Budget,
-        findings: &mut Findings,
-    ) {
+    pub fn scan(&self, data: &[u8], seam: usize, literals: &Literals, findings: &mut Findings) {
         if let Some(tier) = &self.long {
-            tier.scan(data, seam, literals, budget, findings);
+            tier.scan(data, seam, literals, findings);
         }
-        self.middle.scan(data, seam, literals, budget, findings);
-        self.short.scan(data, seam, literals, budget, findings);
+        self.middle.scan(data, seam, literals, findings);
+        self.short.scan(data, seam, literals, findings);
     }
 }

@@ -5,8 +5,8 @@
 //! A literal that is shorter by a byte or two has windows that reach one byte beyond it, with whatever byte
 //! is there: [`BYTES`] entries each. A few of them are cheaper in the table than another scan.
 
+use super::Findings;
 use super::literals::Literals;
-use super::{Budget, Findings};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -127,20 +127,14 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
 
     /// See [`super::Filter::scan`].
     #[inline(always)]
-    pub fn scan(
-        &self,
-        data: &[u8],
-        seam: usize,
-        literals: &Literals,
-        budget: &mut Budget,
-        findings: &mut Findings,
-    ) {
+    pub fn scan(&self, data: &[u8], seam: usize, literals: &Literals, findings: &mut Findings) {
         let mut at = 0;
         loop {
             at = Self::next(&self.map, data, at);
-            if at >= data.len() || !self.meet(data, at, seam, literals, budget, findings) {
+            if at >= data.len() {
                 return;
             }
+            self.meet(data, at, seam, literals, findings);
             at += GROUP;
         }
     }
@@ -204,18 +198,9 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
         hits & 1 != 0
     }
 
-    /// Compares what samples of a group point at; false when the budget is spent.
-    #[allow(clippy::too_many_arguments)]
+    /// Compares what samples of a group point at.
     #[inline(never)]
-    fn meet(
-        &self,
-        data: &[u8],
-        group: usize,
-        seam: usize,
-        literals: &Literals,
-        budget: &mut Budget,
-        findings: &mut Findings,
-    ) -> bool {
+    fn meet(&self, data: &[u8], group: usize, seam: usize, literals: &Literals, findings: &mut Findings) {
         for at in (group..group + GROUP).step_by(STRIDE) {
             let word = Self::sample(data, at);
             if Self::probe(&self.map, word) & 1 == 0 {
@@ -227,17 +212,9 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
                 if entry.word != word || findings.has(entry.literal) {
                     continue;
                 }
-                let literal = &literals.list[entry.literal as usize];
-                if !budget.pay(1 + literal.bytes.len() as u32 / 16) {
-                    return false;
-                }
                 let Some(start) = at.checked_add_signed(-entry.offset as isize) else { continue };
                 literals.meet(entry.literal, data, start, seam, findings);
             }
-            if entries.len() > 16 && !budget.pay(entries.len() as u32 / 16) {
-                return false;
-            }
         }
-        true
     }
 }

@@ -2,8 +2,8 @@
 
 use super::frames::{Bench, CLIENT, SERVER, at, config, icmp, tagged, tcp, udp};
 use crate::Dpi;
+use crate::budget::Budget;
 use crate::detect::{Context, Detector, Portion};
-use crate::filter::Budget;
 use crate::header::Frame;
 use crate::rules::Rules;
 use crate::rules::network::Variables;

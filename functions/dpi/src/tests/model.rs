@@ -2,9 +2,9 @@
 //! every literal.
 
 use super::frames::{Bench, CLIENT, SERVER, flags, tcp, udp};
+use crate::filter::Findings;
 use crate::filter::groups::Groups;
 use crate::filter::literals::Literals;
-use crate::filter::{Budget, Findings};
 use crate::rules::Rules;
 use crate::rules::network::Variables;
 use proptest::prelude::*;
@@ -69,7 +69,7 @@ fn a_literal_is_found_at_every_place() {
                 let mut data = vec![b'.'; size];
                 data[place..place + length].copy_from_slice(&bytes);
                 findings.begin();
-                groups.filter(6, 1, 2).scan(&data, 0, &literals, &mut Budget::new(1 << 20), &mut findings);
+                groups.filter(6, 1, 2).scan(&data, 0, &literals, &mut findings);
                 assert_eq!(findings.found.len(), 1, "{length} bytes at {place} of {size}, {others} others");
             }
         }
@@ -158,7 +158,7 @@ proptest! {
         let mut findings = Findings::new(literals.list.len());
         findings.begin();
         let seam = seam.min(data.len());
-        groups.filter(6, 1, 2).scan(&data, seam, &literals, &mut Budget::new(1 << 20), &mut findings);
+        groups.filter(6, 1, 2).scan(&data, seam, &literals, &mut findings);
         for (number, literal) in literals.list.iter().enumerate() {
             let plain = (literal.bytes.clone(), literal.nocase);
             let expected = data.windows(literal.bytes.len()).enumerate().any(|(at, window)| {

@@ -157,6 +157,27 @@ fn too_much_work_is_counted_and_may_be_dropped() {
     assert_eq!(bench.show(0, udp(CLIENT, SERVER, b"harmless")).0, ON);
 }
 
+/// A rule that the sender makes dear keeps no other one from being verified, wherever it stands, and is named.
+#[test]
+fn a_dear_rule_hides_no_other_one() {
+    let (dear, data) = too_much();
+    let named =
+        |sid: u32| format!("alert udp any any -> any any (content:\"zzzz\"; pcre:\"/az+$/\"; sid:{sid};)\n");
+    for dear_first in [true, false] {
+        let many: String = (2..20).map(|sid| dear.replace("sid:1;", &format!("sid:{sid};")) + "\n").collect();
+        let rules = if dear_first { many + &named(50) } else { named(50) + &many };
+        let mut bench = Bench::new(&rules, &[]);
+        assert_eq!(bench.sids(udp(CLIENT, SERVER, &data)), [50]);
+        assert_eq!(bench.count("overloads"), 1);
+        let unfinished = bench.report()["rules"]["unfinished"].as_array().expect("a list").clone();
+        assert_eq!(unfinished.len(), 18);
+        assert_eq!(
+            unfinished[0],
+            serde_json::json!({"gid": 1, "sid": 2, "line": unfinished[0]["line"], "times": 1})
+        );
+    }
+}
+
 #[test]
 fn flows_end_and_make_room() {
     let few = [("max_flows", ConfigValue::Integer(10))];

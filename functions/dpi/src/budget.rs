@@ -1,0 +1,104 @@
+//! How much work a packet may cost beyond the search for literals, shared out so that no rule keeps others
+//! from being verified.
+//!
+//! 1. The search for literals always goes to the end: it is not paid for.
+//! 2. Each rule that it names is begun with [`Budget::begin`], which gives it an equal part of what is left,
+//!    or more: what one does not need is there for those that follow.
+//! 3. A rule whose part is spent is not verified to the end, and the next one has its own. Which rules these
+//!    were is counted by the detector.
+
+/// What a packet may cost. One is about what comparing sixteen bytes takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Of the packet.
+    left: u32,
+    /// Of the rule that is being verified, never more than `left`.
+    rule: u32,
+    is_spent: bool,
+    was_spent: bool,
+}
+
+impl Budget {
+    /// What every packet may cost, and for each of its bytes.
+    const PACKET: u32 = 20_000;
+    const BYTE: u32 = 8;
+    /// The least that a rule may spend while there is as much.
+    const RULE: u32 = 64;
+
+    /// For a payload of so many bytes.
+    pub fn new(bytes: usize) -> Budget {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let left = Budget::PACKET.saturating_add(bytes.saturating_mul(Budget::BYTE));
+        Budget { left, rule: left, is_spent: false, was_spent: false }
+    }
+
+    /// Allows for so many bytes more.
+    pub fn extend(&mut self, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.left = self.left.saturating_add(bytes.saturating_mul(Budget::BYTE));
+    }
+
+    /// Begins to verify one of `rules` that are still to be verified; false when nothing is left for it.
+    #[inline]
+    pub fn begin(&mut self, rules: usize) -> bool {
+        let part = self.left / u32::try_from(rules.max(1)).unwrap_or(u32::MAX);
+        self.rule = part.max(Budget::RULE).min(self.left);
+        self.is_spent = self.left == 0;
+        self.was_spent |= self.is_spent;
+        !self.is_spent
+    }
+
+    /// Pays for the rule; false when its part is spent.
+    #[inline(always)]
+    pub fn pay(&mut self, amount: u32) -> bool {
+        let paid = amount.min(self.rule);
+        self.left -= paid;
+        self.rule -= paid;
+        if paid < amount {
+            (self.is_spent, self.was_spent) = (true, true);
+        }
+        paid == amount
+    }
+
+    /// What is left to be spent.
+    pub fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// The rule that is being verified would have needed more.
+    pub fn is_spent(&self) -> bool {
+        self.is_spent
+    }
+
+    /// Some rule would have needed more.
+    pub fn was_spent(&self) -> bool {
+        self.was_spent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_has_a_part_of_its_own() {
+        let mut budget = Budget::new(0);
+        // The first of four asks for everything, and has a quarter.
+        assert!(budget.begin(4) && !budget.pay(u32::MAX));
+        assert!(budget.is_spent() && budget.was_spent());
+        assert_eq!(budget.left(), 15_000);
+        // The second needs little, and leaves the rest to the others.
+        assert!(budget.begin(3) && budget.pay(3000) && !budget.is_spent());
+        assert!(budget.begin(2) && budget.pay(6000));
+        assert!(budget.begin(1) && budget.pay(6000) && !budget.pay(1));
+        assert!(!budget.begin(1) && budget.is_spent());
+    }
+
+    #[test]
+    fn a_part_is_enough_for_a_comparison_until_nothing_is_left() {
+        let mut budget = Budget::new(0);
+        let begun = (0..1000).rev().filter(|rest| budget.begin(100_000 + rest) && !budget.pay(65)).count();
+        assert_eq!(begun, 20_000usize.div_ceil(64));
+        assert_eq!(budget.left(), 0);
+    }
+}
