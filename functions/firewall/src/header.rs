@@ -79,10 +79,12 @@ pub struct Header {
     pub seq: u32,
     /// TCP sequence number behind the segment; for other protocols 0.
     pub end: u32,
-    /// TCP acknowledgement number.
+    /// TCP acknowledgement number; for other protocols 0.
     pub ack: u32,
     /// TCP flags; for other protocols [`ACK`], which is the flag that changes nothing.
     pub flags: u8,
+    /// Window scale of a SYN that has the option (RFC 7323 section 2.2).
+    pub scale: Option<u8>,
     /// What kind of packet it is.
     pub class: Class,
     /// Where the ICMP message begins, from the packet's first byte.
@@ -236,11 +238,16 @@ impl<'a> Common<'a> {
         [ends as u32, (ends >> 32) as u32, ports, self.protocol]
     }
 
-    /// TCP flags, and the sequence number behind the data; for UDP what [`Header`] says. SYN and FIN are not
-    /// counted: with them, a packet is read by [`parse`].
+    /// TCP flags, the sequence number behind the data, and the acknowledgement number; for UDP what
+    /// [`Header`] says. SYN and FIN are not counted: with them, a packet is read by [`parse`].
     #[inline(always)]
-    pub fn progress(&self) -> (u8, u32) {
-        if self.is_tcp { (self.bytes[47], be32(self.bytes, 38).wrapping_add(self.payload)) } else { (ACK, 0) }
+    pub fn progress(&self) -> (u8, u32, u32) {
+        if self.is_tcp {
+            let end = be32(self.bytes, 38).wrapping_add(self.payload);
+            (self.bytes[47], end, be32(self.bytes, 42))
+        } else {
+            (ACK, 0, 0)
+        }
     }
 }
 
@@ -429,7 +436,7 @@ fn transport(network: &Network<'_>, vlans: u32, ingress: u32, header: &mut Heade
     let is_ipv4 = network.source.len() == 4;
     let flow = if is_ipv4 { Class::Flow4 } else { Class::Flow6 };
     header.flags = ACK;
-    header.end = 0;
+    (header.end, header.ack) = (0, 0);
     header.ports = 0;
     match network.protocol {
         TCP => {
@@ -442,6 +449,10 @@ fn transport(network: &Network<'_>, vlans: u32, ingress: u32, header: &mut Heade
             header.ack = u32_at(payload, 8)?;
             header.end = segment_end(header.seq, header.flags, (payload.len() - data_offset) as u32);
             header.ports = u32_at(payload, 0)?;
+            header.scale = None;
+            if header.flags & SYN != 0 {
+                header.scale = window_scale(payload.get(20..data_offset)?);
+            }
         }
         UDP => {
             if payload.len() < 8 {
@@ -455,6 +466,19 @@ fn transport(network: &Network<'_>, vlans: u32, ingress: u32, header: &mut Heade
     }
     write_key(network, header.ports, vlans, ingress, header);
     Some(flow)
+}
+
+/// The window scale among a SYN's options, as far as they can be read.
+fn window_scale(mut options: &[u8]) -> Option<u8> {
+    loop {
+        match *options {
+            [1, ref rest @ ..] => options = rest,
+            [3, 3, scale, ..] => return Some(scale),
+            // The end of the list, or what has a length.
+            [0, ..] | [_] | [] => return None,
+            [_, length, ..] => options = options.get(usize::from(length.max(2))..)?,
+        }
+    }
 }
 
 /// RFC 792 and RFC 4443. `echo`: the types of request and reply.

@@ -119,6 +119,7 @@ fn ahead6(header: &Header) -> Ahead<[u32; KEY6]> {
         hash: header.hash6,
         flags: u32::from(header.flags) | COMMON,
         end: header.end,
+        ack: header.ack,
         ingress: header.ingress(),
         header: Header::default(),
     }

@@ -189,8 +189,8 @@ fn look_up(tracker: &Tracker, batch: &mut Batch<'_>, window: &mut Window) -> u32
             let key = common.key(ingress);
             ahead.hash = tracker.v4.hash(&key);
             ahead.key = key;
-            let (flags, end) = common.progress();
-            (ahead.flags, ahead.end) = (u32::from(flags) | COMMON, end);
+            let (flags, end, ack) = common.progress();
+            (ahead.flags, ahead.end, ahead.ack) = (u32::from(flags) | COMMON, end, ack);
         } else {
             ahead.flags = 0;
             look_up_other(tracker, packet.bytes(), ingress, ahead);

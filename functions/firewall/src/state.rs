@@ -6,7 +6,7 @@
 use crate::flow_table::{Flow, FlowTable, Slot};
 use crate::header::opening;
 use crate::rule_set::RuleSet;
-use crate::tcp::{BEGUN_OUTSIDE, FIN_INSIDE, State};
+use crate::tcp::{self, BEGUN_OUTSIDE, LASTING, MOST_WINDOW, State, WINDOW_AT};
 use crate::tracker::{Terms, Tracker};
 use nf_sdk::{StateReader, StateWriter};
 
@@ -33,7 +33,7 @@ fn write<S: Slot<Key = [u32; N]>, const N: usize>(
         name[0] = family;
         put_words(&mut name[1..], &key);
         let mut value = [0; VALUE];
-        put_words(&mut value, &[left, flow.state, flow.ends[0], flow.ends[1]]);
+        put_words(&mut value, &[left, flow.state & LASTING, flow.ends[0], flow.ends[1]]);
         out.entry(name.get(..1 + 4 * N).unwrap_or_default(), &value)
     })
 }
@@ -175,12 +175,16 @@ impl Importer<'_> {
         let (family, key) = name.split_first()?;
         let [left, state, inside, outside] = words(value)?;
         let known = State::of(state)?;
-        if state & !(0xff | BEGUN_OUTSIDE | FIN_INSIDE | FIN_INSIDE << 1) != 0 {
+        if state & !LASTING != 0 || state >> WINDOW_AT > MOST_WINDOW {
             return None;
         }
         let longest = tracker.terms.timeouts[known as usize & 15];
         let expires = tracker.terms.now.wrapping_add(left.min(longest));
-        let flow = Flow { expires, state, ends: [inside, outside] };
+        let mut flow = Flow { expires, state, ends: [inside, outside] };
+        if known.is_tcp() {
+            tcp::adopt(&mut flow);
+        }
+        tcp::mark(&mut flow);
         match family {
             4 => self.v4.keep(key, flow, known.is_tcp())?,
             6 => self.v6.keep(key, flow, known.is_tcp())?,

@@ -8,8 +8,10 @@ use crate::flow_table::{Flow, FlowTable, Slot};
 use crate::header::{ACK, FIN, Header, RST, SYN};
 use crate::rule::{ICMP, ICMPV6, TCP, UDP};
 use crate::settings::{Settings, Timeouts};
-use crate::tcp::{self, BEGUN_OUTSIDE, Segment, State, Step};
+use crate::tcp::{self, BEGUN_OUTSIDE, DOUBTED, Doubt, Segment, State, Step, USUAL_INSIDE, acknowledges};
 use crate::ticks::span;
+use alloc::boxed::Box;
+use alloc::vec;
 use nf_sdk::{HalfLine, Line, Nanos};
 
 /// Nanoseconds in which the whole table is swept once, as a power of two: 8.6 s.
@@ -58,6 +60,46 @@ pub struct Terms {
     pub pick_up: bool,
     /// How many flows began and ended.
     pub turnover: Turnover,
+    /// Connections that a segment within the window may have ended.
+    pub doubts: Doubts,
+}
+
+/// Connections about which there is a doubt that are kept at a time.
+const DOUBTS: usize = 256;
+
+/// Doubts about connections, by the hash of their keys; a newer one takes an older one's place. A doubt that is
+/// lost leaves a connection as it is.
+pub struct Doubts {
+    places: Box<[(u64, Doubt)]>,
+}
+
+impl Doubts {
+    fn new() -> Doubts {
+        Doubts { places: vec![(0, Doubt::None); DOUBTS].into_boxed_slice() }
+    }
+
+    fn place(hash: u64) -> usize {
+        (hash >> 16) as usize % DOUBTS
+    }
+
+    fn about(&self, flow: &Flow, hash: u64) -> Doubt {
+        if flow.state & DOUBTED == 0 {
+            return Doubt::None;
+        }
+        self.places
+            .get(Self::place(hash))
+            .filter(|(known, _)| *known == hash)
+            .map_or(Doubt::None, |(_, doubt)| *doubt)
+    }
+
+    fn keep(&mut self, flow: &Flow, hash: u64, doubt: Doubt) {
+        if flow.state & DOUBTED != 0
+            && doubt != Doubt::None
+            && let Some(place) = self.places.get_mut(Self::place(hash))
+        {
+            *place = (hash, doubt);
+        }
+    }
 }
 
 /// Both families' flows.
@@ -136,6 +178,7 @@ impl Tracker {
                 timeouts: timeout_ticks(&settings.timeouts),
                 pick_up: settings.pick_up,
                 turnover: Turnover::default(),
+                doubts: Doubts::new(),
             },
             swept: None,
             pace: [Pace::default(), Pace::default()],
@@ -202,23 +245,29 @@ pub struct Ahead<K> {
     pub flags: u32,
     /// The sequence number behind the segment.
     pub end: u32,
+    /// The acknowledgement number.
+    pub ack: u32,
     /// The interface that it came in by.
     pub ingress: u32,
     /// Of a packet that was read completely.
     pub header: Header,
 }
 
-/// The usual packet of the usual flow: it is in the slot where it was expected, both sides have agreed, and
-/// the packet changes no state. True when it was that, and the flow was brought up to date.
+/// The usual packet of the usual flow: it is in the slot where it was expected, the packet changes no state
+/// that the flow can be in, and TCP's numbers are within the window. True when it was that, and the flow was
+/// brought up to date. Numbers of other protocols are all 0, and so within any window.
 #[inline(always)]
 pub fn usual<S: Slot>(table: &mut FlowTable<S>, terms: &Terms, packet: &Ahead<S::Key>, slot: u32) -> bool {
     let Some(slot) = table.slot_if(slot, &packet.key) else { return false };
     let flow = slot.flow();
-    let is_usual = flow.state & 0xff >= State::FAST
+    let side = packet.ingress as usize & 1;
+    let is_usual = flow.state & (USUAL_INSIDE << side) != 0
         && packet.flags & u32::from(SYN | FIN | RST | ACK) == u32::from(ACK)
-        && terms.is_live(&flow);
+        && terms.is_live(&flow)
+        && tcp::in_window(flow.state, packet.end, flow.ends[side])
+        && acknowledges(flow.state, packet.ack, flow.ends[side ^ 1]);
     if is_usual {
-        slot.refresh(terms.expiry(flow.state), packet.ingress as usize, packet.end);
+        slot.refresh(terms.expiry(flow.state), side, packet.end);
     }
     is_usual
 }
@@ -236,6 +285,7 @@ fn segment(header: &Header) -> Segment {
         seq: header.seq,
         end: header.end,
         ack: header.ack,
+        scale: header.scale,
     }
 }
 
@@ -250,7 +300,9 @@ fn open(header: &Header, terms: &Terms) -> Option<Flow> {
         ICMP | ICMPV6 => return None,
         _ => State::Other,
     };
-    Some(Flow { expires: 0, state: state as u32 | begun, ends: [0, 0] })
+    let mut flow = Flow { expires: 0, state: state as u32 | begun, ends: [0, 0] };
+    tcp::mark(&mut flow);
+    Some(flow)
 }
 
 /// Applies a packet that is not TCP.
@@ -264,6 +316,7 @@ fn step(flow: &mut Flow, header: &Header) -> Step {
     };
     if !by_originator {
         flow.state = flow.state & !0xff | answered as u32;
+        tcp::mark(flow);
     }
     Step::Pass
 }
@@ -283,7 +336,12 @@ pub fn track<S: Slot>(
         let mut flow = table.get(slot).flow();
         if terms.is_live(&flow) {
             let step = match header.protocol() {
-                TCP => tcp::step(&mut flow, &segment(header)),
+                TCP => {
+                    let mut doubt = terms.doubts.about(&flow, hash);
+                    let step = tcp::step(&mut flow, &segment(header), &mut doubt);
+                    terms.doubts.keep(&flow, hash, doubt);
+                    step
+                }
                 _ => step(&mut flow, header),
             };
             match step {
@@ -344,5 +402,6 @@ pub fn is_related<S: Slot>(table: &FlowTable<S>, terms: &Terms, carried: &Header
     let Some(slot) = table.find(key, table.hash(key)) else { return false };
     let flow = table.get(slot).flow();
     let side = carried.ingress() as usize & 1;
-    terms.is_live(&flow) && (carried.protocol() != TCP || tcp::is_plausible(carried.seq, flow.ends[side]))
+    terms.is_live(&flow)
+        && (carried.protocol() != TCP || tcp::in_window(flow.state, carried.seq, flow.ends[side]))
 }

@@ -73,17 +73,177 @@ fn senseless_flags_are_refused() {
     }
 }
 
-#[test]
-fn only_a_plausible_reset_counts() {
-    let mut bench = open();
-    assert_eq!(bench.outside(back(RST, 0x7000_0000, 0, 0)), drop::BAD_STATE);
-    assert_eq!(bench.inside(there(ACK, 101, 501, 9)), OUT);
+/// Whether the connection of [`open`] still lasts: an hour later it would be gone, if it had been reset.
+fn lasts(bench: &mut Bench, seq: u32, ack: u32) -> bool {
     bench.wait(3600.0);
-    assert_eq!(bench.inside(there(ACK, 110, 501, 9)), OUT, "the reset changed nothing");
+    bench.inside(there(ACK, seq, ack, 0)) == OUT
+}
+
+#[test]
+fn only_the_exact_reset_ends_a_connection() {
+    let mut bench = open();
     assert_eq!(bench.outside(back(RST, 501, 0, 0)), IN);
-    assert_eq!(bench.inside(there(ACK, 119, 501, 9)), OUT, "what was under way passes");
+    assert_eq!(bench.inside(there(ACK, 101, 501, 9)), OUT, "what was under way passes");
     bench.wait(11.0);
-    assert_eq!(bench.inside(there(ACK, 119, 501, 9)), drop::NO_FLOW);
+    assert_eq!(bench.inside(there(ACK, 101, 501, 9)), drop::NO_FLOW);
+    // Within the window, before and behind: for the receiver to challenge.
+    for seq in [500, 502, 501 + 65_536, 501u32.wrapping_sub(65_536)] {
+        let mut bench = open();
+        assert_eq!(bench.outside(back(RST, seq, 0, 0)), IN, "{seq}");
+        assert!(lasts(&mut bench, 101, 501), "{seq}");
+    }
+    for seq in [501 + 65_537, 501u32.wrapping_sub(65_537), 0x7000_0000] {
+        let mut bench = open();
+        assert_eq!(bench.outside(back(RST, seq, 0, 0)), drop::BAD_STATE, "{seq}");
+        assert!(lasts(&mut bench, 101, 501), "{seq}");
+        assert_eq!(bench.report()["packets"]["bad-state"], 1);
+    }
+}
+
+#[test]
+fn a_reset_that_follows_a_challenge_counts() {
+    // 1,000 bytes were lost behind the firewall: the receiver expects 501, the sender resets with 1501.
+    let mut bench = open();
+    assert_eq!(bench.outside(back(ACK, 501, 101, 1000)), IN);
+    assert_eq!(bench.outside(back(RST, 1400, 0, 0)), IN);
+    assert_eq!(bench.inside(there(ACK, 101, 501, 0)), OUT, "the challenge");
+    assert_eq!(bench.outside(back(RST, 502, 0, 0)), IN, "not what the challenge told");
+    assert_eq!(bench.outside(back(RST, 501, 0, 0)), IN);
+    assert!(!lasts(&mut bench, 101, 501));
+    // The sender goes on: the reset was not its own, and what the challenge told counts no more.
+    let mut bench = open();
+    assert_eq!(bench.outside(back(ACK, 501, 101, 1000)), IN);
+    assert_eq!(bench.outside(back(RST, 1400, 0, 0)), IN);
+    assert_eq!(bench.inside(there(ACK, 101, 501, 0)), OUT);
+    assert_eq!(bench.outside(back(ACK, 1501, 101, 10)), IN);
+    assert_eq!(bench.outside(back(RST, 501, 0, 0)), IN);
+    assert!(lasts(&mut bench, 101, 1511));
+}
+
+#[test]
+fn a_known_connection_survives_resets_without_its_numbers() {
+    let mut bench = open();
+    // Every window of the whole space of sequence numbers is tried once, as a blind sender would.
+    for guess in 0..65_536u32 {
+        bench.outside(back(RST, (guess << 16) | 0x77, 0, 0));
+    }
+    assert!(lasts(&mut bench, 101, 501));
+}
+
+#[test]
+fn numbers_outside_of_the_window_are_dropped() {
+    let mut bench = open();
+    assert_eq!(bench.outside(back(ACK, 501 + 65_537, 101, 0)), drop::BAD_STATE, "sequence number");
+    assert_eq!(bench.outside(back(ACK, 501, 102, 0)), drop::BAD_STATE, "of bytes that were never sent");
+    assert_eq!(bench.outside(back(ACK, 501, 101u32.wrapping_sub(131_073), 0)), drop::BAD_STATE, "too old");
+    assert_eq!(bench.outside(back(ACK, 501, 101u32.wrapping_sub(131_072), 0)), IN);
+    assert_eq!(bench.outside(back(ACK, 501 + 65_000, 101, 536)), IN, "all of the window");
+    assert_eq!(bench.inside(there(ACK, 101, 501, 0)), OUT, "what was lost is asked for");
+    assert_eq!(bench.outside(back(ACK, 501, 101, 1000)), IN, "and comes again");
+}
+
+#[test]
+fn window_scales_count_when_both_sides_have_one() {
+    let with_scale = |frame: Vec<u8>, scale: u8| {
+        let mut frame = frame;
+        frame[46] = 0x60;
+        frame.extend([1, 3, 3, scale]);
+        frame[17] += 4;
+        frame
+    };
+    for (answered, verdict) in [(true, IN), (false, drop::BAD_STATE)] {
+        let mut bench = Bench::new(outbound(), &[]);
+        assert_eq!(bench.inside(with_scale(there(SYN, 100, 0, 0), 4)), OUT);
+        let answer = back(SYN | ACK, 500, 101, 0);
+        assert_eq!(bench.outside(if answered { with_scale(answer, 2) } else { answer }), IN);
+        assert_eq!(bench.inside(there(ACK, 101, 501, 0)), OUT);
+        assert_eq!(bench.outside(back(ACK, 501 + 1_000_000, 101, 0)), verdict);
+    }
+}
+
+#[test]
+fn a_forgotten_connection_begins_anew() {
+    let mut bench = open();
+    assert_eq!(bench.outside(back(ACK, 501, 101, 1000)), IN);
+    // The inside end was started again and uses the same port; the outside end has ended as well.
+    assert_eq!(bench.inside(there(SYN, 0x5000_0000, 0, 0)), OUT);
+    assert_eq!(bench.outside(back(SYN | ACK, 0x6000_0000, 7, 0)), IN, "acknowledges something else");
+    assert_eq!(bench.inside(there(ACK, 0x5000_0001, 0x6000_0001, 0)), drop::BAD_STATE);
+    assert_eq!(bench.outside(back(SYN | ACK, 0x6000_0000, 0x5000_0001, 0)), IN);
+    assert_eq!(bench.inside(there(ACK, 0x5000_0001, 0x6000_0001, 0)), OUT);
+    assert_eq!(bench.outside(back(ACK, 0x6000_0001, 0x5000_0001, 100)), IN);
+    assert_eq!(bench.outside(back(ACK, 1501, 101, 0)), drop::BAD_STATE, "of the old one");
+}
+
+#[test]
+fn the_end_of_a_handshake_tells_the_number_of_its_answer() {
+    let inbound = vec![rule("accept", &[("from", ConfigValue::text("outside"))])];
+    let mut bench = Bench::new(inbound, &[("max_flows", ConfigValue::Integer(10))]);
+    // A sender that does not see the answers opens nothing.
+    for port in 0..10 {
+        let (there, back) = ([(B, port), (A, 80)], [(A, 80), (B, port)]);
+        assert_eq!(bench.outside(tcp(there, SYN, 100, 0, 0)), IN);
+        assert_eq!(bench.inside(tcp(back, SYN | ACK, 0x1234_5678, 101, 0)), OUT);
+        assert_eq!(bench.outside(tcp(there, ACK, 101, 0x1234_5678, 0)), drop::BAD_STATE);
+        assert_eq!(bench.outside(tcp(there, ACK, 101, 0x1234_567a, 0)), drop::BAD_STATE);
+    }
+    // Hence all of it makes room.
+    let (there, back) = ([(B, 4000), (A, 80)], [(A, 80), (B, 4000)]);
+    assert_eq!(bench.outside(tcp(there, SYN, 100, 0, 0)), IN);
+    assert_eq!(bench.inside(tcp(back, SYN | ACK, 500, 101, 0)), OUT);
+    assert_eq!(bench.outside(tcp(there, ACK, 101, 501, 10)), IN);
+    // A responder that sends before the handshake is complete is acknowledged for that.
+    let (there, back) = ([(B, 4001), (A, 80)], [(A, 80), (B, 4001)]);
+    assert_eq!(bench.outside(tcp(there, SYN, 100, 0, 0)), IN);
+    assert_eq!(bench.inside(tcp(back, SYN | ACK, 500, 101, 0)), OUT);
+    assert_eq!(bench.inside(tcp(back, ACK, 501, 101, 300)), OUT);
+    assert_eq!(bench.outside(tcp(there, ACK, 101, 501, 10)), IN);
+}
+
+#[test]
+fn a_flood_of_syns_pushes_no_connection_out() {
+    let inbound = vec![rule("accept", &[])];
+    let mut bench = Bench::new(inbound, &[("max_flows", ConfigValue::Integer(200))]);
+    let ends = |port: u16| ([(A, port), (B, 80)], [(B, 80), (A, port)]);
+    for port in 0..100 {
+        let (there, back) = ends(port);
+        assert_eq!(bench.inside(tcp(there, SYN, 100, 0, 0)), OUT);
+        assert_eq!(bench.outside(tcp(back, SYN | ACK, 500, 101, 0)), IN);
+        assert_eq!(bench.inside(tcp(there, ACK, 101, 501, 0)), OUT);
+    }
+    for n in 0..20_000u32 {
+        let source = format!("198.51.{}.{}", n >> 8 & 0xff, n & 0xff);
+        bench.outside(tcp([(&source, (n >> 4) as u16), (A, 80)], SYN, n, 0, 0));
+        if n % 100 == 0 {
+            // The server's answer keeps none of them.
+            bench.inside(tcp([(A, 80), (&source, (n >> 4) as u16)], SYN | ACK, 7, n + 1, 0));
+        }
+    }
+    for port in 0..100 {
+        let (there, back) = ends(port);
+        assert_eq!(bench.outside(tcp(back, ACK, 501, 101, 10)), IN, "{port}");
+        assert_eq!(bench.inside(tcp(there, ACK, 101, 511, 10)), OUT, "{port}");
+    }
+    let (there, back) = ends(5000);
+    assert_eq!(bench.inside(tcp(there, SYN, 100, 0, 0)), OUT, "a new one still finds room");
+    assert_eq!(bench.outside(tcp(back, SYN | ACK, 500, 101, 0)), IN);
+    assert_eq!(bench.inside(tcp(there, ACK, 101, 501, 0)), OUT);
+}
+
+#[test]
+fn one_way_udp_lasts_while_it_comes() {
+    let mut bench = Bench::new(outbound(), &[]);
+    for (source, destination) in [(A, B), (A6, B6)] {
+        for _ in 0..10 {
+            assert_eq!(bench.inside(udp(source, 4000, destination, 514)), OUT);
+            bench.wait(29.0);
+        }
+        assert_eq!(bench.report()["flows"]["opened"], if source == A { 1 } else { 2 });
+        // An answer counts as one, whatever came before it.
+        assert_eq!(bench.outside(udp(destination, 514, source, 4000)), IN);
+        bench.wait(170.0);
+        assert_eq!(bench.outside(udp(destination, 514, source, 4000)), IN, "within udp_answered_timeout");
+    }
 }
 
 #[test]

@@ -34,9 +34,9 @@ proptest! {
         prop_assert_eq!(complete.class, Class::Flow4);
         prop_assert_eq!(common.view(ingress), complete.view4());
         prop_assert_eq!(common.key(ingress), complete.key4());
-        let (flags, end) = common.progress();
+        let (flags, end, ack) = common.progress();
         let counted = u32::from(tcp) * (u32::from(flags & flags::SYN != 0) + u32::from(flags & flags::FIN != 0));
-        prop_assert_eq!((flags, end.wrapping_add(counted)), (complete.flags, complete.end));
+        prop_assert_eq!((flags, end.wrapping_add(counted), ack), (complete.flags, complete.end, complete.ack));
         prop_assert!(!complete.fragment.is_fragment);
     }
 
