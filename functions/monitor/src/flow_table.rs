@@ -9,11 +9,12 @@
 //! - a flow's counts are what was seen of it since it came in; before that it weighed at most its `missed`;
 //! - a flow that is not in the table weighs at most `floor`, which stays 0 until the first flow is replaced.
 //!
-//! The lightest flow is found by a heap of weights that were true once: weights only grow, so the root is
-//! looked up and put back until it tells the truth. Packets of known flows never touch the heap. After
-//! [`MOST_LOOKS`] looks the root has to go as it is, which keeps the cost of a packet bounded and costs
-//! tightness of `floor`, never its truth; so that it does not come to that when the table is full at last,
-//! each new flow before pays for [`LOOKS_AHEAD`].
+//! Flows and places are divided into groups of [`GROUP`]. A flow's hash names its group, and in a full table it
+//! takes the place of the lightest flow that lies in the group's places: the algorithm runs in each group by
+//! itself, and what a flow can have weighed before is what its own group gave up. Until the table is full,
+//! flows take the next free place of whatever group, so that nothing is given up early. The lightest of a
+//! group is found among weights that were true once, side by side in two cache lines; weights only grow, so the
+//! least is looked up until it tells the truth. Packets of known flows never touch them.
 
 use crate::flow_id::{FlowHash, FlowId};
 use crate::totals::sum;
@@ -24,15 +25,12 @@ use alloc::vec::Vec;
 /// What a packet weighs beside its bytes. Near the mean length of packets, so that neither measure drowns the
 /// other.
 pub(crate) const PACKET_WEIGHT: u64 = 512;
-/// Heap roots that are looked at for one replacement.
-const MOST_LOOKS: usize = 32;
-/// Heap roots that are looked at for each flow that comes while there is room.
-const LOOKS_AHEAD: usize = 2;
+/// Places of a group, of which the last has the remaining ones too: so many that heavy flows seldom fill one.
+const GROUP: usize = 16;
 
-/// Bits of an index slot that number an entry, from 1; the others are the hash's, so that few wrong entries
-/// are visited.
-const NUMBER_BITS: u32 = 20;
-const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
+/// The part of an index slot that numbers an entry, from 1; the rest is the hash's upper half, which says where
+/// the slot belongs, so that neither a search nor a removal looks at flows in vain.
+const NUMBER: u64 = u32::MAX as u64;
 
 /// A flow and its counts: one cache line.
 #[derive(Clone, Copy, Debug)]
@@ -55,21 +53,16 @@ impl Flow {
     }
 }
 
-/// A flow that may be the lightest.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    /// What it weighed once.
-    weight: u64,
-    entry: u32,
-}
-
 #[derive(Debug)]
 pub(crate) struct FlowTable {
     flows: Vec<Flow>,
     capacity: usize,
     /// Open addressing with linear probing, at most half full. 0: empty.
-    index: Vec<u32>,
-    heap: Vec<Candidate>,
+    index: Vec<u64>,
+    /// What each flow weighed once, entry by entry.
+    weights: Vec<u64>,
+    /// By group, the most that a flow of its weighed when it gave up its place.
+    floors: Vec<u64>,
     hash: FlowHash,
     seed: u64,
     floor: u64,
@@ -86,7 +79,8 @@ impl FlowTable {
             flows: Vec::with_capacity(capacity),
             capacity,
             index: vec![0; (2 * capacity).next_power_of_two()],
-            heap: Vec::with_capacity(capacity),
+            weights: Vec::with_capacity(capacity),
+            floors: vec![0; (capacity / GROUP).max(1)],
             hash: FlowHash::new(seed),
             seed,
             floor: 0,
@@ -154,8 +148,8 @@ impl FlowTable {
                 flow.bytes += bytes;
             }
             None => {
-                let missed = self.floor;
-                self.insert(Flow { id: *id, packets: 1, bytes, missed }, hash, Track::default());
+                let flow = Flow { id: *id, packets: 1, bytes, missed: self.missed(hash) };
+                self.insert(flow, hash, Track::default());
             }
         }
     }
@@ -176,7 +170,7 @@ impl FlowTable {
                 }
             }
             None => {
-                let mut flow = Flow { id: *id, packets: 1, bytes, missed: self.floor };
+                let mut flow = Flow { id: *id, packets: 1, bytes, missed: self.missed(hash) };
                 flow.id.stamp(ms);
                 self.insert(flow, hash, Track::begun(ms, origin));
             }
@@ -191,8 +185,8 @@ impl FlowTable {
 
     #[inline(always)]
     fn find_entry(&self, id: &FlowId, hash: u64) -> Option<usize> {
-        let (mask, tag) = (self.index.len() - 1, tag(hash));
-        let mut place = hash as usize & mask;
+        let (mask, tag) = (self.index.len() - 1, hash & !NUMBER);
+        let mut place = home(tag) & mask;
         loop {
             let slot = *self.index.get(place)?;
             if slot == 0 {
@@ -208,10 +202,39 @@ impl FlowTable {
         }
     }
 
+    /// Reads what a search of the flow will begin with, for no other purpose than to have it in the cache.
+    #[inline(always)]
+    pub(crate) fn touch_index(&self, hash: u64) -> u64 {
+        self.index.get(home(hash) & (self.index.len() - 1)).copied().unwrap_or(0)
+    }
+
+    /// The same for what [`FlowTable::touch_index`] gave: the flow, or the weights among which one will be found
+    /// that gives up its place.
+    #[inline(always)]
+    pub(crate) fn touch(&self, hash: u64, slot: u64) -> u64 {
+        if slot & !NUMBER == hash & !NUMBER {
+            self.flows.get(number(slot)).map_or(0, |flow| flow.packets)
+        } else {
+            self.weights.get(self.group(hash) * GROUP).copied().unwrap_or(0)
+        }
+    }
+
+    /// The most that a flow weighed which is not in the table.
+    fn missed(&self, hash: u64) -> u64 {
+        self.floors.get(self.group(hash)).copied().unwrap_or(0)
+    }
+
+    /// The group of a flow.
+    #[inline(always)]
+    fn group(&self, hash: u64) -> usize {
+        (((hash & NUMBER) * self.floors.len() as u64) >> 32) as usize
+    }
+
     /// Takes a flow in that is not there yet.
     #[cold]
     #[inline(never)]
     fn insert(&mut self, flow: Flow, hash: u64, track: Track) {
+        let group = self.group(hash);
         if self.flows.len() < self.capacity {
             let entry = self.flows.len();
             self.flows.push(flow);
@@ -219,82 +242,58 @@ impl FlowTable {
                 tracks.push(track);
             }
             self.link(entry, hash);
-            self.heap.push(Candidate { weight: flow.weight(), entry: entry as u32 });
-            self.sift_up(self.heap.len() - 1);
-            self.lightest(LOOKS_AHEAD);
+            self.weights.push(flow.weight());
             return;
         }
-        let Some(entry) = self.lightest(MOST_LOOKS) else { return };
+        let Some(entry) = self.lightest(group) else { return };
         let leaving = self.flows[entry];
-        self.floor = self.floor.max(leaving.weight());
+        let (weight, leaving_hash) = (leaving.weight(), self.hash.of(&leaving.id));
+        let left = self.group(leaving_hash);
+        self.floors[left] = weight.max(self.floors[left]);
+        self.floor = self.floor.max(weight);
         self.replaced += 1;
         if let Some(tracks) = &mut self.tracks {
             tracks.replace(entry, &leaving, track);
         }
-        self.unlink(entry, self.hash.of(&leaving.id));
+        self.unlink(entry, leaving_hash);
         // It may have been here before and weighed what the flow that leaves now weighs.
-        let flow = Flow { missed: flow.missed.max(self.floor), ..flow };
+        let flow = Flow { missed: flow.missed.max(self.floors[group]), ..flow };
         self.flows[entry] = flow;
+        self.weights[entry] = flow.weight();
         self.link(entry, hash);
-        self.heap[0].weight = flow.weight();
-        self.sift_down(0);
     }
 
-    /// The entry at the heap's root, the lightest unless more roots had to be corrected than may be looked
-    /// at.
-    fn lightest(&mut self, looks: usize) -> Option<usize> {
-        for _ in 0..looks {
-            let Candidate { weight, entry } = *self.heap.first()?;
-            let now = self.flows[entry as usize].weight();
+    /// The entry of the lightest flow in the places of a group.
+    fn lightest(&mut self, group: usize) -> Option<usize> {
+        let first = group * GROUP;
+        let end = if group + 1 == self.floors.len() { self.capacity } else { first + GROUP };
+        let places = self.weights.get_mut(first..end)?;
+        // After so many looks, all weights are true.
+        for _ in 0..=2 * GROUP {
+            let (place, weight) = places.iter().copied().enumerate().min_by_key(|(_, weight)| *weight)?;
+            let now = self.flows.get(first + place)?.weight();
             if now == weight {
-                break;
+                return Some(first + place);
             }
-            self.heap[0].weight = now;
-            self.sift_down(0);
+            places[place] = now;
         }
-        self.heap.first().map(|root| root.entry as usize)
-    }
-
-    fn sift_up(&mut self, mut at: usize) {
-        while at > 0 {
-            let parent = (at - 1) / 2;
-            if self.heap[parent].weight <= self.heap[at].weight {
-                return;
-            }
-            self.heap.swap(parent, at);
-            at = parent;
-        }
-    }
-
-    fn sift_down(&mut self, mut at: usize) {
-        loop {
-            let (left, right) = (2 * at + 1, 2 * at + 2);
-            let Some(mut child) = self.heap.get(left).map(|_| left) else { return };
-            if self.heap.get(right).is_some_and(|other| other.weight < self.heap[left].weight) {
-                child = right;
-            }
-            if self.heap[at].weight <= self.heap[child].weight {
-                return;
-            }
-            self.heap.swap(at, child);
-            at = child;
-        }
+        None
     }
 
     fn link(&mut self, entry: usize, hash: u64) {
         let mask = self.index.len() - 1;
-        let mut place = hash as usize & mask;
+        let mut place = home(hash) & mask;
         while self.index[place] != 0 {
             place = (place + 1) & mask;
         }
-        self.index[place] = tag(hash) | (entry as u32 + 1);
+        self.index[place] = hash & !NUMBER | (entry as u64 + 1);
     }
 
     /// Takes an entry out of the index and moves those behind it up, so that no probe ends too early (Knuth,
     /// "The Art of Computer Programming", 6.4, algorithm R).
     fn unlink(&mut self, entry: usize, hash: u64) {
         let mask = self.index.len() - 1;
-        let mut hole = hash as usize & mask;
+        let mut hole = home(hash) & mask;
         while number(self.index[hole]) != entry {
             hole = (hole + 1) & mask;
         }
@@ -305,7 +304,7 @@ impl FlowTable {
             if slot == 0 {
                 break;
             }
-            let home = self.hash.of(&self.flows[number(slot)].id) as usize & mask;
+            let home = home(slot) & mask;
             // Whether the hole lies between its home and its place, around the end of the index.
             if place.wrapping_sub(home) & mask >= place.wrapping_sub(hole) & mask {
                 self.index[hole] = slot;
@@ -323,8 +322,10 @@ impl FlowTable {
                 flow.missed = sum(flow.missed, floor);
             }
         }
-        let own = self.floor;
         self.floor = sum(self.floor, floor);
+        for own in &mut self.floors {
+            *own = sum(*own, floor);
+        }
         for theirs in flows {
             let hash = self.hash.of(&theirs.id);
             match self.find_entry(&theirs.id, hash) {
@@ -337,8 +338,9 @@ impl FlowTable {
                         tracks.leave_out(entry, theirs);
                     }
                 }
-                // A flow replaced in this very loop has raised the floor, which `insert` heeds.
+                // A flow replaced in this very loop has raised its group's floor, which `insert` heeds.
                 None => {
+                    let own = self.floors[self.group(hash)].saturating_sub(floor);
                     let mut flow = Flow { missed: sum(theirs.missed, own), ..*theirs };
                     flow.id.rest();
                     self.insert(flow, hash, Track::left_out(theirs));
@@ -348,13 +350,14 @@ impl FlowTable {
     }
 }
 
+/// Where in the index a hash, or a slot, belongs; to be cut to the index' length.
 #[inline(always)]
-fn tag(hash: u64) -> u32 {
-    (hash >> 32) as u32 & !NUMBER
+fn home(hash: u64) -> usize {
+    (hash >> 32) as usize
 }
 
 /// The entry that a used slot names.
 #[inline(always)]
-fn number(slot: u32) -> usize {
+fn number(slot: u64) -> usize {
     ((slot & NUMBER) as usize).wrapping_sub(1)
 }
