@@ -10,7 +10,7 @@ use core::net::IpAddr;
 pub struct Dissection {
     /// EtherType behind the VLAN tags.
     pub ethertype: u16,
-    /// The VLAN tags.
+    /// The outermost VLAN tags.
     pub tags: ethernet::Tags,
     /// Where the network header begins.
     pub l3_offset: usize,
@@ -146,14 +146,26 @@ impl Network {
 /// # Errors
 /// [`ParseError`] when a header is cut or impossible. A packet that is no IP is no error.
 pub fn dissect(frame: &[u8]) -> Result<Dissection, ParseError> {
+    dissect_at(frame, 0)
+}
+
+/// The same for a frame that begins `at` bytes behind the first that offsets count from.
+#[inline]
+pub(crate) fn dissect_at(frame: &[u8], at: usize) -> Result<Dissection, ParseError> {
     let link = ethernet::View::new(frame)?;
-    let l3_offset = link.header_length();
-    let network = match link.ethertype() {
-        ethernet::ethertype::IPV4 => Some(dissect_v4(link.payload(), l3_offset)?),
-        ethernet::ethertype::IPV6 => Some(dissect_v6(link.payload(), l3_offset)?),
-        _ => None,
-    };
+    let l3_offset = at + link.header_length();
+    let network = network(link.ethertype(), link.payload(), l3_offset)?;
     Ok(Dissection { ethertype: link.ethertype(), tags: link.tags(), l3_offset, network })
+}
+
+/// The packet of an EtherType, when it is IP.
+#[inline]
+pub(crate) fn network(ethertype: u16, bytes: &[u8], l3_offset: usize) -> Result<Option<Network>, ParseError> {
+    Ok(match ethertype {
+        ethernet::ethertype::IPV4 => Some(dissect_v4(bytes, l3_offset)?),
+        ethernet::ethertype::IPV6 => Some(dissect_v6(bytes, l3_offset)?),
+        _ => None,
+    })
 }
 
 fn dissect_v4(bytes: &[u8], l3_offset: usize) -> Result<Network, ParseError> {

@@ -1,5 +1,6 @@
 //! Why bytes are no header, and why a header was not written.
 
+use crate::tunnel::Tunnel;
 use core::fmt;
 
 /// The part of a packet that an error is about.
@@ -25,6 +26,8 @@ pub enum Layer {
     Icmpv6,
     /// Another transport protocol whose ports were looked for.
     Transport,
+    /// A tunnel's header.
+    Tunnel(Tunnel),
 }
 
 impl Layer {
@@ -41,6 +44,7 @@ impl Layer {
             Layer::Icmpv4 => "ICMP",
             Layer::Icmpv6 => "ICMPv6",
             Layer::Transport => "transport",
+            Layer::Tunnel(tunnel) => tunnel.name(),
         }
     }
 }
@@ -93,8 +97,29 @@ pub enum ParseError {
     },
     /// More IPv6 extension headers than [`crate::ipv6::MAX_EXTENSIONS`].
     TooManyExtensions,
+    /// More VLAN tags than [`crate::ethernet::MAX_TAGS`].
+    TooManyTags,
+    /// More MPLS labels than [`crate::tunnel::MAX_LABELS`].
+    TooManyLabels,
+    /// More tunnels inside of one another than [`crate::tunnel::MAX_LEVELS`].
+    TooDeep,
     /// Hop-by-hop options anywhere but directly behind the IPv6 header (RFC 8200 section 4.1).
     MisplacedHopByHop,
+}
+
+impl ParseError {
+    /// Whether the bytes end early, or there are more headers than are looked behind: nothing says that the
+    /// packet is wrong, it only cannot be read.
+    pub const fn is_unreadable(&self) -> bool {
+        matches!(
+            self,
+            ParseError::Truncated { .. }
+                | ParseError::TooManyExtensions
+                | ParseError::TooManyTags
+                | ParseError::TooManyLabels
+                | ParseError::TooDeep
+        )
+    }
 }
 
 impl fmt::Display for ParseError {
@@ -112,6 +137,9 @@ impl fmt::Display for ParseError {
             }
             ParseError::Address { layer } => write!(f, "{layer} with unknown kinds of address"),
             ParseError::TooManyExtensions => f.write_str("too many IPv6 extension headers"),
+            ParseError::TooManyTags => f.write_str("too many VLAN tags"),
+            ParseError::TooManyLabels => f.write_str("too many MPLS labels"),
+            ParseError::TooDeep => f.write_str("too many tunnels inside of one another"),
             ParseError::MisplacedHopByHop => {
                 f.write_str("IPv6 hop-by-hop options behind another extension header")
             }

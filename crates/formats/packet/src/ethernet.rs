@@ -1,4 +1,5 @@
-//! Ethernet II with up to two VLAN tags (IEEE 802.3, 802.1Q, 802.1ad). Without the frame check sequence.
+//! Ethernet II with VLAN tags (IEEE 802.3, 802.1Q, 802.1ad), and LLC with SNAP (RFC 1042). Without the frame
+//! check sequence.
 
 use crate::error::{EmitError, Layer, ParseError, ensure, ensure_room};
 use crate::field_access::{array_at, clipped, put, put_u16, u16_at};
@@ -26,25 +27,46 @@ pub mod ethertype {
     pub const IPV6: u16 = 0x86dd;
     /// VLAN tag (service), IEEE 802.1ad.
     pub const SERVICE_VLAN: u16 = 0x88a8;
+    /// VLAN tag (service), as devices wrote it before IEEE 802.1ad.
+    pub const OLD_SERVICE_VLAN: u16 = 0x9100;
+    /// MPLS, RFC 3032.
+    pub const MPLS: u16 = 0x8847;
+    /// MPLS with a label that the upstream router assigned, RFC 5332.
+    pub const MPLS_UPSTREAM: u16 = 0x8848;
+    /// PPPoE session, RFC 2516.
+    pub const PPPOE_SESSION: u16 = 0x8864;
+    /// Network service header, RFC 8300.
+    pub const NSH: u16 = 0x894f;
+    /// An Ethernet frame, inside of a tunnel.
+    pub const TRANSPARENT_ETHERNET: u16 = 0x6558;
+    /// The first EtherType; what is less is a length (IEEE 802.3).
+    pub const FIRST: u16 = 0x0600;
 }
 
 /// Bytes of an untagged header.
 pub const HEADER_LENGTH: usize = 14;
 /// Bytes of a tag.
 pub const TAG_LENGTH: usize = 4;
-/// Tags that are looked behind; a third one is the payload, with its identifier as EtherType.
-pub const MAX_TAGS: usize = 2;
+/// Tags that are looked behind.
+pub const MAX_TAGS: usize = 16;
+/// Tags whose values are kept, the outermost.
+pub const KEPT_TAGS: usize = 2;
+/// LLC of a SNAP header, and the two organisations whose SNAP headers have an EtherType: RFC 1042, and IEEE
+/// 802.1H for bridges.
+const SNAP: [[u8; 6]; 2] = [[0xaa, 0xaa, 3, 0, 0, 0], [0xaa, 0xaa, 3, 0, 0, 0xf8]];
+/// Bytes of LLC and SNAP, with the EtherType.
+const SNAP_LENGTH: usize = 8;
 
 /// Whether a value in the EtherType's place announces a tag.
 #[inline]
 pub const fn is_tag(ethertype: u16) -> bool {
-    matches!(ethertype, ethertype::VLAN | ethertype::SERVICE_VLAN)
+    matches!(ethertype, ethertype::VLAN | ethertype::SERVICE_VLAN | ethertype::OLD_SERVICE_VLAN)
 }
 
 /// A VLAN tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tag {
-    /// Tag protocol identifier: [`ethertype::VLAN`] or [`ethertype::SERVICE_VLAN`].
+    /// Tag protocol identifier: one that [`is_tag`] knows.
     pub tpid: u16,
     /// Tag control information: priority (3 bits), drop eligible (1), VLAN identifier (12).
     pub tci: u16,
@@ -57,16 +79,16 @@ impl Tag {
     }
 }
 
-/// The tags of a frame, outermost first.
+/// The tags of a frame, outermost first, as far as they are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tags {
-    list: [Tag; MAX_TAGS],
+    list: [Tag; KEPT_TAGS],
     count: u8,
 }
 
 impl Tags {
     /// Untagged.
-    pub const NONE: Tags = Tags { list: [Tag { tpid: 0, tci: 0 }; MAX_TAGS], count: 0 };
+    pub const NONE: Tags = Tags { list: [Tag { tpid: 0, tci: 0 }; KEPT_TAGS], count: 0 };
 
     /// One tag.
     pub const fn one(tag: Tag) -> Tags {
@@ -78,9 +100,14 @@ impl Tags {
         Tags { list: [outer, inner], count: 2 }
     }
 
-    /// The tags, outermost first.
+    /// The tags that are kept, outermost first.
     pub fn as_slice(&self) -> &[Tag] {
-        self.list.get(..usize::from(self.count)).unwrap_or(&[])
+        self.list.get(..usize::from(self.count)).unwrap_or(&self.list)
+    }
+
+    /// Tags of the frame.
+    pub const fn count(&self) -> usize {
+        self.count as usize
     }
 
     /// Control information of the outermost tag, 0 when there is none.
@@ -94,28 +121,51 @@ impl Tags {
 pub struct View<'a> {
     bytes: &'a [u8],
     tags: Tags,
+    ethertype: u16,
+    /// Bytes of header, tags, LLC and SNAP.
+    length: usize,
 }
 
 impl<'a> View<'a> {
     /// Checks that the header with its tags is there.
     ///
     /// # Errors
-    /// [`ParseError::Truncated`].
+    /// [`ParseError::Truncated`], [`ParseError::TooManyTags`].
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<View<'a>, ParseError> {
         ensure(Layer::Ethernet, bytes, HEADER_LENGTH)?;
-        let mut tags = Tags::NONE;
-        for (n, tag) in tags.list.iter_mut().enumerate() {
-            let at = field::ETHERTYPE.start + n * TAG_LENGTH;
-            let tpid = u16_at(bytes, at..at + 2);
-            if !is_tag(tpid) {
-                break;
+        let ethertype = u16_at(bytes, field::ETHERTYPE);
+        let view = View { bytes, tags: Tags::NONE, ethertype, length: HEADER_LENGTH };
+        if ethertype >= ethertype::FIRST && !is_tag(ethertype) { Ok(view) } else { view.look_behind() }
+    }
+
+    /// Passes over tags, LLC and SNAP.
+    fn look_behind(mut self) -> Result<View<'a>, ParseError> {
+        while is_tag(self.ethertype) {
+            let at = self.length;
+            ensure(Layer::Ethernet, self.bytes, at + TAG_LENGTH)?;
+            let tag = Tag { tpid: self.ethertype, tci: u16_at(self.bytes, at..at + 2) };
+            let count = self.tags.count();
+            if count == MAX_TAGS {
+                return Err(ParseError::TooManyTags);
             }
-            ensure(Layer::Ethernet, bytes, HEADER_LENGTH + (n + 1) * TAG_LENGTH)?;
-            *tag = Tag { tpid, tci: u16_at(bytes, at + 2..at + 4) };
-            tags.count = n as u8 + 1;
+            if let Some(place) = self.tags.list.get_mut(count) {
+                *place = tag;
+            }
+            self.tags.count += 1;
+            self.ethertype = u16_at(self.bytes, at + 2..at + 4);
+            self.length += TAG_LENGTH;
         }
-        Ok(View { bytes, tags })
+        let at = self.length;
+        if self.ethertype < ethertype::FIRST
+            && let Some(Ok(header)) = self.bytes.get(at..at + SNAP_LENGTH).map(<[u8; SNAP_LENGTH]>::try_from)
+            && let [llc @ .., high, low] = header
+            && SNAP.contains(&llc)
+        {
+            self.ethertype = u16::from_be_bytes([high, low]);
+            self.length += SNAP_LENGTH;
+        }
+        Ok(self)
     }
 
     /// Destination address.
@@ -128,23 +178,23 @@ impl<'a> View<'a> {
         array_at(self.bytes, field::SOURCE)
     }
 
-    /// The tags.
+    /// The tags that are kept.
     #[inline]
     pub fn tags(&self) -> Tags {
         self.tags
     }
 
-    /// The EtherType behind the tags; below 0x0600 it is a length (IEEE 802.3).
+    /// The EtherType behind the tags, or in a SNAP header; below [`ethertype::FIRST`] it is a length (IEEE
+    /// 802.3).
     #[inline]
     pub fn ethertype(&self) -> u16 {
-        let end = self.header_length();
-        u16_at(self.bytes, end - 2..end)
+        self.ethertype
     }
 
-    /// Bytes of header and tags.
+    /// Bytes of header, tags, LLC and SNAP.
     #[inline]
     pub fn header_length(&self) -> usize {
-        HEADER_LENGTH + usize::from(self.tags.count) * TAG_LENGTH
+        self.length
     }
 
     /// What follows, padding included.
@@ -154,7 +204,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// All fields of a header.
+/// All fields of a header without LLC and SNAP, of at most [`KEPT_TAGS`] tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
     /// Destination address.
@@ -221,21 +271,53 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_tag_is_truncated_and_a_third_is_payload() {
+    fn a_cut_tag_is_truncated() {
         let cut = View::new(&QINQ[..19]).unwrap_err();
         assert_eq!(cut, ParseError::Truncated { layer: Layer::Ethernet, needed: 22, found: 19 });
-        let mut three = QINQ;
-        three[20] = 0x81;
-        three[21] = 0x00;
-        let view = View::new(&three).unwrap();
-        assert_eq!((view.tags().as_slice().len(), view.ethertype()), (2, ethertype::VLAN));
+    }
+
+    #[test]
+    fn any_number_of_tags_is_looked_behind() {
+        for count in 0..=MAX_TAGS + 1 {
+            let mut frame = std::vec![2; 12];
+            for n in 0..count {
+                let tpid = [0x8100u16, 0x88a8, 0x9100][n % 3];
+                frame.extend(tpid.to_be_bytes());
+                frame.extend((n as u16 + 1).to_be_bytes());
+            }
+            frame.extend([0x86, 0xdd, 1, 2]);
+            if count > MAX_TAGS {
+                assert_eq!(View::new(&frame).unwrap_err(), ParseError::TooManyTags);
+                continue;
+            }
+            let view = View::new(&frame).unwrap();
+            assert_eq!((view.ethertype(), view.payload()), (ethertype::IPV6, &[1, 2][..]), "{count}");
+            assert_eq!((view.tags().count(), view.tags().as_slice().len()), (count, count.min(2)));
+            assert_eq!(view.tags().outer_tci(), u16::from(count > 0));
+        }
+    }
+
+    #[test]
+    fn snap_has_an_ethertype() {
+        for (tag, bridged) in [(&[][..], false), (&[0x81, 0, 0, 7][..], true)] {
+            let mut frame = std::vec![2; 12];
+            frame.extend(tag);
+            frame.extend([0, 30, 0xaa, 0xaa, 3, 0, 0, if bridged { 0xf8 } else { 0 }, 8, 0, 0x45]);
+            let view = View::new(&frame).unwrap();
+            assert_eq!((view.ethertype(), view.payload()), (ethertype::IPV4, &[0x45][..]));
+            // Another organisation's, another protocol's, or cut: a length.
+            let end = frame.len();
+            assert_eq!(View::new(&frame[..end - 2]).unwrap().ethertype(), 30);
+            frame[end - 4] = 0x0c;
+            assert_eq!(View::new(&frame).unwrap().ethertype(), 30);
+        }
     }
 
     proptest! {
         #[test]
         fn round_trip(
             destination: [u8; 6], source: [u8; 6], tci: [u16; 2], count in 0usize..3,
-            ethertype in any::<u16>().prop_filter("no tag", |e| !is_tag(*e)),
+            ethertype in any::<u16>().prop_filter("no tag", |e| !is_tag(*e) && *e >= ethertype::FIRST),
         ) {
             let inner = Tag { tpid: ethertype::VLAN, tci: tci[1] };
             let outer = Tag { tpid: ethertype::SERVICE_VLAN, tci: tci[0] };

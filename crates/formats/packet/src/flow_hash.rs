@@ -35,7 +35,7 @@ pub fn symmetric_flow_hash(prefix: &[u8]) -> (u32, u16) {
         (ethertype::IPV4, Some(l3)) => l3.first_chunk().and_then(plain_v4),
         (ethertype::IPV6, Some(l3)) => l3.first_chunk().and_then(plain_v6),
         (_, None) => Some(0),
-        (kind, _) if !is_tag(kind) => Some(0),
+        (kind, _) if kind >= ethertype::FIRST && !is_tag(kind) => Some(0),
         _ => None,
     };
     (hash.unwrap_or_else(|| of_dissection(prefix)), vlan)

@@ -10,12 +10,14 @@
 //! 4. Code that changes a header in place writes to the ranges in `field` and corrects the checksum with
 //!    [`checksum::update`].
 //!
-//! [`dissect`] runs through all layers of a frame at once, and [`symmetric_flow_hash`] is what the classifier
+//! [`dissect`] runs through all layers of a frame at once, [`tunnel::Tunnels`] goes on with what is inside of its
+//! packet, and [`symmetric_flow_hash`] is what the classifier
 //! calls for each packet.
 //!
 //! Limits: no I/O, no clock, no allocation, no `unsafe`, no dependencies, so that network functions can use
-//! it as well. Bytes are hostile: nothing here panics on any of them. At most two VLAN tags and eight IPv6
-//! extension headers are looked behind; jumbograms (RFC 2675) are not understood.
+//! it as well. Bytes are hostile: nothing here panics on any of them. At most sixteen VLAN
+//! tags, eight IPv6 extension headers, sixteen MPLS labels and four tunnels are looked behind; jumbograms (RFC
+//! 2675) are not understood.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -35,10 +37,15 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod protocol;
 pub mod tcp;
+pub mod tunnel;
 pub mod udp;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tunnel_model;
+#[cfg(test)]
+mod tunnel_tests;
 
 pub use dissection::{Dissection, FlowKey, Fragment, Network, Transport, dissect};
 pub use error::{EmitError, Layer, ParseError};
