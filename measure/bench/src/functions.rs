@@ -285,6 +285,55 @@ fn sources(count: u32, numbers: &mut Numbers) -> Load {
     one_way(order.into_iter().map(flow))
 }
 
+/// Flows that a monitor's table has room for, and those among them that last.
+const TABLE: usize = 65_536;
+const LASTING: usize = 1000;
+
+/// Packets of a monitor's table that is full: nine of ten open a flow that was never seen, the others are of
+/// flows that last.
+fn opening_flows(numbers: &mut Numbers) -> Load {
+    let packet = |n: usize, numbers: &mut Numbers| {
+        let number =
+            if n.is_multiple_of(10) { numbers.below(LASTING as u64) } else { numbers.next() | 1 << 40 };
+        Flow {
+            source: 0x0a00_0000 | number as u32 & 0xff_ffff,
+            destination: 0xc612_0000 | (number >> 40) as u32 & 0xffff,
+            source_port: 1024 + (number >> 24) as u16 % 60_000,
+            destination_port: 443,
+            protocol: 6,
+        }
+    };
+    one_way((0..DISTINCT).map(|n| packet(n, numbers)))
+}
+
+/// A monitor whose table is full.
+fn full_table(
+    sandbox: &Sandbox,
+    numbers: &mut Numbers,
+    into: &mut Vec<Measurement>,
+) -> Result<(), BenchError> {
+    let image = stock("monitor")?;
+    let config = format!("flows: {TABLE}");
+    let native = Runner::<monitor::Monitor>::new(&configuration(&image, &config)?)
+        .map_err(|error| BenchError::Setup(format!("monitor: {error}")))?;
+    let mut pair = Pair::new(sandbox, &image, &config, native)?;
+    pair.prepare(&opening_flows(numbers))?;
+    let mut load = opening_flows(numbers);
+    let times = pair.measure_each(&mut load, |load| *load = opening_flows(numbers))?;
+    let report = pair.sandboxed.report(watchdog::clock().moment()).map_err(BenchError::setup)?;
+    let seen: serde_json::Value =
+        serde_json::from_str(report.as_deref().unwrap_or_default()).map_err(BenchError::setup)?;
+    let replaced = seen["flows"]["replaced"].as_u64().unwrap_or(0);
+    // As many as were opened since the table was full, but for numbers that came twice.
+    let opened = ((RUNS + 1) * DISTINCT * 9 / 10) as u64;
+    if replaced < opened * 99 / 100 {
+        return Err(BenchError::Invalid(format!("of {opened} flows only {replaced} took another's place")));
+    }
+    times.report("monitor-full-table", None, Some(100.0), into);
+    pair.end();
+    Ok(())
+}
+
 /// Every packet must have been policed, by a bucket of its source's own.
 fn check_buckets(
     pair: &mut Pair<Runner<policer::Policers>>,
@@ -510,6 +559,18 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         pair.end();
     }
 
+    // As many flows as an established TCP connection is measured with, in random order.
+    let mut order: Vec<Frame> = many.frames.iter().take(TABLE).copied().collect();
+    order.extend_from_within(..);
+    numbers.shuffle(&mut order);
+    let load = Load { ingress: vec![0; order.len()], frames: order, size: None };
+    let config = "stateful: true\nmax_flows: 65536\nrules:\n  - {action: accept, from: inside}\n";
+    let mut pair = firewall_pair(&sandbox, &firewall_image, config)?;
+    pair.prepare(&load)?;
+    let times = pair.measure(&load, Some(passed))?;
+    times.report("firewall-udp-one-way", None, Some(40.0), &mut results);
+    pair.end();
+
     for (flows, ns, fraction) in [(65_536, 40.0, 0.55), (1_000_000, 90.0, 0.65)] {
         progress(fraction, &format!("firewall, {flows} established flows"));
         let config = format!(
@@ -536,6 +597,9 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         times.report(&format!("policer{name}"), Some(1.4), None, &mut results);
         pair.end();
     }
+
+    progress(0.8, "monitor, a full table");
+    full_table(&sandbox, &mut numbers, &mut results)?;
 
     progress(0.85, "dpi, one-way UDP");
     let udp = [("udp", &many), ("udp-one-flow", &one), ("udp-1500", &long)];
