@@ -9,14 +9,16 @@ const IPV6: u64 = 1;
 const REVERSED: u64 = 2;
 /// Bit of the last word: nothing came since the flow was exported last. It tells no flows apart.
 const RESTING: u64 = 4;
+/// Bit of the last word: the packets are in a tunnel, whose path the table knows.
+const TUNNELLED: u64 = 8;
 /// Bits of the last word, from here on, that say when the last packet came, in milliseconds without the upper
 /// bits.
-const STAMP_AT: u32 = 3;
+const STAMP_AT: u32 = 4;
 /// How many milliseconds it takes until they are the same again.
-const STAMP_ROUND: u64 = 1 << 21;
+const STAMP_ROUND: u64 = 1 << 20;
 const STAMP: u64 = (STAMP_ROUND - 1) << STAMP_AT;
 /// All bits of the last word that make it the flow that it is.
-const IDENTITY: u64 = 0xffff_ffff_ff00_0001;
+const IDENTITY: u64 = 0xffff_ffff_ff00_0000 | TUNNELLED | IPV6;
 
 /// A flow: two ends and a protocol.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,6 +102,18 @@ impl FlowId {
         self.words[4] & IPV6 != 0
     }
 
+    /// The same flow in a tunnel.
+    pub(crate) fn inside(mut self) -> FlowId {
+        self.words[4] |= TUNNELLED;
+        self
+    }
+
+    /// Whether its packets are in a tunnel.
+    #[inline(always)]
+    pub(crate) fn is_inside(&self) -> bool {
+        self.words[4] & TUNNELLED != 0
+    }
+
     /// The protocol.
     #[inline(always)]
     pub(crate) fn protocol(&self) -> u8 {
@@ -114,7 +128,7 @@ impl FlowId {
         last & RESTING != 0
     }
 
-    /// When the last packet came, if that is less than 35 minutes before `now`, in milliseconds.
+    /// When the last packet came, if that is less than 17 minutes before `now`, in milliseconds.
     pub(crate) fn stamped(&self, now: u64) -> u64 {
         let stamp = (self.words[4] & STAMP) >> STAMP_AT;
         now.saturating_sub(now.wrapping_sub(stamp) & (STAMP_ROUND - 1))
@@ -151,7 +165,7 @@ impl FlowId {
 /// Hashes flows with a key that strangers do not know, so that they cannot choose flows that collide.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowHash {
-    key: [u32; 10],
+    key: [u32; 12],
 }
 
 impl FlowHash {
@@ -173,14 +187,33 @@ impl FlowHash {
     /// any two flows, and a finishing step that brings its good bits to where the table looks.
     #[inline(always)]
     pub(crate) fn of(&self, flow: &FlowId) -> u64 {
-        let [a, b, c, d, last] = flow.words;
-        let mut sum = 0u64;
-        for (word, key) in [a, b, c, d, last & IDENTITY].into_iter().zip(self.key.as_chunks::<2>().0) {
-            let low = (word as u32).wrapping_add(key[0]);
-            let high = ((word >> 32) as u32).wrapping_add(key[1]);
-            sum = sum.wrapping_add(u64::from(low).wrapping_mul(u64::from(high)));
-        }
-        let mixed = (sum ^ sum >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ mixed >> 32
+        finish(self.sum(flow))
     }
+
+    /// The same of a flow in a tunnel, by whose path flows are told apart too.
+    pub(crate) fn of_inside(&self, flow: &FlowId, path: u64) -> u64 {
+        let [.., low, high] = self.key;
+        finish(self.sum(flow).wrapping_add(product(path, [low, high])))
+    }
+
+    #[inline(always)]
+    fn sum(&self, flow: &FlowId) -> u64 {
+        let [a, b, c, d, last] = flow.words;
+        let words = [a, b, c, d, last & IDENTITY];
+        let keys = self.key.as_chunks::<2>().0;
+        words.into_iter().zip(keys).fold(0, |sum: u64, (word, key)| sum.wrapping_add(product(word, *key)))
+    }
+}
+
+#[inline(always)]
+fn product(word: u64, key: [u32; 2]) -> u64 {
+    let low = (word as u32).wrapping_add(key[0]);
+    let high = ((word >> 32) as u32).wrapping_add(key[1]);
+    u64::from(low).wrapping_mul(u64::from(high))
+}
+
+#[inline(always)]
+fn finish(sum: u64) -> u64 {
+    let mixed = (sum ^ sum >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
 }

@@ -56,6 +56,8 @@ impl Flow {
 #[derive(Debug)]
 pub(crate) struct FlowTable {
     flows: Vec<Flow>,
+    /// The way to each flow's packets, entry by entry: 0 in no tunnel.
+    paths: Vec<u64>,
     capacity: usize,
     /// Open addressing with linear probing, at most half full. 0: empty.
     index: Vec<u64>,
@@ -77,6 +79,7 @@ impl FlowTable {
         FlowTable {
             tracks: None,
             flows: Vec::with_capacity(capacity),
+            paths: Vec::with_capacity(capacity),
             capacity,
             index: vec![0; (2 * capacity).next_power_of_two()],
             weights: Vec::with_capacity(capacity),
@@ -149,7 +152,7 @@ impl FlowTable {
             }
             None => {
                 let flow = Flow { id: *id, packets: 1, bytes, missed: self.missed(hash) };
-                self.insert(flow, hash, Track::default());
+                self.insert(flow, 0, hash, Track::default());
             }
         }
     }
@@ -172,9 +175,49 @@ impl FlowTable {
             None => {
                 let mut flow = Flow { id: *id, packets: 1, bytes, missed: self.missed(hash) };
                 flow.id.stamp(ms);
-                self.insert(flow, hash, Track::begun(ms, origin));
+                self.insert(flow, 0, hash, Track::begun(ms, origin));
             }
         }
+    }
+
+    /// Counts a packet of a flow in a tunnel; `track` when it was seen and how, with a collector.
+    #[cold]
+    pub(crate) fn count_inside(&mut self, id: &FlowId, path: u64, bytes: u64, track: Option<(u64, Origin)>) {
+        let hash = self.hash.of_inside(id, path);
+        let Some(entry) = self.find_inside(id, path, hash) else {
+            let mut flow = Flow { id: *id, packets: 1, bytes, missed: self.missed(hash) };
+            let track = track.map(|(ms, origin)| {
+                flow.id.stamp(ms);
+                Track::begun(ms, origin)
+            });
+            return self.insert(flow, path, hash, track.unwrap_or_default());
+        };
+        let Some(flow) = self.flows.get_mut(entry) else { return };
+        flow.packets += 1;
+        flow.bytes += bytes;
+        if let Some((ms, origin)) = track {
+            flow.id.stamp(ms);
+            if let Some(tracks) = &mut self.tracks {
+                tracks.note(entry, ms, origin);
+            }
+        }
+    }
+
+    /// The way to a flow's packets.
+    pub(crate) fn path(&self, entry: usize) -> u64 {
+        self.paths.get(entry).copied().unwrap_or(0)
+    }
+
+    fn hash_at(&self, entry: usize) -> u64 {
+        self.flows.get(entry).map_or(0, |flow| self.hash_of(&flow.id, self.path(entry)))
+    }
+
+    fn hash_of(&self, id: &FlowId, path: u64) -> u64 {
+        if id.is_inside() { self.hash.of_inside(id, path) } else { self.hash.of(id) }
+    }
+
+    fn find_inside(&self, id: &FlowId, path: u64, hash: u64) -> Option<usize> {
+        self.search(hash, |entry, flow| flow.id.is(id) && self.path(entry) == path)
     }
 
     #[inline(always)]
@@ -185,6 +228,11 @@ impl FlowTable {
 
     #[inline(always)]
     fn find_entry(&self, id: &FlowId, hash: u64) -> Option<usize> {
+        self.search(hash, |_, flow| flow.id.is(id))
+    }
+
+    #[inline(always)]
+    fn search(&self, hash: u64, is: impl Fn(usize, &Flow) -> bool) -> Option<usize> {
         let (mask, tag) = (self.index.len() - 1, hash & !NUMBER);
         let mut place = home(tag) & mask;
         loop {
@@ -194,7 +242,7 @@ impl FlowTable {
             }
             if slot & !NUMBER == tag {
                 let entry = number(slot);
-                if self.flows.get(entry).is_some_and(|flow| flow.id.is(id)) {
+                if self.flows.get(entry).is_some_and(|flow| is(entry, flow)) {
                     return Some(entry);
                 }
             }
@@ -233,11 +281,12 @@ impl FlowTable {
     /// Takes a flow in that is not there yet.
     #[cold]
     #[inline(never)]
-    fn insert(&mut self, flow: Flow, hash: u64, track: Track) {
+    fn insert(&mut self, flow: Flow, path: u64, hash: u64, track: Track) {
         let group = self.group(hash);
         if self.flows.len() < self.capacity {
             let entry = self.flows.len();
             self.flows.push(flow);
+            self.paths.push(path);
             if let Some(tracks) = &mut self.tracks {
                 tracks.push(track);
             }
@@ -247,7 +296,7 @@ impl FlowTable {
         }
         let Some(entry) = self.lightest(group) else { return };
         let leaving = self.flows[entry];
-        let (weight, leaving_hash) = (leaving.weight(), self.hash.of(&leaving.id));
+        let (weight, leaving_hash) = (leaving.weight(), self.hash_at(entry));
         let left = self.group(leaving_hash);
         self.floors[left] = weight.max(self.floors[left]);
         self.floor = self.floor.max(weight);
@@ -259,6 +308,7 @@ impl FlowTable {
         // It may have been here before and weighed what the flow that leaves now weighs.
         let flow = Flow { missed: flow.missed.max(self.floors[group]), ..flow };
         self.flows[entry] = flow;
+        self.paths[entry] = path;
         self.weights[entry] = flow.weight();
         self.link(entry, hash);
     }
@@ -315,7 +365,7 @@ impl FlowTable {
     }
 
     /// Adds what another table saw, of other packets.
-    pub(crate) fn merge(&mut self, flows: &[Flow], floor: u64) {
+    pub(crate) fn merge(&mut self, flows: &[(Flow, u64)], floor: u64) {
         // Every flow here may have been there, unseen; those of which we know better are corrected below.
         if floor > 0 {
             for flow in &mut self.flows {
@@ -326,9 +376,9 @@ impl FlowTable {
         for own in &mut self.floors {
             *own = sum(*own, floor);
         }
-        for theirs in flows {
-            let hash = self.hash.of(&theirs.id);
-            match self.find_entry(&theirs.id, hash) {
+        for (theirs, path) in flows {
+            let hash = self.hash_of(&theirs.id, *path);
+            match self.search(hash, |entry, flow| flow.id.is(&theirs.id) && self.path(entry) == *path) {
                 Some(entry) => {
                     let flow = &mut self.flows[entry];
                     flow.packets = sum(flow.packets, theirs.packets);
@@ -343,7 +393,7 @@ impl FlowTable {
                     let own = self.floors[self.group(hash)].saturating_sub(floor);
                     let mut flow = Flow { missed: sum(theirs.missed, own), ..*theirs };
                     flow.id.rest();
-                    self.insert(flow, hash, Track::left_out(theirs));
+                    self.insert(flow, *path, hash, Track::left_out(theirs));
                 }
             }
         }

@@ -152,9 +152,13 @@ impl Monitor {
         let mut waiting = 0;
         for mut packet in batch.packets() {
             let bytes = packet.len() as u64;
-            let seen = sighting::look(&packet, self.settings.bidirectional);
+            let seen = sighting::look(&packet, self.settings.bidirectional, &self.settings.tunnels);
             packet.verdict_encoded(ONWARD[usize::from(packet.ingress().min(2))]);
             self.totals.count(&seen, bytes);
+            if seen.deeper {
+                let origin = Origin { interface: packet.ingress(), vlan: packet.vlan() & 0xfff, extra: 0 };
+                self.count_inside(packet.bytes(), EXPORT.then_some((now, origin)));
+            }
             if let Some(flow) = seen.flow
                 && let Some(place) = self.pending.get_mut(waiting)
             {
@@ -179,6 +183,27 @@ impl Monitor {
             } else {
                 self.table.count(flow, *hash, *bytes);
             }
+        }
+    }
+
+    /// Counts the packets inside of one. `export`: when it came and how, with a collector.
+    #[cold]
+    fn count_inside(&mut self, frame: &[u8], export: Option<(Nanos, Origin)>) {
+        let Monitor { settings, totals, table, .. } = self;
+        let bytes = frame.len() as u64;
+        if let (Some((now, _)), Some((tracks, _))) = (export, table.tracked()) {
+            tracks.now = tracks.now.max(now.0 / 1_000_000);
+        }
+        let is_whole = sighting::look_inside(frame, settings.bidirectional, &settings.tunnels, |inside| {
+            totals.count_inside(inside.tunnel, bytes);
+            if let Some(flow) = inside.flow {
+                let track =
+                    export.map(|(now, origin)| (now.0 / 1_000_000, Origin { extra: inside.extra, ..origin }));
+                table.count_inside(&flow, inside.path, bytes, track);
+            }
+        });
+        if !is_whole {
+            totals.count_malformed(bytes);
         }
     }
 

@@ -12,6 +12,7 @@ use core::net::IpAddr;
 use nf_sdk::Json;
 use packet::ethernet::ethertype;
 use packet::protocol;
+use packet::tunnel::{Path, Tunnel};
 
 /// A frame has at least this many bytes; what a packet weighs at least follows from it.
 const LEAST_BYTES: u64 = 14 + 20;
@@ -56,6 +57,15 @@ pub(crate) fn write(monitor: &Monitor, out: &mut String) {
     }
     json.end_array();
 
+    json.key("tunnels").array();
+    let tunnels = Tunnel::ALL.into_iter().zip(totals.tunnels).filter(|(_, sum)| sum.packets > 0);
+    for (tunnel, sum) in tunnels {
+        json.object().key("name").text(tunnel.name());
+        count(&mut json, sum);
+        json.end_object();
+    }
+    json.end_array();
+
     json.key("sizes").array();
     for (class, packets) in totals.sizes.iter().enumerate() {
         let (from, to) = class_bounds(class);
@@ -86,8 +96,8 @@ pub(crate) fn write(monitor: &Monitor, out: &mut String) {
 
     for (name, measure) in MEASURES {
         json.key(name).array();
-        for flow in top(table.flows(), settings.top, measure) {
-            write_flow(&mut json, flow);
+        for (entry, flow) in top(table.flows(), settings.top, measure) {
+            write_flow(&mut json, flow, table.path(entry));
         }
         json.end_array();
     }
@@ -118,8 +128,8 @@ pub(crate) fn line(monitor: &Monitor) -> String {
     line
 }
 
-/// The `most` flows that lead by a measure, first the greatest; equal ones in the order in which they came.
-pub(crate) fn top(flows: &[Flow], most: usize, measure: Measure) -> impl Iterator<Item = &Flow> {
+/// The `most` flows that lead by a measure, and where they are, first the greatest; equal ones in the order in which they came.
+pub(crate) fn top(flows: &[Flow], most: usize, measure: Measure) -> impl Iterator<Item = (usize, &Flow)> {
     let mut leaders: BinaryHeap<Reverse<(u64, Reverse<usize>)>> = BinaryHeap::with_capacity(most + 1);
     for (place, flow) in flows.iter().enumerate() {
         let standing = (measure(flow), Reverse(place));
@@ -131,16 +141,25 @@ pub(crate) fn top(flows: &[Flow], most: usize, measure: Measure) -> impl Iterato
         }
     }
     // Of reversed standings, the sorted order begins with the greatest.
-    leaders.into_sorted_vec().into_iter().filter_map(|Reverse((_, Reverse(place)))| flows.get(place))
+    leaders
+        .into_sorted_vec()
+        .into_iter()
+        .filter_map(|Reverse((_, Reverse(place)))| Some((place, flows.get(place)?)))
 }
 
-fn write_flow(json: &mut Json<'_>, flow: &Flow) {
+fn write_flow(json: &mut Json<'_>, flow: &Flow, path: u64) {
     let [(source, source_port), (destination, destination_port)] = flow.id.ends();
     protocol_of(json.object(), flow.id.protocol());
     json.key("source").text(&address(source)).member("source_port", u64::from(source_port));
     json.key("destination")
         .text(&address(destination))
         .member("destination_port", u64::from(destination_port));
+    if let Some(path) = Path::from_bits(path)
+        && let Some(tunnel) = path.tunnel()
+    {
+        json.key("tunnel").text(tunnel.name()).member("tunnel_id", u64::from(path.id()));
+        json.member("depth", path.depth() as u64);
+    }
     count(json, Count { packets: flow.packets, bytes: flow.bytes });
     if flow.missed > 0 {
         json.key("missed_at_most").object();
@@ -194,7 +213,7 @@ fn ethertype_name(number: u16) -> Option<&'static str> {
         ethertype::IPV4 => "ipv4",
         ethertype::IPV6 => "ipv6",
         ethertype::ARP => "arp",
-        ethertype::VLAN | ethertype::SERVICE_VLAN => "vlan",
+        ethertype::VLAN | ethertype::SERVICE_VLAN | ethertype::OLD_SERVICE_VLAN => "vlan",
         0x8035 => "rarp",
         0x8847 => "mpls",
         0x8863 => "pppoe-discovery",

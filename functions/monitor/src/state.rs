@@ -2,12 +2,12 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `totals` | version 1, number of flows, seed, floor, then the sums, all little-endian `u64` |
-//! | 40 bytes of a flow's identity | packets, bytes, most missed, as `u64` |
+//! | `totals` | version 2, number of flows, seed, floor, then the sums, all little-endian `u64` |
+//! | 40 bytes of a flow's identity | packets, bytes, most missed, as `u64`, and in a tunnel its path |
 //!
 //! The sums are: since, until, all, malformed, tagged, fragments and other EtherTypes (packets and bytes
 //! each), number of EtherTypes, these (number, packets, bytes), 256 protocols (packets, bytes), the classes
-//! of size.
+//! of size, and since version 2 packets in tunnels, by kind.
 
 use crate::config::MOST_FLOWS;
 use crate::flow_id::FlowId;
@@ -16,9 +16,12 @@ use crate::monitor::Monitor;
 use crate::totals::{Count, LARGEST, MOST_ETHERTYPES, Totals};
 use alloc::vec::Vec;
 use nf_sdk::{Nanos, StateReader, StateWriter};
+use packet::tunnel::Path;
 
 const TOTALS: &[u8] = b"totals";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// The version before, which knew no tunnels.
+const WITHOUT_TUNNELS: u64 = 1;
 
 /// What another instance saw.
 #[derive(Debug)]
@@ -27,7 +30,7 @@ pub(crate) struct State {
     /// The most that a flow weighed which was not in its table.
     pub(crate) floor: u64,
     pub(crate) totals: Totals,
-    pub(crate) flows: Vec<Flow>,
+    pub(crate) flows: Vec<(Flow, u64)>,
 }
 
 pub(crate) fn write(monitor: &Monitor, out: &mut StateWriter<'_>) -> bool {
@@ -47,14 +50,21 @@ pub(crate) fn write(monitor: &Monitor, out: &mut StateWriter<'_>) -> bool {
         put(&[sum.packets.min(LARGEST), sum.bytes.min(LARGEST)]);
     }
     put(&totals.sizes.map(|packets| packets.min(LARGEST)));
+    for sum in &totals.tunnels {
+        put(&[sum.packets.min(LARGEST), sum.bytes.min(LARGEST)]);
+    }
 
     out.entry(TOTALS, &value)
-        && table.flows().iter().all(|flow| {
-            let mut value = [0; 24];
-            for (place, number) in value.chunks_exact_mut(8).zip([flow.packets, flow.bytes, flow.missed]) {
-                place.copy_from_slice(&number.min(LARGEST).to_le_bytes());
+        && table.flows().iter().enumerate().all(|(entry, flow)| {
+            let numbers = [flow.packets, flow.bytes, flow.missed].map(|number| number.min(LARGEST));
+            let mut value = [0; 32];
+            for (place, number) in
+                value.chunks_exact_mut(8).zip(numbers.into_iter().chain([table.path(entry)]))
+            {
+                place.copy_from_slice(&number.to_le_bytes());
             }
-            out.entry(&flow.id.to_bytes(), &value)
+            let length = if flow.id.is_inside() { 32 } else { 24 };
+            out.entry(&flow.id.to_bytes(), value.get(..length).unwrap_or_default())
         })
 }
 
@@ -75,16 +85,22 @@ impl State {
                 bytes: numbers.sum()?,
                 missed: numbers.sum()?,
             };
-            if !numbers.is_empty() || flow.missed > state.floor || state.flows.len() == count {
+            let path = if flow.id.is_inside() { Path::from_bits(numbers.next()?)?.to_bits() } else { 0 };
+            if !numbers.is_empty()
+                || flow.id.is_inside() != (path != 0)
+                || flow.missed > state.floor
+                || state.flows.len() == count
+            {
                 return None;
             }
-            state.flows.push(flow);
+            state.flows.push((flow, path));
         }
         (!entries.is_broken() && state.flows.len() == count).then_some(state)
     }
 
     fn read_totals(numbers: &mut Numbers<'_>) -> Option<(State, usize)> {
-        if numbers.next()? != VERSION {
+        let version = numbers.next()?;
+        if !(WITHOUT_TUNNELS..=VERSION).contains(&version) {
             return None;
         }
         let count = usize::try_from(numbers.next()?).ok().filter(|count| *count <= MOST_FLOWS)?;
@@ -108,6 +124,11 @@ impl State {
         }
         for packets in &mut totals.sizes {
             *packets = numbers.sum()?;
+        }
+        if version > WITHOUT_TUNNELS {
+            for sum in &mut totals.tunnels {
+                *sum = numbers.count()?;
+            }
         }
         numbers.is_empty().then_some((State { seed, floor, totals, flows: Vec::new() }, count))
     }

@@ -3,11 +3,14 @@
 use crate::sighting::Sighting;
 use alloc::vec::Vec;
 use nf_sdk::Nanos;
+use packet::tunnel::Tunnel;
 
 /// EtherTypes that are counted one by one; later ones are counted together.
 pub(crate) const MOST_ETHERTYPES: usize = 32;
 /// Classes of size: below 64 bytes, then from each power of two to below the next; the last is open.
 pub(crate) const SIZE_CLASSES: usize = 11;
+/// Kinds of tunnels.
+pub(crate) const TUNNELS: usize = Tunnel::ALL.len();
 /// Values below are lengths of IEEE 802.3 frames, all counted under 0.
 const FIRST_ETHERTYPE: u16 = 0x0600;
 
@@ -56,6 +59,9 @@ pub(crate) struct Totals {
     /// In order of appearance.
     pub(crate) ethertypes: Vec<(u16, Count)>,
     pub(crate) other_ethertypes: Count,
+    /// Packets that are in a tunnel of each kind, in the order of [`Tunnel::ALL`]; one in several counts for
+    /// each.
+    pub(crate) tunnels: [Count; TUNNELS],
     /// Packets by class of size.
     pub(crate) sizes: [u64; SIZE_CLASSES],
 }
@@ -72,6 +78,7 @@ impl Totals {
             protocols: [Count::default(); 256],
             ethertypes: Vec::with_capacity(MOST_ETHERTYPES),
             other_ethertypes: Count::default(),
+            tunnels: [Count::default(); TUNNELS],
             sizes: [0; SIZE_CLASSES],
         }
     }
@@ -111,6 +118,18 @@ impl Totals {
         }
     }
 
+    /// Counts a packet in a tunnel, which was counted without it before.
+    pub(crate) fn count_inside(&mut self, tunnel: Tunnel, bytes: u64) {
+        if let Some(count) = self.tunnels.get_mut(tunnel as usize - 1) {
+            count.add(bytes);
+        }
+    }
+
+    /// Counts a packet whose tunnels could not be read to the end.
+    pub(crate) fn count_malformed(&mut self, bytes: u64) {
+        self.malformed.add(bytes);
+    }
+
     #[inline(always)]
     fn ethertype(&mut self, ethertype: u16) -> &mut Count {
         let ethertype = if ethertype < FIRST_ETHERTYPE { 0 } else { ethertype };
@@ -142,6 +161,9 @@ impl Totals {
             self.ethertype(*ethertype).merge(*count);
         }
         for (mine, theirs) in self.protocols.iter_mut().zip(other.protocols) {
+            mine.merge(theirs);
+        }
+        for (mine, theirs) in self.tunnels.iter_mut().zip(other.tunnels) {
             mine.merge(theirs);
         }
         for (mine, theirs) in self.sizes.iter_mut().zip(other.sizes) {

@@ -171,16 +171,29 @@ pub struct Tunnels {
     kinds: u16,
     vxlan: [u16; MAX_PORTS],
     geneve: [u16; MAX_PORTS],
+    /// A bit for each port by its last six: most ports are told to be no tunnel's by it.
+    near: u64,
 }
 
 impl Tunnels {
     /// None of them.
-    pub const NONE: Tunnels = Tunnels { kinds: 0, vxlan: [0; MAX_PORTS], geneve: [0; MAX_PORTS] };
+    pub const NONE: Tunnels = Tunnels { kinds: 0, vxlan: [0; MAX_PORTS], geneve: [0; MAX_PORTS], near: 0 };
 
     /// These kinds, VXLAN and Geneve by the destination ports that were assigned to them.
     pub fn new(kinds: impl IntoIterator<Item = Tunnel>) -> Tunnels {
         let kinds = kinds.into_iter().fold(0, |kinds, tunnel| kinds | 1 << tunnel as u16);
         Tunnels { kinds, ..Tunnels::NONE }.with_ports(&[VXLAN_PORT], &[GENEVE_PORT])
+    }
+
+    /// The kinds of these names, or the name that is of none.
+    ///
+    /// # Errors
+    /// The name.
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Tunnels, &'a str> {
+        let kinds = names.into_iter().try_fold(0, |kinds, name| {
+            Tunnel::of_name(name).map(|tunnel| kinds | 1 << tunnel as u16).ok_or(name)
+        })?;
+        Ok(Tunnels { kinds, ..Tunnels::NONE }.with_ports(&[VXLAN_PORT], &[GENEVE_PORT]))
     }
 
     /// With other destination ports of VXLAN and Geneve, the first [`MAX_PORTS`] of each.
@@ -192,7 +205,18 @@ impl Tunnels {
                 *place = *port;
             }
         }
+        let ports =
+            |has: bool, list: [u16; MAX_PORTS]| list.into_iter().filter(move |port| has && *port != 0);
+        let all =
+            ports(self.has(Tunnel::Vxlan), self.vxlan).chain(ports(self.has(Tunnel::Geneve), self.geneve));
+        self.near = all.fold(0, |near, port| near | 1 << (port & 63));
         self
+    }
+
+    /// Whether UDP to this port may be a tunnel: false for most ports that are none, at the cost of a shift.
+    #[inline(always)]
+    pub const fn is_near_port(&self, port: u16) -> bool {
+        self.near >> (port & 63) & 1 != 0
     }
 
     /// Whether none is looked into.
@@ -208,6 +232,7 @@ impl Tunnels {
     #[inline]
     pub fn is_port(&self, port: u16) -> bool {
         port != 0
+            && self.is_near_port(port)
             && (self.has(Tunnel::Vxlan) && self.vxlan.contains(&port)
                 || self.has(Tunnel::Geneve) && self.geneve.contains(&port))
     }
