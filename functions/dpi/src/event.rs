@@ -1,6 +1,7 @@
 //! Alerts as JSON, in the form of Suricata's EVE log.
 
 use crate::header::View;
+use crate::protocol_name;
 use crate::rules::Rule;
 use alloc::string::String;
 use core::fmt::Write;
@@ -58,21 +59,6 @@ pub fn write_time(out: &mut String, time: Nanos) {
     out.push_str("+0000");
 }
 
-fn protocol(number: u8, out: &mut String) {
-    let name = match number {
-        1 => "ICMP",
-        6 => "TCP",
-        17 => "UDP",
-        58 => "IPv6-ICMP",
-        132 => "SCTP",
-        _ => {
-            crate::rules::text::push_number(out, u64::from(number));
-            return;
-        }
-    };
-    out.push_str(name);
-}
-
 /// Writes an alert, one JSON object without a line end.
 pub fn write(alert: &Alert<'_>, out: &mut String) {
     let (rule, view) = (alert.rule, alert.view);
@@ -103,8 +89,15 @@ pub fn write(alert: &Alert<'_>, out: &mut String) {
     end(&mut json, ["src_ip", "src_port"], view.source.ip(), view.source_port);
     end(&mut json, ["dest_ip", "dest_port"], view.destination.ip(), view.destination_port);
     text.clear();
-    protocol(view.protocol, &mut text);
+    match protocol_name::of(view.protocol) {
+        Some(name) => text.push_str(name),
+        None => crate::rules::text::push_number(&mut text, u64::from(view.protocol)),
+    }
     json.key("proto").text(&text);
+    if let Some(tunnel) = view.path.tunnel() {
+        json.key("tunnel").object().key("kind").text(tunnel.name()).member("id", u64::from(view.path.id()));
+        json.member("depth", view.path.depth() as u64).end_object();
+    }
     if let Some((kind, code)) = view.icmp {
         json.member("icmp_type", u64::from(kind)).member("icmp_code", u64::from(code));
     }

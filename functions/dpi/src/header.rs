@@ -1,6 +1,7 @@
 //! What rules and flows look at in a packet's headers.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use packet::tunnel::{Level, Path};
 use packet::{Fragment, ParseError, Transport, dissect, protocol};
 
 /// TCP flags, RFC 9293 section 3.1.
@@ -77,8 +78,10 @@ pub struct View<'a> {
     pub protocol: u8,
     /// Time to live or hop limit.
     pub ttl: u8,
-    /// VLAN identifiers, outer and inner, as far as there are any.
+    /// The outermost VLAN identifiers, as far as there are any.
     pub vlans: [Option<u16>; 2],
+    /// The tunnels that it is in.
+    pub path: Path,
     /// TCP alone.
     pub tcp: Tcp,
     /// ICMP alone: type and code.
@@ -101,10 +104,16 @@ pub enum Frame<'a> {
     Malformed,
 }
 
-/// Reads a frame's headers.
+/// Reads the headers of a frame's outermost packet.
 #[inline]
-pub fn read(frame: &[u8]) -> Frame<'_> {
-    match view(frame) {
+pub fn outermost(frame: &[u8]) -> Result<Level, ParseError> {
+    Ok(Level::outermost(dissect(frame)?, frame.len()))
+}
+
+/// Reads the rest of a packet's headers.
+#[inline]
+pub fn read<'a>(frame: &'a [u8], level: &Level) -> Frame<'a> {
+    match view(frame, level) {
         Ok(Some(view)) => Frame::Ip(view),
         Ok(None) => Frame::Other,
         Err(_) => Frame::Malformed,
@@ -113,15 +122,9 @@ pub fn read(frame: &[u8]) -> Frame<'_> {
 
 struct Cut;
 
-impl From<ParseError> for Cut {
-    fn from(_: ParseError) -> Cut {
-        Cut
-    }
-}
-
 #[inline]
-fn view(frame: &[u8]) -> Result<Option<View<'_>>, Cut> {
-    let dissection = dissect(frame)?;
+fn view<'a>(frame: &'a [u8], level: &Level) -> Result<Option<View<'a>>, Cut> {
+    let Level { path, dissection, .. } = *level;
     let Some(network) = dissection.network else { return Ok(None) };
     let ttl_at = dissection.l3_offset + if network.source.is_ipv4() { 8 } else { 7 };
     let mut tags = dissection.tags.as_slice().iter().map(|tag| tag.tci & 0xfff);
@@ -133,6 +136,7 @@ fn view(frame: &[u8]) -> Result<Option<View<'_>>, Cut> {
         protocol: network.protocol,
         ttl: frame.get(ttl_at).copied().ok_or(Cut)?,
         vlans: [tags.next(), tags.next()],
+        path,
         tcp: Tcp::default(),
         icmp: None,
         is_fragment: network.fragment != Fragment::Whole,

@@ -26,6 +26,7 @@ pub mod flow;
 pub mod header;
 pub mod inspect;
 pub mod metrics;
+mod protocol_name;
 pub mod rules;
 pub mod settings;
 mod state;
@@ -48,6 +49,7 @@ use nf_sdk::{
     Batch, Config, Error, Host, Nanos, NetworkFunction, StateReader, StateWriter, Verdict,
     superfluid_function,
 };
+use packet::tunnel::Level;
 use rules::{Action, Direction, Scope};
 use settings::Settings;
 use threshold::{Outcome, Thresholds};
@@ -158,14 +160,36 @@ impl Dpi {
         self.tally.flush(&self.tracker.turnover, host);
     }
 
+    /// The frame's packet, and those inside of it.
     fn frame(&mut self, frame: &[u8], ingress: usize, time: Nanos, host: &mut Host) -> Result<(), Reason> {
-        let view = match header::read(frame) {
+        let mut next = header::outermost(frame).map(Some);
+        while let Some(level) = match next {
+            Ok(level) => level,
+            Err(_) => return self.malformed(),
+        } {
+            self.level(frame, &level, ingress, time, host)?;
+            next = self.settings.tunnels.inside(frame, &level);
+        }
+        Ok(())
+    }
+
+    fn malformed(&mut self) -> Result<(), Reason> {
+        self.tally.add(Count::Malformed, 1);
+        if self.settings.drops_malformed { Err(Reason::Malformed) } else { Ok(()) }
+    }
+
+    fn level(
+        &mut self,
+        frame: &[u8],
+        level: &Level,
+        ingress: usize,
+        time: Nanos,
+        host: &mut Host,
+    ) -> Result<(), Reason> {
+        let view = match header::read(frame, level) {
             Frame::Ip(view) => view,
             Frame::Other => return Ok(()),
-            Frame::Malformed => {
-                self.tally.add(Count::Malformed, 1);
-                return if self.settings.drops_malformed { Err(Reason::Malformed) } else { Ok(()) };
-            }
+            Frame::Malformed => return self.malformed(),
         };
         self.detector.begin();
         if view.is_fragment {

@@ -5,6 +5,7 @@ use crate::rules::network::Variables;
 use crate::rules::text::{Faults, say};
 use alloc::string::String;
 use nf_sdk::{Config, Error, Nanos};
+use packet::tunnel::{Tunnel, Tunnels};
 
 /// Longest line that the host logs whole.
 const LONGEST_LINE: usize = 1024;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub reorder_limit: usize,
     /// Most counts of thresholds.
     pub max_thresholds: usize,
+    /// Tunnels that are looked into.
+    pub tunnels: Tunnels,
     /// Idle time of TCP, handshake incomplete.
     pub opening_timeout: Nanos,
     /// Idle time of established TCP.
@@ -70,6 +73,7 @@ impl Settings {
             stream_memory: number("stream_memory", 64 << 10, 512 << 20)?,
             reorder_limit: number("reorder_limit", 0, 1 << 20)?,
             max_thresholds: number("max_thresholds", 8, 1_000_000)?,
+            tunnels: config.tunnels(Tunnels::new(Tunnel::ALL))?,
             opening_timeout: config.duration("opening_timeout")?,
             established_timeout: config.duration("established_timeout")?,
             other_timeout: config.duration("other_timeout")?,

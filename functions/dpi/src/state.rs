@@ -2,7 +2,7 @@
 //! what became of the flow. Last bytes, held segments and counts of thresholds stay behind: what was split
 //! over the move is not found.
 //!
-//! An entry's key is the flow's, five words. Its value: version, idle time in nanoseconds, number, a word of
+//! An entry's key is the flow's, six words. Its value: version, idle time in nanoseconds, number, a word of
 //! flags, and for each side the next sequence number and its number in the stream. All little-endian.
 
 use crate::flow::tracker::Tracker;
@@ -10,13 +10,13 @@ use crate::flow::{Fate, Flow, Key, Side, Stage};
 use alloc::vec::Vec;
 use nf_sdk::{Nanos, StateReader, StateWriter};
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Writes all flows; false when the host takes no more.
 pub fn export(tracker: &Tracker, now: Nanos, out: &mut StateWriter<'_>) -> bool {
     let mut value = Vec::with_capacity(64);
     tracker.table.iter().all(|flow| {
-        let mut key = [0; 40];
+        let mut key = [0; 48];
         for (place, word) in key.chunks_exact_mut(8).zip(flow.key) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -68,7 +68,7 @@ pub fn import(tracker: &mut Tracker, now: Nanos, entries: &mut StateReader<'_>) 
 fn read(key: &[u8], value: &[u8], now: Nanos) -> Option<Flow> {
     let (words, []) = key.as_chunks::<8>() else { return None };
     let (numbers, []) = value.as_chunks::<8>() else { return None };
-    let words: &[[u8; 8]; 5] = words.try_into().ok()?;
+    let words: &[[u8; 8]; 6] = words.try_into().ok()?;
     let numbers: &[[u8; 8]; 8] = numbers.try_into().ok()?;
     let key: Key = words.map(u64::from_le_bytes);
     let [version, idle, id, flags, client_next, client_position, server_next, server_position] =

@@ -2,11 +2,9 @@
 
 use crate::ipfix::LEAST_MESSAGE;
 use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::net::IpAddr;
 use nf_sdk::{Config, Error, Map, Nanos};
-use packet::tunnel::{GENEVE_PORT, MAX_PORTS, Tunnel, Tunnels, VXLAN_PORT};
+use packet::tunnel::{Tunnel, Tunnels};
 use packet::{ipv4, ipv6, udp};
 
 /// Most flows that a table has room for: entries are numbered in 20 bits.
@@ -122,38 +120,9 @@ impl Settings {
             flows: within("flows", MOST_FLOWS)?,
             top: within("top", 1000)?,
             bidirectional,
-            tunnels: tunnels(config)?,
+            tunnels: config.tunnels(Tunnels::new(Tunnel::ALL))?,
             interval,
             ipfix,
         })
     }
-}
-
-/// The tunnels that are looked into, and by which ports.
-fn tunnels(config: &Config) -> Result<Tunnels, Error> {
-    let wrong = |key: &str| Error::WrongType(String::from(key));
-    let kinds = match config.optional("tunnels")? {
-        None => Tunnels::new(Tunnel::ALL),
-        Some(value) => {
-            let mut names = Vec::new();
-            for name in value.list().ok_or_else(|| wrong("tunnels"))? {
-                names.push(name.text().ok_or_else(|| wrong("tunnels"))?);
-            }
-            Tunnels::named(names)
-                .map_err(|name| Error::Refused(["tunnels: `", name, "` is no kind of tunnel"].concat()))?
-        }
-    };
-    let ports = |key: &str, port: u16| -> Result<Vec<u16>, Error> {
-        let Some(value) = config.optional(key)? else { return Ok(vec![port]) };
-        let mut ports = Vec::new();
-        for port in value.list().ok_or_else(|| wrong(key))? {
-            let port = port.integer().and_then(|port| u16::try_from(port).ok()).ok_or_else(|| wrong(key))?;
-            ports.push(port);
-        }
-        if ports.len() > MAX_PORTS {
-            return Err(Error::Refused([key, ": more than four"].concat()));
-        }
-        Ok(ports)
-    };
-    Ok(kinds.with_ports(&ports("vxlan_ports", VXLAN_PORT)?, &ports("geneve_ports", GENEVE_PORT)?))
 }

@@ -89,6 +89,7 @@ mod packet;
 pub mod pieces;
 mod slots;
 mod state;
+mod tunnels;
 mod window;
 
 /// Views of packet headers, checksums, and [`dissect`](::packet::dissect), which reads all headers of a frame.

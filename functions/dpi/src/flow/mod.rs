@@ -16,9 +16,10 @@ pub mod windows;
 use crate::header::View;
 use nf_sdk::Nanos;
 
-/// Both ends (addresses of two words, the smaller end first), and in one word ports, and protocol with VLANs.
+/// Both ends (addresses of two words, the smaller end first), in one word ports, and protocol with VLANs, and the
+/// tunnels around the packet.
 /// Words as wide as they are compared and hashed: two halves written one by one would have to be waited for.
-pub type Key = [u64; 5];
+pub type Key = [u64; 6];
 
 /// What became of the packets of a flow as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,5 +135,5 @@ pub fn key(view: &View<'_>) -> (Key, bool) {
     let [a0, a1, a2, a3] = first;
     let [b0, b1, b2, b3] = other;
     let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-    ([pair(a0, a1), pair(a2, a3), pair(b0, b1), pair(b2, b3), pair(ports, kind)], second)
+    ([pair(a0, a1), pair(a2, a3), pair(b0, b1), pair(b2, b3), pair(ports, kind), view.path.to_bits()], second)
 }

@@ -121,7 +121,8 @@ fn cost(rules: &str, data: &[u8]) -> (u32, bool) {
     let rules = Rules::parse(rules.as_bytes(), &Variables::new()).expect("well-formed");
     let mut detector = Detector::new(rules, 2048);
     let frame = udp(CLIENT, SERVER, data);
-    let Frame::Ip(view) = crate::header::read(&frame) else { panic!("a datagram") };
+    let level = crate::header::outermost(&frame).expect("a datagram");
+    let Frame::Ip(view) = crate::header::read(&frame, &level) else { panic!("a datagram") };
     let context = Context { view: &view, direction: None, is_established: false, judges_addresses: true };
     let mut budget = Budget::new(data.len());
     let before = budget.left();

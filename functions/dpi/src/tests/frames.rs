@@ -75,8 +75,10 @@ pub fn config(rules: &str, changes: &[(&str, ConfigValue)]) -> Vec<u8> {
         ("other_timeout", seconds(300)),
     ];
     for (key, value) in changes {
-        let place = all.iter_mut().find(|(name, _)| name == key).expect("a key of the manifest");
-        place.1 = value.clone();
+        match all.iter_mut().find(|(name, _)| name == key) {
+            Some(place) => place.1 = value.clone(),
+            None => all.push((key, value.clone())),
+        }
     }
     ConfigValue::map(all).to_cbor()
 }

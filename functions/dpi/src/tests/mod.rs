@@ -7,4 +7,5 @@ mod model;
 mod options;
 mod ranges;
 mod streams;
+mod tunnels;
 mod verdicts;

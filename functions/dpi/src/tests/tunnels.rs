@@ -1,0 +1,90 @@
+//! What is inside of packets is inspected like what comes by itself, and apart from it.
+
+use super::frames::{Bench, CLIENT, NONE, SERVER, flags, tcp, udp};
+use flags::{ACK, SYN};
+use nf_sdk::native::ConfigValue;
+
+/// A frame in VXLAN, of this network.
+fn vxlan(network: u8, inner: &[u8]) -> Vec<u8> {
+    udp(("10.9.0.1", 50_000), ("10.9.0.2", 4789), &[&[8, 0, 0, 0, 0, 0, network, 0], inner].concat())
+}
+
+const RULE: &str =
+    "alert tcp any any -> any 80 (msg:\"x\"; flow:established,to_server; content:\"secret\"; sid:1;)";
+
+#[test]
+fn a_stream_in_a_tunnel_is_followed() {
+    let mut bench = Bench::new(RULE, &[]);
+    for frame in [
+        tcp(CLIENT, SERVER, SYN, 99, 0, &[]),
+        tcp(SERVER, CLIENT, SYN | ACK, 499, 100, &[]),
+        tcp(CLIENT, SERVER, ACK, 100, 500, &[]),
+        tcp(CLIENT, SERVER, ACK, 100, 500, b"sec"),
+    ] {
+        assert_eq!(bench.sids(vxlan(7, &frame)), NONE);
+    }
+    // What has the same ends in another network, or in none, is no part of the stream.
+    let rest = tcp(CLIENT, SERVER, ACK, 103, 500, b"ret");
+    assert_eq!(bench.sids(vxlan(8, &rest)), NONE);
+    assert_eq!(bench.sids(rest.clone()), NONE);
+    assert_eq!(bench.sids(vxlan(7, &rest)), [1]);
+}
+
+#[test]
+fn an_alert_tells_the_tunnel() {
+    let rule = "alert udp any any -> any 53 (msg:\"x\"; content:\"secret\"; sid:1;)";
+    let mut bench = Bench::new(rule, &[]);
+    let query = udp(("10.0.0.1", 1000), ("10.0.0.2", 53), b"secret");
+    bench.show(0, query.clone());
+    bench.show(0, vxlan(7, &query));
+    let told: Vec<serde_json::Value> =
+        bench.runner.host().events().iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(told[0].get("tunnel").is_none());
+    assert_eq!(told[1]["tunnel"], serde_json::json!({"kind": "vxlan", "id": 7, "depth": 1}));
+    assert_eq!((&told[1]["src_ip"], &told[1]["dest_port"]), (&"10.0.0.1".into(), &53.into()));
+}
+
+#[test]
+fn the_packet_around_is_inspected_too() {
+    let rules = "alert udp any any -> any 4789 (msg:\"x\"; content:\"|08 00 00 00|\"; sid:1;)\n\
+                 drop udp any any -> any 53 (msg:\"x\"; content:\"secret\"; sid:2;)";
+    let mut bench = Bench::new(rules, &[]);
+    let query = udp(("10.0.0.1", 1000), ("10.0.0.2", 53), b"secret");
+    let (verdict, sids) = bench.show(0, vxlan(7, &query));
+    assert_eq!(sids, [1, 2]);
+    assert_eq!(verdict, nf_sdk::Verdict::Drop(0), "the frame goes with what is inside");
+}
+
+#[test]
+fn tunnels_are_looked_into_where_they_are_asked_for() {
+    let rule = "alert udp any any -> any 53 (msg:\"x\"; content:\"secret\"; sid:1;)";
+    let query = udp(("10.0.0.1", 1000), ("10.0.0.2", 53), b"secret");
+    let expected = |kinds: &[&str]| {
+        let kinds = kinds.iter().map(|kind| ConfigValue::text(kind)).collect();
+        let mut bench = Bench::new(rule, &[("tunnels", ConfigValue::List(kinds))]);
+        bench.sids(vxlan(7, &query)).len()
+    };
+    assert_eq!((expected(&["gre", "vxlan"]), expected(&["gre"]), expected(&[])), (1, 0, 0));
+    // A tunnel that cannot be read to the end is malformed.
+    let mut bench = Bench::new(rule, &[]);
+    bench.sids(vxlan(7, &query[..20]));
+    assert_eq!(bench.count("malformed-seen"), 1);
+}
+
+#[test]
+fn any_number_of_tags_and_snap_are_looked_behind() {
+    let rule = "alert udp any any -> any 53 (msg:\"x\"; content:\"secret\"; sid:1;)";
+    let query = udp(("10.0.0.1", 1000), ("10.0.0.2", 53), b"secret");
+    let mut bench = Bench::new(rule, &[]);
+    for (n, tags) in [&[0x8100u16, 0x8100, 0x8100][..], &[0x9100, 0x88a8], &[0x88a8, 0x88a8, 0x9100, 0x8100]]
+        .into_iter()
+        .enumerate()
+    {
+        let tags: Vec<u8> =
+            tags.iter().flat_map(|tpid| [(tpid >> 8) as u8, *tpid as u8, 0, n as u8]).collect();
+        assert_eq!(bench.sids([&query[..12], &tags, &query[12..]].concat()), [1]);
+    }
+    let length = (query.len() - 14 + 8) as u8;
+    let snap = [&query[..12], &[0, length, 0xaa, 0xaa, 3, 0, 0, 0], &query[12..]].concat();
+    assert_eq!(bench.sids(snap), [1]);
+}
