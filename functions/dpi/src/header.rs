@@ -25,6 +25,42 @@ pub struct Tcp {
     pub ack: u32,
     /// Flags.
     pub flags: u8,
+    /// Window, as it is there.
+    pub window: u16,
+    /// By how many bits windows are shifted (RFC 7323 section 2), where the option is.
+    pub scale: Option<u8>,
+    /// The sender's timestamp (RFC 7323 section 3), where the option is.
+    pub stamp: Option<u32>,
+}
+
+impl Tcp {
+    /// Reads the options that say what a receiver accepts; a list that is not well-formed ends early.
+    fn read_options(&mut self, mut options: &[u8]) {
+        // As nearly all segments have them: timestamps behind two bytes of padding.
+        if let [1, 1, 8, 10, a, b, c, d, _, _, _, _] = *options {
+            self.stamp = Some(u32::from_be_bytes([a, b, c, d]));
+            return;
+        }
+        loop {
+            options = match *options {
+                [1, ref rest @ ..] => rest,
+                [3, 3, scale, ref rest @ ..] => {
+                    // More than 14 counts as 14 (RFC 7323 section 2.3).
+                    self.scale = Some(scale.min(14));
+                    rest
+                }
+                [8, 10, a, b, c, d, _, _, _, _, ref rest @ ..] => {
+                    self.stamp = Some(u32::from_be_bytes([a, b, c, d]));
+                    rest
+                }
+                [kind, length, ..] if kind != 0 && length >= 2 => match options.get(usize::from(length)..) {
+                    Some(rest) => rest,
+                    None => return,
+                },
+                _ => return,
+            };
+        }
+    }
 }
 
 /// An address in words: as an [`IpAddr`] of seventeen bytes it would be copied piecemeal with every packet,
@@ -88,6 +124,12 @@ pub struct View<'a> {
     pub icmp: Option<(u8, u8)>,
     /// A fragment: it has no payload here, and later ones no ports.
     pub is_fragment: bool,
+    /// The IPv4 header, whose checksum it covers; empty over IPv6.
+    pub ip_header: &'a [u8],
+    /// The transport header and what follows it, as far as the IP header says; empty in a fragment.
+    pub segment: &'a [u8],
+    /// The frame is shorter than its IP header says.
+    pub is_cut: bool,
     /// Behind the transport header. ICMP's is eight bytes long, that of messages with times or masks (RFC
     /// 792, RFC 950) longer.
     pub payload: &'a [u8],
@@ -140,8 +182,14 @@ fn view<'a>(frame: &'a [u8], level: &Level) -> Result<Option<View<'a>>, Cut> {
         tcp: Tcp::default(),
         icmp: None,
         is_fragment: network.fragment != Fragment::Whole,
+        ip_header: &[],
+        segment: &[],
+        is_cut: network.end > frame.len(),
         payload: &[],
     };
+    if network.source.is_ipv4() {
+        view.ip_header = frame.get(dissection.l3_offset..network.l4_offset).ok_or(Cut)?;
+    }
     match network.transport {
         Transport::Ports { source, destination } => {
             (view.source_port, view.destination_port) = (source, destination);
@@ -153,20 +201,34 @@ fn view<'a>(frame: &'a [u8], level: &Level) -> Result<Option<View<'a>>, Cut> {
         return Ok(Some(view));
     }
     let end = network.end.min(frame.len());
-    let segment = frame.get(network.l4_offset..end).ok_or(Cut)?;
+    let mut segment = frame.get(network.l4_offset..end).ok_or(Cut)?;
+    view.segment = segment;
     let header = match network.protocol {
         protocol::TCP => {
             let fixed: &[u8; 20] = segment.first_chunk().ok_or(Cut)?;
             let word =
                 |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
-            view.tcp = Tcp { seq: word(4), ack: word(8), flags: fixed[13] };
+            let window = u16::from_be_bytes([fixed[14], fixed[15]]);
+            view.tcp = Tcp { seq: word(4), ack: word(8), flags: fixed[13], window, ..Tcp::default() };
             let length = usize::from(fixed[12] >> 4) * 4;
             if length < 20 {
                 return Err(Cut);
             }
+            if length > 20 {
+                view.tcp.read_options(segment.get(20..length).ok_or(Cut)?);
+            }
             length
         }
-        protocol::UDP => 8,
+        protocol::UDP => {
+            // What its own length leaves out, no receiver takes for data.
+            let length = usize::from(u16::from_be_bytes(
+                segment.get(4..6).and_then(|some| some.try_into().ok()).ok_or(Cut)?,
+            ));
+            if (8..segment.len()).contains(&length) {
+                segment = &segment[..length];
+            }
+            8
+        }
         // The message may be shorter than its kind's header.
         protocol::ICMPV4 if segment.len() >= 20 && matches!(view.icmp, Some((13 | 14, _))) => 20,
         protocol::ICMPV4 if segment.len() >= 12 && matches!(view.icmp, Some((17 | 18, _))) => 12,
@@ -175,4 +237,29 @@ fn view<'a>(frame: &'a [u8], level: &Level) -> Result<Option<View<'a>>, Cut> {
     };
     view.payload = segment.get(header..).ok_or(Cut)?;
     Ok(Some(view))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options() {
+        let read = |options: &[u8]| {
+            let mut tcp = Tcp::default();
+            tcp.read_options(options);
+            (tcp.scale, tcp.stamp)
+        };
+        assert_eq!(read(&[1, 1, 8, 10, 0, 0, 1, 2, 0, 0, 0, 0]), (None, Some(258)));
+        assert_eq!(
+            read(&[2, 4, 5, 180, 4, 2, 8, 10, 1, 0, 0, 0, 0, 0, 0, 0, 1, 3, 3, 7]),
+            (Some(7), Some(1 << 24))
+        );
+        assert_eq!(read(&[3, 3, 200]), (Some(14), None));
+        // Behind the list's end, and behind what is not well-formed, there is nothing.
+        assert_eq!(read(&[0, 3, 3, 7]), (None, None));
+        assert_eq!(read(&[5, 1, 3, 3, 7]), (None, None));
+        assert_eq!(read(&[5, 40, 3, 3, 7]), (None, None));
+        assert_eq!(read(&[8, 10, 1, 2]), (None, None));
+    }
 }

@@ -2,8 +2,9 @@
 //! packets, and alerts or drops, as a transparent bridge between its two interfaces or as an observer.
 //!
 //! A packet's way:
-//! 1. [`header`] reads it; [`flow`] finds its flow and says what its payload is to the stream of a TCP
-//!    connection: new, there already, or ahead, and then it waits for what lies before.
+//! 1. [`header`] reads it, and [`checksums`] whether a receiver will; fragments wait for the whole datagram.
+//!    [`flow`] finds its flow and says what its payload is to the stream of a TCP connection: new, there
+//!    already, ahead, and then it waits for what lies before, or nothing, because the receiver ignores it.
 //! 2. [`detect`] finds the rules that match: [`filter`] names those worth a look by samples of the payload,
 //!    [`inspect`] decides.
 //! 3. [`threshold`] counts matches of rules that want it; [`event`] writes alerts; the rules' actions make
@@ -19,12 +20,14 @@
 extern crate alloc;
 
 pub mod budget;
+pub mod checksums;
 pub mod detect;
 pub mod event;
 pub mod filter;
 pub mod flow;
 pub mod header;
 pub mod inspect;
+mod leftover;
 pub mod metrics;
 mod protocol_name;
 pub mod rules;
@@ -45,6 +48,7 @@ use flow::tracker::{Seen, Tracker};
 use flow::{Fate, Flow};
 use header::{Frame, View};
 use metrics::{Count, Reason, Tally};
+use nf_sdk::fragments::{Fragments, Limits, Outcome};
 use nf_sdk::{
     Batch, Config, Error, Host, Nanos, NetworkFunction, StateReader, StateWriter, Verdict,
     superfluid_function,
@@ -52,10 +56,12 @@ use nf_sdk::{
 use packet::tunnel::Level;
 use rules::{Action, Direction, Scope};
 use settings::Settings;
-use threshold::{Outcome, Thresholds};
+use threshold::{Outcome as Counted, Thresholds};
 
 /// How often flows are swept.
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(500);
+/// Most datagrams of which fragments are kept.
+const MAX_DATAGRAMS: usize = 2048;
 /// Names of the interfaces, as in the manifest.
 const INTERFACES: [&str; 2] = ["inside", "outside"];
 
@@ -64,6 +70,7 @@ pub struct Dpi {
     settings: Settings,
     detector: Detector,
     tracker: Tracker,
+    fragments: Fragments,
     thresholds: Thresholds,
     tally: Tally,
     /// The last alert's text.
@@ -81,7 +88,24 @@ struct Passage<'a> {
     time: Nanos,
     ingress: usize,
     flow: Option<Seen>,
+    /// Number of a flow that is gone, of which nothing can be dropped any more.
+    ended: Option<u64>,
     is_established: bool,
+    /// Its receiver ignores it: what it matches says nothing about its flow.
+    is_ignored: bool,
+}
+
+/// How a frame came.
+#[derive(Clone, Copy)]
+struct Arrival {
+    time: Nanos,
+    ingress: usize,
+    /// Its transport checksum need not be computed, because it was verified or is not finished.
+    is_vouched_for: bool,
+    /// A checksum is not finished: of this packet, or of one inside.
+    is_unfinished: bool,
+    /// It was put together from fragments.
+    is_whole: bool,
 }
 
 /// What the rules that matched make of a packet.
@@ -99,6 +123,15 @@ impl NetworkFunction for Dpi {
         let no_memory = || Error::Refused(String::from("not enough memory for the table of flows"));
         Ok(Dpi {
             tracker: Tracker::new(&settings, detector.window()).ok_or_else(no_memory)?,
+            fragments: Fragments::new(
+                Limits {
+                    datagrams: MAX_DATAGRAMS,
+                    bytes: settings.fragment_memory,
+                    timeout: settings.fragment_timeout,
+                },
+                settings.fragment_overlap,
+                0,
+            ),
             thresholds: Thresholds::new(settings.max_thresholds),
             settings,
             detector,
@@ -112,17 +145,22 @@ impl NetworkFunction for Dpi {
 
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
         self.now = now;
-        self.tracker.begin(now);
+        if self.tracker.begin(now) {
+            self.fragments.set_seed(now.0.wrapping_mul(0x9fb2_1c65_1e98_df25).rotate_left(31));
+        }
         let (packets, host) = batch.split();
         for mut packet in packets {
             let ingress = usize::from(packet.ingress() & 1);
             let time = Some(packet.timestamp()).filter(|time| time.0 != 0).unwrap_or(now);
-            let judgement = self.frame(packet.bytes(), ingress, time, host);
+            let is_unfinished = checksums::are_unfinished(packet.record());
+            let is_vouched_for = is_unfinished || checksums::are_verified(packet.record());
+            let arrival = Arrival { time, ingress, is_vouched_for, is_unfinished, is_whole: false };
+            let judgement = self.frame(packet.bytes(), arrival, host);
             let onward = Verdict::Interface(1 - ingress as u16).encode();
             packet.verdict_encoded(self.tally.judge(judgement, onward));
         }
         self.flush(host);
-        if !self.timer_is_set && !self.tracker.table.is_empty() {
+        if !self.timer_is_set && self.has_flows() {
             self.timer_is_set = true;
             host.timer_set(now.saturating_add(SWEEP_INTERVAL));
         }
@@ -132,8 +170,10 @@ impl NetworkFunction for Dpi {
         self.timer_is_set = false;
         self.now = now;
         self.tracker.sweep(now);
+        self.fragments.expire(now);
+        self.look_at_ended(host);
         self.flush(host);
-        if !self.tracker.table.is_empty() {
+        if self.has_flows() {
             self.timer_is_set = true;
             host.timer_set(now.saturating_add(SWEEP_INTERVAL));
         }
@@ -155,19 +195,44 @@ impl NetworkFunction for Dpi {
 }
 
 impl Dpi {
+    /// Something is known that time ends.
+    fn has_flows(&self) -> bool {
+        !self.tracker.table.is_empty() || self.fragments.count() > 0
+    }
+
     fn flush(&mut self, host: &mut Host) {
+        let expired = core::mem::take(&mut self.fragments.turnover.expired);
+        self.tally.add(Count::FragmentsLost, expired);
         self.tally.add(Count::PendingLost, core::mem::take(&mut self.detector.pending_lost));
         self.tally.flush(&self.tracker.turnover, host);
     }
 
     /// The frame's packet, and those inside of it.
-    fn frame(&mut self, frame: &[u8], ingress: usize, time: Nanos, host: &mut Host) -> Result<(), Reason> {
-        let mut next = header::outermost(frame).map(Some);
+    fn frame(&mut self, frame: &[u8], arrival: Arrival, host: &mut Host) -> Result<(), Reason> {
+        match header::outermost(frame) {
+            Ok(level) => self.levels(frame, level, arrival, host),
+            Err(_) => self.malformed(),
+        }
+    }
+
+    /// A packet in a frame, and those inside of it.
+    fn levels(
+        &mut self,
+        frame: &[u8],
+        outermost: Level,
+        mut arrival: Arrival,
+        host: &mut Host,
+    ) -> Result<(), Reason> {
+        let mut next = Ok(Some(outermost));
         while let Some(level) = match next {
             Ok(level) => level,
             Err(_) => return self.malformed(),
         } {
-            self.level(frame, &level, ingress, time, host)?;
+            if !self.level(frame, &level, arrival, host)? {
+                return Ok(());
+            }
+            // A port verifies the outermost checksum alone.
+            arrival.is_vouched_for = arrival.is_unfinished;
             next = self.settings.tunnels.inside(frame, &level);
         }
         Ok(())
@@ -178,33 +243,119 @@ impl Dpi {
         if self.settings.drops_malformed { Err(Reason::Malformed) } else { Ok(()) }
     }
 
+    /// One packet; whether there may be others inside.
     fn level(
         &mut self,
         frame: &[u8],
         level: &Level,
-        ingress: usize,
-        time: Nanos,
+        arrival: Arrival,
         host: &mut Host,
-    ) -> Result<(), Reason> {
+    ) -> Result<bool, Reason> {
         let view = match header::read(frame, level) {
             Frame::Ip(view) => view,
-            Frame::Other => return Ok(()),
-            Frame::Malformed => return self.malformed(),
+            Frame::Other => return Ok(true),
+            Frame::Malformed => return self.malformed().map(|()| true),
         };
         self.detector.begin();
-        if view.is_fragment {
-            self.tally.add(Count::Fragments, 1);
-            if self.settings.drops_fragments {
-                return Err(Reason::Fragment);
-            }
-            let passage = Passage { view: &view, time, ingress, flow: None, is_established: false };
-            let mut budget = Budget::new(0);
-            return match self.show(&passage, &[], Portion::Alone, &mut budget, host) {
-                Ruling::Drop => Err(Reason::Rule),
-                Ruling::Go | Ruling::Pass => Ok(()),
-            };
+        let is_wrong = self.settings.verifies && !arrival.is_vouched_for && !checksums::are_right(&view);
+        if is_wrong || view.ttl < self.settings.min_ttl {
+            self.tally.add(if is_wrong { Count::WrongChecksums } else { Count::Ignored }, 1);
+            let ruling = self.alone(&view, arrival, host);
+            // What is inside is not taken out.
+            return self
+                .judge(ruling, self.settings.drops_ignored.then_some(Reason::Ignored))
+                .map(|()| false);
         }
-        let seen = self.tracker.packet(&view, self.now);
+        if view.is_fragment {
+            self.fragment(&view, frame, level, arrival, host).map(|()| false)
+        } else {
+            self.packet(&view, arrival, host).map(|()| true)
+        }
+    }
+
+    /// The verdict on a packet that is dropped for some other reason when no rule has decided.
+    fn judge(&self, ruling: Ruling, otherwise: Option<Reason>) -> Result<(), Reason> {
+        match (ruling, otherwise) {
+            (Ruling::Drop, _) => Err(Reason::Rule),
+            (Ruling::Go, Some(reason)) => Err(reason),
+            (Ruling::Go | Ruling::Pass, _) => Ok(()),
+        }
+    }
+
+    /// A packet that is part of no flow.
+    fn alone(&mut self, view: &View<'_>, arrival: Arrival, host: &mut Host) -> Ruling {
+        let Arrival { time, ingress, .. } = arrival;
+        let passage =
+            Passage { view, time, ingress, flow: None, ended: None, is_established: false, is_ignored: true };
+        let mut budget = Budget::new(view.payload.len());
+        self.show(&passage, view.payload, Portion::Alone, &mut budget, host)
+    }
+
+    /// A fragment: rules about addresses see it, and with the last one all rules see the datagram.
+    fn fragment(
+        &mut self,
+        view: &View<'_>,
+        frame: &[u8],
+        level: &Level,
+        arrival: Arrival,
+        host: &mut Host,
+    ) -> Result<(), Reason> {
+        self.tally.add(Count::Fragments, 1);
+        if self.settings.drops_fragments {
+            return Err(Reason::Fragment);
+        }
+        let ruling = self.alone(view, arrival, host);
+        if ruling == Ruling::Drop {
+            return Err(Reason::Rule);
+        }
+        let outcome = match self.part(frame, level) {
+            // One in another one is what no host sends.
+            Some((part, dissection)) if !arrival.is_whole => {
+                let [first, second] = view.vlans.map(|vlan| u64::from(vlan.unwrap_or(0)));
+                let tunnels = view.path.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                self.fragments.take(&part, &dissection, tunnels ^ first ^ second << 12, self.now)
+            }
+            _ => Outcome::Discarded,
+        };
+        match outcome {
+            Outcome::Waiting => Ok(()),
+            Outcome::Whole(frame) => {
+                self.tally.add(Count::Datagrams, 1);
+                let Ok(mut whole) = header::outermost(&frame) else { return self.malformed() };
+                (whole.path, whole.dissection.tags) = (level.path, level.dissection.tags);
+                let arrival =
+                    Arrival { is_whole: true, is_vouched_for: false, is_unfinished: false, ..arrival };
+                self.levels(&frame, whole, arrival, host)
+            }
+            Outcome::Discarded => {
+                self.tally.add(Count::Ignored, 1);
+                self.judge(ruling, self.settings.drops_ignored.then_some(Reason::Ignored))
+            }
+            Outcome::Refused => {
+                self.tally.add(Count::FragmentsLost, 1);
+                self.judge(ruling, self.settings.drops_overload.then_some(Reason::Overload))
+            }
+        }
+    }
+
+    /// A fragment as a frame of its own, without what is around it.
+    fn part(&self, frame: &[u8], level: &Level) -> Option<(Vec<u8>, packet::Dissection)> {
+        let network = level.dissection.network?;
+        let packet = frame.get(level.dissection.l3_offset..network.end)?;
+        let ethertype: [u8; 2] = if network.source.is_ipv4() { [0x08, 0x00] } else { [0x86, 0xdd] };
+        let part = [&[0; 12], ethertype.as_slice(), packet].concat();
+        let dissection = packet::dissect(&part).ok()?;
+        Some((part, dissection))
+    }
+
+    /// A packet in one piece.
+    fn packet(&mut self, view: &View<'_>, arrival: Arrival, host: &mut Host) -> Result<(), Reason> {
+        let Arrival { time, ingress, .. } = arrival;
+        let seen = self.tracker.packet(view, ingress as u8, self.now);
+        if !self.tracker.ended.is_empty() {
+            self.look_at_ended(host);
+            self.detector.begin();
+        }
         // The segment that completes a handshake is not yet part of what was agreed, unless it has data.
         let is_established = seen.was_established
             || !view.payload.is_empty() && self.tracker.table.get(seen.flow).is_established();
@@ -214,37 +365,52 @@ impl Dpi {
             Fate::Passed => return Ok(()),
         }
         self.tally.add(Count::Bytes, view.payload.len() as u64);
-        let passage = Passage { view: &view, time, ingress, flow: Some(seen), is_established };
+        let mut is_ignored = seen.place == Place::Ignored;
+        let passage =
+            Passage { view, time, ingress, flow: Some(seen), ended: None, is_established, is_ignored };
         let mut budget = Budget::new(view.payload.len());
-        let portion = match seen.place {
-            Place::None => Portion::Alone,
-            Place::Old => Portion::Elsewhere,
-            Place::Next { skip } => Portion::Next { skip },
-            // What cannot be held will never be seen in its stream.
-            Place::Ahead if self.tracker.hold(seen, &view) => Portion::Elsewhere,
-            Place::Ahead => Portion::Alone,
-        };
-        let mut ruling = self.show(&passage, view.payload, portion, &mut budget, host);
-        if let Portion::Next { skip } = portion {
-            self.tracker.advance(seen.flow, seen.side, view.payload.len() - skip);
-            if ruling == Ruling::Go {
-                ruling = self.held(&passage, seen, &mut budget, host);
+        let (portion, is_unseen) = match seen.place {
+            Place::None | Place::Ignored => (Portion::Alone, false),
+            // Whether the receiver takes the first or the second is not known.
+            Place::Old if self.tracker.differs(seen, view.payload) => {
+                is_ignored = true;
+                (Portion::Alone, false)
             }
+            Place::Old => (Portion::Elsewhere, false),
+            Place::Next { skip }
+                if !self.tracker.is_holding(seen.flow, seen.side) && seen.sure == view.payload.len() =>
+            {
+                is_ignored = skip > 0 && self.tracker.differs(seen, view.payload);
+                (Portion::Next { skip }, false)
+            }
+            Place::Next { .. } | Place::Ahead if self.tracker.hold(seen, view) => (Portion::Elsewhere, false),
+            Place::Next { skip } => (Portion::Next { skip }, false),
+            // What cannot be held will never be seen in its stream.
+            Place::Ahead => (Portion::Alone, true),
+        };
+        let shown =
+            if let Portion::Next { .. } = portion { &view.payload[..seen.sure] } else { view.payload };
+        let mut ruling = self.show(&passage, shown, portion, &mut budget, host);
+        if let Portion::Next { skip } = portion {
+            self.tracker.advance(seen.flow, seen.side, shown.len() - skip);
         }
-        if ruling == Ruling::Go && self.tracker.acknowledged(seen, &view) {
+        if ruling == Ruling::Go && !is_ignored {
+            ruling = self.held(&passage, seen, &mut budget, host);
+        }
+        if ruling == Ruling::Go && self.tracker.acknowledged(seen) {
             ruling = self.behind_gap(&passage, seen, &mut budget, host);
         }
-        let mut judgement = match ruling {
-            Ruling::Drop => Err(Reason::Rule),
-            Ruling::Go | Ruling::Pass => Ok(()),
-        };
-        if budget.was_spent() {
-            self.tally.add(Count::Overloads, 1);
-            if judgement.is_ok() && ruling != Ruling::Pass && self.settings.drops_overload {
-                judgement = Err(Reason::Overload);
-            }
+        if ruling == Ruling::Go && seen.has_ended {
+            ruling = self.look_at_waiting(&passage, seen, host);
         }
-        judgement
+        let is_overloaded = budget.was_spent() || is_unseen;
+        self.tally.add(Count::Overloads, u64::from(is_overloaded));
+        let otherwise = match () {
+            () if is_overloaded && self.settings.drops_overload => Some(Reason::Overload),
+            () if is_ignored && self.settings.drops_ignored => Some(Reason::Ignored),
+            () => None,
+        };
+        self.judge(ruling, otherwise)
     }
 
     /// Held segments that the stream has come to.
@@ -345,15 +511,15 @@ impl Dpi {
                 return Ruling::Pass;
             }
             let view = passage.view;
-            let outcome = rule.threshold.as_ref().map_or(Outcome::Tell, |threshold| {
+            let outcome = rule.threshold.as_ref().map_or(Counted::Tell, |threshold| {
                 let address = if threshold.by_source { view.source } else { view.destination };
                 self.thresholds.count(*number, threshold, address.ip(), passage.time)
             });
-            let is_blocked = rule.action == Action::Drop && self.settings.drops;
-            if outcome != Outcome::Nothing && is_blocked {
+            let is_blocked = rule.action == Action::Drop && self.settings.drops && passage.ended.is_none();
+            if outcome != Counted::Nothing && is_blocked {
                 (ruling, ends_flow) = (Ruling::Drop, self.settings.drops_flows);
             }
-            if outcome != Outcome::Tell {
+            if outcome != Counted::Tell {
                 self.tally.add(Count::Suppressed, 1);
                 continue;
             }
@@ -362,7 +528,7 @@ impl Dpi {
                 rule,
                 view,
                 time: passage.time,
-                flow: passage.flow.map(|seen| self.tracker.table.get(seen.flow).id),
+                flow: passage.ended.or_else(|| passage.flow.map(|seen| self.tracker.table.get(seen.flow).id)),
                 is_to_server: context.direction != Some(Direction::ToClient),
                 is_blocked,
                 interface: INTERFACES[passage.ingress],
@@ -378,7 +544,7 @@ impl Dpi {
     }
 
     fn set_fate(&mut self, passage: &Passage<'_>, fate: Fate) {
-        if let Some(seen) = passage.flow {
+        if let Some(seen) = passage.flow.filter(|_| !passage.is_ignored) {
             self.tracker.table.get_mut(seen.flow).fate = fate;
         }
     }

@@ -18,8 +18,10 @@ pub enum Reason {
     Malformed = 2,
     /// A fragment.
     Fragment = 3,
-    /// To match it would have taken too much work.
+    /// To match it would have taken too much work, or there was no room to keep it.
     Overload = 4,
+    /// Its receiver ignores it.
+    Ignored = 5,
 }
 
 /// Counters, by their places in the manifest.
@@ -31,39 +33,54 @@ pub enum Count {
     /// The first of the reasons.
     Rule = 1,
     /// Alerts that were told.
-    Alerts = 6,
+    Alerts = 7,
     /// Matches that a threshold kept back.
-    Suppressed = 7,
+    Suppressed = 8,
     /// Alerts that the host had no room for.
-    Lost = 8,
+    Lost = 9,
     /// Bytes of payload.
-    Bytes = 9,
+    Bytes = 10,
     /// Packets whose headers cannot be read.
-    Malformed = 10,
+    Malformed = 11,
     /// Fragments.
-    Fragments = 11,
-    /// Packets that were not matched to the end.
-    Overloads = 12,
+    Fragments = 12,
+    /// Datagrams that were put together from fragments.
+    Datagrams = 13,
+    /// Fragments that there was no room for, and datagrams of which one never came.
+    FragmentsLost = 14,
+    /// Packets with a wrong checksum.
+    WrongChecksums = 15,
+    /// Packets and segments that their receivers ignore for another reason.
+    Ignored = 16,
+    /// Packets that were not matched to the end, or could not be kept.
+    Overloads = 17,
     /// The first of what [`Turnover`] has.
-    Opened = 13,
+    Opened = 18,
+    /// Places where a stream goes on without bytes that never came.
+    Gaps = 24,
     /// Rules that waited for more of a stream and were forgotten.
-    PendingLost = 21,
+    PendingLost = 27,
 }
 
 /// Names in the report and in the manifest.
-pub const NAMES: [&str; 22] = [
+pub const NAMES: [&str; 28] = [
     "accepted",
     "rule",
     "flow",
     "malformed",
     "fragment",
     "overload",
+    "ignored",
     "alerts",
     "alerts-suppressed",
     "alerts-lost",
     "bytes",
     "malformed-seen",
     "fragments-seen",
+    "datagrams",
+    "fragments-lost",
+    "checksum-errors",
+    "ignored-seen",
     "overloads",
     "flows-opened",
     "flows-expired",
@@ -73,6 +90,7 @@ pub const NAMES: [&str; 22] = [
     "segments-lost",
     "gaps",
     "repeated",
+    "conflicts",
     "pending-lost",
 ];
 
@@ -82,7 +100,8 @@ pub struct Tally {
     /// Since the start.
     pub totals: [u64; NAMES.len()],
     batch: [u64; NAMES.len()],
-    turnover: [u64; 8],
+    turnover: [u64; 9],
+    ignored: u64,
 }
 
 impl Tally {
@@ -118,7 +137,10 @@ impl Tally {
             turnover.held_lost,
             turnover.gaps,
             turnover.repeated,
+            turnover.conflicts,
         ];
+        self.batch[Count::Ignored as usize] +=
+            turnover.ignored - core::mem::replace(&mut self.ignored, turnover.ignored);
         for (place, (now, before)) in now.into_iter().zip(&mut self.turnover).enumerate() {
             self.batch[Count::Opened as usize + place] += now - core::mem::replace(before, now);
         }

@@ -4,6 +4,8 @@ use crate::rules::Rules;
 use crate::rules::network::Variables;
 use crate::rules::text::{Faults, say};
 use alloc::string::String;
+use nf_sdk::fragments::FragmentOverlap;
+use nf_sdk::pieces::Overlap;
 use nf_sdk::{Config, Error, Nanos};
 use packet::tunnel::{Tunnel, Tunnels};
 
@@ -25,6 +27,20 @@ pub struct Settings {
     pub drops_malformed: bool,
     /// Fragments are dropped.
     pub drops_fragments: bool,
+    /// Packets that their receiver ignores are dropped.
+    pub drops_ignored: bool,
+    /// Checksums are verified.
+    pub verifies: bool,
+    /// The least time to live that reaches receivers.
+    pub min_ttl: u8,
+    /// Which of two segments counts where they overlap.
+    pub overlap: Overlap,
+    /// Which of two fragments counts where they overlap.
+    pub fragment_overlap: FragmentOverlap,
+    /// Bytes for fragments.
+    pub fragment_memory: usize,
+    /// How long the fragments of a datagram are kept.
+    pub fragment_timeout: Nanos,
     /// Most flows.
     pub max_flows: usize,
     /// TCP may be picked up in the middle.
@@ -61,12 +77,25 @@ impl Settings {
                 Err(Error::Refused(say(&[key, ": out of range"])))
             }
         };
+        let (overlap, fragment_overlap) = match config.text("overlap")? {
+            "first" => (Overlap::First, FragmentOverlap::First),
+            "last" => (Overlap::Last, FragmentOverlap::Last),
+            "windows" => (Overlap::Before, FragmentOverlap::Around),
+            _ => (Overlap::Longer, FragmentOverlap::Discard),
+        };
         let settings = Settings {
             drops: config.text("inline")? == "drop",
             drops_flows: config.text("drop_scope")? == "flow",
             drops_overload: config.text("overload")? == "drop",
             drops_malformed: config.text("malformed")? == "drop",
             drops_fragments: config.text("fragments")? == "drop",
+            drops_ignored: config.text("ignored")? == "drop",
+            verifies: config.text("checksums")? == "verify",
+            min_ttl: number("min_ttl", 0, 255)? as u8,
+            overlap,
+            fragment_overlap,
+            fragment_memory: number("fragment_memory", 64 << 10, 256 << 20)?,
+            fragment_timeout: config.duration("fragment_timeout")?,
             max_flows: number("max_flows", 1, 1_000_000)?,
             pick_up: config.boolean("pick_up")?,
             stream_window: number("stream_window", 64, 16_384)?,

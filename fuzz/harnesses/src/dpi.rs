@@ -27,7 +27,13 @@ static CONFIGS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
                 ("drop_scope", ConfigValue::text("packet")),
                 ("overload", ConfigValue::text(action)),
                 ("malformed", ConfigValue::text(action)),
-                ("fragments", ConfigValue::text(action)),
+                ("fragments", ConfigValue::text("accept")),
+                ("ignored", ConfigValue::text(action)),
+                ("checksums", ConfigValue::text(if pick_up { "verify" } else { "ignore" })),
+                ("overlap", ConfigValue::text(if pick_up { "windows" } else { "last" })),
+                ("min_ttl", ConfigValue::Integer(2)),
+                ("fragment_memory", ConfigValue::Integer(65_536)),
+                ("fragment_timeout", ConfigValue::Integer(30 * second)),
                 ("max_flows", ConfigValue::Integer(40)),
                 ("pick_up", ConfigValue::Boolean(pick_up)),
                 ("stream_window", ConfigValue::Integer(64)),
@@ -59,14 +65,14 @@ pub fn run(data: &[u8]) {
         let out = runner.run(&[TestPacket::new(frame.to_vec(), u16::from(ingress))], now);
         let onward = Verdict::Interface(1 - u16::from(ingress & 1));
         let verdict = out[0].verdict.expect("a verdict");
-        assert!(verdict == onward || matches!(verdict, Verdict::Drop(0..=4)), "{verdict:?}");
+        assert!(verdict == onward || matches!(verdict, Verdict::Drop(0..=5)), "{verdict:?}");
         assert_eq!(out[0].bytes.as_deref(), Some(frame));
         if runner.host().deadline().is_some_and(|deadline| deadline <= now) {
             runner.timer(now);
         }
         seen += 1;
     }
-    assert_eq!((0..6).map(|counter| runner.host().counter(counter)).sum::<u64>(), seen);
+    assert_eq!((0..7).map(|counter| runner.host().counter(counter)).sum::<u64>(), seen);
     for event in runner.host().events() {
         serde_json::from_str::<serde_json::Value>(event).expect("JSON");
     }

@@ -2,6 +2,8 @@
 //! one.
 
 use crate::frames::Numbers;
+use nf_sdk::native::frames::seal;
+use packet::checksum;
 
 /// Bytes of an IP packet.
 pub(crate) const PACKET: usize = 1500;
@@ -202,8 +204,9 @@ impl schema::Files for OneFile {
 const FLOWS: usize = 256;
 /// Segments of one pass.
 const SEGMENTS: usize = 16_384;
-/// Where the sequence number is in a frame.
+/// Where the sequence number and the checksum are in a frame.
 const SEQUENCE: std::ops::Range<usize> = 38..42;
+const CHECKSUM: std::ops::Range<usize> = 50..52;
 
 /// Clients that send without an end.
 pub(crate) struct Streams {
@@ -220,12 +223,13 @@ impl Streams {
         }
     }
 
-    /// A segment with its checksums left out, which the function does not look at.
+    /// A segment; one of a handshake has the option of the largest windows.
     fn frame(flow: usize, is_answer: bool, flags: u8, seq: u32, ack: u32, data: &[u8]) -> Vec<u8> {
+        let options: &[u8] = if flags & 0x02 == 0 { &[] } else { &[1, 3, 3, 14] };
         let ends = [([10, 0, 0, 1], 20_000 + flow as u16), ([198, 18, 0, 1], 80)];
         let (from, to) = if is_answer { (ends[1], ends[0]) } else { (ends[0], ends[1]) };
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00, 0x45, 0];
-        frame.extend((40 + data.len() as u16).to_be_bytes());
+        frame.extend((40 + (options.len() + data.len()) as u16).to_be_bytes());
         frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
         frame.extend(from.0);
         frame.extend(to.0);
@@ -233,8 +237,10 @@ impl Streams {
         frame.extend(to.1.to_be_bytes());
         frame.extend(seq.to_be_bytes());
         frame.extend(ack.to_be_bytes());
-        frame.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        frame.extend([0x50 + 4 * options.len() as u8, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        frame.extend(options);
         frame.extend(data);
+        seal(&mut frame);
         frame
     }
 
@@ -246,10 +252,11 @@ impl Streams {
                 Streams::frame(flow, false, 0x02, next.wrapping_sub(1), 0, &[]),
                 Streams::frame(flow, true, 0x12, SERVER, *next, &[]),
                 Streams::frame(flow, false, 0x10, *next, SERVER + 1, &[]),
+                Streams::frame(flow, true, 0x10, SERVER + 1, *next, &[]),
             ]
         };
         let frames: Vec<Vec<u8>> = self.next.iter().enumerate().flat_map(handshake).collect();
-        let ingress = [0, 1, 0].into_iter().cycle().take(frames.len()).collect();
+        let ingress = [0, 1].into_iter().cycle().take(frames.len()).collect();
         (frames, ingress)
     }
 
@@ -265,7 +272,12 @@ impl Streams {
     /// Makes of the same data what the streams go on with.
     pub(crate) fn advance(&mut self, frames: &mut [Vec<u8>]) {
         for (flow, frame) in self.order.iter().zip(frames) {
-            frame[SEQUENCE].copy_from_slice(&self.next[*flow].to_be_bytes());
+            let (mut before, next) = ([0; 4], self.next[*flow].to_be_bytes());
+            before.copy_from_slice(&frame[SEQUENCE]);
+            let sum = u16::from_be_bytes([frame[CHECKSUM.start], frame[CHECKSUM.start + 1]]);
+            let sum = checksum::update(sum, &before, &next);
+            frame[CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+            frame[SEQUENCE].copy_from_slice(&next);
             self.next[*flow] = self.next[*flow].wrapping_add(PAYLOAD as u32);
         }
     }

@@ -99,6 +99,11 @@ impl Pieces {
         self.map.last_key_value().map(|(at, piece)| at + piece.data.len() as u64)
     }
 
+    /// The pieces in order: where each begins, and its bytes.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.map.iter().map(|(at, piece)| (*at, piece.data.as_slice()))
+    }
+
     /// Puts in a piece. One that is doubtful, because its receiver may not have taken it, counts only where
     /// nothing else is.
     pub fn insert(&mut self, at: u64, data: &[u8], overlap: Overlap, is_doubtful: bool) -> Inserted {

@@ -2,10 +2,10 @@
 //!
 //! 1. A packet's ends make a [`Key`]; [`table`] finds its [`Flow`] or makes one, in the place of the one that
 //!    was idle the longest if need be.
-//! 2. [`tcp`] follows the handshake and says which bytes of a segment are new in its stream.
+//! 2. [`tcp`] follows a connection as its ends do: which segments they take, and which bytes are new.
 //! 3. [`windows`] keeps the last bytes of each stream, so that what is split over segments is found;
 //!    [`reorder`] keeps segments that came too early.
-//! 4. [`tracker`] ties them together, and gives back what ended flows hold.
+//! 4. [`tracker`] ties them together, and gives back what ended flows hold once that has been looked at.
 
 pub mod reorder;
 pub mod table;
@@ -13,8 +13,10 @@ pub mod tcp;
 pub mod tracker;
 pub mod windows;
 
-use crate::header::View;
+use crate::header::flag::ACK;
+use crate::header::{Address, Tcp, View};
 use nf_sdk::Nanos;
+use packet::tunnel::Path;
 
 /// Both ends (addresses of two words, the smaller end first), in one word ports, and protocol with VLANs, and the
 /// tunnels around the packet.
@@ -45,7 +47,7 @@ pub enum Stage {
     SynReceived,
     /// The handshake is complete.
     Established,
-    /// Both sides have ended it, or one has reset it.
+    /// Both sides have ended it, or one has reset it. What comes all the same is looked at.
     Closed,
 }
 
@@ -54,18 +56,49 @@ pub enum Stage {
 pub struct Side {
     /// Sequence number of the next byte.
     pub next: u32,
-    /// Number of that byte in the stream.
+    /// Sequence number behind the last byte that was sent.
+    pub sent: u32,
+    /// Sequence number of the first byte that the other side has not acknowledged.
+    pub acked: u32,
+    /// Sequence number of the first byte that is behind the other side's window, if that is known.
+    pub edge: u32,
+    /// Number of the next byte in the stream.
     pub position: u64,
     /// Window with the last bytes, counted from 1; 0 for none.
     pub window: u32,
     /// Segments that came too early, counted from 1; 0 for none.
     pub held: u32,
+    /// The latest timestamp that the other side goes by.
+    pub stamp: u32,
+    /// By how many bits its own windows are shifted.
+    pub scale: Option<u8>,
+    /// The interface that it comes by.
+    pub from: u8,
+    /// `edge` says something.
+    pub knows_edge: bool,
+    /// What is held has been shown to the rules as it is.
+    pub is_told: bool,
     /// No more data follows.
     pub is_finished: bool,
     /// Rules about addresses alone have been applied.
     pub is_judged: bool,
     /// A packet has come.
     pub is_seen: bool,
+}
+
+/// A SYN that may begin a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// The second end of the key sent it.
+    pub is_second: bool,
+    /// Sequence number of the first byte.
+    pub next: u32,
+    /// Window.
+    pub window: u16,
+    /// By how many bits later windows are shifted.
+    pub scale: Option<u8>,
+    /// Timestamp.
+    pub stamp: Option<u32>,
 }
 
 /// A flow.
@@ -83,9 +116,10 @@ pub struct Flow {
     pub fate: Fate,
     /// The client, which began it, is the end that comes second in the key.
     pub client_is_second: bool,
-    /// A SYN that may begin another connection of the same ends: whether the second end sent it, and the
-    /// number of its first byte.
-    pub reopening: Option<(bool, u32)>,
+    /// Both sides send timestamps.
+    pub has_stamps: bool,
+    /// A SYN that may begin another connection of the same ends.
+    pub reopening: Option<Opening>,
     /// From the client, and from the server.
     pub sides: [Side; 2],
 }
@@ -97,6 +131,40 @@ impl Flow {
             self.stage >= Stage::Established
         } else {
             self.sides[0].is_seen && self.sides[1].is_seen
+        }
+    }
+
+    /// What an alert says of a packet that one side of this TCP connection has sent, when there is none.
+    pub fn view(&self, side: usize) -> View<'static> {
+        let address = |at: usize| {
+            let [low, high] = [self.key[at], self.key[at + 1]];
+            let words = [low as u32, (low >> 32) as u32, high as u32, (high >> 32) as u32];
+            Address { words, is_ipv4: words[..3] == [0, 0, 0xffff] }
+        };
+        let (first, second) = (self.key[4] as u32 >> 16, self.key[4] as u32 & 0xffff);
+        let mut ends = [(address(0), first as u16), (address(2), second as u16)];
+        if self.client_is_second != (side == 1) {
+            ends.swap(0, 1);
+        }
+        let kind = (self.key[4] >> 32) as u32;
+        let vlan = |bits: u32| Some(bits as u16 & 0xfff).filter(|vlan| *vlan != 0);
+        let [(source, source_port), (destination, destination_port)] = ends;
+        View {
+            source,
+            destination,
+            source_port,
+            destination_port,
+            protocol: self.protocol(),
+            ttl: 0,
+            vlans: [vlan(kind >> 8), vlan(kind >> 20)],
+            path: Path::from_bits(self.key[5]).unwrap_or(Path::OUTSIDE),
+            tcp: Tcp { flags: ACK, ..Tcp::default() },
+            icmp: None,
+            is_fragment: false,
+            ip_header: &[],
+            segment: &[],
+            is_cut: false,
+            payload: &[],
         }
     }
 

@@ -1,12 +1,12 @@
 //! Flows, windows and held segments together, and their ends.
 
-use super::reorder::Reorder;
+use super::reorder::{Reorder, Segment};
 use super::table::FlowTable;
 use super::tcp::{self, Place};
 use super::windows::Windows;
 use super::{Flow, Stage, key};
 use crate::header::View;
-use crate::header::flag::ACK;
+use crate::header::flag::SYN;
 use crate::settings::Settings;
 use alloc::vec::Vec;
 use nf_sdk::Nanos;
@@ -38,6 +38,10 @@ pub struct Turnover {
     pub gaps: u64,
     /// Segments with nothing new.
     pub repeated: u64,
+    /// Segments that their receiver ignores.
+    pub ignored: u64,
+    /// Segments that say something else than others for the same bytes.
+    pub conflicts: u64,
 }
 
 /// What a packet is to its flow.
@@ -49,6 +53,14 @@ pub struct Seen {
     pub side: usize,
     /// What its payload is to a stream.
     pub place: Place,
+    /// How many of its bytes lie before where the stream is.
+    pub skip: usize,
+    /// Number in the stream of the first of the others.
+    pub at: u64,
+    /// How many of its bytes the receiver certainly takes.
+    pub sure: usize,
+    /// A reset has ended the connection with it.
+    pub has_ended: bool,
     /// Both sides had agreed before it, or with it where there is no handshake.
     pub was_established: bool,
 }
@@ -63,6 +75,8 @@ pub struct Tracker {
     pub reorder: Reorder,
     /// How often something happened.
     pub turnover: Turnover,
+    /// Flows that are gone, with segments that were held in vain: to be looked at and given back.
+    pub ended: Vec<Flow>,
     pick_up: bool,
     timeouts: [Nanos; 3],
     has_begun: bool,
@@ -75,7 +89,8 @@ impl Tracker {
         Some(Tracker {
             table: FlowTable::new(settings.max_flows)?,
             windows: Windows::new(window, settings.stream_memory - held),
-            reorder: Reorder::new(settings.reorder_limit, held),
+            reorder: Reorder::new(settings.reorder_limit, held, settings.overlap),
+            ended: Vec::new(),
             turnover: Turnover::default(),
             pick_up: settings.pick_up,
             timeouts: [settings.opening_timeout, settings.established_timeout, settings.other_timeout],
@@ -83,15 +98,18 @@ impl Tracker {
         })
     }
 
-    /// The first time, makes the table's secret from the time: functions have no other source of chance.
+    /// The first time, makes the table's secret from the time: functions have no other source of chance. Whether
+    /// it was the first.
     #[inline]
-    pub fn begin(&mut self, now: Nanos) {
-        if !self.has_begun {
+    pub fn begin(&mut self, now: Nanos) -> bool {
+        let is_first = !self.has_begun;
+        if is_first {
             self.has_begun = true;
             self.seed(now.0);
             // Flows from elsewhere were taken over at a time that was not known.
             self.table.for_each(|flow| flow.last = Nanos(now.0.saturating_sub(UNKNOWN.since(flow.last).0)));
         }
+        is_first
     }
 
     /// Chooses the table's secret; without effect when there are flows.
@@ -114,8 +132,8 @@ impl Tracker {
         }
     }
 
-    /// Finds a packet's flow, or makes it, and takes the packet's segment.
-    pub fn packet(&mut self, view: &View<'_>, now: Nanos) -> Seen {
+    /// Finds a packet's flow, or makes it, and takes the packet's segment. `from`: the interface.
+    pub fn packet(&mut self, view: &View<'_>, from: u8, now: Nanos) -> Seen {
         let (key, is_second) = key(view);
         let hash = self.table.hash(&key);
         let number = match self.table.find(&key, hash) {
@@ -123,7 +141,7 @@ impl Tracker {
                 let flow = self.table.get(number);
                 if FlowTable::is_over(flow, now, Tracker::timeout(&self.timeouts, flow)) {
                     let flow = *flow;
-                    self.release(&flow);
+                    self.end(flow);
                     self.turnover.expired += 1;
                     self.turnover.opened += 1;
                     *self.table.get_mut(number) = Tracker::fresh(flow.key, is_second, hash, now);
@@ -134,7 +152,7 @@ impl Tracker {
                 let (number, evicted) = self.table.insert(Tracker::fresh(key, is_second, hash, now), hash);
                 self.turnover.opened += 1;
                 if let Some(flow) = evicted {
-                    self.release(&flow);
+                    self.end(flow);
                     self.turnover.evicted += 1;
                 }
                 number
@@ -142,26 +160,42 @@ impl Tracker {
         };
         let flow = self.table.get_mut(number);
         flow.last = now;
+        let was_established = flow.is_established();
         if view.protocol != protocol::TCP {
             let side = usize::from(flow.client_is_second != is_second);
             flow.sides[side].is_seen = true;
             let was_established = flow.is_established();
-            return Seen { flow: number, side, place: Place::None, was_established };
+            return Seen {
+                flow: number,
+                side,
+                place: Place::None,
+                skip: 0,
+                at: 0,
+                sure: 0,
+                has_ended: false,
+                was_established,
+            };
         }
-        let was_established = flow.is_established();
+        // Only a SYN begins a connection in the place of another one.
+        let before = (view.tcp.flags & SYN != 0).then_some(*flow);
         let step = tcp::step(flow, is_second, view.tcp, view.payload.len(), self.pick_up);
-        flow.sides[step.side].is_seen = true;
-        if step.has_begun {
-            let flow = *flow;
-            self.release(&flow);
-            for side in &mut self.table.get_mut(number).sides {
+        let side = &mut flow.sides[step.side];
+        (side.is_seen, side.from) = (true, from);
+        if step.has_begun
+            && let Some(before) = before
+        {
+            for side in &mut flow.sides {
                 (side.window, side.held) = (0, 0);
             }
+            self.end(before);
         }
-        if step.place == Place::Old {
-            self.turnover.repeated += 1;
+        match step.place {
+            Place::Old => self.turnover.repeated += 1,
+            Place::Ignored => self.turnover.ignored += 1,
+            Place::None | Place::Next { .. } | Place::Ahead => {}
         }
-        Seen { flow: number, side: step.side, place: step.place, was_established }
+        let tcp::Step { side, place, skip, at, sure, was_reset: has_ended, .. } = step;
+        Seen { flow: number, side, place, skip, at, sure, has_ended, was_established }
     }
 
     fn fresh(key: super::Key, is_second: bool, hash: u64, now: Nanos) -> Flow {
@@ -171,8 +205,17 @@ impl Tracker {
         Flow { key, id, client_is_second: is_second, last: now, ..Flow::default() }
     }
 
+    /// Gives back what a flow holds, at once when no segment waits.
+    fn end(&mut self, flow: Flow) {
+        if flow.sides.iter().any(|side| side.held != 0) {
+            self.ended.push(flow);
+        } else {
+            self.release(&flow);
+        }
+    }
+
     /// Gives back what a flow holds.
-    fn release(&mut self, flow: &Flow) {
+    pub fn release(&mut self, flow: &Flow) {
         for side in &flow.sides {
             self.windows.give_back(side.window);
             let mut held = side.held;
@@ -196,16 +239,51 @@ impl Tracker {
         number
     }
 
-    /// Keeps a segment that came too early; false when there is no room.
+    /// Keeps the new bytes of a segment until what is missing before them has come, or until the receiver
+    /// acknowledges those that it may not take; false when there is no room for the first of them.
     pub fn hold(&mut self, seen: Seen, view: &View<'_>) -> bool {
-        let side = &mut self.table.get_mut(seen.flow).sides[seen.side];
-        let is_held = self.reorder.hold(&mut side.held, side.next, view.tcp.seq, view.payload).is_ok();
-        if is_held {
-            self.turnover.held += 1
-        } else {
-            self.turnover.held_lost += 1
+        let (sure, doubtful) = view.payload.split_at(seen.sure.max(seen.skip).min(view.payload.len()));
+        let sure = sure.get(seen.skip..).unwrap_or_default();
+        let first = self.hold_part(seen, Segment { at: seen.at, data: sure, is_doubtful: false });
+        let at = seen.at + sure.len() as u64;
+        let second = self.hold_part(seen, Segment { at, data: doubtful, is_doubtful: true });
+        first.or(second).unwrap_or(true)
+    }
+
+    /// Whether a part is kept; `None` when there is nothing of it.
+    fn hold_part(&mut self, seen: Seen, segment: Segment<'_>) -> Option<bool> {
+        if segment.data.is_empty() {
+            return None;
         }
-        is_held
+        let side = &mut self.table.get_mut(seen.flow).sides[seen.side];
+        let Some(inserted) = self.reorder.hold(&mut side.held, side.position, segment) else {
+            self.turnover.held_lost += 1;
+            return Some(false);
+        };
+        side.is_told = false;
+        self.turnover.held += u64::from(seen.place == Place::Ahead);
+        self.turnover.conflicts += u64::from(inserted.differs);
+        Some(true)
+    }
+
+    /// Whether bytes come again that are not acknowledged, and say something else than those that came first,
+    /// as far as these are still known.
+    pub fn differs(&mut self, seen: Seen, payload: &[u8]) -> bool {
+        let side = &self.table.get(seen.flow).sides[seen.side];
+        let unacknowledged =
+            usize::try_from(side.position.saturating_sub(side.acknowledged())).unwrap_or(usize::MAX);
+        let from = seen.skip.saturating_sub(unacknowledged);
+        let again = payload.get(from..seen.skip.min(payload.len())).unwrap_or_default();
+        let window = side.window;
+        let differs =
+            self.windows.get_mut(window).is_some_and(|window| window.differs(seen.skip - from, again));
+        self.turnover.conflicts += u64::from(differs);
+        differs
+    }
+
+    /// Whether segments of a stream are held.
+    pub fn is_holding(&self, flow: u32, side: usize) -> bool {
+        self.table.get(flow).sides[side].held != 0
     }
 
     /// Moves a stream on over so many bytes.
@@ -218,13 +296,12 @@ impl Tracker {
     /// The next held segment of a stream that goes on where the stream is; only what is new of it.
     pub fn due(&mut self, flow: u32, side: usize) -> Option<Vec<u8>> {
         let side = &mut self.table.get_mut(flow).sides[side];
-        while let Some((seq, mut data)) = self.reorder.due(side.held, side.next) {
-            match tcp::place(side, seq, data.len()) {
-                Place::Next { skip } => {
-                    data.drain(..skip);
-                    return Some(data);
-                }
-                _ => self.turnover.repeated += 1,
+        let acknowledged = side.acknowledged();
+        while let Some((at, mut data)) = self.reorder.due(side.held, side.position, acknowledged) {
+            let skip = usize::try_from(side.position - at).unwrap_or(usize::MAX);
+            if skip < data.len() {
+                data.drain(..skip);
+                return Some(data);
             }
         }
         self.reorder.tidy(&mut side.held);
@@ -233,22 +310,26 @@ impl Tracker {
 
     /// What the other side acknowledges has arrived, whether it came by here or not: a stream that waits for
     /// it goes on behind the gap. True when there is something to go on with.
-    pub fn acknowledged(&mut self, seen: Seen, view: &View<'_>) -> bool {
+    pub fn acknowledged(&mut self, seen: Seen) -> bool {
         let flow = self.table.get_mut(seen.flow);
         let side = &mut flow.sides[1 - seen.side];
-        if side.held == 0 || flow.stage != Stage::Established || view.tcp.flags & ACK == 0 {
+        if side.held == 0 || flow.stage < Stage::Established || seen.place == Place::Ignored {
             return false;
         }
         let Some(first) = self.reorder.first(side.held) else { return false };
-        let gap = first.wrapping_sub(side.next);
+        let acknowledged = side.acknowledged();
         // Behind what is held, an acknowledgement tells nothing.
-        if (gap as i32) <= 0 || (view.tcp.ack.wrapping_sub(first) as i32) < 0 {
+        if acknowledged < first {
             return false;
         }
-        (side.next, side.position) = (first, side.position + u64::from(gap));
-        self.turnover.gaps += 1;
-        if let Some(window) = self.windows.get_mut(side.window) {
-            window.clear();
+        let gap = first.saturating_sub(side.position);
+        if gap > 0 {
+            side.next = side.next.wrapping_add(gap as u32);
+            side.position = first;
+            self.turnover.gaps += 1;
+            if let Some(window) = self.windows.get_mut(side.window) {
+                window.clear();
+            }
         }
         true
     }
@@ -261,14 +342,14 @@ impl Tracker {
         let is_over = |flow: &Flow| FlowTable::is_over(flow, now, Tracker::timeout(&timeouts, flow));
         self.table.sweep(sets, is_over, |flow| ended.push(flow));
         self.turnover.expired += ended.len() as u64;
-        for flow in &ended {
-            self.release(flow);
+        for flow in ended {
+            self.end(flow);
         }
     }
 
     /// Takes out every flow.
     pub fn clear(&mut self) {
-        let mut all = Vec::new();
+        let mut all = core::mem::take(&mut self.ended);
         self.table.sweep(self.table.sets(), |_| true, |flow| all.push(flow));
         for flow in &all {
             self.release(flow);
@@ -286,7 +367,7 @@ impl Tracker {
             return false;
         }
         if let (_, Some(evicted)) = self.table.insert(flow, hash) {
-            self.release(&evicted);
+            self.end(evicted);
             self.turnover.evicted += 1;
         }
         true

@@ -80,6 +80,14 @@ impl Window {
         }
     }
 
+    /// Whether `data` differs from the bytes that begin `back` bytes before the end, as far as they are there.
+    pub fn differs(&self, back: usize, data: &[u8]) -> bool {
+        let (size, lost) = (self.ring.len(), back.saturating_sub(self.length));
+        let start = self.next + size - (back - lost).min(size);
+        let data = data.get(lost..).unwrap_or_default();
+        data.iter().enumerate().any(|(at, byte)| self.ring[(start + at) % size] != *byte)
+    }
+
     /// Remembers a rule; false when another one had to be forgotten for it.
     pub fn remember(&mut self, pending: Pending) -> bool {
         if let Some(known) = self.pending.iter_mut().find(|known| known.rule == pending.rule) {

@@ -55,6 +55,7 @@ proptest! {
             ("max_flows", ConfigValue::Integer(20)),
             ("malformed", action.clone()),
             ("fragments", action.clone()),
+            ("ignored", action.clone()),
             ("overload", action),
         ];
         let mut bench = Bench::new(RULES, &changes);
@@ -65,13 +66,13 @@ proptest! {
             for (outcome, packet) in bench.runner.run(some, now).into_iter().zip(some) {
                 let onward = Verdict::Interface(1 - (packet.record.ingress & 1));
                 let verdict = outcome.verdict;
-                prop_assert!(verdict == Some(onward) || matches!(verdict, Some(Verdict::Drop(0..=4))), "{:?}", verdict);
+                prop_assert!(verdict == Some(onward) || matches!(verdict, Some(Verdict::Drop(0..=5))), "{:?}", verdict);
                 // The image declares that it only reads.
                 prop_assert_eq!(outcome.bytes.as_ref(), Some(&packet.bytes));
                 seen += 1;
             }
             bench.runner.timer(now);
-            let counted: u64 = (0..6).map(|counter| bench.runner.host().counter(counter)).sum();
+            let counted: u64 = (0..7).map(|counter| bench.runner.host().counter(counter)).sum();
             prop_assert_eq!(counted, seen);
             prop_assert_eq!(bench.count("alerts"), bench.runner.host().events().len() as u64);
             let now = bench.report()["flows"]["now"].as_u64().expect("a number");
@@ -101,7 +102,7 @@ proptest! {
 
     #[test]
     fn any_state_is_taken_or_refused_whole(
-        entries in prop::collection::vec((prop::collection::vec(any::<u8>(), 38..42), prop::collection::vec(any::<u8>(), 62..66)), 0..20),
+        entries in prop::collection::vec((prop::collection::vec(any::<u8>(), 46..50), prop::collection::vec(any::<u8>(), 94..98)), 0..20),
     ) {
         let mut state = vec![];
         for (key, value) in &entries {

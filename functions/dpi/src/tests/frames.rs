@@ -1,7 +1,7 @@
 //! Frames for tests, and a function to show them to.
 
 use crate::Dpi;
-pub use nf_sdk::native::frames::{packet, tagged};
+pub use nf_sdk::native::frames::{packet, seal, tagged};
 use nf_sdk::native::{ConfigValue, Outcome, Runner, TestPacket};
 use nf_sdk::{Nanos, PacketRecord, Verdict};
 
@@ -42,6 +42,43 @@ pub fn tcp(from: (&str, u16), to: (&str, u16), flags: u8, seq: u32, ack: u32, da
     packet(from.0, to.0, 6, &payload)
 }
 
+/// A segment with a window, and with options of a multiple of four bytes.
+pub fn segment(
+    from: (&str, u16),
+    flags: u8,
+    [seq, ack]: [u32; 2],
+    window: u16,
+    options: &[u8],
+    data: &[u8],
+) -> Vec<u8> {
+    let to = if from == CLIENT { SERVER } else { CLIENT };
+    let mut frame = tcp(from, to, flags, seq, ack, &[options, data].concat());
+    frame[46] = (5 + options.len() as u8 / 4) << 4;
+    frame[48..50].copy_from_slice(&window.to_be_bytes());
+    seal(&mut frame);
+    frame
+}
+
+/// The option with a timestamp.
+pub fn stamp(value: u32) -> Vec<u8> {
+    [[1, 1, 8, 10], value.to_be_bytes(), [0; 4]].concat()
+}
+
+/// A datagram's fragments: those parts of what lies behind the IP header, and `id`.
+pub fn fragments(frame: &[u8], id: u16, parts: &[std::ops::Range<usize>]) -> Vec<Vec<u8>> {
+    let data = &frame[34..];
+    let part = |part: &std::ops::Range<usize>| {
+        let mut out = [&frame[..34], &data[part.clone()]].concat();
+        out[16..18].copy_from_slice(&(20 + part.len() as u16).to_be_bytes());
+        out[18..20].copy_from_slice(&id.to_be_bytes());
+        let more = u16::from(part.end < data.len()) << 13;
+        out[20..22].copy_from_slice(&(part.start as u16 / 8 | more).to_be_bytes());
+        seal(&mut out);
+        out
+    };
+    parts.iter().map(part).collect()
+}
+
 /// An ICMP or ICMPv6 message.
 pub fn icmp(from: &str, to: &str, kind: u8, code: u8, data: &[u8]) -> Vec<u8> {
     let mut payload = vec![kind, code, 0, 0, 0, 1, 0, 1];
@@ -64,6 +101,12 @@ pub fn config(rules: &str, changes: &[(&str, ConfigValue)]) -> Vec<u8> {
         ("overload", ConfigValue::text("accept")),
         ("malformed", ConfigValue::text("accept")),
         ("fragments", ConfigValue::text("accept")),
+        ("ignored", ConfigValue::text("accept")),
+        ("checksums", ConfigValue::text("verify")),
+        ("overlap", ConfigValue::text("linux")),
+        ("min_ttl", ConfigValue::Integer(0)),
+        ("fragment_memory", ConfigValue::Integer(1 << 20)),
+        ("fragment_timeout", seconds(30)),
         ("max_flows", ConfigValue::Integer(1000)),
         ("pick_up", ConfigValue::Boolean(false)),
         ("stream_window", ConfigValue::Integer(2048)),
@@ -92,18 +135,22 @@ pub fn at(seconds: f64) -> Nanos {
 pub struct Bench {
     pub runner: Runner<Dpi>,
     pub now: f64,
+    /// What the port says about the checksums of the next frames.
+    pub offload_flags: u8,
     told: usize,
 }
 
 impl Bench {
     pub fn new(rules: &str, changes: &[(&str, ConfigValue)]) -> Bench {
         let runner = Runner::new(&config(rules, changes)).unwrap_or_else(|error| panic!("{error}"));
-        Bench { runner, now: 0.0, told: 0 }
+        Bench { runner, now: 0.0, offload_flags: 0, told: 0 }
     }
 
     /// Shows it one frame: the verdict, and the sids of the alerts.
     pub fn show(&mut self, ingress: u16, frame: Vec<u8>) -> (Verdict, Vec<u64>) {
-        let record = PacketRecord { timestamp: at(self.now).0, ingress, ..PacketRecord::default() };
+        let offload_flags = self.offload_flags;
+        let record =
+            PacketRecord { timestamp: at(self.now).0, ingress, offload_flags, ..PacketRecord::default() };
         let out = self.runner.run(&[TestPacket { bytes: frame, record }], at(self.now));
         let [Outcome { verdict: Some(verdict), .. }] = out.as_slice() else { panic!("{out:?}") };
         (

@@ -1,6 +1,7 @@
 //! Tests: cases for each option, streams, properties against plain models, and hostile input.
 
 mod any_input;
+mod evasion;
 mod faults;
 mod frames;
 mod model;

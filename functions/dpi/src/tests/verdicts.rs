@@ -1,6 +1,6 @@
 //! What becomes of packets, and of flows.
 
-use super::frames::{Bench, CLIENT, NONE, SERVER, at, flags, packet, tcp, udp};
+use super::frames::{Bench, CLIENT, NONE, SERVER, at, flags, packet, seal, tcp, udp};
 use nf_sdk::Verdict;
 use nf_sdk::native::ConfigValue;
 
@@ -119,6 +119,7 @@ fn malformed_packets_and_fragments() {
     let fragment = || {
         let mut frame = udp(CLIENT, SERVER, b"abc");
         frame[20] |= 0x20;
+        seal(&mut frame);
         frame
     };
     let rules =
@@ -129,6 +130,7 @@ fn malformed_packets_and_fragments() {
     // Rules about addresses are applied to fragments.
     let mut other = packet("10.0.0.9", "192.0.2.1", 17, &[0; 16]);
     other[21] = 5;
+    seal(&mut other);
     assert_eq!(bench.show(0, other), (Verdict::Drop(RULE), vec![2]));
     assert_eq!((bench.count("malformed-seen"), bench.count("fragments-seen")), (1, 2));
     let strict = [("malformed", ConfigValue::text("drop")), ("fragments", ConfigValue::text("drop"))];

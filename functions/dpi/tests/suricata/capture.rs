@@ -1,6 +1,7 @@
 //! Captures: frames with times, and conversations that make them.
 
 use crate::chance::Chance;
+use nf_sdk::native::frames::seal;
 
 /// An IPv4 address and a port.
 pub type End = ([u8; 4], u16);
@@ -27,6 +28,7 @@ impl Capture {
         frame.extend(from);
         frame.extend(to);
         frame.extend(payload);
+        seal(&mut frame);
         self.frames.push((time, frame));
     }
 

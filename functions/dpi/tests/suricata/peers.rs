@@ -81,7 +81,7 @@ fn settings(folder: &Path) -> String {
     let mut text = format!(
         "%YAML 1.1\n---\nvars:\n  address-groups:\n    HOME_NET: \"[10.0.0.0/8]\"\n    EXTERNAL_NET: \"!$HOME_NET\"\n  port-groups:\n    \
          HTTP_PORTS: \"[80,8000:8080]\"\ndefault-log-dir: {folder}\noutputs:\n  - eve-log:\n      enabled: yes\n      filetype: regular\n      \
-         filename: eve.json\n      types:\n        - alert\nstream:\n  memcap: 256mb\n  checksum-validation: no\n  midstream: false\n  \
+         filename: eve.json\n      types:\n        - alert\nstream:\n  memcap: 256mb\n  checksum-validation: yes\n  midstream: false\n  \
          reassembly:\n    memcap: 256mb\n    depth: 0\n    toserver-chunk-size: 65000\n    toclient-chunk-size: 65000\n    \
          randomize-chunk-size: no\nclassification-file: {folder}/classification.config\n\
          reference-config-file: {folder}/reference.config\nthreshold-file: {folder}/threshold.config\npacket-alert-max: 255\napp-layer:\n  protocols:\n"
@@ -101,7 +101,7 @@ fn suricata(name: &str, rules: &str, capture: &Capture) -> Vec<Alert> {
     let rules = folder.write("test.rules", rules);
     let pcap = folder.write("test.pcap", capture.pcap());
     let output = Command::new("suricata")
-        .args(["--runmode", "single", "-k", "none", "--init-errors-fatal"])
+        .args(["--runmode", "single", "-k", "all", "--init-errors-fatal"])
         .arg("-c")
         .arg(config)
         .arg("-S")
@@ -149,6 +149,12 @@ fn configuration(rules: &str) -> Vec<u8> {
         ("overload", ConfigValue::text("accept")),
         ("malformed", ConfigValue::text("accept")),
         ("fragments", ConfigValue::text("accept")),
+        ("ignored", ConfigValue::text("accept")),
+        ("checksums", ConfigValue::text("verify")),
+        ("overlap", ConfigValue::text("linux")),
+        ("min_ttl", ConfigValue::Integer(0)),
+        ("fragment_memory", ConfigValue::Integer(8 << 20)),
+        ("fragment_timeout", seconds(30)),
         ("max_flows", ConfigValue::Integer(65_536)),
         ("pick_up", ConfigValue::Boolean(false)),
         ("stream_window", ConfigValue::Integer(16_384)),

@@ -1,10 +1,12 @@
-//! Frames to show to a function, whose checksums are left out.
+//! Frames to show to a function.
 
+use crate::headers::checksum::{self, Endpoints};
+use crate::headers::{Fragment, dissect, ipv4, protocol};
 use std::net::IpAddr;
 use std::vec;
 use std::vec::Vec;
 
-/// An IP packet of this protocol behind an Ethernet header.
+/// An IP packet of this protocol behind an Ethernet header, with right checksums.
 ///
 /// # Panics
 /// When an address is none, or they are not of one family.
@@ -32,7 +34,46 @@ pub fn packet(source: &str, destination: &str, protocol: u8, payload: &[u8]) -> 
         (source, destination) => panic!("{source} and {destination}: addresses of one family are wanted"),
     }
     frame.extend(payload);
+    seal(&mut frame);
     frame
+}
+
+/// Puts right checksums into a frame that was changed: of IPv4, TCP, UDP, ICMP and ICMPv6, as far as it is
+/// one of these.
+pub fn seal(frame: &mut [u8]) {
+    let Ok(Some((l3, network))) =
+        dissect(frame).map(|found| found.network.map(|network| (found.l3_offset, network)))
+    else {
+        return;
+    };
+    if network.source.is_ipv4()
+        && let Some(header) = frame.get_mut(l3..network.l4_offset)
+    {
+        header[ipv4::field::CHECKSUM].fill(0);
+        let sum = checksum::of(header);
+        header[ipv4::field::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+    }
+    let at = match network.protocol {
+        protocol::TCP => 16,
+        protocol::UDP => 6,
+        protocol::ICMPV4 | protocol::ICMPV6 => 2,
+        _ => return,
+    };
+    let (Some(ends), Some(segment)) =
+        (Endpoints::new(network.source, network.destination), frame.get_mut(network.l4_offset..network.end))
+    else {
+        return;
+    };
+    if network.fragment != Fragment::Whole || segment.len() < at + 2 {
+        return;
+    }
+    segment[at..at + 2].fill(0);
+    let sum = match network.protocol {
+        protocol::ICMPV4 => checksum::of(segment),
+        protocol::UDP => checksum::udp_wire(ends.sum(protocol::UDP, segment).checksum()),
+        other => ends.sum(other, segment).checksum(),
+    };
+    segment[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// Puts VLAN tags behind the addresses of a frame, the outermost first, all of the customers' type (0x8100).

@@ -1,0 +1,54 @@
+//! Whether a packet's checksums are right: a receiver throws away what they do not fit, and so what was
+//! changed to be seen on the way alone.
+
+use crate::header::View;
+use nf_sdk::headers::checksum::{self, Endpoints};
+use nf_sdk::{PacketRecord, offload};
+use packet::protocol;
+
+/// Whether a checksum in the packet is not computed yet, as the port says that it came by.
+pub fn are_unfinished(record: &PacketRecord) -> bool {
+    record.offload_flags & offload::NEEDS_CHECKSUM != 0 || record.gso_type != offload::GSO_NONE
+}
+
+/// Whether the port has verified the outermost transport checksum.
+pub fn are_verified(record: &PacketRecord) -> bool {
+    record.offload_flags & offload::CHECKSUM_VALID != 0
+}
+
+/// Whether the checksums of IPv4, TCP, UDP, ICMP and ICMPv6 are right. What was cut short cannot be computed,
+/// and is.
+pub fn are_right(view: &View<'_>) -> bool {
+    if !view.ip_header.is_empty() && !checksum::verify(view.ip_header) {
+        return false;
+    }
+    if view.is_cut || view.is_fragment {
+        return true;
+    }
+    let segment = view.segment;
+    match view.protocol {
+        protocol::ICMPV4 => !view.source.is_ipv4 || checksum::verify(segment),
+        protocol::TCP | protocol::ICMPV6 => sum_is_right(view, view.protocol, segment),
+        protocol::UDP => {
+            let (Some(&[a, b]), Some(&[c, d])) = (
+                segment.get(4..6).and_then(<[u8]>::first_chunk),
+                segment.get(6..8).and_then(<[u8]>::first_chunk),
+            ) else {
+                return false;
+            };
+            let length = usize::from(u16::from_be_bytes([a, b]));
+            match segment.get(..length) {
+                // None was computed: over IPv6 that is for tunnels alone (RFC 8200 section 8.1, RFC 6936).
+                _ if [c, d] == [0, 0] => view.source.is_ipv4,
+                Some(datagram) if length >= 8 => sum_is_right(view, protocol::UDP, datagram),
+                _ => false,
+            }
+        }
+        _ => true,
+    }
+}
+
+fn sum_is_right(view: &View<'_>, protocol: u8, segment: &[u8]) -> bool {
+    Endpoints::new(view.source.ip(), view.destination.ip())
+        .is_some_and(|endpoints| endpoints.verify(protocol, segment))
+}
