@@ -13,12 +13,20 @@ fn fragments(overlap: FragmentOverlap) -> Fragments {
     Fragments::new(LIMITS, overlap, 7)
 }
 
+/// The frame with these bytes at its end, whatever checksum belongs there.
+fn as_it_is(mut frame: Vec<u8>, data: &[u8]) -> Vec<u8> {
+    let start = frame.len() - data.len();
+    frame[start..].copy_from_slice(data);
+    frame
+}
+
 /// A frame with the bytes from `offset` of a datagram; over IPv6 behind a header of destination options.
 fn fragment(is_ipv4: bool, id: u16, offset: usize, more: bool, data: &[u8]) -> Vec<u8> {
     if is_ipv4 {
-        let mut frame = packet("192.0.2.1", "192.0.2.2", 17, data);
+        let mut frame = as_it_is(packet("192.0.2.1", "192.0.2.2", 17, data), data);
         frame[18..20].copy_from_slice(&id.to_be_bytes());
         frame[20..22].copy_from_slice(&((offset as u16 / 8) | (u16::from(more) << 13)).to_be_bytes());
+        frame[24..26].fill(0);
         let sum = checksum::of(&frame[14..34]);
         frame[24..26].copy_from_slice(&sum.to_be_bytes());
         return frame;
@@ -28,7 +36,7 @@ fn fragment(is_ipv4: bool, id: u16, offset: usize, more: bool, data: &[u8]) -> V
     payload.extend([0, 0]);
     payload.extend(id.to_be_bytes());
     payload.extend(data);
-    packet("2001:db8::1", "2001:db8::2", 60, &payload)
+    as_it_is(packet("2001:db8::1", "2001:db8::2", 60, &payload), data)
 }
 
 /// The datagram in one piece.
@@ -38,7 +46,7 @@ fn whole(is_ipv4: bool, id: u16, data: &[u8]) -> Vec<u8> {
     }
     let mut payload = vec![17, 0, 1, 4, 0, 0, 0, 0];
     payload.extend(data);
-    packet("2001:db8::1", "2001:db8::2", 60, &payload)
+    as_it_is(packet("2001:db8::1", "2001:db8::2", 60, &payload), data)
 }
 
 fn take(fragments: &mut Fragments, frame: &[u8], now: Nanos) -> Outcome {
