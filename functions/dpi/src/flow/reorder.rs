@@ -38,6 +38,11 @@ impl Reorder {
         self.bytes
     }
 
+    /// What they take, [`PIECE_COST`] for each piece included.
+    pub fn cost(&self) -> usize {
+        self.cost
+    }
+
     fn get(&self, number: u32) -> Option<&Pieces> {
         self.list.get((number as usize).checked_sub(1)?)
     }

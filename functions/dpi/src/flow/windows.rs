@@ -134,6 +134,11 @@ impl Windows {
     }
 
     /// A window.
+    pub fn get(&self, number: u32) -> Option<&Window> {
+        self.list.get((number as usize).checked_sub(1)?)
+    }
+
+    /// A window.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Window> {
         self.list.get_mut((number as usize).checked_sub(1)?)
     }

@@ -422,6 +422,27 @@ fn fragments_in_any_order() {
     bench.runner.timer(super::frames::at(bench.now));
     bench.sids(tcp(SERVER, CLIENT, flags::ACK, 500, 100, &[]));
     assert_eq!(bench.count("fragments-lost"), 1);
+    // In a tunnel, and the tunnel itself in fragments.
+    let tunnel = |inner: &[u8]| {
+        udp(("10.9.0.1", 50_000), ("10.9.0.2", 4789), &[&[8, 0, 0, 0, 0, 0, 7, 0], inner].concat())
+    };
+    for around in [false, true] {
+        let mut bench = Bench::new(RULE, &[]);
+        bench.sids(tunnel(&tcp(CLIENT, SERVER, flags::SYN, 99, 0, &[])));
+        bench.sids(tunnel(&tcp(SERVER, CLIENT, flags::SYN | flags::ACK, 499, 100, &[])));
+        bench.sids(tunnel(&tcp(CLIENT, SERVER, flags::ACK, 100, 500, b"mali")));
+        let rest = tcp(CLIENT, SERVER, flags::ACK, 104, 500, b"cious");
+        let found: Vec<u64> = if around {
+            fragments(&tunnel(&rest), 7, &[0..40, 40..75])
+                .into_iter()
+                .flat_map(|part| bench.sids(part))
+                .collect()
+        } else {
+            let parts = fragments(&rest, 7, &[0..16, 16..25]);
+            parts.into_iter().flat_map(|part| bench.sids(tunnel(&part))).collect()
+        };
+        assert_eq!((found, bench.count("flows-opened")), (vec![1], 2), "{around}");
+    }
     // A datagram whose checksum is wrong.
     let mut wrong = whole.clone();
     wrong[50] ^= 1;
@@ -468,8 +489,9 @@ fn fragments_that_there_is_no_room_for() {
     for (overload, verdict) in [("accept", ON), ("drop", Verdict::Drop(4))] {
         let mut bench = Bench::new(RULE, &[("overload", text(overload))]);
         let whole = udp(CLIENT, SERVER, &[b'x'; 64]);
-        let shown: Vec<Verdict> =
-            (0..40).map(|id| bench.show(0, fragments(&whole, id, &[0..8]).remove(0)).0).collect();
+        let shown: Vec<Verdict> = (0..40)
+            .map(|id| bench.show(0, fragments(&whole, id, std::slice::from_ref(&(0..8))).remove(0)).0)
+            .collect();
         assert_eq!((shown[0], shown[39]), (ON, verdict));
         assert!(bench.count("fragments-lost") > 0);
     }

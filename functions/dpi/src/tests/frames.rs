@@ -72,7 +72,7 @@ pub fn fragments(frame: &[u8], id: u16, parts: &[std::ops::Range<usize>]) -> Vec
         out[16..18].copy_from_slice(&(20 + part.len() as u16).to_be_bytes());
         out[18..20].copy_from_slice(&id.to_be_bytes());
         let more = u16::from(part.end < data.len()) << 13;
-        out[20..22].copy_from_slice(&(part.start as u16 / 8 | more).to_be_bytes());
+        out[20..22].copy_from_slice(&((part.start as u16 / 8) | more).to_be_bytes());
         seal(&mut out);
         out
     };

@@ -7,6 +7,7 @@ mod frames;
 mod model;
 mod options;
 mod ranges;
+mod reassembly;
 mod streams;
 mod tunnels;
 mod verdicts;
