@@ -31,6 +31,13 @@
 //! - In any span a capped one uses at most its cap of the span and of [`SchedulerSettings::period`] and one
 //!   turn. One that always has work, and whose weight entitles it to as much, uses no less in the long run.
 //!
+//! Virtual runtimes are computed when they are compared, not with each charge. An entity that may run is
+//! granted half of [`SchedulerSettings::wakeup`], and its tenant too: until one of them has used that,
+//! [`Scheduler::hand_off`] compares two numbers of cycles and nothing else. A grant is measured against the
+//! minimum virtual runtime, which nothing that waits is behind and which never falls, so no bound above
+//! depends on it; where a cap is to be kept there is none. Meanwhile the minimum lags by what was granted,
+//! and the release of a cap is noticed that much later.
+//!
 //! Limits: one worker's entities. Charging and asking for a hand-off take constant time as long as waiting
 //! entities are not charged; picking takes the logarithm of how many have work. Shares are exact to 1 in
 //! 10^7, the rounding of a weight's reciprocal. An [`EntityId`] or [`TenantId`] that this scheduler never

@@ -133,17 +133,17 @@ impl Scheduler {
         self.deactivate(id);
         let entity = &mut self.entities[id.0 as usize];
         let Some(tenant) = self.tenants.get_mut(entity.tenant as usize) else {
-            return Standing { used: entity.share.used, ..Standing::default() };
+            return Standing { used: entity.share.used(), ..Standing::default() };
         };
         let claim = entity.share.claim;
         tenant.discount(claim);
         entity.tenant = NO_TENANT;
         self.free_entities.push(id.0);
         Standing {
-            debt: (entity.share.vruntime - tenant.min_vruntime).max(0),
+            debt: (entity.share.vruntime() - tenant.min_vruntime).max(0),
             weight: claim.weight,
             overdrawn: entity.share.overdrawn(self.now),
-            used: entity.share.used,
+            used: entity.share.used(),
             throttled: entity.throttled,
         }
     }

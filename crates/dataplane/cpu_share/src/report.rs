@@ -7,12 +7,12 @@ use telemetry::clock::Cycles;
 impl Scheduler {
     /// All that was ever charged to an entity, here and where it was before.
     pub fn used(&self, id: EntityId) -> Cycles {
-        self.entities[id.0 as usize].share.used
+        self.entities[id.0 as usize].share.used()
     }
 
     /// All that was ever charged to a tenant here, also by entities that have gone.
     pub fn tenant_used(&self, id: TenantId) -> Cycles {
-        self.tenants[id.0 as usize].share.used
+        self.tenants[id.0 as usize].share.used()
     }
 
     /// How long a cap, its own or its tenant's, held an entity back while it had work and it would have been

@@ -168,15 +168,15 @@ impl Scheduler {
         let tenant = &mut self.tenants[owner];
         // The head of a chain pays for polling too, so it is a little ahead of its tenant's other entities,
         // however little the tenant has used: what a tenant without work owes others counts as well.
-        entity.fresh = entity.share.vruntime <= tenant.min_vruntime
+        entity.fresh = entity.share.vruntime() <= tenant.min_vruntime
             || tenant.state == State::Out
-                && tenant.share.vruntime <= self.min_vruntime + tenant.share.vruntime_of(self.wakeup);
+                && tenant.share.vruntime() <= self.min_vruntime + tenant.share.vruntime_of(self.wakeup);
         self.waiting += 1;
         self.fresh += u32::from(entity.fresh);
         entity.share.join(tenant.min_vruntime);
         entity.state = State::Ready;
         entity.since = tenant.throttled_for(self.now);
-        tenant.ready.push(&mut self.entity_places, index, entity.share.vruntime);
+        tenant.ready.push(&mut self.entity_places, index, entity.share.vruntime());
         if tenant.state == State::Out {
             self.enter(owner);
         }
@@ -198,9 +198,11 @@ impl Scheduler {
     pub fn pick(&mut self, now: Cycles) -> Option<EntityId> {
         let (owner, index) = self.next(now)?;
         self.leave(index);
-        let tenant = &mut self.tenants[owner];
-        tenant.min_vruntime = tenant.min_vruntime.max(self.entities[index].share.vruntime);
-        self.min_vruntime = self.min_vruntime.max(tenant.share.vruntime);
+        let (entity, tenant) = (&mut self.entities[index].share, &mut self.tenants[owner]);
+        tenant.min_vruntime = tenant.min_vruntime.max(entity.vruntime());
+        self.min_vruntime = self.min_vruntime.max(tenant.share.vruntime());
+        entity.grant(tenant.min_vruntime, self.wakeup);
+        tenant.share.grant(self.min_vruntime, self.wakeup);
         tenant.had_turn = true;
         Some(EntityId(index as u32))
     }
@@ -212,11 +214,18 @@ impl Scheduler {
     /// already goes on waiting in either case.
     #[inline]
     pub fn hand_off(&mut self, id: EntityId, now: Cycles) -> bool {
-        let index = id.0 as usize;
-        let owner = self.entities[index].tenant as usize;
-        if owner == NO_TENANT as usize {
-            return false;
+        let entity = &self.entities[id.0 as usize];
+        match self.tenants.get(entity.tenant as usize) {
+            Some(tenant) if entity.share.is_granted() && tenant.share.is_granted() => true,
+            Some(_) => self.compare(id.0 as usize, now),
+            None => false,
         }
+    }
+
+    /// The same for an entity of a tenant, by the virtual runtimes of those that wait. One that may run is
+    /// granted some time, so that the next look is a comparison of two numbers.
+    fn compare(&mut self, index: usize, now: Cycles) -> bool {
+        let owner = self.entities[index].tenant as usize;
         self.advance_to(now);
         let (entity, tenant) = (&mut self.entities[index], &mut self.tenants[owner]);
         if !entity.share.may_run(self.now, self.period) || !tenant.share.may_run(self.now, self.period) {
@@ -234,16 +243,17 @@ impl Scheduler {
             (0, _) => self.quantum,
         };
         let (entity_lead, tenant_lead) = (entity.share.vruntime_of(lead), tenant.share.vruntime_of(lead));
-        let (vruntime, tenant_vruntime) = (entity.share.vruntime, tenant.share.vruntime);
+        let (vruntime, tenant_vruntime) = (entity.share.vruntime(), tenant.share.vruntime());
 
         // A waiting one has at least the virtual runtime of its key. Mostly that decides, and no key has to
         // be put right.
         let mut smallest = tenant.ready.first().map_or(vruntime, |(key, _)| key);
         let mut smallest_tenant = self.ready.first_key_beside(owner).unwrap_or(tenant_vruntime);
         if vruntime > smallest + entity_lead || tenant_vruntime > smallest_tenant + tenant_lead {
-            smallest = self.first_entity(owner).map_or(vruntime, |first| self.entities[first].share.vruntime);
+            smallest =
+                self.first_entity(owner).map_or(vruntime, |first| self.entities[first].share.vruntime());
             smallest_tenant = match self.first() {
-                Some((first, _)) if first != owner => self.tenants[first].share.vruntime,
+                Some((first, _)) if first != owner => self.tenants[first].share.vruntime(),
                 _ => tenant_vruntime,
             };
             if vruntime > smallest + entity_lead || tenant_vruntime > smallest_tenant + tenant_lead {
@@ -254,6 +264,8 @@ impl Scheduler {
         let tenant = &mut self.tenants[owner];
         tenant.min_vruntime = tenant.min_vruntime.max(vruntime.min(smallest));
         self.min_vruntime = self.min_vruntime.max(tenant_vruntime.min(smallest_tenant));
+        self.entities[index].share.grant(tenant.min_vruntime, self.wakeup);
+        tenant.share.grant(self.min_vruntime, self.wakeup);
         true
     }
 
@@ -301,9 +313,10 @@ impl Scheduler {
     fn first(&mut self) -> Option<(usize, usize)> {
         while let Some((key, owner)) = self.ready.first() {
             let tenant = &mut self.tenants[owner];
-            if tenant.share.vruntime != key || tenant.had_turn {
+            let vruntime = tenant.share.vruntime();
+            if vruntime != key || tenant.had_turn {
                 tenant.had_turn = false;
-                self.ready.rekey(&mut self.tenant_places, owner, tenant.share.vruntime);
+                self.ready.rekey(&mut self.tenant_places, owner, vruntime);
             } else if !tenant.share.may_run(self.now, self.period) {
                 self.throttle_tenant(owner);
             } else if let Some(index) = self.first_entity(owner) {
@@ -319,8 +332,9 @@ impl Scheduler {
     fn first_entity(&mut self, owner: usize) -> Option<usize> {
         while let Some((key, index)) = self.tenants[owner].ready.first() {
             let share = &mut self.entities[index].share;
-            if share.vruntime != key {
-                self.tenants[owner].ready.rekey(&mut self.entity_places, index, share.vruntime);
+            let vruntime = share.vruntime();
+            if vruntime != key {
+                self.tenants[owner].ready.rekey(&mut self.entity_places, index, vruntime);
             } else if share.may_run(self.now, self.period) {
                 return Some(index);
             } else {
@@ -350,7 +364,7 @@ impl Scheduler {
         tenant.share.join(self.min_vruntime);
         tenant.state = State::Ready;
         tenant.had_turn = false;
-        self.ready.push(&mut self.tenant_places, owner, tenant.share.vruntime);
+        self.ready.push(&mut self.tenant_places, owner, tenant.share.vruntime());
     }
 
     /// An entity waits for its turn no more, and its tenant neither if it was the last.

@@ -18,12 +18,16 @@ pub(crate) const fn vruntime_per_cycle(weight: Weight) -> u64 {
 /// One entity's or tenant's part in things.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
+    /// What was charged and is not in `vruntime` yet: cycles are summed, and weighed when it is asked for.
+    recent: Cycles,
+    /// It may run until so much was charged; see [`Share::grant`].
+    allowance: Cycles,
     /// What was used, divided by weight.
-    pub(crate) vruntime: i128,
+    vruntime: i128,
     /// By how much a cycle raises its virtual runtime.
     per_cycle: u64,
-    /// All that was ever charged.
-    pub(crate) used: Cycles,
+    /// All that was ever charged, but for `recent`.
+    used: Cycles,
     pub(crate) claim: Claim,
     pub(crate) bucket: Option<Bucket>,
 }
@@ -33,7 +37,8 @@ impl Share {
     /// cycle.
     pub(crate) fn new(claim: Claim, vruntime: i128, used: Cycles, overdrawn: i128, now: Cycles) -> Share {
         let bucket = claim.cap.map(|cap| Bucket::new(cap, overdrawn, now));
-        Share { vruntime, per_cycle: vruntime_per_cycle(claim.weight), used, claim, bucket }
+        let per_cycle = vruntime_per_cycle(claim.weight);
+        Share { recent: Cycles(0), allowance: Cycles(0), vruntime, per_cycle, used, claim, bucket }
     }
 
     /// By how much cycles raise its virtual runtime.
@@ -45,17 +50,48 @@ impl Share {
 
     #[inline]
     pub(crate) fn charge(&mut self, cycles: Cycles) {
-        self.used += cycles;
-        self.vruntime += self.vruntime_of(cycles);
+        self.recent += cycles;
         if let Some(bucket) = &mut self.bucket {
             bucket.charge(cycles);
         }
     }
 
+    /// What was used, divided by weight. An allowance ends with this.
+    #[inline]
+    pub(crate) fn vruntime(&mut self) -> i128 {
+        let recent = std::mem::take(&mut self.recent);
+        self.allowance = Cycles(0);
+        self.used += recent;
+        self.vruntime += self.vruntime_of(recent);
+        self.vruntime
+    }
+
+    /// All that was ever charged.
+    pub(crate) fn used(&self) -> Cycles {
+        self.used + self.recent
+    }
+
     /// One that comes back from sleep has at least the minimum virtual runtime.
     #[inline]
     pub(crate) fn join(&mut self, min_vruntime: i128) {
-        self.vruntime = self.vruntime.max(min_vruntime);
+        self.vruntime = self.vruntime().max(min_vruntime);
+    }
+
+    /// Lets it run without another look until it has used half of `lead`, if it is ahead of the minimum
+    /// virtual runtime by no more than the other half, and no cap is to be kept: none that waits is behind
+    /// that minimum, so it does not get ahead of any by more than `lead`.
+    #[inline]
+    pub(crate) fn grant(&mut self, min_vruntime: i128, lead: Cycles) {
+        let half = Cycles(lead.0 / 2);
+        if self.bucket.is_none() && self.vruntime() <= min_vruntime + self.vruntime_of(half) {
+            self.allowance = half;
+        }
+    }
+
+    /// What it was granted is not used up.
+    #[inline]
+    pub(crate) fn is_granted(&self) -> bool {
+        self.recent < self.allowance
     }
 
     /// Whether its cap lets it run.
@@ -79,7 +115,7 @@ impl Share {
 
     /// Gives it another claim. It goes on owing as many cycles as it owes now.
     pub(crate) fn set_claim(&mut self, claim: Claim, min_vruntime: i128, now: Cycles) {
-        let debt = in_weight(self.vruntime - min_vruntime, self.claim.weight, claim.weight);
+        let debt = in_weight(self.vruntime() - min_vruntime, self.claim.weight, claim.weight);
         *self = Share::new(claim, min_vruntime + debt, self.used, self.overdrawn(now), now);
     }
 }

@@ -80,15 +80,18 @@ pub struct Answers {
     pub alike: bool,
     /// Bytes of all packets.
     pub bytes: u64,
+    /// The call may have left something beside verdicts: [`Guest::left_over`] tells.
+    pub leaves: bool,
 }
 
 impl Answers {
-    /// Of verdicts that are in the records.
+    /// Of verdicts that are in the records, of a call that may have left something.
     pub fn of(packets: &[Packet]) -> Answers {
         let verdict = |packet: &Packet| packet.record().verdict;
         Answers {
             alike: packets.iter().all(|packet| verdict(packet) == verdict(&packets[0])),
             bytes: packets.iter().map(|packet| u64::from(packet.length())).sum(),
+            leaves: true,
         }
     }
 }
@@ -174,7 +177,7 @@ pub trait Guest: Send {
 
     /// What the last call left to be done, all in one: when the guest is due next, by its own deadline or
     /// that of a packet it holds, and whether [`Guest::take_emitted`] has anything. The engine asks after
-    /// every call.
+    /// every call whose [`Answers`] do not rule it out.
     fn left_over(&mut self) -> LeftOver {
         let due = |at: Option<Nanos>| at.unwrap_or(Nanos::MAX);
         let due = due(self.deadline()).min(due(self.slots().next_expiry()));

@@ -243,8 +243,9 @@ impl<T: HostState> Body<T> {
             differ |= u64::from(answer.verdict ^ verdict) | (extent(answer.offset, answer.length) ^ before);
             packet.edit(|record| (record.verdict, record.mark) = (verdict, answer.mark));
         }
-        if differ == 0 && self.store.data().state().facts.allows(verdict) {
-            return Answers { alike: true, bytes: extents >> 32 };
+        let state = self.store.data().state();
+        if differ == 0 && state.facts.allows(verdict) {
+            return Answers { alike: true, bytes: extents >> 32, leaves: state.leaves() };
         }
         self.take_over_each(packets)
     }

@@ -152,6 +152,12 @@ impl GuestState {
         self.slots.len() + self.emitted.len()
     }
 
+    /// Whether [`guest::Guest::left_over`] has something to tell.
+    #[inline]
+    pub(crate) fn leaves(&self) -> bool {
+        self.deadline.is_some() || self.kept() > 0
+    }
+
     /// Takes every packet out.
     pub(crate) fn surrender(&mut self, out: &mut Vec<Packet>) {
         out.append(&mut self.emitted);

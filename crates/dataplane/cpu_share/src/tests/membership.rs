@@ -55,9 +55,10 @@ proptest! {
         } else {
             worker.scheduler.set_claim(ids[0], claim(to));
         }
-        let share = if of_tenant { &worker.scheduler.tenants[0].share } else { &worker.scheduler.entities[0].share };
+        let Scheduler { tenants, entities, .. } = &mut worker.scheduler;
+        let share = if of_tenant { &mut tenants[0].share } else { &mut entities[0].share };
         let cycles = |parts: i128| parts as f64 / f64::from(1u32 << 31) / 2.0;
-        let (owed, overdrawn) = (cycles(share.vruntime) * f64::from(to.0) / 100.0, cycles(share.overdrawn(worker.now)));
+        let (owed, overdrawn) = (cycles(share.vruntime()) * f64::from(to.0) / 100.0, cycles(share.overdrawn(worker.now)));
         let near = |a: f64| (a - debt as f64).abs() <= 1e-6 * debt as f64 + 1e-3;
         prop_assert!(near(owed), "{owed} of {debt}");
         prop_assert!(near(overdrawn), "{overdrawn} of {debt}");

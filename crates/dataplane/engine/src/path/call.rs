@@ -3,44 +3,37 @@
 use crate::control::fault::Life;
 use crate::control::tap::Passage;
 use crate::ids::PoolId;
+use crate::path::deliver::HandOff;
 use crate::worker::Worker;
 use guest::{GuestFault, LeftOver, Progress};
 use packet_memory::Packet;
 use telemetry::clock::Nanos;
 
 impl Worker {
-    /// Runs the oldest batch of an instance. Returns the instance that all of its packets went on to, if that
-    /// is so and it may run at once.
-    pub(crate) fn hop(&mut self, index: usize) -> Option<usize> {
+    /// Calls an instance with a batch that it was handed, or with the oldest one that waits. Returns the
+    /// instance that all of its packets went on to, if that is so and it may run at once.
+    #[inline(always)]
+    pub(crate) fn hop(&mut self, index: usize, handed: Option<Vec<Packet>>) -> Option<HandOff> {
         let instance = &mut self.instances[index];
-        if instance.suspended.is_some() {
-            return self.resume(index);
-        }
-        if instance.due {
-            self.serve_due(index);
-            return None;
-        }
-        if instance.queue.is_empty() && !self.poll_feeds(index) {
-            return None;
-        }
-        let instance = &mut self.instances[index];
-        let mut batch = instance.queue.pop(instance.batch, &mut self.batches.spare)?;
-        if !instance.feeds.is_empty() {
-            self.remember_feeds(index);
-        }
-        if !self.instances[index].observers.is_empty() {
-            self.show_to_observers(index, &batch);
-        }
-        let now = self.time.now;
-        if !self.instances[index].taps.is_empty() {
-            self.show_instance(index, &batch, Passage::Arrived);
+        let mut batch = match handed {
+            Some(batch) => batch,
+            None if instance.suspended.is_some() => return self.resume(index),
+            None if instance.due => {
+                self.serve_due(index);
+                return None;
+            }
+            None if instance.queue.is_empty() && !self.poll_feeds(index) => return None,
+            None => {
+                let instance = &mut self.instances[index];
+                instance.queue.pop(instance.batch, &mut self.batches.spare)?
+            }
+        };
+        if !self.instances[index].is_plain() {
+            self.before_call(index, &batch);
         }
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else {
-            if !instance.taps.is_empty() {
-                self.show_instance(index, &batch, Passage::Down);
-            }
-            self.bypass(index, batch);
+            self.pass_down(index, batch);
             return None;
         };
         instance.counters.calls += 1;
@@ -48,26 +41,51 @@ impl Worker {
         instance.called_with = batch.len();
         self.time.calls.count(batch.len(), instance.batch);
         self.upkeep.note_call(index, &mut instance.called);
-
         if instance.is_observer {
-            // What an observer is sent is its own copy, and ends here.
-            instance.counters.count_bytes(&batch);
-            let observed = guest.observe(&batch, now);
-            instance.counters.ledger.consumed += batch.len() as u64;
-            self.free(index, batch);
-            match observed {
-                Ok(()) => self.after_call(index),
-                Err(fault) => self.on_guest_fault(index, &fault, None),
-            }
+            self.show_copies(index, batch);
             return None;
         }
-        let processed = guest.process(&mut batch, now);
+        let processed = guest.process(&mut batch, self.time.now);
         self.end_call(index, batch, processed)
+    }
+
+    /// What is done with a batch before the call: its feeds are remembered, and observers and taps see it.
+    fn before_call(&mut self, index: usize, batch: &[Packet]) {
+        if !self.instances[index].feeds.is_empty() {
+            self.remember_feeds(index);
+        }
+        self.show_to_observers(index, batch);
+        if !self.instances[index].taps.is_empty() {
+            self.show_instance(index, batch, Passage::Arrived);
+        }
+    }
+
+    /// Shows an observer what it was sent: its own copies, which end here.
+    fn show_copies(&mut self, index: usize, batch: Vec<Packet>) {
+        let instance = &mut self.instances[index];
+        let Life::Up { guest, .. } = &mut instance.life else { return self.pass_down(index, batch) };
+        instance.counters.count_bytes(&batch);
+        let observed = guest.observe(&batch, self.time.now);
+        instance.counters.ledger.consumed += batch.len() as u64;
+        self.free(index, batch);
+        match observed {
+            Ok(()) => self.after_call(index),
+            Err(fault) => self.on_guest_fault(index, &fault, None),
+        }
+    }
+
+    /// What comes for an instance that is down goes by its policy.
+    #[cold]
+    fn pass_down(&mut self, index: usize, batch: Vec<Packet>) {
+        if !self.instances[index].taps.is_empty() {
+            self.show_instance(index, &batch, Passage::Down);
+        }
+        self.bypass(index, batch);
     }
 
     /// Goes on with a call that was switched out.
     #[cold]
-    fn resume(&mut self, index: usize) -> Option<usize> {
+    fn resume(&mut self, index: usize) -> Option<HandOff> {
         let instance = &mut self.instances[index];
         let mut batch = instance.suspended.take()?;
         let Life::Up { guest, .. } = &mut instance.life else {
@@ -80,43 +98,45 @@ impl Worker {
     }
 
     /// A call has come to its end, or to a stop on the way.
-    #[inline]
+    #[inline(always)]
     fn end_call(
         &mut self,
         index: usize,
         batch: Vec<Packet>,
         processed: Result<Progress, GuestFault>,
-    ) -> Option<usize> {
+    ) -> Option<HandOff> {
         let instance = &mut self.instances[index];
         let answers = match processed {
-            Ok(Progress::Done(answers)) => Ok(answers),
+            Ok(Progress::Done(answers)) => answers,
             Ok(Progress::Suspended) => {
                 instance.counters.suspensions += 1;
                 instance.suspended = Some(batch);
                 return None;
             }
-            Err(fault) => Err(fault),
+            Err(fault) => {
+                self.end_faulted(index, batch, &fault);
+                return None;
+            }
         };
         instance.received = batch.first().map_or(0, |packet| packet.record().timestamp);
         if !instance.taps.is_empty() {
-            let passage = if answers.is_ok() { Passage::Decided } else { Passage::Trapped };
-            self.show_instance(index, &batch, passage);
+            self.show_instance(index, &batch, Passage::Decided);
         }
-        match answers {
-            Ok(answers) => {
-                let next = self.carry_out(index, batch, answers);
-                self.after_call(index);
-                next
-            }
-            Err(fault) => {
-                self.on_guest_fault(index, &fault, Some(batch));
-                None
-            }
-        }
+        self.carry_out(index, batch, answers)
     }
 
-    /// What a call leaves behind beside verdicts: packets given up or made, a new deadline.
-    #[inline]
+    /// A call has ended before its time.
+    #[cold]
+    fn end_faulted(&mut self, index: usize, batch: Vec<Packet>, fault: &GuestFault) {
+        let instance = &mut self.instances[index];
+        instance.received = batch.first().map_or(0, |packet| packet.record().timestamp);
+        if !instance.taps.is_empty() {
+            self.show_instance(index, &batch, Passage::Trapped);
+        }
+        self.on_guest_fault(index, fault, Some(batch));
+    }
+
+    /// What a call leaves behind beside verdicts: packets given up or made, a deadline.
     pub(crate) fn after_call(&mut self, index: usize) {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };

@@ -5,23 +5,32 @@ use crate::control::tap::Passage;
 use crate::ids::{PoolId, Target};
 use crate::path::switching::Source;
 use crate::state::accounting::{NO_CALLER, NO_INSTANCE};
+use crate::state::backpressure::Ahead;
 use crate::worker::Worker;
 use packet_memory::Packet;
 use telemetry::DropReason;
+
+/// An instance that may run at once, as packets were just handed to it.
+#[derive(Debug)]
+pub(crate) struct HandOff {
+    pub(crate) to: usize,
+    /// Those packets, where nothing waits before them: they need not be queued.
+    pub(crate) batch: Option<Vec<Packet>>,
+}
 
 impl Worker {
     /// Hands a whole batch on. Returns the instance that got it, if that may run at once.
     ///
     /// # Errors
     /// The batch comes back as it was when its packets have to go one by one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn deliver_batch(
         &mut self,
         source: Source,
+        pool: PoolId,
         target: Target,
         mut batch: Vec<Packet>,
-    ) -> Result<Option<usize>, Vec<Packet>> {
-        let pool = self.pool_of_source(source);
+    ) -> Result<Option<HandOff>, Vec<Packet>> {
         match target {
             Target::Instance(to, interface) => {
                 let whole = address(&mut batch, interface);
@@ -38,47 +47,51 @@ impl Worker {
         }
     }
 
-    /// Puts a whole batch, already addressed, into the next instance's queue. Returns that instance if it may
-    /// run at once.
+    /// Hands a whole batch, already addressed, to the next instance. Returns that instance if it may run at
+    /// once; else the batch is in its queue.
     ///
     /// # Errors
     /// The batch comes back when its packets have to go one by one: to another pool, or into a queue that has
     /// no room for all of them.
-    #[inline]
+    #[inline(always)]
     fn enqueue_batch(
         &mut self,
         pool: PoolId,
         to: usize,
         batch: Vec<Packet>,
-    ) -> Result<Option<usize>, Vec<Packet>> {
-        let count = batch.len();
-        if self.instances[to].pool != pool {
-            return Err(batch);
-        }
-        self.note_congestion(to);
+    ) -> Result<Option<HandOff>, Vec<Packet>> {
+        let (count, sender) = (batch.len(), self.time.current);
         let receiver = &mut self.instances[to];
-        if receiver.queue.room() < count {
+        if receiver.pool != pool || receiver.queue.room() < count {
             return Err(batch);
         }
-        let (waits, may_run) = (receiver.has_work(), !receiver.stands_still() && to != self.time.current);
-        receiver.queue.push_batch(batch, &mut self.batches.spare);
-        let entity = receiver.entity;
-        if self.time.current == NO_CALLER {
-            // A port is being polled: the instance that it is for pays for that.
-            self.time.receivers.push((entity, count as u32));
-            self.wake_instance(to);
-            return Ok(None);
-        }
-        if may_run && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
-            if waits {
+        let (entity, waits, congested) = (receiver.entity, receiver.has_work(), receiver.is_congested());
+        // An instance that polls a port in front of a switch hands packets to itself.
+        receiver.handed_by = if sender == to { NO_CALLER } else { sender };
+        let may_run = sender != NO_CALLER && sender != to && !receiver.stands_still();
+        let next = if may_run && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
+            if waits || count > receiver.batch {
                 // What waits goes first, and this batch behind it: packets in front do not overtake those
                 // behind.
+                receiver.queue.push_batch(batch, &mut self.batches.spare);
                 self.time.scheduler.deactivate(entity);
+                Some(HandOff { to, batch: None })
+            } else {
+                Some(HandOff { to, batch: Some(batch) })
             }
-            return Ok(Some(to));
+        } else {
+            receiver.queue.push_batch(batch, &mut self.batches.spare);
+            if sender == NO_CALLER {
+                // A port is being polled: the instance that it is for pays for that.
+                self.time.receivers.push((entity, count as u32));
+            }
+            self.wake_instance(to);
+            None
+        };
+        if congested {
+            self.throttle(sender, Ahead::Instance(to));
         }
-        self.wake_instance(to);
-        Ok(None)
+        Ok(next)
     }
 
     /// Hands packets of its pool to a port.

@@ -73,6 +73,14 @@ impl Queue {
         }
     }
 
+    /// Puts a batch in front of all others.
+    pub(crate) fn push_front(&mut self, batch: Vec<Packet>) {
+        self.packets += batch.len();
+        if let Some(second) = self.first.replace(batch) {
+            self.batches.push_front(second);
+        }
+    }
+
     /// Appends one packet, which must fit.
     #[inline]
     pub(crate) fn push(&mut self, packet: Packet, spare: &mut Vec<Vec<Packet>>) {

@@ -3,7 +3,7 @@
 use crate::control::tap::Passage;
 use crate::ids::{InstanceId, Target};
 use crate::path::classify::classify_for;
-use crate::path::deliver::{address, unaddressed};
+use crate::path::deliver::{HandOff, address, unaddressed};
 use crate::path::switching::Source;
 use crate::state::accounting::NO_INSTANCE;
 use crate::state::ports::PortNode;
@@ -196,8 +196,11 @@ impl Worker {
         self.classify(index, &mut batch, 0, nf_abi::HOP_BUDGET);
         self.show_received(index, &batch);
         self.time.receivers.clear();
-        match self.deliver_batch(Source::Port(index), target, batch) {
-            Ok(Some(to)) => self.wake_instance(to),
+        match self.deliver_batch(Source::Port(index), self.ports[index].pool, target, batch) {
+            Ok(Some(HandOff { to, batch })) => {
+                self.put_back(to, batch);
+                self.wake_instance(to);
+            }
             Ok(None) => {}
             Err(batch) => self.deliver_each(index, target, batch),
         }

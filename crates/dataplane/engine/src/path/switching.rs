@@ -2,6 +2,7 @@
 //! 3.3).
 
 use crate::ids::{PoolId, SwitchId, Target};
+use crate::path::deliver::HandOff;
 use crate::worker::Worker;
 use packet_memory::Packet;
 use std::collections::BTreeSet;
@@ -94,7 +95,7 @@ impl Worker {
         id: SwitchId,
         from: SwitchPort,
         batch: Vec<Packet>,
-    ) -> Option<usize> {
+    ) -> Option<HandOff> {
         let pool = self.pool_of_source(source);
         let mut routes = std::mem::take(&mut self.batches.routes);
         routes.clear();
@@ -111,7 +112,7 @@ impl Worker {
         };
         // Mostly all of a batch goes the same way; then it moves as a whole.
         let delivered = match target {
-            Some(target) => self.deliver_batch(source, target, batch),
+            Some(target) => self.deliver_batch(source, pool, target, batch),
             None => Err(batch),
         };
         let handed_to = match delivered {

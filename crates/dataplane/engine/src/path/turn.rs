@@ -1,8 +1,10 @@
 //! One turn of a worker, from which everything on the data path is called.
 
+use crate::path::deliver::HandOff;
 use crate::state::accounting::{NO_CALLER, NO_INSTANCE};
 use crate::worker::Worker;
 use cpu_share::EntityId;
+use packet_memory::Packet;
 use telemetry::clock::Cycles;
 
 /// A call that lasts for more slices than this holds its worker for too long, one with a single packet for
@@ -38,43 +40,71 @@ impl Worker {
             self.time.look_cost = self.time.now.cycles.since(now);
         }
         let until = self.time.now.cycles + self.time.turn_length();
-        let mut next = Some(self.instances.of(first));
-        while let Some(index) = next {
-            next = if self.waits_for_room(index) { self.pick() } else { self.run(index, until) };
+        let mut next = Some(HandOff { to: self.instances.of(first), batch: None });
+        while let Some(HandOff { to, batch }) = next {
+            next = if self.waits_for_room(to) {
+                self.put_back(to, batch);
+                self.pick()
+            } else {
+                self.run(to, batch, until)
+            };
         }
         self.time.running = NO_INSTANCE;
         true
     }
 
-    /// Runs an instance for one batch. Returns the instance that runs next in this turn: the one that the
-    /// batch went on to, this one again, or the one whose turn it is.
-    #[inline]
-    fn run(&mut self, index: usize, until: Cycles) -> Option<usize> {
+    /// Runs an instance for one batch, which it was just handed or which is in its queue. Returns what runs
+    /// next in this turn: the instance that the batch went on to, this one again, or the one whose turn it
+    /// is.
+    #[inline(always)]
+    fn run(&mut self, index: usize, batch: Option<Vec<Packet>>, until: Cycles) -> Option<HandOff> {
         let (entity, began) = (self.instances[index].entity, self.time.now.cycles);
         (self.time.running, self.time.current) = (entity, index);
-        let handed_to = self.hop(index);
+        let handed = self.hop(index, batch);
         self.time.current = NO_CALLER;
         self.time.switch(entity);
-        self.count_latency(index);
-        if self.instances[index].batch < self.settings.batch || !self.time.overruns.is_empty() {
+        let instance = &mut self.instances[index];
+        instance.count_latency(self.time.now.nanos);
+        let more = instance.has_work();
+        if instance.batch < self.settings.batch || !self.time.overruns.is_empty() {
             self.adapt_batch(index, began);
         }
-        let more = self.instances[index].has_work();
+        if !self.time.departures.is_empty() {
+            self.count_departed();
+        }
         if self.time.now.cycles >= until {
-            for waiting in handed_to.into_iter().chain(more.then_some(index)) {
-                self.wake_instance(waiting);
-            }
-            self.time.interrupted = Some(handed_to.map_or(entity, |to| self.instances[to].entity));
+            self.interrupt(index, handed, more);
             return None;
         }
-        // The running instance goes on until it is far enough ahead, its code and data being in the caches.
-        if handed_to.is_none() && more && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
-            return Some(index);
+        if more {
+            // The running instance goes on until it is far enough ahead, its code and data being in the caches.
+            if handed.is_none() && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
+                return Some(HandOff { to: index, batch: None });
+            }
+            self.wake_instance(index);
         }
+        handed.or_else(|| self.pick())
+    }
+
+    /// Ends the turn after an instance's run, for the ports to be polled: what would run next goes on then.
+    #[cold]
+    fn interrupt(&mut self, index: usize, handed: Option<HandOff>, more: bool) {
+        let next = handed.map_or(index, |HandOff { to, batch }| {
+            self.put_back(to, batch);
+            self.wake_instance(to);
+            to
+        });
         if more {
             self.wake_instance(index);
         }
-        handed_to.or_else(|| self.pick())
+        self.time.interrupted = Some(self.instances[next].entity);
+    }
+
+    /// Queues a batch that an instance was handed and does not take at once, in front of what came since.
+    pub(crate) fn put_back(&mut self, to: usize, batch: Option<Vec<Packet>>) {
+        if let Some(batch) = batch {
+            self.instances[to].queue.push_front(batch);
+        }
     }
 
     /// The entity that was interrupted only for the ports to be polled, if it may go on: its run is as long
@@ -90,10 +120,9 @@ impl Worker {
     }
 
     /// The instance whose turn it is.
-    #[inline]
-    fn pick(&mut self) -> Option<usize> {
+    fn pick(&mut self) -> Option<HandOff> {
         let picked = self.time.scheduler.pick(self.time.now.cycles)?;
-        Some(self.instances.of(picked))
+        Some(HandOff { to: self.instances.of(picked), batch: None })
     }
 
     /// The instance has packets: it waits for its turn, unless it is paused. The running instance is asked
@@ -119,19 +148,6 @@ impl Worker {
             self.time.switch(NO_INSTANCE);
         }
         self.ports.signal();
-    }
-
-    /// Counts how long the packets took that an instance was called with, and those that ports were handed
-    /// meanwhile. All of a batch count as its first.
-    #[inline]
-    fn count_latency(&mut self, index: usize) {
-        let instance = &mut self.instances[index];
-        if instance.received != 0 {
-            let took = self.time.now.nanos.0.saturating_sub(instance.received);
-            instance.counters.latencies.record(took, instance.called_with as u64);
-            instance.received = 0;
-        }
-        self.count_departed();
     }
 
     /// Counts how long the packets took that ports were handed.

@@ -1,6 +1,7 @@
 //! The verdicts: what an instance has decided on each packet of its batch is carried out.
 
 use crate::control::fault::Life;
+use crate::path::deliver::HandOff;
 use crate::path::switching::Source;
 use crate::worker::Worker;
 use guest::{Answers, BAD_VERDICT};
@@ -9,33 +10,45 @@ use packet_memory::Packet;
 use telemetry::DropReason;
 
 impl Worker {
-    /// Carries out the verdicts of a batch. Returns the instance that all of it went on to, if that may run at
-    /// once.
-    #[inline]
+    /// Carries out the verdicts of a batch, and what the call left behind beside them. Returns the instance
+    /// that all of it went on to, if that may run at once.
+    #[inline(always)]
     pub(crate) fn carry_out(
         &mut self,
         index: usize,
         mut batch: Vec<Packet>,
         answers: Answers,
-    ) -> Option<usize> {
+    ) -> Option<HandOff> {
         let instance = &mut self.instances[index];
         instance.counters.bytes += answers.bytes;
+        let pool = instance.pool;
         // Mostly all packets of a batch go the same way; then the batch moves as a whole.
         if answers.alike
             && let Some(Verdict::Interface(k)) = Verdict::decode(batch.first()?.record().verdict)
             && let Some(target) = instance.links.get(usize::from(k)).copied().flatten()
         {
-            match self.deliver_batch(Source::Instance(index), target, batch) {
-                Ok(next) => return next,
+            match self.deliver_batch(Source::Instance(index), pool, target, batch) {
+                Ok(next) => {
+                    if answers.leaves {
+                        self.after_call(index);
+                    }
+                    return next;
+                }
                 Err(refused) => batch = refused,
             }
         }
+        self.route_each(index, batch);
+        self.after_call(index);
+        None
+    }
+
+    /// Carries out the verdicts of a batch one by one.
+    fn route_each(&mut self, index: usize, mut batch: Vec<Packet>) {
         for packet in batch.drain(..) {
             self.route(index, packet);
         }
         self.batches.spare.push(batch);
         self.flush_ports();
-        None
     }
 
     /// Carries out the verdict of one packet.

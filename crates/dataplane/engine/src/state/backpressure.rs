@@ -88,7 +88,7 @@ impl Worker {
         let sender = if self.time.current == to { usize::MAX } else { self.time.current };
         let receiver = &mut self.instances[to];
         receiver.handed_by = sender;
-        if receiver.queue.is_congested() || receiver.throttled_by.is_some() {
+        if receiver.is_congested() {
             self.throttle(sender, Ahead::Instance(to));
         }
     }
@@ -124,7 +124,7 @@ impl Worker {
 
     /// Throttles an instance, and those from which its packets come.
     #[cold]
-    fn throttle(&mut self, mut sender: usize, mut to: Ahead) {
+    pub(crate) fn throttle(&mut self, mut sender: usize, mut to: Ahead) {
         // No chain is longer than packets may hop.
         for _ in 0..nf_abi::HOP_BUDGET {
             // The instance that handed packets on may be gone by now, and another one in its place.

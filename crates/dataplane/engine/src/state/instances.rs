@@ -247,10 +247,34 @@ impl Instance {
         (self.queue.len() + suspended + kept + self.detached.unwrap_or(0)) as u64
     }
 
+    /// There is nothing to be done with a batch before the call: no port to be polled now and then, and
+    /// neither observers nor taps to be shown it.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.feeds.is_empty() && self.observers.is_empty() && self.taps.is_empty()
+    }
+
     /// There is something to call it for, or there may be.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.queue.is_empty() || self.more_outside || self.suspended.is_some() || self.due
+    }
+
+    /// Counts how long the packets took that it was called with last. All of a batch count as its first.
+    #[inline]
+    pub(crate) fn count_latency(&mut self, now: Nanos) {
+        if self.received != 0 {
+            let took = now.0.saturating_sub(self.received);
+            self.counters.latencies.record(took, self.called_with as u64);
+            self.received = 0;
+        }
+    }
+
+    /// Instances that hand packets to it are throttled: it has much to do already, or those that it hands
+    /// packets to.
+    #[inline]
+    pub(crate) fn is_congested(&self) -> bool {
+        self.queue.is_congested() || self.throttled_by.is_some()
     }
 
     /// It does not run at present, however much waits for it.

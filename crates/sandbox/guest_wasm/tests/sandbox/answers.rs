@@ -147,7 +147,7 @@ fn one_answer_that_differs_is_found_wherever_it_is() {
         let settings = guest_wasm::InstanceSettings { config, ..patient() };
         let mut guest = WasmGuest::new(echo(Access::Read), &pool, settings).expect("an instance");
         let progress = guest.process(&mut packets, now()).expect("it answers");
-        let answers = Answers { alike: false, bytes: 60 * MAX_BATCH as u64 };
+        let answers = Answers { alike: false, bytes: 60 * MAX_BATCH as u64, leaves: true };
         assert_eq!(progress, Progress::Done(answers), "field {at} of record {n}");
         for (k, packet) in packets.iter().enumerate() {
             let wanted = if k == n { verdict } else { through };
@@ -156,7 +156,7 @@ fn one_answer_that_differs_is_found_wherever_it_is() {
         }
         // What lies behind the batch is no part of it.
         let progress = guest.process(&mut packets[..n], now()).expect("it answers");
-        assert_eq!(progress, Progress::Done(Answers { alike: true, bytes: 60 * n as u64 }));
+        assert_eq!(progress, Progress::Done(Answers { alike: true, bytes: 60 * n as u64, leaves: false }));
     }
     pool.free_batch(packets);
 }
