@@ -257,7 +257,7 @@ impl BareChain {
         while done < packets {
             let now = self.clock.moment();
             self.feed.receive(&self.pool, now.nanos, BATCH, &mut batch);
-            classify(&self.pool, &mut batch);
+            classify(&self.pool, &mut batch, true);
             done += batch.len();
             for function in self.functions.iter_mut().filter(|_| what != Loop::Empty) {
                 function.call(&mut batch, now);

@@ -122,5 +122,5 @@ pub(crate) fn fill(
         debug_assert!(written.is_ok(), "a frame fits into a buffer");
         packet.edit(|record| (record.ingress, record.verdict) = (ingress(n), 0));
     }
-    classify(pool, packets);
+    classify(pool, packets, true);
 }

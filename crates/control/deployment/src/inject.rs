@@ -62,7 +62,7 @@ impl Host {
             return Err(InjectError::TooLong { found: bytes.len(), allowed: pool.room() });
         }
         packet.edit(|record| (record.ingress, record.timestamp) = (interface, now.0));
-        engine::classify(&pool, std::slice::from_mut(&mut packet));
+        engine::classify(&pool, std::slice::from_mut(&mut packet), true);
         let left = self.fleet().change(move |change| {
             seen(&pool, &packet);
             let left = change.put_into_queue(id, vec![packet]);

@@ -46,18 +46,6 @@ impl Queue {
         self.heap.first().map(|waiting| (waiting.key, waiting.id as usize))
     }
 
-    /// The smallest key but that of one number.
-    #[inline]
-    pub(crate) fn first_key_beside(&self, id: usize) -> Option<i128> {
-        match self.heap.as_slice() {
-            [] => None,
-            [first, ..] if first.id as usize != id => Some(first.key),
-            [_] => None,
-            [_, second] => Some(second.key),
-            [_, left, right, ..] => Some(left.key.min(right.key)),
-        }
-    }
-
     /// Takes in a number that is in no queue.
     #[inline]
     pub(crate) fn push(&mut self, places: &mut Places, id: usize, key: i128) {

@@ -245,20 +245,14 @@ impl Scheduler {
         let (entity_lead, tenant_lead) = (entity.share.vruntime_of(lead), tenant.share.vruntime_of(lead));
         let (vruntime, tenant_vruntime) = (entity.share.vruntime(), tenant.share.vruntime());
 
-        // A waiting one has at least the virtual runtime of its key. Mostly that decides, and no key has to
-        // be put right.
-        let mut smallest = tenant.ready.first().map_or(vruntime, |(key, _)| key);
-        let mut smallest_tenant = self.ready.first_key_beside(owner).unwrap_or(tenant_vruntime);
+        let smallest =
+            self.first_entity(owner).map_or(vruntime, |first| self.entities[first].share.vruntime());
+        let smallest_tenant = match self.first() {
+            Some((first, _)) if first != owner => self.tenants[first].share.vruntime(),
+            _ => tenant_vruntime,
+        };
         if vruntime > smallest + entity_lead || tenant_vruntime > smallest_tenant + tenant_lead {
-            smallest =
-                self.first_entity(owner).map_or(vruntime, |first| self.entities[first].share.vruntime());
-            smallest_tenant = match self.first() {
-                Some((first, _)) if first != owner => self.tenants[first].share.vruntime(),
-                _ => tenant_vruntime,
-            };
-            if vruntime > smallest + entity_lead || tenant_vruntime > smallest_tenant + tenant_lead {
-                return false;
-            }
+            return false;
         }
         // The minimum virtual runtime moves on for entities that join later, but never beyond one that waits.
         let tenant = &mut self.tenants[owner];

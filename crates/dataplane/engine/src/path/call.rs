@@ -42,7 +42,8 @@ impl Worker {
         self.time.calls.count(batch.len(), instance.batch);
         self.upkeep.note_call(index, &mut instance.called);
         if instance.is_observer {
-            self.show_copies(index, batch);
+            let observed = guest.observe(&batch, self.time.now);
+            self.end_observed(index, batch, observed);
             return None;
         }
         let processed = guest.process(&mut batch, self.time.now);
@@ -60,13 +61,11 @@ impl Worker {
         }
     }
 
-    /// Shows an observer what it was sent: its own copies, which end here.
-    fn show_copies(&mut self, index: usize, batch: Vec<Packet>) {
-        let instance = &mut self.instances[index];
-        let Life::Up { guest, .. } = &mut instance.life else { return self.pass_down(index, batch) };
-        instance.counters.count_bytes(&batch);
-        let observed = guest.observe(&batch, self.time.now);
-        instance.counters.ledger.consumed += batch.len() as u64;
+    /// What an observer was sent are its own copies, which end here.
+    fn end_observed(&mut self, index: usize, batch: Vec<Packet>, observed: Result<(), GuestFault>) {
+        let counters = &mut self.instances[index].counters;
+        counters.count_bytes(&batch);
+        counters.ledger.consumed += batch.len() as u64;
         self.free(index, batch);
         match observed {
             Ok(()) => self.after_call(index),

@@ -7,26 +7,10 @@ const HASHED: usize = 96;
 /// Where the first VLAN tag or the EtherType is.
 const TAG: usize = 12;
 
-/// Sets hop budget, VLAN and flow hash of freshly received packets.
+/// Sets hop budget and VLAN of freshly received packets, and the flow hash where it is read. The headers are
+/// copied before they are looked at: a guest that owns a neighbouring buffer cannot change them meanwhile.
 #[inline]
-pub fn classify(pool: &Pool, packets: &mut [Packet]) {
-    for packet in packets {
-        let interface = packet.record().ingress;
-        classify_for(pool, std::slice::from_mut(packet), interface, nf_abi::HOP_BUDGET, true);
-    }
-}
-
-/// The same, with the packets addressed to an interface and so many hops left, and the flow hash only where
-/// it is read. The headers are copied before they are looked at: a guest that owns a neighbouring buffer
-/// cannot change them meanwhile.
-#[inline]
-pub(crate) fn classify_for(
-    pool: &Pool,
-    packets: &mut [Packet],
-    interface: u16,
-    hop_budget: u8,
-    with_flow_hash: bool,
-) {
+pub fn classify(pool: &Pool, packets: &mut [Packet], with_flow_hash: bool) {
     for packet in packets {
         let (flow_hash, vlan) = if with_flow_hash {
             let (header, length) = pool.head::<HASHED>(packet);
@@ -35,10 +19,7 @@ pub(crate) fn classify_for(
             (0, pool.word(packet, TAG).map_or(0, packet::outer_vlan))
         };
         packet.edit(|record| {
-            record.flow_hash = flow_hash;
-            record.vlan = vlan;
-            record.ingress = interface;
-            record.hop_budget = hop_budget;
+            (record.flow_hash, record.vlan, record.hop_budget) = (flow_hash, vlan, nf_abi::HOP_BUDGET);
         });
     }
 }

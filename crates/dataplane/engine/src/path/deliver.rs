@@ -164,18 +164,9 @@ impl Worker {
         packet.edit(|record| (record.ingress, record.hop_budget) = (interface, budget - 1));
         self.instances[to].queue.push(packet, &mut self.batches.spare);
         if self.time.current == NO_CALLER {
-            self.count_received_for(to);
+            self.time.receivers.push((self.instances[to].entity, 1));
         }
         self.wake_instance(to);
-    }
-
-    /// Notes that a packet came for an instance while a port is polled.
-    fn count_received_for(&mut self, to: usize) {
-        let entity = self.instances[to].entity;
-        match self.time.receivers.iter_mut().find(|(known, _)| *known == entity) {
-            Some((_, count)) => *count += 1,
-            None => self.time.receivers.push((entity, 1)),
-        }
     }
 
     /// Copies a packet into the pool of its receiver, which pays, and ends the original as consumed at the
@@ -197,10 +188,7 @@ impl Worker {
                     Target::Port(port) => self.ports[port.index()].ledger.copied += 1,
                     Target::Switch(..) => {}
                 }
-                match from {
-                    Source::Instance(from) => self.instances[from].counters.ledger.consumed += 1,
-                    Source::Port(from) => self.ports[from].ledger.consumed += 1,
-                }
+                self.ledger_of(from).consumed += 1;
                 if self.is_tapped(from) {
                     self.show_copy(from, &packet, there, &copy);
                 }
@@ -278,7 +266,7 @@ impl Worker {
 /// Addresses packets to an instance's interface, in one pass without a branch. Whether every packet had a hop
 /// left: more than [`nf_abi::HOP_BUDGET`], which is half of what the field can tell, it never has.
 #[inline]
-pub(crate) fn address(batch: &mut [Packet], interface: u16) -> bool {
+fn address(batch: &mut [Packet], interface: u16) -> bool {
     let mut left = 0;
     for packet in batch {
         packet.edit(|record| {
@@ -292,7 +280,7 @@ pub(crate) fn address(batch: &mut [Packet], interface: u16) -> bool {
 
 /// Takes the hop back that was counted with the address: the packets go one by one, and it is counted there.
 #[cold]
-pub(crate) fn unaddressed(mut batch: Vec<Packet>) -> Vec<Packet> {
+fn unaddressed(mut batch: Vec<Packet>) -> Vec<Packet> {
     for packet in &mut batch {
         packet.edit(|record| record.hop_budget = record.hop_budget.wrapping_add(1));
     }

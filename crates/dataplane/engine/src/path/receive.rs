@@ -1,9 +1,8 @@
 //! Where packets come in: ports are polled, in the account of the instance that gets what they bring.
 
 use crate::control::tap::Passage;
-use crate::ids::{InstanceId, Target};
-use crate::path::classify::classify_for;
-use crate::path::deliver::{HandOff, address, unaddressed};
+use crate::ids::Target;
+use crate::path::classify::classify;
 use crate::path::switching::Source;
 use crate::state::accounting::NO_INSTANCE;
 use crate::state::ports::PortNode;
@@ -66,7 +65,7 @@ impl Worker {
                 None if node.relay => RELAY_POLLS,
                 None => SHARED_POLLS,
             };
-            while polls > 0 && self.poll_port(index) {
+            while polls > 0 && self.poll_port(index, usize::MAX) {
                 worked = true;
                 polls -= 1;
             }
@@ -80,7 +79,9 @@ impl Worker {
         let mut worked = false;
         for index in 0..self.ports.end() {
             match self.ports.get(index) {
-                Some(node) if node.relay && self.has_room(node) => worked |= self.poll_port(index),
+                Some(node) if node.relay && self.has_room(node) => {
+                    worked |= self.poll_port(index, usize::MAX)
+                }
                 Some(node) if node.relay => {}
                 Some(_) => self.service_port(index),
                 None => {}
@@ -124,7 +125,7 @@ impl Worker {
             }
             // Beside what waits already no more is fetched than there is room for: the rest waits outside.
             let most = if instance.queue.is_empty() { usize::MAX } else { instance.queue.room() };
-            if self.poll_port_for(port, most) {
+            if self.poll_port(port, most) {
                 self.time.running = entity;
             }
         }
@@ -142,13 +143,9 @@ impl Worker {
         }
     }
 
-    /// Receives a batch from a port and queues it, in the account of the instance that it is for.
-    pub(crate) fn poll_port(&mut self, index: usize) -> bool {
-        self.poll_port_for(index, usize::MAX)
-    }
-
-    /// The same, for so many packets at most.
-    fn poll_port_for(&mut self, index: usize, most: usize) -> bool {
+    /// Receives a batch from a port, of so many packets at most, and queues it, in the account of the instance
+    /// that it is for.
+    pub(crate) fn poll_port(&mut self, index: usize, most: usize) -> bool {
         let node = &mut self.ports[index];
         let Some(target) = node.target else {
             // It only sends; what it delays or has to complete goes on all the same.
@@ -190,47 +187,21 @@ impl Worker {
     /// Classifies what a port received, and queues it for the instance that it is for, hands it to a port or
     /// looks it up in a switch, in the account of the instances that get it.
     fn classify_and_queue(&mut self, index: usize, target: Target, mut batch: Vec<Packet>) {
-        if let Target::Instance(to, interface) = target {
-            return self.queue_received(index, to, interface, batch);
+        let node = &self.ports[index];
+        let (pool, watched) = (node.pool, !node.taps.is_empty());
+        if !node.relay {
+            classify(&self.pools[usize::from(pool.0)], &mut batch, self.ports.flow_hash);
         }
-        self.classify(index, &mut batch, 0, nf_abi::HOP_BUDGET);
-        self.show_received(index, &batch);
+        if watched {
+            self.show_port(index, &batch, Passage::Received);
+        }
         self.time.receivers.clear();
-        match self.deliver_batch(Source::Port(index), self.ports[index].pool, target, batch) {
-            Ok(Some(HandOff { to, batch })) => {
-                self.put_back(to, batch);
-                self.wake_instance(to);
-            }
+        match self.deliver_batch(Source::Port(index), pool, target, batch) {
+            Ok(Some(handed)) => self.put_back(handed),
             Ok(None) => {}
             Err(batch) => self.deliver_each(index, target, batch),
         }
         self.charge_receivers();
-    }
-
-    /// Queues what a port received for an instance. Mostly all of a batch can be queued, and then it moves as
-    /// a whole.
-    fn queue_received(&mut self, index: usize, to: InstanceId, interface: u16, mut batch: Vec<Packet>) {
-        let (node, receiver) = (&self.ports[index], &self.instances[to.index()]);
-        self.time.running = receiver.entity;
-        let mut whole = receiver.pool == node.pool && receiver.queue.room() >= batch.len();
-        if node.relay {
-            if whole && !address(&mut batch, interface) {
-                batch = unaddressed(batch);
-                whole = false;
-            }
-        } else if whole {
-            self.classify(index, &mut batch, interface, nf_abi::HOP_BUDGET - 1);
-        } else {
-            self.classify(index, &mut batch, 0, nf_abi::HOP_BUDGET);
-        }
-        self.show_received(index, &batch);
-        if whole {
-            self.instances[to.index()].queue.push_batch(batch, &mut self.batches.spare);
-            self.wake_instance(to.index());
-        } else {
-            self.deliver_each(index, Target::Instance(to, interface), batch);
-        }
-        self.time.switch(NO_INSTANCE);
     }
 
     /// The wire to another worker, if any, that has no room for what the port would bring.
@@ -245,22 +216,6 @@ impl Worker {
             },
         };
         (self.ports[out].port.room() < self.settings.batch).then_some(out)
-    }
-
-    #[inline]
-    fn classify(&mut self, index: usize, batch: &mut [Packet], interface: u16, budget: u8) {
-        let node = &self.ports[index];
-        if !node.relay {
-            let pool = &self.pools[usize::from(node.pool.0)];
-            classify_for(pool, batch, interface, budget, self.ports.flow_hash);
-        }
-    }
-
-    #[inline]
-    fn show_received(&mut self, index: usize, batch: &[Packet]) {
-        if !self.ports[index].taps.is_empty() {
-            self.show_port(index, batch, Passage::Received);
-        }
     }
 
     /// Hands on what a port received one by one: into another pool, or as far as there is room.

@@ -7,7 +7,7 @@ use crate::worker::Worker;
 use packet_memory::Packet;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use telemetry::DropReason;
+use telemetry::{DropReason, Ledger};
 use virtual_switch::{HEAD, Route, Switch, SwitchPort};
 
 /// A switch as one worker sees it: the table is shared by all, the wires are this worker's own.
@@ -77,6 +77,14 @@ impl Worker {
         match source {
             Source::Instance(index) => self.instances[index].pool,
             Source::Port(index) => self.ports[index].pool,
+        }
+    }
+
+    /// Where the packets are counted that one hands on.
+    pub(crate) fn ledger_of(&mut self, source: Source) -> &mut Ledger {
+        match source {
+            Source::Instance(index) => &mut self.instances[index].counters.ledger,
+            Source::Port(index) => &mut self.ports[index].ledger,
         }
     }
 
@@ -165,10 +173,7 @@ impl Worker {
             // that one is.
             match pool.duplicate(&packet) {
                 Some(copy) => {
-                    match source {
-                        Source::Instance(index) => self.instances[index].counters.ledger.copied += 1,
-                        Source::Port(index) => self.ports[index].ledger.copied += 1,
-                    }
+                    self.ledger_of(source).copied += 1;
                     if self.is_tapped(source) {
                         self.show_copy(source, &packet, self.pool_of_source(source), &copy);
                     }
@@ -182,10 +187,7 @@ impl Worker {
 
     /// A flooded packet that could not be copied: one is made and lost at once, so that the loss is counted.
     fn count_missed_copy(&mut self, source: Source) {
-        let ledger = match source {
-            Source::Instance(index) => &mut self.instances[index].counters.ledger,
-            Source::Port(index) => &mut self.ports[index].ledger,
-        };
+        let ledger = self.ledger_of(source);
         ledger.copied += 1;
         ledger.dropped[DropReason::NoBuffer] += 1;
     }

@@ -4,7 +4,6 @@ use crate::path::deliver::HandOff;
 use crate::state::accounting::{NO_CALLER, NO_INSTANCE};
 use crate::worker::Worker;
 use cpu_share::EntityId;
-use packet_memory::Packet;
 use telemetry::clock::Cycles;
 
 /// A call that lasts for more slices than this holds its worker for too long, one with a single packet for
@@ -41,12 +40,12 @@ impl Worker {
         }
         let until = self.time.now.cycles + self.time.turn_length();
         let mut next = Some(HandOff { to: self.instances.of(first), batch: None });
-        while let Some(HandOff { to, batch }) = next {
-            next = if self.waits_for_room(to) {
-                self.put_back(to, batch);
+        while let Some(handed) = next {
+            next = if self.waits_for_room(handed.to) {
+                self.put_back(handed);
                 self.pick()
             } else {
-                self.run(to, batch, until)
+                self.run(handed, until)
             };
         }
         self.time.running = NO_INSTANCE;
@@ -57,7 +56,7 @@ impl Worker {
     /// next in this turn: the instance that the batch went on to, this one again, or the one whose turn it
     /// is.
     #[inline(always)]
-    fn run(&mut self, index: usize, batch: Option<Vec<Packet>>, until: Cycles) -> Option<HandOff> {
+    fn run(&mut self, HandOff { to: index, batch }: HandOff, until: Cycles) -> Option<HandOff> {
         let (entity, began) = (self.instances[index].entity, self.time.now.cycles);
         (self.time.running, self.time.current) = (entity, index);
         let handed = self.hop(index, batch);
@@ -69,9 +68,7 @@ impl Worker {
         if instance.batch < self.settings.batch || !self.time.overruns.is_empty() {
             self.adapt_batch(index, began);
         }
-        if !self.time.departures.is_empty() {
-            self.count_departed();
-        }
+        self.count_departed();
         if self.time.now.cycles >= until {
             self.interrupt(index, handed, more);
             return None;
@@ -89,22 +86,23 @@ impl Worker {
     /// Ends the turn after an instance's run, for the ports to be polled: what would run next goes on then.
     #[cold]
     fn interrupt(&mut self, index: usize, handed: Option<HandOff>, more: bool) {
-        let next = handed.map_or(index, |HandOff { to, batch }| {
-            self.put_back(to, batch);
-            self.wake_instance(to);
-            to
-        });
+        let next = handed.as_ref().map_or(index, |handed| handed.to);
+        self.time.interrupted = Some(self.instances[next].entity);
+        if let Some(handed) = handed {
+            self.put_back(handed);
+        }
         if more {
             self.wake_instance(index);
         }
-        self.time.interrupted = Some(self.instances[next].entity);
     }
 
-    /// Queues a batch that an instance was handed and does not take at once, in front of what came since.
-    pub(crate) fn put_back(&mut self, to: usize, batch: Option<Vec<Packet>>) {
+    /// Queues a batch that an instance was handed and does not take at once, in front of what came since; it
+    /// waits for its turn then, or for room.
+    pub(crate) fn put_back(&mut self, HandOff { to, batch }: HandOff) {
         if let Some(batch) = batch {
             self.instances[to].queue.push_front(batch);
         }
+        self.wake_instance(to);
     }
 
     /// The entity that was interrupted only for the ports to be polled, if it may go on: its run is as long

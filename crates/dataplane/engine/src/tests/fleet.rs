@@ -248,7 +248,7 @@ fn questions_wake_no_sleeping_worker_and_what_is_left_for_one_is_done() {
     let pool = rig.pools[0].0.clone();
     let mut packet = pool.allocate().expect("one is free");
     pool.write(&mut packet, &[7]).expect("it fits");
-    classify(&pool, std::slice::from_mut(&mut packet));
+    classify(&pool, std::slice::from_mut(&mut packet), true);
     let id = functions[0];
     let left_over = rig.fleet.change(move |change| change.put_into_queue(id, vec![packet])).expect("it runs");
     assert!(left_over.is_empty());
