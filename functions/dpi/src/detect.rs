@@ -251,7 +251,7 @@ impl Detector {
         let mut remaining = named.sum::<usize>() + filter.always.len();
         let skip = stream.as_ref().map_or(0, |stream| stream.skip);
         candidates.clear();
-        let packet = Subject { data: payload, new_from: 0, base: 0 };
+        let packet = Subject { data: payload, new_from: 0, base: 0, is_open: false };
         let mut consider = |number: u32, is_in_payload: bool, has_literal: bool| {
             let rule = &rules.list[number as usize];
             let to_verify = remaining;
@@ -329,7 +329,7 @@ impl Detector {
         let new_from = self.assembled.len();
         self.assembled.extend_from_slice(data);
         let base = position.saturating_sub(new_from as u64);
-        let subject = Subject { data: &self.assembled, new_from, base };
+        let subject = Subject { data: &self.assembled, new_from, base, is_open: true };
         // Rules that wait come after what this payload has named.
         let named = self.candidates.len();
         if let Some(window) = &window {
@@ -343,6 +343,11 @@ impl Detector {
             if is_done || place >= named && !matches_header(&self.rules, rule, context, false) {
                 continue;
             }
+            // Since a rule waits, it has not matched.
+            let waits =
+                window.as_ref().and_then(|window| window.pending.iter().find(|some| some.rule == *number));
+            let from = waits.map_or(position, |waits| waits.from.min(position));
+            let subject = Subject { new_from: from.saturating_sub(base) as usize, ..subject };
             let is_met = budget.begin(self.candidates.len() - place) && inspect(rule, &subject, budget);
             self.unfinished[*number as usize] += u64::from(budget.is_spent());
             if is_met {
@@ -351,7 +356,7 @@ impl Detector {
             } else if let Some(window) = &mut window
                 && place < named
                 && self.literals.of_rule[*number as usize].is_some()
-                && !window.remember(Pending { rule: *number, end })
+                && !window.remember(Pending { rule: *number, from: position, end })
             {
                 self.pending_lost += 1;
             }
@@ -363,6 +368,44 @@ impl Detector {
             let (stamps, stamp) = (&self.stamps, self.stamp);
             window.pending.retain(|pending| pending.end > first && stamps[pending.rule as usize] != stamp);
         }
+    }
+
+    /// The rules that match because their stream has ended: those that waited for what must not come.
+    /// `position`: number of the byte behind its last one.
+    pub fn finish(
+        &mut self,
+        context: &Context<'_>,
+        window: &mut Window,
+        position: u64,
+        budget: &mut Budget,
+    ) -> &[u32] {
+        self.matched.clear();
+        self.assembled.clear();
+        window.copy_last(usize::MAX, &mut self.assembled);
+        let base = position.saturating_sub(self.assembled.len() as u64);
+        let waiting = core::mem::take(&mut window.pending);
+        for (place, Pending { rule: number, from, .. }) in waiting.iter().enumerate() {
+            let rule = &self.rules.list[*number as usize];
+            if self.stamps[*number as usize] == self.stamp
+                || !matches_header(&self.rules, rule, context, false)
+            {
+                continue;
+            }
+            let new_from = from.saturating_sub(base) as usize;
+            let subject = Subject { data: &self.assembled, new_from, base, is_open: false };
+            let is_met = budget.begin(waiting.len() - place) && inspect(rule, &subject, budget);
+            self.unfinished[*number as usize] += u64::from(budget.is_spent());
+            if is_met {
+                self.stamps[*number as usize] = self.stamp;
+                self.matched.push(*number);
+            }
+        }
+        let list = &self.rules.list;
+        self.matched.sort_unstable_by_key(|number| (list[*number as usize].action, *number));
+        for number in &self.matched {
+            self.hits[*number as usize] += 1;
+        }
+        &self.matched
     }
 
     fn release_caches(&mut self) {

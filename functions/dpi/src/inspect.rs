@@ -3,6 +3,9 @@
 //! Elements that are relative to each other form a chain; a chain that fails behind a match goes on with the
 //! next match before it, so that it is found whenever it is there. Chains do not depend on each other. All
 //! work is paid for from a [`Budget`]; when that is spent, nothing matches.
+//!
+//! In a stream that goes on, what must not be within so many bytes is known to be absent when that many have
+//! come or the stream has ended, and not before.
 
 use crate::budget::Budget;
 use crate::rules::content::Content;
@@ -17,6 +20,8 @@ pub struct Subject<'a> {
     pub new_from: usize,
     /// Where in the stream `data` begins; 0 for a packet.
     pub base: u64,
+    /// More may follow: what is not there yet may still come.
+    pub is_open: bool,
 }
 
 /// Whether the rule's contents are met.
@@ -95,23 +100,49 @@ impl Search<'_, '_> {
         }
     }
 
-    fn data_at(&self, data: &DataAt, base: usize) -> bool {
-        let length = self.subject.data.len();
-        let is_there = if data.is_relative {
-            base + data.bytes as usize <= length
-        } else {
-            (data.bytes as usize) < length
+    /// Where a content has to end at the latest lies behind what has come, and more may follow.
+    fn may_still_come(&self, content: &Content, base: usize) -> bool {
+        let last = match content.relative {
+            Some(relative) => {
+                let first = base as i64 + i64::from(relative.distance);
+                relative.within.map(|within| first + i64::from(within))
+            }
+            None => {
+                let first = i64::from(content.offset) - i64::try_from(self.subject.base).unwrap_or(i64::MAX);
+                content.depth.map(|depth| first + i64::from(depth))
+            }
         };
-        is_there != data.is_negated
+        self.subject.is_open && last.is_some_and(|last| last > self.subject.data.len() as i64)
+    }
+
+    /// How far data have to reach that a condition asks for.
+    fn asked(&self, data: &DataAt, base: usize) -> usize {
+        if data.is_relative {
+            base + data.bytes as usize
+        } else {
+            let end = u64::from(data.bytes) + 1;
+            usize::try_from(end.saturating_sub(self.subject.base)).unwrap_or(usize::MAX)
+        }
+    }
+
+    fn data_at(&self, data: &DataAt, base: usize) -> bool {
+        let is_there = self.asked(data, base) <= self.subject.data.len();
+        // That nothing is there, the end of the data tells.
+        if data.is_negated { !is_there && !self.subject.is_open } else { is_there }
     }
 
     /// A negated content or expression, or `isdataat`.
     fn condition(&mut self, element: &Element, base: usize) -> bool {
         match element {
-            Element::Content(content) => match self.bounds(content, base) {
-                None => true,
-                Some((first, last)) => self.find(content, first, last).is_none() && !self.budget.is_spent(),
-            },
+            Element::Content(content) => {
+                let is_absent = match self.bounds(content, base) {
+                    None => true,
+                    Some((first, last)) => {
+                        self.find(content, first, last).is_none() && !self.budget.is_spent()
+                    }
+                };
+                is_absent && !self.may_still_come(content, base)
+            }
             Element::Regex(regex) => {
                 self.budget.pay(self.subject.data.len() as u32 / 4)
                     && regex.find(self.subject.data, base, base).is_none()
@@ -129,7 +160,11 @@ impl Search<'_, '_> {
             return false;
         }
         if element.is_condition() {
-            return self.condition(element, base) && self.chain(rest, base, reach);
+            let asked = match element {
+                Element::DataAt(data) if !data.is_negated => self.asked(data, base),
+                _ => 0,
+            };
+            return self.condition(element, base) && self.chain(rest, base, reach.max(asked));
         }
         match element {
             Element::Content(content) => {

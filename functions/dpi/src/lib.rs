@@ -400,6 +400,9 @@ impl Dpi {
         if ruling == Ruling::Go && self.tracker.acknowledged(seen) {
             ruling = self.behind_gap(&passage, seen, &mut budget, host);
         }
+        if ruling == Ruling::Go && seen.is_end {
+            ruling = self.look_at_end(&passage, seen, host);
+        }
         if ruling == Ruling::Go && seen.has_ended {
             ruling = self.look_at_waiting(&passage, seen, host);
         }

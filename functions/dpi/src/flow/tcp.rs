@@ -50,6 +50,8 @@ pub struct Step {
     pub has_begun: bool,
     /// A reset ended the connection with it.
     pub was_reset: bool,
+    /// It is its side's end.
+    pub is_end: bool,
 }
 
 /// Whether `a` lies behind `b`.
@@ -103,7 +105,7 @@ pub fn step(flow: &mut Flow, is_second: bool, tcp: Tcp, length: usize, pick_up: 
     let side = |flow: &Flow| usize::from(flow.client_is_second != is_second);
     let done = |flow: &Flow, place, has_begun, was_reset| {
         let side = side(flow);
-        Step { side, place, skip: 0, at: 0, sure: 0, has_begun, was_reset }
+        Step { side, place, skip: 0, at: 0, sure: 0, has_begun, was_reset, is_end: false }
     };
     if flags & RST != 0 {
         let sender = side(flow);
@@ -176,13 +178,14 @@ pub fn step(flow: &mut Flow, is_second: bool, tcp: Tcp, length: usize, pick_up: 
     }
     // The end is where the stream is, or will be with these bytes.
     let is_end = matches!(place, Place::Next { .. }) || place != Place::Ahead && end == me.next;
-    if flags & FIN != 0 && beyond == 0 && is_end {
+    let is_end = flags & FIN != 0 && beyond == 0 && is_end && !me.is_finished;
+    if is_end {
         me.is_finished = true;
         if flow.sides.iter().all(|side| side.is_finished) {
             flow.stage = Stage::Closed;
         }
     }
-    Step { side: sender, place, skip, at, sure, has_begun, was_reset: false }
+    Step { side: sender, place, skip, at, sure, has_begun, was_reset: false, is_end }
 }
 
 /// Takes a SYN with an acknowledgement.
@@ -239,7 +242,7 @@ fn answer(flow: &mut Flow, is_second: bool, tcp: Tcp, length: usize, pick_up: bo
         () if is_answer || has_begun || is_again || flow.stage <= Stage::SynSent => Place::None,
         () => Place::Ignored,
     };
-    Step { side, place, skip: 0, at: 0, sure: 0, has_begun, was_reset: false }
+    Step { side, place, skip: 0, at: 0, sure: 0, has_begun, was_reset: false, is_end: false }
 }
 
 /// Whether the receiver looks at a segment that is neither a SYN nor a reset.

@@ -4,7 +4,7 @@ use super::reorder::{Reorder, Segment};
 use super::table::FlowTable;
 use super::tcp::{self, Place};
 use super::windows::Windows;
-use super::{Flow, Stage, key};
+use super::{Flow, Side, Stage, key};
 use crate::header::View;
 use crate::header::flag::SYN;
 use crate::settings::Settings;
@@ -61,6 +61,8 @@ pub struct Seen {
     pub sure: usize,
     /// A reset has ended the connection with it.
     pub has_ended: bool,
+    /// It is its side's end.
+    pub is_end: bool,
     /// Both sides had agreed before it, or with it where there is no handshake.
     pub was_established: bool,
 }
@@ -173,6 +175,7 @@ impl Tracker {
                 at: 0,
                 sure: 0,
                 has_ended: false,
+                is_end: false,
                 was_established,
             };
         }
@@ -194,8 +197,8 @@ impl Tracker {
             Place::Ignored => self.turnover.ignored += 1,
             Place::None | Place::Next { .. } | Place::Ahead => {}
         }
-        let tcp::Step { side, place, skip, at, sure, was_reset: has_ended, .. } = step;
-        Seen { flow: number, side, place, skip, at, sure, has_ended, was_established }
+        let tcp::Step { side, place, skip, at, sure, was_reset: has_ended, is_end, .. } = step;
+        Seen { flow: number, side, place, skip, at, sure, has_ended, is_end, was_established }
     }
 
     fn fresh(key: super::Key, is_second: bool, hash: u64, now: Nanos) -> Flow {
@@ -205,9 +208,12 @@ impl Tracker {
         Flow { key, id, client_is_second: is_second, last: now, ..Flow::default() }
     }
 
-    /// Gives back what a flow holds, at once when no segment waits.
+    /// Gives back what a flow holds, at once when no segment and no rule waits.
     fn end(&mut self, flow: Flow) {
-        if flow.sides.iter().any(|side| side.held != 0) {
+        let waits = |side: &Side| {
+            side.held != 0 || self.windows.get(side.window).is_some_and(|window| !window.pending.is_empty())
+        };
+        if flow.sides.iter().any(waits) {
             self.ended.push(flow);
         } else {
             self.release(&flow);

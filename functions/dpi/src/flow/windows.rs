@@ -16,6 +16,8 @@ const CANDIDATES: usize = 8;
 pub struct Pending {
     /// Number of the rule.
     pub rule: u32,
+    /// Number of the first byte that came with the literal: what ends before does not count.
+    pub from: u64,
     /// Number of the byte in the stream up to which the literal may lie.
     pub end: u64,
 }
@@ -91,7 +93,7 @@ impl Window {
     /// Remembers a rule; false when another one had to be forgotten for it.
     pub fn remember(&mut self, pending: Pending) -> bool {
         if let Some(known) = self.pending.iter_mut().find(|known| known.rule == pending.rule) {
-            known.end = known.end.max(pending.end);
+            (known.from, known.end) = (known.from.min(pending.from), known.end.max(pending.end));
             return true;
         }
         if self.pending.len() < MAX_PENDING {
@@ -117,9 +119,10 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Windows of `size` bytes each, in `memory` bytes.
+    /// Windows of `size` bytes each, with the rules that wait in `memory` bytes.
     pub fn new(size: usize, memory: usize) -> Windows {
-        let limit = if size == 0 { 0 } else { memory / (size + size_of::<Window>()) };
+        let each = size + size_of::<Window>() + MAX_PENDING * size_of::<Pending>();
+        let limit = if size == 0 { 0 } else { memory / each };
         Windows { size, limit, list: Vec::new(), free: Vec::new(), hand: 0 }
     }
 

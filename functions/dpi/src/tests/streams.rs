@@ -254,3 +254,44 @@ fn windows_are_shared_out() {
     assert_eq!(bench.sids(second(4)), [1]);
     assert_eq!(bench.sids(second(1)), NONE);
 }
+
+/// How far data reach, and what must not come within so many bytes, split anywhere: as in one piece.
+#[test]
+fn lengths_split_anywhere() {
+    let rules = "alert tcp any any -> any any (content:\"USER\"; isdataat:20,relative; sid:1;)\n\
+                 alert tcp any any -> any any (content:\"USER\"; isdataat:!20,relative; sid:2;)\n\
+                 alert tcp any any -> any any (content:\"USER\"; content:!\"|0a|\"; within:20; sid:3;)\n\
+                 alert tcp any any -> any any (content:\"USER\"; content:\"PASS\"; within:20; sid:4;)\n\
+                 alert tcp any any -> any any (content:\"USER\"; isdataat:20,relative; content:!\"|0a|\"; within:20; sid:5;)";
+    let end = |at: usize| tcp(CLIENT, SERVER, flags::FIN | flags::ACK, 100 + at as u32, 500, &[]);
+    for (text, expected) in [
+        (b"USER xxxxxxxxxxxxxxxxxxxxxxxxx".as_slice(), vec![1, 3, 5]),
+        (b"USER x\nxxxxxxxxxxxxxxxxxxxxxxx", vec![1]),
+        (b"..USER x", vec![2, 3]),
+        (b"..USER x\n", vec![2]),
+        (b"USER xxxxxx PASS", vec![2, 3, 4]),
+        (b"USER xxxxxxxxxxxxxxxx PASS xx\n", vec![1, 3, 5]),
+        // Of two, one is enough.
+        (b"USER\nUSER xxxxxxxxxxxxxxxxxxxxx", vec![1, 3, 5]),
+    ] {
+        for cut in 0..text.len() {
+            let mut bench = open(rules, &[]);
+            let mut found = bench.client(0, &text[..cut]);
+            found.extend(bench.client(cut as u32, &text[cut..]));
+            found.extend(bench.sids(end(text.len())));
+            found.sort_unstable();
+            assert_eq!(found, expected, "{text:?} cut at {cut}");
+        }
+        let mut bench = open(rules, &[]);
+        let mut found: Vec<u64> =
+            text.iter().zip(0..).flat_map(|(byte, at)| bench.client(at, &[*byte])).collect();
+        // Another end: the connection is forgotten.
+        bench.now += 8000.0;
+        for _ in 0..64 {
+            bench.runner.timer(super::frames::at(bench.now));
+        }
+        found.extend(bench.told().iter().map(|told| told["alert"]["signature_id"].as_u64().expect("a sid")));
+        found.sort_unstable();
+        assert_eq!(found, expected, "{text:?} byte by byte");
+    }
+}

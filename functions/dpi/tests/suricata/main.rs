@@ -114,6 +114,51 @@ fn streams() {
     }
 }
 
+/// How far data reach, and what must not come within so many bytes, however the segments are cut.
+#[test]
+fn lengths() {
+    for seed in 500..506 {
+        let mut chance = Chance(seed);
+        let mut rules = String::new();
+        // As many as may wait in a stream.
+        for sid in 1..=32 {
+            let bytes = 1 + chance.below(60);
+            let also = match chance.below(5) {
+                0 => format!("isdataat:{bytes},relative; "),
+                1 => format!("isdataat:!{bytes},relative; "),
+                2 => format!("content:!\"|0a|\"; within:{bytes}; "),
+                3 => format!("isdataat:{bytes},relative; content:!\"|0a|\"; within:{bytes}; "),
+                _ => format!("content:\"PASS\"; within:{}; ", bytes + 4),
+            };
+            let word = ["USER", "MAIL", "GETFILE"][chance.below(3) as usize];
+            rules += &format!(
+                "alert tcp any any -> any any (msg:\"{sid}\"; content:\"{word}\"; {also}sid:{sid};)\n"
+            );
+        }
+        let mut capture = Capture::default();
+        for n in 0..60 {
+            let (a, b) = hosts(&mut chance);
+            let mut conversation = Conversation::new((a, 4000 + n), (b, 21), &mut chance);
+            conversation.open(&mut capture);
+            for _ in 0..1 + chance.below(4) {
+                let side = chance.below(2) as usize;
+                let mut bytes = Vec::new();
+                for _ in 0..chance.below(8) {
+                    match chance.below(6) {
+                        0 => bytes.push(b'\n'),
+                        1 => bytes.extend(b"PASS"),
+                        2 => bytes.extend(["USER", "MAIL", "GETFILE"][chance.below(3) as usize].bytes()),
+                        _ => bytes.extend((0..chance.below(30)).map(|_| b'.')),
+                    }
+                }
+                conversation.say_in_pieces(&mut capture, side, &bytes, &mut chance);
+            }
+            conversation.close(&mut capture);
+        }
+        compare(&format!("lengths {seed}"), &rules, &capture, once);
+    }
+}
+
 #[test]
 fn thresholds() {
     for seed in 300..306 {
