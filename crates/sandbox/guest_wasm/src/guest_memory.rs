@@ -72,7 +72,8 @@ unsafe impl MemoryCreator for ShellMemoryCreator {
         if minimum > limit {
             return Err(format!("the module needs {minimum} bytes of memory, {limit} are allowed"));
         }
-        let mut shell = self.0.take(&request.pool, request.access).map_err(|error| error.to_string())?;
+        let shell = self.0.take(&request.pool, request.access, minimum);
+        let mut shell = shell.map_err(|error| error.to_string())?;
         shell.make_private_only(minimum).map_err(|error| error.to_string())?;
         let base = shell.base();
         let shell = LentShell(Arc::new(Mutex::new(Some(shell))));

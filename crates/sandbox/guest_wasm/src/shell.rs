@@ -399,11 +399,13 @@ struct Spare {
     taken: usize,
     /// How many are to be ready; it follows the rate at which they are taken.
     wanted: usize,
+    /// Bytes of private memory that the last one was taken for.
+    private: usize,
 }
 
 impl Spare {
     fn new(pool: &Arc<Pool>) -> Spare {
-        Spare { shells: Vec::new(), pool: Arc::downgrade(pool), taken: 0, wanted: 0 }
+        Spare { shells: Vec::new(), pool: Arc::downgrade(pool), taken: 0, wanted: 0, private: 0 }
     }
 
     /// Most that are kept.
@@ -428,12 +430,14 @@ fn key(pool: &Arc<Pool>, access: Access) -> Key {
 }
 
 impl Shells {
-    /// A shell with this window, from the spare ones or new.
-    pub(crate) fn take(&self, pool: &Arc<Pool>, access: Access) -> io::Result<Shell> {
+    /// A shell with this window, from the spare ones or new, to be given so much private memory. Those that
+    /// are made in advance have as much.
+    pub(crate) fn take(&self, pool: &Arc<Pool>, access: Access, private: usize) -> io::Result<Shell> {
         let spare = {
             let mut all = self.lock();
             let spare = all.entry(key(pool, access)).or_insert_with(|| Spare::new(pool));
             spare.taken += 1;
+            spare.private = private.min(CLEARED_IN_PLACE);
             spare.shells.pop()
         };
         match spare {
@@ -465,13 +469,15 @@ impl Shells {
             spare.wanted = (taken * 2).max(spare.wanted - spare.wanted.div_ceil(16)).min(MOST_READY);
             superfluous.extend(spare.shells.drain(spare.most().min(spare.shells.len())..));
             let Some(pool) = spare.pool.upgrade() else { return false };
-            missing.push((pool, *access, spare.wanted.saturating_sub(spare.shells.len())));
+            let count = spare.wanted.saturating_sub(spare.shells.len());
+            missing.push((pool, *access, count, spare.private));
             true
         });
         drop(superfluous);
-        for (pool, access, count) in missing {
+        for (pool, access, count, private) in missing {
             for _ in 0..count {
-                let shell = Shell::reserve(&pool, access).map_err(explain)?;
+                let mut shell = Shell::reserve(&pool, access).map_err(explain)?;
+                shell.make_private(private).map_err(explain)?;
                 if let Some(spare) = self.lock().get_mut(&key(&pool, access)) {
                     spare.shells.push(shell);
                 }
@@ -532,7 +538,7 @@ mod tests {
     #[test]
     fn a_used_shell_comes_back_clean_and_only_to_its_key() {
         let (shells, here, there) = (Shells::default(), pool(), pool());
-        let mut shell = shells.take(&here, Access::Read).expect("address space");
+        let mut shell = shells.take(&here, Access::Read, 0).expect("address space");
         shell.make_private(300 << 10).expect("private");
         let base = shell.base();
         // SAFETY: just made private.
@@ -540,11 +546,11 @@ mod tests {
         shells.put_back(shell, 128 << 10);
         assert_eq!(shells.counts().spare, 1);
 
-        let other = shells.take(&there, Access::Read).expect("address space");
+        let other = shells.take(&there, Access::Read, 0).expect("address space");
         assert_ne!(other.base(), base, "never to another tenant");
-        let other = shells.take(&here, Access::Write).expect("address space");
+        let other = shells.take(&here, Access::Write, 0).expect("address space");
         assert_ne!(other.base(), base, "never with another protection");
-        let mut again = shells.take(&here, Access::Read).expect("the spare one");
+        let mut again = shells.take(&here, Access::Read, 0).expect("the spare one");
         assert_eq!(again.base(), base);
         assert_eq!(again.private, 128 << 10, "what the former user had beyond is inaccessible");
         again.make_private(300 << 10).expect("private");
@@ -557,19 +563,28 @@ mod tests {
     fn as_many_are_made_in_advance_as_are_taken() {
         let (shells, pool) = (Shells::default(), pool());
         let taken: Vec<Shell> =
-            (0..5).map(|_| shells.take(&pool, Access::Read).expect("address space")).collect();
+            (0..5).map(|_| shells.take(&pool, Access::Read, 0).expect("address space")).collect();
         assert_eq!(shells.counts().spare, 0);
         assert!(shells.refill().expect("address space"));
         assert_eq!(shells.counts().spare, 10);
-        let again = shells.take(&pool, Access::Read).expect("a spare one");
-        assert_eq!(shells.counts().spare, 9);
+        let again = shells.take(&pool, Access::Read, 3 * PAGE).expect("a spare one");
+        assert_eq!((shells.counts().spare, again.private), (9, 0));
         drop((taken, again));
+        // As much of those that are made is private as the last one was taken for.
+        let rest: Vec<Shell> =
+            (0..9).map(|_| shells.take(&pool, Access::Read, 3 * PAGE).expect("a spare one")).collect();
+        assert!(shells.refill().expect("address space"));
+        let mut made = shells.take(&pool, Access::Read, PAGE).expect("a spare one");
+        assert_eq!(made.private, 3 * PAGE);
+        made.make_private_only(PAGE).expect("private");
+        assert_eq!(made.private, PAGE, "the one that takes it has what it asks for");
+        drop((rest, made));
         // None is taken any more: what is wanted falls, and nothing is made.
         assert!(shells.refill().expect("address space"));
         for _ in 0..100 {
             assert!(!shells.refill().expect("nothing to do"));
         }
-        assert!(shells.counts().spare <= 10);
+        assert!(shells.counts().spare <= 20);
         // With its pool everything goes.
         let before = Arc::strong_count(&pool);
         shells.forget(&pool);
@@ -581,7 +596,7 @@ mod tests {
     fn pages_that_were_populated_are_given_back_whole_where_they_were_moved_to() {
         const SIZE: usize = 4 << 20;
         let (shells, pool) = (Shells::default(), pool());
-        let [mut from, mut to] = [0; 2].map(|_| shells.take(&pool, Access::Read).expect("address space"));
+        let [mut from, mut to] = [0; 2].map(|_| shells.take(&pool, Access::Read, 0).expect("address space"));
         for shell in [&mut from, &mut to] {
             shell.make_private(SIZE).expect("private");
         }
@@ -602,7 +617,7 @@ mod tests {
 
     #[test]
     fn private_memory_ends_at_the_window() {
-        let mut shell = Shells::default().take(&pool(), Access::Read).expect("address space");
+        let mut shell = Shells::default().take(&pool(), Access::Read, 0).expect("address space");
         assert!(shell.make_private(WINDOW_BASE as usize + 1).is_err());
     }
 }
