@@ -13,7 +13,7 @@
 //! reserved all objects are checked. The same holds for observers, services, chains and all else that such a
 //! change concerns.
 
-use super::document::{DOCUMENT, add, empty, names_in, tree};
+use super::document::{DOCUMENT, Part, names_in, tree_of};
 use super::{Desired, ObjectChange, ObjectKey, keep_same_images, reserves};
 use crate::deployed::Deployed;
 use crate::material::Material;
@@ -22,6 +22,7 @@ use config::Catalog as _;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use wiring::{Edge, Endpoint, Plan, Wiring};
+use yaml_document::Document;
 
 /// More changes at a time are a file, most of which is new: that is checked as a whole.
 const MOST_TOGETHER: usize = 64;
@@ -52,7 +53,7 @@ impl Desired {
             return None;
         }
         let affected = self.affected(changes)?;
-        let wiring = config::check_part(DOCUMENT, &tree(&self.document_of(&affected)), material).ok()?.wiring;
+        let wiring = config::check_part(DOCUMENT, &self.document_of(&affected), material).ok()?.wiring;
         let (old, mut new) = (affected.running(deployed), affected.wanted(wiring));
         let owners = new.ports.values().map(|port| &port.tenant);
         let mut owners = owners.chain(new.instances.values().map(|instance| &instance.tenant));
@@ -111,34 +112,25 @@ impl Desired {
     }
 
     /// The affected objects as a document, after the changes.
-    fn document_of(&self, affected: &Affected<'_>) -> Value {
-        let mut objects: BTreeMap<ObjectKey, Value> = BTreeMap::new();
+    fn document_of(&self, affected: &Affected<'_>) -> Document {
         let tenants = (Kind::Tenant, String::new());
         let tenants = self.objects.range(tenants..).take_while(|((kind, _), _)| *kind == Kind::Tenant);
         let workers = self.objects.get_key_value(&(Kind::Workers, "workers".to_owned()));
         let wired = affected.whole.iter().map(|(key, spec)| (*key, *spec));
         let changed = affected.changed.iter().filter_map(|(key, spec)| spec.map(|spec| (key, spec)));
-        for (key, spec) in tenants.chain(workers).chain(wired).chain(changed) {
-            objects.insert(key.clone(), spec.clone());
-        }
-        let named = objects.iter().flat_map(|((kind, name), spec)| names_in(*kind, name, spec));
+        let whole = tenants.chain(workers).chain(wired).chain(changed);
+        let mut objects: BTreeMap<(Kind, &str), Part<'_>> =
+            whole.map(|((kind, name), spec)| ((*kind, name.as_str()), Part::whole(spec))).collect();
+        let named = objects.iter().flat_map(|((kind, name), part)| names_in(*kind, name, part.spec));
         let named: BTreeSet<String> = named.collect();
         for key in named.into_iter().flat_map(|name| ENDS.map(|kind| (kind, name.clone()))) {
-            if affected.changed.contains_key(&key) || objects.contains_key(&key) {
+            if affected.changed.contains_key(&key) {
                 continue;
             }
-            let Some(spec) = self.objects.get(&key) else { continue };
-            let mut spec = spec.clone();
-            if let (Kind::Function, Value::Object(spec)) = (key.0, &mut spec) {
-                spec.remove("attach");
-            }
-            objects.insert(key, spec);
+            let Some((key, spec)) = self.objects.get_key_value(&key) else { continue };
+            objects.entry((key.0, &key.1)).or_insert(Part { spec, bare: key.0 == Kind::Function });
         }
-        let mut document = empty();
-        for ((kind, name), spec) in objects {
-            add(&mut document, kind, &name, spec);
-        }
-        Value::Object(document)
+        tree_of(objects.into_iter().map(|((kind, name), part)| (kind, name, part)))
     }
 }
 

@@ -1,59 +1,94 @@
 //! Objects as the document that they are in the operator's file, and what they name in it.
 
 use api::Kind;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use yaml_document::{Document, Key, Node, NodeValue, Position};
 
 /// What faults call the document.
 pub(super) const DOCUMENT: &str = "desired";
 
-/// A document without any object.
-pub(super) fn empty() -> Map<String, Value> {
-    Map::from_iter([("superfluid".to_owned(), json!(1))])
+/// Objects, in the order of their kinds, as the document that they are together: without the detour over text,
+/// and so without lines.
+pub(super) fn tree_of<'a>(objects: impl Iterator<Item = (Kind, &'a str, Part<'a>)>) -> Document {
+    let mut nodes = Nodes(0);
+    let position = nodes.place();
+    let mut sections = vec![nodes.entry("superfluid", |nodes| nodes.plain("1".to_owned()))];
+    let mut last = None;
+    for (kind, name, Part { spec, bare }) in objects {
+        if kind == Kind::Workers {
+            sections.push(nodes.entry("workers", |nodes| nodes.of(spec)));
+            continue;
+        }
+        if last.replace(kind) != Some(kind) {
+            let none = if kind == Kind::Wire { NodeValue::List(vec![]) } else { NodeValue::Map(vec![]) };
+            sections.push(nodes.entry(kind.plural(), |nodes| Node { position: nodes.place(), value: none }));
+        }
+        match sections.last_mut().map(|(_, section)| &mut section.value) {
+            Some(NodeValue::List(wires)) => wires.push(nodes.of(spec)),
+            Some(NodeValue::Map(entries)) => entries.push(nodes.entry(name, |nodes| match spec {
+                Value::Object(spec) if bare => {
+                    nodes.map(spec.iter().filter(|(key, _)| key.as_str() != "attach"))
+                }
+                _ => nodes.of(spec),
+            })),
+            _ => {}
+        }
+    }
+    Document::of(Node { position, value: NodeValue::Map(sections) })
 }
 
-/// Puts an object where it stands in the file.
-pub(super) fn add(document: &mut Map<String, Value>, kind: Kind, name: &str, spec: Value) {
-    match kind {
-        Kind::Workers => drop(document.insert("workers".to_owned(), spec)),
-        Kind::Wire => {
-            let wires = document.entry("wires").or_insert_with(|| json!([]));
-            if let Value::Array(wires) = wires {
-                wires.push(spec);
-            }
-        }
-        _ => {
-            let section = document.entry(kind.plural()).or_insert_with(|| json!({}));
-            if let Value::Object(section) = section {
-                section.insert(name.to_owned(), spec);
-            }
-        }
+/// An object of a document; of a function that is `bare` the wires are left out.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) spec: &'a Value,
+    pub(super) bare: bool,
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn whole(spec: &'a Value) -> Part<'a> {
+        Part { spec, bare: false }
     }
 }
 
-/// JSON as a document, without the detour over text, and so without lines.
-pub(super) fn tree(value: &Value) -> Document {
-    fn node(value: &Value, next: &mut u32) -> Node {
-        *next += 1;
-        let position = Position { line: 0, column: *next };
-        let plain = |text: String| NodeValue::Scalar { text, quoted: false };
+/// Makes nodes, each with a place of its own.
+struct Nodes(u32);
+
+impl Nodes {
+    fn place(&mut self) -> Position {
+        self.0 += 1;
+        Position { line: 0, column: self.0 }
+    }
+
+    fn entry(&mut self, key: &str, value: impl FnOnce(&mut Nodes) -> Node) -> (Key, Node) {
+        let key = Key { position: Position { line: 0, column: self.0 }, text: key.to_owned() };
+        (key, value(self))
+    }
+
+    fn plain(&mut self, text: String) -> Node {
+        Node { position: self.place(), value: NodeValue::Scalar { text, quoted: false } }
+    }
+
+    fn map<'a>(&mut self, entries: impl Iterator<Item = (&'a String, &'a Value)>) -> Node {
+        let position = self.place();
+        let entries = entries.map(|(key, value)| self.entry(key, |nodes| nodes.of(value)));
+        Node { position, value: NodeValue::Map(entries.collect()) }
+    }
+
+    fn of(&mut self, value: &Value) -> Node {
         let value = match value {
             Value::Null => NodeValue::Null,
-            Value::Bool(value) => plain(value.to_string()),
-            Value::Number(value) => plain(value.to_string()),
+            Value::Bool(value) => return self.plain(value.to_string()),
+            Value::Number(value) => return self.plain(value.to_string()),
             Value::String(text) => NodeValue::Scalar { text: text.clone(), quoted: true },
-            Value::Array(items) => NodeValue::List(items.iter().map(|item| node(item, next)).collect()),
-            Value::Object(entries) => {
-                let entry = |(text, value): (&String, &Value)| {
-                    let key = Key { position: Position { line: 0, column: *next }, text: text.clone() };
-                    (key, node(value, next))
-                };
-                NodeValue::Map(entries.iter().map(entry).collect())
+            Value::Array(items) => {
+                let position = self.place();
+                let items = items.iter().map(|item| self.of(item)).collect();
+                return Node { position, value: NodeValue::List(items) };
             }
+            Value::Object(entries) => return self.map(entries.iter()),
         };
-        Node { position, value }
+        Node { position: self.place(), value }
     }
-    Document::of(node(value, &mut 0))
 }
 
 /// The names of ports, switches and functions that an object names beside its own.
@@ -90,6 +125,7 @@ pub(super) fn names_in(kind: Kind, name: &str, spec: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     /// A document without its positions.
     fn shape(node: &Node) -> Value {
@@ -112,7 +148,32 @@ mod tests {
         ];
         for value in values {
             let parsed = Document::parse("text", &value.to_string()).expect("JSON is YAML");
-            assert_eq!(shape(tree(&value).root()), shape(parsed.root()), "{value}");
+            assert_eq!(shape(&Nodes(0).of(&value)), shape(parsed.root()), "{value}");
         }
+    }
+
+    #[test]
+    fn objects_are_put_together_as_they_stand_in_a_file() {
+        let specs = [
+            json!({"count": 2}),
+            json!({}),
+            json!({"image": "a", "attach": {"left": "s"}}),
+            json!({"attach": 1, "image": "b"}),
+            json!(["f:0", "p"]),
+            json!(["g", "p"]),
+        ];
+        let kinds = [Kind::Workers, Kind::Switch, Kind::Function, Kind::Function, Kind::Wire, Kind::Wire];
+        let names = ["workers", "s", "f", "g", "x", "y"];
+        let objects = kinds.into_iter().zip(names).zip(&specs);
+        let objects = objects.map(|((kind, name), spec)| (kind, name, Part { spec, bare: name == "g" }));
+        let document = tree_of(objects);
+        let expected = json!({
+            "superfluid": 1,
+            "workers": {"count": 2},
+            "switches": {"s": {}},
+            "functions": {"f": {"image": "a", "attach": {"left": "s"}}, "g": {"image": "b"}},
+            "wires": [["f:0", "p"], ["g", "p"]],
+        });
+        assert_eq!(shape(document.root()), shape(&Nodes(0).of(&expected)));
     }
 }

@@ -12,12 +12,13 @@ mod own;
 use crate::Host;
 use crate::material::Material;
 use api::{Fault, Kind};
-use document::{DOCUMENT, add, names_in, tree};
+use document::{DOCUMENT, Part, names_in, tree_of};
 use manifest::Manifest;
 use schema::Schema;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use wiring::{Claimant, Plan, Wiring};
+use yaml_document::Document;
 
 /// What becomes of one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,12 +143,9 @@ impl Desired {
     }
 
     /// All objects as one document.
-    fn document(&self) -> Value {
-        let mut document = document::empty();
-        for ((kind, name), spec) in &self.objects {
-            add(&mut document, *kind, name, spec.clone());
-        }
-        Value::Object(document)
+    fn document(&self) -> Document {
+        let objects = self.objects.iter();
+        tree_of(objects.map(|((kind, name), spec)| (*kind, name.as_str(), Part::whole(spec))))
     }
 }
 
@@ -224,9 +222,9 @@ fn keep_same_images(wiring: &mut Wiring, runs: &Wiring, material: &Material<'_>)
 }
 
 /// Reads a document as the operator's file.
-fn read(document: &Value, catalog: &dyn config::Catalog) -> Result<(Wiring, Vec<Fault>), Vec<Fault>> {
+fn read(document: &Document, catalog: &dyn config::Catalog) -> Result<(Wiring, Vec<Fault>), Vec<Fault>> {
     let told = |fault: yaml_document::Fault| Fault::new(fault.key, fault.message);
-    match config::check_document(DOCUMENT, &tree(document), catalog) {
+    match config::check_document(DOCUMENT, document, catalog) {
         Ok(read) => Ok((read.wiring, read.warnings.into_iter().map(told).collect())),
         Err(faults) => Err(faults.into_iter().map(told).collect()),
     }

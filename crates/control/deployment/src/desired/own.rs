@@ -8,12 +8,13 @@
 //!    after it.
 //! 3. The tenant itself and the workers are in it; switches, services and other tenants are not.
 
-use super::document::{DOCUMENT, add, empty, names_in, tree};
+use super::document::{DOCUMENT, Part, names_in, tree_of};
 use super::{Desired, ObjectChange, ObjectKey, Running};
 use crate::Host;
 use crate::material::Material;
 use api::{DEFAULT_TENANT, Fault, Kind};
 use serde_json::Value;
+use yaml_document::Document;
 
 impl Desired {
     /// The faults that changes have when only the objects of a tenant are looked at. As for
@@ -29,8 +30,7 @@ impl Desired {
         next.take_over(changes.iter().cloned());
         let runs = host.wiring();
         let running = Running { material, runs: &runs, changes };
-        let document = tree(&next.document_of_tenant(self, tenant));
-        let faults = config::check_part(DOCUMENT, &document, &running).err();
+        let faults = config::check_part(DOCUMENT, &next.document_of_tenant(self, tenant), &running).err();
         let told = |fault: yaml_document::Fault| {
             // The number of a wire is that among the tenant's, which no request names.
             let at = if fault.key.starts_with("wires[") { "wires".to_owned() } else { fault.key };
@@ -39,11 +39,9 @@ impl Desired {
         faults.unwrap_or_default().into_iter().map(told).collect()
     }
 
-    fn document_of_tenant(&self, before: &Desired, tenant: &str) -> Value {
-        let mut document = empty();
-        for (key, spec) in
-            self.objects.iter().filter(|(key, spec)| self.is_of_tenant(before, tenant, key, spec))
-        {
+    fn document_of_tenant(&self, before: &Desired, tenant: &str) -> Document {
+        let own = self.objects.iter().filter(|(key, spec)| self.is_of_tenant(before, tenant, key, spec));
+        let own = own.map(|(key, spec)| {
             let mut spec = spec.clone();
             if let Some(attach) = spec.get_mut("attach").and_then(Value::as_object_mut) {
                 attach.retain(|_, end| {
@@ -51,9 +49,10 @@ impl Desired {
                     self.is_end_of_tenant(before, tenant, end.split_once(':').map_or(end, |(name, _)| name))
                 });
             }
-            add(&mut document, key.0, &key.1, spec);
-        }
-        Value::Object(document)
+            (key, spec)
+        });
+        let own: Vec<(&ObjectKey, Value)> = own.collect();
+        tree_of(own.iter().map(|((kind, name), spec)| (*kind, name.as_str(), Part::whole(spec))))
     }
 
     fn is_of_tenant(&self, before: &Desired, tenant: &str, (kind, name): &ObjectKey, spec: &Value) -> bool {
