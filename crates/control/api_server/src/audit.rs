@@ -140,6 +140,13 @@ impl Audit {
         }
     }
 
+    /// Whether there is room for such a line already: the disk need not be asked.
+    pub fn has_room(&self, names: u64) -> bool {
+        let state = self.state();
+        let room = state.bytes + ROOM + names <= state.reserved;
+        room && state.file.is_some() && state.trouble.is_none()
+    }
+
     fn reserve(&self, state: &mut State, wanted: u64) -> io::Result<()> {
         self.reach(state)?;
         if state.bytes + wanted <= state.reserved {

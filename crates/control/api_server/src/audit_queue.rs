@@ -3,14 +3,17 @@
 //! 1. [`AuditQueue::write`] appends a line to the queue and returns. Lines are written in the order in which
 //!    they were appended.
 //! 2. The request that appended it calls [`AuditQueue::written`] before it is answered, so that what a client
-//!    was told is logged. The queue is written there by the request's own job, which saves two switches of
-//!    threads, or, for requests that have no job to spare, by the log's thread. One of them writes at a time.
+//!    was told is logged. A change has its line written by its own job ([`AuditQueue::write_here`]), so that
+//!    there is nothing to wait for, any other request by a job for that, or, where no job may be done for it,
+//!    by the log's thread. One of them writes at a time.
 //!    While the disk hangs these requests wait, and no other does: at most one line for each of them, and for
 //!    each operation under way, is in the queue.
-//! 3. An operation that outlasts its request calls [`AuditQueue::wake`] instead: the thread writes its line.
-//! 4. How the log is ([`AuditQueue::trouble`], [`AuditQueue::lost`]) is what was found last; to ask takes no
+//! 3. Room for a line is reserved before a change is made. As long as there is some from before,
+//!    [`AuditQueue::admit`] needs neither the disk nor another thread.
+//! 4. An operation that outlasts its request calls [`AuditQueue::wake`] instead: the thread writes its line.
+//! 5. How the log is ([`AuditQueue::trouble`], [`AuditQueue::lost`]) is what was found last; to ask takes no
 //!    time.
-//! 5. When the queue is dropped, what is in it is written first.
+//! 6. When the queue is dropped, what is in it is written first.
 
 use crate::audit::{Audit, Free};
 use crate::leader_followers::LeaderFollowers;
@@ -129,6 +132,13 @@ impl Shared {
         }
     }
 
+    /// Whether there is room for a line that names objects in so many bytes, without a look at the disk. Lines
+    /// that wait, or are being written, take their room first.
+    fn has_room(&self, names: u64) -> bool {
+        let Ok(audit) = self.audit.try_lock() else { return false };
+        locked(&self.pending).jobs.is_empty() && audit.has_room(names)
+    }
+
     /// Does all that is in the queue on this thread, which may be kept by the disk; if another thread is at
     /// it, the log's thread comes after that one.
     fn help(&self) {
@@ -198,6 +208,12 @@ impl AuditQueue {
         self.shared.wake();
     }
 
+    /// Writes what is in the queue on the calling thread, which the disk may keep for a while; or leaves it to
+    /// the thread that is at it.
+    pub fn write_here(&self) {
+        self.shared.help();
+    }
+
     /// Writes what is in the queue: by a job on the thread that answers, if there is a `leader` to do jobs,
     /// and else by the log's thread.
     async fn flush(&self, leader: Option<&LeaderFollowers>) {
@@ -229,6 +245,9 @@ impl AuditQueue {
     /// # Errors
     /// As [`Audit::admit`].
     pub async fn admit(&self, names: u64, leader: Option<&LeaderFollowers>) -> Result<(), String> {
+        if self.shared.has_room(names) {
+            return Ok(());
+        }
         let (tell, told) = oneshot::channel();
         self.ask(Job::Admit(names, tell));
         self.flush(leader).await;
@@ -319,5 +338,33 @@ mod tests {
         wait(audit.written(None));
         assert_eq!((audit.trouble(), audit.lost()), (None, 1));
         wait(async { audit.admit(1, None).await.expect("there is room") });
+    }
+
+    #[test]
+    fn room_that_is_there_is_waited_for_by_none_and_lines_that_wait_have_it_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("audit.jsonl");
+        let audit = queue(&file, true);
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut at_once = |names| std::pin::pin!(audit.admit(names, None)).poll(&mut cx).is_ready();
+        let idle = || {
+            wait(audit.written(None));
+            drop(locked(&audit.shared.audit));
+        };
+        // The log's thread is kept off the disk: a request that needs it waits.
+        let disk = locked(&audit.shared.audit);
+        assert!(!at_once(1));
+        drop(disk);
+        idle();
+        assert!(at_once(1) && !at_once(1 << 20));
+        idle();
+        audit.write(json!({"n": 0}));
+        assert!(!at_once(1), "a line waits");
+        idle();
+        assert!(at_once(1));
+        audit.write(json!({"n": 1}));
+        audit.write_here();
+        assert_eq!(std::fs::read_to_string(&file).expect("reads"), "{\"n\":0}\n{\"n\":1}\n");
+        assert!(at_once(1));
     }
 }

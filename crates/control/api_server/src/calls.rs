@@ -337,7 +337,7 @@ async fn change(state: &Arc<State>, asked: &Asked, objects: Vec<WantedObject>) -
     let outcome = state
         .change(wanted, limit, move |outcome| {
             let about = dry_run.then(|| json!({"dry_run": true}));
-            audit(&audited.audit, &who, call, &name, outcome.as_ref(), about.as_ref());
+            audit(&audited.audit, &who, call, &name, outcome, about.as_ref());
         })
         .await?;
     match outcome {

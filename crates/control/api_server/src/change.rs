@@ -31,7 +31,7 @@ use crate::timing::Timing;
 use api::{Difference, Fault, Kind, Name, ObjectName, Operation, Problem, ProblemType};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use store::{Change, CommitError, Revision};
 use telemetry::steps;
@@ -96,6 +96,22 @@ struct Compared {
     writes: Vec<Change>,
 }
 
+/// Is told once how a change ended.
+type Told = Box<dyn FnOnce(Result<&Difference, &Problem>) + Send>;
+
+/// What is to be told how a change ended: by the job that ends it, or by the request where there is none.
+struct Ended(Mutex<Option<Told>>);
+
+impl Ended {
+    /// Tells it, unless it has been told.
+    fn tell(&self, outcome: Result<&Difference, &Problem>) {
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(told) = told {
+            told(outcome);
+        }
+    }
+}
+
 /// How far a change came without waiting.
 enum Begun {
     Done(Difference),
@@ -116,33 +132,30 @@ enum Attempt {
 }
 
 impl State {
-    /// Makes a change; `ended` is told how it ended, also when the client does not wait any more.
+    /// Makes a change; `ended` is told how it ended, also when the client does not wait any more. Where one job
+    /// does all of it, that job writes its line of the audit log as well.
     pub async fn change(
         self: &Arc<State>,
         wanted: Wanted,
         limit: WaitLimit,
-        ended: impl FnOnce(&Result<Difference, Problem>) + Send + 'static,
+        ended: impl FnOnce(Result<&Difference, &Problem>) + Send + 'static,
     ) -> Result<Outcome, Problem> {
         let rights = wanted.rights.clone();
-        let first = match self.begin(wanted).await {
-            Ok(Ok(first)) => first,
+        let ended = Arc::new(Ended(Mutex::new(Some(Box::new(ended)))));
+        let begun = self.begin(wanted, &ended).await;
+        let begun = begun.and_then(|begun| match begun {
+            Err(difference) => Ok(Err(difference)),
+            Ok(first) => Ok(Ok((self.operations.begin(first.what(), &rights)?, first))),
+        });
+        let (operation, first) = match begun {
+            Ok(Ok(operation)) => operation,
             Ok(Err(difference)) => {
-                let outcome = Ok(difference);
-                ended(&outcome);
-                return outcome.map(Outcome::Done);
+                ended.tell(Ok(&difference));
+                return Ok(Outcome::Done(difference));
             }
             Err(problem) => {
-                let outcome = Err(problem);
-                ended(&outcome);
-                return outcome.map(Outcome::Done);
-            }
-        };
-        let operation = match self.operations.begin(first.what(), &rights) {
-            Ok(operation) => operation,
-            Err(problem) => {
-                let outcome = Err(problem);
-                ended(&outcome);
-                return outcome.map(Outcome::Done);
+                ended.tell(Err(&problem));
+                return Err(problem);
             }
         };
         let mut seen = operation.subscribe();
@@ -150,7 +163,7 @@ impl State {
         // Not of the request: it goes on when the client leaves.
         tokio::spawn(async move {
             let outcome = state.work(first, &operation).await;
-            ended(&outcome);
+            ended.tell(outcome.as_ref());
             state.audit.wake();
             ends(&operation, &outcome);
         });
@@ -167,33 +180,25 @@ impl State {
     }
 
     /// Does it, if that can be done at once; else, what has to be done first.
-    async fn begin(self: &Arc<State>, wanted: Wanted) -> Result<Result<First, Difference>, Problem> {
+    async fn begin(
+        self: &Arc<State>,
+        wanted: Wanted,
+        ended: &Arc<Ended>,
+    ) -> Result<Result<First, Difference>, Problem> {
         let (rights, large) = (wanted.rights.clone(), self.takes_long(&wanted));
+        let (timing, ended) = (wanted.timing.clone(), ended.clone());
         let begun = self.work_on(&rights, large, move |state| {
-            // Before anything is read or fetched for a client that has no right to it.
-            state.admit(&wanted)?;
-            let resolved = state.control.resolve_images(
-                &functions(&wanted),
-                wanted.resolve,
-                &state.logins.asker(&wanted.rights),
-            );
-            let pinned = match resolved.map_err(|refusal| state.refusal(&wanted, refusal))? {
-                ResolvedImages::Now(images) => Arc::new(pin(wanted, images)),
-                ResolvedImages::After(resolution) => {
-                    return Ok(Begun::Later(First::Resolve(wanted, resolution)));
+            let begun = state.begin_now(wanted);
+            timing.measure(|| {
+                match &begun {
+                    Ok(Begun::Done(difference)) => ended.tell(Ok(difference)),
+                    Err(problem) => ended.tell(Err(problem)),
+                    Ok(Begun::Later(_) | Begun::Waits(_)) => return,
                 }
-            };
-            let began = pinned.wanted.timing.now();
-            match state.claims.try_take(pinned.claimed()) {
-                Ok(claim) => {
-                    pinned.wanted.timing.step("turn", began);
-                    Ok(match state.attempt_now(&pinned, claim)? {
-                        Attempt::Work(work) => Begun::Later(First::Work(pinned, work)),
-                        Attempt::Done(difference) => Begun::Done(difference),
-                    })
-                }
-                Err(_) => Ok(Begun::Waits(pinned)),
-            }
+                state.audit.write_here();
+                steps::done("audit");
+            });
+            begun
         });
         let pinned = match begun.await?? {
             Begun::Done(difference) => return Ok(Err(difference)),
@@ -203,6 +208,26 @@ impl State {
         Ok(match self.attempt(&pinned).await? {
             Attempt::Work(work) => Ok(First::Work(pinned, work)),
             Attempt::Done(difference) => Err(difference),
+        })
+    }
+
+    fn begin_now(&self, wanted: Wanted) -> Result<Begun, Problem> {
+        // Before anything is read or fetched for a client that has no right to it.
+        self.admit(&wanted)?;
+        let asker = self.logins.asker(&wanted.rights);
+        let resolved = self.control.resolve_images(&functions(&wanted), wanted.resolve, &asker);
+        let pinned = match resolved.map_err(|refusal| self.refusal(&wanted, refusal))? {
+            ResolvedImages::Now(images) => Arc::new(pin(wanted, images)),
+            ResolvedImages::After(resolution) => {
+                return Ok(Begun::Later(First::Resolve(wanted, resolution)));
+            }
+        };
+        let began = pinned.wanted.timing.now();
+        let Ok(claim) = self.claims.try_take(pinned.claimed()) else { return Ok(Begun::Waits(pinned)) };
+        pinned.wanted.timing.step("turn", began);
+        Ok(match self.attempt_now(&pinned, claim)? {
+            Attempt::Work(work) => Begun::Later(First::Work(pinned, work)),
+            Attempt::Done(difference) => Begun::Done(difference),
         })
     }
 

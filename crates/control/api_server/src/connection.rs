@@ -248,9 +248,11 @@ fn finish(
 
 /// Does what changes something, and writes it down; changes of objects write themselves down.
 async fn carry_out(state: Arc<State>, asked: Asked) -> Answer {
+    let began = asked.timing.now();
     if let Err(problem) = may_be_logged(&state, &asked).await {
         return problem.into();
     }
+    asked.timing.step("room", began);
     let (call, name, who) = (asked.call, asked.shown_name().to_owned(), asked.who.clone());
     let leader = state.leader_of(&asked.rights);
     let answer = calls::answer(&state, asked).await.unwrap_or_else(Answer::from);

@@ -28,12 +28,37 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Checks without a job after which the follower parks until there is one.
 const IDLE_CHECKS: u32 = 200;
 
-type Job = Box<dyn FnOnce() + Send>;
+/// What is done on the leader, and then told to the request that waits for it.
+trait Job: Send {
+    fn work(&mut self);
+
+    /// Within the runtime where there is one: it need not be woken for what it hears from itself.
+    fn tell(self: Box<Self>);
+}
+
+struct Closure<F, R> {
+    job: Option<F>,
+    result: Option<R>,
+    tell: oneshot::Sender<R>,
+}
+
+impl<F: FnOnce() -> R + Send, R: Send> Job for Closure<F, R> {
+    fn work(&mut self) {
+        self.result = self.job.take().map(|job| job());
+    }
+
+    fn tell(self: Box<Self>) {
+        if let Some(result) = self.result {
+            // The request may have gone.
+            let _ = self.tell.send(result);
+        }
+    }
+}
 
 /// See the module's documentation.
 #[derive(Default)]
 pub(crate) struct LeaderFollowers {
-    jobs: Mutex<VecDeque<Job>>,
+    jobs: Mutex<VecDeque<Box<dyn Job>>>,
     ready: Notify,
     /// Odd while the leader does a job; another number for each job.
     job_number: AtomicU64,
@@ -56,10 +81,7 @@ impl LeaderFollowers {
         job: impl FnOnce() -> R + Send + 'static,
     ) -> Option<R> {
         let (tell, told) = oneshot::channel();
-        locked(&self.jobs).push_back(Box::new(move || {
-            // The request may have gone.
-            let _ = tell.send(job());
-        }));
+        locked(&self.jobs).push_back(Box::new(Closure { job: Some(job), result: None, tell }));
         self.ready.notify_one();
         told.await.ok()
     }
@@ -100,7 +122,11 @@ impl LeaderFollowers {
         self.shut.1.notify_all();
     }
 
-    async fn next(&self) -> Option<Job> {
+    /// The next job; what was done before is told first.
+    async fn next(&self, done: Option<Box<dyn Job>>) -> Option<Box<dyn Job>> {
+        if let Some(done) = done {
+            done.tell();
+        }
         loop {
             if self.ended.load(SeqCst) {
                 return None;
@@ -114,7 +140,8 @@ impl LeaderFollowers {
 
     /// Answers, and does jobs, until another thread leads or the server has ended.
     fn lead(&self, runtime: Arc<Runtime>, grace: Duration) {
-        while let Some(job) = runtime.block_on(self.next()) {
+        let mut done = None;
+        while let Some(mut job) = runtime.block_on(self.next(done.take())) {
             let working = self.job_number.fetch_add(1, SeqCst) + 1;
             if self.parked.swap(false, SeqCst)
                 && let Some(follower) = &*locked(&self.follower)
@@ -122,10 +149,14 @@ impl LeaderFollowers {
                 follower.unpark();
             }
             // A request whose job panics finds its channel closed.
-            let _ = catch_unwind(AssertUnwindSafe(job));
+            let _ = catch_unwind(AssertUnwindSafe(|| job.work()));
+            done = Some(job);
             if self.job_number.compare_exchange(working, working + 1, SeqCst, SeqCst).is_err() {
                 break;
             }
+        }
+        if let Some(done) = done {
+            done.tell();
         }
         // The last thread that holds the runtime shuts it down.
         if self.ended.load(SeqCst)

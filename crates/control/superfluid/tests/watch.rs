@@ -245,9 +245,10 @@ fn a_creation_is_told_step_by_step_and_latencies_are_counted() {
     // So that its image is compiled.
     daemon.done("function create first --image monitor");
     let output = daemon.done("function create probe --image monitor --trace --durable");
-    for step in
-        ["parse", "turn", "compare", "check", "image", "shell", "commit", "workers", "finish", "durable"]
-    {
+    for step in [
+        "parse", "room", "turn", "compare", "check", "image", "shell", "commit", "workers", "finish",
+        "audit", "durable",
+    ] {
         assert!(output.contains(&format!("\n  {step} ")), "{step}: {output}");
     }
     assert!(output.contains("#") && output.contains(" us "), "{output}");

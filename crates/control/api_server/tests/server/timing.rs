@@ -24,13 +24,13 @@ fn steps_are_told_on_request() {
         .collect();
     let names: Vec<&str> = steps.iter().map(|(name, _)| *name).collect();
     let wanted = [
-        "parse", "turn", "compare", "compile", "turn", "compare", "prepare", "commit", "finish", "durable",
-        "total",
+        "parse", "room", "turn", "compare", "compile", "turn", "compare", "prepare", "commit", "finish",
+        "durable", "total",
     ];
     assert_eq!(names, wanted);
     // The fake takes 50 ms to compile.
     assert!(
-        steps[3].1 >= 50.0 && steps[10].1 >= steps.iter().take(10).map(|(_, time)| time).sum::<f64>() * 0.99
+        steps[4].1 >= 50.0 && steps[11].1 >= steps.iter().take(11).map(|(_, time)| time).sum::<f64>() * 0.99
     );
     let silent = client.put("/v1/functions/fw", &json!({"image": "b"}));
     assert_eq!((silent.header("server-timing"), silent.header("preference-applied")), (None, None));
@@ -123,7 +123,7 @@ fn a_collector_is_told_of_calls_and_their_steps_in_the_clients_trace() {
     };
     let steps: Vec<&Value> = all.iter().filter(|span| span["parentSpanId"] == put["spanId"]).collect();
     let names: Vec<&str> = steps.iter().filter_map(|span| span["name"].as_str()).collect();
-    assert_eq!(names, ["parse", "turn", "compare", "prepare", "commit", "finish"]);
+    assert_eq!(names, ["parse", "room", "turn", "compare", "prepare", "commit", "finish", "audit"]);
     for step in steps {
         assert_eq!((&step["traceId"], &step["kind"]), (&put["traceId"], &json!(1)));
         assert!(time(step, "startTimeUnixNano") >= time(put, "startTimeUnixNano"), "{step} {put}");
