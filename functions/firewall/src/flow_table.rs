@@ -127,7 +127,7 @@ macro_rules! slot {
 }
 
 slot!(HalfLine, 4);
-slot!(Line, 10);
+slot!(Line, 12);
 
 /// The first prime number from `number` on: any step then leads through all groups.
 fn prime_from(number: usize) -> usize {

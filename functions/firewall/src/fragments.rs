@@ -28,11 +28,14 @@ fn identity(header: &Header) -> Line {
     let is_ipv4 = header.fragment.is_ipv4;
     let words = if is_ipv4 { KEY4 } else { KEY6 };
     line.0[..words].copy_from_slice(&header.key[..words]);
-    line.0[words - 2] = 0;
-    if !is_ipv4 {
+    if is_ipv4 {
+        line.0[2] = 0;
+        (line.0[4], line.0[5]) = (header.path as u32, (header.path >> 32) as u32);
+    } else {
+        line.0[8] = 0;
         // The first fragment's protocol may stand behind further extension headers, which the later ones
         // lack.
-        line.0[words - 1] &= !0xff;
+        line.0[9] &= !0xff;
     }
     line.0[ID] = header.fragment.id;
     line.0[TAKEN] = 1 | header.ingress() << 1 | u32::from(is_ipv4) << 2;

@@ -6,13 +6,17 @@
 //! other side has another.
 
 use crate::rule::{ICMP, ICMPV6, TCP, UDP, View, kind};
+use nf_sdk::headers::ethernet::{self, Tags, ethertype};
+use nf_sdk::headers::tunnel::{Level, Path, Tunnels};
+use nf_sdk::headers::{Dissection, ParseError, dissect};
 use wide::bytemuck::cast;
 use wide::u8x16;
 
 /// Words of an IPv4 flow's key: inside address, outside address, ports, protocol with VLANs.
 pub const KEY4: usize = 4;
-/// Words of an IPv6 flow's key: the same with addresses of four words.
-pub const KEY6: usize = 10;
+/// Words of an IPv6 flow's key, and of any flow's in a tunnel: the same with addresses of four words, and the
+/// tunnels around the packet in two.
+pub const KEY6: usize = 12;
 
 /// TCP FIN, RFC 9293 section 3.1.
 pub const FIN: u8 = 0x01;
@@ -29,8 +33,10 @@ pub enum Class {
     /// Neither IPv4 nor IPv6.
     #[default]
     NonIp,
-    /// A header is cut short or contradicts itself, or the chain of extension headers is too long.
+    /// A header contradicts itself.
     Malformed,
+    /// IP that ends before its headers say, or has more headers or tunnels than are looked behind.
+    Unreadable,
     /// A first fragment that is too short for its transport header (RFC 1858, RFC 7112).
     ShortFragment,
     /// IPv4 that belongs to a flow or opens one.
@@ -71,6 +77,8 @@ pub struct Fragment {
 pub struct Header {
     /// The flow's key; IPv4 uses the first [`KEY4`] words.
     pub key: [u32; KEY6],
+    /// The tunnels around the packet, as [`Path::to_bits`] has them.
+    pub path: u64,
     /// Ports as in a [`View`], or ICMP type and code.
     pub ports: u32,
     /// See [`View`].
@@ -116,6 +124,14 @@ impl Header {
         [self.key[0], self.key[1], self.key[2], self.key[3]]
     }
 
+    /// The key of an IPv4 flow in a tunnel: that of IPv6 with mapped addresses (RFC 4291 section 2.5.5.2), which
+    /// no IPv6 packet in the same tunnels can have but one that claims them.
+    pub fn mapped_key(&self) -> [u32; KEY6] {
+        let [inside, outside, ports, protocol, ..] = self.key;
+        let path = [self.path as u32, (self.path >> 32) as u32];
+        [0, 0, MAPPED, inside, 0, 0, MAPPED, outside, ports, protocol, path[0], path[1] | IPV4_INSIDE]
+    }
+
     /// What rules look at, source before destination.
     #[inline(always)]
     pub fn view4(&self) -> View<2> {
@@ -133,6 +149,24 @@ impl Header {
         }
         View { addresses, ports: self.ports, kind: self.kind }
     }
+}
+
+/// The third word of a mapped address.
+const MAPPED: u32 = 0xffff_0000;
+/// In the last word of a key, whose upper half no path uses: the addresses are of IPv4.
+const IPV4_INSIDE: u32 = 1 << 31;
+
+/// The addresses of an IPv4 flow in a tunnel; `None` when the key is another flow's.
+pub fn unmapped(key: &[u32; KEY6]) -> Option<[u32; 2]> {
+    (key[KEY6 - 1] & IPV4_INSIDE != 0).then_some([key[3], key[7]])
+}
+
+/// Whether the words can be a key's.
+pub fn is_key6(key: &[u32; KEY6]) -> bool {
+    let [a, b, mapped, _, c, d, also_mapped, _, _, _, low, high] = *key;
+    let path = u64::from(low) | u64::from(high & !IPV4_INSIDE) << 32;
+    let is_mapped = [a, b, mapped, c, d, also_mapped] == [0, 0, MAPPED, 0, 0, MAPPED];
+    Path::from_bits(path).is_some() && (high & IPV4_INSIDE == 0 || is_mapped && path != 0)
 }
 
 /// The packet that opened a flow, as rules look at it, made of the flow's key of `W` words of addresses,
@@ -175,12 +209,17 @@ const LENGTH_AND_PROTOCOL: u8x16 =
 
 /// Bytes of IPv4 and the shortest transport header, by protocol; 0 for protocols of which no packet is
 /// common. A choice by comparisons would become a table of jumps in the sandbox.
-static LEAST: [u8; 256] = {
-    let mut least = [0; 256];
-    least[TCP as usize] = 40;
-    least[UDP as usize] = 28;
-    least
-};
+pub struct Least([u8; 256]);
+
+impl Least {
+    /// Without UDP where it may be a tunnel that is looked into: [`parse`] does that.
+    pub fn new(tunnels: &Tunnels) -> Least {
+        let mut least = [0; 256];
+        least[TCP as usize] = 40;
+        least[UDP as usize] = if tunnels.have_ports() { 0 } else { 28 };
+        Least(least)
+    }
+}
 
 /// The common packet: untagged, IPv4 without options, whole, TCP or UDP, and well-formed.
 pub struct Common<'a> {
@@ -194,14 +233,14 @@ pub struct Common<'a> {
 impl<'a> Common<'a> {
     /// Reads the packet; `None` when it is not common, and [`parse`] has to look at it.
     #[inline(always)]
-    pub fn new(packet: &'a [u8]) -> Option<Common<'a>> {
+    pub fn new(packet: &'a [u8], least: &Least) -> Option<Common<'a>> {
         let bytes: &[u8; COMMON] = packet.first_chunk()?;
         let start = u8x16::new(*bytes[12..].first_chunk()?);
         if !(start & COMMON_MASK).simd_eq(COMMON_BITS).all() {
             return None;
         }
         let [total, protocol, ..]: [u32; 4] = cast(start.shuffle_zeroing(LENGTH_AND_PROTOCOL));
-        let least = u32::from(LEAST[protocol as usize & 0xff]);
+        let least = u32::from(least.0[protocol as usize & 0xff]);
         if least == 0 || total < least || total as usize > packet.len() - 14 {
             return None;
         }
@@ -257,12 +296,7 @@ fn segment_end(seq: u32, flags: u8, payload: u32) -> u32 {
     seq.wrapping_add(payload).wrapping_add(u32::from(flags >> 1 & 1)).wrapping_add(u32::from(flags & 1))
 }
 
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-/// Customer and service VLAN tags, IEEE 802.1Q.
-const TAGS: [u16; 2] = [0x8100, 0x88a8];
-/// Most VLAN tags that are skipped; a packet with more is not looked into.
-const MAX_TAGS: usize = 2;
+use ethertype::{IPV4, IPV6};
 /// Most IPv6 extension headers that are walked.
 const MAX_EXTENSIONS: usize = 8;
 
@@ -278,6 +312,8 @@ struct Network<'a> {
     complete: bool,
     fragment: Fragment,
     more_fragments: bool,
+    /// There are further extension headers.
+    is_too_long: bool,
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -314,6 +350,7 @@ fn ipv4(packet: &[u8]) -> Option<Network<'_>> {
             length: payload.len() as u32,
         },
         more_fragments,
+        is_too_long: false,
     })
 }
 
@@ -356,9 +393,6 @@ fn ipv6(packet: &[u8]) -> Option<Network<'_>> {
         }
     }
     let is_extension = matches!(protocol, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140);
-    if fragment.offset == 0 && is_extension {
-        return None;
-    }
     let hop_limit = *packet.get(7)?;
     Some(Network {
         source,
@@ -369,45 +403,118 @@ fn ipv6(packet: &[u8]) -> Option<Network<'_>> {
         complete,
         fragment,
         more_fragments,
+        is_too_long: fragment.offset == 0 && is_extension,
     })
 }
 
-/// Any packet. The class tells which fields of `header` are set.
-#[inline(never)]
-pub fn parse(packet: &[u8], ingress: u32, header: &mut Header) {
-    header.fragment = Fragment::default();
-    header.class = read(packet, ingress, header).unwrap_or(Class::Malformed);
+/// Whether a packet ends before the end that its own header tells, or inside of that header.
+fn is_cut(packet: &[u8]) -> bool {
+    let length = match packet.first().map(|first| first >> 4) {
+        None => return true,
+        Some(4) => u16_at(packet, 2).map(usize::from).filter(|_| packet.len() >= 20),
+        Some(6) => u16_at(packet, 4).map(|length| 40 + usize::from(length)).filter(|_| packet.len() >= 40),
+        Some(_) => Some(0),
+    };
+    length.is_none_or(|length| length > packet.len())
 }
 
-fn read(packet: &[u8], ingress: u32, header: &mut Header) -> Option<Class> {
-    let mut at = 12;
-    let mut ether_type = u16_at(packet, at)?;
-    let mut vlans = 0;
-    for tag in 0..MAX_TAGS {
-        if !TAGS.contains(&ether_type) {
-            break;
+/// Any packet; the innermost where it is in tunnels that are looked into. The class tells which fields of
+/// `header` are set.
+#[inline(never)]
+pub fn parse(packet: &[u8], ingress: u32, tunnels: &Tunnels, header: &mut Header) {
+    header.fragment = Fragment::default();
+    header.path = 0;
+    header.class = match link(packet, tunnels) {
+        Ok(link) => {
+            header.path = link.path;
+            read(packet, &link, ingress, header)
         }
-        vlans |= u32::from(u16_at(packet, at + 2)? & 0xfff) << (8 + 12 * tag);
-        at += 4;
-        ether_type = u16_at(packet, at)?;
-    }
-    let rest = packet.get(at + 2..)?;
-    let network = match ether_type {
-        IPV4 => ipv4(rest)?,
-        IPV6 => ipv6(rest)?,
-        _ => return Some(Class::NonIp),
+        Err(class) => class,
     };
-    if !network.complete {
-        return None;
+}
+
+/// What a packet lies in.
+struct Link {
+    ethertype: u16,
+    /// Where the packet begins and where it ends at the latest.
+    at: usize,
+    end: usize,
+    /// Identifiers of the outermost two tags, as a key has them.
+    vlans: u32,
+    path: u64,
+}
+
+fn vlans(tags: &Tags) -> u32 {
+    tags.as_slice().iter().zip([8, 20]).fold(0, |vlans, (tag, place)| vlans | u32::from(tag.id()) << place)
+}
+
+/// Reads what lies around a packet.
+fn link(packet: &[u8], tunnels: &Tunnels) -> Result<Link, Class> {
+    let view = ethernet::View::new(packet).map_err(|error| match error {
+        ParseError::TooManyTags => Class::Unreadable,
+        // What it would have been is not known.
+        _ => Class::Malformed,
+    })?;
+    let (ethertype, at, vlans) = (view.ethertype(), view.header_length(), vlans(&view.tags()));
+    let link = Link { ethertype, at, end: packet.len(), vlans, path: 0 };
+    if !tunnels.is_none()
+        && let Ok(outermost) = dissect(packet)
+    {
+        return innermost(packet, tunnels, outermost, link);
     }
+    Ok(link)
+}
+
+/// What lies around the innermost packet.
+#[cold]
+fn innermost(packet: &[u8], tunnels: &Tunnels, outermost: Dissection, mut link: Link) -> Result<Link, Class> {
+    let mut level = Level::outermost(outermost, packet.len());
+    loop {
+        level = match tunnels.inside(packet, &level) {
+            Ok(Some(inside)) => inside,
+            Ok(None) => return Ok(link),
+            Err(error) if error.is_unreadable() => return Err(Class::Unreadable),
+            Err(_) => return Err(Class::Malformed),
+        };
+        let Dissection { ethertype, tags, l3_offset, .. } = level.dissection;
+        let (end, path) = (level.limit(), level.path.to_bits());
+        link = Link { ethertype, at: l3_offset, end, vlans: vlans(&tags), path };
+    }
+}
+
+fn read(packet: &[u8], link: &Link, ingress: u32, header: &mut Header) -> Class {
+    let rest = packet.get(link.at..link.end).unwrap_or_default();
+    let network = match link.ethertype {
+        IPV4 => ipv4(rest),
+        IPV6 => ipv6(rest),
+        _ => return Class::NonIp,
+    };
+    match network {
+        Some(network) if network.is_too_long => Class::Unreadable,
+        Some(network) if network.complete => {
+            classify(packet, &network, link, ingress, header).unwrap_or(Class::Malformed)
+        }
+        _ if is_cut(rest) => Class::Unreadable,
+        _ => Class::Malformed,
+    }
+}
+
+fn classify(
+    packet: &[u8],
+    network: &Network<'_>,
+    link: &Link,
+    ingress: u32,
+    header: &mut Header,
+) -> Option<Class> {
+    let vlans = link.vlans;
     header.kind = kind(network.protocol, ingress);
     header.fragment = network.fragment;
     header.message = u16::try_from(network.payload.as_ptr() as usize - packet.as_ptr() as usize).ok()?;
     if network.fragment.offset != 0 {
-        write_key(&network, 0, vlans, ingress, header);
+        write_key(network, 0, vlans, ingress, header);
         return Some(Class::LaterFragment);
     }
-    match transport(&network, vlans, ingress, header) {
+    match transport(network, vlans, ingress, header) {
         // The first fragment has to bring the whole header.
         None if network.more_fragments => Some(Class::ShortFragment),
         class => class,
@@ -428,6 +535,9 @@ fn write_key(network: &Network<'_>, ports: u32, vlans: u32, ingress: u32, header
     }
     header.key[2 * words] = ports;
     header.key[2 * words + 1] = u32::from(network.protocol) | vlans;
+    if words == 4 {
+        (header.key[10], header.key[11]) = (header.path as u32, (header.path >> 32) as u32);
+    }
 }
 
 /// Reads the transport header.
@@ -531,10 +641,11 @@ pub fn parse_embedded(packet: &[u8], outer: &Header, header: &mut Header) -> Opt
     let carried = packet.get(usize::from(outer.message) + 8..)?;
     let is_ipv4 = outer.class == Class::Error4;
     let network = if is_ipv4 { ipv4(carried)? } else { ipv6(carried)? };
-    if network.fragment.offset != 0 {
+    if network.fragment.offset != 0 || network.is_too_long {
         return None;
     }
-    let vlans = outer.key[if is_ipv4 { KEY4 - 1 } else { KEY6 - 1 }] & !0xff;
+    let vlans = outer.key[if is_ipv4 { KEY4 - 1 } else { 9 }] & !0xff;
+    header.path = outer.path;
     let ingress = outer.ingress() ^ 1;
     header.kind = kind(network.protocol, ingress);
     header.fragment = Fragment::default();

@@ -2,13 +2,14 @@
 //! packet of a tracked flow.
 
 use crate::fragments::Fragments;
-use crate::header::{Class, Header, KEY6, parse, parse_embedded};
+use crate::header::{Class, Header, KEY6, Least, parse, parse_embedded};
 use crate::metrics::Reason;
 use crate::rule::Action;
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;
 use crate::ticks;
 use crate::tracker::{Ahead, COMMON, Tracked, Tracker, is_related, track, usual};
+use nf_sdk::headers::tunnel::Tunnels;
 
 /// Rules, fragments, and what passes without either.
 pub struct Judge {
@@ -20,7 +21,12 @@ pub struct Judge {
     pub now: u32,
     fragment_ticks: u32,
     non_ip: Action,
+    unreadable: Action,
     discovery: bool,
+    /// Tunnels whose innermost packet is judged.
+    pub tunnels: Tunnels,
+    /// Which packets are common.
+    pub least: Least,
     /// A packet's header while it is looked at alone.
     header: Header,
 }
@@ -38,6 +44,9 @@ impl Judge {
             now: 0,
             fragment_ticks: ticks::span(settings.timeouts.fragment),
             non_ip: settings.non_ip,
+            unreadable: settings.unreadable,
+            tunnels: settings.tunnels,
+            least: Least::new(&settings.tunnels),
             discovery: settings.discovery,
             header: Header::default(),
         })
@@ -47,7 +56,7 @@ impl Judge {
     #[inline(never)]
     pub fn any(&mut self, packet: &[u8], ingress: u32) -> Result<(), Reason> {
         let mut header = self.header;
-        parse(packet, ingress, &mut header);
+        parse(packet, ingress, &self.tunnels, &mut header);
         let judgement = self.by_rules(&header);
         self.remember(&header, judgement)
     }
@@ -57,6 +66,7 @@ impl Judge {
         match header.class {
             Class::NonIp => accepted_or(self.non_ip == Action::Accept, Reason::NonIp),
             Class::Malformed => Err(Reason::Malformed),
+            Class::Unreadable => accepted_or(self.unreadable == Action::Accept, Reason::Unreadable),
             Class::ShortFragment => Err(Reason::Fragment),
             Class::LaterFragment => accepted_or(self.fragments.follows(header, self.now), Reason::Fragment),
             Class::Discovery if self.discovery => Ok(()),
@@ -89,6 +99,11 @@ pub fn judge_tracked(
 ) -> Result<(), Reason> {
     let Tracker { v4, v6, terms, .. } = tracker;
     let judgement = match header.class {
+        Class::Flow4 if header.path != 0 => {
+            let decide = || judge.rules.decide4(&header.view4());
+            let key = header.mapped_key();
+            reason(track(v6, terms, header, v6.hash(&key), &key, decide))
+        }
         Class::Flow4 => {
             let decide = || judge.rules.decide4(&header.view4());
             let key = header.key4();
@@ -102,6 +117,9 @@ pub fn judge_tracked(
         Class::Error4 | Class::Error6 => {
             let mut carried = judge.header;
             let is_related = match parse_embedded(packet, header, &mut carried) {
+                Some(Class::Flow4) if carried.path != 0 => {
+                    is_related(v6, terms, &carried, &carried.mapped_key())
+                }
                 Some(Class::Flow4) => is_related(v4, terms, &carried, &carried.key4()),
                 Some(Class::Flow6) => is_related(v6, terms, &carried, &carried.key),
                 _ => false,

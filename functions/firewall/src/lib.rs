@@ -10,8 +10,8 @@
 //!    way. Only a packet that opens a flow comes to the rules.
 //! 4. [`fragments`] lets later fragments follow the first.
 //!
-//! Limits: 4,096 rules; memory for flows is taken once, at the start; two VLAN tags and eight extension
-//! headers are looked through. The packet is never written.
+//! Limits: 4,096 rules; memory for flows is taken once, at the start; sixteen VLAN tags, eight extension
+//! headers and, where that is asked for, four tunnels are looked through. The packet is never written.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
@@ -39,6 +39,7 @@ use alloc::string::String;
 use header::{Class, Common, KEY4, parse};
 use judge::{Judge, judge_tracked};
 use metrics::{Reason, Tally};
+use nf_sdk::headers::tunnel::Tunnels;
 use nf_sdk::{
     Batch, Config, Error, Host, MAX_BATCH, Nanos, NetworkFunction, StateReader, StateWriter, Verdict,
     superfluid_function,
@@ -111,7 +112,7 @@ impl NetworkFunction for Firewall {
             None => filter(&mut self.judge, &mut self.tally, batch),
             Some(tracker) => {
                 tracker.advance(now, tick, SWEEP_PER_BATCH);
-                self.touched ^= look_up(tracker, batch, &mut self.window);
+                self.touched ^= look_up(tracker, &self.judge, batch, &mut self.window);
                 track(tracker, &mut self.judge, &mut self.tally, batch, &mut self.window);
                 self.tally.flush_turnover(tracker.turnover(), batch.host());
                 if !self.timer_is_set && tracker.flows() > 0 {
@@ -161,7 +162,7 @@ fn filter(judge: &mut Judge, tally: &mut Tally, batch: &mut Batch<'_>) {
     for mut packet in batch.packets() {
         let ingress = u32::from(packet.ingress() & 1);
         let onward = onward(ingress);
-        let verdict = match Common::new(packet.bytes()) {
+        let verdict = match Common::new(packet.bytes(), &judge.least) {
             Some(common) => {
                 let accept = judge.rules.decide4(&common.view(ingress));
                 accepted += u32::from(accept);
@@ -178,13 +179,13 @@ fn filter(judge: &mut Judge, tally: &mut Tally, batch: &mut Batch<'_>) {
 /// Reads all packets, then finds out where their flows probably are and has those places fetched into the
 /// cache.
 #[inline(always)]
-fn look_up(tracker: &Tracker, batch: &mut Batch<'_>, window: &mut Window) -> u32 {
+fn look_up(tracker: &Tracker, judge: &Judge, batch: &mut Batch<'_>, window: &mut Window) -> u32 {
     let count = batch.len();
     for (packet, ahead) in batch.packets().zip(&mut window.ahead) {
         let ingress = u32::from(packet.ingress() & 1);
         let ahead = &mut **ahead;
         ahead.ingress = ingress;
-        if let Some(common) = Common::new(packet.bytes()) {
+        if let Some(common) = Common::new(packet.bytes(), &judge.least) {
             // What was stored word by word is dear to read as a whole: the hash is made of what is at hand.
             let key = common.key(ingress);
             ahead.hash = tracker.v4.hash(&key);
@@ -193,7 +194,7 @@ fn look_up(tracker: &Tracker, batch: &mut Batch<'_>, window: &mut Window) -> u32
             (ahead.flags, ahead.end, ahead.ack) = (u32::from(flags) | COMMON, end, ack);
         } else {
             ahead.flags = 0;
-            look_up_other(tracker, packet.bytes(), ingress, ahead);
+            look_up_other(tracker, &judge.tunnels, packet.bytes(), ingress, ahead);
         }
     }
     for (ahead, slot) in window.ahead.iter().zip(&mut window.slots).take(count) {
@@ -209,9 +210,15 @@ fn look_up(tracker: &Tracker, batch: &mut Batch<'_>, window: &mut Window) -> u32
 
 /// Reads a packet that is not common.
 #[inline(never)]
-fn look_up_other(tracker: &Tracker, packet: &[u8], ingress: u32, ahead: &mut Ahead<[u32; KEY4]>) {
+fn look_up_other(
+    tracker: &Tracker,
+    tunnels: &Tunnels,
+    packet: &[u8],
+    ingress: u32,
+    ahead: &mut Ahead<[u32; KEY4]>,
+) {
     let header = &mut ahead.header;
-    parse(packet, ingress, header);
+    parse(packet, ingress, tunnels, header);
     if header.class == Class::Flow6 {
         header.hash6 = tracker.v6.hash(&header.key);
         header.slot6 = tracker.v6.probable(header.hash6);
@@ -238,7 +245,7 @@ fn track(
             onward(ahead.ingress)
         } else {
             if ahead.flags != 0 {
-                parse(packet.bytes(), ahead.ingress, &mut ahead.header);
+                parse(packet.bytes(), ahead.ingress, &judge.tunnels, &mut ahead.header);
             }
             tally.judge(judge_tracked(judge, tracker, &ahead.header, packet.bytes()), onward(ahead.ingress))
         };

@@ -11,7 +11,7 @@ use nf_sdk::{Host, Json, Verdict};
 pub enum Reason {
     /// A rule or the default action says so.
     Denied = 0,
-    /// A header is cut short or contradicts itself.
+    /// A header contradicts itself.
     Malformed = 1,
     /// It belongs to no flow and cannot open one.
     NoFlow = 2,
@@ -23,11 +23,22 @@ pub enum Reason {
     Fragment = 5,
     /// Neither IPv4 nor IPv6.
     NonIp = 6,
+    /// IP that ends before its headers say, or has too many of them.
+    Unreadable = 7,
 }
 
 /// Names in the report and in the manifest, accepted packets first, then the reasons.
-pub const NAMES: [&str; 8] =
-    ["accepted", "denied", "malformed", "no-flow", "bad-state", "table-full", "fragment", "non-ip"];
+pub const NAMES: [&str; 9] = [
+    "accepted",
+    "denied",
+    "malformed",
+    "no-flow",
+    "bad-state",
+    "table-full",
+    "fragment",
+    "non-ip",
+    "unreadable",
+];
 
 impl Reason {
     /// The verdict that drops a packet for this reason.

@@ -4,6 +4,7 @@ use crate::rule::{Action, ICMP, ICMPV6, Rule, TCP, UDP};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use nf_sdk::headers::tunnel::Tunnels;
 use nf_sdk::{Config, Error, Map, Nanos};
 
 /// Most rules.
@@ -39,6 +40,10 @@ pub struct Settings {
     pub default_action: Action,
     /// For frames that are not IP.
     pub non_ip: Action,
+    /// For IP that cannot be read.
+    pub unreadable: Action,
+    /// Tunnels whose innermost packet is judged.
+    pub tunnels: Tunnels,
     /// IPv6 discovery passes without a rule.
     pub discovery: bool,
     /// Connections are tracked.
@@ -82,8 +87,14 @@ impl Settings {
                 rules.push(rule(&map).map_err(|error| in_rule(number, &error))?);
             }
         }
+        let default_action = action(&config.root(), "default_action")?;
         Ok(Settings {
-            default_action: action(&config.root(), "default_action")?,
+            default_action,
+            unreadable: match config.optional("unreadable")? {
+                None => default_action,
+                Some(_) => action(&config.root(), "unreadable")?,
+            },
+            tunnels: config.tunnels(Tunnels::NONE)?,
             non_ip: action(&config.root(), "non_ip")?,
             discovery: config.text("neighbor_discovery")? == "accept",
             stateful: config.boolean("stateful")?,

@@ -1,17 +1,20 @@
 //! Flows on their way to another instance.
 //!
-//! An entry's key: the family (4 or 6) in one byte, then the flow's key, words of four bytes. Its value, four
+//! An entry's key: the family (4 or 6) in one byte, then the flow's key, words of four bytes; flows in tunnels are of
+//! the second family, and keys of that family may lack the two words of tunnels. Its value, four
 //! words: ticks until the flow ends, state, and the two sequence numbers. All little-endian.
 
 use crate::flow_table::{Flow, FlowTable, Slot};
-use crate::header::opening;
+use crate::header::{KEY6, is_key6, opening, unmapped};
 use crate::rule_set::RuleSet;
 use crate::tcp::{self, BEGUN_OUTSIDE, LASTING, MOST_WINDOW, State, WINDOW_AT};
 use crate::tracker::{Terms, Tracker};
 use nf_sdk::{StateReader, StateWriter};
 
-/// Bytes of the longest key: family and ten words.
-const KEY_MOST: usize = 41;
+/// Bytes of the longest key: family and twelve words.
+const KEY_MOST: usize = 49;
+/// Bytes of the key of an IPv6 flow from an instance that knows no tunnels.
+const KEY_BEFORE: usize = 41;
 /// Bytes of a value.
 const VALUE: usize = 16;
 
@@ -45,7 +48,8 @@ pub fn export(tracker: &Tracker, out: &mut StateWriter<'_>) -> bool {
 
 fn words<const N: usize>(bytes: &[u8]) -> Option<[u32; N]> {
     let mut words = [0; N];
-    if bytes.len() != 4 * N {
+    let short = N == KEY6 && bytes.len() == KEY_BEFORE - 1;
+    if bytes.len() != 4 * N && !short {
         return None;
     }
     for (word, four) in words.iter_mut().zip(bytes.chunks_exact(4)) {
@@ -77,7 +81,8 @@ impl<const N: usize> Coming<[u32; N]> {
     /// led astray.
     fn keep(&mut self, key: &[u8], flow: Flow, is_tcp: bool) -> Option<()> {
         let key: [u32; N] = words(key)?;
-        if (key[N - 1] as u8 == crate::rule::TCP) != is_tcp {
+        let protocol = key[if N == KEY6 { 9 } else { N - 1 }] as u8;
+        if (protocol == crate::rule::TCP) != is_tcp {
             return None;
         }
         *self.flows.get_mut(self.count)? = (key, 0, flow);
@@ -109,8 +114,9 @@ impl<const N: usize> Coming<[u32; N]> {
 /// Reads the flows that another instance has, and keeps none. False when they are not what [`export`] writes.
 pub fn pass_over(entries: &mut StateReader<'_>) -> bool {
     while let Some((key, value)) = entries.next() {
-        let family = if key.len() == KEY_MOST { 6 } else { 4 };
-        if value.len() != VALUE || key.first() != Some(&family) || !matches!(key.len(), 17 | KEY_MOST) {
+        let family = if key.len() == 17 { 4 } else { 6 };
+        let is_known = matches!(key.len(), 17 | KEY_BEFORE | KEY_MOST);
+        if value.len() != VALUE || key.first() != Some(&family) || !is_known {
             return false;
         }
     }
@@ -127,8 +133,12 @@ fn is_accepted(rules: &RuleSet, key: &[u8], state: u32) -> Option<bool> {
             rules.accepts4(&opening([inside, outside], ports, protocol, ingress))
         }
         _ => {
-            let [a, b, c, d, e, f, g, h, ports, protocol] = words(key)?;
-            rules.accepts6(&opening([a, b, c, d, e, f, g, h], ports, protocol, ingress))
+            let key: [u32; KEY6] = words(key)?;
+            let [a, b, c, d, e, f, g, h, ports, protocol, ..] = key;
+            match unmapped(&key) {
+                Some(ends) => rules.accepts4(&opening(ends, ports, protocol, ingress)),
+                None => rules.accepts6(&opening([a, b, c, d, e, f, g, h], ports, protocol, ingress)),
+            }
         }
     })
 }
@@ -164,7 +174,7 @@ pub fn import(
 struct Importer<'a> {
     rules: Option<&'a RuleSet>,
     v4: Coming<[u32; 4]>,
-    v6: Coming<[u32; 10]>,
+    v6: Coming<[u32; KEY6]>,
     /// As long as there was no batch whose time could be the tables' secret: other instances' flows, which
     /// take its place.
     seed: Option<u64>,
@@ -187,7 +197,7 @@ impl Importer<'_> {
         tcp::mark(&mut flow);
         match family {
             4 => self.v4.keep(key, flow, known.is_tcp())?,
-            6 => self.v6.keep(key, flow, known.is_tcp())?,
+            6 if is_key6(&words(key)?) => self.v6.keep(key, flow, known.is_tcp())?,
             _ => return None,
         }
         if let Some(rules) = self.rules

@@ -33,6 +33,7 @@ mod schema_value;
 pub mod smoke;
 mod snapshot;
 mod snapshot_file;
+mod tunnels;
 mod unfinished_checksum;
 mod virtio_header;
 mod virtio_segments;
@@ -76,6 +77,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "schema_value", run: schema_value::run },
     Harness { name: "snapshot", run: snapshot::run },
     Harness { name: "snapshot_file", run: snapshot_file::run },
+    Harness { name: "tunnels", run: tunnels::run },
     Harness { name: "unfinished_checksum", run: unfinished_checksum::run },
     Harness { name: "virtio_header", run: virtio_header::run },
     Harness { name: "virtio_segments", run: virtio_segments::run },

@@ -144,6 +144,11 @@ impl Level {
     pub const fn outermost(dissection: Dissection, length: usize) -> Level {
         Level { path: Path::OUTSIDE, dissection, end: length }
     }
+
+    /// Where the packet ends at the latest, whatever its own header says: with the packet around it.
+    pub const fn limit(&self) -> usize {
+        self.end
+    }
 }
 
 /// What a tunnel says of that which it carries.
@@ -226,6 +231,11 @@ impl Tunnels {
 
     const fn has(&self, tunnel: Tunnel) -> bool {
         self.kinds >> tunnel as u16 & 1 != 0
+    }
+
+    /// Whether UDP to any port is a tunnel.
+    pub const fn have_ports(&self) -> bool {
+        self.near != 0
     }
 
     /// Whether UDP to this port is a tunnel.

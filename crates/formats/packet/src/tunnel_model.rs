@@ -3,8 +3,8 @@
 
 extern crate std;
 
-use crate::tunnel::{MAX_LABELS, MAX_LEVELS, Tunnel};
-use crate::{FlowKey, Fragment, Transport, dissect};
+use super::tunnel::{MAX_LABELS, MAX_LEVELS, Tunnel};
+use super::{FlowKey, Fragment, Transport, dissect};
 use std::vec::Vec;
 
 /// A packet: tunnels around it with what identifies them, and the 5-tuple if it is IP.

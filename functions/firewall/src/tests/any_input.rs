@@ -57,14 +57,14 @@ proptest! {
             for (outcome, packet) in bench.runner.run(some, now).into_iter().zip(some) {
                 let onward = Verdict::Interface(1 - (packet.record.ingress & 1));
                 let verdict = outcome.verdict;
-                prop_assert!(verdict == Some(onward) || matches!(verdict, Some(Verdict::Drop(0..=6))), "{:?}", verdict);
+                prop_assert!(verdict == Some(onward) || matches!(verdict, Some(Verdict::Drop(0..=7))), "{:?}", verdict);
                 // The image declares that it only reads.
                 prop_assert_eq!(outcome.bytes.as_ref(), Some(&packet.bytes));
                 seen += 1;
             }
             bench.runner.timer(now);
             bench.now = (n as u64 * step) as f64 / 1e9;
-            let counted: u64 = (0..8).map(|counter| bench.runner.host().counter(counter)).sum();
+            let counted: u64 = (0..9).map(|counter| bench.runner.host().counter(counter)).sum();
             prop_assert_eq!(counted, seen);
             let report = bench.report();
             if stateful {

@@ -101,8 +101,10 @@ pub fn config(rules: Vec<ConfigValue>, changes: &[(&str, ConfigValue)]) -> Vec<u
         ("rules", ConfigValue::List(rules)),
     ];
     for (key, value) in changes {
-        let place = all.iter_mut().find(|(name, _)| name == key).expect("a key of the manifest");
-        place.1 = value.clone();
+        match all.iter_mut().find(|(name, _)| name == key) {
+            Some(place) => place.1 = value.clone(),
+            None => all.push((key, value.clone())),
+        }
     }
     ConfigValue::map(all).to_cbor()
 }
@@ -128,6 +130,7 @@ pub mod drop {
     pub const TABLE_FULL: Verdict = Verdict::Drop(4);
     pub const FRAGMENT: Verdict = Verdict::Drop(5);
     pub const NON_IP: Verdict = Verdict::Drop(6);
+    pub const UNREADABLE: Verdict = Verdict::Drop(7);
 }
 
 /// On to the outside.

@@ -7,3 +7,4 @@ mod matching;
 mod model;
 mod packets;
 mod table;
+mod tunnels;

@@ -1,13 +1,18 @@
 //! What is read from packets.
 
 use super::frames::{self, flags};
-use crate::header::{Class, Common, Header, parse, parse_embedded};
+use crate::header::{Class, Common, Header, Least, parse, parse_embedded};
+use nf_sdk::headers::tunnel::Tunnels;
 use proptest::prelude::*;
 
 fn read(frame: &[u8], ingress: u32) -> Header {
     let mut header = Header::default();
-    parse(frame, ingress, &mut header);
+    parse(frame, ingress, &Tunnels::NONE, &mut header);
     header
+}
+
+fn common(frame: &[u8]) -> Option<Common<'_>> {
+    Common::new(frame, &Least::new(&Tunnels::NONE))
 }
 
 proptest! {
@@ -30,7 +35,7 @@ proptest! {
             }
         }
         let complete = read(&frame, ingress);
-        let Some(common) = Common::new(&frame) else { return Ok(()) };
+        let Some(common) = common(&frame) else { return Ok(()) };
         prop_assert_eq!(complete.class, Class::Flow4);
         prop_assert_eq!(common.view(ingress), complete.view4());
         prop_assert_eq!(common.key(ingress), complete.key4());
@@ -62,8 +67,8 @@ proptest! {
 
 #[test]
 fn the_common_packet_is_common() {
-    assert!(Common::new(&frames::udp("1.2.3.4", 5, "6.7.8.9", 10)).is_some());
-    assert!(Common::new(&frames::tcp([("1.2.3.4", 5), ("6.7.8.9", 10)], flags::SYN, 0, 0, 0)).is_some());
+    assert!(common(&frames::udp("1.2.3.4", 5, "6.7.8.9", 10)).is_some());
+    assert!(common(&frames::tcp([("1.2.3.4", 5), ("6.7.8.9", 10)], flags::SYN, 0, 0, 0)).is_some());
 }
 
 #[test]
@@ -75,8 +80,13 @@ fn tags_are_skipped_and_tell_flows_apart() {
     let three = read(&frames::tagged(&frame, &[1, 2, 3]), 0);
     assert_eq!(
         (plain.class, one.class, two.class, three.class),
-        (Class::Flow4, Class::Flow4, Class::Flow4, Class::NonIp)
+        (Class::Flow4, Class::Flow4, Class::Flow4, Class::Flow4)
     );
+    assert_eq!(three.key[3], 17 | 1 << 8 | 2 << 20, "the outermost two");
+    assert_eq!(read(&frames::tagged(&frame, &[7; 16]), 0).class, Class::Flow4);
+    assert_eq!(read(&frames::tagged(&frame, &[7; 17]), 0).class, Class::Unreadable);
+    let snap = [&frame[..12], &[0, 50, 0xaa, 0xaa, 3, 0, 0, 0], &frame[12..]].concat();
+    assert_eq!(read(&snap, 0).key4(), plain.key4());
     assert_eq!(plain.view4(), one.view4());
     assert_eq!(one.view4(), two.view4());
     assert_eq!(one.key[3], 17 | 5 << 8, "the priority is no part of it");
@@ -130,12 +140,12 @@ fn extension_headers_are_walked() {
         assert!(!read.fragment.is_fragment);
     }
     assert_eq!(read(&extended(&vec![(60, options(0)); 8]), 0).class, Class::Flow6);
-    assert_eq!(read(&extended(&vec![(60, options(0)); 9]), 0).class, Class::Malformed);
+    assert_eq!(read(&extended(&vec![(60, options(0)); 9]), 0).class, Class::Unreadable);
     assert_eq!(read(&extended(&[(60, vec![200, 0, 0, 0, 0, 0, 0])]), 0).class, Class::Malformed);
 }
 
 #[test]
-fn what_is_cut_short_is_malformed() {
+fn what_is_cut_short_is_unreadable() {
     for frame in [
         frames::udp("10.0.0.1", 7, "10.0.0.2", 8),
         frames::tcp([("10.0.0.1", 1), ("10.0.0.2", 2)], flags::SYN, 1, 0, 0),
@@ -146,8 +156,12 @@ fn what_is_cut_short_is_malformed() {
     ] {
         assert!(matches!(read(&frame, 0).class, Class::Flow4 | Class::Flow6));
         for cut in 0..frame.len() {
-            assert_eq!(read(&frame[..cut], 0).class, Class::Malformed, "{cut} of {frame:x?}");
-            assert!(Common::new(&frame[..cut]).is_none());
+            // What has no EtherType yet may be anything.
+            let link =
+                frame.windows(2).position(|two| matches!(two, [0x08, 0x00] | [0x86, 0xdd])).expect("IP") + 2;
+            let class = if cut < link { Class::Malformed } else { Class::Unreadable };
+            assert_eq!(read(&frame[..cut], 0).class, class, "{cut} of {frame:x?}");
+            assert!(common(&frame[..cut]).is_none());
         }
     }
 }

@@ -100,7 +100,7 @@ proptest! {
 
     #[test]
     fn is_a_map_of_large_keys(steps in steps(), limit in 1usize..250, seed in any::<u64>()) {
-        follow::<Line>(steps, limit, seed, |n| [0, n, 0, 0, 1, 0, n % 5, 0, 0, 17])?;
+        follow::<Line>(steps, limit, seed, |n| [0, n, 0, 0, 1, 0, n % 5, 0, 0, 17, 0, 0])?;
     }
 }
 
