@@ -3,6 +3,7 @@
 use super::classic::Classic;
 use super::error::{Cause, Fault, Foreign};
 use super::input::Input;
+use super::link::Link;
 use super::section::Section;
 use std::io::{Read, Seek};
 
@@ -78,7 +79,7 @@ impl<R: Read + Seek> Capture<R> {
     /// Begins to read.
     ///
     /// # Errors
-    /// [`Foreign`], when it is no capture of Ethernet frames. In pcapng the interfaces come later, see
+    /// [`Foreign`], when it is no capture, or of a link whose packets can be given no Ethernet header. In pcapng the interfaces come later, see
     /// [`Record::link_type`].
     pub fn new(source: R) -> Result<Capture<R>, Foreign> {
         let header_fault = |cause| Foreign::Header(Fault { record: 1, offset: 0, cause });
@@ -98,9 +99,9 @@ impl<R: Read + Seek> Capture<R> {
         }
         let Some(format) = Classic::of_magic(*magic) else { return Err(Foreign::Magic(magic.to_vec())) };
         let classic = format.begin(input).map_err(header_fault)?;
-        match classic.link_type {
-            LINK_TYPE_ETHERNET => Ok(Format::Classic(classic)),
-            other => Err(Foreign::LinkType(other)),
+        match Link::of(classic.link_type) {
+            Some(_) => Ok(Format::Classic(classic)),
+            None => Err(Foreign::LinkType(classic.link_type)),
         }
     }
 

@@ -48,8 +48,11 @@ pub enum Foreign {
     /// The first header is cut or impossible.
     #[error("no capture: {0}")]
     Header(Fault),
-    /// The packets are not Ethernet frames.
-    #[error("packets of link type {}; allowed: Ethernet (link type 1)", named(*.0))]
+    /// The packets are neither Ethernet frames nor what can be given an Ethernet header.
+    #[error(
+        "packets of link type {}; allowed: Ethernet (1), Linux cooked (113, 276), IP (101, 228, 229), loopback (0, 108)",
+        named(*.0)
+    )]
     LinkType(u16),
 }
 
@@ -112,7 +115,7 @@ pub enum Cause {
 }
 
 /// A link type with its name, if that is a common one.
-fn named(link_type: u16) -> String {
+pub(super) fn named(link_type: u16) -> String {
     let name = match link_type {
         0 | 108 => "loopback",
         12 | 14 | 101 | 228 | 229 => "IP without link header",

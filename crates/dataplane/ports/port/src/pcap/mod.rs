@@ -16,15 +16,18 @@
 //! block's length decides how much, it allocates a list of options for each packet, and it leaves interfaces,
 //! clocks and the place of a fault to its user, which is most of the code here.
 //!
-//! Limits: Ethernet only; in pcapng, packets of an interface of another link type are dropped as `malformed`.
-//! Frame check sequences are not removed. Regular files only. Reading and writing a file can wait for the
-//! disk.
+//! Packets of Linux cooked captures, of raw IP and of loopback interfaces are given an Ethernet header, which is
+//! told once.
+//!
+//! Limits: in pcapng, packets of an interface of yet another link type are dropped as `malformed`. Frame check
+//! sequences are not removed. Regular files only. Reading and writing a file can wait for the disk.
 
 mod capture;
 mod classic;
 mod config;
 mod error;
 mod input;
+mod link;
 mod section;
 mod source;
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The side of the port that packets come from.
 
-use super::capture::{Capture, LINK_TYPE_ETHERNET, Next, Record};
+use super::capture::{Capture, Next, Record};
 use super::config::Pace;
-use super::error::{Fault, Foreign, OpenError};
+use super::error::{Fault, Foreign, OpenError, named};
+use super::link::{HEADER, Link};
 use crate::unfit::Unfit;
 use crate::{PortCounters, PortEvent, Wake};
 use packet_memory::{Packet, Pool};
@@ -31,6 +32,9 @@ pub(super) struct Source {
     events: Vec<PortEvent>,
     told_fault: bool,
     told_foreign: bool,
+    told_replaced: Option<u16>,
+    /// A packet with its Ethernet header, on the way to a buffer.
+    frame: Vec<u8>,
     pub passes: u64,
     pub cut_short: u64,
 }
@@ -73,7 +77,7 @@ impl Source {
         let mut next = None;
         for _ in 0..PATIENCE {
             match capture.step() {
-                Ok(Next::Record(record)) if record.link_type != LINK_TYPE_ETHERNET => {
+                Ok(Next::Record(record)) if Link::of(record.link_type).is_none() => {
                     return Err(OpenError::Capture { path, source: Foreign::LinkType(record.link_type) });
                 }
                 Ok(Next::Passed) => continue,
@@ -99,6 +103,8 @@ impl Source {
             events: Vec::new(),
             told_fault: false,
             told_foreign: false,
+            told_replaced: None,
+            frame: Vec::new(),
             passes: 0,
             cut_short: 0,
         };
@@ -137,11 +143,21 @@ impl Source {
             if self.timeline.is_some_and(|timeline| timeline.due() > now) {
                 break;
             }
-            let ethernet = record.link_type == LINK_TYPE_ETHERNET;
-            let loss = if !ethernet {
+            let link = Link::of(record.link_type);
+            let replaced = link.filter(|link| *link != Link::Ethernet).map(|link| {
+                self.tell_replaced(record.link_type);
+                link.replace(self.capture.bytes())
+            });
+            let length = match replaced {
+                Some(Some(replaced)) => record.length - replaced.skip as u32 + HEADER as u32,
+                _ => record.length,
+            };
+            let loss = if link.is_none() {
                 self.tell_foreign(record.link_type);
                 Some(DropReason::Malformed)
-            } else if self.unfit.applies(pool, record.length) {
+            } else if replaced == Some(None) {
+                Some(DropReason::Malformed)
+            } else if self.unfit.applies(pool, length) {
                 Some(DropReason::TooLong)
             } else if self.spare.is_empty() {
                 // A file can wait, a schedule cannot.
@@ -154,12 +170,20 @@ impl Source {
             };
             self.next = None;
             counters.ledger.received += 1;
-            counters.received_bytes += u64::from(record.length);
+            counters.received_bytes += u64::from(length);
             self.cut_short += u64::from(record.length < record.original_length);
             match (loss, self.spare.pop()) {
                 (None, Some(mut packet)) => {
                     // Cannot fail: the length was just compared with the pool's.
-                    let _ = pool.write(&mut packet, self.capture.bytes());
+                    let _ = match replaced.flatten() {
+                        None => pool.write(&mut packet, self.capture.bytes()),
+                        Some(replaced) => {
+                            self.frame.clear();
+                            self.frame.extend_from_slice(&replaced.header);
+                            self.frame.extend(self.capture.bytes().iter().skip(replaced.skip));
+                            pool.write(&mut packet, &self.frame)
+                        }
+                    };
                     let timestamp = match self.timeline {
                         Some(_) => now.0,
                         None => record.timestamp.unwrap_or(now.0),
@@ -245,6 +269,17 @@ impl Source {
             self.told_foreign = true;
             let (path, what) = (self.path.display(), Foreign::LinkType(link_type));
             self.events.push(PortEvent::Notice(format!("{path}: {what}; they are dropped as malformed")));
+        }
+    }
+
+    fn tell_replaced(&mut self, link_type: u16) {
+        if self.told_replaced.is_none() {
+            self.told_replaced = Some(link_type);
+            let (path, what) = (self.path.display(), named(link_type));
+            self.events.push(PortEvent::Notice(format!(
+                "{path}: packets of link type {what} are given an Ethernet header, with addresses made up where \
+                 the capture has none"
+            )));
         }
     }
 

@@ -323,7 +323,7 @@ fn faults_say_where_and_what() {
 }
 
 #[test]
-fn what_is_no_capture_of_ethernet_is_refused_in_words() {
+fn what_cannot_be_read_is_refused_in_words() {
     let folder = Folder::new();
     let refusal = |name: &str, bytes: &[u8]| {
         let config = Config { read: Some(folder.file(name, bytes)), ..Config::default() };
@@ -331,14 +331,15 @@ fn what_is_no_capture_of_ethernet_is_refused_in_words() {
     };
     assert!(refusal("text", b"hello").contains("neither pcap nor pcapng"));
     assert!(refusal("empty", b"").contains("neither pcap nor pcapng"));
-    let cooked = refusal("cooked", &Builder::classic(Order::Big, false, 113).bytes);
-    assert!(cooked.ends_with(
-        "packets of link type 113 (Linux cooked, as of the interface `any`); allowed: Ethernet (link type 1)"
+    let wireless = refusal("wireless", &Builder::classic(Order::Big, false, 105).bytes);
+    assert!(wireless.ends_with(
+        "packets of link type 105 (wireless LAN); allowed: Ethernet (1), Linux cooked (113, 276), IP (101, 228, \
+         229), loopback (0, 108)"
     ));
-    let mut raw = Builder::sections(Order::Little);
-    raw.interface(101, 0, None);
-    raw.enhanced(0, 0, &frame(1), 61);
-    assert!(refusal("raw", &raw.bytes).contains("link type 101"));
+    let mut usb = Builder::sections(Order::Little);
+    usb.interface(220, 0, None);
+    usb.enhanced(0, 0, &frame(1), 61);
+    assert!(refusal("usb", &usb.bytes).contains("link type 220"));
     let open = |read: PathBuf, write| PcapPort::open(Config { read: Some(read), write, ..Config::default() });
     let folder_itself = open(folder.0.clone(), None);
     assert!(matches!(folder_itself, Err(OpenError::NotRegular { .. })));
@@ -487,7 +488,7 @@ fn without_buffers_a_schedule_loses_packets_and_a_file_waits() {
 fn packets_that_cannot_be_taken_are_counted_and_told() {
     let mut builder = Builder::sections(Order::Little);
     builder.interface(1, 0, None);
-    builder.interface(113, 0, None);
+    builder.interface(105, 0, None);
     builder.enhanced(0, 0, &frame(1)[..50], 61);
     builder.enhanced(1, 0, &frame(1), 61);
     builder.enhanced(0, 0, &[0; 1921], 1921);
@@ -507,10 +508,70 @@ fn packets_that_cannot_be_taken_are_counted_and_told() {
     let events: Vec<String> = port.maintain(NOW).iter().map(|event| format!("{event:?}")).collect();
     assert_eq!(events.len(), 3, "{events:?}");
     assert!(
-        events[0].contains("link type 113")
+        events[0].contains("link type 105")
             && events[1].contains("only in part")
             && events[2].contains("1921")
     );
+}
+
+#[test]
+fn packets_of_other_links_are_given_an_ethernet_header() {
+    let four = [&[0x45, 0, 0, 24][..], &[7; 20]].concat();
+    let six = [&[0x60, 0, 0, 0][..], &[6; 40]].concat();
+    let made_up = |destination: [u8; 6], source: [u8; 6], kind: u16, rest: &[u8]| {
+        Some([&destination[..], &source, &kind.to_be_bytes(), rest].concat())
+    };
+    let (to, from, all) = ([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1], [0xff; 6]);
+    let cooked = |kind: u8, length: u8, protocol: [u8; 2], rest: &[u8]| {
+        let header = [0, kind, 0, 1, 0, length, 9, 8, 7, 6, 5, 4, 0, 0, protocol[0], protocol[1]];
+        [&header, rest].concat()
+    };
+    let cooked2 = |kind: u8, length: u8, protocol: [u8; 2], rest: &[u8]| {
+        let [high, low] = protocol;
+        let header = [high, low, 0, 0, 0, 0, 0, 3, 0, 1, kind, length, 9, 8, 7, 6, 5, 4, 0, 0];
+        [&header, rest].concat()
+    };
+    let sender = [9, 8, 7, 6, 5, 4];
+    let cases = [
+        (101, four.clone(), made_up(to, from, 0x0800, &four)),
+        (101, six.clone(), made_up(to, from, 0x86dd, &six)),
+        (12, four.clone(), made_up(to, from, 0x0800, &four)),
+        (228, four.clone(), made_up(to, from, 0x0800, &four)),
+        (101, vec![0x55; 20], None),
+        (101, vec![], None),
+        (0, [&[2, 0, 0, 0], &four[..]].concat(), made_up(to, from, 0x0800, &four)),
+        (0, [&[0, 0, 0, 30], &six[..]].concat(), made_up(to, from, 0x86dd, &six)),
+        (108, [&[0, 0, 0, 24], &six[..]].concat(), made_up(to, from, 0x86dd, &six)),
+        (108, vec![0, 0, 0], None),
+        (108, vec![0, 0, 0, 99, 1], None),
+        (113, cooked(0, 6, [8, 0], &four), made_up(to, sender, 0x0800, &four)),
+        (113, cooked(1, 6, [8, 6], &[1; 28]), made_up(all, sender, 0x0806, &[1; 28])),
+        (113, cooked(4, 0, [0x86, 0xdd], &six), made_up(to, from, 0x86dd, &six)),
+        (113, cooked(0, 6, [0, 4], &[0x42; 5]), made_up(to, sender, 5, &[0x42; 5])),
+        (113, cooked(0, 6, [0, 1], &[0x42; 5]), None),
+        (113, cooked(0, 6, [8, 0], &four)[..15].to_vec(), None),
+        (276, cooked2(0, 6, [8, 0], &four), made_up(to, sender, 0x0800, &four)),
+        (276, cooked2(1, 8, [0x86, 0xdd], &six), made_up(all, from, 0x86dd, &six)),
+        (276, cooked2(0, 6, [8, 0], &four)[..19].to_vec(), None),
+    ];
+    let folder = Folder::new();
+    let pool = pool(8);
+    for (link_type, bytes, expected) in cases {
+        let mut builder = Builder::classic(Order::Little, false, link_type);
+        builder.classic_packet(1, 0, &bytes, bytes.len());
+        builder.classic_packet(2, 0, &bytes, bytes.len());
+        let read = Some(folder.file("in", &builder.bytes));
+        let mut port = PcapPort::open(Config { read, pace: Pace::FlatOut, ..Config::default() }).unwrap();
+        let mut found = receive_all(&mut port, &pool, NOW);
+        let given: Vec<Vec<u8>> = expected.iter().chain(&expected).cloned().collect();
+        assert_eq!(contents(&pool, &found), given, "{link_type} {bytes:x?}");
+        let lost = 2 - given.len() as u64;
+        assert_eq!(port.counters().ledger.dropped[DropReason::Malformed], lost);
+        port.transmit(&pool, NOW, &mut found);
+        assert_conserved(&port, &pool, 0, 0);
+        let told: Vec<String> = port.maintain(NOW).iter().map(|event| format!("{event:?}")).collect();
+        assert!(told.len() == 1 && told[0].contains("are given an Ethernet header"), "{told:?}");
+    }
 }
 
 #[test]
