@@ -32,6 +32,13 @@ fn the_schema_of_manifests_is_one() {
 }
 
 #[test]
+fn the_reference_has_all_keys() {
+    let page = include_str!("../../../../docs/function-yaml.md");
+    let table = KEYS.to_markdown();
+    assert!(page.contains(&table), "the table of keys should be:\n{table}");
+}
+
+#[test]
 fn a_manifest_is_read() {
     let manifest = Manifest::parse("function.yaml", FIREWALL).unwrap();
     assert_eq!(manifest.name.as_str(), "firewall");
