@@ -328,7 +328,8 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 fn ipv4(packet: &[u8]) -> Option<Network<'_>> {
     let first = *packet.first()?;
     let header = usize::from(first & 15) * 4;
-    let total = usize::from(u16_at(packet, 2)?);
+    // Captures of hosts whose network card cuts segments have no length.
+    let total = Some(usize::from(u16_at(packet, 2)?)).filter(|total| *total != 0).unwrap_or(packet.len());
     if first >> 4 != 4 || header < 20 || total < header || packet.len() < header {
         return None;
     }

@@ -168,6 +168,9 @@ pub(crate) fn extra(frame: &[u8]) -> u32 {
         Some([0x86, 0xdd, _, _, _, _, l0, l1]) => 40 + usize::from(u16::from_be_bytes([*l0, *l1])),
         _ => return extra_closely(frame),
     };
+    if length == 0 {
+        return extra_closely(frame);
+    }
     // Of a frame that was cut the rest is the packet's.
     frame.len().saturating_sub(14 + length) as u32
 }

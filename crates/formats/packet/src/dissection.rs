@@ -35,7 +35,7 @@ pub struct Network {
     /// Where the transport header begins, or the bytes of a later fragment.
     pub l4_offset: usize,
     /// Where the packet ends according to its own header. A frame that is shorter was cut; one that is longer
-    /// is padded.
+    /// is padded. An IPv4 length of 0, as [`ipv4::View::captured`] has it, is the frame's.
     pub end: usize,
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn network(ethertype: u16, bytes: &[u8], l3_offset: usize) -> Result<
 }
 
 fn dissect_v4(bytes: &[u8], l3_offset: usize) -> Result<Network, ParseError> {
-    let view = ipv4::View::new(bytes)?;
+    let view = ipv4::View::captured(bytes)?;
     let identification = u32::from(view.identification());
     let fragment = match (view.fragment_offset(), view.more_fragments()) {
         (0, false) => Fragment::Whole,
@@ -184,7 +184,7 @@ fn dissect_v4(bytes: &[u8], l3_offset: usize) -> Result<Network, ParseError> {
         fragment,
         transport: transport(protocol, protocol::ICMPV4, fragment, view.payload())?,
         l4_offset: l3_offset + view.header_length(),
-        end: l3_offset + usize::from(view.total_length()),
+        end: l3_offset + view.length(),
     })
 }
 

@@ -70,6 +70,32 @@ impl<'a> View<'a> {
         Ok(view)
     }
 
+    /// The same for a packet as a host captures its own: where the network card cuts segments, the total length
+    /// may be 0, which stands for all bytes that there are.
+    ///
+    /// # Errors
+    /// As [`View::new`].
+    #[inline]
+    pub fn captured(bytes: &'a [u8]) -> Result<View<'a>, ParseError> {
+        match View::new(bytes) {
+            Err(ParseError::Length { found: 0, needed, .. })
+                if u8_at(bytes, field::VERSION_LENGTH) & 0xf >= 5 && bytes.len() >= needed =>
+            {
+                Ok(View { bytes })
+            }
+            view => view,
+        }
+    }
+
+    /// Bytes of the packet: the total length, or for one of 0, which [`View::captured`] takes, all that there are.
+    #[inline]
+    pub fn length(&self) -> usize {
+        match usize::from(self.total_length()) {
+            0 => self.bytes.len(),
+            length => length,
+        }
+    }
+
     /// Bytes of the header with its options.
     #[inline]
     pub fn header_length(&self) -> usize {
@@ -160,7 +186,7 @@ impl<'a> View<'a> {
     /// The payload without the padding of a short frame, as far as it is there.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
-        clipped(self.bytes, self.header_length(), usize::from(self.total_length()))
+        clipped(self.bytes, self.header_length(), self.length())
     }
 }
 
@@ -242,7 +268,7 @@ impl<'a> Repr<'a> {
             source: view.source(),
             destination: view.destination(),
             options: view.options_bytes(),
-            payload_length: usize::from(view.total_length()) - view.header_length(),
+            payload_length: view.length().saturating_sub(view.header_length()),
         }
     }
 

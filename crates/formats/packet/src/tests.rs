@@ -191,6 +191,18 @@ proptest! {
     }
 
     #[test]
+    fn a_length_of_zero_is_that_of_the_frame(plan in plans()) {
+        let mut frame = Plan { padding: 0, ..plan }.build();
+        let l3 = dissect(&frame).unwrap().l3_offset;
+        let expected = dissect(&frame).unwrap();
+        if expected.ethertype == ethertype::IPV4 {
+            frame[l3 + 2..l3 + 4].fill(0);
+            prop_assert_eq!(dissect(&frame), Ok(expected));
+            prop_assert_ne!(symmetric_flow_hash(&frame).0, 0);
+        }
+    }
+
+    #[test]
     fn the_hash_is_symmetric_and_one_way_of_computing_it(plan in plans()) {
         let frame = plan.build();
         let (hash, vlan) = symmetric_flow_hash(&frame);

@@ -88,3 +88,14 @@ fn any_number_of_tags_and_snap_are_looked_behind() {
     let snap = [&query[..12], &[0, length, 0xaa, 0xaa, 3, 0, 0, 0], &query[12..]].concat();
     assert_eq!(bench.sids(snap), [1]);
 }
+
+#[test]
+fn a_length_of_zero_is_that_of_the_frame_in_captures_alone() {
+    for (checksums, expected) in [("ignore", &[1][..]), ("verify", &[])] {
+        let mut bench = Bench::new(RULE, &[("checksums", ConfigValue::text(checksums))]);
+        bench.handshake();
+        let mut frame = tcp(CLIENT, SERVER, ACK, 100, 500, &[&[b'.'; 5000][..], b"secret"].concat());
+        frame[16..18].fill(0);
+        assert_eq!(bench.sids(frame), expected);
+    }
+}

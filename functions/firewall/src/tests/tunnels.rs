@@ -137,3 +137,19 @@ fn udp_keeps_its_fast_path_where_no_port_is_a_tunnel() {
     assert_eq!(bench.outside(udp(B, 53, A, 4000)), IN);
     assert_eq!(bench.outside(udp(B, 53, A, 4001)), Verdict::Drop(0));
 }
+
+#[test]
+fn a_length_of_zero_is_that_of_the_frame() {
+    let mut bench = Bench::new(outbound(), &[]);
+    let mut segment = tcp([(A, 1000), (B, 80)], SYN, 100, 0, 0);
+    segment[16..18].fill(0);
+    assert_eq!(bench.inside(segment), OUT);
+    let mut back = tcp([(B, 80), (A, 1000)], SYN | ACK, 500, 101, 0);
+    back[16..18].fill(0);
+    assert_eq!(bench.outside(back), IN);
+    let mut data = tcp([(A, 1000), (B, 80)], ACK, 101, 501, 60_000);
+    data[16..18].fill(0);
+    assert_eq!(bench.inside(data), OUT);
+    assert_eq!(bench.outside(tcp([(B, 80), (A, 1000)], ACK, 501, 60_101, 0)), IN, "all of it was seen");
+    assert_eq!(bench.outside(tcp([(B, 80), (A, 1000)], ACK, 501, 60_102, 0)), drop::BAD_STATE);
+}

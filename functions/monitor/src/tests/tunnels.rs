@@ -123,3 +123,15 @@ fn every_level_counts_and_what_cannot_be_read_is_said() {
     let found = report(&runner);
     assert_eq!((flows(&found).len(), &found["malformed"]["packets"]), (2, &2.into()));
 }
+
+#[test]
+fn a_length_of_zero_is_that_of_the_frame() {
+    let mut runner = monitor(100, 100, true);
+    let mut frame = inner();
+    frame[16..18].fill(0);
+    assert_eq!(crate::sighting::extra(&frame), 0);
+    run(&mut runner, &[inner(), frame]);
+    let found = report(&runner);
+    assert_eq!(flows(&found), [(53, String::new(), 0, 2)]);
+    assert_eq!(found["malformed"]["packets"], 0);
+}
