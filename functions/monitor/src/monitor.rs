@@ -31,6 +31,9 @@ struct Pending {
 const ONWARD: [u32; 3] =
     [Verdict::Interface(1).encode(), Verdict::Interface(0).encode(), Verdict::Drop(0).encode()];
 
+/// Flows from which on a table does not fit into the caches next to the processor: looking ahead pays.
+const LARGE: usize = 4096;
+
 /// An instance of the function.
 pub struct Monitor {
     settings: Settings,
@@ -172,7 +175,9 @@ impl Monitor {
                 waiting += 1;
             }
         }
-        self.fetch(waiting);
+        if self.table.flows().len() >= LARGE {
+            self.fetch(waiting);
+        }
         let ms = now.0 / 1_000_000;
         if EXPORT && let Some((tracks, _)) = self.table.tracked() {
             tracks.now = tracks.now.max(ms);

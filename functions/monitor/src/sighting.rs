@@ -57,9 +57,11 @@ pub(crate) fn look_at(frame: &[u8], merged: bool, tunnels: &Tunnels) -> Sighting
 /// A protocol with ports, in which there is no tunnel.
 #[inline(always)]
 fn is_plain(protocol: u8, port: [u8; 2], tunnels: &Tunnels) -> bool {
-    protocol == protocol::TCP
-        || protocol::has_ports(protocol)
-            && !(protocol == protocol::UDP && tunnels.is_near_port(u16::from_be_bytes(port)))
+    match protocol {
+        protocol::TCP => true,
+        protocol::UDP => !tunnels.is_near_port(u16::from_be_bytes(port)),
+        other => protocol::has_ports(other),
+    }
 }
 
 #[inline(always)]
