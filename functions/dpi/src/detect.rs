@@ -5,21 +5,31 @@
 //! 2. Rules that need one of them, and those that have no literal, are compared with the packet's headers.
 //! 3. What is left is decided by [`crate::inspect`], in the packet, or in the stream's last bytes and the new
 //!    ones. A rule that lacks something yet waits in the stream's window.
+//! 4. Messages of applications go the same way, each of their parts with a filter of its own; a rule that
+//!    lacks a body yet waits for the message's end.
 
 use crate::budget::Budget;
-use crate::filter::Findings;
 use crate::filter::groups::Groups;
 use crate::filter::literals::Literals;
+use crate::filter::{Filter, Findings};
 use crate::flow::windows::{Pending, Window};
 use crate::header::View;
 use crate::inspect::{Subject, inspect};
-use crate::rules::{Direction, Element, Protocol, Rule, Rules, Scope};
+use crate::message::fields::Fields;
+use crate::message::http::bit;
+use crate::message::{Limits, Message};
+use crate::rules::buffer::{App, Buffer, FIELDS};
+use crate::rules::{Direction, Element, Pattern, Protocol, Rule, Rules, Scope, Skipped};
 use alloc::vec;
 use alloc::vec::Vec;
 use packet::protocol;
 
 /// Most expressions whose searches keep their memory.
 const MAX_CACHES: usize = 64;
+/// Most rules of a message that wait for its end.
+const MAX_WAITING: usize = 64;
+/// Bytes of a body without its encodings that cost as much as a comparison.
+const BODY_UNIT: usize = 8;
 
 /// What rules look at beside the payload.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +42,8 @@ pub struct Context<'a> {
     pub is_established: bool,
     /// Rules about addresses alone are applied.
     pub judges_addresses: bool,
+    /// The application's protocol, once it is known; `Some(None)` when it is none that is read.
+    pub app: Option<Option<App>>,
 }
 
 /// What a payload is to packets and streams, and hence which rules are applied.
@@ -99,30 +111,70 @@ pub struct Detector {
     window: usize,
     expressions: Vec<u32>,
     has_addresses: bool,
+    /// Filters of the parts of messages.
+    parts: Vec<(Buffer, Filter)>,
+    /// Rules about messages without a literal.
+    always: Vec<u32>,
+    fields: Fields,
+    limits: Limits,
     /// Rules that were forgotten while they waited.
     pub pending_lost: u64,
 }
 
+/// The payload that a message came with.
+#[derive(Clone, Copy, Debug)]
+pub struct Carrier<'a> {
+    /// The payload.
+    pub payload: &'a [u8],
+    /// The stream's last bytes, with the payload's.
+    pub window: Option<&'a Window>,
+    /// Number of the byte behind them.
+    pub end: u64,
+}
+
 impl Detector {
     /// For these rules; `window`: how far back rules look that need more than a literal.
-    pub fn new(rules: Rules, window: usize) -> Detector {
+    pub fn new(rules: Rules, window: usize, body: usize) -> Detector {
         let literals = Literals::new(&rules.list);
         let groups = Groups::new(&rules, &literals);
         let is_in_stream = |rule: &Rule| {
             matches!(rule.protocol, Protocol::Tcp | Protocol::Ip) && rule.scope != Scope::Packet
         };
-        let looks_back =
-            rules.list.iter().zip(&literals.is_whole).any(|(rule, whole)| is_in_stream(rule) && !whole);
+        let looks_back = rules
+            .list
+            .iter()
+            .zip(&literals.is_whole)
+            .any(|(rule, whole)| is_in_stream(rule) && rule.has_content() && !whole);
         let window = match (rules.list.iter().any(is_in_stream), looks_back) {
             (false, _) => 0,
             (true, false) => groups.longest_tcp().saturating_sub(1).max(1),
             (true, true) => window.max(groups.longest_tcp()),
         };
         let is_expression = |element: &Element| matches!(element, Element::Regex(_));
-        let has_expression =
-            |rule: &Rule| rule.chains.iter().flatten().chain(&rule.conditions).any(is_expression);
+        let has_expression = |rule: &Rule| rule.all_elements().any(is_expression);
         let with_expression = rules.list.iter().enumerate().filter(|(_, rule)| has_expression(rule));
+        let of_messages = || rules.list.iter().enumerate().filter(|(_, rule)| rule.has_fields());
+        let parts = FIELDS.iter().filter_map(|field| {
+            let is_here = |(number, _): &(usize, &Rule)| literals.buffers[*number] == Some(field.buffer);
+            let numbers: Vec<u32> = of_messages().filter(is_here).map(|(number, _)| number as u32).collect();
+            (!numbers.is_empty()).then(|| (field.buffer, Filter::new(&numbers, &literals)))
+        });
+        let parts: Vec<(Buffer, Filter)> = parts.collect();
+        let has_none = |(number, _): &(usize, &Rule)| literals.of_rule[*number].is_none();
+        let always = of_messages().filter(has_none).map(|(number, _)| number as u32).collect();
+        let all_buffers = || rules.list.iter().flat_map(|rule| rule.fields.iter().map(|(buffer, _)| *buffer));
+        let limits = Limits {
+            body,
+            bodies: [Buffer::RequestBody, Buffer::ResponseBody]
+                .map(|body| all_buffers().any(|buffer| buffer == body)),
+            wanted: all_buffers().fold(0, |wanted, buffer| wanted | bit(buffer)),
+            reads: rules.list.iter().any(|rule| rule.has_fields() || !rule.apps.is_empty()),
+        };
         Detector {
+            parts,
+            always,
+            fields: Fields::default(),
+            limits,
             findings: Findings::new(literals.list.len()),
             seam: Vec::new(),
             assembled: Vec::new(),
@@ -147,6 +199,11 @@ impl Detector {
         &self.rules.list
     }
 
+    /// Rules that were left out of the file.
+    pub fn skipped(&self) -> &Skipped {
+        &self.rules.skipped
+    }
+
     /// How often each rule matched.
     pub fn hits(&self) -> &[u64] {
         &self.hits
@@ -160,6 +217,11 @@ impl Detector {
     /// Bytes that have to be kept of each stream.
     pub fn window(&self) -> usize {
         self.window
+    }
+
+    /// What rules ask for of messages.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// There are rules about addresses alone.
@@ -177,7 +239,7 @@ impl Detector {
         }
     }
 
-    /// The rules that match in a payload, by action and then in the file's order. There is a stream when the
+    /// Finds the rules that match in a payload; [`Detector::matched`] has them. There is a stream when the
     /// portion is one of a stream.
     #[inline]
     pub fn detect(
@@ -187,7 +249,7 @@ impl Detector {
         portion: Portion,
         stream: Option<Stream<'_>>,
         budget: &mut Budget,
-    ) -> &[u32] {
+    ) {
         let view = context.view;
         let filter = self.groups.filter(view.protocol, view.source_port, view.destination_port);
         self.findings.begin();
@@ -217,10 +279,33 @@ impl Detector {
             if let Some(Stream { window: Some(window), skip, .. }) = stream {
                 window.append(&payload[skip..]);
             }
-            return &[];
+            return;
         }
         self.judge(context, payload, portion, stream, budget, in_payload);
+    }
+
+    /// The rules that match in what was shown, in the order in which they are applied: by action, then those
+    /// that change bits before those that ask for them, then as in the file.
+    #[inline]
+    pub fn matched(&mut self) -> &[u32] {
+        if self.matched.len() > 1 {
+            let list = &self.rules.list;
+            self.matched.sort_by_key(|number| {
+                let rule = &list[*number as usize];
+                (rule.action, rule.bit_order(), *number)
+            });
+        }
         &self.matched
+    }
+
+    /// Forgets what matched, when there is no payload to be shown.
+    pub fn forget(&mut self) {
+        self.matched.clear();
+    }
+
+    /// Counts a match of a rule.
+    pub fn hit(&mut self, rule: u32) {
+        self.hits[rule as usize] += 1;
     }
 
     #[inline(never)]
@@ -272,7 +357,7 @@ impl Detector {
             // A literal in bytes that were there already tells nothing new.
             let is_met = is_whole && (of_packet || of_stream && (!is_in_payload || skip == 0));
             let mut is_verified = || {
-                let is_met = budget.begin(to_verify) && inspect(rule, &packet, budget);
+                let is_met = budget.begin(to_verify) && inspect(&rule.payload, &packet, budget);
                 unfinished[number as usize] += u64::from(budget.is_spent());
                 is_met
             };
@@ -293,11 +378,6 @@ impl Detector {
         }
         if let Some(stream) = stream {
             self.judge_stream(context, payload, stream, budget);
-        }
-        let list = &self.rules.list;
-        self.matched.sort_unstable_by_key(|number| (list[*number as usize].action, *number));
-        for number in &self.matched {
-            self.hits[*number as usize] += 1;
         }
         if budget.was_spent() || self.expressions.len() > MAX_CACHES {
             self.release_caches();
@@ -348,7 +428,8 @@ impl Detector {
                 window.as_ref().and_then(|window| window.pending.iter().find(|some| some.rule == *number));
             let from = waits.map_or(position, |waits| waits.from.min(position));
             let subject = Subject { new_from: from.saturating_sub(base) as usize, ..subject };
-            let is_met = budget.begin(self.candidates.len() - place) && inspect(rule, &subject, budget);
+            let is_met =
+                budget.begin(self.candidates.len() - place) && inspect(&rule.payload, &subject, budget);
             self.unfinished[*number as usize] += u64::from(budget.is_spent());
             if is_met {
                 self.stamps[*number as usize] = self.stamp;
@@ -370,15 +451,9 @@ impl Detector {
         }
     }
 
-    /// The rules that match because their stream has ended: those that waited for what must not come.
+    /// Finds the rules that match because their stream has ended: those that waited for what must not come.
     /// `position`: number of the byte behind its last one.
-    pub fn finish(
-        &mut self,
-        context: &Context<'_>,
-        window: &mut Window,
-        position: u64,
-        budget: &mut Budget,
-    ) -> &[u32] {
+    pub fn finish(&mut self, context: &Context<'_>, window: &mut Window, position: u64, budget: &mut Budget) {
         self.matched.clear();
         self.assembled.clear();
         window.copy_last(usize::MAX, &mut self.assembled);
@@ -393,25 +468,132 @@ impl Detector {
             }
             let new_from = from.saturating_sub(base) as usize;
             let subject = Subject { data: &self.assembled, new_from, base, is_open: false };
-            let is_met = budget.begin(waiting.len() - place) && inspect(rule, &subject, budget);
+            let is_met = budget.begin(waiting.len() - place) && inspect(&rule.payload, &subject, budget);
             self.unfinished[*number as usize] += u64::from(budget.is_spent());
             if is_met {
                 self.stamps[*number as usize] = self.stamp;
                 self.matched.push(*number);
             }
         }
-        let list = &self.rules.list;
-        self.matched.sort_unstable_by_key(|number| (list[*number as usize].action, *number));
-        for number in &self.matched {
-            self.hits[*number as usize] += 1;
+    }
+
+    /// Finds the rules that match in a message.
+    #[inline(never)]
+    pub fn message(
+        &mut self,
+        context: &Context<'_>,
+        message: &Message<'_>,
+        waiting: &mut Vec<u32>,
+        carrier: &Carrier<'_>,
+        budget: &mut Budget,
+    ) {
+        let Detector { findings, fields, parts, literals, limits, .. } = self;
+        findings.begin();
+        fields.clear();
+        let is_whole = message.body.is_some();
+        if message.begins {
+            message.parts(limits.wanted, fields);
         }
-        &self.matched
+        if is_whole {
+            // Half of what is left may go into undoing encodings.
+            budget.begin(2);
+            let room = limits.body.min(budget.left() as usize / 2 * BODY_UNIT);
+            let taken = message.take_body(room, fields);
+            budget.pay((taken / BODY_UNIT) as u32);
+        }
+        for (buffer, filter) in parts.iter() {
+            for part in fields.all(*buffer) {
+                filter.scan(part, 0, literals, findings);
+            }
+        }
+        self.candidates.clear();
+        let found = self.findings.found.iter().flat_map(|number| &self.literals.list[*number as usize].rules);
+        self.candidates.extend(found);
+        let list = &self.rules.list;
+        self.candidates.extend(self.always.iter().copied().filter(|number| {
+            let rule = &list[*number as usize];
+            // Once in a message: with its head, or with its end.
+            rule.message_app() == Some(message.app)
+                && if message.begins { !rule.needs_body() || is_whole } else { rule.needs_body() }
+        }));
+        if is_whole {
+            self.candidates.append(waiting);
+        }
+        if self.candidates.is_empty() {
+            return;
+        }
+        if !message.begins {
+            message.parts(limits.wanted, &mut self.fields);
+        }
+        self.candidates.sort_unstable();
+        self.candidates.dedup();
+        self.assembled.clear();
+        let candidates = core::mem::take(&mut self.candidates);
+        for (place, number) in candidates.iter().enumerate() {
+            let rule = &self.rules.list[*number as usize];
+            if !budget.begin(candidates.len() - place) || !matches_header(&self.rules, rule, context, true) {
+                continue;
+            }
+            let is_met = if rule.needs_body() && !is_whole {
+                false
+            } else if self.literals.is_whole[*number as usize] {
+                true
+            } else {
+                let is_there = |(buffer, pattern): &(Buffer, Pattern), budget: &mut Budget| {
+                    self.fields.all(*buffer).any(|part| {
+                        inspect(
+                            pattern,
+                            &Subject { data: part, new_from: 0, base: 0, is_open: false },
+                            budget,
+                        )
+                    })
+                };
+                if rule.tls_version.is_some() && rule.tls_version != self.fields.version
+                    || !rule.fields.iter().all(|field| is_there(field, budget))
+                {
+                    self.unfinished[*number as usize] += u64::from(budget.is_spent());
+                    continue;
+                }
+                rule.payload.is_empty() || self.carries(*number, message.start, carrier, budget)
+            };
+            self.unfinished[*number as usize] += u64::from(budget.is_spent());
+            if is_met {
+                self.matched.push(*number);
+            } else if !is_whole {
+                if waiting.len() < MAX_WAITING {
+                    waiting.push(*number);
+                } else {
+                    self.pending_lost += 1;
+                }
+            }
+        }
+        self.candidates = candidates;
+        if budget.was_spent() || self.expressions.len() > MAX_CACHES {
+            self.release_caches();
+        }
+    }
+
+    /// Whether a rule about a message has what it looks for in the payload, too.
+    fn carries(&mut self, number: u32, start: u64, carrier: &Carrier<'_>, budget: &mut Budget) -> bool {
+        let rule = &self.rules.list[number as usize];
+        let packet = Subject { data: carrier.payload, new_from: 0, base: 0, is_open: false };
+        let Some(window) = carrier.window.filter(|_| rule.scope != Scope::Packet) else {
+            return inspect(&rule.payload, &packet, budget);
+        };
+        if self.assembled.is_empty() {
+            // Not what was said before the message.
+            let length = usize::try_from(carrier.end.saturating_sub(start)).unwrap_or(usize::MAX);
+            window.copy_last(length, &mut self.assembled);
+        }
+        let base = carrier.end.saturating_sub(self.assembled.len() as u64);
+        let subject = Subject { data: &self.assembled, new_from: 0, base, is_open: false };
+        inspect(&rule.payload, &subject, budget)
     }
 
     fn release_caches(&mut self) {
         for number in &self.expressions {
             let rule = &self.rules.list[*number as usize];
-            for element in rule.chains.iter().flatten().chain(&rule.conditions) {
+            for element in rule.all_elements() {
                 if let Element::Regex(regex) = element {
                     regex.release();
                 }
@@ -432,6 +614,13 @@ fn matches_header(rules: &Rules, rule: &Rule, context: &Context<'_>, as_packet: 
     if !is_protocol
         || rule.is_address_only && !context.judges_addresses
         || rule.scope == Scope::Packet && !as_packet
+    {
+        return false;
+    }
+    if !rule
+        .apps
+        .iter()
+        .all(|(app, is_not)| context.app.is_some_and(|known| (known == Some(*app)) != *is_not))
     {
         return false;
     }

@@ -135,6 +135,20 @@ pub struct View<'a> {
     pub payload: &'a [u8],
 }
 
+impl<'a> View<'a> {
+    /// As if the other end had sent it, without a payload.
+    pub fn reversed(&self) -> View<'a> {
+        View {
+            source: self.destination,
+            destination: self.source,
+            source_port: self.destination_port,
+            destination_port: self.source_port,
+            payload: &[],
+            ..*self
+        }
+    }
+}
+
 /// What a frame is.
 #[derive(Debug)]
 pub enum Frame<'a> {

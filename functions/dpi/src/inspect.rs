@@ -8,8 +8,10 @@
 //! come or the stream has ended, and not before.
 
 use crate::budget::Budget;
+use crate::rules::bytes::{MAX_TAKEN, Taken};
 use crate::rules::content::Content;
-use crate::rules::{DataAt, Element, Rule};
+use crate::rules::regex::{MAX_STEPS, Regex, Span};
+use crate::rules::{DataAt, Element, Pattern};
 
 /// Bytes that rules are applied to.
 #[derive(Clone, Copy, Debug)]
@@ -24,14 +26,14 @@ pub struct Subject<'a> {
     pub is_open: bool,
 }
 
-/// Whether the rule's contents are met.
-pub fn inspect(rule: &Rule, subject: &Subject<'_>, budget: &mut Budget) -> bool {
-    let mut search = Search { subject, budget, must_be_new: false };
-    if !rule.conditions.iter().all(|element| search.condition(element, 0)) {
+/// Whether everything that is looked for is there.
+pub fn inspect(pattern: &Pattern, subject: &Subject<'_>, budget: &mut Budget) -> bool {
+    let mut search = Search { subject, budget, must_be_new: false, taken: [0; MAX_TAKEN] };
+    if !pattern.conditions.iter().all(|element| search.condition(element, 0)) {
         return false;
     }
-    let mut has_new = subject.new_from == 0 || rule.chains.is_empty();
-    for chain in &rule.chains {
+    let mut has_new = subject.new_from == 0 || pattern.chains.is_empty();
+    for chain in &pattern.chains {
         search.must_be_new = !has_new;
         if search.chain(chain, 0, 0) {
             has_new = true;
@@ -50,26 +52,39 @@ struct Search<'a, 'b> {
     subject: &'a Subject<'a>,
     budget: &'b mut Budget,
     must_be_new: bool,
+    /// Numbers that were extracted.
+    taken: Taken,
 }
 
 impl Search<'_, '_> {
-    /// Where a content may begin at the earliest and must end at the latest, when the match before ended at
-    /// `base`.
-    fn bounds(&self, content: &Content, base: usize) -> Option<(usize, usize)> {
-        let length = self.subject.data.len() as i64;
-        let (first, last) = match content.relative {
+    /// Where a content may begin at the earliest and, if that is limited, must end at the latest, when the
+    /// match before ended at `base`.
+    fn span(&self, content: &Content, base: usize) -> Option<(i64, Option<i64>)> {
+        // Numbers from the data may be anything.
+        let taken = |place: Option<u8>, given: i64| {
+            let number = place.and_then(|place| self.taken.get(usize::from(place)));
+            number.map_or(given, |number| i64::try_from(*number).unwrap_or(i64::MAX).min(1 << 40))
+        };
+        let places = &content.taken;
+        let (first, length) = match content.relative {
             Some(relative) => {
-                let first = base as i64 + i64::from(relative.distance);
-                let last = relative.within.map_or(length, |within| first + i64::from(within));
-                (first.max(0), last.min(length))
+                let first = base as i64 + taken(places.distance, i64::from(relative.distance));
+                (first, relative.within.map(|within| taken(places.within, i64::from(within))))
             }
             None => {
                 let stream = i64::try_from(self.subject.base).ok()?;
-                let first = i64::from(content.offset) - stream;
-                let last = content.depth.map_or(length, |depth| first + i64::from(depth));
-                (first.max(0), last.min(length))
+                let first = taken(places.offset, i64::from(content.offset)) - stream;
+                (first, content.depth.map(|depth| taken(places.depth, i64::from(depth))))
             }
         };
+        Some((first, length.map(|length| first + length)))
+    }
+
+    /// The same within the data.
+    fn bounds(&self, content: &Content, base: usize) -> Option<(usize, usize)> {
+        let length = self.subject.data.len() as i64;
+        let (first, last) = self.span(content, base)?;
+        let (first, last) = (first.max(0), last.unwrap_or(length).min(length));
         (first < last).then_some((first as usize, last as usize))
     }
 
@@ -102,27 +117,19 @@ impl Search<'_, '_> {
 
     /// Where a content has to end at the latest lies behind what has come, and more may follow.
     fn may_still_come(&self, content: &Content, base: usize) -> bool {
-        let last = match content.relative {
-            Some(relative) => {
-                let first = base as i64 + i64::from(relative.distance);
-                relative.within.map(|within| first + i64::from(within))
-            }
-            None => {
-                let first = i64::from(content.offset) - i64::try_from(self.subject.base).unwrap_or(i64::MAX);
-                content.depth.map(|depth| first + i64::from(depth))
-            }
-        };
+        let last = self.span(content, base).and_then(|(_, last)| last);
         self.subject.is_open && last.is_some_and(|last| last > self.subject.data.len() as i64)
     }
 
     /// How far data have to reach that a condition asks for.
     fn asked(&self, data: &DataAt, base: usize) -> usize {
-        if data.is_relative {
-            base + data.bytes as usize
+        let bytes = u64::try_from(data.bytes.value(&self.taken)).unwrap_or(u64::MAX);
+        let end = if data.is_relative {
+            (base as u64).saturating_add(bytes)
         } else {
-            let end = u64::from(data.bytes) + 1;
-            usize::try_from(end.saturating_sub(self.subject.base)).unwrap_or(usize::MAX)
-        }
+            bytes.saturating_add(1).saturating_sub(self.subject.base)
+        };
+        usize::try_from(end).unwrap_or(usize::MAX)
     }
 
     fn data_at(&self, data: &DataAt, base: usize) -> bool {
@@ -131,7 +138,25 @@ impl Search<'_, '_> {
         if data.is_negated { !is_there && !self.subject.is_open } else { is_there }
     }
 
-    /// A negated content or expression, or `isdataat`.
+    /// The first match of an expression, paid for.
+    fn matched(&mut self, regex: &Regex, base: usize, from: usize) -> Option<Span> {
+        let length = self.subject.data.len();
+        let cost = length.saturating_sub(from) as u32 / 4 + 1;
+        // How many steps it takes is not told; few that are seen take more than a sixty-fourth of the limit.
+        let steps = if regex.is_stepwise() { cost + MAX_STEPS as u32 / 64 } else { 0 };
+        if !self.budget.pay(cost + steps) {
+            return None;
+        }
+        match regex.find(self.subject.data, base, from) {
+            Ok(found) => found,
+            Err(_) => {
+                self.budget.pay(MAX_STEPS as u32);
+                None
+            }
+        }
+    }
+
+    /// What is no match of its own: a negated content or expression, `isdataat` and the like.
     fn condition(&mut self, element: &Element, base: usize) -> bool {
         match element {
             Element::Content(content) => {
@@ -144,10 +169,15 @@ impl Search<'_, '_> {
                 is_absent && !self.may_still_come(content, base)
             }
             Element::Regex(regex) => {
-                self.budget.pay(self.subject.data.len() as u32 / 4)
-                    && regex.find(self.subject.data, base, base).is_none()
+                let from = if regex.is_relative { base } else { 0 };
+                self.matched(regex, base, from).is_none() && !self.budget.is_spent()
             }
             Element::DataAt(data) => self.data_at(data, base),
+            Element::Length(compare) => {
+                compare.holds(u32::try_from(self.subject.data.len()).unwrap_or(u32::MAX))
+            }
+            Element::Test(test) => self.budget.pay(1) && test.holds(self.subject.data, base, &self.taken),
+            Element::Jump(_) | Element::Extract(_) => false,
         }
     }
 
@@ -186,12 +216,8 @@ impl Search<'_, '_> {
                 false
             }
             Element::Regex(regex) => {
-                let mut from = base;
-                while self
-                    .budget
-                    .pay((self.subject.data.len() - from.min(self.subject.data.len())) as u32 / 4 + 1)
-                {
-                    let Some((start, end)) = regex.find(self.subject.data, base, from) else { return false };
+                let mut from = if regex.is_relative { base } else { 0 };
+                while let Some((start, end)) = self.matched(regex, base, from) {
                     if self.chain(rest, end, reach.max(end)) {
                         return true;
                     }
@@ -199,7 +225,20 @@ impl Search<'_, '_> {
                 }
                 false
             }
-            Element::DataAt(_) => false,
+            Element::Jump(jump) => {
+                let target = jump.target(self.subject.data, base, &self.taken);
+                target.is_some_and(|target| self.chain(rest, target, reach.max(target)))
+            }
+            Element::Extract(extract) => {
+                let Some((number, end)) = extract.take(self.subject.data, base, &self.taken) else {
+                    return false;
+                };
+                if let Some(slot) = self.taken.get_mut(usize::from(extract.place)) {
+                    *slot = number;
+                }
+                self.chain(rest, end, reach.max(end))
+            }
+            Element::DataAt(_) | Element::Length(_) | Element::Test(_) => false,
         }
     }
 }

@@ -2,12 +2,14 @@
 //! behind a gap, and rules about what must not come.
 
 use crate::budget::Budget;
-use crate::detect::{Context, Portion, Stream};
+use crate::detect::{Carrier, Context, Portion, Stream};
 use crate::flow::tracker::Seen;
 use crate::flow::{Fate, Flow, Side};
+use crate::message::{Message, Session};
 use crate::metrics::Count;
 use crate::rules::Direction;
 use crate::{Dpi, Passage, Ruling};
+use alloc::vec::Vec;
 use nf_sdk::Host;
 
 impl Dpi {
@@ -48,8 +50,75 @@ impl Dpi {
                     self.look_at_side(&flow, side, None, host);
                 }
             }
+            if flow.fate == Fate::Open {
+                for side in 0..2 {
+                    self.end_message(&flow, side, None, host);
+                }
+            }
             self.tracker.release(&flow);
         }
+    }
+
+    /// The connection has ended, in the packet's direction or as a whole: what there is of messages is all
+    /// there will be.
+    pub(crate) fn end_messages(&mut self, passage: &Passage<'_>, seen: Seen, host: &mut Host) -> Ruling {
+        let flow = *self.tracker.table.get(seen.flow);
+        if flow.session == 0 || !self.detector.limits().reads {
+            return Ruling::Go;
+        }
+        for side in [seen.side, 1 - seen.side] {
+            if seen.has_ended || flow.sides[side].is_finished && flow.sides[side].held == 0 {
+                let ruling = self.end_message(&flow, side, Some(passage), host);
+                if ruling != Ruling::Go {
+                    return ruling;
+                }
+            }
+        }
+        Ruling::Go
+    }
+
+    /// What there is of one side's message, `passage` being of the packet that ended it.
+    fn end_message(
+        &mut self,
+        flow: &Flow,
+        side: usize,
+        passage: Option<&Passage<'_>>,
+        host: &mut Host,
+    ) -> Ruling {
+        let limits = *self.detector.limits();
+        let Some((session, share)) = self.tracker.sessions.get_mut(flow.session) else { return Ruling::Go };
+        let view = flow.view(side);
+        let direction = if side == 0 { Direction::ToServer } else { Direction::ToClient };
+        let context = Context {
+            view: &view,
+            direction: Some(direction),
+            is_established: true,
+            judges_addresses: false,
+            app: session.app(),
+        };
+        self.detector.begin();
+        self.detector.forget();
+        let window = self.tracker.windows.get(flow.sides[side].window);
+        let end = flow.sides[side].position;
+        let mut budget = Budget::new(0);
+        let detector = &mut self.detector;
+        let mut sink = |message: &Message<'_>, waiting: &mut Vec<u32>| {
+            let carrier = Carrier { payload: &[], window, end };
+            detector.message(&context, message, waiting, &carrier, &mut budget);
+        };
+        session.end(direction, &limits, share, &mut sink);
+        let passage = Passage {
+            view: &view,
+            time: passage.map_or(self.now, |passage| passage.time),
+            ingress: usize::from(flow.sides[side].from & 1),
+            flow: passage.and_then(|passage| passage.flow),
+            ended: passage.is_none().then_some(flow.id),
+            is_established: true,
+            is_ignored: false,
+        };
+        let ruling = self.conclude(&passage, &context, Portion::Held, host);
+        self.tally.add(Count::Overloads, u64::from(budget.was_spent()));
+        ruling
     }
 
     /// What one side of a connection has sent and is held, `passage` being of the packet that ended it.
@@ -67,6 +136,7 @@ impl Dpi {
             direction: Some(direction),
             is_established: true,
             judges_addresses: false,
+            app: self.tracker.sessions.get(flow.session).and_then(Session::app),
         };
         let passage = Passage {
             view: &view,
@@ -82,10 +152,8 @@ impl Dpi {
         {
             self.detector.begin();
             let mut budget = Budget::new(window.len());
-            let matched = self.detector.finish(&context, window, position, &mut budget);
-            self.matched.clear();
-            self.matched.extend_from_slice(matched);
-            let ruling = self.rule(&passage, &context, Portion::Held, host);
+            self.detector.finish(&context, window, position, &mut budget);
+            let ruling = self.conclude(&passage, &context, Portion::Held, host);
             self.tally.add(Count::Overloads, u64::from(budget.was_spent()));
             if ruling != Ruling::Go {
                 return ruling;
@@ -99,10 +167,8 @@ impl Dpi {
             self.tally.add(Count::Gaps, 1);
             let mut budget = Budget::new(data.len());
             let stream = Stream { window: None, position, skip: 0 };
-            let matched = self.detector.detect(&context, &data, Portion::Held, Some(stream), &mut budget);
-            self.matched.clear();
-            self.matched.extend_from_slice(matched);
-            let ruling = self.rule(&passage, &context, Portion::Held, host);
+            self.detector.detect(&context, &data, Portion::Held, Some(stream), &mut budget);
+            let ruling = self.conclude(&passage, &context, Portion::Held, host);
             self.tally.add(Count::Overloads, u64::from(budget.was_spent()));
             if ruling != Ruling::Go {
                 return ruling;

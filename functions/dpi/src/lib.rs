@@ -5,10 +5,11 @@
 //! 1. [`header`] reads it, and [`checksums`] whether a receiver will; fragments wait for the whole datagram.
 //!    [`flow`] finds its flow and says what its payload is to the stream of a TCP connection: new, there
 //!    already, ahead, and then it waits for what lies before, or nothing, because the receiver ignores it.
-//! 2. [`detect`] finds the rules that match: [`filter`] names those worth a look by samples of the payload,
+//! 2. [`message`] cuts messages of applications out of the stream, if rules ask for them.
+//! 3. [`detect`] finds the rules that match: [`filter`] names those worth a look by samples of the payload,
 //!    [`inspect`] decides.
-//! 3. [`threshold`] counts matches of rules that want it; [`event`] writes alerts; the rules' actions make
-//!    the verdict.
+//! 4. [`bits`] has what rules remember for others, [`threshold`] counts matches of rules that want it;
+//!    [`event`] writes alerts; the rules' actions make the verdict.
 //!
 //! Rules are read by [`rules`] when the instance is made.
 //!
@@ -19,6 +20,7 @@
 
 extern crate alloc;
 
+pub mod bits;
 pub mod budget;
 pub mod checksums;
 pub mod detect;
@@ -28,6 +30,7 @@ pub mod flow;
 pub mod header;
 pub mod inspect;
 mod leftover;
+pub mod message;
 pub mod metrics;
 mod protocol_name;
 pub mod rules;
@@ -40,8 +43,9 @@ mod tests;
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use bits::Hosts;
 use budget::Budget;
-use detect::{Context, Detector, Portion, Stream};
+use detect::{Carrier, Context, Detector, Portion, Stream};
 use event::Alert;
 use flow::tcp::Place;
 use flow::tracker::{Seen, Tracker};
@@ -50,11 +54,14 @@ use header::{Frame, View};
 use metrics::{Count, Reason, Tally};
 use nf_sdk::fragments::{Fragments, Limits, Outcome};
 use nf_sdk::{
-    Batch, Config, Error, Host, Nanos, NetworkFunction, StateReader, StateWriter, Verdict,
+    Batch, Config, Error, Host, Nanos, NetworkFunction, Severity, StateReader, StateWriter, Verdict,
     superfluid_function,
 };
 use packet::tunnel::Level;
-use rules::{Action, Direction, Scope};
+use rules::bits::{Act, Bits, Owner};
+use rules::buffer::App;
+use rules::text::{clip, decimal};
+use rules::{Action, Direction, Scope, Skipped};
 use settings::Settings;
 use threshold::{Outcome as Counted, Thresholds};
 
@@ -72,6 +79,7 @@ pub struct Dpi {
     tracker: Tracker,
     fragments: Fragments,
     thresholds: Thresholds,
+    hosts: Hosts,
     tally: Tally,
     /// The last alert's text.
     text: String,
@@ -80,6 +88,8 @@ pub struct Dpi {
     /// Of the last batch.
     now: Nanos,
     timer_is_set: bool,
+    /// What was left out of the rules has been said.
+    is_announced: bool,
 }
 
 /// A packet on its way.
@@ -119,7 +129,7 @@ enum Ruling {
 impl NetworkFunction for Dpi {
     fn new(config: &Config) -> Result<Dpi, Error> {
         let (settings, rules) = Settings::read(config)?;
-        let detector = Detector::new(rules, settings.stream_window);
+        let detector = Detector::new(rules, settings.stream_window, settings.body_limit);
         let no_memory = || Error::Refused(String::from("not enough memory for the table of flows"));
         Ok(Dpi {
             tracker: Tracker::new(&settings, detector.window()).ok_or_else(no_memory)?,
@@ -133,6 +143,7 @@ impl NetworkFunction for Dpi {
                 0,
             ),
             thresholds: Thresholds::new(settings.max_thresholds),
+            hosts: Hosts::new(settings.max_thresholds),
             settings,
             detector,
             tally: Tally::default(),
@@ -140,6 +151,7 @@ impl NetworkFunction for Dpi {
             matched: Vec::new(),
             now: Nanos(0),
             timer_is_set: false,
+            is_announced: false,
         })
     }
 
@@ -147,6 +159,9 @@ impl NetworkFunction for Dpi {
         self.now = now;
         if self.tracker.begin(now) {
             self.fragments.set_seed(now.0.wrapping_mul(0x9fb2_1c65_1e98_df25).rotate_left(31));
+        }
+        if !core::mem::replace(&mut self.is_announced, true) {
+            announce(self.detector.skipped(), batch.host());
         }
         let (packets, host) = batch.split();
         for mut packet in packets {
@@ -203,6 +218,7 @@ impl Dpi {
     fn flush(&mut self, host: &mut Host) {
         let expired = core::mem::take(&mut self.fragments.turnover.expired);
         self.tally.add(Count::FragmentsLost, expired);
+        self.tally.add(Count::MessagesLost, core::mem::take(&mut self.tracker.sessions.share.lost));
         self.tally.add(Count::PendingLost, core::mem::take(&mut self.detector.pending_lost));
         self.tally.flush(&self.tracker.turnover, host);
     }
@@ -406,6 +422,9 @@ impl Dpi {
         if ruling == Ruling::Go && seen.has_ended {
             ruling = self.look_at_waiting(&passage, seen, host);
         }
+        if ruling == Ruling::Go {
+            ruling = self.end_messages(&passage, seen, host);
+        }
         let is_overloaded = budget.was_spent() || is_unseen;
         self.tally.add(Count::Overloads, u64::from(is_overloaded));
         let otherwise = match () {
@@ -441,15 +460,14 @@ impl Dpi {
         host: &mut Host,
     ) -> Ruling {
         let view = passage.view;
-        let reversed = View {
-            source: view.destination,
-            destination: view.source,
-            source_port: view.destination_port,
-            destination_port: view.source_port,
-            payload: &[],
-            ..*view
-        };
+        let reversed = view.reversed();
         let seen = Seen { side: 1 - seen.side, ..seen };
+        if let Some((session, share)) =
+            self.tracker.sessions.get_mut(self.tracker.table.get(seen.flow).session)
+        {
+            let direction = if seen.side == 0 { Direction::ToServer } else { Direction::ToClient };
+            session.gap(direction, share);
+        }
         let passage = Passage { view: &reversed, flow: Some(seen), ..*passage };
         self.held(&passage, seen, budget, host)
     }
@@ -469,14 +487,20 @@ impl Dpi {
             direction: None,
             is_established: passage.is_established,
             judges_addresses: portion != Portion::Held,
+            app: None,
         };
         let mut stream = None;
+        let reads = self.detector.limits().reads;
         if let Some(Seen { flow: number, side, .. }) = passage.flow {
+            let direction = if side == 0 { Direction::ToServer } else { Direction::ToClient };
+            context.direction = Some(direction);
+            if reads {
+                context.app = self.recognise(number, direction, view, payload, portion);
+            }
             if portion.skip().is_some() && self.detector.window() > 0 {
                 self.tracker.window(number, side, self.now);
             }
             let flow: &mut Flow = self.tracker.table.get_mut(number);
-            context.direction = Some(if side == 0 { Direction::ToServer } else { Direction::ToClient });
             if self.detector.has_addresses() {
                 context.judges_addresses &= !core::mem::replace(&mut flow.sides[side].is_judged, true);
             }
@@ -485,13 +509,101 @@ impl Dpi {
                 stream = Some(Stream { window, position: flow.sides[side].position, skip });
             }
         }
-        let matched = self.detector.detect(&context, payload, portion, stream, budget);
+        self.detector.detect(&context, payload, portion, stream, budget);
+        if reads && passage.flow.is_some() {
+            self.messages(passage, &context, payload, portion, budget);
+        }
+        self.conclude(passage, &context, portion, host)
+    }
+
+    /// Does what the rules say that matched in what was shown.
+    #[inline]
+    fn conclude(
+        &mut self,
+        passage: &Passage<'_>,
+        context: &Context<'_>,
+        portion: Portion,
+        host: &mut Host,
+    ) -> Ruling {
+        let matched = self.detector.matched();
         if matched.is_empty() {
             return Ruling::Go;
         }
         self.matched.clear();
         self.matched.extend_from_slice(matched);
-        self.rule(passage, &context, portion, host)
+        self.rule(passage, context, portion, host)
+    }
+
+    /// The application's protocol, as far as it is known with this payload.
+    fn recognise(
+        &mut self,
+        flow: u32,
+        direction: Direction,
+        view: &View<'_>,
+        payload: &[u8],
+        portion: Portion,
+    ) -> Option<Option<App>> {
+        let new = match portion {
+            Portion::Next { skip } => payload.get(skip..).unwrap_or_default(),
+            Portion::Held => payload,
+            Portion::Alone | Portion::Elsewhere => &[],
+        };
+        let is_dns = view.protocol == packet::protocol::UDP && message::dns::recognise(payload).is_some();
+        if is_dns || !new.is_empty() {
+            self.tracker.session(flow);
+        }
+        let number = self.tracker.table.get(flow).session;
+        let (session, _) = self.tracker.sessions.get_mut(number)?;
+        if is_dns {
+            session.is_dns();
+        }
+        session.recognise(direction, new);
+        session.app()
+    }
+
+    /// Shows the messages to the rules that a payload completes.
+    #[inline(never)]
+    fn messages(
+        &mut self,
+        passage: &Passage<'_>,
+        context: &Context<'_>,
+        payload: &[u8],
+        portion: Portion,
+        budget: &mut Budget,
+    ) {
+        let (Some(Seen { flow, side, .. }), Some(direction)) = (passage.flow, context.direction) else {
+            return;
+        };
+        let limits = *self.detector.limits();
+        let flow = self.tracker.table.get(flow);
+        let Some((session, share)) = self.tracker.sessions.get_mut(flow.session) else { return };
+        let window = self.tracker.windows.get(flow.sides[side].window);
+        let new = portion.skip().map(|skip| payload.get(skip..).unwrap_or_default());
+        let position = flow.sides[side].position;
+        let end = position + new.map_or(0, <[u8]>::len) as u64;
+        let detector = &mut self.detector;
+        let mut sink = |message: &message::Message<'_>, waiting: &mut Vec<u32>| {
+            let carrier = Carrier { payload, window: window.filter(|_| new.is_some()), end };
+            detector.message(context, message, waiting, &carrier, budget);
+        };
+        match new {
+            Some(new) => session.feed(direction, (new, position), &limits, share, &mut sink),
+            None if context.view.protocol == packet::protocol::UDP
+                && message::dns::recognise(payload).is_some() =>
+            {
+                let app = App::Dns;
+                let whole = message::Message {
+                    app,
+                    direction,
+                    head: payload,
+                    body: Some(&[]),
+                    begins: true,
+                    start: position,
+                };
+                sink(&whole, &mut Vec::new());
+            }
+            None => {}
+        }
     }
 
     /// Does what the rules say that matched.
@@ -504,8 +616,16 @@ impl Dpi {
         host: &mut Host,
     ) -> Ruling {
         let (mut ruling, mut ends_flow) = (Ruling::Go, false);
-        for number in &self.matched {
-            let rule = &self.detector.rules()[*number as usize];
+        for place in 0..self.matched.len() {
+            let number = self.matched[place];
+            let rule = &self.detector.rules()[number as usize];
+            let has_bits =
+                rule.bits.iter().all(|bits| apply(bits, passage, &mut self.tracker, &mut self.hosts));
+            if !has_bits {
+                continue;
+            }
+            self.detector.hit(number);
+            let rule = &self.detector.rules()[number as usize];
             if rule.action == Action::Pass {
                 let in_stream = rule.scope != Scope::Packet && portion.skip().is_some();
                 if in_stream || rule.is_address_only {
@@ -515,12 +635,15 @@ impl Dpi {
             }
             let view = passage.view;
             let outcome = rule.threshold.as_ref().map_or(Counted::Tell, |threshold| {
-                let address = if threshold.by_source { view.source } else { view.destination };
-                self.thresholds.count(*number, threshold, address.ip(), passage.time)
+                let ends = [view.source.ip(), view.destination.ip()];
+                self.thresholds.count(number, threshold, ends, passage.time)
             });
             let is_blocked = rule.action == Action::Drop && self.settings.drops && passage.ended.is_none();
             if outcome != Counted::Nothing && is_blocked {
                 (ruling, ends_flow) = (Ruling::Drop, self.settings.drops_flows);
+            }
+            if rule.is_silent {
+                continue;
             }
             if outcome != Counted::Tell {
                 self.tally.add(Count::Suppressed, 1);
@@ -551,6 +674,62 @@ impl Dpi {
             self.tracker.table.get_mut(seen.flow).fate = fate;
         }
     }
+}
+
+/// Says once how many rules were left out, and for want of what.
+fn announce(skipped: &Skipped, host: &mut Host) {
+    if skipped.total == 0 {
+        return;
+    }
+    let mut reasons: Vec<(&String, &usize)> = skipped.reasons.iter().collect();
+    reasons.sort_by_key(|(_, count)| core::cmp::Reverse(**count));
+    let mut line = decimal(skipped.total as u64);
+    line.push_str(" rules are left out, which ask for what this function does not have:");
+    for (place, (name, count)) in reasons.into_iter().enumerate() {
+        line.push_str(if place == 0 { " " } else { ", " });
+        line.push_str(&decimal(*count as u64));
+        line.push(' ');
+        line.push_str(name);
+    }
+    clip(&mut line, settings::LONGEST_LINE);
+    host.log(Severity::Warning, &line);
+}
+
+/// Whether bits are as a rule asks, or what it changes of them.
+fn apply(bits: &Bits, passage: &Passage<'_>, tracker: &mut Tracker, hosts: &mut Hosts) -> bool {
+    match bits.owner {
+        Owner::Flow => {
+            let Some(seen) = passage.flow else { return false };
+            let number = tracker.table.get(seen.flow).session;
+            let has =
+                |name: &u16| tracker.sessions.get(number).is_some_and(|session| session.bits.has(*name));
+            match bits.act {
+                Act::IsSet => return bits.names.iter().any(has),
+                Act::IsNotSet => return !bits.names.iter().any(has),
+                Act::Set | Act::Unset | Act::Toggle => {}
+            }
+            let Some(name) = bits.names.first().copied() else { return true };
+            let is_set = bits.act == Act::Set || bits.act == Act::Toggle && !has(&name);
+            let number = if is_set { tracker.session(seen.flow) } else { number };
+            if let Some((session, _)) = tracker.sessions.get_mut(number) {
+                session.bits.put(name, is_set);
+            }
+        }
+        Owner::Host { is_source, seconds } => {
+            let end = if is_source { passage.view.source } else { passage.view.destination };
+            let (address, now) = (end.ip(), passage.time);
+            let Some(name) = bits.names.first().copied() else { return true };
+            let has = hosts.has(name, address, now);
+            match bits.act {
+                Act::IsSet => return has,
+                Act::IsNotSet => return !has,
+                Act::Set | Act::Unset | Act::Toggle => {}
+            }
+            let is_set = bits.act == Act::Set || bits.act == Act::Toggle && !has;
+            hosts.put(name, address, is_set.then_some(seconds), now);
+        }
+    }
+    true
 }
 
 superfluid_function!(Dpi);

@@ -60,10 +60,12 @@ pub enum Count {
     Gaps = 24,
     /// Rules that waited for more of a stream and were forgotten.
     PendingLost = 27,
+    /// Directions whose messages were not read any further.
+    MessagesLost = 28,
 }
 
 /// Names in the report and in the manifest.
-pub const NAMES: [&str; 28] = [
+pub const NAMES: [&str; 29] = [
     "accepted",
     "rule",
     "flow",
@@ -92,6 +94,7 @@ pub const NAMES: [&str; 28] = [
     "repeated",
     "conflicts",
     "pending-lost",
+    "messages-lost",
 ];
 
 /// Counts, by [`NAMES`].
@@ -163,6 +166,8 @@ fn word(action: Action) -> &'static str {
 
 /// Most rules in the report: those that matched most.
 const MAX_RULES: usize = 100;
+/// Most rules in the report that were left out.
+const MAX_SKIPPED: usize = 16_384;
 
 /// Writes the report.
 pub fn report(dpi: &Dpi, out: &mut String) {
@@ -192,12 +197,26 @@ pub fn report(dpi: &Dpi, out: &mut String) {
         json.object().member("gid", u64::from(rule.gid)).member("sid", u64::from(rule.sid));
         json.member("line", u64::from(rule.line)).member("times", counts[number]).end_object();
     }
-    json.end_array().end_object().key("flows").object();
+    json.end_array();
+    let skipped = dpi.detector.skipped();
+    json.key("skipped").object().member("total", skipped.total as u64).key("lacking").object();
+    for (name, count) in &skipped.reasons {
+        json.member(name, *count as u64);
+    }
+    json.end_object().key("rules").array();
+    for (line, sid, name) in skipped.list.iter().take(MAX_SKIPPED) {
+        json.object().member("line", u64::from(*line)).member("sid", u64::from(*sid));
+        json.key("lacks").text(name).end_object();
+    }
+    json.end_array().end_object().end_object().key("flows").object();
     json.member("now", tracker.table.len() as u64).member("max", tracker.table.limit() as u64);
     json.end_object().key("streams").object();
     json.member("window_bytes", dpi.detector.window() as u64);
     json.member("windows", tracker.windows.in_use() as u64)
         .member("max_windows", tracker.windows.limit() as u64);
     json.member("held_bytes", tracker.reorder.bytes() as u64).end_object();
+    json.key("messages").object().member("sessions", tracker.sessions.in_use() as u64);
+    json.member("free_bytes", tracker.sessions.share.left() as u64).end_object();
+    json.member("bits_evicted", dpi.hosts.evicted);
     json.member("thresholds_evicted", dpi.thresholds.evicted).end_object();
 }

@@ -2,6 +2,7 @@
 
 use crate::rules::Rules;
 use crate::rules::network::Variables;
+use crate::rules::parse::Unsupported;
 use crate::rules::text::{Faults, say};
 use alloc::string::String;
 use nf_sdk::fragments::FragmentOverlap;
@@ -10,7 +11,7 @@ use nf_sdk::{Config, Error, Nanos};
 use packet::tunnel::{Tunnel, Tunnels};
 
 /// Longest line that the host logs whole.
-const LONGEST_LINE: usize = 1024;
+pub const LONGEST_LINE: usize = 1024;
 /// Longest name of a file in a fault.
 const LONGEST_NAME: usize = 256;
 
@@ -49,6 +50,10 @@ pub struct Settings {
     pub stream_window: usize,
     /// Bytes for windows and held segments.
     pub stream_memory: usize,
+    /// Bytes for messages of applications, and for bits of flows.
+    pub message_memory: usize,
+    /// Most bytes of a body that are looked at.
+    pub body_limit: usize,
     /// Bytes ahead of a stream that a segment may be held.
     pub reorder_limit: usize,
     /// Most counts of thresholds.
@@ -100,6 +105,8 @@ impl Settings {
             pick_up: config.boolean("pick_up")?,
             stream_window: number("stream_window", 64, 16_384)?,
             stream_memory: number("stream_memory", 64 << 10, 512 << 20)?,
+            message_memory: number("message_memory", 64 << 10, 512 << 20)?,
+            body_limit: number("body_limit", 0, 1 << 20)?,
             reorder_limit: number("reorder_limit", 0, 1 << 20)?,
             max_thresholds: number("max_thresholds", 8, 1_000_000)?,
             tunnels: config.tunnels(Tunnels::new(Tunnel::ALL))?,
@@ -109,7 +116,10 @@ impl Settings {
         };
         let variables = variables(config)?;
         let file = config.file("rules")?;
-        let rules = Rules::parse(file.contents, &variables).map_err(|faults| refusal(file.path, &faults))?;
+        let unsupported =
+            if config.text("unsupported")? == "skip" { Unsupported::Skip } else { Unsupported::Refuse };
+        let rules = Rules::parse_with(file.contents, &variables, unsupported)
+            .map_err(|faults| refusal(file.path, &faults))?;
         Ok((settings, rules))
     }
 }

@@ -101,5 +101,16 @@ fn read(key: &[u8], value: &[u8], now: Nanos) -> Option<Flow> {
     let sides = [read_side([a, b, c, d])?, read_side([e, f, g, h])?];
     let (client_is_second, has_stamps) = (flags & 1 << 8 != 0, flags & 1 << 9 != 0);
     let last = Nanos(now.0.saturating_sub(idle));
-    Some(Flow { key, last, id, stage, fate, client_is_second, has_stamps, reopening: None, sides })
+    Some(Flow {
+        key,
+        last,
+        id,
+        stage,
+        fate,
+        client_is_second,
+        has_stamps,
+        reopening: None,
+        session: 0,
+        sides,
+    })
 }

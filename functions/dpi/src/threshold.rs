@@ -1,6 +1,6 @@
 //! The option `threshold`: how often a rule matched, by address, in a table that does not grow.
 
-use crate::rules::{Threshold, ThresholdKind};
+use crate::rules::{Threshold, ThresholdKind, Track};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -48,10 +48,21 @@ impl Thresholds {
     }
 
     /// A match of the rule at a time.
-    pub fn count(&mut self, rule: u32, threshold: &Threshold, address: IpAddr, now: Nanos) -> Outcome {
-        let address = match address {
+    pub fn count(&mut self, rule: u32, threshold: &Threshold, ends: [IpAddr; 2], now: Nanos) -> Outcome {
+        let [source, destination] = ends.map(|address| match address {
             IpAddr::V4(address) => 0xffff_0000_0000 | u128::from(address.to_bits()),
             IpAddr::V6(address) => address.to_bits(),
+        });
+        let address = match threshold.track {
+            Track::Source => source,
+            Track::Destination => destination,
+            // Both directions are one pair. An odd multiplier loses nothing of an address; two pairs that
+            // come out the same are as rare as two equal hashes.
+            Track::Pair => {
+                let (low, high) = (source.min(destination), source.max(destination));
+                low.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) ^ high.rotate_left(57)
+            }
+            Track::Rule => 0,
         };
         let now = now.0 / 1000;
         let span = u64::from(threshold.seconds) * 1_000_000;
@@ -72,7 +83,8 @@ impl Thresholds {
             }
             ThresholdKind::Both if count == threshold.count => Outcome::Tell,
             ThresholdKind::Both if count > threshold.count => Outcome::Silent,
-            ThresholdKind::Threshold | ThresholdKind::Both => Outcome::Nothing,
+            ThresholdKind::Beyond if count > threshold.count => Outcome::Tell,
+            ThresholdKind::Threshold | ThresholdKind::Both | ThresholdKind::Beyond => Outcome::Nothing,
         }
     }
 

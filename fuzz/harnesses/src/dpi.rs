@@ -14,6 +14,11 @@ alert tcp any any -> any any (content:"GET"; depth:9; pcre:"/a+b/R"; sid:4;)
 alert icmp any any -> any any (itype:8; threshold:type both, track by_src, count 2, seconds 9; sid:5;)
 pass ip any any <> 10.0.0.2 any (content:!"x"; content:"zz"; endswith; sid:6;)
 drop ip [10.9.0.0/16,::1] any -> any any (sid:7;)
+alert http any any -> any any (http.uri; content:"/a"; pcre:"/(.)b\1/"; http.header; content:"b"; sid:8;)
+alert tcp any any -> any any (file_data; content:"ab"; byte_extract:1,0,n,relative; content:"z"; distance:n; sid:9;)
+alert dns any any -> any any (dns.query; content:"a"; nocase; flowbits:set,x; sid:10;)
+alert tls any any -> any any (tls.sni; content:"a"; endswith; tls.version:1.2; sid:11;)
+alert tcp any any -> any any (content:"a"; byte_jump:1,0,relative,from_end; flowbits:isset,x; xbits:toggle,y,track ip_src; sid:12;)
 "#;
 
 /// Configurations: with and without picking up, dropping and not.
@@ -38,6 +43,9 @@ static CONFIGS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
                 ("pick_up", ConfigValue::Boolean(pick_up)),
                 ("stream_window", ConfigValue::Integer(64)),
                 ("stream_memory", ConfigValue::Integer(65_536)),
+                ("message_memory", ConfigValue::Integer(65_536)),
+                ("body_limit", ConfigValue::Integer(4096)),
+                ("unsupported", ConfigValue::text("refuse")),
                 ("reorder_limit", ConfigValue::Integer(1000)),
                 ("max_thresholds", ConfigValue::Integer(8)),
                 ("opening_timeout", ConfigValue::Integer(60 * second)),

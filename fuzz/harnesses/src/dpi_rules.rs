@@ -12,7 +12,7 @@ pub fn run(data: &[u8]) {
     match Rules::parse(data, &variables) {
         Ok(rules) => {
             let count = rules.list.len();
-            assert_eq!(Detector::new(rules, 256).rules().len(), count);
+            assert_eq!(Detector::new(rules, 256, 1024).rules().len(), count);
         }
         Err(faults) => {
             let lines = data.iter().filter(|byte| **byte == b'\n').count() as u32 + 1;

@@ -103,7 +103,7 @@ impl Groups {
         let families = [Protocol::Tcp, Protocol::Udp, Protocol::Icmp, Protocol::Ip].map(|protocol| {
             let (mut any, mut to, mut from) = (Vec::new(), Vec::new(), Vec::new());
             for (number, rule) in rules.list.iter().enumerate() {
-                if rule.protocol != protocol && rule.protocol != Protocol::Ip {
+                if rule.has_fields() || rule.protocol != protocol && rule.protocol != Protocol::Ip {
                     continue;
                 }
                 let number = number as u32;

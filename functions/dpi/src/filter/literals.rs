@@ -1,8 +1,9 @@
 //! The bytes of each rule that packets are filtered by.
 
 use super::Findings;
+use crate::rules::Rule;
+use crate::rules::buffer::Buffer;
 use crate::rules::content::Content;
-use crate::rules::{Element, Rule};
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -44,6 +45,8 @@ pub struct Literals {
     pub list: Vec<Literal>,
     /// A rule's literal, by the rule's number.
     pub of_rule: Vec<Option<u32>>,
+    /// Where it is looked for; `None` for the payload.
+    pub buffers: Vec<Option<Buffer>>,
     /// Whether a rule's contents match where its literal does, and nothing else need be looked for.
     pub is_whole: Vec<bool>,
 }
@@ -75,7 +78,7 @@ impl Census {
 
     fn new(rules: &[Rule]) -> Census {
         let mut counts = vec![0u16; 1 << Census::BITS];
-        for content in rules.iter().flat_map(contents).map(|(_, content)| content) {
+        for content in rules.iter().flat_map(contents).map(|(.., content)| content) {
             for window in content.bytes.windows(width(content.bytes.len())) {
                 let count = &mut counts[Census::place(window)];
                 *count = count.saturating_add(1);
@@ -118,13 +121,17 @@ fn width(length: usize) -> usize {
     }
 }
 
-/// The contents that must be there, with their places.
-fn contents(rule: &Rule) -> impl Iterator<Item = ((usize, usize), &Content)> {
-    rule.chains.iter().enumerate().flat_map(|(chain, elements)| {
-        elements.iter().enumerate().filter_map(move |(place, element)| match element {
-            Element::Content(content) if !content.is_negated => Some(((chain, place), content)),
-            _ => None,
-        })
+/// Where a content stands in its rule: the field, chain, place in it.
+type Standing = (Option<usize>, usize, usize);
+
+/// The contents that must be there, with their places. A rule about messages is looked for in their parts.
+fn contents(rule: &Rule) -> impl Iterator<Item = (Standing, Option<Buffer>, &Content)> {
+    let payload = (!rule.has_fields()).then_some((None, None, &rule.payload));
+    let fields = rule.fields.iter().enumerate();
+    let fields = fields.map(|(number, (buffer, pattern))| (Some(number), Some(*buffer), pattern));
+    payload.into_iter().chain(fields).flat_map(|(number, buffer, pattern)| {
+        let contents = pattern.contents();
+        contents.map(move |((chain, place), content)| ((number, chain, place), buffer, content))
     })
 }
 
@@ -145,11 +152,11 @@ impl Literals {
     pub fn new(rules: &[Rule]) -> Literals {
         let census = Census::new(rules);
         let mut literals = Literals::default();
-        let mut numbers: BTreeMap<(Vec<u8>, bool), u32> = BTreeMap::new();
+        let mut numbers: BTreeMap<(Vec<u8>, bool, Option<Buffer>), u32> = BTreeMap::new();
         for (rule_number, rule) in rules.iter().enumerate() {
-            let long_enough = || contents(rule).filter(|(_, content)| content.bytes.len() >= SHORTEST);
-            let chosen = long_enough().find(|(place, _)| rule.fast == Some(*place)).or_else(|| {
-                long_enough().min_by_key(|(_, content)| {
+            let long_enough = || contents(rule).filter(|(.., content)| content.bytes.len() >= SHORTEST);
+            let chosen = long_enough().find(|(place, ..)| rule.fast == Some(*place)).or_else(|| {
+                long_enough().min_by_key(|(.., content)| {
                     let (cost, _) = census.best(&content.bytes);
                     // A class that is sampled more often costs every packet.
                     (
@@ -159,8 +166,9 @@ impl Literals {
                     )
                 })
             });
-            let Some((_, content)) = chosen else {
+            let Some((_, buffer, content)) = chosen else {
                 literals.of_rule.push(None);
+                literals.buffers.push(None);
                 literals.is_whole.push(false);
                 continue;
             };
@@ -168,7 +176,8 @@ impl Literals {
             let start = fragment.saturating_sub(LONGEST / 2).min(content.bytes.len().saturating_sub(LONGEST));
             let bytes = &content.bytes[start..content.bytes.len().min(start + LONGEST)];
             let next = literals.list.len() as u32;
-            let number = *numbers.entry((bytes.to_vec(), content.nocase)).or_insert(next);
+            let key = (bytes.to_vec(), content.nocase, buffer);
+            let number = *numbers.entry(key).or_insert(next);
             if number == next {
                 literals.list.push(Literal {
                     bytes: bytes.to_vec(),
@@ -180,7 +189,8 @@ impl Literals {
             literals.list[number as usize].rules.push(rule_number as u32);
             literals.of_rule.push(Some(number));
             let is_plain = content.relative.is_none() && !content.is_absolute && !content.at_end;
-            let is_alone = rule.chains.len() == 1 && rule.chains[0].len() == 1 && rule.conditions.is_empty();
+            literals.buffers.push(buffer);
+            let is_alone = rule.all_elements().count() == 1 && rule.tls_version.is_none();
             literals.is_whole.push(is_plain && is_alone && bytes.len() == content.bytes.len());
         }
         literals

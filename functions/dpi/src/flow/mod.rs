@@ -120,6 +120,8 @@ pub struct Flow {
     pub has_stamps: bool,
     /// A SYN that may begin another connection of the same ends.
     pub reopening: Option<Opening>,
+    /// Messages and bits, counted from 1; 0 for none.
+    pub session: u32,
     /// From the client, and from the server.
     pub sides: [Side; 2],
 }

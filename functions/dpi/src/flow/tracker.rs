@@ -7,6 +7,7 @@ use super::windows::Windows;
 use super::{Flow, Side, Stage, key};
 use crate::header::View;
 use crate::header::flag::SYN;
+use crate::message::{Session, Sessions};
 use crate::settings::Settings;
 use alloc::vec::Vec;
 use nf_sdk::Nanos;
@@ -75,6 +76,8 @@ pub struct Tracker {
     pub windows: Windows,
     /// Segments that came too early.
     pub reorder: Reorder,
+    /// Messages of applications, and bits of flows.
+    pub sessions: Sessions,
     /// How often something happened.
     pub turnover: Turnover,
     /// Flows that are gone, with segments that were held in vain: to be looked at and given back.
@@ -93,6 +96,7 @@ impl Tracker {
             windows: Windows::new(window, settings.stream_memory - held),
             reorder: Reorder::new(settings.reorder_limit, held, settings.overlap),
             ended: Vec::new(),
+            sessions: Sessions::new(settings.message_memory),
             turnover: Turnover::default(),
             pick_up: settings.pick_up,
             timeouts: [settings.opening_timeout, settings.established_timeout, settings.other_timeout],
@@ -187,6 +191,7 @@ impl Tracker {
         if step.has_begun
             && let Some(before) = before
         {
+            flow.session = 0;
             for side in &mut flow.sides {
                 (side.window, side.held) = (0, 0);
             }
@@ -213,7 +218,8 @@ impl Tracker {
         let waits = |side: &Side| {
             side.held != 0 || self.windows.get(side.window).is_some_and(|window| !window.pending.is_empty())
         };
-        if flow.sides.iter().any(waits) {
+        let is_reading = self.sessions.get(flow.session).is_some_and(Session::is_reading);
+        if is_reading || flow.sides.iter().any(waits) {
             self.ended.push(flow);
         } else {
             self.release(&flow);
@@ -222,6 +228,7 @@ impl Tracker {
 
     /// Gives back what a flow holds.
     pub fn release(&mut self, flow: &Flow) {
+        self.sessions.give_back(flow.session);
         for side in &flow.sides {
             self.windows.give_back(side.window);
             let mut held = side.held;
@@ -243,6 +250,15 @@ impl Tracker {
         }
         self.table.get_mut(flow).sides[side].window = number;
         number
+    }
+
+    /// The flow's session, taken if it has none; 0 when there can be none.
+    pub fn session(&mut self, flow: u32) -> u32 {
+        let flow = self.table.get_mut(flow);
+        if flow.session == 0 {
+            flow.session = self.sessions.take().unwrap_or(0);
+        }
+        flow.session
     }
 
     /// Keeps the new bytes of a segment until what is missing before them has come, or until the receiver

@@ -16,6 +16,19 @@ pub struct Relative {
     pub within: Option<u32>,
 }
 
+/// Places among the rule's extracted numbers that stand for one of a content's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// For `offset`.
+    pub offset: Option<u8>,
+    /// For `depth`.
+    pub depth: Option<u8>,
+    /// For `distance`.
+    pub distance: Option<u8>,
+    /// For `within`.
+    pub within: Option<u8>,
+}
+
 /// Bytes to look for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
@@ -37,6 +50,8 @@ pub struct Content {
     pub is_fast: bool,
     /// Has an option `offset`, `depth` or `startswith`.
     pub is_absolute: bool,
+    /// What is not known before a payload is looked at.
+    pub taken: Taken,
 }
 
 impl Content {

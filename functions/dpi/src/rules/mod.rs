@@ -5,9 +5,13 @@
 //!    parentheses, [`regex`] compiles expressions.
 //! 3. [`Rules::parse`] gives all rules, or all faults and no rule.
 
+pub mod bits;
+pub mod buffer;
+pub mod bytes;
 pub mod classification;
 pub mod compare;
 pub mod content;
+mod dialect;
 pub mod network;
 pub mod options;
 pub mod parse;
@@ -17,6 +21,9 @@ pub mod text;
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use bits::Bits;
+use buffer::{App, Buffer};
+use bytes::{ByteExtract, ByteJump, ByteTest, Number};
 use compare::{Compare, Flags};
 use content::Content;
 use network::{Addresses, Ports};
@@ -89,15 +96,30 @@ pub enum ThresholdKind {
     Threshold,
     /// Once in an interval, at the `count`th match.
     Both,
+    /// For every match of an interval behind the `count`th: `detection_filter`.
+    Beyond,
 }
 
-/// The option `threshold`.
+/// What matches are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Track {
+    /// The packet's source.
+    Source,
+    /// The packet's destination.
+    Destination,
+    /// Both.
+    Pair,
+    /// The rule alone.
+    Rule,
+}
+
+/// The option `threshold`, or `detection_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
     /// How matches are counted.
     pub kind: ThresholdKind,
-    /// By the packet's source, else by its destination.
-    pub by_source: bool,
+    /// What they are counted by.
+    pub track: Track,
     /// Matches.
     pub count: u32,
     /// Length of the interval.
@@ -108,7 +130,7 @@ pub struct Threshold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataAt {
     /// How far.
-    pub bytes: u32,
+    pub bytes: Number,
     /// From the end of the last match, else from the beginning.
     pub is_relative: bool,
     /// It must not be.
@@ -124,6 +146,14 @@ pub enum Element {
     Regex(Regex),
     /// That there is data.
     DataAt(DataAt),
+    /// The length of all data: `bsize`, `urilen`.
+    Length(Compare),
+    /// A comparison of a number in the data.
+    Test(ByteTest),
+    /// A place that a number in the data tells.
+    Jump(ByteJump),
+    /// A number that others refer to.
+    Extract(ByteExtract),
 }
 
 impl Element {
@@ -133,6 +163,10 @@ impl Element {
             Element::Content(content) => content.relative.is_some(),
             Element::Regex(regex) => regex.is_relative,
             Element::DataAt(data) => data.is_relative,
+            Element::Length(_) => false,
+            Element::Test(test) => test.source.is_relative,
+            Element::Jump(jump) => jump.source.is_relative,
+            Element::Extract(extract) => extract.source.is_relative,
         }
     }
 
@@ -141,10 +175,69 @@ impl Element {
         match self {
             Element::Content(content) => content.is_negated,
             Element::Regex(regex) => regex.is_negated,
-            Element::DataAt(_) => true,
+            Element::DataAt(_) | Element::Length(_) | Element::Test(_) => true,
+            Element::Jump(_) | Element::Extract(_) => false,
         }
     }
 }
+
+/// What is looked for in a payload, or in a buffer.
+#[derive(Debug, Default)]
+pub struct Pattern {
+    /// Conditions that depend on no match.
+    pub conditions: Vec<Element>,
+    /// Each a match and what is relative to it. With numbers that are extracted, all in one chain: what
+    /// refers to them comes after them.
+    pub chains: Vec<Vec<Element>>,
+}
+
+impl Pattern {
+    /// Nothing is looked for.
+    pub fn is_empty(&self) -> bool {
+        self.chains.is_empty() && self.conditions.is_empty()
+    }
+
+    /// All elements.
+    pub fn elements(&self) -> impl Iterator<Item = &Element> {
+        self.chains.iter().flatten().chain(&self.conditions)
+    }
+
+    /// The contents that must be there, with chain and place in it.
+    pub fn contents(&self) -> impl Iterator<Item = ((usize, usize), &Content)> {
+        self.chains.iter().enumerate().flat_map(|(chain, elements)| {
+            elements.iter().enumerate().filter_map(move |(place, element)| match element {
+                Element::Content(content) if !content.is_negated => Some(((chain, place), content)),
+                _ => None,
+            })
+        })
+    }
+
+    /// Puts elements in order into conditions and chains; where `fast` is then.
+    pub fn new(elements: Vec<Element>) -> (Pattern, Option<(usize, usize)>) {
+        let (mut pattern, mut fast) = (Pattern::default(), None);
+        let is_one = elements.iter().any(|element| matches!(element, Element::Extract(_)));
+        for element in elements {
+            let is_fast = matches!(&element, Element::Content(content) if content.is_fast);
+            match pattern.chains.last_mut() {
+                Some(chain) if is_one => chain.push(element),
+                _ if element.is_condition() && !element.is_relative() => pattern.conditions.push(element),
+                Some(chain) if element.is_relative() => chain.push(element),
+                _ => pattern.chains.push(Vec::from([element])),
+            }
+            if is_fast && let Some(chain) = pattern.chains.last() {
+                fast = Some((pattern.chains.len() - 1, chain.len() - 1));
+            }
+        }
+        (pattern, fast)
+    }
+}
+
+/// A protocol's version of the option `tls.version`: major and minor byte.
+pub type Version = [u8; 2];
+
+/// Versions of TLS by their names.
+pub const VERSIONS: [(&str, Version); 5] =
+    [("1.0", [3, 1]), ("1.1", [3, 2]), ("1.2", [3, 3]), ("1.3", [3, 4]), ("SSLv3", [3, 0])];
 
 /// A rule.
 #[derive(Debug)]
@@ -171,16 +264,25 @@ pub struct Rule {
     pub icmp_code: Option<Compare>,
     /// Conditions on the protocol's number.
     pub ip_protocol: Vec<Compare>,
-    /// Conditions that depend on no match.
-    pub conditions: Vec<Element>,
-    /// Each a match and what is relative to it.
-    pub chains: Vec<Vec<Element>>,
+    /// The application's protocol, each of which it must be or, negated, must not be.
+    pub apps: Vec<(App, bool)>,
+    /// The version of TLS.
+    pub tls_version: Option<Version>,
+    /// What is looked for in the payload.
+    pub payload: Pattern,
+    /// What is looked for in parts of an application's message, all in the same one.
+    pub fields: Vec<(Buffer, Pattern)>,
     /// What contents are searched in.
     pub scope: Scope,
     /// Nothing but addresses is looked at: such a rule is applied once for each direction of a flow.
     pub is_address_only: bool,
-    /// Chain and place in it of the content that the operator named with `fast_pattern`.
-    pub fast: Option<(usize, usize)>,
+    /// The content that the operator named with `fast_pattern`: the number of the field, or none for the
+    /// payload, chain and place in it.
+    pub fast: Option<(Option<usize>, usize, usize)>,
+    /// Bits that are asked for, and then those that are changed.
+    pub bits: Vec<Bits>,
+    /// It matches in silence.
+    pub is_silent: bool,
     /// When alerts are given.
     pub threshold: Option<Threshold>,
     /// The option `msg`.
@@ -202,7 +304,43 @@ pub struct Rule {
 impl Rule {
     /// It looks for something in the payload, and hence at no packet without one.
     pub fn has_content(&self) -> bool {
-        !self.chains.is_empty() || !self.conditions.is_empty()
+        !self.payload.is_empty()
+    }
+
+    /// Everything that is looked for.
+    pub fn all_elements(&self) -> impl Iterator<Item = &Element> {
+        self.payload.elements().chain(self.fields.iter().flat_map(|(_, pattern)| pattern.elements()))
+    }
+
+    /// It is about messages of an application.
+    pub fn has_fields(&self) -> bool {
+        !self.fields.is_empty() || self.tls_version.is_some()
+    }
+
+    /// It can be decided only when a message has ended.
+    pub fn needs_body(&self) -> bool {
+        self.fields.iter().any(|(buffer, _)| buffer.is_body())
+    }
+
+    /// The protocol whose messages it is about.
+    pub fn message_app(&self) -> Option<App> {
+        match self.fields.first() {
+            Some((buffer, _)) => Some(buffer.field().app),
+            None => self.tls_version.map(|_| App::Tls),
+        }
+    }
+
+    /// Which bits it changes and asks for, as a place in the order in which rules are applied: those that
+    /// only change come first, those that only ask come last.
+    pub fn bit_order(&self) -> u8 {
+        let asks = self.bits.iter().any(|bits| bits.act.is_question());
+        let changes = self.bits.iter().any(|bits| !bits.act.is_question());
+        match (changes, asks) {
+            (true, false) => 0,
+            (true, true) => 1,
+            (false, true) => 2,
+            (false, false) => 3,
+        }
     }
 }
 
@@ -215,4 +353,19 @@ pub struct Rules {
     pub addresses: Vec<Addresses>,
     /// Sets of ports, each once.
     pub ports: Vec<Ports>,
+    /// How many bits have names.
+    pub bits: usize,
+    /// Rules that were left out because of what they ask for.
+    pub skipped: Skipped,
+}
+
+/// Rules that were left out.
+#[derive(Clone, Debug, Default)]
+pub struct Skipped {
+    /// How many there are.
+    pub total: usize,
+    /// How many for want of what, by its name.
+    pub reasons: alloc::collections::BTreeMap<String, usize>,
+    /// Each of them: line, `sid` where it could be read, and the name.
+    pub list: Vec<(u32, u32, String)>,
 }

@@ -1,11 +1,14 @@
 //! The options of a rule, in parentheses: each becomes part of a [`Draft`].
 
+use super::bits::{self, Bits};
+use super::buffer::{self, App, Buffer};
+use super::bytes::{self, Number};
 use super::compare::{Compare, Flags};
 use super::content::{self, Content, Relative};
 use super::text::{decimal, nearest, quoted, say};
 use super::{
-    DataAt, Direction, Element, FlowCondition, Protocol, Scope, Threshold, ThresholdKind, classification,
-    regex,
+    DataAt, Direction, Element, FlowCondition, Protocol, Scope, Threshold, ThresholdKind, Track, VERSIONS,
+    Version, classification, regex,
 };
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -31,12 +34,33 @@ pub struct Draft {
     pub(super) icmp_code: Option<Compare>,
     pub(super) ip_protocol: Vec<Compare>,
     pub(super) threshold: Option<Threshold>,
-    /// With the place of the option.
-    pub(super) elements: Vec<(Element, usize)>,
+    pub(super) apps: Vec<(App, bool)>,
+    pub(super) tls_version: Option<Version>,
+    pub(super) bits: Vec<Bits>,
+    pub(super) is_silent: bool,
+    /// What is looked for.
+    pub(super) elements: Vec<Wanted>,
+    /// The sticky buffer, and how many there were before it.
+    sticky: Option<(Buffer, usize)>,
+    stickies: usize,
+    /// Names of extracted numbers.
+    taken: Vec<Vec<u8>>,
+    /// What this function lacks for the option that was refused last.
+    pub(super) missing: Option<String>,
+}
+
+/// Something that is looked for.
+#[derive(Debug)]
+pub struct Wanted {
+    pub(super) element: Element,
+    /// The place of the option.
+    pub(super) place: usize,
+    /// In which buffer, and the number of its sticky buffer; `None` for the payload.
+    pub(super) buffer: Option<(Buffer, usize)>,
 }
 
 /// Options that are known.
-const KNOWN: [&str; 30] = [
+const KNOWN: [&str; 43] = [
     "msg",
     "sid",
     "rev",
@@ -46,6 +70,7 @@ const KNOWN: [&str; 30] = [
     "reference",
     "metadata",
     "content",
+    "uricontent",
     "nocase",
     "offset",
     "depth",
@@ -57,8 +82,19 @@ const KNOWN: [&str; 30] = [
     "fast_pattern",
     "isdataat",
     "dsize",
+    "bsize",
+    "urilen",
     "pcre",
+    "byte_test",
+    "byte_jump",
+    "byte_extract",
     "flow",
+    "flowbits",
+    "xbits",
+    "noalert",
+    "app-layer-protocol",
+    "tls.version",
+    "pkt_data",
     "flags",
     "ttl",
     "itype",
@@ -66,11 +102,12 @@ const KNOWN: [&str; 30] = [
     "ip_proto",
     "ipproto",
     "threshold",
+    "detection_filter",
     "target",
 ];
 
 /// Beginnings of options that look into an application's protocol.
-const APPLICATION: [&str; 24] = [
+const APPLICATION: [&str; 26] = [
     "http",
     "dns",
     "tls",
@@ -91,32 +128,109 @@ const APPLICATION: [&str; 24] = [
     "quic",
     "dcerpc",
     "dce_",
-    "uricontent",
-    "urilen",
+    "dnp3",
+    "modbus",
+    "cip_",
+    "enip",
     "app-layer",
-    "base64",
+    "ike",
 ];
 
-/// Options that keep or read state between rules or packets.
-const STATEFUL: [&str; 9] =
-    ["flowbits", "flowint", "xbits", "hostbits", "dataset", "datarep", "detection_filter", "lua", "iprep"];
+/// Other options of Suricata and Snort that are not known here.
+const OTHERS: [&str; 46] = [
+    "flowint",
+    "hostbits",
+    "dataset",
+    "datarep",
+    "lua",
+    "luajit",
+    "iprep",
+    "geoip",
+    "base64_decode",
+    "base64_data",
+    "byte_math",
+    "asn1",
+    "rpc",
+    "cvs",
+    "ftpbounce",
+    "stream_size",
+    "stream-event",
+    "decode-event",
+    "engine-event",
+    "detection-event",
+    "window",
+    "seq",
+    "ack",
+    "tos",
+    "id",
+    "ipopts",
+    "fragbits",
+    "fragoffset",
+    "icmp_id",
+    "icmp_seq",
+    "icmpv6.mtu",
+    "icmpv4.hdr",
+    "ipv4.hdr",
+    "ipv6.hdr",
+    "tcp.hdr",
+    "tcp.mss",
+    "udp.hdr",
+    "sameip",
+    "tag",
+    "activates",
+    "replace",
+    "dotprefix",
+    "strip_whitespace",
+    "compress_whitespace",
+    "to_lowercase",
+    "to_md5",
+];
+
+/// Further ones.
+const MORE: [&str; 16] = [
+    "to_sha1",
+    "to_sha256",
+    "to_uppercase",
+    "url_decode",
+    "xor",
+    "pcrexform",
+    "header_lowercase",
+    "prefilter",
+    "l3_proto",
+    "flow.age",
+    "requires",
+    "config",
+    "filestore",
+    "nfq_set_mark",
+    "bypass",
+    "logto",
+];
+
+/// Whether Suricata knows an option that this function does not.
+fn is_missing(text: &str) -> bool {
+    APPLICATION.iter().any(|start| text.starts_with(start)) || OTHERS.contains(&text) || MORE.contains(&text)
+}
+
+fn is_known(name: &[u8]) -> bool {
+    KNOWN.iter().any(|known| known.as_bytes() == name)
+        || Buffer::sticky(name).is_some()
+        || Buffer::modifier(name).is_some()
+}
 
 fn unknown(name: &[u8]) -> Wrong {
     let found = quoted(name);
     let text = core::str::from_utf8(name).unwrap_or_default();
-    if APPLICATION.iter().any(|start| text.starts_with(start)) {
-        let why = " looks into an application's protocol (a sticky buffer, say), and only the payload is matched; \
-                   allowed: content and pcre on the payload";
+    if is_missing(text) {
+        let why = " is an option that this function does not have; allowed: those in its README.md, or \
+                   `unsupported: skip`, which leaves such rules out";
         return (None, say(&[&found, why]));
     }
-    if STATEFUL.contains(&text) {
-        return (
-            None,
-            say(&[&found, " is not supported; allowed: the options in README.md, threshold among them"]),
-        );
-    }
-    let near = nearest(name, KNOWN).map_or_else(String::new, |near| say(&[" (did you mean `", near, "`?)"]));
-    (None, say(&["unknown option ", &found, &near, "; allowed: ", &KNOWN.join(", ")]))
+    let near = nearest(name, KNOWN.into_iter().chain(buffer::names()));
+    let near = near.map_or_else(String::new, |near| say(&[" (did you mean `", near, "`?)"]));
+    (
+        None,
+        say(&["unknown option ", &found, &near, "; allowed: ", &KNOWN.join(", "), ", and names of buffers"]),
+    )
 }
 
 fn number(text: &[u8], least: u32, most: u32) -> Result<u32, Wrong> {
@@ -148,15 +262,42 @@ impl Draft {
     /// The last content: what modifiers are about.
     fn last_content(&mut self) -> Result<&mut Content, Wrong> {
         match self.elements.last_mut() {
-            Some((Element::Content(content), _)) => Ok(content),
+            Some(Wanted { element: Element::Content(content), .. }) => Ok(content),
             _ => Err((None, String::from("no content before it; allowed: directly behind a content"))),
         }
     }
 
+    /// Takes an element, in the buffer that is the current one; a relative one in that of the match before.
+    fn want(&mut self, element: Element, place: usize) {
+        let before = self.elements.last().and_then(|last| last.buffer);
+        let buffer = if element.is_relative() && self.sticky.is_none() { before } else { self.sticky };
+        self.elements.push(Wanted { element, place, buffer });
+    }
+
+    /// Puts the last content into a buffer.
+    fn put_in(&mut self, name: &[u8], buffer: Buffer) -> Result<(), Wrong> {
+        let sticky = self.sticky.is_some();
+        self.last_content()?;
+        if sticky {
+            let why = " behind a sticky buffer; allowed: one of the two spellings for a content";
+            return Err((None, say(&[&quoted(name), why])));
+        }
+        if let Some(last) = self.elements.last_mut() {
+            last.buffer = Some((buffer, 0));
+        }
+        Ok(())
+    }
+
     fn modify(&mut self, name: &[u8], value: &[u8]) -> Result<(), Wrong> {
-        if !KNOWN.iter().any(|known| known.as_bytes() == name) {
+        if let Some(buffer) = Buffer::modifier(name) {
+            return self.put_in(name, buffer);
+        }
+        if !is_known(name) {
             return Err(unknown(name));
         }
+        let taken = self.taken.clone();
+        let variable =
+            |value: &[u8]| taken.iter().position(|name| name == value.trim_ascii()).map(|n| n as u8);
         let is_fast = name == b"fast_pattern";
         let content = self.last_content()?;
         let twice = || Err((None, String::from("given a second time for this content; allowed: once")));
@@ -171,8 +312,23 @@ impl Draft {
             {
                 return twice();
             }
-            b"offset" => (content.offset, content.is_absolute) = (number(value, 0, 65_535)?, true),
             b"depth" if content.depth.is_some() => return twice(),
+            b"offset" | b"depth" | b"distance" | b"within" if variable(value).is_some() => {
+                let slot = match name {
+                    b"offset" => &mut content.taken.offset,
+                    b"depth" => &mut content.taken.depth,
+                    b"distance" => &mut content.taken.distance,
+                    _ => &mut content.taken.within,
+                };
+                *slot = variable(value);
+                match name {
+                    b"offset" => content.is_absolute = true,
+                    b"depth" => (content.depth, content.is_absolute) = (Some(65_535), true),
+                    b"distance" => drop(content.relative.get_or_insert_default()),
+                    _ => content.relative.get_or_insert_default().within = Some(65_535),
+                }
+            }
+            b"offset" => (content.offset, content.is_absolute) = (number(value, 0, 65_535)?, true),
             b"depth" => (content.depth, content.is_absolute) = (Some(number(value, 1, 65_535)?), true),
             b"startswith" => (content.depth, content.is_absolute) = (Some(content.bytes.len() as u32), true),
             b"endswith" => content.at_end = true,
@@ -199,13 +355,8 @@ impl Draft {
                     let allowed = "; allowed: nothing, only, or OFFSET,LENGTH";
                     return Err((Some(0), say(&[&quoted(value), allowed])));
                 }
-                if content.is_negated {
-                    return Err((
-                        None,
-                        String::from("on a negated content; allowed: on one that must be there"),
-                    ));
-                }
-                content.is_fast = true;
+                // What must not be there can hardly be what packets are chosen by.
+                content.is_fast = !content.is_negated;
             }
             _ => return Err(unknown(name)),
         }
@@ -222,22 +373,33 @@ impl Draft {
     /// # Errors
     /// What is wrong, and where in the value.
     pub fn option(&mut self, name: &[u8], value: Option<&[u8]>, place: usize) -> Result<(), Wrong> {
-        let bare: [&[u8]; 5] = [b"nocase", b"startswith", b"endswith", b"rawbytes", b"fast_pattern"];
+        self.missing = None;
+        let bare: [&[u8]; 6] = [b"nocase", b"startswith", b"endswith", b"rawbytes", b"pkt_data", b"noalert"];
+        let is_buffer = Buffer::sticky(name).is_some() || Buffer::modifier(name).is_some();
+        let is_bare = bare.contains(&name) || is_buffer;
+        if !is_known(name) {
+            if let Some(name) = core::str::from_utf8(name).ok().filter(|name| is_missing(name)) {
+                self.missing = Some(String::from(name));
+            }
+            return Err(unknown(name));
+        }
         let value = match value {
-            Some(value) if bare[..4].contains(&name) => {
+            Some(value) if is_bare => {
                 return Err((
                     Some(0),
                     say(&[&quoted(value), " behind an option without a value; allowed: `;`"]),
                 ));
             }
-            None if !bare.contains(&name) => {
-                if !KNOWN.iter().any(|known| known.as_bytes() == name) {
-                    return Err(unknown(name));
-                }
+            None if !is_bare && name != b"fast_pattern" => {
                 return Err((None, String::from("without a value; allowed: `NAME:VALUE;`")));
             }
             value => value.unwrap_or_default(),
         };
+        if let Some(buffer) = Buffer::sticky(name) {
+            self.stickies += 1;
+            self.sticky = Some((buffer, if buffer.is_multiple() { self.stickies } else { 0 }));
+            return Ok(());
+        }
         let at = |(place, text): (usize, String)| (Some(place), text);
         match name {
             b"msg" => {
@@ -258,23 +420,110 @@ impl Draft {
                 once(&mut self.category, class)
             }
             b"reference" | b"metadata" | b"target" => Ok(()),
-            b"content" => {
+            b"content" | b"uricontent" => {
                 let (is_negated, start, text) = content::unquote(value, true).map_err(at)?;
                 let bytes = content::bytes(text).map_err(|(place, text)| (Some(start + place), text))?;
                 let content = Content { bytes, is_negated, ..Content::default() };
-                self.elements.push((Element::Content(content), place));
+                let buffer = if name == b"content" { self.sticky } else { Some((Buffer::Uri, 0)) };
+                self.elements.push(Wanted { element: Element::Content(content), place, buffer });
                 Ok(())
             }
             b"pcre" => {
                 let (is_negated, start, text) = content::unquote(value, true).map_err(at)?;
-                let parsed =
-                    regex::parse(text, is_negated).map_err(|(place, text)| (Some(start + place), text))?;
-                self.elements.push((Element::Regex(parsed), place));
+                let (parsed, buffer) = regex::parse(text, is_negated).map_err(|wrong| {
+                    self.missing = wrong.missing.map(String::from);
+                    (Some(start + wrong.place), wrong.text)
+                })?;
+                if let (Some(buffer), Some((sticky, _))) = (buffer, self.sticky)
+                    && buffer != sticky
+                {
+                    let why = "a flag for another buffer than the sticky one; allowed: none, or its own";
+                    return Err((Some(start), String::from(why)));
+                }
+                let buffer = self.sticky.or(buffer.map(|buffer| (buffer, 0)));
+                self.elements.push(Wanted { element: Element::Regex(parsed), place, buffer });
                 Ok(())
             }
             b"isdataat" => {
-                self.elements.push((Element::DataAt(data_at(value)?), place));
+                let data = data_at(value, &self.taken)?;
+                self.want(Element::DataAt(data), place);
                 Ok(())
+            }
+            b"byte_test" => {
+                let test = bytes::byte_test(value, &self.taken).map_err(|text| self.dce(value, text))?;
+                self.want(Element::Test(test), place);
+                Ok(())
+            }
+            b"byte_jump" => {
+                let jump = bytes::byte_jump(value, &self.taken).map_err(|text| self.dce(value, text))?;
+                self.want(Element::Jump(jump), place);
+                Ok(())
+            }
+            b"byte_extract" => {
+                let (extract, name) =
+                    bytes::byte_extract(value, &self.taken).map_err(|text| (Some(0), text))?;
+                let name = name.to_vec();
+                self.taken.push(name);
+                self.want(Element::Extract(extract), place);
+                Ok(())
+            }
+            b"bsize" => {
+                let compare = Compare::parse(value, u32::MAX - 1).map_err(|text| at((0, text)))?;
+                if self.sticky.is_none() {
+                    return Err((None, String::from("no sticky buffer before it; allowed: behind one")));
+                }
+                self.want(Element::Length(compare), place);
+                Ok(())
+            }
+            b"urilen" => {
+                let (value, buffer) = match value.iter().position(|byte| *byte == b',') {
+                    None => (value, Buffer::UriRaw),
+                    Some(comma) => match value[comma + 1..].trim_ascii() {
+                        b"raw" => (&value[..comma], Buffer::UriRaw),
+                        b"norm" => (&value[..comma], Buffer::Uri),
+                        other => {
+                            return Err((Some(comma + 1), say(&[&quoted(other), "; allowed: raw, norm"])));
+                        }
+                    },
+                };
+                let compare = Compare::parse(value, 65_535).map_err(|text| at((0, text)))?;
+                self.elements.push(Wanted {
+                    element: Element::Length(compare),
+                    place,
+                    buffer: Some((buffer, 0)),
+                });
+                Ok(())
+            }
+            b"pkt_data" => {
+                self.sticky = None;
+                Ok(())
+            }
+            b"noalert" => {
+                self.is_silent = true;
+                Ok(())
+            }
+            b"app-layer-protocol" => {
+                let trimmed = value.trim_ascii();
+                let (is_negated, name) =
+                    trimmed.strip_prefix(b"!").map_or((false, trimmed), |name| (true, name.trim_ascii()));
+                let Some(app) = App::find(name) else {
+                    self.missing = Some(String::from("app-layer-protocol"));
+                    return Err((
+                        Some(0),
+                        say(&[&quoted(name), "; allowed: http, dns, tls, each with `!` before it"]),
+                    ));
+                };
+                self.apps.push((app, is_negated));
+                Ok(())
+            }
+            b"tls.version" => {
+                let name = value.trim_ascii();
+                let name = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(name);
+                let version = VERSIONS.iter().find(|(known, _)| known.as_bytes() == name);
+                let Some((_, version)) = version else {
+                    return Err((Some(0), say(&[&quoted(name), "; allowed: 1.0, 1.1, 1.2, 1.3, SSLv3"])));
+                };
+                once(&mut self.tls_version, *version)
             }
             b"dsize" => once(&mut self.size, Compare::parse(value, 65_535).map_err(|text| at((0, text)))?),
             b"ttl" => once(&mut self.ttl, Compare::parse(value, 255).map_err(|text| at((0, text)))?),
@@ -288,9 +537,34 @@ impl Draft {
             }
             b"flags" => once(&mut self.flags, Flags::parse(value).map_err(|text| at((0, text)))?),
             b"flow" => self.flow(value),
-            b"threshold" => once(&mut self.threshold, threshold(value)?),
+            b"threshold" => once(&mut self.threshold, threshold(value, false)?),
+            b"detection_filter" => once(&mut self.threshold, threshold(value, true)?),
             _ => self.modify(name, value),
         }
+    }
+
+    /// What a number's option is refused for.
+    fn dce(&mut self, value: &[u8], text: String) -> Wrong {
+        let is_dce = value.split(|byte| *byte == b',').any(|word| word.trim_ascii() == b"dce");
+        self.missing = is_dce.then(|| String::from("dce"));
+        (Some(0), text)
+    }
+
+    /// Takes `flowbits` and `xbits`, which share names with other rules.
+    ///
+    /// # Errors
+    /// What is wrong, and where in the value.
+    pub fn bits(&mut self, name: &[u8], value: Option<&[u8]>, names: &mut bits::Names) -> Result<(), Wrong> {
+        self.missing = None;
+        let Some(value) = value else {
+            return Err((None, String::from("without a value; allowed: `NAME:VALUE;`")));
+        };
+        let read = if name == b"flowbits" { bits::flowbits } else { bits::xbits };
+        match read(value, names).map_err(|text| (Some(0), text))? {
+            Some(bits) => self.bits.push(bits),
+            None => self.is_silent = true,
+        }
+        Ok(())
     }
 
     fn flow(&mut self, value: &[u8]) -> Result<(), Wrong> {
@@ -326,7 +600,8 @@ impl Draft {
     /// # Errors
     /// What is wrong; the place is an absolute one.
     pub fn check(&self, protocol: Protocol) -> Result<(), (Option<usize>, String)> {
-        for (element, place) in &self.elements {
+        self.check_buffers(protocol)?;
+        for Wanted { element, place, .. } in &self.elements {
             let Element::Content(content) = element else { continue };
             if content.depth.is_some_and(|depth| (depth as usize) < content.bytes.len()) {
                 return Err((
@@ -358,6 +633,38 @@ impl Draft {
     }
 }
 
+impl Draft {
+    /// All buffers of a rule are parts of one message.
+    fn check_buffers(&self, protocol: Protocol) -> Result<(), (Option<usize>, String)> {
+        let mut app = self.tls_version.map(|_| App::Tls);
+        let mut direction = self.flow.unwrap_or_default().direction;
+        for Wanted { place, buffer, .. } in &self.elements {
+            let Some((buffer, _)) = buffer else { continue };
+            let field = buffer.field();
+            if *app.get_or_insert(field.app) != field.app {
+                return Err((
+                    Some(*place),
+                    String::from("buffers of two protocols; allowed: those of one in a rule"),
+                ));
+            }
+            if let Some(wanted) = field.direction
+                && *direction.get_or_insert(wanted) != wanted
+            {
+                let why = "a buffer of the other direction's messages; allowed: buffers of requests or of \
+                           responses, as `flow` says";
+                return Err((Some(*place), String::from(why)));
+            }
+        }
+        if app == Some(App::Http) && !matches!(protocol, Protocol::Tcp | Protocol::Ip)
+            || app.is_some() && protocol == Protocol::Icmp
+        {
+            let why = "buffers that are not this protocol's; allowed: tcp, http, tls, and udp with dns";
+            return Err((None, String::from(why)));
+        }
+        Ok(())
+    }
+}
+
 fn message(text: &[u8]) -> Result<String, (usize, String)> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut at = 0;
@@ -374,11 +681,15 @@ fn message(text: &[u8]) -> Result<String, (usize, String)> {
     String::from_utf8(bytes).map_err(|_| (0, String::from("a msg that is not UTF-8; allowed: UTF-8")))
 }
 
-fn data_at(value: &[u8]) -> Result<DataAt, Wrong> {
+fn data_at(value: &[u8], taken: &[Vec<u8>]) -> Result<DataAt, Wrong> {
     let mut words = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let first = words.next().unwrap_or_default();
     let (is_negated, first) = first.strip_prefix(b"!").map_or((false, first), |rest| (true, rest));
-    let mut data = DataAt { bytes: number(first, 0, 65_535)?, is_relative: false, is_negated };
+    let bytes = match taken.iter().position(|name| name == first) {
+        Some(place) => Number::Taken(place as u8),
+        None => Number::Given(i64::from(number(first, 0, 65_535)?)),
+    };
+    let mut data = DataAt { bytes, is_relative: false, is_negated };
     for word in words {
         match word {
             b"relative" => data.is_relative = true,
@@ -410,8 +721,8 @@ fn ip_protocol(name: &[u8]) -> Option<Compare> {
     Some(if is_other { Compare::Other(*number) } else { Compare::Equal(*number) })
 }
 
-fn threshold(value: &[u8]) -> Result<Threshold, Wrong> {
-    let (mut kind, mut by_source, mut count, mut seconds) = (None, None, None, None);
+fn threshold(value: &[u8], is_filter: bool) -> Result<Threshold, Wrong> {
+    let (mut kind, mut track, mut count, mut seconds) = (None, None, None, None);
     let mut start = 0;
     for part in value.split(|byte| *byte == b',') {
         let trimmed = part.trim_ascii();
@@ -419,7 +730,7 @@ fn threshold(value: &[u8]) -> Result<Threshold, Wrong> {
         let (name, argument) = (&trimmed[..split], trimmed[split..].trim_ascii());
         let refuse = |allowed: &str| Err((Some(start), say(&[&quoted(trimmed), "; allowed: ", allowed])));
         let repeated = match name {
-            b"type" => kind
+            b"type" if !is_filter => kind
                 .replace(match argument {
                     b"limit" => ThresholdKind::Limit,
                     b"threshold" => ThresholdKind::Threshold,
@@ -427,11 +738,13 @@ fn threshold(value: &[u8]) -> Result<Threshold, Wrong> {
                     _ => return refuse("type limit, type threshold, type both"),
                 })
                 .is_some(),
-            b"track" => by_source
+            b"track" => track
                 .replace(match argument {
-                    b"by_src" => true,
-                    b"by_dst" => false,
-                    _ => return refuse("track by_src, track by_dst"),
+                    b"by_src" => Track::Source,
+                    b"by_dst" => Track::Destination,
+                    b"by_both" => Track::Pair,
+                    b"by_rule" => Track::Rule,
+                    _ => return refuse("track by_src, track by_dst, track by_both, track by_rule"),
                 })
                 .is_some(),
             b"count" => count
@@ -440,6 +753,7 @@ fn threshold(value: &[u8]) -> Result<Threshold, Wrong> {
             b"seconds" => seconds
                 .replace(number(argument, 1, 31_536_000).map_err(|(_, text)| (Some(start), text))?)
                 .is_some(),
+            _ if is_filter => return refuse("track, count, seconds"),
             _ => return refuse("type, track, count, seconds"),
         };
         if repeated {
@@ -447,9 +761,15 @@ fn threshold(value: &[u8]) -> Result<Threshold, Wrong> {
         }
         start += part.len() + 1;
     }
-    match (kind, by_source, count, seconds) {
-        (Some(kind), Some(by_source), Some(count), Some(seconds)) => {
-            Ok(Threshold { kind, by_source, count, seconds })
+    if is_filter {
+        kind = Some(ThresholdKind::Beyond);
+    }
+    match (kind, track, count, seconds) {
+        (Some(kind), Some(track), Some(count), Some(seconds)) => {
+            Ok(Threshold { kind, track, count, seconds })
+        }
+        _ if is_filter => {
+            Err((Some(0), say(&[&quoted(value), "; allowed: track, count and seconds, all three"])))
         }
         _ => Err((Some(0), say(&[&quoted(value), "; allowed: type, track, count and seconds, all four"]))),
     }

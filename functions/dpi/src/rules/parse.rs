@@ -1,9 +1,11 @@
 //! A rule file's way to [`Rules`]: header, options, and what holds between rules.
 
+use super::bits::Names;
+use super::buffer::{App, Buffer};
 use super::network::{Addresses, Ports, Variables, addresses, ports};
-use super::options::Draft;
+use super::options::{Draft, Wanted};
 use super::text::{Fault, Faults, Logical, decimal, logical_lines, nearest, quoted, say};
-use super::{Action, Element, MAX_RULES, Protocol, Rule, Rules, Scope};
+use super::{Action, Element, MAX_RULES, Pattern, Protocol, Rule, Rules, Scope};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,6 +18,9 @@ const MAX_ELEMENTS: usize = 64;
 /// A part of a rule, and where it begins in the logical line.
 type Part<'a> = (usize, &'a [u8]);
 
+/// What is looked for in the payload or in a buffer, with the number of its sticky buffer.
+type List = (Option<(Buffer, usize)>, Vec<Element>);
+
 /// Sets that were read before, by their text.
 #[derive(Default)]
 struct Known {
@@ -23,7 +28,68 @@ struct Known {
     ports: BTreeMap<Vec<u8>, u32>,
     /// Line of the first rule with this `gid` and `sid`.
     identities: BTreeMap<(u32, u32), u32>,
+    bits: Names,
 }
+
+/// What a rule has said so far, and what is wrong with it.
+#[derive(Default)]
+struct Reading {
+    faults: Faults,
+    /// What this function lacks for it, and how many of its faults tell so.
+    missing: Option<String>,
+    missing_faults: usize,
+    sid: u32,
+}
+
+impl Reading {
+    fn lacks(&mut self, name: String) {
+        self.missing_faults += 1;
+        self.missing.get_or_insert(name);
+    }
+}
+
+/// What becomes of rules that ask for what this function does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unsupported {
+    /// The file is refused.
+    #[default]
+    Refuse,
+    /// They are left out, and counted.
+    Skip,
+}
+
+/// A rule's ends and what stands between them.
+struct Header {
+    action: Action,
+    protocol: Protocol,
+    app: Option<App>,
+    scope: Option<Scope>,
+    ends: [(u32, u32); 2],
+    is_bidirectional: bool,
+}
+
+/// Protocols in rules, with the application's protocol and what contents are searched in.
+fn protocol(name: &[u8]) -> Option<(Protocol, Option<App>, Option<Scope>)> {
+    Some(match name {
+        b"ip" => (Protocol::Ip, None, None),
+        b"tcp" => (Protocol::Tcp, None, None),
+        b"tcp-pkt" => (Protocol::Tcp, None, Some(Scope::Packet)),
+        b"tcp-stream" => (Protocol::Tcp, None, Some(Scope::OnlyStream)),
+        b"udp" => (Protocol::Udp, None, None),
+        b"icmp" => (Protocol::Icmp, None, None),
+        b"http" | b"http1" => (Protocol::Tcp, Some(App::Http), None),
+        b"tls" | b"ssl" => (Protocol::Tcp, Some(App::Tls), None),
+        b"dns" => (Protocol::Ip, Some(App::Dns), None),
+        _ => return None,
+    })
+}
+
+/// Protocols of Suricata that are not told apart here.
+const OTHER_PROTOCOLS: [&str; 30] = [
+    "icmpv4", "icmpv6", "ip4", "ip6", "ipv4", "ipv6", "sctp", "pkthdr", "decoder", "ftp", "ftp-data",
+    "http2", "smb", "ssh", "smtp", "imap", "dcerpc", "dhcp", "nfs", "tftp", "krb5", "ntp", "snmp", "sip",
+    "rdp", "rfb", "mqtt", "quic", "modbus", "dnp3",
+];
 
 impl Rules {
     /// Reads a file of rules.
@@ -31,6 +97,18 @@ impl Rules {
     /// # Errors
     /// All faults, and no rule.
     pub fn parse(bytes: &[u8], variables: &Variables) -> Result<Rules, Faults> {
+        Rules::parse_with(bytes, variables, Unsupported::Refuse)
+    }
+
+    /// Reads a file of rules; with what this function does not have, as `unsupported` says.
+    ///
+    /// # Errors
+    /// All faults, and no rule.
+    pub fn parse_with(
+        bytes: &[u8],
+        variables: &Variables,
+        unsupported: Unsupported,
+    ) -> Result<Rules, Faults> {
         let (mut rules, mut faults, mut known) = (Rules::default(), Faults::default(), Known::default());
         for line in logical_lines(bytes) {
             if rules.list.len() >= MAX_RULES {
@@ -43,10 +121,23 @@ impl Rules {
                 );
                 continue;
             }
-            if let Some(rule) = rules.rule(&line, variables, &mut known, &mut faults) {
+            let mut reading = Reading::default();
+            if let Some(rule) = rules.rule(&line, variables, &mut known, &mut reading) {
                 rules.list.push(rule);
+                continue;
+            }
+            let Reading { faults: own, missing, missing_faults, sid } = reading;
+            match missing {
+                Some(name) if unsupported == Unsupported::Skip && own.total == missing_faults => {
+                    let skipped = &mut rules.skipped;
+                    skipped.total += 1;
+                    *skipped.reasons.entry(name.clone()).or_default() += 1;
+                    skipped.list.push((line.place(0).0, sid, name));
+                }
+                _ => faults.extend(own),
             }
         }
+        rules.bits = known.bits.len();
         if faults.is_empty() { Ok(rules) } else { Err(faults) }
     }
 
@@ -55,13 +146,13 @@ impl Rules {
         line: &Logical,
         variables: &Variables,
         known: &mut Known,
-        faults: &mut Faults,
+        reading: &mut Reading,
     ) -> Option<Rule> {
-        let before = faults.total;
         let open = line.text.iter().position(|byte| *byte == b'(').unwrap_or(line.text.len());
         let words = words(&line.text[..open]);
         let (start, first) = words.first().copied().unwrap_or_default();
-        let mut fault = |place: usize, text: String| faults.push(line.fault(place, text));
+        let fault =
+            |reading: &mut Reading, place: usize, text: String| reading.faults.push(line.fault(place, text));
 
         let action = match first {
             b"alert" => Some(Action::Alert),
@@ -70,13 +161,18 @@ impl Rules {
             b"reject" | b"rejectsrc" | b"rejectdst" | b"rejectboth" => {
                 let why =
                     " sends packets of its own, which this function does not; allowed: alert, drop, pass";
-                fault(start, say(&[&quoted(first), why]));
+                fault(reading, start, say(&[&quoted(first), why]));
+                reading.lacks(String::from("reject"));
                 None
             }
             _ => {
                 let near = nearest(first, ["alert", "drop", "pass"]);
                 let near = near.map_or_else(String::new, |near| say(&[" (did you mean `", near, "`?)"]));
-                fault(start, say(&["action ", &quoted(first), &near, "; allowed: alert, drop, pass"]));
+                fault(
+                    reading,
+                    start,
+                    say(&["action ", &quoted(first), &near, "; allowed: alert, drop, pass"]),
+                );
                 // What is no rule at all has no other faults worth naming.
                 return None;
             }
@@ -84,27 +180,26 @@ impl Rules {
         if words.len() != 7 {
             let place = words.get(7).map_or(open, |(place, _)| *place);
             let why = "a header of other than seven words; allowed: ACTION PROTOCOL SOURCE PORT -> DESTINATION PORT (OPTIONS)";
-            fault(place, String::from(why));
+            fault(reading, place, String::from(why));
             return None;
         }
-        let protocol = match words[1].1 {
-            b"ip" => Some(Protocol::Ip),
-            b"tcp" => Some(Protocol::Tcp),
-            b"udp" => Some(Protocol::Udp),
-            b"icmp" => Some(Protocol::Icmp),
-            other => {
-                let near = nearest(other, ["ip", "tcp", "udp", "icmp"]);
-                let near = near.map_or_else(String::new, |near| say(&[" (did you mean `", near, "`?)"]));
-                let why = "; allowed: ip, tcp, udp, icmp (applications' protocols are not told apart)";
-                fault(words[1].0, say(&["protocol ", &quoted(other), &near, why]));
-                None
+        let protocol = protocol(words[1].1);
+        if protocol.is_none() {
+            let other = words[1].1;
+            let near =
+                nearest(other, ["ip", "tcp", "tcp-pkt", "tcp-stream", "udp", "icmp", "http", "dns", "tls"]);
+            let near = near.map_or_else(String::new, |near| say(&[" (did you mean `", near, "`?)"]));
+            let why = "; allowed: ip, tcp, tcp-pkt, tcp-stream, udp, icmp, http, dns, tls";
+            fault(reading, words[1].0, say(&["protocol ", &quoted(other), &near, why]));
+            if let Some(name) = OTHER_PROTOCOLS.iter().find(|name| name.as_bytes() == other) {
+                reading.lacks(say(&["protocol ", name]));
             }
-        };
+        }
         let is_bidirectional = match words[4].1 {
             b"->" => Some(false),
             b"<>" => Some(true),
             other => {
-                fault(words[4].0, say(&["direction ", &quoted(other), "; allowed: ->, <>"]));
+                fault(reading, words[4].0, say(&["direction ", &quoted(other), "; allowed: ->, <>"]));
                 None
             }
         };
@@ -118,87 +213,113 @@ impl Rules {
             };
             match number {
                 Ok(number) => sets[slot] = Some(number),
-                Err((place, text)) => fault(at + place, text),
+                Err((place, text)) => fault(reading, at + place, text),
             }
         }
-        if matches!(protocol, Some(Protocol::Icmp)) {
+        if matches!(protocol, Some((Protocol::Icmp, ..))) {
             for slot in [1, 3] {
                 if sets[slot].is_some_and(|number: u32| !self.ports[number as usize].is_any()) {
                     fault(
+                        reading,
                         words[3 * (slot / 2) + 3].0,
                         String::from("ports in a rule for icmp; allowed: any"),
                     );
                 }
             }
         }
-        let draft = options(line, open, faults);
-        let mut fault = |place: usize, text: String| faults.push(line.fault(place, text));
-        let draft = draft?;
-        if let Some(protocol) = protocol
+        let draft = options(line, open, known, reading)?;
+        if let Some((protocol, ..)) = protocol
             && let Err((place, text)) = draft.check(protocol)
         {
-            fault(place.unwrap_or(open), text);
+            fault(reading, place.unwrap_or(open), text);
         }
         let (line_number, _) = line.place(start);
         match draft.sid {
-            None => fault(start, String::from("a rule without sid; allowed: `sid:NUMBER;` in every rule")),
+            None => fault(
+                reading,
+                start,
+                String::from("a rule without sid; allowed: `sid:NUMBER;` in every rule"),
+            ),
             Some((sid, place)) => {
+                reading.sid = sid;
                 let identity = (draft.gid.unwrap_or(1), sid);
                 if let Some(other) = known.identities.insert(identity, line_number) {
                     known.identities.insert(identity, other);
                     let (sid, other) = (decimal(u64::from(sid)), decimal(u64::from(other)));
                     fault(
+                        reading,
                         place,
                         say(&["sid ", &sid, " is that of the rule in line ", &other, "; allowed: each once"]),
                     );
                 }
             }
         }
-        if faults.total != before {
+        if !reading.faults.is_empty() {
             return None;
         }
         let [source, source_ports, destination, destination_ports] = sets;
-        let ends = [(source?, source_ports?), (destination?, destination_ports?)];
-        Some(self.assemble(action?, protocol?, ends, is_bidirectional?, draft, line_number))
+        let (protocol, app, scope) = protocol?;
+        let header = Header {
+            action: action?,
+            protocol,
+            app,
+            scope,
+            ends: [(source?, source_ports?), (destination?, destination_ports?)],
+            is_bidirectional: is_bidirectional?,
+        };
+        Some(self.assemble(header, draft, line_number))
     }
 
-    fn assemble(
-        &self,
-        action: Action,
-        protocol: Protocol,
-        ends: [(u32, u32); 2],
-        is_bidirectional: bool,
-        draft: Draft,
-        line: u32,
-    ) -> Rule {
+    fn assemble(&self, header: Header, mut draft: Draft, line: u32) -> Rule {
+        let Header { action, protocol, app, scope, ends, is_bidirectional } = header;
         let is_any = |set: u32| self.ports[set as usize].is_any();
         let of_packet = draft.size.is_some()
             || draft.flags.is_some()
             || draft.ttl.is_some()
             || draft.icmp_type.is_some()
             || draft.icmp_code.is_some();
+        let mut apps = core::mem::take(&mut draft.apps);
+        apps.extend(app.map(|app| (app, false)));
         let is_address_only = !of_packet
             && draft.elements.is_empty()
             && draft.flow.is_none()
+            && draft.bits.is_empty()
+            && draft.tls_version.is_none()
+            && apps.is_empty()
             && ends.iter().all(|(_, ports)| is_any(*ports));
-        let is_absolute = |element: &Element| matches!(element, Element::Content(c) if c.is_absolute);
-        let scope = match draft.stream {
+        let is_absolute = |wanted: &Wanted| matches!(&wanted.element, Element::Content(c) if c.is_absolute);
+        let in_payload = |wanted: &&Wanted| wanted.buffer.is_none();
+        let scope = match scope.or(draft.stream) {
             _ if of_packet || !draft.ip_protocol.is_empty() || draft.elements.is_empty() => Scope::Packet,
             Some(scope) => scope,
-            None if draft.elements.iter().any(|(element, _)| is_absolute(element)) => Scope::Both,
+            None if draft.elements.iter().filter(in_payload).any(is_absolute) => Scope::Both,
             None => Scope::Stream,
         };
-        let (mut conditions, mut chains, mut fast) = (Vec::new(), Vec::<Vec<Element>>::new(), None);
-        for (element, _) in draft.elements {
-            let is_fast = matches!(&element, Element::Content(content) if content.is_fast);
-            match chains.last_mut() {
-                _ if element.is_condition() && !element.is_relative() => conditions.push(element),
-                Some(chain) if element.is_relative() => chain.push(element),
-                _ => chains.push(Vec::from([element])),
+        let mut lists: Vec<List> = Vec::from([(None, Vec::new())]);
+        for Wanted { element, buffer, .. } in draft.elements {
+            let place = lists.iter().position(|(known, _)| *known == buffer).unwrap_or_else(|| {
+                lists.push((buffer, Vec::new()));
+                lists.len() - 1
+            });
+            lists[place].1.push(element);
+        }
+        let (mut payload, mut fields, mut fast) = (Pattern::default(), Vec::new(), None);
+        for (buffer, elements) in lists {
+            let (pattern, place) = Pattern::new(elements);
+            let number = buffer.map(|_| fields.len());
+            if let Some((chain, place)) = place {
+                fast = Some((number, chain, place));
             }
-            if is_fast && let Some(chain) = chains.last() {
-                fast = Some((chains.len() - 1, chain.len() - 1));
+            match buffer {
+                None => payload = pattern,
+                Some((buffer, _)) => fields.push((buffer, pattern)),
             }
+        }
+        // What is asked for comes before what is changed.
+        draft.bits.sort_by_key(|bits| !bits.act.is_question());
+        let mut flow = draft.flow.unwrap_or_default();
+        if let Some(direction) = fields.iter().find_map(|(buffer, _)| buffer.field().direction) {
+            flow.direction = Some(direction);
         }
         let (category, class_priority) = draft.category.unwrap_or(("", 3));
         Rule {
@@ -206,18 +327,22 @@ impl Rules {
             protocol,
             ends,
             is_bidirectional,
-            flow: draft.flow.unwrap_or_default(),
+            flow,
             size: draft.size,
             flags: draft.flags,
             ttl: draft.ttl,
             icmp_type: draft.icmp_type,
             icmp_code: draft.icmp_code,
             ip_protocol: draft.ip_protocol,
-            conditions,
-            chains,
+            apps,
+            tls_version: draft.tls_version,
+            payload,
+            fields,
             scope,
             is_address_only,
             fast,
+            bits: draft.bits,
+            is_silent: draft.is_silent,
             threshold: draft.threshold,
             message: draft.message.unwrap_or_default(),
             sid: draft.sid.map_or(0, |(sid, _)| sid),
@@ -271,14 +396,16 @@ fn set<T>(
 }
 
 /// Reads what is in parentheses; `None` when that cannot be told apart.
-fn options(line: &Logical, open: usize, faults: &mut Faults) -> Option<Draft> {
+fn options(line: &Logical, open: usize, known: &mut Known, reading: &mut Reading) -> Option<Draft> {
     let text = &line.text;
     let close =
         text.trim_ascii_end().len().checked_sub(1).filter(|close| text[*close] == b')' && *close > open);
     let Some(close) = close else {
         let (place, what) =
             if open == text.len() { (open, "no options") } else { (text.len(), "options that do not end") };
-        faults.push(line.fault(place, say(&[what, "; allowed: (NAME:VALUE; ...) behind the header"])));
+        reading
+            .faults
+            .push(line.fault(place, say(&[what, "; allowed: (NAME:VALUE; ...) behind the header"])));
         return None;
     };
     let mut draft = Draft::default();
@@ -306,8 +433,17 @@ fn options(line: &Logical, open: usize, faults: &mut Faults) -> Option<Draft> {
         };
         let name = name.trim_ascii();
         if name.is_empty() {
-            faults.push(line.fault(start, String::from("nothing before `;`; allowed: NAME; or NAME:VALUE;")));
-        } else if let Err((place, text)) = draft.option(name, value.map(|(_, value)| value), start) {
+            reading
+                .faults
+                .push(line.fault(start, String::from("nothing before `;`; allowed: NAME; or NAME:VALUE;")));
+            continue;
+        }
+        let text_of = value.map(|(_, value)| value);
+        let taken = match name {
+            b"flowbits" | b"xbits" => draft.bits(name, text_of, &mut known.bits),
+            _ => draft.option(name, text_of, start),
+        };
+        if let Err((place, text)) = taken {
             let place = match (place, value) {
                 (Some(place), Some((value_start, value))) => {
                     value_start
@@ -316,11 +452,14 @@ fn options(line: &Logical, open: usize, faults: &mut Faults) -> Option<Draft> {
                 }
                 _ => start,
             };
-            let known = core::str::from_utf8(name).unwrap_or("option");
-            let text = if text.starts_with("unknown") { text } else { say(&[known, ": ", &text]) };
-            faults.push(line.fault(place, text));
+            let name = core::str::from_utf8(name).unwrap_or("option");
+            let text = if text.starts_with("unknown") { text } else { say(&[name, ": ", &text]) };
+            reading.faults.push(line.fault(place, text));
+            if let Some(missing) = draft.missing.take() {
+                reading.lacks(missing);
+            }
         } else if !has_end {
-            faults.push(
+            reading.faults.push(
                 line.fault(
                     close,
                     say(&["no `;` behind ", &quoted(name), "; allowed: `;` behind every option"]),
@@ -328,7 +467,8 @@ fn options(line: &Logical, open: usize, faults: &mut Faults) -> Option<Draft> {
             );
         }
         if draft.elements.len() > MAX_ELEMENTS {
-            faults
+            reading
+                .faults
                 .push(line.fault(start, String::from("more than 64 contents in a rule; allowed: up to 64")));
             return None;
         }

@@ -1,12 +1,18 @@
-//! The option `pcre`, by an engine whose time is linear in the payload's length (`regex-automata`).
+//! The option `pcre`: expressions of which most are searched in time linear in the payload's length
+//! (`regex-automata`). Those with look-around, back-references and the like go back and forth
+//! (`fancy-regex`), at most [`MAX_STEPS`] steps.
 
+use super::buffer::Buffer;
+use super::dialect;
 use super::text::{decimal, quoted, say};
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::cell::RefCell;
 use core::fmt;
+use fancy_regex::BytesMode;
 use regex_automata::meta::{self, Cache};
 use regex_automata::{Anchored, Input};
+use regex_syntax::hir::{Hir, HirKind, Look};
 
 /// Longest expression, in bytes.
 const MAX_LENGTH: usize = 2048;
@@ -14,17 +20,27 @@ const MAX_LENGTH: usize = 2048;
 const MAX_AUTOMATON: usize = 256 * 1024;
 /// Largest cache of states made while searching, in bytes.
 const MAX_CACHE: usize = 64 * 1024;
+/// Most steps of a search that goes back and forth.
+pub const MAX_STEPS: usize = 10_000;
+
+/// What searches.
+enum Program {
+    Linear {
+        program: Box<meta::Regex>,
+        /// Made by the first search.
+        cache: RefCell<Option<Box<Cache>>>,
+        is_anchored: bool,
+    },
+    Stepwise(Box<fancy_regex::Regex>),
+}
 
 /// A regular expression.
 pub struct Regex {
-    program: Box<meta::Regex>,
-    /// Made by the first search.
-    cache: RefCell<Option<Box<Cache>>>,
+    program: Program,
     /// It must not match.
     pub is_negated: bool,
     /// It begins behind the match before (flag `R`).
     pub is_relative: bool,
-    is_anchored: bool,
 }
 
 impl fmt::Debug for Regex {
@@ -33,90 +49,195 @@ impl fmt::Debug for Regex {
     }
 }
 
+/// A search took more than [`MAX_STEPS`] steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManySteps;
+
+/// Where a match begins and ends.
+pub type Span = (usize, usize);
+
 impl Regex {
     /// The first match that begins at `from` or behind: where it begins and ends. A relative expression's own
     /// beginning is `base`.
-    pub fn find(&self, data: &[u8], base: usize, from: usize) -> Option<(usize, usize)> {
+    ///
+    /// # Errors
+    /// When it cannot be told with the steps that there are.
+    pub fn find(&self, data: &[u8], base: usize, from: usize) -> Result<Option<Span>, TooManySteps> {
         let base = if self.is_relative { base } else { 0 };
-        if from > data.len() || from < base || self.is_anchored && from > base {
-            return None;
+        if from > data.len() || from < base {
+            return Ok(None);
         }
-        let anchored = if self.is_anchored { Anchored::Yes } else { Anchored::No };
-        let input = Input::new(&data[base..]).range(from - base..).anchored(anchored);
-        let mut cache = self.cache.borrow_mut();
-        let cache = cache.get_or_insert_with(|| Box::new(self.program.create_cache()));
-        self.program.search_with(cache, &input).map(|found| (base + found.start(), base + found.end()))
+        match &self.program {
+            Program::Linear { is_anchored: true, .. } if from > base => Ok(None),
+            Program::Linear { program, cache, is_anchored } => {
+                let anchored = if *is_anchored { Anchored::Yes } else { Anchored::No };
+                let input = Input::new(&data[base..]).range(from - base..).anchored(anchored);
+                let mut cache = cache.borrow_mut();
+                let cache = cache.get_or_insert_with(|| Box::new(program.create_cache()));
+                let found = program.search_with(cache, &input);
+                Ok(found.map(|found| (base + found.start(), base + found.end())))
+            }
+            Program::Stepwise(program) => match program.find_from_pos(&data[base..], from - base) {
+                Ok(found) => Ok(found.map(|found| (base + found.start(), base + found.end()))),
+                Err(_) => Err(TooManySteps),
+            },
+        }
+    }
+
+    /// It goes back and forth, so that a search costs more than its data's length says.
+    pub fn is_stepwise(&self) -> bool {
+        matches!(self.program, Program::Stepwise(_))
     }
 
     /// Gives back the memory of searches; whether there was any.
     pub fn release(&self) -> bool {
-        self.cache.borrow_mut().take().is_some()
+        match &self.program {
+            Program::Linear { cache, .. } => cache.borrow_mut().take().is_some(),
+            Program::Stepwise(_) => false,
+        }
     }
 
     /// Whether a search has left memory taken.
     pub fn has_cache(&self) -> bool {
-        self.cache.borrow().is_some()
+        matches!(&self.program, Program::Linear { cache, .. } if cache.borrow().is_some())
     }
 }
 
-/// Reads `/EXPRESSION/FLAGS`.
+/// What is wrong with an expression.
+#[derive(Debug)]
+pub struct Wrong {
+    /// At which byte.
+    pub place: usize,
+    /// What was found and what is allowed.
+    pub text: String,
+    /// What no engine here has.
+    pub missing: Option<&'static str>,
+}
+
+fn wrong(place: usize, text: String) -> Wrong {
+    Wrong { place, text, missing: None }
+}
+
+/// Flags of an expression.
+#[derive(Default)]
+struct Flags {
+    nocase: bool,
+    dot_all: bool,
+    multi_line: bool,
+    extended: bool,
+    swap_greed: bool,
+    very_end: bool,
+    anchored: bool,
+    relative: bool,
+    buffer: Option<Buffer>,
+}
+
+impl Flags {
+    fn read(text: &[u8], start: usize) -> Result<Flags, Wrong> {
+        let mut flags = Flags::default();
+        for (place, flag) in text.iter().enumerate().skip(start) {
+            match flag {
+                b'i' => flags.nocase = true,
+                b's' => flags.dot_all = true,
+                b'm' => flags.multi_line = true,
+                b'x' => flags.extended = true,
+                b'G' => flags.swap_greed = true,
+                b'E' => flags.very_end = true,
+                // Bytes are raw, and limits are this function's.
+                b'B' | b'O' => {}
+                b'A' => flags.anchored = true,
+                b'R' => flags.relative = true,
+                other => match Buffer::of_flag(*other) {
+                    Some(buffer) if flags.buffer.is_none_or(|known| known == buffer) => {
+                        flags.buffer = Some(buffer);
+                    }
+                    Some(_) => {
+                        let found = quoted(&text[place..=place]);
+                        let why = " names another buffer than the flag before it; allowed: one";
+                        return Err(wrong(place, say(&[&found, why])));
+                    }
+                    None => {
+                        let found = quoted(&text[place..=place]);
+                        let why = " is no flag of pcre; allowed: i s m x A E G R B O, and those of buffers, \
+                                   U I P Q H D M C S Y V W Z";
+                        return Err(wrong(place, say(&[&found, why])));
+                    }
+                },
+            }
+        }
+        Ok(flags)
+    }
+}
+
+/// Reads `/EXPRESSION/FLAGS`; with the buffer that a flag names.
 ///
 /// # Errors
 /// What was found and what is allowed, and where.
-pub fn parse(text: &[u8], is_negated: bool) -> Result<Regex, (usize, String)> {
+pub fn parse(text: &[u8], is_negated: bool) -> Result<(Regex, Option<Buffer>), Wrong> {
     let end = text.iter().rposition(|byte| *byte == b'/').filter(|end| *end > 0 && text[0] == b'/');
     let Some(end) = end else {
-        return Err((0, say(&[&quoted(text), "; allowed: /EXPRESSION/FLAGS"])));
+        return Err(wrong(0, say(&[&quoted(text), "; allowed: /EXPRESSION/FLAGS"])));
     };
-    let mut syntax = regex_syntax::ParserBuilder::new();
-    syntax.unicode(false).utf8(false).nest_limit(32);
-    let (mut is_relative, mut is_anchored) = (false, false);
-    for (place, flag) in text.iter().enumerate().skip(end + 1) {
-        match flag {
-            b'i' => drop(syntax.case_insensitive(true)),
-            b's' => drop(syntax.dot_matches_new_line(true)),
-            b'm' => drop(syntax.multi_line(true)),
-            b'x' => drop(syntax.ignore_whitespace(true)),
-            b'G' => drop(syntax.swap_greed(true)),
-            // `$` is the very end in any case, and bytes are raw.
-            b'E' | b'B' => {}
-            b'A' => is_anchored = true,
-            b'R' => is_relative = true,
-            b'U' | b'I' | b'P' | b'Q' | b'H' | b'D' | b'M' | b'C' | b'S' | b'K' | b'Y' | b'V' | b'W'
-            | b'Z' => {
-                let found = quoted(&text[place..=place]);
-                let why = " selects a field of HTTP, and only payload is matched; allowed: i s m x A E G R B";
-                return Err((place, say(&[&found, why])));
-            }
-            _ => {
-                let found = quoted(&text[place..=place]);
-                return Err((place, say(&[&found, " is no flag of pcre; allowed: i s m x A E G R B"])));
-            }
-        }
-    }
+    let flags = Flags::read(text, end + 1)?;
     let expression = &text[1..end];
     if expression.len() > MAX_LENGTH {
-        return Err((1, String::from("an expression of more than 2048 bytes; allowed: 1 to 2048")));
+        return Err(wrong(1, String::from("an expression of more than 2048 bytes; allowed: 1 to 2048")));
     }
     let Ok(expression) = core::str::from_utf8(expression) else {
-        return Err((1, String::from("bytes that are not UTF-8; allowed: ASCII, and other bytes as \\xHH")));
+        let why = "bytes that are not UTF-8; allowed: ASCII, and other bytes as \\xHH";
+        return Err(wrong(1, String::from(why)));
     };
     if expression.is_empty() {
-        return Err((1, String::from("an empty expression; allowed: 1 to 2048 bytes")));
+        return Err(wrong(1, String::from("an empty expression; allowed: 1 to 2048 bytes")));
     }
-    let hir = syntax.build().parse(expression).map_err(|error| {
-        let (place, what) = match &error {
-            regex_syntax::Error::Parse(error) => (error.span().start.offset, kind(error.kind())),
-            regex_syntax::Error::Translate(error) => {
-                (error.span().start.offset, "only ASCII classes are known, and no Unicode property")
-            }
-            _ => (0, "an expression that cannot be read"),
-        };
-        let near = quoted(expression.get(place..).unwrap_or_default().as_bytes());
-        let allowed =
-            "; allowed: what the Rust crate regex knows, which excludes look-around and back-references";
-        (1 + place, say(&[what, " at ", &near, allowed]))
-    })?;
+    let translated = dialect::translate(expression);
+    let mut syntax = regex_syntax::ParserBuilder::new();
+    syntax
+        .unicode(false)
+        .utf8(false)
+        .nest_limit(32)
+        .case_insensitive(flags.nocase)
+        .dot_matches_new_line(flags.dot_all)
+        .multi_line(flags.multi_line)
+        .ignore_whitespace(flags.extended)
+        .swap_greed(flags.swap_greed);
+    let program = match syntax.build().parse(&translated) {
+        Ok(hir) => linear(hir, &translated, &flags)?,
+        Err(error) => stepwise(&translated, &flags).ok_or_else(|| refusal(&error, &translated))?,
+    };
+    Ok((Regex { program, is_negated, is_relative: flags.relative }, flags.buffer))
+}
+
+fn refusal(error: &regex_syntax::Error, expression: &str) -> Wrong {
+    let (place, what) = match error {
+        regex_syntax::Error::Parse(error) => (error.span().start.offset, kind(error.kind())),
+        regex_syntax::Error::Translate(error) => {
+            (error.span().start.offset, "only ASCII classes are known, and no Unicode property")
+        }
+        _ => (0, "an expression that cannot be read"),
+    };
+    let near = quoted(expression.get(place..).unwrap_or_default().as_bytes());
+    let text = say(&[what, " at ", &near, "; allowed: what the Rust crates regex and fancy-regex know"]);
+    let is_missing = matches!(error, regex_syntax::Error::Parse(error) if is_of_perl(error.kind()));
+    Wrong { place: 1, text, missing: is_missing.then_some("pcre") }
+}
+
+/// What may be an expression of Perl's, which neither engine reads.
+fn is_of_perl(kind: &regex_syntax::ast::ErrorKind) -> bool {
+    use regex_syntax::ast::ErrorKind as Kind;
+    matches!(
+        kind,
+        Kind::UnsupportedLookAround
+            | Kind::UnsupportedBackreference
+            | Kind::EscapeUnrecognized
+            | Kind::FlagUnrecognized
+            | Kind::NestLimitExceeded(_)
+    )
+}
+
+fn linear(hir: Hir, expression: &str, flags: &Flags) -> Result<Program, Wrong> {
+    // As PCRE has it, `$` is also before a last line feed.
+    let hir = if flags.very_end || expression.contains("\\z") { hir } else { before_line_feed(hir) };
     let config = meta::Config::new()
         .nfa_size_limit(Some(MAX_AUTOMATON))
         .hybrid_cache_capacity(MAX_CACHE)
@@ -124,23 +245,60 @@ pub fn parse(text: &[u8], is_negated: bool) -> Result<Regex, (usize, String)> {
         .which_captures(regex_automata::nfa::thompson::WhichCaptures::Implicit);
     let program = meta::Builder::new().configure(config).build_from_hir(&hir).map_err(|_| {
         let limit = decimal(MAX_AUTOMATON as u64);
-        (
-            1,
-            say(&[
-                "an expression whose automaton is larger than ",
-                &limit,
-                " bytes; allowed: fewer repetitions",
-            ]),
-        )
+        let text =
+            ["an expression whose automaton is larger than ", &limit, " bytes; allowed: fewer repetitions"];
+        Wrong { place: 1, text: say(&text), missing: Some("pcre of that size") }
     })?;
-    Ok(Regex { program: Box::new(program), cache: RefCell::new(None), is_negated, is_relative, is_anchored })
+    Ok(Program::Linear { program: Box::new(program), cache: RefCell::new(None), is_anchored: flags.anchored })
+}
+
+/// The same expression, with a line feed allowed behind each place that is the very end.
+fn before_line_feed(hir: Hir) -> Hir {
+    match hir.into_kind() {
+        HirKind::Look(Look::End) => Hir::alternation(alloc::vec![
+            Hir::look(Look::End),
+            Hir::concat(alloc::vec![Hir::literal([b'\n']), Hir::look(Look::End)]),
+        ]),
+        HirKind::Empty => Hir::empty(),
+        HirKind::Literal(literal) => Hir::literal(literal.0),
+        HirKind::Class(class) => Hir::class(class),
+        HirKind::Look(look) => Hir::look(look),
+        HirKind::Repetition(mut repetition) => {
+            repetition.sub = Box::new(before_line_feed(*repetition.sub));
+            Hir::repetition(repetition)
+        }
+        HirKind::Capture(capture) => before_line_feed(*capture.sub),
+        HirKind::Concat(parts) => Hir::concat(parts.into_iter().map(before_line_feed).collect()),
+        HirKind::Alternation(parts) => Hir::alternation(parts.into_iter().map(before_line_feed).collect()),
+    }
+}
+
+/// A program that goes back and forth; `None` when that engine does not read the expression either.
+fn stepwise(expression: &str, flags: &Flags) -> Option<Program> {
+    if flags.swap_greed {
+        return None;
+    }
+    // The line end closes a comment of an extended expression.
+    let end = if flags.extended { "\n)" } else { ")" };
+    let text = if flags.anchored { say(&["\\A(?:", expression, end]) } else { String::from(expression) };
+    let program = fancy_regex::RegexBuilder::new(&text)
+        .bytes_mode(BytesMode::Ascii)
+        .case_insensitive(flags.nocase)
+        .dot_matches_new_line(flags.dot_all)
+        .multi_line(flags.multi_line)
+        .ignore_whitespace(flags.extended)
+        .backtrack_limit(MAX_STEPS)
+        .delegate_size_limit(MAX_AUTOMATON)
+        .build()
+        .ok()?;
+    Some(Program::Stepwise(Box::new(program)))
 }
 
 fn kind(kind: &regex_syntax::ast::ErrorKind) -> &'static str {
     use regex_syntax::ast::ErrorKind as Kind;
     match kind {
-        Kind::UnsupportedLookAround => "look-around, which needs more than linear time,",
-        Kind::UnsupportedBackreference => "a back-reference, which needs more than linear time,",
+        Kind::UnsupportedLookAround => "look-around that cannot be read",
+        Kind::UnsupportedBackreference => "a back-reference that cannot be read",
         Kind::EscapeUnrecognized => "an escape that is not known",
         Kind::GroupUnclosed | Kind::GroupUnopened => "a parenthesis without its other half",
         Kind::ClassUnclosed => "a class without its closing bracket",

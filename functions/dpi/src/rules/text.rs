@@ -36,6 +36,13 @@ impl Faults {
         }
     }
 
+    /// Adds all of another list.
+    pub fn extend(&mut self, other: Faults) {
+        let unnamed = other.total - other.list.len();
+        other.list.into_iter().for_each(|fault| self.push(fault));
+        self.total += unnamed;
+    }
+
     /// Nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.total == 0

@@ -120,11 +120,12 @@ proptest! {
 /// What matching a datagram's payload cost, in units, and whether it would have cost more than is allowed.
 fn cost(rules: &str, data: &[u8]) -> (u32, bool) {
     let rules = Rules::parse(rules.as_bytes(), &Variables::new()).expect("well-formed");
-    let mut detector = Detector::new(rules, 2048);
+    let mut detector = Detector::new(rules, 2048, 1024);
     let frame = udp(CLIENT, SERVER, data);
     let level = crate::header::outermost(&frame).expect("a datagram");
     let Frame::Ip(view) = crate::header::read(&frame, &level) else { panic!("a datagram") };
-    let context = Context { view: &view, direction: None, is_established: false, judges_addresses: true };
+    let context =
+        Context { view: &view, direction: None, is_established: false, judges_addresses: true, app: None };
     let mut budget = Budget::new(data.len());
     let before = budget.left();
     detector.begin();

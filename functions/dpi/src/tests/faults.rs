@@ -45,24 +45,42 @@ fn options() {
     refused("content:\"abc\"; depth:2;", FIRST, "shorter than the content");
     refused("content:\"abc\"; content:\"def\"; within:2;", FIRST + 37, "shorter than the content");
     refused("content:\"a\"; offset:1; distance:1;", FIRST + 23, "beside distance");
-    refused("content:!\"a\"; fast_pattern;", FIRST + 14, "negated");
     refused("content:\"a\"; isdataat:1,beyond;", FIRST + 22, "`beyond`");
     refused("dsize:1<>2;", FIRST + 6, "`1<>2`");
     refused("flags:SX;", FIRST + 6, "`SX`");
     refused("flow:to_server,from_server;", FIRST + 15, "`from_server` contradicts");
     refused("flow:to_sever;", FIRST + 5, "`to_sever`");
     refused("classtype:trojan-activty;", FIRST + 10, "did you mean `trojan-activity`?");
-    refused("threshold:type limit, track by_rule, count 1, seconds 1;", FIRST + 21, "`track by_rule`");
+    refused("threshold:type limit, track by_flow, count 1, seconds 1;", FIRST + 21, "`track by_flow`");
+    refused("detection_filter:track by_src, count 1;", FIRST + 17, "all three");
     refused("threshold:type limit, count 1;", FIRST + 10, "all four");
     refused("contnet:\"a\";", FIRST, "did you mean `content`?");
-    refused("http.uri; content:\"a\";", FIRST, "sticky buffer");
-    refused("flowbits:set,x;", FIRST, "`flowbits` is not supported");
+    refused("http.ur; content:\"a\";", FIRST, "`http.ur` is an option that this function does not have");
+    refused("tls.cert_subject; content:\"a\";", FIRST, "does not have");
+    refused("flowbits:put,x;", FIRST + 9, "`put,x`");
+    refused("flowbits:set,a|b;", FIRST + 9, "isset and isnotset alone");
+    refused("xbits:set,x,track ip_pair;", FIRST + 6, "`track ip_pair`");
+    refused("http_uri;", FIRST, "no content before it");
+    refused("http.uri; content:\"a\"; http_header;", FIRST + 23, "one of the two spellings");
+    refused("content:\"a\"; http_uri; content:\"b\"; http_stat_code;", FIRST + 23, "other direction");
+    refused("flow:to_client; content:\"a\"; http_uri;", FIRST + 16, "other direction");
+    refused("http.uri; content:\"a\"; tls.sni; content:\"b\";", FIRST + 32, "two protocols");
+    refused("byte_test:9,>,1,0;", FIRST + 10, "9 bytes");
+    refused("byte_test:4,~,1,0;", FIRST + 10, "`~`");
+    refused("byte_test:4,>,len,0;", FIRST + 10, "`len`");
+    refused("byte_test:4,>,1,0,dce;", FIRST + 10, "DCE/RPC");
+    refused("byte_jump:4,0,sideways;", FIRST + 10, "`sideways`");
+    refused("byte_extract:4,0,9;", FIRST + 13, "`9`");
+    refused("urilen:5,odd;", FIRST + 9, "`odd`");
+    refused("bsize:5;", FIRST, "no sticky buffer");
+    refused("tls.version:1.9;", FIRST + 12, "`1.9`");
+    refused("app-layer-protocol:smb;", FIRST + 19, "`smb`");
     refused("itype:8;", FIRST - 1, "not for icmp");
     refused("msg:\"a\"; msg:\"b\";", FIRST + 9, "a second time");
     refused("priority:0;", FIRST + 9, "1 to 255");
-    refused("pcre:\"/(?=a)b/\";", FIRST + 7, "look-around");
-    refused("pcre:\"/(a)\\1/\";", FIRST + 10, "back-reference");
-    refused("pcre:\"/a/U\";", FIRST + 9, "field of HTTP");
+    refused("pcre:\"/(?<=a*)(b/\";", FIRST + 7, "look-around that cannot be read");
+    refused("pcre:\"/a/UH\";", FIRST + 10, "another buffer");
+    refused("http.uri; pcre:\"/a/H\";", FIRST + 16, "another buffer");
     refused("pcre:\"/a/q\";", FIRST + 9, "no flag of pcre");
     refused("pcre:\"/(a{1000}){1000}/\";", FIRST + 7, "automaton is larger");
     refused("pcre:\"a\";", FIRST + 6, "/EXPRESSION/FLAGS");
@@ -73,7 +91,8 @@ fn headers() {
     let cases = [
         ("alrt tcp any any -> any any (sid:1;)", 1, "did you mean `alert`?"),
         ("reject tcp any any -> any any (sid:1;)", 1, "`reject`"),
-        ("alert http any any -> any any (sid:1;)", 7, "`http`"),
+        ("alert smb any any -> any any (sid:1;)", 7, "`smb`"),
+        ("alert htp any any -> any any (sid:1;)", 7, "did you mean `http`?"),
         ("alert tcp any any => any any (sid:1;)", 19, "`=>`"),
         ("alert tcp any any -> any (sid:1;)", 26, "seven words"),
         ("alert tcp $HOME any -> any any (sid:1;)", 11, "unknown variable `$HOME`"),

@@ -4,6 +4,7 @@ mod any_input;
 mod evasion;
 mod faults;
 mod frames;
+mod messages;
 mod model;
 mod options;
 mod ranges;

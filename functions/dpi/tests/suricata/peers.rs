@@ -46,7 +46,7 @@ impl Drop for Folder {
     }
 }
 
-fn settings(folder: &Path) -> String {
+fn settings(folder: &Path, reads_messages: bool) -> String {
     let folder = folder.display();
     let protocols = [
         "http",
@@ -86,18 +86,30 @@ fn settings(folder: &Path) -> String {
          randomize-chunk-size: no\nclassification-file: {folder}/classification.config\n\
          reference-config-file: {folder}/reference.config\nthreshold-file: {folder}/threshold.config\npacket-alert-max: 255\napp-layer:\n  protocols:\n"
     );
+    let read = ["http", "tls", "dns"];
     for protocol in protocols {
+        if reads_messages && read.contains(&protocol) {
+            continue;
+        }
         text += &format!("    {protocol}:\n      enabled: no\n");
+    }
+    if reads_messages {
+        text += "    http:\n      enabled: yes\n      libhtp:\n        default-config:\n          personality: IDS\n          \
+                 request-body-limit: 100kb\n          response-body-limit: 100kb\n          response-body-decompress-layer-limit: 2\n          \
+                 double-decode-path: no\n          double-decode-query: no\n    tls:\n      enabled: yes\n    dns:\n      tcp:\n        \
+                 enabled: yes\n        detection-ports:\n          dp: 53\n      udp:\n        enabled: yes\n        \
+                 detection-ports:\n          dp: 53\n";
     }
     text
 }
 
-fn suricata(name: &str, rules: &str, capture: &Capture) -> Vec<Alert> {
+/// Suricata's alerts; `reads_messages`: with its readers of HTTP, TLS and DNS.
+pub fn suricata(name: &str, rules: &str, capture: &Capture, reads_messages: bool) -> Vec<Alert> {
     let folder = Folder::new(name);
     for empty in ["classification.config", "reference.config", "threshold.config"] {
         folder.write(empty, "");
     }
-    let config = folder.write("suricata.yaml", settings(&folder.0));
+    let config = folder.write("suricata.yaml", settings(&folder.0, reads_messages));
     let rules = folder.write("test.rules", rules);
     let pcap = folder.write("test.pcap", capture.pcap());
     let output = Command::new("suricata")
@@ -159,6 +171,9 @@ fn configuration(rules: &str) -> Vec<u8> {
         ("pick_up", ConfigValue::Boolean(false)),
         ("stream_window", ConfigValue::Integer(16_384)),
         ("stream_memory", ConfigValue::Integer(64 << 20)),
+        ("message_memory", ConfigValue::Integer(64 << 20)),
+        ("body_limit", ConfigValue::Integer(100 << 10)),
+        ("unsupported", ConfigValue::text("refuse")),
         ("reorder_limit", ConfigValue::Integer(262_144)),
         ("max_thresholds", ConfigValue::Integer(65_536)),
         ("opening_timeout", seconds(60)),
@@ -168,7 +183,8 @@ fn configuration(rules: &str) -> Vec<u8> {
     .to_cbor()
 }
 
-fn ours(rules: &str, capture: &Capture) -> Vec<Alert> {
+/// This function's alerts.
+pub fn ours(rules: &str, capture: &Capture) -> Vec<Alert> {
     let mut runner =
         Runner::<Dpi>::new(&configuration(rules)).unwrap_or_else(|error| panic!("refused:\n{error}"));
     for (time, frame) in &capture.frames {
@@ -181,7 +197,7 @@ fn ours(rules: &str, capture: &Capture) -> Vec<Alert> {
 
 /// Shows both sides the same, and compares what `view` makes of their alerts.
 pub fn compare(name: &str, rules: &str, capture: &Capture, view: fn(Vec<Alert>) -> Vec<Alert>) {
-    let (theirs, ours) = (view(suricata(name, rules, capture)), view(ours(rules, capture)));
+    let (theirs, ours) = (view(suricata(name, rules, capture, false)), view(ours(rules, capture)));
     let mut difference: BTreeMap<Alert, i64> = BTreeMap::new();
     for alert in &theirs {
         *difference.entry(alert.clone()).or_default() -= 1;

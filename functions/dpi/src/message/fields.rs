@@ -1,0 +1,41 @@
+//! Parts of a message, by buffer, in memory that is used again for the next message.
+
+use crate::rules::Version;
+use crate::rules::buffer::Buffer;
+use alloc::vec::Vec;
+
+/// Parts of a message.
+#[derive(Debug, Default)]
+pub struct Fields {
+    bytes: Vec<u8>,
+    spans: Vec<(Buffer, usize, usize)>,
+    /// Version of TLS.
+    pub version: Option<Version>,
+}
+
+impl Fields {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+        self.version = None;
+    }
+
+    /// Adds a part.
+    pub fn add(&mut self, buffer: Buffer, bytes: &[u8]) {
+        self.build(buffer, |out| out.extend_from_slice(bytes));
+    }
+
+    /// Adds a part that is written at the end of what it is given.
+    pub fn build(&mut self, buffer: Buffer, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        self.spans.push((buffer, start, self.bytes.len()));
+    }
+
+    /// All parts of a kind.
+    pub fn all(&self, buffer: Buffer) -> impl Iterator<Item = &[u8]> {
+        let spans = self.spans.iter().filter(move |(known, ..)| *known == buffer);
+        spans.filter_map(|(_, start, end)| self.bytes.get(*start..*end))
+    }
+}

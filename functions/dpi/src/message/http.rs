@@ -1,0 +1,322 @@
+//! Heads of HTTP/1 messages and what they say of bodies. Servers accept much that RFC 9112 does not allow; a
+//! reader that is strict would see nothing of what they answer to.
+
+use super::fields::Fields;
+use super::uri;
+use crate::rules::buffer::Buffer;
+use alloc::vec::Vec;
+
+/// Most fields of a head that are looked at.
+const MAX_FIELDS: usize = 256;
+
+/// Buffers as a set of bits.
+pub type Wanted = u32;
+
+/// The bit of a buffer.
+pub const fn bit(buffer: Buffer) -> Wanted {
+    1 << buffer as u32
+}
+
+/// Where a head ends, behind its empty line; `from`: what was looked at before.
+pub fn head_end(data: &[u8], from: usize) -> Option<usize> {
+    let start = from.saturating_sub(3);
+    memchr::memchr_iter(b'\n', data.get(start..)?).find_map(|at| {
+        let rest = &data[start + at + 1..];
+        match rest {
+            [b'\n', ..] => Some(start + at + 2),
+            [b'\r', b'\n', ..] => Some(start + at + 3),
+            _ => None,
+        }
+    })
+}
+
+/// How a body is told from what follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// So many bytes.
+    Length(u64),
+    /// In chunks that tell their lengths.
+    Chunked,
+    /// All until the connection ends.
+    UntilClose,
+    /// What follows is no HTTP.
+    Tunnel,
+}
+
+/// A head's lines.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    /// The first one, without its end.
+    pub line: &'a [u8],
+    /// All others.
+    pub rest: &'a [u8],
+}
+
+fn trim_end(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+impl<'a> Head<'a> {
+    /// Takes a head apart.
+    pub fn new(head: &'a [u8]) -> Head<'a> {
+        let end = memchr::memchr(b'\n', head).unwrap_or(head.len());
+        let line = trim_end(head.get(..end).unwrap_or_default());
+        Head { line, rest: head.get(end + 1..).unwrap_or_default() }
+    }
+
+    /// The fields: names, and values that may be folded.
+    pub fn fields(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let mut rest = self.rest;
+        core::iter::from_fn(move || {
+            loop {
+                let mut end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                // A line that begins with a blank goes on with the one before.
+                while matches!(rest.get(end + 1), Some(b' ' | b'\t')) {
+                    let more = &rest[end + 1..];
+                    end += 1 + memchr::memchr(b'\n', more).unwrap_or(more.len());
+                }
+                let line = trim_end(rest.get(..end)?);
+                rest = rest.get(end + 1..).unwrap_or_default();
+                if line.is_empty() {
+                    return None;
+                }
+                if let Some(colon) = memchr::memchr(b':', line) {
+                    return Some((line[..colon].trim_ascii(), line[colon + 1..].trim_ascii()));
+                }
+            }
+        })
+        .take(MAX_FIELDS)
+    }
+
+    /// The first field of this name.
+    pub fn field(self, name: &str) -> Option<&'a [u8]> {
+        let found = self.fields().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
+        found.map(|(_, value)| value)
+    }
+
+    /// The three parts of the first line.
+    pub fn parts(self) -> [&'a [u8]; 3] {
+        let mut rest = self.line.trim_ascii_start();
+        let mut word = || {
+            let end = rest.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(rest.len());
+            let word = &rest[..end];
+            rest = rest[end..].trim_ascii_start();
+            word
+        };
+        let (first, second) = (word(), word());
+        [first, second, rest.trim_ascii_end()]
+    }
+
+    /// How long the body is, as far as fields tell.
+    fn length(self) -> Option<Framing> {
+        if let Some(coding) = self.field("transfer-encoding")
+            && contains(coding, b"chunked")
+        {
+            return Some(Framing::Chunked);
+        }
+        let text = self.field("content-length")?;
+        let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
+        let number = digits
+            .fold(0u64, |number, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
+        Some(Framing::Length(number))
+    }
+
+    /// What follows a request's head.
+    pub fn request_framing(self) -> Framing {
+        self.length().unwrap_or(Framing::Length(0))
+    }
+
+    /// What follows a response's head; `method`: of the request.
+    pub fn response_framing(self, method: Asked) -> Framing {
+        let [_, status, _] = self.parts();
+        match status {
+            b"101" => Framing::Tunnel,
+            [b'1', ..] | b"204" | b"304" => Framing::Length(0),
+            [b'2', ..] if method == Asked::Connect => Framing::Tunnel,
+            _ if method == Asked::Head => Framing::Length(0),
+            _ => self.length().unwrap_or(Framing::UntilClose),
+        }
+    }
+
+    /// How many times the body is compressed, at most twice.
+    pub fn codings(self) -> usize {
+        let Some(value) = self.field("content-encoding") else { return 0 };
+        let is_known = |word: &&[u8]| contains(word, b"gzip") || contains(word, b"deflate");
+        value.split(|byte| *byte == b',').filter(is_known).take(2).count()
+    }
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word))
+}
+
+/// What a request asked for, as far as its response's body depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asked {
+    /// Something with a body.
+    #[default]
+    Other,
+    /// A head alone.
+    Head,
+    /// A tunnel.
+    Connect,
+}
+
+impl Asked {
+    /// By the method.
+    pub fn of(head: Head<'_>) -> Asked {
+        match head.parts()[0] {
+            b"HEAD" => Asked::Head,
+            b"CONNECT" => Asked::Connect,
+            _ => Asked::Other,
+        }
+    }
+}
+
+/// Fields that are buffers of their own.
+const NAMED: [(&str, Buffer); 10] = [
+    ("user-agent", Buffer::UserAgent),
+    ("referer", Buffer::Referer),
+    ("accept", Buffer::Accept),
+    ("accept-encoding", Buffer::AcceptEncoding),
+    ("accept-language", Buffer::AcceptLanguage),
+    ("connection", Buffer::Connection),
+    ("content-length", Buffer::ContentLength),
+    ("content-type", Buffer::ContentType),
+    ("server", Buffer::Server),
+    ("location", Buffer::Location),
+];
+
+/// Takes the parts of a request's head that are wanted.
+pub fn request(bytes: &[u8], wanted: Wanted, out: &mut Fields) {
+    let head = Head::new(bytes);
+    let [method, target, version] = head.parts();
+    let has = |buffer: Buffer| wanted & bit(buffer) != 0;
+    let mut add = |buffer: Buffer, bytes: &[u8]| {
+        if has(buffer) && !bytes.is_empty() {
+            out.add(buffer, bytes);
+        }
+    };
+    add(Buffer::Method, method);
+    add(Buffer::UriRaw, target);
+    add(Buffer::RequestLine, head.line);
+    add(Buffer::Protocol, version);
+    add(Buffer::HeaderRaw, head.rest);
+    let (authority, path) = uri::split(target);
+    if has(Buffer::Uri) && !path.is_empty() {
+        out.build(Buffer::Uri, |out| uri::normalise(path, out));
+    }
+    if wanted & (bit(Buffer::Host) | bit(Buffer::HostRaw)) != 0 {
+        let host = authority.or_else(|| head.field("host")).filter(|host| !host.is_empty());
+        if let Some(host) = host {
+            if has(Buffer::HostRaw) {
+                out.add(Buffer::HostRaw, host);
+            }
+            if has(Buffer::Host) {
+                out.build(Buffer::Host, |out| {
+                    out.extend(uri::without_port(host).iter().map(u8::to_ascii_lowercase));
+                });
+            }
+        }
+    }
+    common(head, wanted, "cookie", out);
+}
+
+/// Takes the parts of a response's head that are wanted.
+pub fn response(bytes: &[u8], wanted: Wanted, out: &mut Fields) {
+    let head = Head::new(bytes);
+    let [version, status, reason] = head.parts();
+    for (buffer, bytes) in [
+        (Buffer::Protocol, version),
+        (Buffer::StatusCode, status),
+        (Buffer::StatusMessage, reason),
+        (Buffer::ResponseLine, head.line),
+        (Buffer::HeaderRaw, head.rest),
+    ] {
+        if wanted & bit(buffer) != 0 && !bytes.is_empty() {
+            out.add(buffer, bytes);
+        }
+    }
+    common(head, wanted, "set-cookie", out);
+}
+
+/// What requests and responses have in common.
+fn common(head: Head<'_>, wanted: Wanted, cookie: &str, out: &mut Fields) {
+    let has = |buffer: Buffer| wanted & bit(buffer) != 0;
+    if has(Buffer::Header) {
+        out.build(Buffer::Header, |out| fields(head, cookie, out));
+    }
+    if has(Buffer::HeaderNames) {
+        out.build(Buffer::HeaderNames, |out| {
+            out.extend_from_slice(b"\r\n");
+            for (name, _) in head.fields() {
+                out.extend_from_slice(name);
+                out.extend_from_slice(b"\r\n");
+            }
+            out.extend_from_slice(b"\r\n");
+        });
+    }
+    if has(Buffer::Cookie) {
+        joined(head, cookie, Buffer::Cookie, out);
+    }
+    for (name, buffer) in NAMED {
+        if has(buffer) {
+            joined(head, name, buffer, out);
+        }
+    }
+}
+
+/// Adds the values of all fields of a name, if there is one.
+fn joined(head: Head<'_>, name: &str, buffer: Buffer, out: &mut Fields) {
+    let values = || head.fields().filter(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
+    if values().next().is_some() {
+        out.build(buffer, |out| join(values().map(|(_, value)| value), out));
+    }
+}
+
+fn join<'a>(values: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    for (place, value) in values.enumerate() {
+        if place > 0 {
+            out.extend_from_slice(b", ");
+        }
+        unfold(value, out);
+    }
+}
+
+/// Appends a value; what it was folded with becomes a blank.
+fn unfold(value: &[u8], out: &mut Vec<u8>) {
+    for (place, line) in value.split(|byte| *byte == b'\n').enumerate() {
+        if place > 0 {
+            out.push(b' ');
+        }
+        out.extend_from_slice(line.trim_ascii());
+    }
+}
+
+/// Appends all fields but cookies, a line each, repeated ones joined where the first is.
+fn fields(head: Head<'_>, cookie: &str, out: &mut Vec<u8>) {
+    let mut seen: [&[u8]; 32] = [&[]; 32];
+    let mut count = 0;
+    for (name, value) in head.fields() {
+        if name.eq_ignore_ascii_case(cookie.as_bytes()) {
+            continue;
+        }
+        if seen[..count].iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            continue;
+        }
+        let is_noted = count < seen.len();
+        if is_noted {
+            seen[count] = name;
+            count += 1;
+        }
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        if is_noted {
+            let alike = head.fields().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+            join(alike.map(|(_, value)| value), out);
+        } else {
+            unfold(value, out);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}

@@ -1,0 +1,201 @@
+//! Messages of applications: however they are cut into segments, and within limits.
+
+use super::frames::{Bench, CLIENT, NONE, SERVER, flags, tcp, udp};
+use crate::message::{http, uri};
+use nf_sdk::native::ConfigValue;
+use proptest::prelude::*;
+
+const RULES: &str = "alert http any any -> any any (http.uri; content:\"/shell.php\"; http.cookie; content:\"id=7\"; sid:1;)\n\
+                     alert tcp any any -> any any (http.request_body; content:\"pass=\"; sid:2;)\n\
+                     alert tcp any any -> any any (file_data; content:\"evil page\"; sid:3;)\n\
+                     alert tcp any any -> any any (http.stat_code; content:\"404\"; sid:4;)\n\
+                     alert tls any any -> any any (tls.sni; content:\"bad.test\"; tls.version:1.2; sid:5;)\n\
+                     alert tcp any any -> any any (http.method; content:\"POST\"; pkt_data; content:\"pass=\"; sid:6;)";
+
+const REQUESTS: &[u8] =
+    b"\r\nPOST /a/../shell.php HTTP/1.1\r\nCookie: id=7\r\nContent-Length: 6\r\n\r\npass=b\
+                          GET /x HTTP/1.1\nHost: a\n\n";
+const RESPONSES: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n\
+                           5\r\nevil \r\n4;a=b\r\npage\r\n0\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nevil page";
+
+/// Both directions in pieces; the sids of all alerts, sorted.
+fn dialogue(bench: &mut Bench, pieces: &[usize]) -> Vec<u64> {
+    bench.handshake();
+    let mut sids = vec![];
+    let mut cuts = pieces.iter().copied().cycle();
+    for (data, is_server) in [(REQUESTS, false), (RESPONSES, true)] {
+        let mut at = 0;
+        while at < data.len() {
+            let end = data.len().min(at + cuts.next().unwrap_or(1));
+            let piece = &data[at..end];
+            sids.extend(if is_server {
+                bench.server(at as u32, piece)
+            } else {
+                bench.client(at as u32, piece)
+            });
+            at = end;
+        }
+    }
+    sids.sort_unstable();
+    sids
+}
+
+/// What the whole dialogue alerts for.
+const ALL: [u64; 6] = [1, 2, 3, 3, 4, 6];
+
+#[test]
+fn in_single_bytes_and_as_a_whole() {
+    for cut in [1, 2, 3, 7, 50, 1000] {
+        assert_eq!(dialogue(&mut Bench::new(RULES, &[]), &[cut]), ALL, "pieces of {cut}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn cut_anywhere(pieces in prop::collection::vec(1usize..90, 1..12)) {
+        prop_assert_eq!(dialogue(&mut Bench::new(RULES, &[]), &pieces), ALL);
+    }
+
+    #[test]
+    fn any_head_and_target_is_read(bytes in prop::collection::vec(prop::sample::select(b"GET /.%2e:\r\n ?#\\@[]".to_vec()), 0..200)) {
+        let mut fields = crate::message::fields::Fields::default();
+        http::request(&bytes, u32::MAX, &mut fields);
+        http::response(&bytes, u32::MAX, &mut fields);
+        let mut path = vec![];
+        uri::normalise(&bytes, &mut path);
+        prop_assert!(path.len() <= bytes.len() + 1);
+        // What is straight stays so.
+        if !path.contains(&b'%') {
+            let mut again = vec![];
+            uri::normalise(&path, &mut again);
+            prop_assert_eq!(&again, &path);
+        }
+    }
+
+    #[test]
+    fn any_stream_is_read(
+        data in prop::collection::vec(any::<u8>(), 0..400),
+        start in prop::sample::select(vec![&b"GET / HTTP/1.1\r\n"[..], b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"\x16\x03\x01\x00\x30\x01", b"\x00\x1d\x12\x34\x01\x00\x00\x01"]),
+        cuts in prop::collection::vec(1usize..60, 1..9),
+    ) {
+        let mut bench = Bench::new(RULES, &[]);
+        bench.handshake();
+        let data = [start, &data].concat();
+        let (mut at, mut cuts) = (0, cuts.iter().cycle());
+        while at < data.len() {
+            let end = data.len().min(at + cuts.next().copied().unwrap_or(1));
+            bench.client(at as u32, &data[at..end]);
+            bench.server(at as u32, &data[at..end]);
+            at = end;
+        }
+    }
+}
+
+#[test]
+fn targets_as_servers_see_them() {
+    let straight = |target: &str| {
+        let mut out = vec![];
+        uri::normalise(uri::split(target.as_bytes()).1, &mut out);
+        String::from_utf8(out).expect("ASCII")
+    };
+    for (target, path) in [
+        ("/a/b", "/a/b"),
+        ("/a//b", "/a/b"),
+        ("/a/./b/../c", "/a/c"),
+        ("/../../a", "/a"),
+        ("/a/..", "/"),
+        ("/a/.", "/a/"),
+        ("/%2e%2e/%41", "/A"),
+        ("/a%2fb", "/a/b"),
+        ("\\a\\b", "/a/b"),
+        ("/a%zz%4", "/a%zz%4"),
+        ("/a?b=%41&c=//x/../y", "/a?b=A&c=//x/../y"),
+        ("/%u0041%uff21", "/AA"),
+        ("http://user@host:80/a", "/a"),
+        ("*", "*"),
+        ("", ""),
+    ] {
+        assert_eq!(straight(target), path, "{target}");
+    }
+}
+
+#[test]
+fn what_is_no_http_is_no_message() {
+    let mut bench = Bench::new(RULES, &[]);
+    bench.handshake();
+    let text =
+        b"GETX /shell.php HTTP/1.1\r\nCookie: id=7\r\n\r\n, and so on until it is long enough to be told";
+    assert_eq!(bench.client(0, text), NONE);
+}
+
+#[test]
+fn behind_a_gap_nothing_is_read() {
+    let mut bench = Bench::new(RULES, &[]);
+    bench.handshake();
+    assert_eq!(bench.client(0, b"POST /x HTTP/1.1\r\nContent-Length: 99\r\n\r\n"), NONE);
+    let request = b"GET /shell.php HTTP/1.1\r\nCookie: id=7\r\n\r\n";
+    bench.client(60, request);
+    // The server has what never came by here.
+    bench.sids(tcp(SERVER, CLIENT, flags::ACK, 500, 160 + request.len() as u32, &[]));
+    assert_eq!(bench.count("messages-lost"), 1);
+}
+
+#[test]
+fn bodies_and_memory_are_bounded() {
+    let limit = ("body_limit", ConfigValue::Integer(8));
+    assert_eq!(dialogue(&mut Bench::new(RULES, &[limit]), &[1000]), [1, 2, 4, 6]);
+    let tiny = ("message_memory", ConfigValue::Integer(65_536));
+    let mut bench = Bench::new(RULES, &[tiny]);
+    for port in 0..400u16 {
+        let client = ("10.0.0.9", 1000 + port);
+        bench.sids(tcp(client, SERVER, flags::SYN, 9, 0, &[]));
+        bench.sids(tcp(SERVER, client, flags::SYN | flags::ACK, 99, 10, &[]));
+        bench.sids(tcp(client, SERVER, flags::ACK, 10, 100, &[]));
+        bench.sids(tcp(client, SERVER, flags::ACK, 10, 100, b"GET /without-an-end HTTP/1.1\r\n"));
+    }
+    let report = bench.report();
+    assert!(report["messages"]["sessions"].as_u64() < Some(129), "{}", report["messages"]);
+    assert!(bench.count("messages-lost") > 200);
+}
+
+#[test]
+fn memory_comes_back_with_its_flows() {
+    let mut bench = Bench::new(RULES, &[]);
+    let free = |bench: &Bench| bench.report()["messages"]["free_bytes"].as_u64().expect("a number");
+    let before = free(&bench);
+    bench.handshake();
+    bench.client(0, b"POST /x HTTP/1.1\r\nContent-Length: 900\r\n\r\nabc");
+    assert!(free(&bench) < before);
+    bench.now += 8000.0;
+    for _ in 0..64 {
+        let now = super::frames::at(bench.now);
+        bench.runner.timer(now);
+        bench.now += 0.5;
+    }
+    assert_eq!((free(&bench), bench.report()["messages"]["sessions"].as_u64()), (before, Some(0)));
+}
+
+#[test]
+fn what_is_not_supported_is_left_out_and_told() {
+    let rules = "alert tcp any any -> any any (tls.cert_subject; content:\"a\"; sid:1;)\n\
+                 alert smb any any -> any any (content:\"b\"; sid:2;)\n\
+                 alert udp any any -> any any (content:\"c\"; sid:3;)\n\
+                 alert tcp any any -> any any (tls.cert_subject; content:\"d\"; nocase; ja3.hash; sid:4;)";
+    let mut bench = Bench::new(rules, &[("unsupported", ConfigValue::text("skip"))]);
+    assert_eq!(bench.sids(udp(CLIENT, SERVER, b"c")), [3]);
+    let skipped = &bench.report()["rules"]["skipped"];
+    assert_eq!(skipped["total"], 3);
+    assert_eq!(skipped["lacking"], serde_json::json!({"protocol smb": 1, "tls.cert_subject": 2}));
+    assert_eq!(skipped["rules"][1], serde_json::json!({"line": 2, "sid": 2, "lacks": "protocol smb"}));
+    let logged =
+        bench.runner.host().log().iter().filter(|(_, line)| line.contains("3 rules are left out")).count();
+    assert_eq!(logged, 1);
+}
+
+#[test]
+fn mistakes_are_no_lack() {
+    let rules = "alert tcp any any -> any any (tls.cert_subject; contnet:\"a\"; sid:1;)";
+    let config = super::frames::config(rules, &[("unsupported", ConfigValue::text("skip"))]);
+    let error = nf_sdk::native::Runner::<crate::Dpi>::new(&config).err().expect("refused");
+    assert!(error.message().contains("did you mean `content`?"), "{}", error.message());
+}
