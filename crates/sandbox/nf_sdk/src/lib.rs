@@ -9,6 +9,9 @@
 //! 4. [`NetworkFunction::report`] tells people what it knows; [`NetworkFunction::export_state`] and
 //!    [`NetworkFunction::import_state`] carry its tables into another instance.
 //!
+//! What functions share is here too: [`headers`] reads and writes packet headers and checksums, [`fragments`]
+//! puts datagrams together, [`pieces`] holds parts of a stream that come in any order and overlap.
+//!
 //! [`superfluid_function!`] turns the type into an image: on `wasm32` it makes the exports of the contract,
 //! the panic handler and the allocator come with this crate. On every other target the same source is an
 //! ordinary library, run by [`native::Runner`] in tests, debuggers and comparisons.

@@ -160,6 +160,59 @@ fn lengths() {
     }
 }
 
+/// What stands between two halves and hides the second one from an observer that takes it for what the
+/// receiver gets.
+#[test]
+fn inserted_segments() {
+    const FIN: u8 = 1;
+    const SYN: u8 = 2;
+    const RST: u8 = 4;
+    const PSH: u8 = 8;
+    const ACK: u8 = 16;
+    let rules = "alert tcp any any -> any any (msg:\"m\"; content:\"malicious\"; sid:1;)\n";
+    let cases: [(u8, [u32; 2], &[u8]); 18] = [
+        // Taken by the receiver: nothing is found.
+        (ACK, [104, 500], b"XXXXX"),
+        (ACK, [104, 499], b"XXXXX"),
+        (ACK, [104, 500], b""),
+        (0, [104, 0], b"XXXXX"),
+        (PSH, [104, 0], b"XXXXX"),
+        (ACK, [104, 500 + (1 << 20)], b"XXXXX"),
+        (ACK, [104, 500u32.wrapping_sub(70_000)], b"XXXXX"),
+        (ACK, [70_104, 500], b"XXXXX"),
+        (RST, [105, 500], b""),
+        (RST, [103, 500], b""),
+        (RST, [90_000, 500], b""),
+        (RST | ACK, [90_000, 500], b""),
+        (FIN | ACK, [150, 500], b""),
+        (FIN | ACK, [90, 500], b""),
+        (SYN, [5, 0], b"XXXXX"),
+        (SYN, [104, 0], b""),
+        (SYN | ACK, [104, 500], b"XXXXX"),
+        (SYN | ACK, [9000, 1], b""),
+    ];
+    let mut capture = Capture::default();
+    for (port, (flags, numbers, data)) in (1000..).zip(cases.into_iter().cycle().take(2 * cases.len())) {
+        let ends = [([10, 0, 0, 1], port), ([192, 0, 2, 1], 21)];
+        let mut time = capture.frames.last().map_or(0, |(time, _)| *time);
+        let mut show = |from: usize, flags: u8, numbers: [u32; 2], data: &[u8]| {
+            time += 50;
+            capture.tcp(time, [ends[from], ends[1 - from]], flags, numbers, data);
+        };
+        show(0, SYN, [99, 0], b"");
+        show(1, SYN | ACK, [499, 100], b"");
+        show(0, ACK, [100, 500], b"");
+        show(0, ACK | PSH, [100, 500], b"mali");
+        show(0, flags, numbers, data);
+        show(0, ACK | PSH, [104, 500], b"cious");
+        show(1, ACK, [500, 109], b"");
+        show(0, FIN | ACK, [109, 500], b"");
+        show(1, FIN | ACK, [500, 110], b"");
+        show(0, ACK, [110, 501], b"");
+    }
+    compare("inserted segments", rules, &capture, once);
+}
+
 #[test]
 fn thresholds() {
     for seed in 300..306 {
