@@ -398,3 +398,33 @@ fn begin(
     }
     Connection::open(segment, speeches, output).map(Some)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Folder;
+    use crate::public_rules::rules;
+
+    #[test]
+    fn captures_are_the_same_each_time_and_carry_what_loud_rules_look_for() {
+        let (folder, rules) = (Folder::new().expect("a folder"), rules(500));
+        let captures = ["a.pcap", "b.pcap"].map(|name| {
+            let path = folder.file(name);
+            let written = Exchanges::write(&path, &rules, 300).expect("a capture");
+            (written, std::fs::read(path).expect("the capture"))
+        });
+        let [(first, bytes), (second, others)] = captures;
+        assert_eq!(first, second);
+        assert!(bytes == others, "the same rules and number of flows, and another capture");
+        assert!((60..140).contains(&first.carriers), "{first:?}");
+        let (mut rest, mut packets, mut length) = (&bytes[24..], 0, 0);
+        while !rest.is_empty() {
+            let frame = u32::from_le_bytes(rest[8..12].try_into().expect("four bytes")) as usize;
+            (rest, packets, length) = (&rest[16 + frame..], packets + 1, length + frame as u64);
+        }
+        assert_eq!((first.packets, first.bytes), (packets, length));
+        for protocol in [&b"HTTP/1.1 200 OK"[..], b"\xfeSMB", b"\x16\x03\x01", b"\x07example\x00"] {
+            assert!(bytes.windows(protocol.len()).any(|window| window == protocol), "{protocol:?}");
+        }
+    }
+}

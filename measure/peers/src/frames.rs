@@ -56,6 +56,32 @@ impl Segment {
         }
     }
 
+    /// Writes a datagram instead of a segment, all checksums right, into a buffer that is emptied first.
+    pub fn write_datagram(&self, payload: &[u8], frame: &mut Vec<u8>) {
+        frame.clear();
+        frame.extend([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00]);
+        frame.extend([0x45, 0]);
+        frame.extend(((28 + payload.len()) as u16).to_be_bytes());
+        frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
+        frame.extend(self.source.to_be_bytes());
+        frame.extend(self.destination.to_be_bytes());
+        frame.extend(self.source_port.to_be_bytes());
+        frame.extend(self.destination_port.to_be_bytes());
+        let length = (8 + payload.len()) as u16;
+        frame.extend(length.to_be_bytes());
+        frame.extend([0, 0]);
+        frame.extend(payload);
+        let header = checksum(0, &frame[14..34]);
+        frame[24..26].copy_from_slice(&header.to_be_bytes());
+        let pseudo = sum(17 + u32::from(length), &frame[26..34]);
+        // Zero stands for none.
+        let transport = match checksum(pseudo, &frame[34..]) {
+            0 => 0xffff,
+            other => other,
+        };
+        frame[40..42].copy_from_slice(&transport.to_be_bytes());
+    }
+
     /// Writes the frame, all checksums right, into a buffer that is emptied first.
     pub fn write(&self, payload: &[u8], frame: &mut Vec<u8>) {
         frame.clear();

@@ -15,8 +15,9 @@
 //! 5. When the value is dropped the process is killed by its number, and the folder removed. A process that
 //!    ends takes its peers along; a folder that a killed process left behind is removed by the next.
 //!
-//! Traffic comes from captures in memory ([`frames`], [`dialogues`]), or from the kernel itself ([`Flood`]
-//! into a [`VethLine`]), which sends faster than any program in user space could.
+//! Traffic comes from captures in memory ([`frames`], [`dialogues`], and [`exchanges`] for
+//! [`public_rules`]), or from the kernel itself ([`Flood`] into a [`VethLine`]), which sends faster than any
+//! program in user space could.
 //!
 //! Limits: Linux, root (network namespaces, huge pages, BPF), two processors at least: the polling thread of
 //! the program that is measured has the last one to itself, everything else has the first.
@@ -26,6 +27,7 @@ mod cores;
 pub mod dialogues;
 mod dpdk;
 mod error;
+pub mod exchanges;
 mod flood;
 mod folder;
 pub mod frames;
@@ -33,6 +35,7 @@ mod install;
 mod openvswitch;
 mod polling;
 mod process;
+pub mod public_rules;
 
 mod suricata;
 mod testpmd;

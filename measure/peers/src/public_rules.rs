@@ -391,3 +391,65 @@ pub fn rules(count: u32) -> Vec<Rule> {
 pub fn text(rules: &[Rule]) -> String {
     rules.iter().map(|rule| rule.text() + "\n").collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rules of a thousand that have this.
+    fn share(rules: &[Rule], has: impl Fn(&Rule, &str) -> bool) -> usize {
+        rules.iter().filter(|rule| has(rule, &rule.text())).count() * 1000 / rules.len()
+    }
+
+    #[test]
+    fn shares_are_those_of_a_public_set() {
+        let rules = rules(2500);
+        let near = |what: &str, least: usize, most: usize| {
+            let found = share(&rules, |_, text| text.contains(what));
+            assert!((least..=most).contains(&found), "{what}: {found} of 1,000, not {least} to {most}");
+        };
+        near("alert udp", 70, 110);
+        near("content:", 860, 920);
+        near("nocase;", 480, 650);
+        near("http_uri;", 340, 460);
+        near("pcre:", 360, 460);
+        near("fast_pattern;", 290, 380);
+        near("flowbits:", 130, 190);
+        near("threshold:", 110, 170);
+        near("http_method;", 110, 190);
+        near("file_data;", 110, 170);
+        near("http_header;", 90, 160);
+        near("flags:S", 80, 130);
+        near("http_client_body;", 30, 80);
+        near("byte_test:", 15, 50);
+        near("byte_jump:", 15, 50);
+        near("isdataat:", 10, 45);
+        near("$HTTP_PORTS", 400, 550);
+        let mut longest: Vec<usize> = rules
+            .iter()
+            .filter_map(|rule| rule.contents.iter().map(|content| content.bytes.len()).max())
+            .collect();
+        longest.sort_unstable();
+        let at = |percent: usize| longest[longest.len() * percent / 100];
+        assert!((10..=14).contains(&at(25)) && (15..=19).contains(&at(50)) && (23..=28).contains(&at(75)));
+    }
+
+    #[test]
+    fn they_are_the_same_each_time_and_one_in_ten_is_loud() {
+        assert_eq!(text(&rules(300)), text(&rules(300)));
+        let loud = share(&rules(2500), |rule, _| rule.is_loud);
+        assert!((60..=100).contains(&loud), "{loud}");
+    }
+
+    #[test]
+    fn a_sample_has_all_that_its_rule_looks_for() {
+        let mut numbers = Numbers(1);
+        for rule in rules(500) {
+            for content in rule.contents.iter().filter(|content| !content.nocase) {
+                let sample = rule.sample(content.part, &mut numbers);
+                let is_there = sample.windows(content.bytes.len()).any(|window| window == content.bytes);
+                assert!(is_there, "{}", rule.text());
+            }
+        }
+    }
+}
