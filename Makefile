@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release/superfluid
 QUICK := $(TARGET)/quick/superfluid
 
-.PHONY: help run check check-aarch64 test bench build package nightly setup lint fuzz fuzz-smoke clean
+.PHONY: help run check check-aarch64 test bench build package nightly setup lint fuzz fuzz-smoke loom clean
 
 help:            ## Say what there is
 	@grep -E '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -53,6 +53,9 @@ nightly:         ## Known faults of dependencies; the daemon's interface with sc
 	@cargo deny --log-level error check advisories
 	@cargo build --profile quick --locked --workspace --example fake_daemon
 	@scripts/nightly $(TARGET)/quick/examples/fake_daemon $(TARGET)/nightly
+
+loom:            ## Every interleaving of what workers meet by: relays, bells, slots, switch tables (`make test` has them too)
+	@cargo test --profile quick --workspace --locked --quiet --lib -- interleavings
 
 fuzz-smoke:      ## Replay the seeds of every fuzz target, and mutate them for 100 seconds
 	@scripts/setup build

@@ -7,7 +7,8 @@
 //!
 //! Only one thread has quiesced workers at a time: two that waited for each other's would wait for ever.
 
-use crate::parking::slot::{Asked, WorkerSlot};
+use crate::parking::WorkerSlot;
+use crate::parking::slot::Asked;
 use crate::worker::Worker;
 use port::Bell;
 use std::cell::OnceCell;

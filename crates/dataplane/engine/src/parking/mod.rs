@@ -3,9 +3,10 @@
 
 pub(crate) mod moderation;
 pub(crate) mod slot;
+mod sync;
 
 use crate::parking::moderation::Moderation;
-use crate::parking::slot::{Asked, WorkerSlot};
+use crate::parking::slot::{Asked, Slot};
 use crate::state::accounting::Mark;
 use crate::worker::{Worker, WorkerSettings};
 use port::Bell;
@@ -38,6 +39,9 @@ impl WaitsFor {
         self.lendable
     }
 }
+
+/// The slot of a worker.
+pub(crate) type WorkerSlot = Slot<Box<Worker>>;
 
 /// How a worker's thread sleeps and is woken, and where its worker is meanwhile.
 pub(crate) struct Parking {
@@ -106,13 +110,11 @@ impl Worker {
         let readable = readable.iter().map(AsRawFd::as_raw_fd).collect();
         self.parking.waits_for = WaitsFor { wake_at, readable, lendable: true };
         let (slot, clock) = (self.parking.slot.clone(), self.time.clock);
-        slot.park(self);
-        if slot.asked() != Asked::Stop {
+        let mut worker = slot.sleep_parked(self, || {
             let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
             wait(&clock, bell.fd(), &borrowed, wake_at.since(now));
-        }
+        });
         drop(fds);
-        let mut worker = slot.unpark();
         worker.awake(&sleep_start);
         worker
     }
@@ -137,15 +139,14 @@ impl Worker {
         self.sleep(&sleep_start);
     }
 
-    /// Sleeps where no other thread finds the worker, unless it is asked for: a thread that asked before it
-    /// said that it will sleep has not rung.
+    /// Sleeps where no other thread finds the worker, unless it is asked for.
     fn sleep(&mut self, sleep_start: &SleepStart) {
         let bell = self.bell();
-        if self.parking.slot.asked() == Asked::Nothing {
+        self.parking.slot.sleep_unparked(|| {
             let now = self.time.clock.now();
             let (wake_at, readable) = self.next_wakeup(now);
             wait(&self.time.clock, bell.fd(), &readable, wake_at.since(now));
-        }
+        });
         self.awake(sleep_start);
     }
 

@@ -12,14 +12,10 @@
 //!
 //! A worker is a value that one thread has at a time, so the types say that no other thread has it meanwhile.
 
-use crate::worker::Worker;
-use std::sync::atomic::{AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// How long a thread polls for the other before it sleeps. No third thread is let in meanwhile: on a busy
-/// machine that could take long.
-const LOOK: Duration = Duration::from_micros(20);
+use super::sync::{AtomicU8, Condvar, Mutex, MutexGuard, poll_for};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Instant;
 
 /// What a thread is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +29,9 @@ pub(crate) enum Asked {
     Stop = 2,
 }
 
-#[derive(Default)]
-struct Place {
-    worker: Option<Box<Worker>>,
+/// Where a worker of type `T` is.
+struct State<T> {
+    worker: Option<T>,
     /// The thread has ended: no worker will come.
     ended: bool,
     /// How often the thread was woken.
@@ -47,29 +43,36 @@ struct Place {
 }
 
 /// See the module's documentation.
-#[derive(Default)]
-pub(crate) struct WorkerSlot {
-    place: Mutex<Place>,
+pub(crate) struct Slot<T> {
+    state: Mutex<State<T>>,
     changed: Condvar,
     asked: AtomicU8,
 }
 
-impl WorkerSlot {
-    fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+impl<T> Default for Slot<T> {
+    fn default() -> Slot<T> {
+        let state = State { worker: None, ended: false, wakeups: 0, lends: false, waiting: 0 };
+        let asked = AtomicU8::new(Asked::Nothing as u8);
+        Slot { state: Mutex::new(state), changed: Condvar::new(), asked }
+    }
+}
+
+impl<T> Slot<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait_in<'a>(&self, mut place: MutexGuard<'a, Place>) -> MutexGuard<'a, Place> {
-        place.waiting += 1;
-        let mut place = self.changed.wait(place).unwrap_or_else(PoisonError::into_inner);
-        place.waiting -= 1;
-        place
+    fn wait_in<'a>(&self, mut state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
+        state.waiting += 1;
+        let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
+        state
     }
 
     /// Wakes the threads that wait for a change; usually there is none, and a system call is saved.
-    fn tell(&self, place: MutexGuard<'_, Place>) {
-        let waiting = place.waiting;
-        drop(place);
+    fn tell(&self, state: MutexGuard<'_, State<T>>) {
+        let waiting = state.waiting;
+        drop(state);
         if waiting > 0 {
             self.changed.notify_all();
         }
@@ -85,47 +88,56 @@ impl WorkerSlot {
         }
     }
 
-    /// The thread is about to sleep, and leaves its worker.
-    pub(crate) fn park(&self, worker: Box<Worker>) {
+    /// The thread leaves its worker here while it sleeps, that is, while `wait` waits for the worker's bell and ports.
+    pub(crate) fn sleep_parked(&self, worker: T, wait: impl FnOnce()) -> T {
         self.leave(worker, false);
+        if self.asked() != Asked::Stop {
+            wait();
+        }
+        self.unpark()
     }
 
-    fn leave(&self, worker: Box<Worker>, lends: bool) {
-        let mut place = self.place();
-        (place.worker, place.lends) = (Some(worker), lends);
-        self.tell(place);
+    /// The thread sleeps with its worker in its hands, unless it is asked for something: what asked before the bell said
+    /// that the thread will sleep has not rung.
+    pub(crate) fn sleep_unparked(&self, wait: impl FnOnce()) {
+        if self.asked() == Asked::Nothing {
+            wait();
+        }
+    }
+
+    fn leave(&self, worker: T, lends: bool) {
+        let mut state = self.state();
+        (state.worker, state.lends) = (Some(worker), lends);
+        self.tell(state);
     }
 
     /// The thread is awake again, and takes its worker as soon as no other thread wants it.
-    pub(crate) fn unpark(&self) -> Box<Worker> {
-        let mut place = self.place();
+    fn unpark(&self) -> T {
+        let mut state = self.state();
         loop {
             if self.asked.load(Acquire) != Asked::Worker as u8
-                && let Some(worker) = place.worker.take()
+                && let Some(worker) = state.worker.take()
             {
-                place.wakeups += 1;
-                self.tell(place);
+                state.wakeups += 1;
+                self.tell(state);
                 return worker;
             }
-            place = self.wait_in(place);
+            state = self.wait_in(state);
         }
     }
 
     /// The thread, which works, was asked for its worker: leaves it here until it is brought back.
-    pub(crate) fn lend(&self, worker: Box<Worker>) -> Box<Worker> {
+    pub(crate) fn lend(&self, worker: T) -> T {
         self.leave(worker, true);
-        let began = Instant::now();
-        while self.asked.load(Acquire) == Asked::Worker as u8 && began.elapsed() < LOOK {
-            std::hint::spin_loop();
-        }
+        let _ = poll_for(|| (self.asked.load(Acquire) != Asked::Worker as u8).then_some(()));
         self.unpark()
     }
 
     /// The thread ends.
     pub(crate) fn end(&self) {
-        let mut place = self.place();
-        place.ended = true;
-        self.tell(place);
+        let mut state = self.state();
+        state.ended = true;
+        self.tell(state);
     }
 
     /// Asks the thread for something. Its bell is to be rung then.
@@ -133,88 +145,86 @@ impl WorkerSlot {
         self.asked.store(asked as u8, Release);
     }
 
+    /// The worker is not asked for any more. A thread that was asked to end still is.
+    fn ask_no_more(&self) {
+        let (asked, nothing) = (Asked::Worker as u8, Asked::Nothing as u8);
+        let _ = self.asked.compare_exchange(asked, nothing, Release, Relaxed);
+    }
+
     /// Takes the worker if it is here.
-    pub(crate) fn take(&self) -> Option<Box<Worker>> {
-        self.place().worker.take()
+    pub(crate) fn take(&self) -> Option<T> {
+        self.state().worker.take()
     }
 
     /// Takes the worker, which has been asked for, as soon as it is here; `None`: its thread has ended.
-    pub(crate) fn take_when_here(&self) -> Option<Box<Worker>> {
-        let began = Instant::now();
-        while began.elapsed() < LOOK {
-            if let Some(worker) = self.take() {
-                return Some(worker);
-            }
-            std::hint::spin_loop();
+    pub(crate) fn take_when_here(&self) -> Option<T> {
+        if let Some(worker) = poll_for(|| self.take()) {
+            return Some(worker);
         }
-        let mut place = self.place();
+        let mut state = self.state();
         loop {
-            match place.worker.take() {
+            match state.worker.take() {
                 Some(worker) => return Some(worker),
-                None if place.ended => return None,
-                None => place = self.wait_in(place),
+                None if state.ended => return None,
+                None => state = self.wait_in(state),
             }
         }
     }
 
     /// The same until `until`. A worker that has not come by then is not asked for any more: its thread keeps
     /// it, or takes it again.
-    pub(crate) fn take_until(&self, until: Instant) -> Option<Box<Worker>> {
-        let mut place = self.place();
+    pub(crate) fn take_until(&self, until: Instant) -> Option<T> {
+        let mut state = self.state();
         loop {
-            if let Some(worker) = place.worker.take() {
+            if let Some(worker) = state.worker.take() {
                 return Some(worker);
             }
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || place.ended {
-                let (asked, nothing) = (Asked::Worker as u8, Asked::Nothing as u8);
-                // It may have been asked to end.
-                let _ = self.asked.compare_exchange(asked, nothing, Release, Relaxed);
-                self.tell(place);
+            if left.is_zero() || state.ended {
+                self.ask_no_more();
+                self.tell(state);
                 return None;
             }
-            place.waiting += 1;
-            (place, _) = self.changed.wait_timeout(place, left).unwrap_or_else(PoisonError::into_inner);
-            place.waiting -= 1;
+            state.waiting += 1;
+            (state, _) = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
     }
 
     /// Whether the thread whose worker was taken lends, and does not sleep.
     pub(crate) fn lends(&self) -> bool {
-        self.place().lends
+        self.state().lends
     }
 
-    /// Brings a worker back. Returns the wakeups, for [`WorkerSlot::wait_for_wakeup`], and whether the thread
+    /// Brings a worker back. Returns the wakeups, for [`Slot::wait_for_wakeup`], and whether the thread
     /// lends, and has to be told of nothing.
-    pub(crate) fn put_back(&self, worker: Box<Worker>) -> (u64, bool) {
-        let mut place = self.place();
-        place.worker = Some(worker);
-        if self.asked() == Asked::Worker {
-            self.asked.store(Asked::Nothing as u8, Release);
-        }
-        let brought = (place.wakeups, place.lends);
-        self.tell(place);
+    pub(crate) fn put_back(&self, worker: T) -> (u64, bool) {
+        let mut state = self.state();
+        state.worker = Some(worker);
+        self.ask_no_more();
+        let brought = (state.wakeups, state.lends);
+        self.tell(state);
         brought
     }
 
     /// Waits until the thread, whose bell was rung, was woken since, so that it waits for nothing any more
     /// that is gone.
     pub(crate) fn wait_for_wakeup(&self, wakeups: u64) {
-        let mut place = self.place();
-        while place.wakeups == wakeups && !place.ended {
-            place = self.wait_in(place);
+        let mut state = self.state();
+        while state.wakeups == wakeups && !state.ended {
+            state = self.wait_in(state);
         }
     }
 
     /// How often the thread was woken.
     #[cfg(test)]
     pub(crate) fn wakeups(&self) -> u64 {
-        self.place().wakeups
+        self.state().wakeups
     }
 }
 
-impl std::fmt::Debug for WorkerSlot {
+impl<T> std::fmt::Debug for Slot<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WorkerSlot").field("taken", &self.place().worker.is_some()).finish()
+        f.debug_struct("Slot").field("taken", &self.state().worker.is_some()).finish()
     }
 }

@@ -6,6 +6,7 @@ mod counters;
 mod detached;
 mod fleet;
 mod idle;
+mod interleavings;
 mod moves;
 mod property;
 mod scripted;

@@ -1,18 +1,20 @@
 //! How a worker that sleeps in the kernel is woken by another thread.
 
-use rustix::event::{EventfdFlags, eventfd};
+use super::sync::{AtomicBool, Event, Relaxed, SeqCst, fence};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// A worker's bell.
 ///
 /// Another thread first leaves something for the worker and then rings; the worker first says that it will
 /// sleep and then looks once more. So one of the two sees the other, in whatever order they run.
+///
+/// Writes are swaps throughout: loom takes a store to be possible between what a swap reads and what it writes, which no
+/// machine does, and finds threads that sleep for ever. On the way to a sleep they cost nothing that matters.
 #[derive(Debug)]
 pub struct Bell {
     asleep: AtomicBool,
-    fd: OwnedFd,
+    event: Event,
 }
 
 impl Bell {
@@ -21,14 +23,12 @@ impl Bell {
     /// # Errors
     /// The kernel's refusal of an event descriptor.
     pub fn new() -> io::Result<Bell> {
-        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Bell { asleep: AtomicBool::new(false), fd })
+        Ok(Bell { asleep: AtomicBool::new(false), event: Event::new()? })
     }
 
     /// Wakes the worker, or keeps it from sleeping next time.
     pub fn ring(&self) {
-        // Fails only when the counter is full, and then the worker is being woken anyway.
-        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+        self.event.signal();
     }
 
     /// Wakes the worker if it sleeps or is about to. What it is to find was left before.
@@ -51,19 +51,23 @@ impl Bell {
     /// The worker says that it will sleep. It looks once more for whatever may have been left, and sleeps
     /// then.
     pub fn will_sleep(&self) {
-        self.asleep.store(true, Relaxed);
+        self.asleep.swap(true, Relaxed);
         fence(SeqCst);
     }
 
     /// The worker is awake: what rang is forgotten.
     pub fn awake(&self) {
-        self.asleep.store(false, Relaxed);
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&self.fd, &mut count);
+        self.asleep.swap(false, Relaxed);
+        self.event.clear();
+    }
+
+    /// What a ring signals.
+    pub(super) fn event(&self) -> &Event {
+        &self.event
     }
 
     /// Becomes readable when it rings.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.event().as_fd()
     }
 }

@@ -18,6 +18,7 @@
 mod bell;
 mod condition;
 mod counters;
+mod event;
 pub mod fault;
 pub mod generator;
 pub mod null;
@@ -26,9 +27,12 @@ mod random;
 pub mod relay;
 pub mod sink;
 mod status;
+mod sync;
 mod taking;
 mod unfit;
 
+#[cfg(test)]
+mod interleavings;
 #[cfg(test)]
 mod testing;
 
