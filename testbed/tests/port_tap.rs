@@ -63,7 +63,7 @@ fn refused(settings: Settings) -> String {
 fn receive(port: &mut TapPort, pool: &Pool, wanted: usize) -> Vec<Packet> {
     let (clock, begin, mut packets) = (Clock::calibrate(), Instant::now(), Vec::new());
     while packets.len() < wanted {
-        assert!(begin.elapsed() < SECOND, "{} of {wanted} packets came", packets.len());
+        assert!(begin.elapsed() < SECOND * 20, "{} of {wanted} packets came", packets.len());
         port.receive(pool, clock.now(), 64, &mut packets);
         thread::sleep(Duration::from_micros(200));
     }
@@ -73,7 +73,7 @@ fn receive(port: &mut TapPort, pool: &Pool, wanted: usize) -> Vec<Packet> {
 fn wait_for(mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
-        assert!(begin.elapsed() < SECOND * 5, "it did not come to pass");
+        assert!(begin.elapsed() < SECOND * 20, "it did not come to pass");
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -227,7 +227,7 @@ fn flows_stay_in_order_on_several_queues() {
         let begin = Instant::now();
         let mut sent = 0;
         while received < DATAGRAMS * u32::from(FLOWS) {
-            assert!(begin.elapsed() < SECOND * 10, "{received} datagrams came");
+            assert!(begin.elapsed() < SECOND * 20, "{received} datagrams came");
             if sent < DATAGRAMS {
                 for client in &clients {
                     client.send_to(&sent.to_be_bytes(), (SERVER, 9)).expect("a datagram");

@@ -365,7 +365,7 @@ fn signals_drain_report_and_end_well() {
         let began = Instant::now();
         let output = child.wait_with_output().expect("it ends");
         assert!(output.status.success());
-        assert!(began.elapsed() < Duration::from_secs(10), "it took its time");
+        assert!(began.elapsed() < Duration::from_secs(60), "it took its time");
         let lines: Vec<Value> =
             text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         assert!(lines.iter().filter(|line| line["event"] == "account").count() > 1);

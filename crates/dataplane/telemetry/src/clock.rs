@@ -15,7 +15,7 @@
 //! timestamps never run backwards. State machines take the time as an argument and never ask this crate.
 
 use std::ops::{Add, AddAssign, Sub};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A point in time or a span, in nanoseconds. Points count from the Unix epoch.
@@ -142,6 +142,9 @@ pub struct Clock {
 pub struct SimulatedTime {
     now: AtomicU64,
     withheld: AtomicU64,
+    /// Where sleeps end at the latest.
+    horizon: AtomicU64,
+    stands: AtomicBool,
 }
 
 impl SimulatedTime {
@@ -154,6 +157,34 @@ impl SimulatedTime {
     pub fn withhold(&self, span: Nanos) {
         self.withheld.fetch_add(span.0, Relaxed);
         self.advance(span);
+    }
+
+    /// Goes to a point in time, an earlier one too: what simulates several threads in one gives each its turn from where
+    /// it was.
+    pub fn set(&self, now: Nanos) {
+        self.now.store(now.0, Relaxed);
+    }
+
+    /// Has sleeps end there at the latest: what simulates has something else to do then.
+    pub fn set_horizon(&self, horizon: Nanos) {
+        self.horizon.store(horizon.0, Relaxed);
+    }
+
+    /// Lets the time of a sleep pass that nothing ends before.
+    pub fn sleep(&self, span: Nanos) {
+        let now = self.now.load(Relaxed);
+        let until = now.saturating_add(span.0).min(self.horizon.load(Relaxed)).max(now);
+        self.advance(Nanos(until - now));
+    }
+
+    /// Has no sleep end by itself from now on: threads that sleep wait to be woken, for ever if nothing does.
+    pub fn stand(&self) {
+        self.stands.store(true, Relaxed);
+    }
+
+    /// Whether no sleep ends by itself.
+    pub fn stands(&self) -> bool {
+        self.stands.load(Relaxed)
     }
 
     /// Processor time that a thread had which was always ready to run.
@@ -183,7 +214,12 @@ impl Clock {
     pub fn simulated() -> Clock {
         // Not zero, as a counter is not when a worker starts.
         let now = 1 << 40;
-        let time = Box::leak(Box::new(SimulatedTime { now: now.into(), withheld: AtomicU64::new(0) }));
+        let time = Box::leak(Box::new(SimulatedTime {
+            now: now.into(),
+            withheld: AtomicU64::new(0),
+            horizon: u64::MAX.into(),
+            stands: AtomicBool::new(false),
+        }));
         let (cycles_at_start, nanos_at_start) = (Cycles(now), Nanos(now));
         Clock { cycles_at_start, nanos_at_start, scale: 1 << 32, simulated: Some(time) }
     }
@@ -247,11 +283,27 @@ mod tests {
     #[test]
     fn follows_the_kernels_clock() {
         let clock = Clock::calibrate();
-        let (wall, ours) = (Instant::now(), clock.now());
+        let (before, began, after) = (Instant::now(), clock.now(), Instant::now());
         std::thread::sleep(Duration::from_millis(50));
-        let (wall, ours) = (wall.elapsed().as_nanos() as f64, clock.now().since(ours).0 as f64);
-        // Loose on purpose: this guards against a wrong unit, not against a busy machine.
-        assert!(ours > wall * 0.5 && ours < wall * 2.0, "{ours} ns for {wall} ns");
+        let (least, ours, most) = (after.elapsed(), clock.now().since(began).0 as f64, before.elapsed());
+        // Loose on purpose: this guards against a wrong unit. What a busy machine adds lies within both readings.
+        let (least, most) = (least.as_nanos() as f64 * 0.5, most.as_nanos() as f64 * 2.0);
+        assert!(least < ours && ours < most, "{ours} ns for {least} to {most} ns");
+    }
+
+    #[test]
+    fn a_sleep_on_simulated_time_ends_at_the_horizon() {
+        let clock = Clock::simulated();
+        let (time, began) = (clock.simulation().expect("it is one"), clock.now());
+        time.sleep(Nanos(70));
+        time.set_horizon(began.saturating_add(Nanos(100)));
+        time.sleep(Nanos(70));
+        assert_eq!(clock.now().since(began), Nanos(100));
+        time.advance(Nanos(5));
+        time.sleep(Nanos(70));
+        assert_eq!(clock.now().since(began), Nanos(105), "what works may pass it");
+        time.set(began);
+        assert_eq!(clock.now(), began);
     }
 
     #[test]

@@ -214,7 +214,7 @@ fn the_slow_are_ended_and_the_others_served() {
     let mut rest = Vec::new();
     let _ = slow_header.stream.read_to_end(&mut rest);
     let _ = idle.stream.read_to_end(&mut rest);
-    assert!(begun.elapsed() < Duration::from_secs(10), "all are ended in time");
+    assert!(begun.elapsed() < Duration::from_secs(60), "all are ended in time");
     let gone = (0..200).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
         deaf.write(request).is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)

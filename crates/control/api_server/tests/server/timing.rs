@@ -147,10 +147,10 @@ fn a_collector_that_is_not_there_delays_no_call() {
     for _ in 0..3000 {
         assert_eq!(client.get("/v1/health").status, 200);
     }
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     let began = Instant::now();
     server.begin_end();
     server.join();
     drop(server);
-    assert!(began.elapsed() < Duration::from_secs(15), "the end is bounded");
+    assert!(began.elapsed() < Duration::from_secs(60), "the end is bounded");
 }

@@ -44,7 +44,7 @@ fn refused(client: &Client, reference: &Reference) -> RegistryError {
         other => panic!("it is refused: {other:?}"),
     };
     // Busy machines are slow; without the limit it would last for ever.
-    assert!(begin.elapsed() < TOTAL * 8, "after {:?}: {error}", begin.elapsed());
+    assert!(begin.elapsed() < TOTAL * 40, "after {:?}: {error}", begin.elapsed());
     let line = error.to_string();
     assert!(line.starts_with(&reference.to_string()) && !line.contains(['\n', '\u{1b}']), "{line:?}");
     assert_eq!(images.list().expect("listed"), []);

@@ -146,6 +146,12 @@ impl Fleet {
         self.with(move |workers, _| workers[worker].turn()).unwrap_or(false)
     }
 
+    /// The same, and it sleeps when there was nothing to do.
+    #[cfg(test)]
+    pub(crate) fn step(&self, worker: usize) {
+        let _ = self.with(move |workers, _| workers[worker].step());
+    }
+
     /// Whether a worker computes the flow hash of what comes in there.
     #[cfg(test)]
     pub(crate) fn computes_flow_hash(&self, worker: usize) -> bool {

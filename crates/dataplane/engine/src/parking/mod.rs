@@ -263,15 +263,19 @@ fn wait(clock: &Clock, bell: BorrowedFd<'_>, readable: &[BorrowedFd<'_>], Nanos(
     }
     let all = std::iter::once(&bell).chain(readable);
     let mut waiting: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    // Simulated time passes by sleeping.
-    let real = if clock.simulation().is_some() { 0 } else { span };
-    let timeout = Timespec {
-        tv_sec: i64::try_from(real / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: (real % 1_000_000_000) as _,
+    // Simulated time passes by sleeping, or stands and has no sleep end.
+    let timeout = match clock.simulation() {
+        Some(time) if time.stands() => None,
+        Some(_) => Some(0),
+        None => Some(span),
     };
+    let timeout = timeout.map(|span| Timespec {
+        tv_sec: i64::try_from(span / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: (span % 1_000_000_000) as _,
+    });
     // A signal only wakes the worker early.
-    let woken = poll(&mut waiting, Some(&timeout)).is_ok_and(|ready| ready > 0);
-    if let Some(time) = clock.simulation().filter(|_| !woken) {
-        time.advance(Nanos(span));
+    let woken = poll(&mut waiting, timeout.as_ref()).is_ok_and(|ready| ready > 0);
+    if let Some(time) = clock.simulation().filter(|time| !woken && !time.stands()) {
+        time.sleep(Nanos(span));
     }
 }

@@ -5,7 +5,6 @@ use super::*;
 use port::Bell;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Instant;
 
 /// A port that has a packet whenever its descriptor was written to.
 struct Knocking {
@@ -53,79 +52,95 @@ fn asleep(before: &Account, after: &Account) -> f64 {
     before.workers.iter().zip(&after.workers).map(of).fold(1.0, f64::min)
 }
 
+/// Whether all workers sleep for nearly all of the time.
 fn sleeps(rig: &Rig, what: &str) {
     let before = rig.balanced();
-    std::thread::sleep(Duration::from_millis(100));
+    rig.pass(Nanos::from_millis(100));
     let part = asleep(&before, &rig.balanced());
-    assert!(part > 0.5, "{what}: asleep for {part} of the time");
+    assert!(part > 0.9, "{what}: asleep for {part} of the time");
 }
 
 #[test]
-fn workers_with_nothing_to_do_sleep_and_what_comes_by_a_port_wakes_them_all() {
-    let rig = Rig::new(2, 1);
+fn workers_with_nothing_to_do_sleep() {
+    let rig = Rig::simulated(2);
     let (port, fd) = knocking();
     let left = rig.fleet.add_port(0, "knocking", rig.pools[0].1, port).expect("a worker");
     let (right, sent) = rig.script(1, 0, vec![]);
-    let functions = [rig.wire(0), rig.wire(1), rig.wire(0), rig.wire(1)];
-    rig.chain((left, right), &functions);
-    rig.start();
+    rig.chain((left, right), &[rig.wire(0), rig.wire(1), rig.wire(0), rig.wire(1)]);
     sleeps(&rig, "nothing to do");
-    let began = Instant::now();
+    knock(&fd);
+    sleeps(&rig, "one packet");
+    assert_eq!(sent.lock().expect("not poisoned").len(), 1);
+    rig.stop();
+}
+
+/// Time stands: what is slept through is slept through for ever.
+#[test]
+fn what_comes_by_a_port_wakes_all_workers_on_its_way() {
+    let rig = Rig::standing(2);
+    let (port, fd) = knocking();
+    let left = rig.fleet.add_port(0, "knocking", rig.pools[0].1, port).expect("a worker");
+    let (right, sent) = rig.script(1, 0, vec![]);
+    rig.chain((left, right), &[rig.wire(0), rig.wire(1), rig.wire(0), rig.wire(1)]);
+    rig.start();
     for n in 1..=50 {
         knock(&fd);
-        // Nothing else wakes them in between: an account would.
-        while sent.lock().expect("not poisoned").len() < n {
-            assert!(began.elapsed() < Duration::from_secs(20), "slept through packet {n}");
-            std::thread::sleep(Duration::from_micros(100));
-        }
+        rig.wait_asleep("a packet", || sent.lock().expect("not poisoned").len() == n);
     }
-    // They look around every 100 ms anyway; that would be too late, and they pass each packet on three times.
-    assert!(began.elapsed() < Duration::from_secs(4), "{:?} for 50 packets", began.elapsed());
-    sleeps(&rig, "again");
     rig.stop();
 }
 
 #[test]
 fn relays_that_are_not_emptied_keep_no_worker_awake() {
-    let rig = Rig::new(2, 1);
+    let rig = Rig::simulated(2);
     let (left, right) = (rig.stream(0, 0, 0, u64::MAX, u64::MAX), rig.stream(1, 0, 1, 0, 0));
     // Wired straight to the other worker's function: what it cannot take waits outside.
     let f = rig.wire(1);
     rig.chain((left, right), &[f]);
     rig.fleet.pause(f).expect("it has not stopped");
-    rig.start();
-    rig.wait("the wire fills", || rig.balanced().in_flight >= port::relay::RELAY_PACKETS as u64 - 64);
+    rig.pass(Nanos::from_millis(100));
+    assert!(rig.balanced().in_flight >= port::relay::RELAY_PACKETS as u64 - 64, "the wire is full");
     sleeps(&rig, "the taker is paused");
     rig.fleet.resume(f).expect("it has not stopped");
-    // The sender sleeps whenever the wire is full, and is woken when it is not; an account would wake it too.
-    let began = Instant::now();
-    while rig.flows.arrived(0) < 100_000 {
-        assert!(began.elapsed() < Duration::from_secs(4), "{} have arrived", rig.flows.arrived(0));
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let account = rig.stop();
-    assert_eq!(account.ledger.dropped[DropReason::QueueFull], 0, "the port was not polled meanwhile");
+    rig.pass(Nanos::from_millis(10));
+    assert_eq!(rig.stop().ledger.dropped[DropReason::QueueFull], 0, "the port was not polled meanwhile");
 }
 
 #[test]
-fn a_timer_wakes_and_so_does_a_message() {
-    let rig = Rig::with(&[patient()], 1);
-    let (_, seen) = rig.add(0, 0, Manner { every: Some(Nanos::from_millis(10)), ..Manner::wire() });
+fn a_sender_whose_wire_is_full_is_woken_when_it_is_not() {
+    let rig = Rig::standing(2);
+    let (left, right) = (rig.stream(0, 0, 0, u64::MAX, u64::MAX), rig.stream(1, 0, 1, 0, 0));
+    let f = rig.wire(1);
+    rig.chain((left, right), &[f]);
     rig.start();
-    std::thread::sleep(Duration::from_millis(200));
-    let timers = seen.calls().len();
-    assert!((3..=21).contains(&timers), "{timers} times in 200 ms");
-    let began = Instant::now();
-    for _ in 0..20 {
-        rig.fleet.account(false).expect("it runs");
-    }
-    assert!(
-        began.elapsed() < Duration::from_secs(1),
-        "each message waits for a timer: {:?}",
-        began.elapsed()
-    );
+    rig.wait_asleep("the sender", || rig.flows.arrived(0) > 100_000);
+    assert_eq!(rig.stop().ledger.dropped[DropReason::QueueFull], 0);
+}
+
+#[test]
+fn a_timer_wakes() {
+    let rig = Rig::simulated(1);
+    let (_, seen) = rig.add(0, 0, Manner { every: Some(Nanos::from_millis(10)), ..Manner::wire() });
+    rig.pass(Nanos::from_millis(205));
+    assert_eq!(seen.calls(), [scripted::Call::Timer; 21]);
     let account = rig.stop();
     assert!(account.workers[0].asleep > account.workers[0].overhead);
+}
+
+#[test]
+fn a_message_wakes() {
+    let rig = Rig::standing(1);
+    rig.wire(0);
+    rig.start();
+    let answered = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..20).for_each(|_| drop(rig.balanced()));
+            answered.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        rig.wait_asleep("a message", || answered.load(std::sync::atomic::Ordering::SeqCst));
+    });
+    rig.stop();
 }
 
 #[test]

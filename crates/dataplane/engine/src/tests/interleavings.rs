@@ -129,8 +129,9 @@ fn what_gives_up_waiting_leaves_the_worker_to_its_thread() {
         let patience = |shared: &Arc<Shared>| {
             shared.ask(Asked::Worker);
             // The time is up at once: the thread may be about to lend it.
-            if let Some(worker) = shared.slot.take_until(Instant::now()) {
-                shared.give_back(worker);
+            match shared.slot.take_until(Instant::now()) {
+                Some(worker) => shared.give_back(worker),
+                None => assert_eq!(shared.slot.asked(), Asked::Nothing, "it is not waited for any more"),
             }
             shared.change();
         };

@@ -97,7 +97,7 @@ fn what_is_paused_keeps_its_packets_and_delivers_them_when_resumed() {
 
 #[test]
 fn time_goes_on_for_the_port_of_a_paused_instance() {
-    let rig = Rig::new(1, 1);
+    let rig = Rig::simulated(1);
     let config = port::generator::Config {
         schedule: vec![
             port::generator::Load { from: 0, to: 1, rate: 0, flows: None },
@@ -112,7 +112,7 @@ fn time_goes_on_for_the_port_of_a_paused_instance() {
     rig.chain((source, sink), &[function]);
     rig.fleet.pause(function).expect("it has not stopped");
     rig.turn(1);
-    std::thread::sleep(Duration::from_millis(1_050));
+    pass(&rig.clock, Cycles(1_050_000_000));
     rig.fleet.resume(function).expect("it has not stopped");
     rig.turn(5);
     assert!(!sent.lock().expect("not poisoned").is_empty(), "the silent first second was over in the pause");
@@ -142,7 +142,7 @@ fn a_timer_that_falls_due_in_a_pause_runs_afterwards() {
     let mut bench = Bench::new(&[16]);
     let (f, seen) = bench.add(0, Manner { every: Some(Nanos::from_millis(1)), ..Manner::wire() });
     bench.worker.pause(f);
-    std::thread::sleep(Duration::from_millis(5));
+    pass(&bench.worker.time.clock, Cycles(5_000_000));
     bench.turn(50);
     assert_eq!(seen.calls(), [], "its time stands still");
     bench.worker.resume_instance(f).expect("it is not frozen");
@@ -153,12 +153,12 @@ fn a_timer_that_falls_due_in_a_pause_runs_afterwards() {
 
 #[test]
 fn a_timer_goes_along_to_another_worker() {
-    let rig = Rig::new(2, 1);
+    let rig = Rig::simulated(2);
     let (f, seen) = rig.add(0, 0, Manner { every: Some(Nanos::from_millis(1)), ..Manner::wire() });
     rig.turn(2);
     rig.fleet.move_to(&[End::Instance(f, 0)], 1).expect("it moves");
     let before = seen.calls().len();
-    std::thread::sleep(Duration::from_millis(3));
+    pass(&rig.clock, Cycles(3_000_000));
     rig.turn(3);
     assert!(seen.calls().len() > before);
     rig.stop();

@@ -113,8 +113,27 @@ impl Rig {
         Rig::with(&vec![WorkerSettings { spin: Nanos(0), ..patient() }; workers], pools)
     }
 
+    /// On simulated time, which [`Rig::pass`] lets pass. Its workers get no threads.
+    pub(super) fn simulated(workers: usize) -> Rig {
+        let settings = WorkerSettings { spin: Nanos(0), ..patient() };
+        Rig::on(Clock::simulated(), &vec![settings; workers], 1)
+    }
+
+    /// On time that stands: a worker's thread that sleeps does until it is woken, and for ever if nothing wakes it.
+    pub(super) fn standing(workers: usize) -> Rig {
+        let clock = Clock::simulated();
+        clock.simulation().expect("it is").stand();
+        // A rest has no end either.
+        let slice = Nanos(100_000);
+        let settings = WorkerSettings { slice, spin: Nanos(0), rest: Nanos(0), ..patient() };
+        Rig::on(clock, &vec![settings; workers], 1)
+    }
+
     pub(super) fn with(settings: &[WorkerSettings], pools: usize) -> Rig {
-        let clock = Clock::calibrate();
+        Rig::on(Clock::calibrate(), settings, pools)
+    }
+
+    fn on(clock: Clock, settings: &[WorkerSettings], pools: usize) -> Rig {
         let events = Arc::new(Mutex::new(Vec::new()));
         let told = events.clone();
         let tell = move |event| told.lock().expect("not poisoned").push(event);
@@ -190,18 +209,46 @@ impl Rig {
         }
     }
 
+    /// Lets simulated time pass for all workers side by side: each steps from where its own time is.
+    pub(super) fn pass(&self, span: Nanos) {
+        let time = self.clock.simulation().expect("a simulated clock");
+        let began = self.clock.now();
+        let until = began.saturating_add(span);
+        time.set_horizon(until);
+        let mut present = vec![began; self.fleet.workers()];
+        while let Some(worker) =
+            (0..present.len()).filter(|worker| present[*worker] < until).min_by_key(|worker| present[*worker])
+        {
+            time.set(present[worker]);
+            super::pass(&self.clock, LEAST);
+            self.fleet.step(worker);
+            present[worker] = self.clock.now();
+        }
+        time.set(present.into_iter().max().unwrap_or(until));
+    }
+
     pub(super) fn balanced(&self) -> Account {
         let account = self.fleet.account(false).expect("it has not stopped");
         account.balance().expect("balanced at any time");
         account
     }
 
-    /// Waits until a condition holds, for 20 s at most; the account balances meanwhile.
+    /// Waits until a condition holds, for 20 s at most; the account balances meanwhile, for which threads that sleep may
+    /// be woken.
     pub(super) fn wait(&self, what: &str, mut until: impl FnMut() -> bool) {
         let begin = std::time::Instant::now();
         while !until() {
             let account = self.balanced();
             assert!(begin.elapsed() < Duration::from_secs(20), "{what}: {account:#?}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// The same, and wakes none.
+    pub(super) fn wait_asleep(&self, what: &str, mut until: impl FnMut() -> bool) {
+        let begin = std::time::Instant::now();
+        while !until() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{what}: it is slept through");
             std::thread::yield_now();
         }
     }
