@@ -6,7 +6,7 @@ use dpi::metrics::NAMES;
 use manifest::Manifest;
 use nf_sdk::native::Runner;
 use schema::Files;
-use yaml_document::{Document, Place, Position};
+use yaml_document::{Document, Location, Position};
 
 #[test]
 fn the_manifest_is_in_order_and_its_defaults_work() {
@@ -17,7 +17,7 @@ fn the_manifest_is_in_order_and_its_defaults_work() {
     assert_eq!(manifest.drop_reasons, NAMES[1..=manifest.drop_reasons.len()]);
     let text = "rules: RULES\nvariables:\n  - {name: HOME_NET, value: 10.0.0.0/8}\n";
     let document = Document::parse("edge.yaml", text).expect("YAML");
-    let place = Place::new("edge.yaml", "", Position::START);
+    let place = Location::new("edge.yaml", "", Position::START);
     let mut faults = Vec::new();
     let value = manifest.schema.check_with(&place, Some(document.root()), &[], &OneFile, &mut faults);
     assert!(faults.is_empty(), "{faults:?}");

@@ -8,7 +8,7 @@ use packet_memory::{BufferSize, PageKind, Pool, PoolConfig};
 use schema::{Files, NoFiles};
 use std::sync::Arc;
 use telemetry::clock::Nanos;
-use yaml_document::{Document, Place, Position};
+use yaml_document::{Document, Location, Position};
 
 /// A module of this crate.
 pub(crate) fn module(name: &str) -> Result<Image, BenchError> {
@@ -103,7 +103,7 @@ pub(crate) fn configuration_with(
     let document =
         Document::parse("bench", if config.is_empty() { "{}" } else { config }).map_err(BenchError::setup)?;
     let mut faults = Vec::new();
-    let place = Place::new("bench", "config", Position::START);
+    let place = Location::new("bench", "config", Position::START);
     let value = image.manifest().schema.check_with(&place, Some(document.root()), &[], files, &mut faults);
     match (value, faults.first()) {
         (Some(value), None) => Ok(value.to_cbor()),

@@ -5,7 +5,7 @@ use crate::read::Reader;
 use crate::reference::{Target, What};
 use manifest::Access;
 use wiring::{Edge, Endpoint, Observation};
-use yaml_document::{Key, Node, Place, Position};
+use yaml_document::{Key, Location, Node, Position};
 
 /// What stands in one place of a chain: how packets get in from before, and out to what follows.
 struct Link {
@@ -16,7 +16,7 @@ struct Link {
 
 impl Reader<'_> {
     /// Wires what follows one another in a chain.
-    pub(crate) fn chain(&mut self, place: &Place<'_>, _: &Key, node: &Node) {
+    pub(crate) fn chain(&mut self, place: &Location<'_>, _: &Key, node: &Node) {
         let Some(items) = node.as_list().filter(|items| items.len() >= 2) else {
             place.report(&mut self.faults, || {
                 let found = match node.as_list() {
@@ -50,7 +50,7 @@ impl Reader<'_> {
     /// Both endpoints of one place of a chain; `None` after a fault.
     fn link(
         &mut self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         item: &Node,
         first: bool,
         last: bool,
@@ -99,7 +99,7 @@ impl Reader<'_> {
     }
 
     /// The text of a reference to a port, switch or function.
-    pub(crate) fn reference<'n>(&mut self, place: &Place<'_>, node: &'n Node) -> Option<&'n str> {
+    pub(crate) fn reference<'n>(&mut self, place: &Location<'_>, node: &'n Node) -> Option<&'n str> {
         let text = node.as_text();
         if text.is_none() {
             place.report(&mut self.faults, || {
@@ -113,7 +113,7 @@ impl Reader<'_> {
     }
 
     /// Adds an edge, unless an end of it has one already.
-    fn wire(&mut self, ends: [(Place<'_>, &Endpoint); 2]) {
+    fn wire(&mut self, ends: [(Location<'_>, &Endpoint); 2]) {
         let [(_, a), (place, b)] = &ends;
         let (a, b) = (*a, *b);
         if let (Endpoint::Switch(first), Endpoint::Switch(second)) = (a, b) {
@@ -155,7 +155,7 @@ impl Reader<'_> {
     }
 
     /// Reads what functions say of their own wires, under `attach`.
-    pub(crate) fn attachments(&mut self, root_place: &Place<'_>, root: &Node) {
+    pub(crate) fn attachments(&mut self, root_place: &Location<'_>, root: &Node) {
         let Some((_, functions)) = root.entry("functions") else { return };
         let section = root_place.key("functions", functions.position);
         for (key, node) in functions.as_map().unwrap_or_default() {
@@ -186,7 +186,7 @@ impl Reader<'_> {
     }
 
     /// Reads the section `wires`.
-    pub(crate) fn wires(&mut self, root_place: &Place<'_>, root: &Node) {
+    pub(crate) fn wires(&mut self, root_place: &Location<'_>, root: &Node) {
         let Some((_, node)) = root.entry("wires") else { return };
         let place = root_place.key("wires", node.position);
         if node.is_null() {
@@ -225,7 +225,7 @@ impl Reader<'_> {
     }
 
     /// Reads one observer.
-    pub(crate) fn observer(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
+    pub(crate) fn observer(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
         let at_key = place.at(key.position);
         let observer = match self.names.get(&key.text).map(|named| &named.what) {
             Some(What::Function(function)) => Some(function),

@@ -5,14 +5,14 @@ use crate::read::Reader;
 use cpu_share::{Cap, Weight};
 use schema::Value;
 use wiring::{Claimant, Cpu, Observation};
-use yaml_document::{Node, Place};
+use yaml_document::{Location, Node};
 
 /// Parts per billion, in which schemas count, in a millionth, in which the scheduler counts.
 const IN_A_MILLIONTH: i64 = 1000;
 
 impl Reader<'_> {
     /// Reads the key `cpu` of a function or tenant, which may be left out.
-    pub(crate) fn cpu(&mut self, place: &Place<'_>, node: &Node, whose: Claimant) -> Option<Cpu> {
+    pub(crate) fn cpu(&mut self, place: &Location<'_>, node: &Node, whose: Claimant) -> Option<Cpu> {
         let Some((_, node)) = node.entry("cpu") else { return Some(Cpu::default()) };
         let place = place.key("cpu", node.position);
         let values = cpu_schema().check_at(&place, Some(node), &[], &mut self.faults)?;
@@ -27,7 +27,7 @@ impl Reader<'_> {
     }
 
     /// A share of a core: `Some(None)` where none is said, `None` after a fault.
-    fn share(&mut self, place: &Place<'_>, node: &Node, values: &Value, key: &str) -> Option<Option<Cap>> {
+    fn share(&mut self, place: &Location<'_>, node: &Node, values: &Value, key: &str) -> Option<Option<Cap>> {
         let Some(parts) = values.get(key).and_then(Value::as_integer) else { return Some(None) };
         let millionths = u32::try_from(parts / IN_A_MILLIONTH).ok().filter(|_| parts % IN_A_MILLIONTH == 0);
         let share = millionths.and_then(Cap::from_millionths);
@@ -41,7 +41,7 @@ impl Reader<'_> {
     }
 
     /// Reserves that weights and caps do not give.
-    pub(crate) fn promises(&mut self, root: &Place<'_>) {
+    pub(crate) fn promises(&mut self, root: &Location<'_>) {
         for promise in self.wiring.broken_promises() {
             let position = self.reserves.get(&promise.whose).copied().unwrap_or(root.position());
             let (section, name) = match &promise.whose {
@@ -56,7 +56,7 @@ impl Reader<'_> {
     }
 
     /// Observers that have to run on another worker than the functions that they observe.
-    pub(crate) fn distant_observers(&mut self, root: &Place<'_>) {
+    pub(crate) fn distant_observers(&mut self, root: &Location<'_>) {
         if self.observations.is_empty() {
             return;
         }

@@ -3,7 +3,7 @@
 use crate::FORMAT_VERSION;
 use schema::Schema;
 use std::sync::LazyLock;
-use yaml_document::{Fault, Node, Place, spelling};
+use yaml_document::{Fault, Location, Node, spelling};
 
 /// The sections of a file.
 pub(crate) const SECTIONS: [&str; 10] = [
@@ -78,7 +78,7 @@ pub fn service_schema() -> &'static Schema {
 }
 
 /// Is the file of this version of the format? If it is not, its other keys may mean anything.
-pub(crate) fn same_version(place: &Place<'_>, root: &Node) -> Result<(), Fault> {
+pub(crate) fn same_version(place: &Location<'_>, root: &Node) -> Result<(), Fault> {
     if root.as_map().is_none() && !root.is_null() {
         let message =
             format!("{}; allowed: a map of these keys: {}", root.found(), spelling::listed(SECTIONS));

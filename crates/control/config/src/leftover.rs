@@ -4,11 +4,11 @@
 use crate::read::Reader;
 use std::collections::HashSet;
 use wiring::Endpoint;
-use yaml_document::{Node, Place, spelling};
+use yaml_document::{Location, Node, spelling};
 
 impl Reader<'_> {
     /// Observers that are observed, are a service or run elsewhere; parts that get no packets.
-    pub(crate) fn leftovers(&mut self, place: &Place<'_>, root: &Node) {
+    pub(crate) fn leftovers(&mut self, place: &Location<'_>, root: &Node) {
         self.observers_elsewhere(place, root);
         self.distant_observers(place);
         if self.whole {
@@ -17,7 +17,7 @@ impl Reader<'_> {
         }
     }
 
-    fn observers_elsewhere(&mut self, place: &Place<'_>, root: &Node) {
+    fn observers_elsewhere(&mut self, place: &Location<'_>, root: &Node) {
         let Some((_, node)) = root.entry("observers") else { return };
         let section = place.key("observers", node.position);
         for (key, _) in node.as_map().unwrap_or_default() {
@@ -45,7 +45,7 @@ impl Reader<'_> {
         }
     }
 
-    fn unwired(&mut self, root_place: &Place<'_>, root: &Node) {
+    fn unwired(&mut self, root_place: &Location<'_>, root: &Node) {
         let observers: HashSet<&str> = match root.get("observers").and_then(Node::as_map) {
             Some(entries) => entries.iter().map(|(key, _)| key.text.as_str()).collect(),
             None => HashSet::new(),

@@ -57,7 +57,7 @@ mod workers;
 use manifest::Manifest;
 use schema::Schema;
 use wiring::{Claimant, Wiring};
-use yaml_document::{Document, Fault, Place};
+use yaml_document::{Document, Fault, Location};
 
 pub use format::{
     cpu_schema, function_schema, memory_schema, observer_schema, pool_schema, service_schema, switch_schema,
@@ -161,7 +161,7 @@ fn read(
     whole: bool,
 ) -> Result<Configuration, Vec<Fault>> {
     let root = document.root();
-    let place = Place::new(file, "", root.position);
+    let place = Location::new(file, "", root.position);
     format::same_version(&place, root).map_err(|fault| vec![fault])?;
     let mut reader = read::Reader::new(catalog, whole);
     reader.read(&place, root);

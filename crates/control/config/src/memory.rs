@@ -5,13 +5,13 @@ use crate::read::Reader;
 use manifest::Manifest;
 use schema::Value;
 use wiring::{Claimant, Size, TenantMemory};
-use yaml_document::{Node, Place};
+use yaml_document::{Location, Node};
 
 impl Reader<'_> {
     /// Reads the key `memory` of a tenant, which may be left out.
     pub(crate) fn tenant_memory(
         &mut self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         node: &Node,
         name: &str,
     ) -> Option<TenantMemory> {
@@ -29,7 +29,7 @@ impl Reader<'_> {
     /// Reads the key `memory` of a function, which may be left out.
     pub(crate) fn memory(
         &mut self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         node: &Node,
         values: &Value,
         name: &str,
@@ -55,7 +55,7 @@ impl Reader<'_> {
     /// fault.
     pub(crate) fn resident(
         &mut self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         node: &Node,
         values: &Value,
         memory: Option<u64>,
@@ -75,7 +75,7 @@ impl Reader<'_> {
     }
 
     /// Memory that is asked for and not there.
-    pub(crate) fn overdrafts(&mut self, root: &Place<'_>) {
+    pub(crate) fn overdrafts(&mut self, root: &Location<'_>) {
         let catalog = self.catalog;
         for overdraft in self.wiring.overdrafts(
             catalog.memory(),

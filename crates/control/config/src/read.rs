@@ -13,7 +13,7 @@ use wiring::{
     Claimant, Cpu, Endpoint, FailMode, Fraction, Instance, InstancePool, Observation, Pause, Port, PortIo,
     RestartDelays, Tenant, TenantMemory, Wiring,
 };
-use yaml_document::{Fault, Key, Node, Place, Position, spelling};
+use yaml_document::{Fault, Key, Location, Node, Position, spelling};
 
 /// Most bytes in a pool: the packet window.
 const POOL_MAX: u64 = 1 << 30;
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a whole file, section by section in the order in which they build on one another.
-    pub(crate) fn read(&mut self, place: &Place<'_>, root: &Node) {
+    pub(crate) fn read(&mut self, place: &Location<'_>, root: &Node) {
         for (key, _) in root.as_map().unwrap_or_default() {
             if !SECTIONS.contains(&key.text.as_str()) {
                 place.key(&key.text, key.position).report(&mut self.faults, || {
@@ -115,10 +115,10 @@ impl<'a> Reader<'a> {
     /// Reads each entry of a section that maps names to descriptions.
     fn section(
         &mut self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         root: &Node,
         name: &str,
-        read: impl Fn(&mut Self, &Place<'_>, &Key, &Node),
+        read: impl Fn(&mut Self, &Location<'_>, &Key, &Node),
     ) {
         let Some((_, node)) = root.entry(name) else { return };
         let section = place.key(name, node.position);
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The entries of a section, which may be empty.
-    pub(crate) fn entries<'n>(&mut self, place: &Place<'_>, node: &'n Node) -> &'n [(Key, Node)] {
+    pub(crate) fn entries<'n>(&mut self, place: &Location<'_>, node: &'n Node) -> &'n [(Key, Node)] {
         match node.as_map() {
             Some(entries) => entries,
             None if node.is_null() => &[],
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn is_name(&mut self, place: &Place<'_>, text: &str) -> bool {
+    fn is_name(&mut self, place: &Location<'_>, text: &str) -> bool {
         let good = text.len() <= 32
             && text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         );
     }
 
-    fn tenant(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
+    fn tenant(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
         self.tenants.push(key.text.clone());
         let empty = Schema::default();
         let known = empty.check_at(place, Some(node), &["pool", "cpu", "memory"], &mut self.faults);
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn pool(&mut self, place: &Place<'_>, node: &Node) -> Option<PoolConfig> {
+    fn pool(&mut self, place: &Location<'_>, node: &Node) -> Option<PoolConfig> {
         let value = pool_schema().check_at(place, Some(node), &[], &mut self.faults)?;
         let integer = |key| value.get(key).and_then(Value::as_integer).and_then(|n| u32::try_from(n).ok());
         let at = |key: &str| node.get(key).map_or(place.position(), |node| node.position);
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The tenant that a port or function names, or `default` when it names none.
-    fn owner(&mut self, place: &Place<'_>, key: &Key, node: &Node) -> Option<String> {
+    fn owner(&mut self, place: &Location<'_>, key: &Key, node: &Node) -> Option<String> {
         match node.entry("tenant") {
             Some((_, named)) => {
                 let place = place.key("tenant", named.position);
@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The tenant of a name. `default` is there as soon as something is of it.
-    pub(crate) fn known_tenant(&mut self, place: &Place<'_>, name: &str) -> Option<String> {
+    pub(crate) fn known_tenant(&mut self, place: &Location<'_>, name: &str) -> Option<String> {
         if !self.tenants.iter().any(|tenant| tenant == name) {
             if name != DEFAULT_TENANT {
                 let found = spelling::shown(name);
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
 
     /// Warns of what is the tenant `default`'s because it names none, in a file that names other tenants and
     /// not `default`.
-    fn unnamed_tenants(&mut self, place: &Place<'_>, root: &Node) {
+    fn unnamed_tenants(&mut self, place: &Location<'_>, root: &Node) {
         let Some((_, node)) = root.entry("tenants") else { return };
         let tenants = node.as_map().unwrap_or_default();
         if self.unnamed.is_empty()
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
         });
     }
 
-    fn port(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
+    fn port(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
         self.names.add(&key.text, key.position, What::Port);
         if node.as_map().is_none() {
             place
@@ -313,7 +313,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn port_io(&mut self, place: &Place<'_>, node: &Node) -> Option<PortIo> {
+    fn port_io(&mut self, place: &Location<'_>, node: &Node) -> Option<PortIo> {
         let Some((_, node)) = node.entry("io") else { return Some(PortIo::default()) };
         match node.as_text() {
             Some("inline") => Some(PortIo::Inline),
@@ -329,7 +329,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether the name is one of a part that was read before, which is a fault.
-    pub(crate) fn is_taken(&mut self, place: &Place<'_>, key: &Key) -> bool {
+    pub(crate) fn is_taken(&mut self, place: &Location<'_>, key: &Key) -> bool {
         let Some(other) = self.names.get(&key.text) else { return false };
         let (kind, there) = (other.what.kind(), other.position.in_line(" "));
         place.at(key.position).report(&mut self.faults, || {
@@ -338,7 +338,7 @@ impl<'a> Reader<'a> {
         true
     }
 
-    fn function(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
+    fn function(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
         if self.is_taken(place, key) {
             return;
         }
@@ -416,7 +416,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn image(&mut self, place: &Place<'_>, reference: &str) -> Option<Manifest> {
+    fn image(&mut self, place: &Location<'_>, reference: &str) -> Option<Manifest> {
         let known = self.catalog.image_names();
         let path = reference.contains('/') || reference.ends_with(".wasm");
         if !path && !known.contains(&reference) {
@@ -446,7 +446,7 @@ impl<'a> Reader<'a> {
 
     fn instance_pool(
         &mut self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         node: &Node,
         tenant: Option<&str>,
     ) -> Option<InstancePool> {
@@ -468,7 +468,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn restart(&mut self, place: &Place<'_>, node: &Node, values: &Value) -> Option<RestartDelays> {
+    fn restart(&mut self, place: &Location<'_>, node: &Node, values: &Value) -> Option<RestartDelays> {
         let delay = |key| values.get("restart")?.get(key)?.as_duration();
         let (first, longest) = (delay("first_delay")?, delay("longest_delay")?);
         if first > longest {
@@ -483,7 +483,7 @@ impl<'a> Reader<'a> {
     }
 
     /// When an instance is paused: spans that follow one another.
-    fn pauses(&mut self, place: &Place<'_>, node: &Node, values: &Value) -> Option<Vec<Pause>> {
+    fn pauses(&mut self, place: &Location<'_>, node: &Node, values: &Value) -> Option<Vec<Pause>> {
         let list = values.get("pauses").and_then(Value::as_list)?;
         let at = |value: &Value, key| value.get(key).and_then(Value::as_duration).map(Nanos);
         let spans = list.iter().map(|value| Some(Pause { from: at(value, "from")?, to: at(value, "to")? }));
@@ -510,7 +510,7 @@ impl<'a> Reader<'a> {
         Some(spans)
     }
 
-    fn quota(&mut self, place: &Place<'_>, node: &Node, values: &Value) -> Option<Fraction> {
+    fn quota(&mut self, place: &Location<'_>, node: &Node, values: &Value) -> Option<Fraction> {
         let quota = values.get("quota").and_then(Value::as_text)?;
         let fraction = Fraction::parse(quota);
         if fraction.is_none() {

@@ -3,7 +3,7 @@
 use manifest::Access;
 use std::collections::HashMap;
 use wiring::Endpoint;
-use yaml_document::{Fault, Place, Position, spelling};
+use yaml_document::{Fault, Location, Position, spelling};
 
 /// The names of ports, switches and functions, in the order of the file.
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Names {
     /// one already.
     pub(crate) fn resolve<'a>(
         &'a self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         text: &'a str,
         ports: bool,
         faults: &mut Vec<Fault>,
@@ -150,7 +150,7 @@ impl Names {
     /// Resolves a reference to an endpoint; a function with one interface alone need not say which.
     pub(crate) fn endpoint(
         &self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         text: &str,
         faults: &mut Vec<Fault>,
     ) -> Option<Endpoint> {

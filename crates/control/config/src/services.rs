@@ -9,7 +9,7 @@ use crate::read::Reader;
 use api::DEFAULT_TENANT;
 use std::collections::BTreeMap;
 use wiring::{Endpoint, Service};
-use yaml_document::{Node, Place, Position, spelling};
+use yaml_document::{Location, Node, Position, spelling};
 
 /// Tenants that a service is granted to, and where each is named: its number in the list, and the place.
 type Granted = Vec<(String, usize, Position)>;
@@ -25,7 +25,7 @@ struct Entry {
 
 impl Reader<'_> {
     /// Reads the section `services`.
-    pub(crate) fn services(&mut self, root_place: &Place<'_>, root: &Node) {
+    pub(crate) fn services(&mut self, root_place: &Location<'_>, root: &Node) {
         let Some((_, node)) = root.entry("services") else { return };
         let section = root_place.key("services", node.position);
         let mut entries = Vec::new();
@@ -46,7 +46,7 @@ impl Reader<'_> {
     }
 
     /// A service's key: its number, or `TENANT:NUMBER`.
-    fn service_name(&mut self, place: &Place<'_>, text: &str) -> Option<(Option<String>, u16)> {
+    fn service_name(&mut self, place: &Location<'_>, text: &str) -> Option<(Option<String>, u16)> {
         let (tenant, digits) = match text.split_once(':') {
             Some((tenant, digits)) => (Some(tenant), digits),
             None => (None, text),
@@ -67,7 +67,7 @@ impl Reader<'_> {
     }
 
     /// Where a service leads, and to which tenants it is granted.
-    fn service_spec(&mut self, place: &Place<'_>, node: &Node) -> Option<(Endpoint, Granted)> {
+    fn service_spec(&mut self, place: &Location<'_>, node: &Node) -> Option<(Endpoint, Granted)> {
         if node.as_map().is_none() {
             let text = self.reference(place, node)?;
             return Some((self.names.endpoint(place, text, &mut self.faults)?, Vec::new()));
@@ -90,7 +90,7 @@ impl Reader<'_> {
     /// Whose service it is that leads to an end. `None` when that is a fault, or the end has one already.
     fn service_owner(
         &mut self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         named: Option<String>,
         endpoint: &Endpoint,
     ) -> Option<String> {
@@ -118,7 +118,7 @@ impl Reader<'_> {
     }
 
     /// Makes each tenant's table: its own services, and those of others that are granted to it.
-    fn enter_services(&mut self, section: &Place<'_>, entries: &[Entry]) {
+    fn enter_services(&mut self, section: &Location<'_>, entries: &[Entry]) {
         let mut own: BTreeMap<&Service, Position> = BTreeMap::new();
         for Entry { service, endpoint, key, position, .. } in entries {
             if let Some(first) = own.get(service) {

@@ -7,11 +7,11 @@ use schema::Value;
 use std::collections::HashMap;
 use telemetry::clock::Nanos;
 use wiring::{Edge, Endpoint, Switch};
-use yaml_document::{Key, Node, Place};
+use yaml_document::{Key, Location, Node};
 
 impl Reader<'_> {
     /// Reads one switch; nothing need be said of it but its name.
-    pub(crate) fn switch(&mut self, place: &Place<'_>, key: &Key, node: &Node) {
+    pub(crate) fn switch(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
         if self.is_taken(place, key) {
             return;
         }
@@ -33,7 +33,7 @@ impl Reader<'_> {
     }
 
     /// Warns of switches with fewer than two ends.
-    pub(crate) fn lonely_switches(&mut self, root_place: &Place<'_>, root: &Node) {
+    pub(crate) fn lonely_switches(&mut self, root_place: &Location<'_>, root: &Node) {
         let Some((_, node)) = root.entry("switches") else { return };
         let section = root_place.key("switches", node.position);
         let mut ends: HashMap<&str, usize> = HashMap::new();

@@ -6,11 +6,11 @@ use schema::Value;
 use std::collections::HashMap;
 use telemetry::clock::Nanos;
 use wiring::{MAX_WORKERS, WorkerPlan, Workers};
-use yaml_document::{Node, Place, spelling};
+use yaml_document::{Location, Node, spelling};
 
 impl Reader<'_> {
     /// Reads the section `workers`: a number, or a map.
-    pub(crate) fn workers(&mut self, root_place: &Place<'_>, root: &Node) {
+    pub(crate) fn workers(&mut self, root_place: &Location<'_>, root: &Node) {
         let workers = match root.entry("workers") {
             Some((_, node)) if !node.is_null() => {
                 let place = root_place.key("workers", node.position);
@@ -27,7 +27,7 @@ impl Reader<'_> {
         self.wiring.workers = workers;
     }
 
-    fn so_many(&mut self, place: &Place<'_>, node: &Node) -> Option<Workers> {
+    fn so_many(&mut self, place: &Location<'_>, node: &Node) -> Option<Workers> {
         let count = node.as_text().and_then(number).filter(|count| (1..=MAX_WORKERS).contains(count));
         let Some(count) = count else {
             place.report(&mut self.faults, || {
@@ -44,7 +44,7 @@ impl Reader<'_> {
         Some(Workers { list: vec![WorkerPlan::default(); count], ..Workers::default() })
     }
 
-    fn workers_of_map(&mut self, place: &Place<'_>, node: &Node) -> Option<Workers> {
+    fn workers_of_map(&mut self, place: &Location<'_>, node: &Node) -> Option<Workers> {
         let values = workers_schema().check_at(place, Some(node), &["processors"], &mut self.faults);
         let processors = match node.entry("processors") {
             Some((_, node)) => self.processors(&place.key("processors", node.position), node).map(Some),
@@ -75,12 +75,12 @@ impl Reader<'_> {
             quantum: duration("quantum")?,
             spin: duration("spin")?,
             spin_percent: self.spin_percent(place, node, &values)?,
-            rest: duration("rest")?,
+            moderation: duration("moderation")?,
             balance: values.get("balance").and_then(Value::as_bool)?,
         })
     }
 
-    fn spin_percent(&mut self, place: &Place<'_>, node: &Node, values: &Value) -> Option<u32> {
+    fn spin_percent(&mut self, place: &Location<'_>, node: &Node, values: &Value) -> Option<u32> {
         const PERCENT: u64 = schema::WHOLE / 100;
         let parts = values.get("spin_share").and_then(Value::as_integer)?.unsigned_abs();
         if !parts.is_multiple_of(PERCENT) {
@@ -94,7 +94,7 @@ impl Reader<'_> {
     }
 
     /// Warns of more workers than processors.
-    fn crowded(&mut self, place: &Place<'_>, count: usize) {
+    fn crowded(&mut self, place: &Location<'_>, count: usize) {
         let processors = self.catalog.processors().len();
         if processors > 0 && count > processors {
             place.report(&mut self.warnings, || {
@@ -104,7 +104,7 @@ impl Reader<'_> {
     }
 
     /// A worker for each item: the processor that it may run on, or a list of them.
-    fn processors(&mut self, place: &Place<'_>, node: &Node) -> Option<Vec<WorkerPlan>> {
+    fn processors(&mut self, place: &Location<'_>, node: &Node) -> Option<Vec<WorkerPlan>> {
         let allowed = self.catalog.processors();
         let Some(items) = node.as_list().filter(|items| (1..=MAX_WORKERS).contains(&items.len())) else {
             place.report(&mut self.faults, || {
@@ -161,7 +161,7 @@ impl Reader<'_> {
     /// Warns of a processor that is another worker's as well.
     fn shared(
         &mut self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         processor: usize,
         worker: usize,
         taken: &mut HashMap<usize, usize>,
@@ -176,7 +176,7 @@ impl Reader<'_> {
         }
     }
 
-    fn processor(&mut self, place: &Place<'_>, node: &Node, allowed: &[usize]) -> Option<usize> {
+    fn processor(&mut self, place: &Location<'_>, node: &Node, allowed: &[usize]) -> Option<usize> {
         let processor = node.as_text().and_then(number).filter(|processor| allowed.contains(processor));
         if processor.is_none() {
             place.report(&mut self.faults, || {
@@ -193,7 +193,7 @@ impl Reader<'_> {
     /// The worker that a function is to stay on: `Some(None)` where none is said, `None` after a fault.
     pub(crate) fn stays_on(
         &mut self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         node: &Node,
         values: &Value,
     ) -> Option<Option<usize>> {

@@ -9,7 +9,7 @@ use crate::prepare::{Beginning, Prepared};
 use crate::workshop::Unused;
 use engine::{Change, End, FleetError, PoolId, Removed, Stopped};
 use packet_memory::{Packet, Pool};
-use snapshot::Place;
+use snapshot::PacketState;
 use std::collections::HashMap;
 use std::sync::Arc;
 use wiring::{Edge, Endpoint, InstancePool, Plan};
@@ -278,7 +278,7 @@ impl Work<'_, '_, '_> {
             InstancePool::Own(_) => self.deployed.pools.get(&own_pool(name)),
         };
         let (Some(saved), Some((pool, _))) = (saved, pool) else { return };
-        let waiting = saved.packets.iter().filter(|packet| packet.place == Place::Queued);
+        let waiting = saved.packets.iter().filter(|packet| packet.state == PacketState::Queued);
         let packets: Vec<Packet> = waiting
             .filter(|packet| packet.record().ingress < instance.interfaces)
             .filter_map(|packet| guest::unpack(pool, packet).ok())

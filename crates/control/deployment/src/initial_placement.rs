@@ -14,7 +14,7 @@ pub(crate) fn threads(workers: &Workers, io: bool) -> (Vec<WorkerSettings>, Vec<
         quantum: workers.quantum,
         spin: workers.spin,
         spin_percent: workers.spin_percent,
-        rest: workers.rest,
+        moderation: workers.moderation,
         ..WorkerSettings::default()
     };
     let mut all = vec![settings; workers.list.len()];
@@ -27,7 +27,7 @@ pub(crate) fn threads(workers: &Workers, io: bool) -> (Vec<WorkerSettings>, Vec<
         .collect();
     if io {
         // What it brings is waited for.
-        all.push(WorkerSettings { rest: Nanos(0), ..settings });
+        all.push(WorkerSettings { moderation: Nanos(0), ..settings });
         threads.push(ThreadPlan { name: "io".to_owned(), processors: None });
     }
     (all, threads)

@@ -23,7 +23,7 @@ pub struct Workers {
     pub spin_percent: u32,
     /// Longest time to sleep through what comes in, when sleeping and waking cost more than the work that
     /// wakes.
-    pub rest: Nanos,
+    pub moderation: Nanos,
     /// Whether functions that need not stay on a worker are moved to keep all of them busy.
     pub balance: bool,
 }
@@ -45,7 +45,7 @@ impl Default for Workers {
             quantum: Nanos(500_000),
             spin: Nanos(50_000),
             spin_percent: 12,
-            rest: Nanos(2_000_000),
+            moderation: Nanos(2_000_000),
             balance: true,
         }
     }

@@ -45,9 +45,9 @@ pub struct WorkerSettings {
     /// Time spent looking for work, as part of the time spent working, in percent. Without effect when `spin`
     /// has no end.
     pub spin_percent: u32,
-    /// Longest time to sleep through what comes in, when sleeping and waking cost more than the work that
-    /// wakes.
-    pub rest: Nanos,
+    /// Longest interval for which wake-ups are moderated: it is slept through what comes in, when sleeping and
+    /// waking cost more than the work that wakes.
+    pub moderation: Nanos,
     /// Longest time between two looks at all ports while there is work.
     pub turn: Nanos,
     /// Longest time that stopping waits for packets in flight.
@@ -68,7 +68,7 @@ impl Default for WorkerSettings {
             period: Nanos::from_millis(10),
             spin: Nanos(50_000),
             spin_percent: 12,
-            rest: Nanos(2_000_000),
+            moderation: Nanos(2_000_000),
             turn: Nanos(200_000),
             drain: Nanos::from_millis(500),
             duty: None,

@@ -2,7 +2,7 @@
 
 use nf_abi::{HOP_BUDGET, PacketRecord};
 use packet_memory::{Packet, Pool};
-use snapshot::{Place, SavedPacket};
+use snapshot::{PacketState, SavedPacket};
 
 /// Why a saved packet did not become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,8 +21,8 @@ pub enum UnpackError {
 }
 
 /// A copy of a packet, for a snapshot.
-pub fn pack(pool: &Pool, packet: &Packet, place: Place) -> SavedPacket {
-    SavedPacket::new(place, &packet.shown(), pool.to_vec(packet))
+pub fn pack(pool: &Pool, packet: &Packet, state: PacketState) -> SavedPacket {
+    SavedPacket::new(state, &packet.shown(), pool.to_vec(packet))
 }
 
 /// A packet made of a saved one: its bytes at the same offset in a buffer, where that leaves room for them,
@@ -66,7 +66,7 @@ mod tests {
             (record.mark, record.ingress, record.hop_budget, record.verdict) = (9, 3, 40, 5);
             (record.offload_flags, record.csum_start, record.csum_offset) = (offload::NEEDS_CHECKSUM, 1, 2);
         });
-        let saved = pack(&from, &packet, Place::Queued);
+        let saved = pack(&from, &packet, PacketState::Queued);
         let back = unpack(&to, &saved).expect("room");
         assert_eq!(to.to_vec(&back), [1, 2, 3]);
         let expected = PacketRecord { buffer: back.buffer(), verdict: 0, ..packet.shown() };
@@ -81,11 +81,11 @@ mod tests {
         let pool = pool(1);
         let size = pool.buffer_size();
         let record = PacketRecord { hop_budget: 255, offset: u32::MAX, ..PacketRecord::default() };
-        let long = SavedPacket::new(Place::Queued, &record, vec![7; size as usize + 1]);
+        let long = SavedPacket::new(PacketState::Queued, &record, vec![7; size as usize + 1]);
         let refused = UnpackError::TooLong { found: size as usize + 1, allowed: pool.room() };
         assert_eq!(unpack(&pool, &long).map(drop), Err(refused));
         assert_eq!(pool.available(), 1);
-        let far = SavedPacket::new(Place::Queued, &record, vec![7; pool.room() as usize]);
+        let far = SavedPacket::new(PacketState::Queued, &record, vec![7; pool.room() as usize]);
         let packet = unpack(&pool, &far).expect("it fits behind the usual offset");
         assert_eq!(packet.record().hop_budget, HOP_BUDGET);
         assert_eq!(unpack(&pool, &far).map(drop), Err(UnpackError::NoBuffer));

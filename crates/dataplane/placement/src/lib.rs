@@ -51,13 +51,13 @@
 #![forbid(unsafe_code)]
 
 mod choice;
+mod cooldown;
 mod cut;
 mod error;
 mod graph;
 mod initial;
 mod load;
 mod piece;
-mod rest;
 mod settings;
 mod state;
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The state machine.
 
 use crate::choice::{Choice, Reason, View};
+use crate::cooldown::Cooldown;
 use crate::error::GraphFault;
 use crate::graph::{Graph, Part};
 use crate::initial;
 use crate::load::Loads;
 use crate::piece::Pieces;
-use crate::rest::Rest;
 use crate::settings::{FULL, SETTLE, SHORT, SOON};
 use crate::unit::Units;
 
@@ -31,7 +31,7 @@ pub struct Placement {
     /// By worker, as of the last period.
     busy: Vec<f64>,
     /// By component.
-    rests: Vec<Rest>,
+    cooldowns: Vec<Cooldown>,
     /// By worker: from when on its load can be relied on.
     settled: Vec<u64>,
     /// By worker: from when on what it did in a single period can be.
@@ -53,7 +53,7 @@ impl Placement {
             homes: initial::place(&units, workers),
             loads: Loads::new(graph.parts.len()),
             busy: vec![0.0; workers],
-            rests: vec![Rest::default(); units.components.len()],
+            cooldowns: vec![Cooldown::default(); units.components.len()],
             settled: vec![SETTLE; workers],
             seen: vec![SOON; workers],
             now: 0,
@@ -106,7 +106,7 @@ impl Placement {
             return None;
         }
 
-        let may_move: Vec<bool> = self.rests.iter().map(|rest| rest.is_over(self.now)).collect();
+        let may_move: Vec<bool> = self.cooldowns.iter().map(|cooldown| cooldown.is_over(self.now)).collect();
         let is_settled: Vec<bool> = self.settled.iter().map(|from| self.now >= *from).collect();
         let choice = View {
             units: &self.units,
@@ -136,7 +136,7 @@ impl Placement {
         if loads.iter().all(|load| *load < FULL) {
             return None;
         }
-        let may_move: Vec<bool> = self.rests.iter().map(|rest| rest.is_over(self.now)).collect();
+        let may_move: Vec<bool> = self.cooldowns.iter().map(|cooldown| cooldown.is_over(self.now)).collect();
         let is_settled: Vec<bool> = self.seen.iter().map(|from| self.now >= *from).collect();
         let choice = View {
             units: &self.units,
@@ -178,8 +178,8 @@ impl Placement {
         components.sort_unstable();
         components.dedup();
         for component in components {
-            let rest = &mut self.rests[component];
-            if why == Reason::Help { rest.helped(self.now) } else { rest.moved(self.now) }
+            let cooldown = &mut self.cooldowns[component];
+            if why == Reason::Help { cooldown.helped(self.now) } else { cooldown.moved(self.now) }
         }
         parts.sort_unstable();
         Move { parts, to, why }

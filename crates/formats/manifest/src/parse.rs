@@ -3,7 +3,7 @@
 use crate::{Access, FunctionName, Language, MAX_TEXT, Manifest};
 use schema::{Schema, Value};
 use std::sync::LazyLock;
-use yaml_document::{Document, Fault, Node, Place, Position, spelling};
+use yaml_document::{Document, Fault, Location, Node, Position, spelling};
 
 /// The keys beside `config`. A test proves that the text is a schema.
 pub(crate) static KEYS: LazyLock<Schema> =
@@ -17,14 +17,14 @@ impl Manifest {
     /// may mean something else.
     pub fn parse(file: &str, text: &str) -> Result<Manifest, Vec<Fault>> {
         if text.len() > MAX_TEXT {
-            let place = Place::new(file, "", Position::START);
+            let place = Location::new(file, "", Position::START);
             return Err(vec![
                 place.fault(format!("found {} bytes; allowed: at most {MAX_TEXT}", text.len())),
             ]);
         }
         let document = Document::parse(file, text).map_err(|fault| vec![fault])?;
         let root = document.root();
-        let place = Place::new(file, "", root.position);
+        let place = Location::new(file, "", root.position);
         same_abi(&place, root).map_err(|fault| vec![fault])?;
         let mut faults = Vec::new();
         let values = KEYS.check_at(&place, Some(root), &["config"], &mut faults);
@@ -87,7 +87,7 @@ fn manifest(values: &Value, name: FunctionName, schema: Schema, source: &str) ->
 }
 
 /// Is it for this version of the contract? What is no number at all is told with the other faults.
-fn same_abi(place: &Place<'_>, root: &Node) -> Result<(), Fault> {
+fn same_abi(place: &Location<'_>, root: &Node) -> Result<(), Fault> {
     let Some((_, node)) = root.entry("abi") else { return Ok(()) };
     match node.as_text().and_then(|text| text.parse::<u32>().ok()) {
         Some(abi) if abi != nf_abi::ABI_VERSION => Err(place.key("abi", node.position).fault(format!(
@@ -99,7 +99,7 @@ fn same_abi(place: &Place<'_>, root: &Node) -> Result<(), Fault> {
     }
 }
 
-fn check_name(place: &Place<'_>, root: &Node, faults: &mut Vec<Fault>) -> Option<FunctionName> {
+fn check_name(place: &Location<'_>, root: &Node, faults: &mut Vec<Fault>) -> Option<FunctionName> {
     let (_, node) = root.entry("name")?;
     let text = node.as_text().filter(|text| !text.is_empty() && text.chars().count() <= 32)?;
     let name = FunctionName::new(text);
@@ -111,7 +111,7 @@ fn check_name(place: &Place<'_>, root: &Node, faults: &mut Vec<Fault>) -> Option
     name
 }
 
-fn check_version(place: &Place<'_>, root: &Node, faults: &mut Vec<Fault>) {
+fn check_version(place: &Location<'_>, root: &Node, faults: &mut Vec<Fault>) {
     let Some((_, node)) = root.entry("version") else { return };
     let Some(text) = node.as_text().filter(|text| (5..=32).contains(&text.chars().count())) else { return };
     let number = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
@@ -123,7 +123,7 @@ fn check_version(place: &Place<'_>, root: &Node, faults: &mut Vec<Fault>) {
 }
 
 /// What is populated is part of what the function may have.
-fn check_resident(place: &Place<'_>, root: &Node, values: &Value, faults: &mut Vec<Fault>) {
+fn check_resident(place: &Location<'_>, root: &Node, values: &Value, faults: &mut Vec<Fault>) {
     let size = |key| values.get(key).and_then(Value::as_size);
     let (Some((_, node)), Some(resident), Some(limit)) =
         (root.entry("resident"), size("resident"), size("memory_limit"))
@@ -138,7 +138,7 @@ fn check_resident(place: &Place<'_>, root: &Node, values: &Value, faults: &mut V
 }
 
 /// Checks the names in a list; what is no text of the right length is told with the other faults.
-fn check_names(place: &Place<'_>, root: &Node, key: &str, what: &str, faults: &mut Vec<Fault>) {
+fn check_names(place: &Location<'_>, root: &Node, key: &str, what: &str, faults: &mut Vec<Fault>) {
     let Some((_, list)) = root.entry(key) else { return };
     let place = place.key(key, list.position);
     let items = list.as_list().unwrap_or_default();

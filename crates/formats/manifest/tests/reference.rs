@@ -72,7 +72,7 @@ fn values_become_the_cbor_that_is_told() {
     for [name, _, example, value, cbor] in rows() {
         let schema = Schema::from_text("x", &format!("k: {}", code(example))).expect("a description");
         let document = Document::parse("x", &format!("k: {}", code(value))).expect("YAML");
-        let place = yaml_document::Place::new("x", "", document.root().position);
+        let place = yaml_document::Location::new("x", "", document.root().position);
         let mut faults = Vec::new();
         let checked = schema.check_with(&place, Some(document.root()), &[], &OneFile, &mut faults);
         assert!(faults.is_empty(), "{name}: {}", faults[0]);

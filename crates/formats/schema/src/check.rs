@@ -2,7 +2,7 @@
 
 use crate::literal::{self, Meant};
 use crate::{Files, Kind, MAX_VALUES, Map, NoFiles, Presence, Schema, SchemaKey, Value};
-use yaml_document::{Fault, Node, NodeValue, Place, Position, spelling};
+use yaml_document::{Fault, Location, Node, NodeValue, Position, spelling};
 
 impl Schema {
     /// Checks a configuration. `path` is the dotted way to it; no node and an empty node count as a map
@@ -18,14 +18,14 @@ impl Schema {
         faults: &mut Vec<Fault>,
     ) -> Option<Value> {
         let position = node.map_or(Position::START, |node| node.position);
-        self.check_at(&Place::new(file, path, position), node, &[], faults)
+        self.check_at(&Location::new(file, path, position), node, &[], faults)
     }
 
     /// The same at a place in a larger document, which also says where keys are missing when there is no
     /// node. The keys `beside` the schema's own are allowed and left to the caller.
     pub fn check_at(
         &self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         node: Option<&Node>,
         beside: &[&str],
         faults: &mut Vec<Fault>,
@@ -36,7 +36,7 @@ impl Schema {
     /// The same where files may be named; `files` reads them.
     pub fn check_with(
         &self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         node: Option<&Node>,
         beside: &[&str],
         files: &dyn Files,
@@ -54,7 +54,7 @@ impl Schema {
 
 impl Kind {
     /// Checks one value, as [`Schema::check_at`] does a map.
-    pub fn check_at(&self, place: &Place<'_>, node: &Node, faults: &mut Vec<Fault>) -> Option<Value> {
+    pub fn check_at(&self, place: &Location<'_>, node: &Node, faults: &mut Vec<Fault>) -> Option<Value> {
         Checker { faults, files: &NoFiles, room: MAX_VALUES }.value(self, None, place, node)
     }
 }
@@ -69,7 +69,7 @@ struct Checker<'a> {
 impl Checker<'_> {
     /// Defaults of a schema can make a large configuration of a small text, hence the bound on what comes
     /// out.
-    fn take_room(&mut self, place: &Place<'_>, values: usize) -> Option<()> {
+    fn take_room(&mut self, place: &Location<'_>, values: usize) -> Option<()> {
         match self.room.checked_sub(values) {
             Some(room) => {
                 self.room = room;
@@ -86,7 +86,7 @@ impl Checker<'_> {
         }
     }
 
-    fn map(&mut self, schema: &Schema, place: &Place<'_>, node: &Node, beside: &[&str]) -> Option<Map> {
+    fn map(&mut self, schema: &Schema, place: &Location<'_>, node: &Node, beside: &[&str]) -> Option<Map> {
         let Some(entries) = node.as_map() else {
             let names = schema.names(beside);
             place.report(self.faults, || {
@@ -120,7 +120,7 @@ impl Checker<'_> {
         complete.then_some(map)
     }
 
-    fn absent(&mut self, schema: &Schema, place: &Place<'_>) -> Option<Map> {
+    fn absent(&mut self, schema: &Schema, place: &Location<'_>) -> Option<Map> {
         let mut map = Map::new();
         let mut complete = true;
         for key in &schema.keys {
@@ -129,7 +129,7 @@ impl Checker<'_> {
         complete.then_some(map)
     }
 
-    fn left_out(&mut self, key: &SchemaKey, place: &Place<'_>, map: &mut Map) -> bool {
+    fn left_out(&mut self, key: &SchemaKey, place: &Location<'_>, map: &mut Map) -> bool {
         match &key.presence {
             Presence::Optional => true,
             Presence::Default(value) => {
@@ -147,7 +147,7 @@ impl Checker<'_> {
         }
     }
 
-    fn value(&mut self, kind: &Kind, unit: Option<&str>, place: &Place<'_>, node: &Node) -> Option<Value> {
+    fn value(&mut self, kind: &Kind, unit: Option<&str>, place: &Location<'_>, node: &Node) -> Option<Value> {
         self.take_room(place, 1)?;
         match (kind, &node.value) {
             (Kind::Map(schema), _) => self.map(schema, place, node, &[]).map(Value::Map),
@@ -189,7 +189,7 @@ impl Checker<'_> {
         &mut self,
         kind: &Kind,
         unit: Option<&str>,
-        place: &Place<'_>,
+        place: &Location<'_>,
         node: &Node,
         meant: Meant,
     ) -> Option<Value> {

@@ -4,7 +4,7 @@ use crate::literal::{self, Unit};
 use crate::{
     Family, Kind, MAX_FILE, MAX_ITEMS, MAX_KEYS, MAX_STRING, Presence, RateOf, Schema, SchemaKey, WHOLE,
 };
-use yaml_document::{Document, Fault, Node, Place, spelling};
+use yaml_document::{Document, Fault, Location, Node, spelling};
 
 const TYPES: [&str; 15] = [
     "boolean",
@@ -38,14 +38,14 @@ impl Schema {
     pub fn from_text(name: &str, text: &str) -> Result<Schema, Vec<Fault>> {
         let document = Document::parse(name, text).map_err(|fault| vec![fault])?;
         let root = document.root();
-        Schema::parse(&Place::new(name, "", root.position), root)
+        Schema::parse(&Location::new(name, "", root.position), root)
     }
 
     /// Reads a schema that is part of a larger document. An empty node is a schema without keys.
     ///
     /// # Errors
     /// All that is wrong with it, defaults included.
-    pub fn parse(place: &Place<'_>, node: &Node) -> Result<Schema, Vec<Fault>> {
+    pub fn parse(place: &Location<'_>, node: &Node) -> Result<Schema, Vec<Fault>> {
         let mut faults = Vec::new();
         match keys(place, node, &mut faults) {
             Some(schema) if faults.is_empty() => Ok(schema),
@@ -54,7 +54,7 @@ impl Schema {
     }
 }
 
-fn keys(place: &Place<'_>, node: &Node, faults: &mut Vec<Fault>) -> Option<Schema> {
+fn keys(place: &Location<'_>, node: &Node, faults: &mut Vec<Fault>) -> Option<Schema> {
     if node.is_null() {
         return Some(Schema::default());
     }
@@ -87,7 +87,7 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
-fn schema_key(place: &Place<'_>, name: &str, node: &Node, faults: &mut Vec<Fault>) -> Option<SchemaKey> {
+fn schema_key(place: &Location<'_>, name: &str, node: &Node, faults: &mut Vec<Fault>) -> Option<SchemaKey> {
     let mut reader = Reader { place, node, faults };
     let kind = reader.kind(&["required", "default", "unit", "help"]);
     let unit = reader.optional("unit").and_then(|(place, node)| reader.line(&place, node, MAX_NAME));
@@ -116,7 +116,7 @@ fn schema_key(place: &Place<'_>, name: &str, node: &Node, faults: &mut Vec<Fault
 
 /// Reads one description.
 struct Reader<'a> {
-    place: &'a Place<'a>,
+    place: &'a Location<'a>,
     node: &'a Node,
     faults: &'a mut Vec<Fault>,
 }
@@ -201,12 +201,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn optional(&self, key: &'a str) -> Option<(Place<'a>, &'a Node)> {
+    fn optional(&self, key: &'a str) -> Option<(Location<'a>, &'a Node)> {
         let (_, node) = self.node.entry(key)?;
         Some((self.place.key(key, node.position), node))
     }
 
-    fn needed(&mut self, key: &'a str, allowed: &str) -> Option<(Place<'a>, &'a Node)> {
+    fn needed(&mut self, key: &'a str, allowed: &str) -> Option<(Location<'a>, &'a Node)> {
         let found = self.optional(key);
         if found.is_none() {
             self.place
@@ -215,12 +215,12 @@ impl<'a> Reader<'a> {
         found
     }
 
-    fn boolean(&mut self, place: &Place<'_>, node: &Node) -> Option<bool> {
+    fn boolean(&mut self, place: &Location<'_>, node: &Node) -> Option<bool> {
         Kind::Boolean.check_at(place, node, self.faults)?.as_bool()
     }
 
     /// Text for people: not empty, one line.
-    fn line(&mut self, place: &Place<'_>, node: &Node, most: usize) -> Option<String> {
+    fn line(&mut self, place: &Location<'_>, node: &Node, most: usize) -> Option<String> {
         let text = node.as_text().map(|text| text.trim_end_matches('\n')).filter(|text| {
             !text.is_empty() && text.chars().count() <= most && !text.chars().any(char::is_control)
         });

@@ -1,7 +1,7 @@
 use crate::{Family, Files, Kind, MAX_VALUES, Map, Presence, RateOf, Schema, SchemaKey, Value, WHOLE};
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use yaml_document::{Document, Place, Position};
+use yaml_document::{Document, Location, Position};
 
 const FIREWALL: &str = "
 default_action: {type: enum, values: [accept, drop], default: drop, help: What happens to a packet that no rule matches.}
@@ -182,7 +182,7 @@ fn an_absent_node_is_a_map_without_keys() {
     let value = schema.check("f", "", None, &mut faults).unwrap();
     assert_eq!(value.get("a").and_then(Value::as_integer), Some(3));
     assert_eq!(check(&schema, "").unwrap(), value);
-    let place = Place::new("f", "ports.lan", Position { line: 7, column: 3 });
+    let place = Location::new("f", "ports.lan", Position { line: 7, column: 3 });
     assert_eq!(firewall().check_at(&place, None, &[], &mut faults), None);
     assert_eq!(
         faults[0].to_string(),
@@ -195,7 +195,7 @@ fn keys_beside_the_schemas_are_the_callers() {
     let schema = Schema::from_text("s", "mtu: {type: integer, required: false}").unwrap();
     let document = Document::parse("f", "{type: tap, mtu: 1500, tenat: x}").unwrap();
     let mut faults = Vec::new();
-    let place = Place::new("f", "", document.root().position);
+    let place = Location::new("f", "", document.root().position);
     assert_eq!(schema.check_at(&place, Some(document.root()), &["type", "tenant"], &mut faults), None);
     assert_eq!(
         faults[0].to_string(),
@@ -425,7 +425,7 @@ proptest! {
         let document = Document::parse("f", &format!("- {}\n", kind.spelled(&value))).unwrap();
         let node = &document.root().as_list().unwrap()[0];
         let mut faults = Vec::new();
-        let again = kind.check_at(&Place::new("f", "", node.position), node, &mut faults);
+        let again = kind.check_at(&Location::new("f", "", node.position), node, &mut faults);
         prop_assert_eq!(again, Some(value), "{:?}", faults);
     }
 
@@ -443,7 +443,7 @@ proptest! {
         let document = Document::parse("f", &format!("- {value}\n")).unwrap();
         let node = &document.root().as_list().unwrap()[0];
         let mut faults = Vec::new();
-        let checked = kind.check_at(&Place::new("f", "", node.position), node, &mut faults);
+        let checked = kind.check_at(&Location::new("f", "", node.position), node, &mut faults);
         prop_assert_eq!(checked.is_none(), !faults.is_empty());
         for fault in faults {
             prop_assert_eq!(fault.to_string().lines().count(), 1);
@@ -494,7 +494,7 @@ fn a_file_is_its_contents_and_one_that_cannot_be_read_is_a_fault() {
     let check = |text: &str| {
         let document = Document::parse("f", text).unwrap();
         let mut faults = Vec::new();
-        let place = Place::new("f", "", document.root().position);
+        let place = Location::new("f", "", document.root().position);
         let value = schema.check_with(&place, Some(document.root()), &[], &Shelf, &mut faults);
         value.ok_or_else(|| faults.iter().map(ToString::to_string).collect::<Vec<_>>())
     };

@@ -39,4 +39,4 @@ mod wire;
 pub use error::{ContentError, DecodeError};
 pub use memory::{LINE, Memory, PAGE, Page};
 pub use parts::Parts;
-pub use saved::{Global, HostState, Identity, Line, Place, Saved, SavedPacket, Tally, Value};
+pub use saved::{Global, HostState, Identity, Line, PacketState, Saved, SavedPacket, Tally, Value};

@@ -96,7 +96,7 @@ pub struct Line {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedPacket {
     /// Where the instance has it.
-    pub place: Place,
+    pub state: PacketState,
     /// Its metadata; the buffer and the verdict are 0.
     record: PacketRecord,
     bytes: Vec<u8>,
@@ -104,7 +104,7 @@ pub struct SavedPacket {
 
 /// Where an instance has a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PacketState {
     /// It waits to be shown to the function.
     Queued,
     /// It is in a slot.
@@ -128,14 +128,14 @@ pub struct Tally {
 impl SavedPacket {
     /// A packet with this metadata and these bytes. Its length becomes that of the bytes; its buffer and
     /// verdict, which mean nothing elsewhere, become 0.
-    pub fn new(place: Place, record: &PacketRecord, bytes: Vec<u8>) -> SavedPacket {
+    pub fn new(state: PacketState, record: &PacketRecord, bytes: Vec<u8>) -> SavedPacket {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        SavedPacket { place, record: PacketRecord { length, buffer: 0, verdict: 0, ..*record }, bytes }
+        SavedPacket { state, record: PacketRecord { length, buffer: 0, verdict: 0, ..*record }, bytes }
     }
 
     /// As it was read: not checked yet.
-    pub(crate) fn read(place: Place, record: PacketRecord, bytes: Vec<u8>) -> SavedPacket {
-        SavedPacket { place, record, bytes }
+    pub(crate) fn read(state: PacketState, record: PacketRecord, bytes: Vec<u8>) -> SavedPacket {
+        SavedPacket { state, record, bytes }
     }
 
     /// Its metadata; the buffer and the verdict are 0.
@@ -189,7 +189,7 @@ impl Saved<'_> {
         let mut slots = std::collections::HashSet::new();
         for (index, packet) in self.packets.iter().enumerate() {
             packet.check(index)?;
-            if let Place::Held { slot, .. } = packet.place
+            if let PacketState::Held { slot, .. } = packet.state
                 && !slots.insert(slot)
             {
                 return Err(ContentError::Slot { slot });

@@ -2,7 +2,7 @@
 
 use crate::error::DecodeError;
 use crate::memory::Page;
-use crate::saved::{Global, HostState, Identity, Line, Place, SavedPacket, Tally, Value};
+use crate::saved::{Global, HostState, Identity, Line, PacketState, SavedPacket, Tally, Value};
 use crate::wire::{Reader, Writer};
 
 /// Types of globals, as WebAssembly numbers them (core specification, sections 5.3.1 and 5.3.2).
@@ -176,9 +176,9 @@ pub(crate) fn write_packets(packets: &[SavedPacket]) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(4 + bytes));
     out.count(packets.len());
     for packet in packets {
-        let (place, slot, due) = match packet.place {
-            Place::Queued => (place::QUEUED, 0, 0),
-            Place::Held { slot, due } => (place::HELD, slot, due),
+        let (place, slot, due) = match packet.state {
+            PacketState::Queued => (place::QUEUED, 0, 0),
+            PacketState::Held { slot, due } => (place::HELD, slot, due),
         };
         out.u8(place);
         out.u16(slot);
@@ -194,8 +194,8 @@ pub(crate) fn read_packets(mut from: Reader<'_>) -> Result<Vec<SavedPacket>, Dec
     let mut packets = Vec::with_capacity(count);
     for _ in 0..count {
         let place = match (from.u8()?, from.u16()?, from.u64()?) {
-            (place::QUEUED, 0, 0) => Place::Queued,
-            (place::HELD, slot, due) => Place::Held { slot, due },
+            (place::QUEUED, 0, 0) => PacketState::Queued,
+            (place::HELD, slot, due) => PacketState::Held { slot, due },
             (place, slot, due) => {
                 let found = format!("a packet at place {place}, slot {slot}, due {due}");
                 return Err(

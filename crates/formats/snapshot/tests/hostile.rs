@@ -3,7 +3,7 @@
 mod support;
 
 use snapshot::format::{ENTRY_BYTES, HEADER_BYTES, REQUIRED, assemble, kind};
-use snapshot::{ContentError, DecodeError, Memory, PAGE, Place, Saved, SavedPacket, Tally, limits};
+use snapshot::{ContentError, DecodeError, Memory, PAGE, PacketState, Saved, SavedPacket, Tally, limits};
 use support::{full, least};
 
 #[test]
@@ -171,9 +171,12 @@ fn nothing_beyond_the_limits_is_written() {
         (&|s| s.host.events = vec!["e".repeat(limits::LINE_BYTES + 1)], "65537 bytes of an event"),
         (&|s| s.host.batch = 8, "records at 0x8"),
         (&|s| s.host.batch = 65_536 - 4032, "records at 0xf040"),
-        (&|s| s.packets.push(packet(Place::Queued, limits::PACKET_BYTES + 1)), "65537 bytes of a packet"),
         (
-            &|s| (0..2).for_each(|_| s.packets.push(packet(Place::Held { slot: 4, due: 0 }, 1))),
+            &|s| s.packets.push(packet(PacketState::Queued, limits::PACKET_BYTES + 1)),
+            "65537 bytes of a packet",
+        ),
+        (
+            &|s| (0..2).for_each(|_| s.packets.push(packet(PacketState::Held { slot: 4, due: 0 }, 1))),
             "two packets in slot 4",
         ),
         (

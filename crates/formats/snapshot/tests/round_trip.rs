@@ -7,7 +7,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use snapshot::{
-    Global, HostState, Identity, LINE, Line, Memory, PAGE, Place, Saved, SavedPacket, Tally, Value,
+    Global, HostState, Identity, LINE, Line, Memory, PAGE, PacketState, Saved, SavedPacket, Tally, Value,
 };
 
 const SIZE: usize = 3 * 65_536;
@@ -104,7 +104,7 @@ prop_compose! {
         let mut kept = Memory::new(SIZE as u64, 1 << 20, 0);
         kept.keep(0, &memory);
         let place = |(n, (due, record, bytes)): (usize, (Option<u64>, PacketRecord, Vec<u8>))| {
-            let place = due.map_or(Place::Queued, |due| Place::Held { slot: n as u16, due });
+            let place = due.map_or(PacketState::Queued, |due| PacketState::Held { slot: n as u16, due });
             SavedPacket::new(place, &record, bytes)
         };
         let saved = Saved {

@@ -3,8 +3,8 @@
 //! The life of a document:
 //! 1. [`text`] takes a file's bytes for UTF-8, or says at which byte they are not.
 //! 2. [`Document::parse`] makes a tree of [`Node`]s, or one [`Fault`].
-//! 3. A reader walks the tree with a [`Place`], which remembers the way down (`ports.lan.mtu`), and reports
-//!    what is wrong there with [`Place::report`]; all faults of a text are collected, not only the first.
+//! 3. A reader walks the tree with a [`Location`], which remembers the way down (`ports.lan.mtu`), and reports
+//!    what is wrong there with [`Location::report`]; all faults of a text are collected, not only the first.
 //! 4. [`spelling`] finds the name that was probably meant, and words the names that were allowed.
 //!
 //! Scalars stay text: what `10` means is for the reader to decide. Of YAML 1.2 this leaves out what a
@@ -16,16 +16,16 @@
 
 #![forbid(unsafe_code)]
 
+mod location;
 mod node;
 mod parse;
-mod place;
 pub mod spelling;
 #[cfg(test)]
 mod tests;
 
+pub use location::{Fault, Location, Position};
 pub use node::{Document, Key, Node, NodeValue};
 pub use parse::text;
-pub use place::{Fault, Place, Position};
 
 /// Longest text, in bytes.
 pub const MAX_TEXT: usize = 4 << 20;

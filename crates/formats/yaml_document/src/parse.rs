@@ -1,7 +1,7 @@
 //! From text to tree, one event of the parser at a time, within bounds.
 
 use crate::spelling::shown;
-use crate::{Document, Fault, Key, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, NodeValue, Place, Position};
+use crate::{Document, Fault, Key, Location, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, NodeValue, Position};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError};
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ pub fn text<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Fault> {
         let line = before.lines().count().max(1) + usize::from(before.ends_with('\n'));
         let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
         let byte = bytes.get(error.valid_up_to()).copied().unwrap_or_default();
-        Place::new(file, "", position(line, column))
+        Location::new(file, "", position(line, column))
             .fault(format!("found the byte 0x{byte:02x}; allowed: text in UTF-8"))
     })
 }
@@ -28,7 +28,7 @@ impl Document {
     pub fn parse(file: &str, text: &str) -> Result<Document, Fault> {
         if text.len() > MAX_TEXT {
             let message = format!("found {} bytes; allowed: at most {MAX_TEXT}", text.len());
-            return Err(Place::new(file, "", Position::START).fault(message));
+            return Err(Location::new(file, "", Position::START).fault(message));
         }
         let mut builder = Builder { file, frames: Vec::new(), nodes: 0, root: None };
         let mut parser = Parser::new_from_str(text);
@@ -192,12 +192,12 @@ impl Builder<'_> {
     }
 
     fn fault(&self, position: Position, message: String) -> Fault {
-        let root = Place::new(self.file, "", position);
+        let root = Location::new(self.file, "", position);
         self.fault_below(&root, 0, message)
     }
 
     /// Spells the way down through the frames that are open.
-    fn fault_below(&self, place: &Place<'_>, depth: usize, message: String) -> Fault {
+    fn fault_below(&self, place: &Location<'_>, depth: usize, message: String) -> Fault {
         let at = place.position();
         match self.frames.get(depth).map(|frame| &frame.content) {
             Some(Content::List(items)) => self.fault_below(&place.item(items.len(), at), depth + 1, message),

@@ -1,5 +1,5 @@
 use crate::{
-    Document, MAX_DEPTH, MAX_FAULTS, MAX_NODES, MAX_TEXT, NodeValue, Place, Position, spelling, text,
+    Document, Location, MAX_DEPTH, MAX_FAULTS, MAX_NODES, MAX_TEXT, NodeValue, Position, spelling, text,
 };
 use proptest::prelude::*;
 
@@ -69,7 +69,7 @@ fn bounds_hold() {
 
 #[test]
 fn faults_are_told_up_to_a_bound() {
-    let place = Place::new("f", "rules", Position::START);
+    let place = Location::new("f", "rules", Position::START);
     let mut faults = Vec::new();
     for n in 0..2 * MAX_FAULTS {
         place.item(n, Position::START).report(&mut faults, || "wrong".to_owned());

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::sync::LazyLock;
 use thiserror::Error;
-use yaml_document::{self as yaml, Document, Fault, Node, Place, spelling};
+use yaml_document::{self as yaml, Document, Fault, Location, Node, spelling};
 
 /// The keys of a case beside `config` and `counters`. A test proves that the text is a schema.
 static CASE: LazyLock<Schema> =
@@ -67,14 +67,14 @@ impl ImageTest {
         files: &dyn Files,
     ) -> Result<ImageTest, Vec<Fault>> {
         if text.len() > MAX_TEXT {
-            let place = Place::new(file, "", yaml::Position::START);
+            let place = Location::new(file, "", yaml::Position::START);
             return Err(vec![
                 place.fault(format!("found {} bytes; allowed: at most {MAX_TEXT}", text.len())),
             ]);
         }
         let document = Document::parse(file, text).map_err(|fault| vec![fault])?;
         let (root, mut faults) = (document.root(), Vec::new());
-        let place = Place::new(file, "", root.position);
+        let place = Location::new(file, "", root.position);
         Schema::default().check_at(&place, Some(root), &["cases"], &mut faults);
         let list = root.get("cases");
         let place = place.key("cases", list.map_or(root.position, |list| list.position));
@@ -130,7 +130,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn case(&self, place: &Place<'_>, node: &Node, faults: &mut Vec<Fault>) -> Option<Case> {
+    fn case(&self, place: &Location<'_>, node: &Node, faults: &mut Vec<Fault>) -> Option<Case> {
         let values = CASE.check_at(place, Some(node), &["config", "counters"], faults);
         node.as_map()?;
         let config = node.get("config");
@@ -156,7 +156,12 @@ impl Reader<'_> {
         Some(Case { name, config: config?.to_cbor(), packets, counters })
     }
 
-    fn counters(&self, place: &Place<'_>, node: &Node, faults: &mut Vec<Fault>) -> Vec<(usize, String, u64)> {
+    fn counters(
+        &self,
+        place: &Location<'_>,
+        node: &Node,
+        faults: &mut Vec<Fault>,
+    ) -> Vec<(usize, String, u64)> {
         let Some(node) = node.get("counters") else { return Vec::new() };
         let place = place.key("counters", node.position);
         let Some(entries) = node.as_map() else {
@@ -189,7 +194,7 @@ impl Reader<'_> {
 
     fn packet(
         &self,
-        place: &Place<'_>,
+        place: &Location<'_>,
         value: &Value,
         before: u64,
         faults: &mut Vec<Fault>,
@@ -233,7 +238,7 @@ impl Reader<'_> {
         })
     }
 
-    fn interface(&self, place: &Place<'_>, key: &str, name: &str, faults: &mut Vec<Fault>) -> Option<u16> {
+    fn interface(&self, place: &Location<'_>, key: &str, name: &str, faults: &mut Vec<Fault>) -> Option<u16> {
         let found = self.manifest.interface(name);
         if found.is_none() {
             let names = self.manifest.interfaces.iter().map(String::as_str);
@@ -244,7 +249,7 @@ impl Reader<'_> {
         found
     }
 
-    fn verdict(&self, place: &Place<'_>, value: &Value, faults: &mut Vec<Fault>) -> Option<Verdict> {
+    fn verdict(&self, place: &Location<'_>, value: &Value, faults: &mut Vec<Fault>) -> Option<Verdict> {
         const KEYS: [&str; 5] = ["to", "drop", "service", "hold", "consume"];
         let there = KEYS.iter().filter(|key| value.get(key).is_some()).count();
         if there != 1 {
@@ -287,7 +292,7 @@ impl Reader<'_> {
 }
 
 /// Bytes written as digits.
-fn hex(place: &Place<'_>, key: &str, text: &str, faults: &mut Vec<Fault>) -> Option<Vec<u8>> {
+fn hex(place: &Location<'_>, key: &str, text: &str, faults: &mut Vec<Fault>) -> Option<Vec<u8>> {
     let place = place.key(key, place.position());
     let mut digits = Vec::new();
     for c in text.chars().filter(|c| !c.is_whitespace()) {

@@ -24,7 +24,7 @@ use wasmtime::{Memory as LinearMemory, Val};
 /// Makes an instance of what was saved, of the kind that the settings ask for, and without running any of its
 /// code. It goes on where the saved one was: its memory, globals, counters, deadline, log and events, and the
 /// packets that it held, copied into the pool. Packets that waited for the saved instance
-/// ([`snapshot::Place::Queued`]) and tallies are for the caller.
+/// ([`snapshot::PacketState::Queued`]) and tallies are for the caller.
 ///
 /// A held packet lies in another buffer than before: an instance that remembers addresses of held packets'
 /// bytes, rather than their slots, reads other bytes of its own tenant there.

@@ -5,7 +5,7 @@ use crate::program::{Program, ProgramFacts};
 use crate::settings::InstanceSettings;
 use guest::{Events, LogLine, SlotConfig, SlotTable, pack, unpack};
 use packet_memory::{Packet, Pool};
-use snapshot::{HostState as SavedState, Line, Place, SavedPacket};
+use snapshot::{HostState as SavedState, Line, PacketState, SavedPacket};
 use std::sync::Arc;
 use telemetry::clock::Nanos;
 use wasmtime::{InstancePre, Memory, Store, TypedFunc, WasmParams, WasmResults};
@@ -96,7 +96,7 @@ impl GuestState {
     /// Copies of the packets that are held.
     pub(crate) fn save_packets(&self) -> Vec<SavedPacket> {
         let held = |(slot, packet, due): (u16, &Packet, Nanos)| {
-            pack(&self.pool, packet, Place::Held { slot, due: due.0 })
+            pack(&self.pool, packet, PacketState::Held { slot, due: due.0 })
         };
         self.slots.iter().map(held).collect()
     }
@@ -126,7 +126,7 @@ impl GuestState {
     ) -> Result<(), (u16, String)> {
         let latest = now.saturating_add(self.slots.longest_hold());
         for packet in packets {
-            let Place::Held { slot, due } = packet.place else { continue };
+            let PacketState::Held { slot, due } = packet.state else { continue };
             let (ingress, interfaces) = (packet.record().ingress, self.facts.interfaces);
             if ingress >= interfaces {
                 return Err((slot, format!("it came in by interface {ingress} of {interfaces}")));

@@ -212,7 +212,7 @@ impl Plan {
         // Threads with a processor of their own look for work all the time, which is their best; those that
         // share one sleep, or the other one would not get it.
         let own = WorkerSettings { spin: Nanos::MAX, ..self.settings };
-        let shared = WorkerSettings { spin: Nanos(0), rest: Nanos(0), ..self.settings };
+        let shared = WorkerSettings { spin: Nanos(0), moderation: Nanos(0), ..self.settings };
         let base = match self.model {
             Model::Hyper => self.settings,
             Model::Split => own,

@@ -16,7 +16,7 @@ use schema::Files;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use yaml_document::{Document, Place};
+use yaml_document::{Document, Location};
 
 const RULES: usize = 1000;
 
@@ -43,7 +43,7 @@ impl Files for Rules<'_> {
 fn configuration(image: &Image, rules: &str) -> Result<Vec<u8>, BenchError> {
     let document = Document::parse("bench", "rules: rules").map_err(BenchError::setup)?;
     let (root, mut faults) = (document.root(), Vec::new());
-    let place = Place::new("bench", "config", root.position);
+    let place = Location::new("bench", "config", root.position);
     let value = image.manifest().schema.check_with(&place, Some(root), &[], &Rules(rules), &mut faults);
     match (value, faults.first()) {
         (Some(value), None) => Ok(value.to_cbor()),

@@ -33,15 +33,15 @@ fn workers_are_a_number_or_a_map() {
         [Some(vec![0, 1]), Some(vec![2])]
     );
     let all = workers(
-        "{slice: 50us, slack: 0ns, quantum: 1ms, spin: 1ms, spin_share: 5%, rest: 0us, balance: false}",
+        "{slice: 50us, slack: 0ns, quantum: 1ms, spin: 1ms, spin_share: 5%, moderation: 0us, balance: false}",
     );
     assert_eq!((all.slice.0, all.slack.0, all.quantum.0, all.spin.0), (50_000, 0, 1_000_000, 1_000_000));
-    assert_eq!((all.spin_percent, all.rest.0, all.balance), (5, 0, false));
+    assert_eq!((all.spin_percent, all.moderation.0, all.balance), (5, 0, false));
 }
 
 #[test]
 fn workers_that_cannot_be() {
-    let keys = "processors, count, slice, slack, quantum, spin, spin_share, rest, balance";
+    let keys = "processors, count, slice, slack, quantum, spin, spin_share, moderation, balance";
     for (text, found) in [("0", "`0`"), ("257", "`257`"), ("two", "`two`"), ("[0, 1]", "a list")] {
         bad(
             &head(text),

@@ -4,7 +4,7 @@
 use super::*;
 use nf_abi::PacketRecord;
 use proptest::prelude::*;
-use snapshot::{Place, Saved, SavedPacket, Tally};
+use snapshot::{PacketState, Saved, SavedPacket, Tally};
 
 /// What an attacker has made of a snapshot before it is restored.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +77,9 @@ fn forge(saved: &Saved<'static>, forged: Forged) -> Saved<'static> {
         let record = PacketRecord { length: 60, offset: 128, ingress: 1, ..PacketRecord::default() };
         SavedPacket::new(place, &record, vec![7; 60])
     };
-    saved.packets = (0..forged.held).map(|slot| packet(Place::Held { slot, due: forged.due })).collect();
-    saved.packets.extend((0..forged.waiting).map(|_| packet(Place::Queued)));
+    saved.packets =
+        (0..forged.held).map(|slot| packet(PacketState::Held { slot, due: forged.due })).collect();
+    saved.packets.extend((0..forged.waiting).map(|_| packet(PacketState::Queued)));
     saved
 }
 

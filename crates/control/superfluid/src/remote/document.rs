@@ -12,7 +12,7 @@ use api::{Fault, Kind, ObjectName, check_name, wire_name};
 use serde_json::{Map, Number, Value};
 use std::io::Read;
 use std::path::Path;
-use yaml_document::{Document, MAX_TEXT, Node, NodeValue, Place, Position, spelling};
+use yaml_document::{Document, Location, MAX_TEXT, Node, NodeValue, Position, spelling};
 
 /// See the module's documentation.
 pub(crate) struct File {
@@ -48,7 +48,8 @@ impl File {
             .and_then(|text| Document::parse(&name, text))
             .map_err(|fault| wrong(&[fault]))?;
         let mut faults = Vec::new();
-        let objects = objects(&Place::new(&name, "", document.root().position), document.root(), &mut faults);
+        let objects =
+            objects(&Location::new(&name, "", document.root().position), document.root(), &mut faults);
         if faults.is_empty() { Ok(File { name, document, objects }) } else { Err(wrong(&faults)) }
     }
 
@@ -104,7 +105,7 @@ impl File {
 }
 
 /// Checks the outer form, and gathers the names, in the order of [`Kind::ALL`].
-fn objects(place: &Place<'_>, root: &Node, faults: &mut Vec<yaml_document::Fault>) -> Vec<ObjectName> {
+fn objects(place: &Location<'_>, root: &Node, faults: &mut Vec<yaml_document::Fault>) -> Vec<ObjectName> {
     let mut names = Vec::new();
     let Some(sections) = root.as_map() else {
         let allowed = "a map with `superfluid: 1` and sections such as `functions`";
@@ -138,7 +139,7 @@ fn objects(place: &Place<'_>, root: &Node, faults: &mut Vec<yaml_document::Fault
 }
 
 fn section(
-    place: &Place<'_>,
+    place: &Location<'_>,
     kind: Kind,
     node: &Node,
     names: &mut Vec<ObjectName>,

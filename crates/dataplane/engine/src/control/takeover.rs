@@ -6,7 +6,7 @@ use crate::ids::InstanceId;
 use crate::state::instances::GuestFactory;
 use crate::worker::Worker;
 use guest::{Guest, GuestFault, SaveError, pack};
-use snapshot::{Place, Saved, Tally};
+use snapshot::{PacketState, Saved, Tally};
 
 /// What an instance is called by: a guest, and how the next one is made.
 pub struct GuestSetup {
@@ -155,7 +155,7 @@ impl Worker {
     ) -> Result<(), TakeoverError> {
         let instance = self.instances.get(id.index()).ok_or(TakeoverError::Absent)?;
         let pool = &self.pools[usize::from(instance.pool.0)];
-        saved.packets.extend(instance.queue.iter().map(|packet| pack(pool, packet, Place::Queued)));
+        saved.packets.extend(instance.queue.iter().map(|packet| pack(pool, packet, PacketState::Queued)));
         let counters = &instance.counters;
         let tally = |name: &str, value: u64| Tally { name: name.to_owned(), value };
         saved.tallies = vec![

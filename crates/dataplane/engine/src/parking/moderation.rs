@@ -5,15 +5,15 @@
 //! 1. A worker earns time to poll by working, a fixed part of it, and sleeps when that is used up or has been
 //!    in vain.
 //! 2. Turns that bring only a few packets cost nearly as much as turns that bring many. When much of the
-//!    worker's time goes into such turns, or into sleeping and waking, it *rests*: it sleeps for an interval
-//!    whatever comes, and finds more then (interrupt moderation). What sleeping costs is measured: 3 us on a
+//!    worker's time goes into such turns, or into sleeping and waking, its wake-ups are
+//!    moderated: it sleeps for an interval whatever comes, and finds more then (interrupt moderation). What sleeping costs is measured: 3 us on a
 //!    machine, 40 us in some virtual ones.
-//! 3. A sender that waits for an answer before it sends again sends less when the worker rests, and nothing
+//! 3. A sender that waits for an answer before it sends again sends less when wake-ups are moderated, and nothing
 //!    is won. So each longer interval is a probe, reverted with back-off: when fewer packets come than
-//!    before, there is no rest, and no probe for a while, each time a longer one.
-//! 4. A worker that is hardly busy does not rest: what little comes is answered at once.
-//! 5. Nor does one that works for most of the time: there is little to be saved, and queues are long enough.
-//! 6. No packet is lost by resting: not more come together than wait outside of any port without loss.
+//!    before, nothing is moderated, and nothing probed for a while, each time a longer one.
+//! 4. Nothing is moderated while a worker is hardly busy: what little comes is answered at once.
+//! 5. Nor while it works for most of the time: there is little to be saved, and queues are long enough.
+//! 6. No packet is lost by it: not more come together than wait outside of any port without loss.
 
 use crate::worker::WorkerSettings;
 use telemetry::clock::{Clock, Cycles, Nanos};
@@ -24,8 +24,8 @@ const FEW: usize = 16;
 const SLEEP_COST: Nanos = Nanos(5_000);
 /// How long a window is measured before something is changed, and for how many intervals at least.
 const WINDOW: Nanos = Nanos(5_000_000);
-const RESTS: u64 = 16;
-/// A worker that works for so much of the time, in percent, does not rest.
+const INTERVALS: u64 = 16;
+/// A worker that works for so much of the time, in percent, is not moderated.
 const MUCH: u64 = 65;
 /// The shortest interval that is worth anything, beside the time that waking takes.
 const SHORTEST: Nanos = Nanos(25_000);
@@ -55,8 +55,8 @@ pub(crate) struct Moderation {
     /// Since when turns have been poor.
     poor_since: Option<Cycles>,
     window: Window,
-    /// The interval for which it rests; zero when it does not.
-    rest: Nanos,
+    /// How long it sleeps whatever comes; zero when wake-ups are not moderated.
+    interval: Nanos,
     longest: Nanos,
     /// Packets of the window before the last lengthening, for each cycle of it, while that is a probe.
     probe: Option<f64>,
@@ -69,8 +69,8 @@ pub(crate) struct Moderation {
     backlog: u64,
     clock: Clock,
     window_length: Cycles,
-    /// The length of [`RESTS`] intervals.
-    rests: Cycles,
+    /// The length of [`INTERVALS`] of them.
+    intervals: Cycles,
     pauses: (Cycles, Cycles),
 }
 
@@ -83,8 +83,8 @@ impl Moderation {
             credit: Cycles(0),
             poor_since: None,
             window: Window::default(),
-            rest: Nanos(0),
-            longest: settings.rest,
+            interval: Nanos(0),
+            longest: settings.moderation,
             probe: None,
             not_before: Cycles(0),
             pause: pauses.0,
@@ -92,14 +92,14 @@ impl Moderation {
             backlog: u64::MAX,
             clock: *clock,
             window_length: clock.cycles(WINDOW),
-            rests: Cycles(0),
+            intervals: Cycles(0),
             pauses,
         }
     }
 
     /// How long the worker sleeps at least, whatever comes.
     pub(crate) fn length(&self) -> Nanos {
-        self.rest
+        self.interval
     }
 
     /// A turn from `began` to `now` brought so many packets; `busy`: there is work still. True when it is
@@ -130,8 +130,8 @@ impl Moderation {
         self.window.poor += spent;
         let looked = now.since(*self.poor_since.get_or_insert(began));
         self.look(now);
-        // As long as there is something to do and no rest, going on is all there is.
-        if worked && self.rest == Nanos(0) {
+        // As long as there is something to do and no interval, going on is all there is.
+        if worked && self.interval == Nanos(0) {
             return false;
         }
         let enough = looked >= self.longest_spin || looked >= self.credit;
@@ -142,7 +142,7 @@ impl Moderation {
         enough
     }
 
-    /// So many packets wait outside of every port without loss while it rests.
+    /// So many packets wait outside of every port without loss while it sleeps.
     pub(crate) fn set_backlog(&mut self, packets: usize) {
         self.backlog = packets as u64;
     }
@@ -162,7 +162,7 @@ impl Moderation {
 
     #[inline]
     fn look(&mut self, now: Cycles) {
-        if now.since(self.window.began) >= self.window_length.max(self.rests) {
+        if now.since(self.window.began) >= self.window_length.max(self.intervals) {
             self.change(now);
         }
     }
@@ -175,7 +175,7 @@ impl Moderation {
         let length = now.since(began);
         let rate = packets as f64 / length.0.max(1) as f64;
         let failed = self.probe.take().is_some_and(|before| rate < before * 0.85);
-        let much = self.rest > Nanos(0) && good.0 > length.0 / 100 * MUCH;
+        let much = self.interval > Nanos(0) && good.0 > length.0 / 100 * MUCH;
         if failed || much {
             self.set(Nanos(0));
             self.not_before = now + self.pause;
@@ -184,17 +184,17 @@ impl Moderation {
         }
         let awake = length.since(asleep);
         let wasted = poor.0 + sleeps * self.sleep_cost.0;
-        let shorter = if self.rest > SHORTEST { Nanos(self.rest.0 / 2) } else { Nanos(0) };
+        let shorter = if self.interval > SHORTEST { Nanos(self.interval.0 / 2) } else { Nanos(0) };
         // Packets of one interval, as long as it is now.
         let together = packets / sleeps.max(1);
         if packets == 0 || awake.0 < length.0 / 20 {
             self.set(Nanos(0));
-        } else if self.rest > Nanos(0) && together > self.backlog / 2 {
+        } else if self.interval > Nanos(0) && together > self.backlog / 2 {
             self.set(shorter);
         } else if wasted > good.0 / 5 && wasted > length.0 / 50 && now >= self.not_before {
-            if self.rest < self.longest && together <= self.backlog / 4 {
+            if self.interval < self.longest && together <= self.backlog / 4 {
                 self.probe = Some(rate);
-                self.set(Nanos(self.rest.0 * 2).max(SHORTEST).min(self.longest));
+                self.set(Nanos(self.interval.0 * 2).max(SHORTEST).min(self.longest));
             } else {
                 // It has lasted: after the next probe that fails the back-off begins anew.
                 self.pause = self.pauses.0;
@@ -204,9 +204,9 @@ impl Moderation {
         }
     }
 
-    fn set(&mut self, rest: Nanos) {
-        self.rest = rest;
-        self.rests = self.clock.cycles(Nanos(rest.0 * RESTS));
+    fn set(&mut self, interval: Nanos) {
+        self.interval = interval;
+        self.intervals = self.clock.cycles(Nanos(interval.0 * INTERVALS));
     }
 }
 
@@ -215,12 +215,13 @@ mod tests {
     use super::*;
 
     /// Cycles are nanoseconds here.
-    fn rest() -> Moderation {
-        let settings = WorkerSettings { spin_percent: 10, rest: Nanos(200_000), ..WorkerSettings::default() };
+    fn moderation() -> Moderation {
+        let settings =
+            WorkerSettings { spin_percent: 10, moderation: Nanos(200_000), ..WorkerSettings::default() };
         Moderation {
             longest_spin: Cycles(50_000),
             sleep_cost: Cycles(5_000),
-            rests: Cycles(0),
+            intervals: Cycles(0),
             window_length: Cycles(5_000_000),
             pauses: (Cycles(250_000_000), Cycles(10_000_000_000)),
             pause: Cycles(250_000_000),
@@ -230,7 +231,7 @@ mod tests {
 
     /// Time for a worker whose turns cost so much, and so much for each packet.
     struct Load {
-        rest: Moderation,
+        moderation: Moderation,
         now: u64,
         /// Packets that wait.
         waiting: u64,
@@ -241,7 +242,7 @@ mod tests {
 
     impl Load {
         fn new() -> Load {
-            Load { rest: rest(), now: 1_000_000, waiting: 0, awake: 0, cost: 5_000 }
+            Load { moderation: moderation(), now: 1_000_000, waiting: 0, awake: 0, cost: 5_000 }
         }
 
         /// Goes on for so long, with packets coming in every so often; of a `closed` load the next one comes
@@ -259,7 +260,7 @@ mod tests {
                 if closed {
                     self.waiting += took;
                 }
-                let sleep = self.rest.turned(
+                let sleep = self.moderation.turned(
                     Cycles(began),
                     Cycles(self.now),
                     took as usize,
@@ -268,9 +269,9 @@ mod tests {
                 );
                 if sleep {
                     let next = if closed { self.now } else { (came + 1) * every };
-                    let wakes = (self.now + self.rest.length().0).max(next);
+                    let wakes = (self.now + self.moderation.length().0).max(next);
                     self.awake += self.cost;
-                    self.rest.slept(Cycles(wakes - self.now), Cycles(self.cost), Cycles(wakes));
+                    self.moderation.slept(Cycles(wakes - self.now), Cycles(self.cost), Cycles(wakes));
                     self.now = wakes;
                 }
                 if !closed {
@@ -283,12 +284,15 @@ mod tests {
 
     #[test]
     fn time_to_look_is_earned_by_working() {
-        let mut rest = rest();
-        assert!(rest.turned(Cycles(0), Cycles(100), 0, false, false), "nothing was earned");
-        assert!(!rest.turned(Cycles(100), Cycles(20_100), 64, false, true));
-        assert!(!rest.turned(Cycles(20_100), Cycles(21_000), 0, false, false));
-        assert!(rest.turned(Cycles(21_000), Cycles(22_100), 0, false, false), "a tenth of what was worked");
-        assert!(rest.turned(Cycles(22_100), Cycles(22_200), 0, false, false), "and it is used up");
+        let mut moderation = moderation();
+        assert!(moderation.turned(Cycles(0), Cycles(100), 0, false, false), "nothing was earned");
+        assert!(!moderation.turned(Cycles(100), Cycles(20_100), 64, false, true));
+        assert!(!moderation.turned(Cycles(20_100), Cycles(21_000), 0, false, false));
+        assert!(
+            moderation.turned(Cycles(21_000), Cycles(22_100), 0, false, false),
+            "a tenth of what was worked"
+        );
+        assert!(moderation.turned(Cycles(22_100), Cycles(22_200), 0, false, false), "and it is used up");
     }
 
     #[test]
@@ -296,7 +300,7 @@ mod tests {
         let mut load = Load::new();
         // Two packets in a microsecond: each for itself would take all of the time.
         load.run(50_000_000, 500, false);
-        assert!(load.rest.length() >= Nanos(50_000), "{:?}", load.rest);
+        assert!(load.moderation.length() >= Nanos(50_000), "{:?}", load.moderation);
         load.awake = 0;
         load.run(50_000_000, 500, false);
         assert!(load.awake < 50_000_000 / 5, "{} of 50 ms for a load of 4%", load.awake);
@@ -306,7 +310,7 @@ mod tests {
     fn rare_packets_are_answered_at_once() {
         let mut load = Load::new();
         load.run(100_000_000, 1_000_000, false);
-        assert_eq!(load.rest.length(), Nanos(0));
+        assert_eq!(load.moderation.length(), Nanos(0));
         assert!(load.awake < 2_000_000, "{}", load.awake);
     }
 
@@ -319,17 +323,21 @@ mod tests {
     }
 
     #[test]
-    fn where_sleeping_is_dear_rests_are_longer_and_never_longer_than_packets_can_wait() {
+    fn where_sleeping_is_dear_intervals_are_longer_and_never_longer_than_packets_can_wait() {
         let mut load = Load::new();
-        load.rest.longest = Nanos(2_000_000);
+        load.moderation.longest = Nanos(2_000_000);
         load.run(50_000_000, 500, false);
-        let cheap = load.rest.length();
+        let cheap = load.moderation.length();
         load.cost = 40_000;
         load.run(500_000_000, 500, false);
-        assert!(load.rest.length() > cheap, "{:?} after {cheap:?}", load.rest.length());
-        load.rest.set_backlog(256);
+        assert!(load.moderation.length() > cheap, "{:?} after {cheap:?}", load.moderation.length());
+        load.moderation.set_backlog(256);
         load.run(500_000_000, 500, false);
-        assert!(load.rest.length() <= Nanos(64_000), "128 packets at most: {:?}", load.rest.length());
+        assert!(
+            load.moderation.length() <= Nanos(64_000),
+            "128 packets at most: {:?}",
+            load.moderation.length()
+        );
     }
 
     /// Packets that a sender with so many on their way is answered in a second. `sleep` is told of each turn, and
@@ -362,7 +370,7 @@ mod tests {
                 }
                 interval as u64
             });
-            let mut moderation = rest();
+            let mut moderation = moderation();
             moderation.longest = Nanos(2_000_000);
             let by_probes = answered(window, |began, now| {
                 if !moderation.turned(Cycles(began), Cycles(now), window as usize, false, true) {
@@ -380,11 +388,11 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_ends_leaves_no_rest_behind() {
+    fn a_load_that_ends_leaves_no_interval_behind() {
         let mut load = Load::new();
         load.run(50_000_000, 500, false);
-        assert!(load.rest.length() > Nanos(0));
+        assert!(load.moderation.length() > Nanos(0));
         load.run(20_000_000, 5_000_000, false);
-        assert_eq!(load.rest.length(), Nanos(0));
+        assert_eq!(load.moderation.length(), Nanos(0));
     }
 }

@@ -125,7 +125,7 @@ impl Rig {
         clock.simulation().expect("it is").stand();
         // A rest has no end either.
         let slice = Nanos(100_000);
-        let settings = WorkerSettings { slice, spin: Nanos(0), rest: Nanos(0), ..patient() };
+        let settings = WorkerSettings { slice, spin: Nanos(0), moderation: Nanos(0), ..patient() };
         Rig::on(clock, &vec![settings; workers], 1)
     }
 

@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::*;
-use crate::rest::Rest;
+use crate::cooldown::Cooldown;
 use crate::settings::PATIENCE;
 use proptest::prelude::*;
 
@@ -193,15 +193,15 @@ fn help_is_as_many_as_divide_the_load() {
 
 #[test]
 fn what_helps_again_and_again_does_not_have_to_stay_for_longer() {
-    let over_after_twice = |again: fn(&mut Rest, u64)| {
-        let mut rest = Rest::default();
+    let over_after_twice = |again: fn(&mut Cooldown, u64)| {
+        let mut rest = Cooldown::default();
         again(&mut rest, 0);
         again(&mut rest, PATIENCE);
         (rest.is_over(2 * PATIENCE - 1), rest.is_over(2 * PATIENCE))
     };
-    assert_eq!(over_after_twice(Rest::helped), (false, true));
+    assert_eq!(over_after_twice(Cooldown::helped), (false, true));
     assert_eq!(
-        over_after_twice(Rest::moved),
+        over_after_twice(Cooldown::moved),
         (false, false),
         "a move that did not help is waited for twice as long"
     );

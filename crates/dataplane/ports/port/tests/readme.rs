@@ -2,7 +2,7 @@
 
 use schema::Schema;
 use std::path::Path;
-use yaml_document::{Document, Place};
+use yaml_document::{Document, Location};
 
 const TYPES: [(&str, &str); 4] = [
     ("null", port::null::SCHEMA),
@@ -43,7 +43,7 @@ fn examples_are_accepted() {
         for (name, node) in ports.as_map().unwrap() {
             let kind = node.entry("type").unwrap().1.as_text().unwrap();
             let mut faults = Vec::new();
-            let place = Place::new("README.md", &name.text, node.position);
+            let place = Location::new("README.md", &name.text, node.position);
             let value = schema(kind).check_at(&place, Some(node), &["type", FAULT], &mut faults);
             let value = value.unwrap_or_else(|| panic!("{faults:?}"));
             let refused = match kind {

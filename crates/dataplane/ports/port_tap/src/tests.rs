@@ -9,7 +9,7 @@ use crate::state::{Action, Presence, decide};
 use crate::{DeviceState, OpenError, SCHEMA, Settings, TapPort, accounts};
 use proptest::prelude::*;
 use schema::Schema;
-use yaml_document::{Document, Place};
+use yaml_document::{Document, Location};
 
 /// An attribute as the kernel writes it.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
@@ -299,7 +299,7 @@ fn the_readmes_examples_are_accepted() {
     assert_eq!(ports.len(), 4);
     for (name, node) in ports {
         let mut faults = Vec::new();
-        let place = Place::new("README.md", &name.text, node.position);
+        let place = Location::new("README.md", &name.text, node.position);
         let value = schema.check_at(&place, Some(node), &["type"], &mut faults);
         let settings = Settings::from_value(&value.unwrap_or_else(|| panic!("{faults:?}")));
         assert!(check(&settings).is_ok(), "{settings:?}");

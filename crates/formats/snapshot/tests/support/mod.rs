@@ -1,7 +1,9 @@
 //! Snapshots to try things with.
 
 use nf_abi::PacketRecord;
-use snapshot::{Global, HostState, Identity, Line, Memory, PAGE, Place, Saved, SavedPacket, Tally, Value};
+use snapshot::{
+    Global, HostState, Identity, Line, Memory, PAGE, PacketState, Saved, SavedPacket, Tally, Value,
+};
 
 /// Everything that version 1.0 can say. It never changes: `golden/1.0-full.snapshot` is what it was written
 /// as.
@@ -66,9 +68,13 @@ pub fn full() -> Saved<'static> {
             events_lost: 5,
         },
         packets: vec![
-            SavedPacket::new(Place::Queued, &record, bytes(60)),
-            SavedPacket::new(Place::Held { slot: 9, due: 1_700_000_002_000_000_000 }, &record, bytes(14)),
-            SavedPacket::new(Place::Held { slot: u16::MAX, due: 0 }, &PacketRecord::default(), vec![]),
+            SavedPacket::new(PacketState::Queued, &record, bytes(60)),
+            SavedPacket::new(
+                PacketState::Held { slot: 9, due: 1_700_000_002_000_000_000 },
+                &record,
+                bytes(14),
+            ),
+            SavedPacket::new(PacketState::Held { slot: u16::MAX, due: 0 }, &PacketRecord::default(), vec![]),
         ],
         tallies: vec![
             Tally { name: "calls".to_owned(), value: 12 },

@@ -5,7 +5,7 @@ use guest::{Guest, Progress, SaveError};
 use guest_wasm::{Access, InstanceSettings, Program, ProgramFacts, RestoreError, Sandbox, Slice, restore};
 use nf_abi::Verdict;
 use packet_memory::{Packet, Pool};
-use snapshot::{Place, Saved, Value};
+use snapshot::{PacketState, Saved, Value};
 use std::sync::Arc;
 
 /// Counts calls in memory, in globals of every type, and in a counter; sets a deadline; clears a byte of its
@@ -162,7 +162,7 @@ fn held_packets_log_and_events_come_along() {
         let saved = guest.save().expect("between two calls");
         let due = 50 + settings.slots.longest_hold.0;
         assert_eq!(saved.packets.len(), 1);
-        assert_eq!(saved.packets[0].place, Place::Held { slot: 3, due });
+        assert_eq!(saved.packets[0].state, PacketState::Held { slot: 3, due });
         drop(guest);
         assert_eq!(pool.available(), 7, "the saved instance's packet went with it");
 
@@ -290,7 +290,7 @@ fn what_is_not_of_this_image_is_refused() {
     assert!(with(&|saved| saved.memory = memory(17)).contains("the manifest allows 1048576"));
     let packet = |slot, ingress, length| {
         let record = nf_abi::PacketRecord { ingress, ..Default::default() };
-        snapshot::SavedPacket::new(Place::Held { slot, due: 0 }, &record, vec![1; length])
+        snapshot::SavedPacket::new(PacketState::Held { slot, due: 0 }, &record, vec![1; length])
     };
     assert!(
         with(&|saved| saved.packets.push(packet(1, 2, 5))).contains("slot 1: it came in by interface 2 of 2")

@@ -4,12 +4,12 @@ use crate::settings::{FORGIVE, LONGEST_PATIENCE, PATIENCE};
 
 /// When a component may move again.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rest {
+pub(crate) struct Cooldown {
     /// When it moved last, and how long it has to stay since.
     last: Option<(u64, u64)>,
 }
 
-impl Rest {
+impl Cooldown {
     pub(crate) fn is_over(&self, now: u64) -> bool {
         self.last.is_none_or(|(moved, patience)| now >= moved.saturating_add(patience))
     }

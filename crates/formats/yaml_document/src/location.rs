@@ -52,11 +52,11 @@ impl std::error::Error for Fault {}
 ///
 /// Each step borrows the one before it, so that walking costs nothing and only a fault spells the way out.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct Location<'a> {
     file: &'a str,
     position: Position,
     step: Step<'a>,
-    parent: Option<&'a Place<'a>>,
+    parent: Option<&'a Location<'a>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,25 +67,25 @@ enum Step<'a> {
     Item(usize),
 }
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     /// A place to start from; `path` is the dotted way to it, empty for a document's root.
-    pub fn new(file: &'a str, path: &'a str, position: Position) -> Place<'a> {
-        Place { file, position, step: Step::Path(path), parent: None }
+    pub fn new(file: &'a str, path: &'a str, position: Position) -> Location<'a> {
+        Location { file, position, step: Step::Path(path), parent: None }
     }
 
     /// The value of a key of the map that stands here.
-    pub fn key(&'a self, name: &'a str, position: Position) -> Place<'a> {
-        Place { file: self.file, position, step: Step::Key(name), parent: Some(self) }
+    pub fn key(&'a self, name: &'a str, position: Position) -> Location<'a> {
+        Location { file: self.file, position, step: Step::Key(name), parent: Some(self) }
     }
 
     /// An item of the list that stands here; `index` counts from 0.
-    pub fn item(&'a self, index: usize, position: Position) -> Place<'a> {
-        Place { file: self.file, position, step: Step::Item(index), parent: Some(self) }
+    pub fn item(&'a self, index: usize, position: Position) -> Location<'a> {
+        Location { file: self.file, position, step: Step::Item(index), parent: Some(self) }
     }
 
     /// The same way down, another position.
-    pub fn at(&self, position: Position) -> Place<'a> {
-        Place { position, ..*self }
+    pub fn at(&self, position: Position) -> Location<'a> {
+        Location { position, ..*self }
     }
 
     /// The file, as the user named it.
