@@ -3,6 +3,7 @@
 mod calm;
 mod chains;
 mod graphs;
+mod greedy;
 mod invariants;
 mod machine;
 mod quality;

@@ -28,6 +28,11 @@ impl Machine {
 
     /// The rate of each chain: all grow alike until a core that they need is full.
     pub(super) fn rates(&self) -> Vec<f64> {
+        self.rates_at(&self.homes())
+    }
+
+    /// The same with parts elsewhere.
+    pub(super) fn rates_at(&self, homes: &[usize]) -> Vec<f64> {
         const STEP: f64 = 1.0 / 256.0;
         let mut rates = vec![0.0; self.chains.len()];
         let mut used = vec![0.0; self.workers];
@@ -36,7 +41,7 @@ impl Machine {
             for (chain, (first, costs)) in self.chains.iter().enumerate() {
                 let mut then = used.clone();
                 for (part, cost) in costs.iter().enumerate() {
-                    then[self.placement.worker_of(Part((first + part) as u32))] += cost * STEP;
+                    then[homes[first + part]] += cost * STEP;
                 }
                 let fits = then.iter().zip(&used).all(|(then, used)| then == used || *then <= 1.0);
                 grows[chain] &= fits && rates[chain] + STEP <= self.offered[chain];
@@ -54,18 +59,23 @@ impl Machine {
         let mut rates = self.rates();
         let mut moves = Vec::new();
         for _ in 0..periods {
-            let mut busy = Vec::new();
-            for ((_, costs), rate) in self.chains.iter().zip(&rates) {
-                busy.extend(
-                    costs.iter().map(|cost| cost * rate * (1.0 + noise * (2.0 * random.part() - 1.0))),
-                );
-            }
+            let busy = self.busy(&rates, noise, random);
             if let Some(moved) = self.placement.observe(&busy) {
                 moves.push(moved);
                 rates = self.rates();
             }
         }
         moves
+    }
+
+    /// What each part is measured to use at these rates.
+    pub(super) fn busy(&self, rates: &[f64], noise: f64, random: &mut Random) -> Vec<f64> {
+        let chains = self
+            .chains
+            .iter()
+            .zip(rates)
+            .flat_map(|((_, costs), rate)| costs.iter().map(move |cost| cost * rate));
+        chains.map(|busy| busy * (1.0 + noise * (2.0 * random.part() - 1.0))).collect()
     }
 
     pub(super) fn homes(&self) -> Vec<usize> {
