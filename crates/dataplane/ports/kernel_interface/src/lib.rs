@@ -5,7 +5,7 @@
 //!    which it was made.
 //! 2. [`Inquiry::presence`] says whether an interface is there and can pass packets; the rest says what it is
 //!    like.
-//! 3. [`decide`] compares that with what the port's sockets are bound to, and says what is to be done.
+//! 3. [`assess`] compares that with what the port's sockets are bound to, and says what is to be done.
 //! 4. [`socket`] opens sockets and sets their options.
 //!
 //! Limits: requests by name (`ioctl`), so that names are at most 15 bytes, which ports check before.
@@ -15,4 +15,4 @@ pub mod socket;
 mod state;
 
 pub use inquiry::{Inquiry, Presence, QueueCounts, features, present};
-pub use state::{Action, decide};
+pub use state::{assess, is_name};

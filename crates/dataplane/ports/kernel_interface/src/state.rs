@@ -1,21 +1,25 @@
 //! What a port thinks of its interface, decided without a system call.
 
-use crate::Presence;
+use crate::{Inquiry, Presence};
+use port::attachment::Action;
 
-/// What is to be done after looking at the interface.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Packets pass.
-    Up,
-    /// Packets do not pass, for this reason.
-    Down(String),
-    /// Sockets must be opened: there are none, or they are bound to an interface that is no more.
-    Open,
+/// Whether an interface can have this name.
+pub fn is_name(name: &str) -> bool {
+    let bad = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
+    !name.is_empty() && name.len() < libc::IFNAMSIZ && !name.contains(bad)
+}
+
+/// Looks at the interface, and decides.
+pub fn assess(inquiry: &Inquiry, name: &str, bound_to: Option<i32>) -> Action {
+    match inquiry.presence(name) {
+        Ok(presence) => decide(name, presence, bound_to),
+        Err(error) => Action::Down(format!("interface `{name}`: {error}")),
+    }
 }
 
 /// Compares what is there with what the sockets are bound to (`None`: no sockets, or to nothing any more).
 /// One that is switched off is not opened: nothing could pass.
-pub fn decide(name: &str, presence: Presence, bound_to: Option<i32>) -> Action {
+pub(crate) fn decide(name: &str, presence: Presence, bound_to: Option<i32>) -> Action {
     match presence {
         Presence::Absent => Action::Down(format!("interface `{name}` is not there; waiting for it")),
         Presence::Present { up: false, .. } => Action::Down(format!(
@@ -32,6 +36,14 @@ pub fn decide(name: &str, presence: Presence, bound_to: Option<i32>) -> Action {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_those_that_the_kernel_takes() {
+        assert!(is_name("eth0") && is_name("fifteen_bytes_0"));
+        for bad in ["", "a/b", "a:0", "a b", "a\0", "sixteen_bytes_00"] {
+            assert!(!is_name(bad), "{bad:?}");
+        }
+    }
 
     #[test]
     fn an_interface_is_judged_by_its_number_and_flags() {

@@ -11,10 +11,12 @@
 //!
 //! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], and
 //! [`mod@fault`], which stands before any of them and spoils what passes; each in a folder with the same
-//! files. [`relay`] is the wire between two workers. Those that need a driver are crates of their own.
+//! files. [`relay`] is the wire between two workers. Those that need a driver are crates of their own; what
+//! those on interfaces of the kernel share of their life is [`attachment`].
 //!
 //! Limits: a port is used by one worker at a time and belongs to one pool.
 
+pub mod attachment;
 mod bell;
 mod condition;
 mod counters;

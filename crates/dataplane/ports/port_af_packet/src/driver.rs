@@ -4,8 +4,9 @@ use crate::inquiry::longest_frame;
 use crate::intake::{Intake, Target};
 use crate::link::{Left, Link};
 use crate::{OpenError, Settings};
-use kernel_interface::{Action, Inquiry, decide};
+use kernel_interface::{Inquiry, assess, is_name};
 use packet_memory::{Packet, Pool};
+use port::attachment::{Action, Attached, look};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::io;
 use std::os::fd::AsFd;
@@ -60,8 +61,7 @@ impl AfPacketPort {
 
     fn new(settings: Settings) -> Result<AfPacketPort, OpenError> {
         let interface = settings.interface.clone();
-        let bad = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
-        if interface.is_empty() || interface.len() >= libc::IFNAMSIZ || interface.contains(bad) {
+        if !is_name(&interface) {
             return Err(OpenError::BadName { interface });
         }
         let inquiry = Inquiry::new().map_err(|source| OpenError::System {
@@ -69,8 +69,7 @@ impl AfPacketPort {
             operation: "opening a socket to ask about it",
             source,
         })?;
-        let state =
-            Condition::new(PortStatus::Down(format!("interface `{interface}` was not looked at yet")));
+        let state = Condition::unseen(&interface);
         let intake = Intake::default();
         Ok(AfPacketPort {
             settings,
@@ -101,40 +100,10 @@ impl AfPacketPort {
         }
     }
 
-    /// Compares the interface with what the socket is bound to.
-    fn assess(&self) -> Action {
-        let name = &self.settings.interface;
-        let bound_to = self.link.as_ref().and_then(|link| link.socket.bound_to().ok());
-        match self.inquiry.presence(name) {
-            Ok(presence) => decide(name, presence, bound_to),
-            Err(error) => Action::Down(format!("interface `{name}`: {error}")),
-        }
-    }
-
-    /// Looks at the interface and does what follows.
     fn look(&mut self) {
-        let name = self.settings.interface.clone();
-        let mut action = self.assess();
-        if action == Action::Open {
-            // The port was cut off, however short: what was sent meanwhile is lost.
-            self.state.down(format!("interface `{name}` was replaced"));
-            action = match Link::open(&self.inquiry, &self.settings) {
-                Ok(link) => {
-                    self.leave_link();
-                    self.link = Some(link);
-                    self.assess()
-                }
-                Err(error) => Action::Down(error.to_string()),
-            };
-        }
+        look(self);
         if let Some(link) = &mut self.link {
-            link.set_longest(longest_frame(&self.inquiry, &name));
-        }
-        match action {
-            Action::Up => self.state.up(&format!("interface `{name}` is there")),
-            Action::Down(reason) => self.state.down(reason),
-            // Replaced once more in between: that shows at the next look.
-            Action::Open => {}
+            link.set_longest(longest_frame(&self.inquiry, &self.settings.interface));
         }
     }
 
@@ -157,6 +126,30 @@ impl AfPacketPort {
     fn lost_interface(&mut self, error: &io::Error) {
         let name = &self.settings.interface;
         self.state.down(format!("interface `{name}`: {error}"));
+    }
+}
+
+impl Attached for AfPacketPort {
+    const CUT_OFF: &'static str = "was replaced";
+
+    fn interface(&self) -> &str {
+        &self.settings.interface
+    }
+
+    fn condition(&mut self) -> &mut Condition {
+        &mut self.state
+    }
+
+    fn assess(&mut self) -> Action {
+        let bound_to = self.link.as_ref().and_then(|link| link.socket.bound_to().ok());
+        assess(&self.inquiry, &self.settings.interface, bound_to)
+    }
+
+    fn attach(&mut self) -> Result<(), String> {
+        let link = Link::open(&self.inquiry, &self.settings).map_err(|error| error.to_string())?;
+        self.leave_link();
+        self.link = Some(link);
+        Ok(())
     }
 }
 
@@ -245,8 +238,7 @@ impl Port for AfPacketPort {
             std::thread::sleep(LAST_LOOK);
         }
         self.leave_link();
-        self.state.down(format!("interface `{}` was closed", self.settings.interface));
-        self.state.take_events();
+        self.state.closed(&self.settings.interface);
         Ok(())
     }
 }

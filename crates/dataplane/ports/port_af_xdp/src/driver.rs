@@ -5,8 +5,9 @@ use crate::open::{mtu, open};
 use crate::outgoing::{Outgoing, Trouble};
 use crate::queue::{Losses, Tally};
 use crate::{OpenError, Settings, checksum};
-use kernel_interface::{Action, Inquiry, decide};
+use kernel_interface::{Inquiry, assess, is_name};
 use packet_memory::{Packet, Pool};
+use port::attachment::{Action, Attached, look};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::io;
 use std::sync::Arc;
@@ -74,8 +75,7 @@ impl AfXdpPort {
 
     fn new(settings: Settings, pool: Arc<Pool>) -> Result<AfXdpPort, OpenError> {
         let interface = settings.interface.clone();
-        let bad = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
-        if interface.is_empty() || interface.len() >= libc::IFNAMSIZ || interface.contains(bad) {
+        if !is_name(&interface) {
             return Err(OpenError::BadName { interface });
         }
         let inquiry = Inquiry::new().map_err(|source| OpenError::System {
@@ -83,8 +83,7 @@ impl AfXdpPort {
             operation: "opening a socket to ask about it",
             source,
         })?;
-        let state =
-            Condition::new(PortStatus::Down(format!("interface `{interface}` was not looked at yet")));
+        let state = Condition::unseen(&interface);
         Ok(AfXdpPort {
             settings,
             pool,
@@ -104,67 +103,20 @@ impl AfXdpPort {
     }
 
     fn begin(&mut self, link: Option<Link>) {
-        let notices = link.map(|link| self.hold(link));
-        self.look();
+        self.link = link;
+        look(self);
         // How it is from the beginning is no event.
         self.state.take_events();
-        for notice in notices.into_iter().flatten() {
+        self.greet();
+    }
+
+    /// Takes in what there is to say of a link, once it is known whether packets pass.
+    fn greet(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        for notice in std::mem::take(&mut link.notices) {
             self.state.notice(notice);
         }
-    }
-
-    /// Takes a link over; returns what is to be told of it.
-    fn hold(&mut self, mut link: Link) -> Vec<String> {
-        let notices = std::mem::take(&mut link.notices);
-        self.link = Some(link);
-        notices
-    }
-
-    /// Compares the interface with what the sockets are bound to.
-    fn assess(&self) -> Action {
-        let name = &self.settings.interface;
-        let bound_to = self.link.as_ref().and_then(Link::bound_to);
-        match self.inquiry.presence(name) {
-            Ok(presence) => decide(name, presence, bound_to),
-            Err(error) => Action::Down(format!("interface `{name}`: {error}")),
-        }
-    }
-
-    /// Looks at the interface and does what follows.
-    fn look(&mut self) {
-        let name = self.settings.interface.clone();
-        let mut action = self.assess();
-        let mut notices = Vec::new();
-        if self.link.as_ref().is_some_and(|link| link.bound_to().is_none()) {
-            // The interface is gone, and nothing more will come or go by these sockets; the pool wants its
-            // buffers.
-            self.state.down(format!("interface `{name}` is not there; waiting for it"));
-            self.leave_link(DropReason::PortDown);
-        }
-        if action == Action::Open {
-            // The port was cut off, however short: what was sent meanwhile is lost.
-            self.state.down(format!("interface `{name}` was replaced"));
-            self.leave_link(DropReason::PortDown);
-            action = match open(&self.inquiry, &self.settings, &self.pool, Duration::ZERO) {
-                Ok(link) => {
-                    notices = self.hold(link);
-                    self.assess()
-                }
-                Err(error) => Action::Down(error.to_string()),
-            };
-        }
-        match action {
-            Action::Up => self.state.up(&format!("interface `{name}` is there")),
-            Action::Down(reason) => self.state.down(reason),
-            // Replaced once more in between: that shows at the next look.
-            Action::Open => {}
-        }
-        for notice in notices {
-            self.state.notice(notice);
-        }
-        if let Some(link) = &mut self.link {
-            link.mtu = mtu(&self.inquiry, &name);
-        }
+        link.mtu = mtu(&self.inquiry, &self.settings.interface);
     }
 
     /// Lets the interface go; what its rings still hold is dropped.
@@ -185,6 +137,38 @@ impl AfXdpPort {
     fn lost_interface(&mut self, error: &io::Error) {
         self.state.down(format!("interface `{}`: {error}", self.settings.interface));
         self.leave_link(DropReason::PortDown);
+    }
+}
+
+impl Attached for AfXdpPort {
+    const CUT_OFF: &'static str = "was replaced";
+
+    fn interface(&self) -> &str {
+        &self.settings.interface
+    }
+
+    fn condition(&mut self) -> &mut Condition {
+        &mut self.state
+    }
+
+    fn assess(&mut self) -> Action {
+        let name = &self.settings.interface;
+        let bound_to = self.link.as_ref().and_then(Link::bound_to);
+        let action = assess(&self.inquiry, name, bound_to);
+        if self.link.is_some() && bound_to.is_none() {
+            // The interface is gone, and nothing more will come or go by these sockets; the pool wants its
+            // buffers.
+            self.state.down(format!("interface `{name}` is not there; waiting for it"));
+            self.leave_link(DropReason::PortDown);
+        }
+        action
+    }
+
+    fn attach(&mut self) -> Result<(), String> {
+        self.leave_link(DropReason::PortDown);
+        let link = open(&self.inquiry, &self.settings, &self.pool, Duration::ZERO);
+        self.link = Some(link.map_err(|error| error.to_string())?);
+        Ok(())
     }
 }
 
@@ -263,7 +247,8 @@ impl Port for AfXdpPort {
             self.count(losses, tally);
         }
         if !self.closed {
-            self.look();
+            look(self);
+            self.greet();
             if let Some(Err(error)) = self.link.as_mut().map(|link| link.tidy(&mut self.counters)) {
                 self.lost_interface(&error);
             }
@@ -306,8 +291,7 @@ impl Port for AfXdpPort {
             thread::sleep(Duration::from_millis(1));
         }
         self.leave_link(DropReason::HeldAtStop);
-        self.state.down(format!("interface `{}` was closed", self.settings.interface));
-        self.state.take_events();
+        self.state.closed(&self.settings.interface);
         Ok(())
     }
 }

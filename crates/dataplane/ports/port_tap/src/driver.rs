@@ -5,9 +5,10 @@ use crate::inquiry::Inquiry;
 use crate::intake::{Intake, Target};
 use crate::link::Change;
 use crate::offload::{self, plan};
-use crate::state::{Action, Presence, decide};
+use crate::state::{Presence, decide};
 use crate::{OpenError, Settings};
 use packet_memory::{Packet, Pool};
+use port::attachment::{Action, Attached, look};
 use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::io;
 use telemetry::DropReason;
@@ -47,7 +48,7 @@ impl TapPort {
     pub fn open(settings: Settings) -> Result<TapPort, OpenError> {
         let mut port = TapPort::new(settings)?;
         port.device = Some(Device::open(&port.inquiry, &port.settings)?);
-        port.look();
+        look(&mut port);
         // How it is from the beginning is no event.
         port.condition.take_events();
         Ok(port)
@@ -60,7 +61,7 @@ impl TapPort {
     /// Settings that no device can have, or the process has no descriptors left.
     pub fn waiting(settings: Settings) -> Result<TapPort, OpenError> {
         let mut port = TapPort::new(settings)?;
-        port.look();
+        look(&mut port);
         port.condition.take_events();
         Ok(port)
     }
@@ -73,7 +74,7 @@ impl TapPort {
             operation: "opening a socket to ask about it",
             source,
         })?;
-        let unknown = PortStatus::Down(format!("interface `{interface}` was not looked at yet"));
+        let condition = Condition::unseen(&interface);
         Ok(TapPort {
             settings,
             inquiry,
@@ -82,34 +83,9 @@ impl TapPort {
             turn: 0,
             room: None,
             told_too_long: false,
-            condition: Condition::new(unknown),
+            condition,
             closed: false,
         })
-    }
-
-    /// Looks at the device and does what follows.
-    fn look(&mut self) {
-        let name = self.settings.interface.clone();
-        let mut action = decide(&name, self.presence());
-        if action == Action::Open {
-            // The port was cut off, however short: what was sent meanwhile is lost.
-            self.condition.down(format!("interface `{name}` was removed"));
-            self.leave_device();
-            action = match Device::open(&self.inquiry, &self.settings) {
-                Ok(device) => {
-                    self.device = Some(device);
-                    self.fit_again();
-                    decide(&name, self.presence())
-                }
-                Err(error) => Action::Down(error.to_string()),
-            };
-        }
-        match action {
-            Action::Up => self.condition.up(&format!("interface `{name}` is there")),
-            Action::Down(reason) => self.condition.down(reason),
-            // Removed once more in between: that shows at the next look.
-            Action::Open => {}
-        }
     }
 
     /// Where the device is and how, and what the kernel lost on the way here.
@@ -213,6 +189,31 @@ fn limit_segments(sight: &Sight<'_>, plan: offload::Plan, name: &str) -> Result<
     }
 }
 
+impl Attached for TapPort {
+    const CUT_OFF: &'static str = "was removed";
+
+    fn interface(&self) -> &str {
+        &self.settings.interface
+    }
+
+    fn condition(&mut self) -> &mut Condition {
+        &mut self.condition
+    }
+
+    fn assess(&mut self) -> Action {
+        let presence = self.presence();
+        decide(&self.settings.interface, presence)
+    }
+
+    fn attach(&mut self) -> Result<(), String> {
+        self.leave_device();
+        let device = Device::open(&self.inquiry, &self.settings);
+        self.device = Some(device.map_err(|error| error.to_string())?);
+        self.fit_again();
+        Ok(())
+    }
+}
+
 impl Port for TapPort {
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
         self.fit(pool);
@@ -293,7 +294,7 @@ impl Port for TapPort {
 
     fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
         if !self.closed {
-            self.look();
+            look(self);
         }
         if let Some(too_long) = self.intake.too_long.filter(|_| !self.told_too_long) {
             self.told_too_long = true;
@@ -312,8 +313,7 @@ impl Port for TapPort {
         }
         self.closed = true;
         self.leave_device();
-        self.condition.down(format!("interface `{}` was closed", self.settings.interface));
-        self.condition.take_events();
+        self.condition.closed(&self.settings.interface);
         Ok(())
     }
 }

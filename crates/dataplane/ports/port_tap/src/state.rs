@@ -1,5 +1,7 @@
 //! What a port thinks of its device, decided without a system call.
 
+use port::attachment::Action;
+
 /// What is known of the device that the queues belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
@@ -9,17 +11,6 @@ pub(crate) enum Presence {
     Present { up: bool, carrier: bool, moved: bool },
     /// It is in a network namespace into which the port may not look.
     Hidden,
-}
-
-/// What is to be done after looking at the device.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Packets pass.
-    Up,
-    /// Packets do not pass, for this reason.
-    Down(String),
-    /// It must be opened.
-    Open,
 }
 
 /// What follows from what is there.
