@@ -6,6 +6,7 @@ use guest::Guest;
 use guest_wasm::{Access, InstanceSettings, Program, WasmGuest};
 use nf_abi::{Verdict, error, stream};
 use packet_memory::{Packet, Pool};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -216,7 +217,10 @@ fn toward_an_edge(value: &mut u32) {
 /// When an answer differs or a packet is lost.
 pub fn check(calls: &[Call], write: bool, buffers: u32, collect_every: usize) {
     let access = if write { Access::Write } else { Access::Read };
-    let pool = pool_of(buffers);
+    // Address space is kept ready for each pool: one for all checks of a thread, which leave it whole.
+    thread_local!(static POOLS: RefCell<BTreeMap<u32, Arc<Pool>>> = const { RefCell::new(BTreeMap::new()) });
+    let pool =
+        POOLS.with_borrow_mut(|pools| pools.entry(buffers).or_insert_with(|| pool_of(buffers)).clone());
     let mut packet = pool.allocate().expect("at least one");
     let settings = InstanceSettings { config: vec![7; CONFIG], ..patient() };
     let mut guest = WasmGuest::new(any_call(access), &pool, settings).expect("an instance");
