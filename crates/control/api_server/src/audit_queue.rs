@@ -171,6 +171,14 @@ impl AuditQueue {
     /// # Errors
     /// The system has no thread for it.
     pub fn begin(audit: Audit) -> io::Result<AuditQueue> {
+        let mut queue = AuditQueue::without_thread(audit);
+        let serving = queue.shared.clone();
+        let thread = std::thread::Builder::new().name("audit".into());
+        queue.thread = Some(thread.spawn(move || serving.serve())?);
+        Ok(queue)
+    }
+
+    fn without_thread(audit: Audit) -> AuditQueue {
         let (tell, done) = watch::channel(0);
         let shared = Arc::new(Shared {
             pending: Mutex::default(),
@@ -180,10 +188,7 @@ impl AuditQueue {
             looks: AtomicBool::new(false),
             done: tell,
         });
-        let serving = shared.clone();
-        let thread = std::thread::Builder::new().name("audit".into());
-        let thread = thread.spawn(move || serving.serve())?;
-        Ok(AuditQueue { shared, asked: AtomicU64::new(0), done, thread: Some(thread) })
+        AuditQueue { shared, asked: AtomicU64::new(0), done, thread: None }
     }
 
     fn ask(&self, job: Job) {
@@ -340,33 +345,31 @@ mod tests {
         wait(async { audit.admit(1, None).await.expect("there is room") });
     }
 
+    /// Without the log's thread: what is in the queue stays there until the test has it done.
     #[test]
     fn room_that_is_there_is_waited_for_by_none_and_lines_that_wait_have_it_first() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("audit.jsonl");
-        let audit = queue(&file, true);
-        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-        let mut at_once = |names| std::pin::pin!(audit.admit(names, None)).poll(&mut cx).is_ready();
-        let idle = || {
-            wait(audit.written(None));
-            drop(locked(&audit.shared.audit));
+        let settings = settings::Audit { file: file.clone(), bytes: 1 << 20, kept: 2, required: true };
+        let audit = AuditQueue::without_thread(Audit::open(&settings).expect("opens"));
+        let at_once = |names| {
+            let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+            std::pin::pin!(audit.admit(names, None)).poll(&mut cx).is_ready()
         };
-        // The log's thread is kept off the disk: a request that needs it waits.
-        let disk = locked(&audit.shared.audit);
-        assert!(!at_once(1));
-        drop(disk);
-        // The log's thread may look once more before it rests.
-        let mut at_last = |names| (0..100_000).any(|_| (idle(), at_once(names)).1);
-        assert!(at_last(1));
-        let mut at_once = |names| std::pin::pin!(audit.admit(names, None)).poll(&mut cx).is_ready();
-        assert!(!at_once(1 << 20));
-        idle();
+        assert!(at_once(1), "some is reserved when the log is opened");
+        assert!(!at_once(1 << 20), "as much as the log may hold");
+        audit.write_here();
+        assert!(at_once(1));
         audit.write(json!({"n": 0}));
         assert!(!at_once(1), "a line waits");
-        idle();
+        audit.write_here();
+        assert!(at_once(1));
+        let disk = locked(&audit.shared.audit);
+        assert!(!at_once(1), "a line is being written");
+        drop(disk);
         audit.write(json!({"n": 1}));
         audit.write_here();
-        idle();
+        assert!(at_once(1));
         assert_eq!(std::fs::read_to_string(&file).expect("reads"), "{\"n\":0}\n{\"n\":1}\n");
     }
 }
