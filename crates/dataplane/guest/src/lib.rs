@@ -80,8 +80,8 @@ pub struct Answers {
     pub alike: bool,
     /// Bytes of all packets.
     pub bytes: u64,
-    /// The call may have left something beside verdicts: [`Guest::left_over`] tells.
-    pub leaves: bool,
+    /// The call may have left something beside verdicts: [`Guest::left_over`] tells what.
+    pub has_left_over: bool,
 }
 
 impl Answers {
@@ -91,7 +91,7 @@ impl Answers {
         Answers {
             alike: packets.iter().all(|packet| verdict(packet) == verdict(&packets[0])),
             bytes: packets.iter().map(|packet| u64::from(packet.length())).sum(),
-            leaves: true,
+            has_left_over: true,
         }
     }
 }

@@ -245,7 +245,7 @@ impl<T: HostState> Body<T> {
         }
         let state = self.store.data().state();
         if differ == 0 && state.facts.allows(verdict) {
-            return Answers { alike: true, bytes: extents >> 32, leaves: state.leaves() };
+            return Answers { alike: true, bytes: extents >> 32, has_left_over: state.has_left_over() };
         }
         self.take_over_each(packets)
     }

@@ -154,7 +154,7 @@ impl GuestState {
 
     /// Whether [`guest::Guest::left_over`] has something to tell.
     #[inline]
-    pub(crate) fn leaves(&self) -> bool {
+    pub(crate) fn has_left_over(&self) -> bool {
         self.deadline.is_some() || self.kept() > 0
     }
 

@@ -27,7 +27,7 @@ fn is_code(line: &&str) -> bool {
 }
 
 /// Most lines that a packet, a batch or a turn passes. It is lowered when they become fewer; the aim is 2,000.
-const CEILING: usize = 3_240;
+const CEILING: usize = 3_220;
 
 /// Lines of code of every function of that name in a file, or of `all` functions of it.
 fn lines(path: &str, function: &str) -> usize {

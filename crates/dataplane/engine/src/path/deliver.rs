@@ -114,21 +114,15 @@ impl Worker {
 
     /// Hands one packet on.
     pub(crate) fn forward(&mut self, from: Source, packet: Packet, target: Target) {
-        let pool = self.pool_of_source(from);
-        let Some(destination) = self.pool_of(target) else {
-            if let Target::Switch(id, port) = target {
-                self.switch_one(from, id, port, packet);
-            }
-            return;
-        };
-        let Some(packet) =
-            (if destination == pool { Some(packet) } else { self.copy_to_pool(from, packet, target) })
-        else {
-            return;
-        };
+        if let Target::Switch(id, port) = target {
+            return self.switch_one(from, id, port, packet);
+        }
+        let stays = self.pool_of(target) == Some(self.pool_of_source(from));
+        let packet = if stays { Some(packet) } else { self.copy_to_pool(from, packet, target) };
+        let Some(packet) = packet else { return };
         match target {
             Target::Instance(to, interface) => {
-                if destination == pool {
+                if stays {
                     self.note_congestion(to.index());
                 }
                 self.enqueue(to.index(), interface, packet);
@@ -145,11 +139,7 @@ impl Worker {
     /// Puts a packet into an instance's queue. From here on it is the receiver's: what does not fit is the
     /// receiver's loss.
     pub(crate) fn enqueue(&mut self, to: usize, interface: u16, packet: Packet) {
-        let receiver = &self.instances[to];
-        if packet.record().hop_budget == 0 {
-            return self.drop_packet(to, packet, DropReason::HopBudget);
-        }
-        if receiver.queue.room() == 0 {
+        if self.instances[to].queue.room() == 0 {
             return self.drop_packet(to, packet, DropReason::QueueFull);
         }
         self.enqueue_beyond(to, interface, packet);
@@ -226,6 +216,15 @@ impl Worker {
         if !observer.queue.is_empty() {
             self.wake_instance(index);
         }
+    }
+
+    /// Does something with each packet of a batch, and then hands to ports what that has gathered there.
+    pub(crate) fn each(&mut self, mut batch: Vec<Packet>, mut act: impl FnMut(&mut Worker, Packet)) {
+        for packet in batch.drain(..) {
+            act(self, packet);
+        }
+        self.batches.spare.push(batch);
+        self.flush_ports();
     }
 
     /// Transmits what single packets have gathered at ports.

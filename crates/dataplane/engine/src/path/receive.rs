@@ -199,7 +199,10 @@ impl Worker {
         match self.deliver_batch(Source::Port(index), pool, target, batch) {
             Ok(Some(handed)) => self.put_back(handed),
             Ok(None) => {}
-            Err(batch) => self.deliver_each(index, target, batch),
+            // Into another pool, or as far as there is room.
+            Err(batch) => {
+                self.each(batch, |worker, packet| worker.forward(Source::Port(index), packet, target));
+            }
         }
         self.charge_receivers();
     }
@@ -216,15 +219,6 @@ impl Worker {
             },
         };
         (self.ports[out].port.room() < self.settings.batch).then_some(out)
-    }
-
-    /// Hands on what a port received one by one: into another pool, or as far as there is room.
-    fn deliver_each(&mut self, port: usize, target: Target, mut batch: Vec<Packet>) {
-        for packet in batch.drain(..) {
-            self.forward(Source::Port(port), packet, target);
-        }
-        self.batches.spare.push(batch);
-        self.flush_ports();
     }
 
     /// Charges what receiving through a switch has cost to the instances that got packets, by how many they

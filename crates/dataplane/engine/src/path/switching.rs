@@ -125,12 +125,12 @@ impl Worker {
         };
         let handed_to = match delivered {
             Ok(next) => next,
-            Err(mut batch) => {
-                for (packet, route) in batch.drain(..).zip(&routes) {
-                    self.follow(source, id, from, packet, *route);
-                }
-                self.batches.spare.push(batch);
-                self.flush_ports();
+            Err(batch) => {
+                let mut routes = routes.iter();
+                self.each(batch, |worker, packet| {
+                    let route = routes.next().copied().unwrap_or(Route::Filter);
+                    worker.follow(source, id, from, packet, route);
+                });
                 None
             }
         };

@@ -29,7 +29,7 @@ impl Worker {
         {
             match self.deliver_batch(Source::Instance(index), pool, target, batch) {
                 Ok(next) => {
-                    if answers.leaves {
+                    if answers.has_left_over {
                         self.after_call(index);
                     }
                     return next;
@@ -37,18 +37,9 @@ impl Worker {
                 Err(refused) => batch = refused,
             }
         }
-        self.route_each(index, batch);
+        self.each(batch, |worker, packet| worker.route(index, packet));
         self.after_call(index);
         None
-    }
-
-    /// Carries out the verdicts of a batch one by one.
-    fn route_each(&mut self, index: usize, mut batch: Vec<Packet>) {
-        for packet in batch.drain(..) {
-            self.route(index, packet);
-        }
-        self.batches.spare.push(batch);
-        self.flush_ports();
     }
 
     /// Carries out the verdict of one packet.
