@@ -9,42 +9,25 @@
 //!    lacks a body yet waits for the message's end.
 
 use crate::budget::Budget;
+use crate::caches::Caches;
+use crate::conditions::{self, Context};
 use crate::filter::groups::Groups;
 use crate::filter::literals::Literals;
 use crate::filter::{Filter, Findings};
 use crate::flow::windows::{Pending, Window};
-use crate::header::View;
 use crate::inspect::{Subject, inspect};
 use crate::message::fields::Fields;
 use crate::message::http::bit;
 use crate::message::{Limits, Message};
-use crate::rules::buffer::{App, Buffer, FIELDS};
-use crate::rules::{Direction, Element, Pattern, Protocol, Rule, Rules, Scope, Skipped};
+use crate::rules::buffer::{Buffer, FIELDS};
+use crate::rules::{Pattern, Protocol, Rule, Rules, Scope, Skipped};
 use alloc::vec;
 use alloc::vec::Vec;
-use packet::protocol;
 
-/// Most expressions whose searches keep their memory.
-const MAX_CACHES: usize = 64;
 /// Most rules of a message that wait for its end.
 const MAX_WAITING: usize = 64;
 /// Bytes of a body without its encodings that cost as much as a comparison.
 const BODY_UNIT: usize = 8;
-
-/// What rules look at beside the payload.
-#[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
-    /// Headers.
-    pub view: &'a View<'a>,
-    /// Which end sent the packet; `None` without a flow.
-    pub direction: Option<Direction>,
-    /// Both sides of the flow have agreed.
-    pub is_established: bool,
-    /// Rules about addresses alone are applied.
-    pub judges_addresses: bool,
-    /// The application's protocol, once it is known; `Some(None)` when it is none that is read.
-    pub app: Option<Option<App>>,
-}
 
 /// What a payload is to packets and streams, and hence which rules are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +83,8 @@ pub struct Detector {
     seam: Vec<u8>,
     assembled: Vec<u8>,
     candidates: Vec<u32>,
+    /// Rules without a literal that the packet's headers may fit.
+    unfiltered: Vec<u32>,
     /// Rules that matched in the payload that was shown last.
     matched: Vec<u32>,
     /// Number of the packet that a rule matched in last.
@@ -109,7 +94,7 @@ pub struct Detector {
     /// How often each rule was not verified to the end.
     unfinished: Vec<u64>,
     window: usize,
-    expressions: Vec<u32>,
+    caches: Caches,
     has_addresses: bool,
     /// Filters of the parts of messages.
     parts: Vec<(Buffer, Filter)>,
@@ -150,14 +135,11 @@ impl Detector {
             (true, false) => groups.longest_tcp().saturating_sub(1).max(1),
             (true, true) => window.max(groups.longest_tcp()),
         };
-        let is_expression = |element: &Element| matches!(element, Element::Regex(_));
-        let has_expression = |rule: &Rule| rule.all_elements().any(is_expression);
-        let with_expression = rules.list.iter().enumerate().filter(|(_, rule)| has_expression(rule));
         let of_messages = || rules.list.iter().enumerate().filter(|(_, rule)| rule.has_fields());
         let parts = FIELDS.iter().filter_map(|field| {
             let is_here = |(number, _): &(usize, &Rule)| literals.buffers[*number] == Some(field.buffer);
             let numbers: Vec<u32> = of_messages().filter(is_here).map(|(number, _)| number as u32).collect();
-            (!numbers.is_empty()).then(|| (field.buffer, Filter::new(&numbers, &literals)))
+            (!numbers.is_empty()).then(|| (field.buffer, Filter::new(&numbers, &rules, &literals)))
         });
         let parts: Vec<(Buffer, Filter)> = parts.collect();
         let has_none = |(number, _): &(usize, &Rule)| literals.of_rule[*number].is_none();
@@ -179,13 +161,14 @@ impl Detector {
             seam: Vec::new(),
             assembled: Vec::new(),
             candidates: Vec::new(),
+            unfiltered: Vec::new(),
             matched: Vec::new(),
             stamps: vec![0; rules.list.len()],
             stamp: 0,
             hits: vec![0; rules.list.len()],
             unfinished: vec![0; rules.list.len()],
             window,
-            expressions: with_expression.map(|(number, _)| number as u32).collect(),
+            caches: Caches::new(&rules.list),
             has_addresses: rules.list.iter().any(|rule| rule.is_address_only),
             pending_lost: 0,
             rules,
@@ -275,7 +258,9 @@ impl Detector {
             .as_ref()
             .and_then(|stream| stream.window.as_ref())
             .map_or(0, |window| window.pending.len());
-        if self.findings.found.is_empty() && filter.always.is_empty() && waiting == 0 {
+        self.unfiltered.clear();
+        filter.unfiltered.name(context, !payload.is_empty(), &mut self.unfiltered);
+        if self.findings.found.is_empty() && self.unfiltered.is_empty() && waiting == 0 {
             if let Some(Stream { window: Some(window), skip, .. }) = stream {
                 window.append(&payload[skip..]);
             }
@@ -321,8 +306,9 @@ impl Detector {
         let Detector {
             rules,
             literals,
-            groups,
             findings,
+            unfiltered,
+            caches,
             stamps,
             stamp,
             matched,
@@ -330,10 +316,8 @@ impl Detector {
             unfinished,
             ..
         } = self;
-        let view = context.view;
-        let filter = groups.filter(view.protocol, view.source_port, view.destination_port);
         let named = findings.found.iter().map(|literal| literals.list[*literal as usize].rules.len());
-        let mut remaining = named.sum::<usize>() + filter.always.len();
+        let mut remaining = named.sum::<usize>() + unfiltered.len();
         let skip = stream.as_ref().map_or(0, |stream| stream.skip);
         candidates.clear();
         let packet = Subject { data: payload, new_from: 0, base: 0, is_open: false };
@@ -343,7 +327,7 @@ impl Detector {
             remaining -= 1;
             if stamps[number as usize] == *stamp
                 || payload.is_empty() && rule.has_content()
-                || !matches_header(rules, rule, context, portion.is_packet())
+                || !conditions::hold(rules, rule, context, portion.is_packet())
             {
                 return;
             }
@@ -357,6 +341,7 @@ impl Detector {
             // A literal in bytes that were there already tells nothing new.
             let is_met = is_whole && (of_packet || of_stream && (!is_in_payload || skip == 0));
             let mut is_verified = || {
+                caches.verified(number, &rules.list);
                 let is_met = budget.begin(to_verify) && inspect(&rule.payload, &packet, budget);
                 unfinished[number as usize] += u64::from(budget.is_spent());
                 is_met
@@ -373,14 +358,11 @@ impl Detector {
                 consider(*rule, place < in_payload, true);
             }
         }
-        for rule in &filter.always {
+        for rule in unfiltered.iter() {
             consider(*rule, true, false);
         }
         if let Some(stream) = stream {
             self.judge_stream(context, payload, stream, budget);
-        }
-        if budget.was_spent() || self.expressions.len() > MAX_CACHES {
-            self.release_caches();
         }
     }
 
@@ -420,7 +402,7 @@ impl Detector {
             let rule = &self.rules.list[*number as usize];
             let is_done =
                 self.stamps[*number as usize] == self.stamp || self.candidates[..place].contains(number);
-            if is_done || place >= named && !matches_header(&self.rules, rule, context, false) {
+            if is_done || place >= named && !conditions::hold(&self.rules, rule, context, false) {
                 continue;
             }
             // Since a rule waits, it has not matched.
@@ -428,6 +410,7 @@ impl Detector {
                 window.as_ref().and_then(|window| window.pending.iter().find(|some| some.rule == *number));
             let from = waits.map_or(position, |waits| waits.from.min(position));
             let subject = Subject { new_from: from.saturating_sub(base) as usize, ..subject };
+            self.caches.verified(*number, &self.rules.list);
             let is_met =
                 budget.begin(self.candidates.len() - place) && inspect(&rule.payload, &subject, budget);
             self.unfinished[*number as usize] += u64::from(budget.is_spent());
@@ -462,12 +445,13 @@ impl Detector {
         for (place, Pending { rule: number, from, .. }) in waiting.iter().enumerate() {
             let rule = &self.rules.list[*number as usize];
             if self.stamps[*number as usize] == self.stamp
-                || !matches_header(&self.rules, rule, context, false)
+                || !conditions::hold(&self.rules, rule, context, false)
             {
                 continue;
             }
             let new_from = from.saturating_sub(base) as usize;
             let subject = Subject { data: &self.assembled, new_from, base, is_open: false };
+            self.caches.verified(*number, &self.rules.list);
             let is_met = budget.begin(waiting.len() - place) && inspect(&rule.payload, &subject, budget);
             self.unfinished[*number as usize] += u64::from(budget.is_spent());
             if is_met {
@@ -531,9 +515,11 @@ impl Detector {
         let candidates = core::mem::take(&mut self.candidates);
         for (place, number) in candidates.iter().enumerate() {
             let rule = &self.rules.list[*number as usize];
-            if !budget.begin(candidates.len() - place) || !matches_header(&self.rules, rule, context, true) {
+            if !budget.begin(candidates.len() - place) || !conditions::hold(&self.rules, rule, context, true)
+            {
                 continue;
             }
+            self.caches.verified(*number, &self.rules.list);
             let is_met = if rule.needs_body() && !is_whole {
                 false
             } else if self.literals.is_whole[*number as usize] {
@@ -568,9 +554,6 @@ impl Detector {
             }
         }
         self.candidates = candidates;
-        if budget.was_spent() || self.expressions.len() > MAX_CACHES {
-            self.release_caches();
-        }
     }
 
     /// Whether a rule about a message has what it looks for in the payload, too.
@@ -589,74 +572,4 @@ impl Detector {
         let subject = Subject { data: &self.assembled, new_from: 0, base, is_open: false };
         inspect(&rule.payload, &subject, budget)
     }
-
-    fn release_caches(&mut self) {
-        for number in &self.expressions {
-            let rule = &self.rules.list[*number as usize];
-            for element in rule.all_elements() {
-                if let Element::Regex(regex) = element {
-                    regex.release();
-                }
-            }
-        }
-    }
-}
-
-/// Whether everything but contents is as the rule says.
-fn matches_header(rules: &Rules, rule: &Rule, context: &Context<'_>, as_packet: bool) -> bool {
-    let view = context.view;
-    let is_protocol = match rule.protocol {
-        Protocol::Ip => true,
-        Protocol::Tcp => view.protocol == protocol::TCP,
-        Protocol::Udp => view.protocol == protocol::UDP,
-        Protocol::Icmp => view.icmp.is_some(),
-    };
-    if !is_protocol
-        || rule.is_address_only && !context.judges_addresses
-        || rule.scope == Scope::Packet && !as_packet
-    {
-        return false;
-    }
-    if !rule
-        .apps
-        .iter()
-        .all(|(app, is_not)| context.app.is_some_and(|known| (known == Some(*app)) != *is_not))
-    {
-        return false;
-    }
-    let flow = rule.flow;
-    if flow.direction.is_some_and(|direction| context.direction != Some(direction))
-        || flow.established.is_some_and(|established| context.is_established != established)
-    {
-        return false;
-    }
-    if view.is_fragment && (rule.has_content() || rule.size.is_some() || rule.flags.is_some()) {
-        return false;
-    }
-    if rule.size.is_some_and(|size| !size.holds(view.payload.len() as u32))
-        || rule.flags.is_some_and(|flags| !flags.hold(view.tcp.flags))
-        || rule.ttl.is_some_and(|ttl| !ttl.holds(u32::from(view.ttl)))
-        || !rule.ip_protocol.iter().all(|compare| compare.holds(u32::from(view.protocol)))
-    {
-        return false;
-    }
-    if rule.icmp_type.is_some() || rule.icmp_code.is_some() {
-        let Some((kind, code)) = view.icmp else { return false };
-        if rule.icmp_type.is_some_and(|compare| !compare.holds(u32::from(kind)))
-            || rule.icmp_code.is_some_and(|compare| !compare.holds(u32::from(code)))
-        {
-            return false;
-        }
-    }
-    let from = (view.source.ip(), view.source_port);
-    let to = (view.destination.ip(), view.destination_port);
-    let has_ports = protocol::has_ports(view.protocol) && !(view.is_fragment && from.1 == 0 && to.1 == 0);
-    let is_end = |(addresses, ports): (u32, u32), (address, port): (core::net::IpAddr, u16)| {
-        let (addresses, ports) = (rules.addresses(addresses), rules.ports(ports));
-        (ports.is_any() || has_ports && ports.contains(port))
-            && (addresses.is_any() || addresses.contains(address))
-    };
-    let [source, destination] = rule.ends;
-    is_end(source, from) && is_end(destination, to)
-        || rule.is_bidirectional && is_end(source, to) && is_end(destination, from)
 }

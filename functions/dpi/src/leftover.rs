@@ -2,7 +2,8 @@
 //! behind a gap, and rules about what must not come.
 
 use crate::budget::Budget;
-use crate::detect::{Carrier, Context, Portion, Stream};
+use crate::conditions::Context;
+use crate::detect::{Carrier, Portion, Stream};
 use crate::flow::tracker::Seen;
 use crate::flow::{Fate, Flow, Side};
 use crate::message::{Message, Session};

@@ -131,8 +131,8 @@ impl Groups {
                 any.extend(from.iter().map(|(rule, _)| *rule));
             }
             let filter = |more: &[Vec<u32>]| {
-                let rules: BTreeSet<u32> = any.iter().chain(more.iter().flatten()).copied().collect();
-                Filter::new(&rules.into_iter().collect::<Vec<_>>(), literals)
+                let numbers: BTreeSet<u32> = any.iter().chain(more.iter().flatten()).copied().collect();
+                Filter::new(&numbers.into_iter().collect::<Vec<_>>(), rules, literals)
             };
             let mut filters = vec![filter(&[])];
             filters.extend(destination.rules.iter().map(|rules| filter(core::slice::from_ref(rules))));

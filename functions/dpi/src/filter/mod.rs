@@ -7,6 +7,7 @@
 //!    finds sixteen places at a time.
 //! 3. [`groups`] keeps a [`Filter`] for each protocol and kind of port, so that rules for other ports cost
 //!    nothing.
+//! 4. [`unfiltered`] has the rules without a literal, by what they ask of headers.
 //!
 //! Every literal is searched for in every payload, to its end, and compared until it is found: what the search
 //! costs is bounded by the payload's length and by how many literals have a sample in common.
@@ -15,12 +16,15 @@ pub mod few;
 pub mod groups;
 pub mod literals;
 pub mod tier;
+pub mod unfiltered;
 
+use crate::rules::Rules;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use few::Few;
 use literals::Literals;
 use tier::Tier;
+use unfiltered::Unfiltered;
 
 /// What a scan found, and what was found before in the same packet.
 #[derive(Debug, Default)]
@@ -100,21 +104,22 @@ pub struct Filter {
     long: Option<Tier<4, 4>>,
     middle: Either<2, 3>,
     short: Either<1, 2>,
-    /// Rules without a literal: always looked at.
-    pub always: Vec<u32>,
+    /// Rules without a literal, which every packet is looked at for.
+    pub unfiltered: Unfiltered,
     /// Bytes of the longest literal.
     pub longest: usize,
 }
 
 impl Filter {
     /// A filter for these rules.
-    pub fn new(rules: &[u32], literals: &Literals) -> Filter {
+    pub fn new(numbers: &[u32], rules: &Rules, literals: &Literals) -> Filter {
         let mut filter = Filter::default();
+        let mut unfiltered = Vec::new();
         let (mut long, mut middle, mut short) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen = alloc::vec![false; literals.list.len()];
-        for rule in rules {
+        for rule in numbers {
             let Some(number) = literals.of_rule[*rule as usize] else {
-                filter.always.push(*rule);
+                unfiltered.push(*rule);
                 continue;
             };
             if core::mem::replace(&mut seen[number as usize], true) {
@@ -136,6 +141,7 @@ impl Filter {
         filter.long = (!long.is_empty()).then(|| Tier::new(&long, literals));
         filter.middle = Either::new(&middle, literals);
         filter.short = Either::new(&short, literals);
+        filter.unfiltered = Unfiltered::new(&unfiltered, rules);
         filter
     }
 

@@ -75,7 +75,7 @@ impl Compare {
 }
 
 /// How flags are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum FlagTest {
     /// These and no others.
     Exactly,
@@ -88,7 +88,7 @@ enum FlagTest {
 }
 
 /// The option `flags`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Flags {
     test: FlagTest,
     flags: u8,

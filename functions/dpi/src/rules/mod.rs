@@ -57,7 +57,7 @@ pub enum Protocol {
 }
 
 /// Which end of a flow sent a packet. The client is the end that began it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// From the client.
     ToServer,
@@ -79,7 +79,7 @@ pub enum Scope {
 }
 
 /// The option `flow`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowCondition {
     /// Which end sent the packet.
     pub direction: Option<Direction>,

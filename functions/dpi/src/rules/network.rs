@@ -30,6 +30,20 @@ impl Addresses {
         self.v4.is_all(u128::from(u32::MAX)) && self.v6.is_all(u128::MAX)
     }
 
+    /// All of them, as their numbers and whether they are of IPv4, when there are at most so many.
+    pub fn few(&self, most: usize) -> Option<Vec<(bool, u128)>> {
+        let mut all = Vec::new();
+        for (is_ipv4, ranges) in [(true, &self.v4), (false, &self.v6)] {
+            for (first, last) in ranges.as_slice() {
+                if last - first >= (most - all.len()) as u128 {
+                    return None;
+                }
+                all.extend((*first..=*last).map(|address| (is_ipv4, address)));
+            }
+        }
+        Some(all)
+    }
+
     /// Whether the address is in it.
     pub fn contains(&self, address: IpAddr) -> bool {
         match address {

@@ -3,7 +3,8 @@
 use super::frames::{Bench, CLIENT, SERVER, at, config, icmp, tagged, tcp, udp};
 use crate::Dpi;
 use crate::budget::Budget;
-use crate::detect::{Context, Detector, Portion};
+use crate::conditions::Context;
+use crate::detect::{Detector, Portion};
 use crate::header::Frame;
 use crate::rules::Rules;
 use crate::rules::network::Variables;

@@ -3,7 +3,7 @@
 mod any_input;
 mod evasion;
 mod faults;
-mod frames;
+pub mod frames;
 mod messages;
 mod model;
 mod options;
