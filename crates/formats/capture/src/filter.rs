@@ -98,6 +98,11 @@ impl Filter {
         &self.text
     }
 
+    /// Whether it asks what became of a packet (`dropped`, `passed`), which is not known before it is processed.
+    pub fn uses_outcome(&self) -> bool {
+        self.expression.uses_outcome()
+    }
+
     /// Whether it is about this packet: `bytes` are its first ones, `length` is its whole length.
     pub fn matches(&self, bytes: &[u8], length: u32, outcome: Outcome) -> bool {
         let seen = Seen { bytes, length, outcome, headers: dissect(bytes).ok() };
@@ -114,6 +119,14 @@ struct Seen<'a> {
 }
 
 impl Expression {
+    fn uses_outcome(&self) -> bool {
+        match self {
+            Expression::Not(inner) => inner.uses_outcome(),
+            Expression::All(parts) | Expression::Any(parts) => parts.iter().any(Expression::uses_outcome),
+            Expression::Is(test) => matches!(test, Test::Became(_)),
+        }
+    }
+
     fn matches(&self, seen: &Seen<'_>) -> bool {
         match self {
             Expression::Not(inner) => !inner.matches(seen),

@@ -83,6 +83,15 @@ fn primitives_say_what_pcap_filter_says() {
 }
 
 #[test]
+fn filters_that_ask_for_the_outcome_are_told() {
+    for (text, uses) in
+        [("dropped", true), ("udp and not (tcp or passed)", true), ("not udp or less 90", false)]
+    {
+        assert_eq!(Filter::parse(text).expect(text).uses_outcome(), uses, "{text}");
+    }
+}
+
+#[test]
 fn what_is_no_expression_is_told_with_its_column() {
     for (text, error) in [
         ("", "column 1: it ends here; allowed: ip, ip6,"),
