@@ -136,13 +136,20 @@ pub struct Level {
     pub dissection: Dissection,
     /// Where the bytes end that it may reach to: the end of the packet around it.
     end: usize,
+    /// Where its Ethernet header begins, if it has one.
+    ethernet: Option<usize>,
 }
 
 impl Level {
     /// What [`dissect`](crate::dissect) has found in a frame of so many bytes.
     #[inline]
     pub const fn outermost(dissection: Dissection, length: usize) -> Level {
-        Level { path: Path::OUTSIDE, dissection, end: length }
+        Level { path: Path::OUTSIDE, dissection, end: length, ethernet: Some(0) }
+    }
+
+    /// Where its Ethernet header begins; `None` when a tunnel carries the packet without one.
+    pub const fn ethernet(&self) -> Option<usize> {
+        self.ethernet
     }
 
     /// Where the packet ends at the latest, whatever its own header says: with the packet around it.
@@ -168,6 +175,13 @@ struct Header {
     id: u32,
     length: usize,
     content: Content,
+}
+
+/// A header where it was found: `bytes` begin there, `at` bytes behind the frame's first, and end with the packet.
+struct Found<'a> {
+    at: usize,
+    bytes: &'a [u8],
+    header: Header,
 }
 
 /// Which tunnels are looked into.
@@ -267,7 +281,24 @@ impl Tunnels {
     /// tunnel in the last one that is looked into.
     #[inline]
     pub fn inside(&self, frame: &[u8], level: &Level) -> Result<Option<Level>, ParseError> {
-        let may = match &level.dissection.network {
+        if self.may_be_in(level) { self.look(frame, level) } else { Ok(None) }
+    }
+
+    /// The kind of the tunnel that a packet carries, and what identifies it, whether or not what is inside can be
+    /// read; `None` when it is in none of these tunnels, or has one's own messages.
+    ///
+    /// # Errors
+    /// [`ParseError`] when the tunnel's header is cut or impossible.
+    pub fn header(&self, frame: &[u8], level: &Level) -> Result<Option<(Tunnel, u32)>, ParseError> {
+        if !self.may_be_in(level) {
+            return Ok(None);
+        }
+        Ok(self.find(frame, level)?.map(|found| (found.header.tunnel, found.header.id)))
+    }
+
+    #[inline]
+    fn may_be_in(&self, level: &Level) -> bool {
+        match &level.dissection.network {
             Some(network) => {
                 let port = match network.transport {
                     Transport::Ports { destination, .. } => destination,
@@ -281,13 +312,13 @@ impl Tunnels {
                 ethertype::NSH => self.has(Tunnel::Nsh),
                 _ => false,
             },
-        };
-        if may { self.look(frame, level) } else { Ok(None) }
+        }
     }
 
-    #[cold]
-    fn look(&self, frame: &[u8], level: &Level) -> Result<Option<Level>, ParseError> {
-        let Level { path, dissection, end } = *level;
+    /// The header that comes next, where it begins, and the bytes from there to the packet's end.
+    #[inline]
+    fn find<'a>(&self, frame: &'a [u8], level: &Level) -> Result<Option<Found<'a>>, ParseError> {
+        let Level { dissection, end, .. } = *level;
         let (at, end) = match dissection.network {
             Some(network) if network.protocol == protocol::UDP => {
                 (network.l4_offset + 8, network.end.min(end))
@@ -300,7 +331,13 @@ impl Tunnels {
             Some(network) => self.in_packet(bytes, network.protocol, network.transport)?,
             None => of_ethertype(bytes, dissection.ethertype)?,
         };
-        let Some(header) = found.filter(|header| self.has(header.tunnel)) else { return Ok(None) };
+        Ok(found.filter(|header| self.has(header.tunnel)).map(|header| Found { at, bytes, header }))
+    }
+
+    #[cold]
+    fn look(&self, frame: &[u8], level: &Level) -> Result<Option<Level>, ParseError> {
+        let path = level.path;
+        let Some(Found { at, bytes, header }) = self.find(frame, level)? else { return Ok(None) };
         if path.depth() == MAX_LEVELS {
             return Err(ParseError::TooDeep);
         }
@@ -309,17 +346,20 @@ impl Tunnels {
         let rest = clipped(bytes, header.length, bytes.len());
         let of_type = |ethertype| {
             let network = network(ethertype, rest, at)?;
-            Ok(Dissection { ethertype, tags: Tags::NONE, l3_offset: at, network })
+            Ok((Dissection { ethertype, tags: Tags::NONE, l3_offset: at, network }, None))
         };
-        let dissection = match header.content {
-            Content::Ethernet | Content::Type(ethertype::TRANSPARENT_ETHERNET) => dissect_at(rest, at)?,
+        let (dissection, ethernet) = match header.content {
+            Content::Ethernet | Content::Type(ethertype::TRANSPARENT_ETHERNET) => {
+                (dissect_at(rest, at)?, Some(at))
+            }
             Content::Type(ethertype) => of_type(ethertype)?,
             Content::Ip => of_type(match rest.first().map(|first| first >> 4) {
                 Some(6) => ethertype::IPV6,
                 _ => ethertype::IPV4,
             })?,
         };
-        Ok(Some(Level { path: path.into(header.tunnel, header.id), dissection, end: at + rest.len() }))
+        let path = path.into(header.tunnel, header.id);
+        Ok(Some(Level { path, dissection, end: at + rest.len(), ethernet }))
     }
 
     /// In IP, by protocol or port.

@@ -1,6 +1,8 @@
 //! Reading an expression.
 
 use super::{ARP, End, Expression, FilterError, Outcome, Test};
+use packet::ethernet::KEPT_TAGS;
+use packet::tunnel::{MAX_LABELS, MAX_LEVELS};
 use std::net::IpAddr;
 
 /// Most characters, and deepest nesting: what an expression may cost.
@@ -10,8 +12,8 @@ const DEEPEST: usize = 64;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
-const PRIMITIVES: &str = "ip, ip6, arp, tcp, udp, icmp, icmp6, vlan, ether, proto, src, dst, host, net, port, portrange, \
-                          less, greater, dropped, passed, not, an address or a prefix";
+const PRIMITIVES: &str = "ip, ip6, arp, tcp, udp, icmp, icmp6, vlan, vni, mpls, gre, ether, proto, src, dst, host, net, \
+                          port, portrange, less, greater, dropped, passed, not, an address or a prefix";
 
 pub(super) fn expression(text: &str) -> Result<Expression, FilterError> {
     if text.chars().count() > LONGEST {
@@ -20,7 +22,8 @@ pub(super) fn expression(text: &str) -> Result<Expression, FilterError> {
             message: format!("it is too long; allowed: {LONGEST} characters"),
         });
     }
-    let mut reader = Reader { words: words(text), next: 0, end: text.chars().count() + 1 };
+    let mut reader =
+        Reader { words: words(text), next: 0, end: text.chars().count() + 1, place: Place::default() };
     let expression = reader.expression(0)?;
     match reader.peek() {
         None => Ok(expression),
@@ -71,6 +74,17 @@ struct Reader<'a> {
     next: usize,
     /// The column behind the last character.
     end: usize,
+    /// What the next primitive is about.
+    place: Place,
+}
+
+/// Behind how many tunnels, and then behind how many tags, a primitive looks.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Place {
+    level: u8,
+    tags: u8,
+    /// Labels that were named of the tunnel that was passed last, if it is MPLS.
+    labels: u8,
 }
 
 /// What a primitive says before its value.
@@ -110,11 +124,20 @@ impl<'a> Reader<'a> {
     }
 
     fn expression(&mut self, depth: usize) -> Result<Expression, FilterError> {
+        let begin = self.place;
         let mut left = self.factor(depth)?;
         // Equal precedence, to the left: `a or b and c` is `(a or b) and c`.
         while let Some(word) = self.take(&["and", "&&", "or", "||"]) {
+            let is_and = matches!(word, "and" | "&&");
+            let behind_left = self.place;
+            if !is_and {
+                self.place = begin;
+            }
             let right = self.factor(depth)?;
-            left = match (left, matches!(word, "and" | "&&")) {
+            if !is_and && self.place != behind_left {
+                self.place = begin;
+            }
+            left = match (left, is_and) {
                 (Expression::All(mut parts), true) => {
                     parts.push(right);
                     Expression::All(parts)
@@ -135,7 +158,10 @@ impl<'a> Reader<'a> {
             return Err(self.unexpected(&format!("at most {DEEPEST} levels of `not` and parentheses")));
         }
         if self.take(&["not", "!"]).is_some() {
-            return Ok(Expression::Not(Box::new(self.factor(depth + 1)?)));
+            let place = self.place;
+            let inner = self.factor(depth + 1)?;
+            self.place = place;
+            return Ok(Expression::Not(Box::new(inner)));
         }
         if self.take(&["("]).is_some() {
             let inner = self.expression(depth + 1)?;
@@ -147,8 +173,67 @@ impl<'a> Reader<'a> {
         self.primitive()
     }
 
+    /// A tag or a tunnel, behind which what follows looks.
+    fn keyword(&mut self) -> Result<Option<Expression>, FilterError> {
+        let Some(word) = self.peek().filter(|word| matches!(*word, "vlan" | "vni" | "mpls" | "gre")) else {
+            return Ok(None);
+        };
+        let place = self.place;
+        let is_next_label = word == "mpls" && place.labels > 0;
+        let refused = match word {
+            "vlan" if usize::from(place.tags) == KEPT_TAGS => Some(("tags", KEPT_TAGS)),
+            "mpls" if usize::from(place.labels) == MAX_LABELS => Some(("labels", MAX_LABELS)),
+            "vlan" => None,
+            _ if !is_next_label && usize::from(place.level) == MAX_LEVELS => Some(("tunnels", MAX_LEVELS)),
+            _ => None,
+        };
+        if let Some((what, most)) = refused {
+            return Err(self.unexpected(&format!("at most {most} {what}, one inside of the other")));
+        }
+        self.next += 1;
+        let inside = Place { level: place.level + 1, tags: 0, labels: 0 };
+        let (level, test, then) = match word {
+            "vlan" => {
+                let id = self.id("a VLAN, 0 to 4095", 4095)?;
+                let test = Test::Vlan(place.tags, id.map(|id| id as u16));
+                (place.level, test, Place { tags: place.tags + 1, ..place })
+            }
+            "vni" => (place.level, Test::Vni(self.id("a VNI, 0 to 16777215", 0xff_ffff)?), inside),
+            "gre" => {
+                let key = match self.take(&["key"]) {
+                    Some(_) => Some(self.value("a key, 0 to 4294967295", number)?),
+                    None => None,
+                };
+                (place.level, Test::Gre(key), inside)
+            }
+            _ => {
+                let label = self.id("a label, 0 to 1048575", 0xf_ffff)?;
+                let test = Test::Mpls(place.labels, label);
+                if is_next_label {
+                    (place.level - 1, test, Place { labels: place.labels + 1, ..place })
+                } else {
+                    (place.level, test, Place { labels: 1, ..inside })
+                }
+            }
+        };
+        self.place = then;
+        Ok(Some(Expression::Is(level, test)))
+    }
+
+    /// A number, if one comes next.
+    fn id(&mut self, allowed: &str, most: u32) -> Result<Option<u32>, FilterError> {
+        if !self.peek().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
+            return Ok(None);
+        }
+        self.value(allowed, |word| number(word).filter(|id| *id <= most)).map(Some)
+    }
+
     fn primitive(&mut self) -> Result<Expression, FilterError> {
-        let is = |test| Ok(Expression::Is(test));
+        if let Some(keyword) = self.keyword()? {
+            return Ok(keyword);
+        }
+        let level = self.place.level;
+        let is = |test| Ok(Expression::Is(level, test));
         match self.peek() {
             Some("less") => {
                 self.next += 1;
@@ -169,12 +254,6 @@ impl<'a> Reader<'a> {
             Some("arp") => {
                 self.next += 1;
                 return is(Test::Ethertype(ARP));
-            }
-            Some("vlan") => {
-                self.next += 1;
-                let id = self.peek().and_then(number::<u16>).filter(|id| *id < 4096);
-                self.next += usize::from(id.is_some());
-                return is(Test::Vlan(id));
             }
             Some("icmp") => {
                 self.next += 1;
@@ -252,9 +331,8 @@ impl<'a> Reader<'a> {
     fn protocol(&mut self, family: Option<&str>) -> Result<Expression, FilterError> {
         let ethertype = match family {
             Some("ether") => {
-                return Ok(Expression::Is(Test::Ethertype(
-                    self.value("an EtherType such as 0x0806", number)?,
-                )));
+                let ethertype = self.value("an EtherType such as 0x0806", number)?;
+                return Ok(Expression::Is(self.place.level, Test::Ethertype(ethertype)));
             }
             Some("ip") => Some(IPV4),
             Some("ip6") => Some(IPV6),
@@ -269,7 +347,7 @@ impl<'a> Reader<'a> {
                 "icmp6" => Some(58),
                 _ => number(word),
             })?;
-        Ok(Expression::Is(Test::Protocol(ethertype, protocol)))
+        Ok(Expression::Is(self.place.level, Test::Protocol(ethertype, protocol)))
     }
 
     fn network(
@@ -293,7 +371,7 @@ impl<'a> Reader<'a> {
             let whole = if address.is_ipv4() { 32 } else { 128 };
             (fits && (kind != Some("host") || length == whole)).then_some((address, length))
         })?;
-        Ok(Expression::Is(Test::Network(end, address, length)))
+        Ok(Expression::Is(self.place.level, Test::Network(end, address, length)))
     }
 }
 
