@@ -174,6 +174,25 @@ impl Switch {
         }));
     }
 
+    /// Learns where a frame's source is, and nothing else: what forwards is not the switch. Of a frame whose
+    /// source is no station's address nothing is learned.
+    #[inline]
+    pub fn hear(&self, from: SwitchPort, head: &[u8; HEAD], now: Nanos) {
+        let (source, _) = frame::keys(head);
+        let _ = self.learn(from, source, Tick::of(now));
+    }
+
+    /// Where a frame's destination is, wherever it comes from. Nothing is learned or counted.
+    #[inline]
+    pub fn look_up(&self, head: &[u8; HEAD], now: Nanos) -> Route {
+        let (_, destination) = frame::keys(head);
+        match self.table.find(destination, Tick::of(now)) {
+            Some(port) => Route::To(port),
+            None if destination.is_reserved() => Route::Filter,
+            None => Route::Flood,
+        }
+    }
+
     /// Takes entries out that are too old. Goes through the whole table.
     pub fn sweep(&self, now: Nanos) {
         self.table.sweep(Tick::of(now), &self.counters);

@@ -1,0 +1,141 @@
+//! Decisions: where the packets of a batch go that comes in by one plug of a device.
+
+use crate::bond::scale;
+use crate::counters::Count;
+use crate::device::{Device, Plan};
+use crate::settings::{Balance, Mode};
+use telemetry::clock::Nanos;
+use virtual_switch::{HEAD, SwitchPort};
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Out by one plug.
+    To(SwitchPort),
+    /// Itself by the first of several plugs, and a copy by each further one. There are two or more.
+    Each(Several),
+    /// Nowhere: its destination is where it came from, or no bridge forwards it.
+    Filter,
+    /// Nowhere: nothing receives it.
+    Nowhere,
+}
+
+/// Several plugs of a device in their order, one of them left out or not. [`Device::plug`] names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Several {
+    pub(crate) start: u32,
+    pub(crate) count: u32,
+    /// Which of them is left out, which `count` does not count.
+    pub(crate) skip: u32,
+}
+
+impl Several {
+    /// How many there are.
+    #[inline]
+    pub fn count(self) -> usize {
+        self.count as usize
+    }
+
+    /// The place in the device's list of the one at a position.
+    #[inline]
+    pub(crate) fn place(self, position: usize) -> Option<usize> {
+        let beyond = position >= self.skip as usize;
+        (position < self.count()).then_some(self.start as usize + position + usize::from(beyond))
+    }
+}
+
+/// The decisions on one batch. What was decided is counted when this is dropped.
+#[derive(Debug)]
+pub struct Decisions<'a> {
+    device: &'a Device,
+    from: SwitchPort,
+    plan: Plan,
+    /// One more than the index of the port that the batch comes from; 0: it comes from an opener.
+    port: u16,
+    count: usize,
+    turn: u64,
+    now: Nanos,
+    copied: u64,
+    nowhere: u64,
+    filtered: u64,
+}
+
+impl<'a> Decisions<'a> {
+    #[inline]
+    pub(crate) fn new(device: &'a Device, from: SwitchPort, count: usize, now: Nanos) -> Decisions<'a> {
+        let (plan, port) = device.at(from);
+        let takes_turns = matches!((plan, device.mode()), (Plan::Bond, Mode::Bond(Balance::RoundRobin)));
+        let turn = if takes_turns { device.links.take_turns(count) } else { 0 };
+        device.counters.add(from, if port > 0 { Count::FromPort } else { Count::FromOpener }, count as u64);
+        Decisions { device, from, plan, port, count, turn, now, copied: 0, nowhere: 0, filtered: 0 }
+    }
+
+    /// What the records of the batch's packets say from now on about the port by which they came; `None` when
+    /// that stays as it is, because they come from an opener.
+    #[inline]
+    pub fn device_port(&self) -> Option<u8> {
+        (self.port > 0).then(|| u8::try_from(self.port).unwrap_or(0))
+    }
+
+    /// Where all of the batch goes, if that does not depend on its packets and nothing is learned from them.
+    #[inline]
+    pub fn whole(&mut self) -> Option<Way> {
+        match self.plan {
+            Plan::Fixed(way) if self.port == 0 || self.device.bridge.is_none() => {
+                self.note(way, self.count as u64);
+                Some(way)
+            }
+            _ => None,
+        }
+    }
+
+    /// Where the next packet goes. `came_by` is `device_port` of the packet's record, and `head` gives its
+    /// beginning, see [`virtual_switch::head`].
+    #[inline]
+    pub fn next(&mut self, flow_hash: u32, came_by: u8, head: impl Fn() -> [u8; HEAD]) -> Way {
+        let device = self.device;
+        if self.port > 0
+            && let Some(bridge) = &device.bridge
+        {
+            bridge.hear(usize::from(self.port) - 1, &head(), self.now);
+        }
+        let way = match self.plan {
+            Plan::Fixed(way) => way,
+            Plan::Balance(several) => device.one_of(several, scale(flow_hash, several.count())),
+            Plan::Bond => {
+                let Mode::Bond(balance) = device.mode() else { return Way::Nowhere };
+                let index = device.links.choose(balance, flow_hash, self.turn, self.now);
+                self.turn = self.turn.wrapping_add(1);
+                device.port(index).map_or(Way::Nowhere, Way::To)
+            }
+            Plan::Opposite => device.others(came_by),
+            Plan::Learned => {
+                let index = usize::from(came_by).checked_sub(1).filter(|index| device.port(*index).is_some());
+                let found = device.bridge.as_ref().and_then(|bridge| bridge.find(index, &head(), self.now));
+                found.unwrap_or_else(|| device.others(came_by))
+            }
+        };
+        self.note(way, 1);
+        way
+    }
+
+    #[inline]
+    fn note(&mut self, way: Way, packets: u64) {
+        match way {
+            Way::To(_) => {}
+            Way::Each(several) => self.copied += packets * (several.count() as u64 - 1),
+            Way::Filter => self.filtered += packets,
+            Way::Nowhere => self.nowhere += packets,
+        }
+    }
+}
+
+impl Drop for Decisions<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let counters = &self.device.counters;
+        counters.add(self.from, Count::Copied, self.copied);
+        counters.add(self.from, Count::Nowhere, self.nowhere);
+        counters.add(self.from, Count::Filtered, self.filtered);
+    }
+}

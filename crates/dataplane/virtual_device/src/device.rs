@@ -1,0 +1,221 @@
+//! A device: what is decided at each of its plugs.
+
+use crate::bond::Links;
+use crate::bridge::{Bridge, Station};
+use crate::counters::{Counters, DeviceCounters};
+use crate::decisions::{Decisions, Several, Way};
+use crate::settings::{Balance, DeviceSettings, Mode, Opener, Share};
+use std::sync::Arc;
+use telemetry::clock::Nanos;
+use virtual_switch::SwitchPort;
+
+/// No plug is left out.
+const NONE: u32 = u32::MAX;
+
+/// What is decided at a plug.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Plan {
+    /// The same for every packet.
+    Fixed(Way),
+    /// One of several, by the flow hash.
+    Balance(Several),
+    /// One of the ports, as the bond says.
+    Bond,
+    /// The port by which the packet did not come.
+    Opposite,
+    /// The port behind which the destination is.
+    Learned,
+}
+
+/// A virtual device. See the crate's documentation.
+#[derive(Debug)]
+pub struct Device {
+    settings: DeviceSettings,
+    /// By the number of the plug: its plan, and one more than the port's index, 0 for an opener.
+    plugs: Vec<(Plan, u16)>,
+    /// The plugs that [`Several`] are parts of; the ports come first.
+    lists: Vec<SwitchPort>,
+    pub(crate) links: Links,
+    /// Of bridges of more than two ports.
+    pub(crate) bridge: Option<Bridge>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Device {
+    /// A device that goes on for the one before, if there is one: with its counters, with what it learned at
+    /// the ports that both have, and with the state of their links. The one before may still be in use until
+    /// it is replaced.
+    pub fn new(settings: DeviceSettings, before: Option<&Device>) -> Device {
+        let (ports, mode) = (&settings.ports, settings.mode);
+        let with_flowlets = matches!(mode, Mode::Bond(Balance::Flowlet { .. }));
+        let links = before.map(|before| (&before.settings.ports[..], &before.links));
+        let learns = mode == Mode::Bridge && ports.len() > 2;
+        let learned = before.and_then(|before| before.bridge.as_ref());
+        let mut device = Device {
+            links: Links::new(ports, with_flowlets, links),
+            bridge: if learns { Bridge::new(ports, learned) } else { None },
+            counters: before.map_or_else(Arc::default, |before| before.counters.clone()),
+            plugs: Vec::new(),
+            lists: ports.clone(),
+            settings,
+        };
+        device.plan_ports();
+        device.plan_openers();
+        device
+    }
+
+    /// What it was made with.
+    pub fn settings(&self) -> &DeviceSettings {
+        &self.settings
+    }
+
+    /// Whether it looks at packets' flow hashes. A hash that is not read is not computed.
+    pub fn reads_flow_hash(&self) -> bool {
+        let balanced = |plan: &Plan| matches!(plan, Plan::Balance(_));
+        let by_flow = matches!(self.mode(), Mode::Bond(Balance::Flow | Balance::Flowlet { .. }));
+        by_flow || self.plugs.iter().any(|(plan, _)| balanced(plan))
+    }
+
+    /// The one plug by which everything leaves that comes in by a plug, if that is so.
+    #[inline]
+    pub fn only(&self, from: SwitchPort) -> Option<SwitchPort> {
+        match self.at(from) {
+            (Plan::Fixed(Way::To(plug)), _) => Some(plug),
+            _ => None,
+        }
+    }
+
+    /// Begins the decisions on a batch of so many packets that comes in by a plug.
+    #[inline]
+    pub fn decide(&self, from: SwitchPort, count: usize, now: Nanos) -> Decisions<'_> {
+        Decisions::new(self, from, count, now)
+    }
+
+    /// The plug at a position of several.
+    #[inline]
+    pub fn plug(&self, several: Several, position: usize) -> Option<SwitchPort> {
+        self.lists.get(several.place(position)?).copied()
+    }
+
+    /// The link of a port, named by its plug, is up or down. All are up at first.
+    pub fn set_up(&self, plug: SwitchPort, up: bool) {
+        if let Some(index) = self.index_of(plug) {
+            self.links.set_up(index, up);
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> DeviceCounters {
+        self.counters.of_device()
+    }
+
+    /// The stations that a bridge of more than two ports knows, in no order.
+    pub fn stations(&self, now: Nanos) -> impl Iterator<Item = Station> {
+        self.bridge.iter().flat_map(move |bridge| bridge.stations(now))
+    }
+
+    /// Takes stations out that were not heard for too long. Goes through the whole table.
+    pub fn sweep(&self, now: Nanos) {
+        self.bridge.iter().for_each(|bridge| bridge.sweep(now));
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.settings.mode
+    }
+
+    /// The plug of a port.
+    #[inline]
+    pub(crate) fn port(&self, index: usize) -> Option<SwitchPort> {
+        self.settings.ports.get(index).copied()
+    }
+
+    /// What is decided at a plug. By one that is none of the device's, nothing goes anywhere.
+    #[inline]
+    pub(crate) fn at(&self, plug: SwitchPort) -> (Plan, u16) {
+        self.plugs.get(usize::from(plug.0)).copied().unwrap_or((Plan::Fixed(Way::Nowhere), 0))
+    }
+
+    fn index_of(&self, plug: SwitchPort) -> Option<usize> {
+        self.settings.ports.iter().position(|port| *port == plug)
+    }
+
+    /// All ports but the one by which a packet came, if it came by one.
+    #[inline]
+    pub(crate) fn others(&self, came_by: u8) -> Way {
+        let ports = self.settings.ports.len() as u32;
+        match u32::from(came_by).checked_sub(1).filter(|index| *index < ports) {
+            Some(skip) => self.each(Several { start: 0, count: ports - 1, skip }),
+            None => self.each(Several { start: 0, count: ports, skip: NONE }),
+        }
+    }
+
+    /// One of several.
+    #[inline]
+    pub(crate) fn one_of(&self, several: Several, position: usize) -> Way {
+        self.plug(several, position).map_or(Way::Nowhere, Way::To)
+    }
+
+    /// Each of several, which may be one or none.
+    #[inline]
+    fn each(&self, several: Several) -> Way {
+        if several.count < 2 { self.one_of(several, 0) } else { Way::Each(several) }
+    }
+
+    /// Those of several that get a packet, as the openers share.
+    fn shared(&self, several: Several) -> Plan {
+        match self.settings.share {
+            Share::Balance if several.count > 1 => Plan::Balance(several),
+            Share::Duplicate => Plan::Fixed(self.each(several)),
+            Share::Balance | Share::Single => Plan::Fixed(self.one_of(several, 0)),
+        }
+    }
+
+    fn list(&mut self, plugs: impl IntoIterator<Item = SwitchPort>) -> Several {
+        let start = self.lists.len();
+        self.lists.extend(plugs);
+        Several { start: start as u32, count: (self.lists.len() - start) as u32, skip: NONE }
+    }
+
+    fn enter(&mut self, plug: SwitchPort, plan: Plan, port: u16) {
+        let index = usize::from(plug.0);
+        if self.plugs.len() <= index {
+            self.plugs.resize(index + 1, (Plan::Fixed(Way::Nowhere), 0));
+        }
+        self.plugs[index] = (plan, port);
+    }
+
+    /// What comes from a port goes to the openers of the device and to those of its side.
+    fn plan_ports(&mut self) {
+        let openers = self.settings.openers.clone();
+        for (index, plug) in self.settings.ports.clone().into_iter().enumerate() {
+            let takes = |opener: &&Opener| opener.receives && opener.side.is_none_or(|side| side == index);
+            let several = self.list(openers.iter().filter(takes).map(|opener| opener.plug));
+            self.enter(plug, self.shared(several), index as u16 + 1);
+        }
+    }
+
+    /// What comes from an opener goes out of its side, or as the mode says.
+    fn plan_openers(&mut self) {
+        let openers = self.settings.openers.clone();
+        let ports = self.settings.ports.len();
+        let receive = self.list(openers.iter().filter(|opener| opener.receives).map(|opener| opener.plug));
+        let mut receivers = 0;
+        for opener in openers {
+            let mut others = receive;
+            if opener.receives {
+                (others.skip, others.count) = (receivers, receive.count - 1);
+                receivers += 1;
+            }
+            let first = Plan::Fixed(self.port(opener.side.unwrap_or(0)).map_or(Way::Nowhere, Way::To));
+            let plan = match self.mode() {
+                Mode::Rootless => self.shared(others),
+                _ if opener.side.is_some() || ports < 2 => first,
+                Mode::Direct => first,
+                Mode::Bond(_) => Plan::Bond,
+                Mode::Bridge if ports == 2 => Plan::Opposite,
+                Mode::Bridge => Plan::Learned,
+            };
+            self.enter(opener.plug, plan, 0);
+        }
+    }
+}

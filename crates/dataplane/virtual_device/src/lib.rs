@@ -1,0 +1,57 @@
+//! Virtual devices (MVMP, section 3.1): where functions meet the network, independent of how many ports there
+//! are and how they are organised.
+//!
+//! It moves no packet. The sender of a batch asks where it goes, in its own context and at its own expense;
+//! workers share a device behind an `Arc`. A device is a program that does not change: a change makes a new
+//! one, which takes counters, learned addresses and the state of links over from the one before, and replaces
+//! it at a quiescent point.
+//!
+//! 1. [`DeviceSettings`] name the plugs, which are numbers of ends: one for each port, one for each opener
+//!    (a function, or the head of a chain). [`Device::new`] works out what is decided at each plug.
+//! 2. [`Device::decide`] opens the decisions for a batch that comes in by one plug. [`Decisions::whole`] says
+//!    where all of it goes if that does not depend on the packets; else [`Decisions::next`] decides on each.
+//! 3. A [`Way`] is one plug, several ([`Device::plug`] names them: the first one gets the packet itself, each
+//!    further one a copy), or none.
+//! 4. What comes from a port goes to the openers that receive: the only one, one by the symmetric flow hash,
+//!    or each ([`Share`]).
+//! 5. What an opener sends goes by the mode:
+//!
+//! | mode | from an opener of one side | from another opener |
+//! |---|---|---|
+//! | [`Mode::Direct`] | that port | the first port |
+//! | [`Mode::Bond`] | that port | a port by [`Balance`], of those that are up |
+//! | [`Mode::Bridge`], two ports | that port | the port that the packet did not come by; both when it came by none |
+//! | [`Mode::Bridge`], more | that port | where the destination was heard, else all but the one it came by |
+//! | [`Mode::Rootless`] | - | the other openers that receive, by [`Share`] |
+//!
+//! 6. [`PortDevices`] are the devices at one port: [`PortDevices::decide`] asks the port's classifier which of
+//!    them takes a packet, and which others see it.
+//!
+//! Packets of one flow keep their order in everything but [`Balance::RoundRobin`].
+//!
+//! # Limits
+//! A device has at most [`MAX_PORTS`] ports; those beyond are used, but a packet does not remember them. By
+//! which port a packet came is in its record, and is what the last device said by a port of which it came: a
+//! bridge of two ports whose opener sends what came by another device takes that number for its own. Such an
+//! opener opens a side. Flowlets are told apart by [`FLOWLETS`] slots: flows that share one pause together.
+//! Links that are down are left out by a bond of whatever balance, until none is up.
+#![forbid(unsafe_code)]
+
+mod at_port;
+mod bond;
+mod bridge;
+mod counters;
+mod decisions;
+mod device;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use at_port::{HEAD, PortDecisions, PortDevices};
+pub use bond::FLOWLETS;
+pub use bridge::Station;
+pub use counters::{DeviceCounters, PortDevicesCounters};
+pub use decisions::{Decisions, Several, Way};
+pub use device::Device;
+pub use settings::{Balance, DeviceSettings, MAX_PORTS, Mode, Opener, Share};
+pub use virtual_switch::SwitchPort;

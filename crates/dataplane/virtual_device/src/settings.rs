@@ -1,0 +1,71 @@
+//! What a device is made with.
+
+use telemetry::clock::Nanos;
+use virtual_switch::SwitchPort;
+
+/// Ports of a device that a packet's record can remember.
+pub const MAX_PORTS: usize = 255;
+
+/// What a device does. Plugs are numbers of ends in it; each is used once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceSettings {
+    /// How its ports are organised.
+    pub mode: Mode,
+    /// Which of several openers get what comes in.
+    pub share: Share,
+    /// The plug of each port, in the order of the configuration.
+    pub ports: Vec<SwitchPort>,
+    /// Those that open it: the first one that receives a packet gets the packet itself, others copies.
+    pub openers: Vec<Opener>,
+}
+
+/// What opens a device: a function, or the head of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opener {
+    /// Its plug.
+    pub plug: SwitchPort,
+    /// It opens the side of one port alone: an index into [`DeviceSettings::ports`].
+    pub side: Option<usize>,
+    /// It gets packets. One that does not only sends, as a service's senders do.
+    pub receives: bool,
+}
+
+/// How the ports of a device are organised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// One port.
+    Direct,
+    /// Ports that together are one link.
+    Bond(Balance),
+    /// Ports between which its openers stand.
+    Bridge,
+    /// No ports: what one opener sends the others get.
+    Rootless,
+}
+
+/// By which port of a bond a packet leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// Each packet by the next one. Packets of a flow may overtake each other.
+    RoundRobin,
+    /// By the flow hash.
+    Flow,
+    /// A flow goes by another port when it has paused for so long, and by the same one until then.
+    Flowlet {
+        /// The pause: longer than the ports' ways differ.
+        gap: Nanos,
+    },
+    /// The first one that is up.
+    ActiveBackup,
+}
+
+/// Which of several openers get a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// There is one; of more, the first.
+    Single,
+    /// Each of them.
+    Duplicate,
+    /// One of them, by the symmetric flow hash.
+    Balance,
+}

@@ -1,0 +1,70 @@
+//! The devices at one port.
+
+use super::*;
+use capture::Filter;
+use classifier::Rule;
+
+/// The port's plug, and those of devices.
+const PORT: SwitchPort = SwitchPort(0);
+
+fn rule(filter: &str, priority: u32, observes: bool) -> Rule {
+    let filter = (!filter.is_empty()).then(|| Filter::parse(filter).expect("a filter"));
+    Rule { filter, priority, class: 99, observes }
+}
+
+fn device(number: u16) -> SwitchPort {
+    SwitchPort(number)
+}
+
+/// An Ethernet frame with an IPv4 packet of a protocol.
+fn packet(protocol: u8) -> [u8; 60] {
+    let mut packet = [0; 60];
+    (packet[12], packet[14], packet[17], packet[23]) = (8, 0x45, 46, protocol);
+    packet
+}
+
+fn classify(devices: &PortDevices, protocol: u8) -> (Way, Vec<SwitchPort>) {
+    let mut decisions = devices.decide(PORT, 1);
+    let mut seen = Vec::new();
+    let way = decisions.next(&packet(protocol), 60, |device| seen.push(device));
+    (way, seen)
+}
+
+#[test]
+fn one_device_without_a_filter_takes_all_unseen() {
+    let devices = PortDevices::new(PORT, vec![(rule("", 1, false), device(1))], None);
+    assert_eq!(devices.only(PORT), Some(device(1)));
+    assert_eq!(devices.only(device(1)), Some(PORT));
+    assert_eq!(devices.decide(PORT, 5).whole(), Some(Way::To(device(1))));
+    assert_eq!(devices.decide(device(1), 3).whole(), Some(Way::To(PORT)));
+    let counters = PortDevicesCounters { received: 5, transmitted: 3, ..PortDevicesCounters::default() };
+    assert_eq!(devices.counters(), counters);
+}
+
+#[test]
+fn the_first_that_wants_a_packet_takes_it_and_others_see_it() {
+    let rules = vec![
+        (rule("udp", 2, false), device(1)),
+        (rule("ip", 3, false), device(2)),
+        (rule("udp", 9, true), device(3)),
+        (rule("", 9, true), device(4)),
+    ];
+    let devices = PortDevices::new(PORT, rules, None);
+    assert_eq!(devices.only(PORT), None);
+    assert_eq!(classify(&devices, 17), (Way::To(device(1)), vec![device(3), device(4)]));
+    assert_eq!(classify(&devices, 6), (Way::To(device(2)), vec![device(4)]));
+    assert_eq!(devices.counters().copied, 3);
+}
+
+#[test]
+fn what_none_takes_goes_to_the_last_that_sees_it_or_nowhere() {
+    let rules = vec![(rule("udp", 1, true), device(1)), (rule("udp", 2, true), device(2))];
+    let devices = PortDevices::new(PORT, rules, None);
+    assert_eq!(classify(&devices, 17), (Way::To(device(2)), vec![device(1)]));
+    assert_eq!(classify(&devices, 6), (Way::Nowhere, vec![]));
+    let after = PortDevices::new(PORT, Vec::new(), Some(&devices));
+    assert_eq!(after.decide(PORT, 4).whole(), Some(Way::Nowhere));
+    let counters =
+        PortDevicesCounters { received: 6, copied: 1, unwanted: 5, ..PortDevicesCounters::default() };
+    assert_eq!(after.counters(), counters);
+}
