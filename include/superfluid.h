@@ -121,7 +121,7 @@ struct sf_record {
     uint8_t tunnel_type;           /* SF_TUNNEL_ */
     uint8_t offload_flags;         /* SF_NEEDS_CHECKSUM, SF_CHECKSUM_VALID */
     uint8_t gso_type;              /* SF_GSO_ */
-    uint8_t reserved;              /* zero */
+    uint8_t device_port;           /* by which port of its device it came, from 1 on; 0: by none */
     uint16_t gso_size;             /* payload bytes per segment */
     uint16_t csum_start;           /* where checksumming starts, from the packet's first byte */
     uint16_t csum_offset;          /* where the checksum is stored, from csum_start */
@@ -147,7 +147,7 @@ SF_OFFSET(hop_budget, 51);
 SF_OFFSET(tunnel_type, 52);
 SF_OFFSET(offload_flags, 53);
 SF_OFFSET(gso_type, 54);
-SF_OFFSET(reserved, 55);
+SF_OFFSET(device_port, 55);
 SF_OFFSET(gso_size, 56);
 SF_OFFSET(csum_start, 58);
 SF_OFFSET(csum_offset, 60);

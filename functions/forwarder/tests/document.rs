@@ -38,7 +38,7 @@ macro_rules! places {
 #[test]
 fn the_table_of_the_record_is_its_layout() {
     let ours = places!(verdict offset length buffer mark timestamp flow_hash tunnel_key nsh_path service_id vlan
-        ingress flow_class hop_budget tunnel_type offload_flags gso_type reserved gso_size csum_start csum_offset
+        ingress flow_class hop_budget tunnel_type offload_flags gso_type device_port gso_size csum_start csum_offset
         reserved2);
     let theirs = table(&document(), &["offset", "field", "type", "direction"]);
     assert_eq!(theirs.len(), ours.len());

@@ -21,7 +21,7 @@ struct place {
 const struct place header_places[] = {
     PLACE(verdict),    PLACE(offset),     PLACE(length),      PLACE(buffer),        PLACE(mark),     PLACE(timestamp),
     PLACE(flow_hash),  PLACE(tunnel_key), PLACE(nsh_path),    PLACE(service_id),    PLACE(vlan),     PLACE(ingress),
-    PLACE(flow_class), PLACE(hop_budget), PLACE(tunnel_type), PLACE(offload_flags), PLACE(gso_type), PLACE(reserved),
+    PLACE(flow_class), PLACE(hop_budget), PLACE(tunnel_type), PLACE(offload_flags), PLACE(gso_type), PLACE(device_port),
     PLACE(gso_size),   PLACE(csum_start), PLACE(csum_offset), PLACE(reserved2),     {0, 0, 0},
 };
 

@@ -59,7 +59,7 @@ macro_rules! places {
 #[test]
 fn every_field_stands_where_the_crate_has_it() {
     let ours = places!(verdict offset length buffer mark timestamp flow_hash tunnel_key nsh_path service_id vlan
-        ingress flow_class hop_budget tunnel_type offload_flags gso_type reserved gso_size csum_start csum_offset
+        ingress flow_class hop_budget tunnel_type offload_flags gso_type device_port gso_size csum_start csum_offset
         reserved2);
     // SAFETY: a constant table with an entry of zeros behind it.
     let theirs = unsafe { &header_places };

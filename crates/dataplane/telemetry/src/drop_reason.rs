@@ -55,6 +55,8 @@ drop_reasons! {
         "The function has too little processor time for its load: raise its weight or cap, add replicas.";
     SwitchFiltered = "switch-filtered", "The switch filters the packet: its destination is behind the port it came from, or is reserved.",
         "Mostly nothing (IEEE 802.1D, 8.6); many of them point to a loop or to a wrong port.";
+    NoDevice = "no-device", "No device at the port wants the packet, or the device has no opener that receives it.",
+        "Look at the `receive` policies of the devices over the port, and at what opens the device.";
     HoldQuota = "hold-quota", "The function holds and owns as many packets as it may.",
         "Raise its `quota`, or let it release packets sooner.";
     HoldExpired = "hold-expired", "The function held the packet for longer than `longest_hold`.",

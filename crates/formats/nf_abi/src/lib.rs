@@ -91,8 +91,9 @@ pub struct PacketRecord {
     pub offload_flags: u8,
     /// In: segmentation type as in virtio-net, see [`offload`].
     pub gso_type: u8,
-    /// Room for a later version; zero.
-    pub reserved: u8,
+    /// In: one more than the index, among its device's ports, of the port by which the packet came; 0: by no
+    /// device's port.
+    pub device_port: u8,
     /// In: payload bytes per segment when the packet is to be segmented.
     pub gso_size: u16,
     /// In: where checksumming starts, from the packet's first byte.

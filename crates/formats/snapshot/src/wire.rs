@@ -43,14 +43,14 @@ impl Writer {
     pub(crate) fn record(&mut self, record: &PacketRecord) {
         let PacketRecord { verdict, offset, length, buffer, mark, timestamp, .. } = *record;
         let PacketRecord { flow_hash, tunnel_key, nsh_path, service_id, vlan, ingress, .. } = *record;
-        let PacketRecord { flow_class, hop_budget, tunnel_type, offload_flags, gso_type, reserved, .. } =
+        let PacketRecord { flow_class, hop_budget, tunnel_type, offload_flags, gso_type, device_port, .. } =
             *record;
         let PacketRecord { gso_size, csum_start, csum_offset, reserved2, .. } = *record;
         [verdict, offset, length, buffer].into_iter().for_each(|value| self.u32(value));
         [mark, timestamp].into_iter().for_each(|value| self.u64(value));
         [flow_hash, tunnel_key, nsh_path].into_iter().for_each(|value| self.u32(value));
         [service_id, vlan, ingress].into_iter().for_each(|value| self.u16(value));
-        [flow_class, hop_budget, tunnel_type, offload_flags, gso_type, reserved]
+        [flow_class, hop_budget, tunnel_type, offload_flags, gso_type, device_port]
             .into_iter()
             .for_each(|value| self.u8(value));
         [gso_size, csum_start, csum_offset, reserved2].into_iter().for_each(|value| self.u16(value));
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
             tunnel_type: self.u8()?,
             offload_flags: self.u8()?,
             gso_type: self.u8()?,
-            reserved: self.u8()?,
+            device_port: self.u8()?,
             gso_size: self.u16()?,
             csum_start: self.u16()?,
             csum_offset: self.u16()?,

@@ -57,7 +57,7 @@ fn packet() -> impl Strategy<Value = (Option<u64>, PacketRecord, Vec<u8>)> {
             tunnel_type: d.rotate_left(1),
             offload_flags: d.rotate_left(2),
             gso_type: d.rotate_left(3),
-            reserved: d.rotate_left(4),
+            device_port: d.rotate_left(4),
             gso_size: c.rotate_left(5),
             csum_start: c.rotate_left(6),
             csum_offset: c.rotate_left(7),

@@ -141,6 +141,12 @@ impl<'a> Packet<'a> {
         (self.record.tunnel_type, self.record.tunnel_key)
     }
 
+    /// By which port of its device it came, counted from 1; 0: by none.
+    #[inline(always)]
+    pub fn device_port(&self) -> u8 {
+        self.record.device_port
+    }
+
     /// Everything the host says about the packet.
     #[inline(always)]
     pub fn record(&self) -> &PacketRecord {

@@ -34,7 +34,7 @@ pub fn full() -> Saved<'static> {
         tunnel_type: 1,
         offload_flags: 1,
         gso_type: 0x81,
-        reserved: 0,
+        device_port: 0,
         gso_size: 1448,
         csum_start: 34,
         csum_offset: 16,
