@@ -122,7 +122,7 @@ struct sf_record {
     uint8_t offload_flags;         /* SF_NEEDS_CHECKSUM, SF_CHECKSUM_VALID */
     uint8_t gso_type;              /* SF_GSO_ */
     uint8_t device_port;           /* by which port of its device it came, from 1 on; 0: by none */
-    uint16_t gso_size;             /* payload bytes per segment */
+    uint16_t gso_size;             /* payload bytes per segment; without gso_type the bytes that a capture left out */
     uint16_t csum_start;           /* where checksumming starts, from the packet's first byte */
     uint16_t csum_offset;          /* where the checksum is stored, from csum_start */
     uint16_t reserved2;            /* zero */

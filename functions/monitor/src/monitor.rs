@@ -154,13 +154,16 @@ impl Monitor {
         // packet in the processor's caches overlap with those of the next.
         let mut waiting = 0;
         for mut packet in batch.packets() {
-            let bytes = packet.len() as u64;
+            let bytes = packet.original_len() as u64;
+            if packet.record().snapped() > 0 {
+                self.totals.count_snapped(bytes);
+            }
             let seen = sighting::look(&packet, self.settings.bidirectional, &self.settings.tunnels);
             packet.verdict_encoded(ONWARD[usize::from(packet.ingress().min(2))]);
             self.totals.count(&seen, bytes);
             if seen.deeper {
                 let origin = Origin { interface: packet.ingress(), vlan: packet.vlan() & 0xfff, extra: 0 };
-                self.count_inside(packet.bytes(), EXPORT.then_some((now, origin)));
+                self.count_inside(packet.bytes(), bytes, EXPORT.then_some((now, origin)));
             }
             if let Some(flow) = seen.flow
                 && let Some(place) = self.pending.get_mut(waiting)
@@ -193,9 +196,8 @@ impl Monitor {
 
     /// Counts the packets inside of one. `export`: when it came and how, with a collector.
     #[cold]
-    fn count_inside(&mut self, frame: &[u8], export: Option<(Nanos, Origin)>) {
+    fn count_inside(&mut self, frame: &[u8], bytes: u64, export: Option<(Nanos, Origin)>) {
         let Monitor { settings, totals, table, .. } = self;
-        let bytes = frame.len() as u64;
         if let (Some((now, _)), Some((tracks, _))) = (export, table.tracked()) {
             tracks.now = tracks.now.max(now.0 / 1_000_000);
         }

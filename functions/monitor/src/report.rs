@@ -24,9 +24,13 @@ pub(crate) fn write(monitor: &Monitor, out: &mut String) {
     json.object();
     json.member("since_ns", totals.since.0).member("until_ns", totals.until.0);
     count(&mut json, totals.all);
-    for (name, sum) in
-        [("malformed", totals.malformed), ("vlan_tagged", totals.tagged), ("fragments", totals.fragments)]
-    {
+    for (name, sum) in [
+        ("malformed", totals.malformed),
+        ("vlan_tagged", totals.tagged),
+        ("fragments", totals.fragments),
+        ("snapped", totals.snapped),
+        ("unsegmented", totals.unsegmented),
+    ] {
         count(json.key(name).object(), sum);
         json.end_object();
     }

@@ -19,6 +19,8 @@ pub(crate) struct Sighting {
     pub(crate) flow: Option<FlowId>,
     /// A header is cut, or impossible.
     pub(crate) malformed: bool,
+    /// Its IPv4 header has a length of 0, as captures have it where the network card cuts segments.
+    pub(crate) unsegmented: bool,
     /// There may be a packet inside of this one.
     pub(crate) deeper: bool,
 }
@@ -48,6 +50,7 @@ pub(crate) fn look_at(frame: &[u8], merged: bool, tunnels: &Tunnels) -> Sighting
             fragment: false,
             flow: Some(flow),
             malformed: false,
+            unsegmented: false,
             deeper: false,
         },
         None => look_closely(frame, merged, tunnels),
@@ -100,6 +103,7 @@ pub(crate) fn look_closely(frame: &[u8], merged: bool, tunnels: &Tunnels) -> Sig
         fragment: false,
         flow: None,
         malformed: true,
+        unsegmented: false,
         deeper: false,
     };
     let Ok(link) = ethernet::View::new(frame) else { return nothing };
@@ -110,7 +114,16 @@ pub(crate) fn look_closely(frame: &[u8], merged: bool, tunnels: &Tunnels) -> Sig
     let deeper = !matches!(tunnels.inside(frame, &outermost), Ok(None));
     let Some(network) = dissection.network else { return Sighting { malformed: false, deeper, ..seen } };
     let fragment = network.fragment != Fragment::Whole;
-    Sighting { fragment, flow: Some(flow_of(&network, merged)), malformed: false, deeper, ..seen }
+    let l3 = frame.get(dissection.l3_offset..).unwrap_or_default();
+    let unsegmented = network.source.is_ipv4() && l3.get(2..4) == Some(&[0, 0]);
+    Sighting {
+        fragment,
+        flow: Some(flow_of(&network, merged)),
+        malformed: false,
+        unsegmented,
+        deeper,
+        ..seen
+    }
 }
 
 /// The flow of an IP packet.

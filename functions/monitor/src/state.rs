@@ -2,12 +2,13 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `totals` | version 2, number of flows, seed, floor, then the sums, all little-endian `u64` |
+//! | `totals` | version 3, number of flows, seed, floor, then the sums, all little-endian `u64` |
 //! | 40 bytes of a flow's identity | packets, bytes, most missed, as `u64`, and in a tunnel its path |
 //!
 //! The sums are: since, until, all, malformed, tagged, fragments and other EtherTypes (packets and bytes
 //! each), number of EtherTypes, these (number, packets, bytes), 256 protocols (packets, bytes), the classes
-//! of size, and since version 2 packets in tunnels, by kind.
+//! of size, since version 2 packets in tunnels, by kind, and since version 3 packets that were there only in part and
+//! those with an IPv4 length of 0.
 
 use crate::config::MOST_FLOWS;
 use crate::flow_id::FlowId;
@@ -19,9 +20,10 @@ use nf_sdk::{Nanos, StateReader, StateWriter};
 use packet::tunnel::Path;
 
 const TOTALS: &[u8] = b"totals";
-const VERSION: u64 = 2;
-/// The version before, which knew no tunnels.
+const VERSION: u64 = 3;
+/// The versions before: without tunnels, and without packets in part.
 const WITHOUT_TUNNELS: u64 = 1;
+const WITHOUT_SNAPPED: u64 = 2;
 
 /// What another instance saw.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ pub(crate) fn write(monitor: &Monitor, out: &mut StateWriter<'_>) -> bool {
         put(&[sum.packets.min(LARGEST), sum.bytes.min(LARGEST)]);
     }
     put(&totals.sizes.map(|packets| packets.min(LARGEST)));
-    for sum in &totals.tunnels {
+    for sum in totals.tunnels.iter().chain([&totals.snapped, &totals.unsegmented]) {
         put(&[sum.packets.min(LARGEST), sum.bytes.min(LARGEST)]);
     }
 
@@ -129,6 +131,10 @@ impl State {
             for sum in &mut totals.tunnels {
                 *sum = numbers.count()?;
             }
+        }
+        if version > WITHOUT_SNAPPED {
+            totals.snapped = numbers.count()?;
+            totals.unsegmented = numbers.count()?;
         }
         numbers.is_empty().then_some((State { seed, floor, totals, flows: Vec::new() }, count))
     }

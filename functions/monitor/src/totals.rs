@@ -54,6 +54,10 @@ pub(crate) struct Totals {
     pub(crate) malformed: Count,
     pub(crate) tagged: Count,
     pub(crate) fragments: Count,
+    /// Packets of which a capture has only a part.
+    pub(crate) snapped: Count,
+    /// Packets with an IPv4 length of 0.
+    pub(crate) unsegmented: Count,
     /// IP packets by protocol.
     pub(crate) protocols: [Count; 256],
     /// In order of appearance.
@@ -75,6 +79,8 @@ impl Totals {
             malformed: Count::default(),
             tagged: Count::default(),
             fragments: Count::default(),
+            snapped: Count::default(),
+            unsegmented: Count::default(),
             protocols: [Count::default(); 256],
             ethertypes: Vec::with_capacity(MOST_ETHERTYPES),
             other_ethertypes: Count::default(),
@@ -116,6 +122,14 @@ impl Totals {
         if seen.fragment {
             self.fragments.add(bytes);
         }
+        if seen.unsegmented {
+            self.unsegmented.add(bytes);
+        }
+    }
+
+    /// Counts a packet that is there only in part, beside what was counted of it.
+    pub(crate) fn count_snapped(&mut self, bytes: u64) {
+        self.snapped.add(bytes);
     }
 
     /// Counts a packet in a tunnel, which was counted without it before.
@@ -156,6 +170,8 @@ impl Totals {
         self.malformed.merge(other.malformed);
         self.tagged.merge(other.tagged);
         self.fragments.merge(other.fragments);
+        self.snapped.merge(other.snapped);
+        self.unsegmented.merge(other.unsegmented);
         self.other_ethertypes.merge(other.other_ethertypes);
         for (ethertype, count) in &other.ethertypes {
             self.ethertype(*ethertype).merge(*count);

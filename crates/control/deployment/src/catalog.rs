@@ -35,6 +35,8 @@ pub struct Catalog {
     memory: Option<u64>,
     /// What tenants have of that beside their pools and functions.
     shared: Arc<SharedImages>,
+    /// Where ports meet that share a capture.
+    meetings: port::pcap::Meetings,
 }
 
 impl Catalog {
@@ -69,6 +71,7 @@ impl Catalog {
             faults,
             memory: None,
             shared: Arc::default(),
+            meetings: port::pcap::Meetings::default(),
         }
     }
 
@@ -98,6 +101,11 @@ impl Catalog {
     /// The same if it was asked for before: nothing is read.
     pub(crate) fn loaded(&self, text: &str) -> Option<Image> {
         self.images().get(text).cloned()
+    }
+
+    /// Where ports meet that share a capture.
+    pub(crate) fn meetings(&self) -> &port::pcap::Meetings {
+        &self.meetings
     }
 
     /// A path as it stands in the file.

@@ -2,6 +2,7 @@
 
 use crate::catalog::Catalog;
 use guest_wasm::watchdog;
+use indexmap::IndexMap;
 use packet_memory::Pool;
 use port::Port;
 use port::fault::{self, FaultPort};
@@ -37,6 +38,30 @@ pub fn missing_interfaces(wiring: &wiring::Wiring) -> Vec<(String, String)> {
         Some((name.clone(), port_af_packet::missing(interface)?.to_string()))
     });
     missing.collect()
+}
+
+/// Whether a port's settings name another port.
+pub(crate) fn names_another(port: &wiring::Port) -> bool {
+    port.driver == "pcap" && port.settings.get("side_of").is_some()
+}
+
+/// What a port names as the one whose capture it is the other side of has to be one, and of the same tenant: their
+/// packets come from one pool, whose free buffers keep them in order.
+///
+/// # Errors
+/// The port, and what is wrong with what it names.
+pub(crate) fn pair(ports: &IndexMap<String, wiring::Port>) -> Result<(), (String, String)> {
+    for (name, port) in ports.iter().filter(|(_, port)| names_another(port)) {
+        let Some(other) = port.settings.get("side_of").and_then(schema::Value::as_text) else { continue };
+        let read = ports.get(other).filter(|read| {
+            read.driver == "pcap" && read.tenant == port.tenant && read.settings.get("sides").is_some()
+        });
+        if read.is_none() {
+            let allowed = "a pcap port of the same tenant that has sides";
+            return Err((name.clone(), format!("side_of: found `{other}`; allowed: {allowed}")));
+        }
+    }
+    Ok(())
 }
 
 struct Opening<'a> {
@@ -77,7 +102,8 @@ impl Opening<'_> {
                 for path in [&mut config.read, &mut config.write].into_iter().flatten() {
                     *path = self.catalog.path(&*path);
                 }
-                Box::new(pcap::PcapPort::open(config).map_err(|error| error.to_string())?)
+                let opened = pcap::PcapPort::open_among(self.name, config, self.catalog.meetings());
+                Box::new(opened.map_err(|error| error.to_string())?)
             }
             "sink" => Box::new(sink::SinkPort::new(sink::Config::from_value(settings)?)),
             other => return Err(format!("there is no driver `{other}`")),

@@ -8,7 +8,6 @@ use packet_memory::{Packet, Pool};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use telemetry::DropReason;
-use telemetry::clock::Nanos;
 
 /// Comments that are kept to be used again.
 const MOST_COMMENTS: usize = 4096;
@@ -95,7 +94,7 @@ impl HopPackets {
 }
 
 impl Tap for HopTap {
-    fn see(&mut self, pool: &Pool, packets: &[Packet], passage: Passage, now: Nanos) {
+    fn see(&mut self, pool: &Pool, packets: &[Packet], passage: Passage) {
         for packet in packets {
             let record = packet.record();
             let decided = matches!(passage, Passage::Decided | Passage::Emitted);
@@ -108,8 +107,9 @@ impl Tap for HopTap {
             let names = &self.names;
             let comment = self.comments.entry(said).or_insert_with(|| names.comment(passage, said));
             let sighting = Sighting {
-                timestamp: if record.timestamp == 0 { now.0 } else { record.timestamp },
+                timestamp: record.timestamp,
                 length: packet.length(),
+                snapped: record.snapped(),
                 direction,
                 outcome: outcome(passage, verdict),
                 comment,

@@ -115,6 +115,12 @@ impl Host {
         // Taken out of what runs, so that functions start and devices open while others look at it.
         let (in_use, nothing_runs, changed) = {
             let deployed = self.deployed();
+            if plan.add_ports.values().any(drivers::names_another) {
+                let mut after = deployed.wiring.ports.clone();
+                after.retain(|name, _| !plan.remove_ports.contains(name));
+                after.extend(plan.add_ports.clone());
+                drivers::pair(&after).map_err(|(name, reason)| failed("port", &name)(&reason))?;
+            }
             let changed: Result<Vec<_>, _> =
                 plan.change_instances.iter().map(|(name, next)| changed(&deployed, name, next)).collect();
             (
@@ -342,6 +348,7 @@ pub fn rehearse(wiring: &Wiring, catalog: &Catalog) -> Result<(), Vec<PrepareErr
         });
         refused.extend(started.err().map(|reason| failed("function", name)(&reason)));
     }
+    refused.extend(drivers::pair(&wiring.ports).err().map(|(name, reason)| failed("port", &name)(&reason)));
     if refused.is_empty() { Ok(()) } else { Err(refused) }
 }
 

@@ -745,6 +745,39 @@ fn a_capture_file_goes_in_and_alerts_and_what_passed_come_out() {
 }
 
 #[test]
+fn a_capture_of_both_directions_enters_a_stateful_chain_at_both_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["two-sides.yaml", "pcap-input.pcapng"] {
+        fs::copy(root().join("examples").join(name), folder.path().join(name)).expect(name);
+    }
+    let file = folder.path().join("two-sides.yaml");
+    let output = run(&["run", &file.display().to_string(), "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
+        .collect();
+    let account = last(&lines);
+    let packets = |port: &str, what: &str| account["ports"][port]["packets"][what].as_u64();
+    assert_eq!((packets("inside", "received"), packets("outside", "received")), (Some(18), Some(8)));
+    // An answer that came before its request would be dropped.
+    assert_eq!((packets("outside", "delivered"), packets("inside", "delivered")), (Some(18), Some(8)));
+    let sizes = ["two-sides-requests.pcapng", "two-sides-answers.pcapng"]
+        .map(|name| fs::metadata(folder.path().join(name)).expect(name).len());
+    assert!(sizes[0] > sizes[1] && sizes[1] > 8 * 54, "{sizes:?}");
+
+    // What it is the other side of has to be there.
+    let yaml = fs::read_to_string(&file).expect("the example");
+    fs::write(&file, yaml.replace("side_of: inside", "side_of: outside")).expect("written");
+    for command in ["check", "run"] {
+        let output = run(&[command, &file.display().to_string()]);
+        assert!(!output.status.success(), "{command}");
+        let error = text(&output.stderr);
+        assert!(error.contains("side_of: found `outside`; allowed: a pcap port"), "{command}: {error}");
+    }
+}
+
+#[test]
 fn a_rule_file_with_mistakes_is_told_line_by_line_and_nothing_starts() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(

@@ -39,8 +39,10 @@ pub struct Settings {
 pub struct Sighting<'a> {
     /// Nanoseconds since the Unix epoch.
     pub timestamp: u64,
-    /// Its length in bytes.
+    /// Its length in bytes, of what there is of it.
     pub length: u32,
+    /// Bytes that it had beyond those: it comes from a capture that has only a part of it.
+    pub snapped: u16,
     /// Which way it went.
     pub direction: Direction,
     /// What became of it.
@@ -169,11 +171,12 @@ impl Recorder {
         if self.shared.enough.load(Ordering::Relaxed) {
             return;
         }
+        let length = sighting.length.saturating_add(sighting.snapped.into());
         if let Some(filter) = &self.filter {
             let mut seen = [0; SEEN];
             let seen = &mut seen[..SEEN.min(sighting.length as usize)];
             read(seen);
-            if !filter.matches(seen, sighting.length, sighting.outcome) {
+            if !filter.matches(seen, length, sighting.outcome) {
                 return;
             }
         }
@@ -189,7 +192,7 @@ impl Recorder {
         let snap = if self.snap_length == 0 { u32::MAX } else { self.snap_length };
         let entry = Entry {
             timestamp: sighting.timestamp,
-            length: sighting.length,
+            length,
             kept: sighting.length.min(snap),
             direction: sighting.direction,
             comment: sighting.comment,

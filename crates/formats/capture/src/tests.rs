@@ -172,7 +172,14 @@ fn read(bytes: &[u8]) -> Vec<Found> {
 }
 
 fn sighting(timestamp: u64, length: u32, comment: &str) -> Sighting<'_> {
-    Sighting { timestamp, length, direction: Direction::Inbound, outcome: Outcome::Dropped, comment }
+    Sighting {
+        timestamp,
+        length,
+        snapped: 0,
+        direction: Direction::Inbound,
+        outcome: Outcome::Dropped,
+        comment,
+    }
 }
 
 #[test]

@@ -94,7 +94,8 @@ pub struct PacketRecord {
     /// In: one more than the index, among its device's ports, of the port by which the packet came; 0: by no
     /// device's port.
     pub device_port: u8,
-    /// In: payload bytes per segment when the packet is to be segmented.
+    /// In: payload bytes per segment when the packet is to be segmented. With `gso_type` [`offload::GSO_NONE`]
+    /// the bytes that a capture left out at its end, see [`PacketRecord::snapped`].
     pub gso_size: u16,
     /// In: where checksumming starts, from the packet's first byte.
     pub csum_start: u16,
@@ -105,6 +106,15 @@ pub struct PacketRecord {
 }
 
 const _: () = assert!(core::mem::size_of::<PacketRecord>() == 64);
+
+impl PacketRecord {
+    /// Bytes that the packet had on the wire behind those that a capture kept of it, 65,535 for that many and
+    /// more; 0 for a packet that is there as a whole.
+    #[inline]
+    pub const fn snapped(&self) -> u16 {
+        if self.gso_type == offload::GSO_NONE { self.gso_size } else { 0 }
+    }
+}
 
 /// Tunnel kinds in [`PacketRecord::tunnel_type`].
 pub mod tunnel {

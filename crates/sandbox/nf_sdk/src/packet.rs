@@ -135,6 +135,12 @@ impl<'a> Packet<'a> {
         Nanos(self.record.timestamp)
     }
 
+    /// Bytes that the packet had on the wire: more than [`Packet::len`] where a capture has only a part of it.
+    #[inline(always)]
+    pub fn original_len(&self) -> usize {
+        self.len() + usize::from(self.record.snapped())
+    }
+
     /// Kind of tunnel that it came through ([`crate::tunnel`]) and the tunnel's key.
     #[inline(always)]
     pub fn tunnel(&self) -> (u8, u32) {

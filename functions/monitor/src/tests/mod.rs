@@ -493,6 +493,37 @@ fn fragments_count_for_the_flow_without_ports() {
 }
 
 #[test]
+fn what_a_capture_left_out_and_segments_that_were_not_cut_yet_count_and_are_said() {
+    let whole = Sent {
+        source: (Ipv4Addr::new(10, 0, 0, 1).into(), 5000),
+        destination: (Ipv4Addr::new(10, 0, 0, 2).into(), 80),
+        protocol: 6,
+        length: 100,
+    };
+    let mut part = TestPacket::new(whole.frame(), 0);
+    part.record.gso_size = 1400;
+    let mut unsegmented = whole.frame();
+    unsegmented[16..18].fill(0);
+    // Of a packet that is still to be cut into segments nothing is missing.
+    let mut segments = TestPacket::new(whole.frame(), 0);
+    (segments.record.gso_type, segments.record.gso_size) = (nf_sdk::offload::GSO_TCPV4, 1400);
+    let length = whole.frame().len() as u64;
+    let mut runner = monitor(10, 10, true);
+    runner.run(&[part, TestPacket::new(unsegmented, 0), segments], Nanos(1));
+    let seen = report(&runner);
+    assert_eq!(
+        (&seen["snapped"]["packets"], &seen["snapped"]["bytes"]),
+        (&1.into(), &(length + 1400).into())
+    );
+    assert_eq!((&seen["unsegmented"]["packets"], &seen["unsegmented"]["bytes"]), (&1.into(), &length.into()));
+    assert_eq!(seen["top_by_bytes"][0]["bytes"], 3 * length + 1400);
+    // They travel with the state.
+    let mut other = monitor(10, 10, true);
+    assert!(other.import_state(&runner.export_state().expect("a state")));
+    assert_eq!(report(&other)["snapped"], seen["snapped"]);
+}
+
+#[test]
 fn totals_are_logged_at_the_interval() {
     let mut runner = Runner::<Monitor>::new(&config(10, 1, true, Some(1_000_000_000))).expect("good");
     assert_eq!(runner.host().deadline(), None, "no packet, no timer");

@@ -61,8 +61,7 @@ fn read(
     path: &Path,
 ) -> Result<Reading, BenchError> {
     let config = config.to_vec();
-    let capture =
-        PcapConfig { read: Some(path.to_owned()), write: None, pace: Pace::FlatOut, passes: Some(1) };
+    let capture = PcapConfig { read: Some(path.to_owned()), pace: Pace::FlatOut, ..PcapConfig::default() };
     let capture = PcapPort::open(capture).map_err(BenchError::setup)?;
     let end = NullPort::new(NullConfig::default());
     let ports: [Box<dyn Port>; 2] = [Box::new(capture), Box::new(end)];

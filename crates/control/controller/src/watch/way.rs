@@ -356,7 +356,7 @@ fn end_by(passage: Passage, verdict: u32) -> Option<WayEnd> {
 }
 
 impl Tap for TraceTap {
-    fn see(&mut self, pool: &Pool, packets: &[Packet], passage: Passage, _now: Nanos) {
+    fn see(&mut self, pool: &Pool, packets: &[Packet], passage: Passage) {
         let ended = Cycles::now();
         if !self.following.over.load(Relaxed) {
             self.look(pool, packets, passage, ended);

@@ -5,7 +5,6 @@ use crate::path::switching::Source;
 use crate::worker::Worker;
 use packet_memory::{Packet, Pool};
 use telemetry::DropReason;
-use telemetry::clock::Nanos;
 
 /// What is happening to packets that a tap sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +31,7 @@ pub enum Passage {
 /// must never wait.
 pub trait Tap: Send {
     /// Sees packets, which stay where they are.
-    fn see(&mut self, pool: &Pool, packets: &[Packet], passage: Passage, now: Nanos);
+    fn see(&mut self, pool: &Pool, packets: &[Packet], passage: Passage);
 
     /// Called about ten times in a second: for whatever is not to be kept back longer.
     fn flush(&mut self);
@@ -65,7 +64,7 @@ impl Worker {
         let node = &mut self.ports[port];
         let pool = &self.pools[usize::from(node.pool.0)];
         for tap in &mut node.taps {
-            tap.see(pool, packets, passage, self.time.now.nanos);
+            tap.see(pool, packets, passage);
         }
     }
 
@@ -75,7 +74,7 @@ impl Worker {
         let instance = &mut self.instances[index];
         let pool = &self.pools[usize::from(instance.pool.0)];
         for tap in &mut instance.taps {
-            tap.see(pool, packets, passage, self.time.now.nanos);
+            tap.see(pool, packets, passage);
         }
     }
 

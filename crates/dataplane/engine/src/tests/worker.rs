@@ -245,7 +245,7 @@ proptest! {
 struct Counting(Arc<Mutex<Vec<(Passage, usize)>>>);
 
 impl Tap for Counting {
-    fn see(&mut self, _pool: &Pool, packets: &[Packet], passage: Passage, _now: Nanos) {
+    fn see(&mut self, _pool: &Pool, packets: &[Packet], passage: Passage) {
         let mut seen = self.0.lock().expect("not poisoned");
         match seen.iter_mut().find(|(known, _)| *known == passage) {
             Some((_, count)) => *count += packets.len(),
@@ -285,7 +285,7 @@ struct One {
 }
 
 impl Tap for One {
-    fn see(&mut self, _pool: &Pool, packets: &[Packet], passage: Passage, _now: Nanos) {
+    fn see(&mut self, _pool: &Pool, packets: &[Packet], passage: Passage) {
         self.seen.lock().expect("not poisoned").extend(packets.iter().map(|_| passage));
     }
     fn flush(&mut self) {}

@@ -55,7 +55,7 @@ impl VnetHeader {
             flags: record.offload_flags & offload::NEEDS_CHECKSUM,
             gso_type: record.gso_type,
             header_length: 0,
-            gso_size: record.gso_size,
+            gso_size: if record.gso_type == offload::GSO_NONE { 0 } else { record.gso_size },
             csum_start: record.csum_start,
             csum_offset: record.csum_offset,
         }
@@ -65,7 +65,7 @@ impl VnetHeader {
     pub fn note(&self, record: &mut PacketRecord, shift: u16) {
         record.offload_flags = self.flags & (offload::NEEDS_CHECKSUM | offload::CHECKSUM_VALID);
         record.gso_type = self.gso_type;
-        record.gso_size = self.gso_size;
+        record.gso_size = if self.gso_type == offload::GSO_NONE { 0 } else { self.gso_size };
         let partial = self.flags & offload::NEEDS_CHECKSUM != 0;
         record.csum_start = if partial { self.csum_start.saturating_add(shift) } else { 0 };
         record.csum_offset = if partial { self.csum_offset } else { 0 };

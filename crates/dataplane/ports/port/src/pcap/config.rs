@@ -1,5 +1,6 @@
 //! Settings of the port.
 
+use super::sides::Sides;
 use crate::taking::Taking;
 use schema::Value;
 use std::path::PathBuf;
@@ -27,11 +28,22 @@ pub struct Config {
     pub pace: Pace,
     /// How often the capture is read; `None`: again and again.
     pub passes: Option<u64>,
+    /// How the capture's two sides are told apart, if only the inner one's packets come from this port.
+    pub sides: Option<Sides>,
+    /// The port of whose capture the outer side's packets come from this one.
+    pub side_of: Option<String>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { read: None, write: None, pace: Pace::Recorded(100), passes: Some(1) }
+        Config {
+            read: None,
+            write: None,
+            pace: Pace::Recorded(100),
+            passes: Some(1),
+            sides: None,
+            side_of: None,
+        }
     }
 }
 
@@ -53,9 +65,33 @@ impl Config {
                 _ => Pace::Recorded(speed),
             },
             passes: (passes > 0).then_some(passes),
+            sides: taking.optional("sides", |sides| {
+                Some(match sides.get("inside") {
+                    None => Sides::Openers,
+                    Some(prefix) => {
+                        prefix.as_prefix().map(|(address, length)| Sides::Prefix(address, length))?
+                    }
+                })
+            })?,
+            side_of: taking.optional("side_of", |value| value.as_text().map(str::to_owned))?,
         };
-        if config.read.is_none() && config.write.is_none() {
+        let Config { read, write, pace, passes, sides, side_of } = &config;
+        if read.is_none() && write.is_none() && side_of.is_none() {
             return Err("read, write: found neither; allowed: one of them or both".to_owned());
+        }
+        if side_of.is_some() && (read.is_some() || sides.is_some()) {
+            return Err(
+                "side_of: found beside read or sides; allowed: the port that it names has them".to_owned()
+            );
+        }
+        if side_of.is_some() && (*pace, *passes) != (Pace::Recorded(100), Some(1)) {
+            return Err(
+                "side_of: found beside pace, speed or loop; allowed: the port that it names has them"
+                    .to_owned(),
+            );
+        }
+        if sides.is_some() && read.is_none() {
+            return Err("sides: found without read; allowed: beside read".to_owned());
         }
         Ok(config)
     }

@@ -8,6 +8,10 @@
 //! 4. `maintain` tells where a capture broke, and that a write failed.
 //! 5. `close` makes what was written permanent.
 //!
+//! A capture of both directions enters a chain at both ends: the port that reads it has [`sides`](Sides), another
+//! one is the other side of it, and each gives what its side sent. Packets of one side wait until those of the
+//! other that came before have left the chain, as far as the pool's free buffers tell, 10 ms at most.
+//!
 //! Packets of a paced port have the present as their time of reception, others the recorded time. A paced
 //! packet that finds no buffer is lost; one that is not paced waits in its file.
 //!
@@ -28,19 +32,31 @@ mod config;
 mod error;
 mod input;
 mod link;
+#[cfg(test)]
+mod link_tests;
+mod pair;
 mod section;
+#[cfg(test)]
+mod side_tests;
+mod sides;
 mod source;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
+mod timeline;
 mod writer;
 
 pub use self::capture::{Capture, LINK_TYPE_ETHERNET, MAX_PACKET, Next, Record};
 pub use config::{Config, Pace, SCHEMA};
 pub use error::{Cause, Fault, Foreign, OpenError};
+pub use pair::Meetings;
+pub use sides::{Side, Sides};
 
 use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
 use packet_memory::{Packet, Pool};
-use source::Source;
+use pair::Reader;
+use source::{Reading, Source};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -51,7 +67,7 @@ use writer::Writer;
 
 /// A port between capture files. See the module's documentation.
 pub struct PcapPort {
-    source: Option<Source>,
+    reader: Option<Reader>,
     output: Output,
     written: u64,
     events: Vec<PortEvent>,
@@ -72,15 +88,24 @@ impl PcapPort {
     /// # Errors
     /// [`OpenError`]. A capture that breaks behind its headers is no error, but told by `maintain`.
     pub fn open(config: Config) -> Result<PcapPort, OpenError> {
+        PcapPort::open_among("", config, &Meetings::default())
+    }
+
+    /// Opens the files of a port of a name, which shares its capture with a port that meets it there.
+    ///
+    /// # Errors
+    /// As [`PcapPort::open`].
+    pub fn open_among(name: &str, config: Config, meetings: &Meetings) -> Result<PcapPort, OpenError> {
         let mut read_from = None;
         let mut source = None;
         if let Some(path) = config.read {
             let (file, metadata) = open_file(&path, OpenOptions::new().read(true))?;
             read_from = Some((metadata.dev(), metadata.ino()));
-            source = Some(Source::open(path, file, config.pace, config.passes)?);
+            let reading = Reading { pace: config.pace, passes: config.passes, sides: config.sides };
+            source = Some(Source::open(path, file, reading)?);
         }
         let output = match config.write {
-            None if source.is_none() => return Err(OpenError::NoPath),
+            None if source.is_none() && config.side_of.is_none() => return Err(OpenError::NoPath),
             None => Output::Discard,
             Some(path) => {
                 // Emptied only when it is known not to be the file to be read.
@@ -97,12 +122,19 @@ impl PcapPort {
                 }
             }
         };
-        Ok(PcapPort { source, output, written: 0, events: Vec::new(), counters: PortCounters::default() })
+        // Last: what cannot be opened takes nothing of a capture that is being read.
+        let reader = match (source, &config.side_of) {
+            (Some(source), _) if config.sides.is_some() => Some(meetings.offer(name, source)),
+            (Some(source), _) => Some(Reader::alone(source)),
+            (None, Some(other)) => Some(meetings.ask(other)),
+            (None, None) => None,
+        };
+        Ok(PcapPort { reader, output, written: 0, events: Vec::new(), counters: PortCounters::default() })
     }
 
     fn end_writing(&mut self, path: &Path, error: &io::Error) {
         let why = format!("writing to {} ended after {} packets: {error}", path.display(), self.written);
-        self.events.push(match self.source {
+        self.events.push(match self.reader {
             Some(_) => PortEvent::Notice(why.clone()),
             None => PortEvent::WentDown(why.clone()),
         });
@@ -112,17 +144,18 @@ impl PcapPort {
 
 impl Port for PcapPort {
     fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
-        if let Some(source) = &mut self.source {
-            source.receive(&mut self.counters, pool, now, budget, out);
+        if let Some(reader) = &mut self.reader {
+            reader.begin();
+            reader.with(|source, side| source.receive(side, &mut self.counters, pool, now, budget, out));
         }
     }
 
-    fn transmit(&mut self, pool: &Pool, now: Nanos, packets: &mut Vec<Packet>) {
+    fn transmit(&mut self, pool: &Pool, _: Nanos, packets: &mut Vec<Packet>) {
         let written = match &mut self.output {
             Output::Discard => packets.len(),
             Output::Ended(_) => 0,
             Output::Writing(path, writer) => {
-                let (written, error) = writer.write(pool, now, packets);
+                let (written, error) = writer.write(pool, packets);
                 self.written += written as u64;
                 if let Some(error) = error {
                     let path = std::mem::take(path);
@@ -137,19 +170,25 @@ impl Port for PcapPort {
     }
 
     fn wake(&self) -> Wake<'_> {
-        self.source.as_ref().map_or(Wake::default(), Source::wake)
+        self.reader.as_ref().map_or(Wake::default(), Reader::wake)
     }
 
     fn status(&self) -> PortStatus {
-        match (&self.source, &self.output) {
-            (Some(source), _) if source.is_finished() => PortStatus::Finished,
+        let finished = |reader: &Reader| reader.with(|source, _| source.is_finished()).unwrap_or(false);
+        match (&self.reader, &self.output) {
+            (Some(reader), _) if finished(reader) => PortStatus::Finished,
             (None, Output::Ended(why)) => PortStatus::Down(why.clone()),
             _ => PortStatus::Up,
         }
     }
 
     fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {
-        let mut events = self.source.as_mut().map_or(Vec::new(), Source::take_events);
+        let mut events = match &self.reader {
+            Some(reader) if reader.side() == Side::Inside => {
+                reader.with(|source, _| source.take_events()).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
         events.append(&mut self.events);
         events
     }
@@ -164,8 +203,11 @@ impl Port for PcapPort {
 
     fn details(&self) -> Vec<(&'static str, u64)> {
         let mut details = Vec::new();
-        if let Some(source) = &self.source {
-            details.extend([("passes", source.passes), ("cut_short", source.cut_short)]);
+        if let Some(reader) = self.reader.as_ref().filter(|reader| reader.side() == Side::Inside) {
+            reader.with(|source, _| {
+                details.extend([("passes", source.passes), ("cut_short", source.cut_short)]);
+                details.extend([("empty", source.empty), ("other_side", source.other_side)]);
+            });
         }
         if !matches!(self.output, Output::Discard) {
             details.push(("written", self.written));

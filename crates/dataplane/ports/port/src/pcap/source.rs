@@ -3,7 +3,9 @@
 use super::capture::{Capture, Next, Record};
 use super::config::Pace;
 use super::error::{Fault, Foreign, OpenError, named};
-use super::link::{HEADER, Link};
+use super::link::{HEADER, Link, Replaced};
+use super::sides::{Side, SideFinder, Sides};
+use super::timeline::Timeline;
 use crate::unfit::Unfit;
 use crate::{PortCounters, PortEvent, Wake};
 use packet_memory::{Packet, Pool};
@@ -16,13 +18,20 @@ use telemetry::clock::Nanos;
 /// worker.
 const PATIENCE: usize = 256;
 
+/// How long packets of one side wait for those of the other to have left the chain, at most.
+const TURN: Nanos = Nanos::from_millis(10);
+
 /// A capture whose packets are being given.
 #[derive(Debug)]
 pub(super) struct Source {
     path: PathBuf,
     capture: Capture<File>,
-    /// Read, and waiting for its time or a buffer.
-    next: Option<Record>,
+    /// Read, and waiting for its time, its turn or a buffer.
+    next: Option<Waiting>,
+    sides: Option<SideFinder>,
+    /// Whether a port takes the packets from outside.
+    outside_taken: bool,
+    run: Option<Run>,
     finished: bool,
     /// Passes still to begin; `None`: any number.
     passes_left: Option<u64>,
@@ -33,42 +42,49 @@ pub(super) struct Source {
     told_fault: bool,
     told_foreign: bool,
     told_replaced: Option<u16>,
-    /// A packet with its Ethernet header, on the way to a buffer.
+    /// The next packet with its Ethernet header, where it was given one.
     frame: Vec<u8>,
     pub passes: u64,
+    /// Packets of which the capture has only a part.
     pub cut_short: u64,
+    /// Packets of which it has nothing.
+    pub empty: u64,
+    /// Packets from outside that no port took.
+    pub other_side: u64,
 }
 
-/// Recorded time laid onto the present.
+/// A packet that waits.
 #[derive(Clone, Copy, Debug)]
-struct Timeline {
-    percent: u32,
-    start: Option<Nanos>,
-    /// Recorded nanoseconds from the first packet to the next one, over all passes.
-    elapsed: u64,
-    last: Option<u64>,
+struct Waiting {
+    record: Record,
+    link: Option<Link>,
+    /// Its Ethernet header, when it was given one; `Some(None)` when it could not be.
+    replaced: Option<Option<Replaced>>,
+    side: Side,
 }
 
-impl Timeline {
-    /// The next packet has this timestamp. Time that goes backwards stands still.
-    fn advance(&mut self, timestamp: Option<u64>) {
-        let Some(timestamp) = timestamp else { return };
-        let gap = timestamp.saturating_sub(self.last.unwrap_or(timestamp));
-        self.elapsed = self.elapsed.saturating_add(gap);
-        self.last = Some(timestamp);
-    }
+/// Packets of one side, given one after the other.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    side: Side,
+    /// Buffers that were free before.
+    free: usize,
+    last: Nanos,
+}
 
-    /// When the next packet is due.
-    fn due(&self) -> Nanos {
-        let Some(start) = self.start else { return Nanos(0) };
-        let after = u128::from(self.elapsed) * 100 / u128::from(self.percent.max(1));
-        start.saturating_add(Nanos(u64::try_from(after).unwrap_or(u64::MAX)))
-    }
+/// How a capture is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub pace: Pace,
+    /// `None`: again and again.
+    pub passes: Option<u64>,
+    pub sides: Option<Sides>,
 }
 
 impl Source {
     /// Opens a capture and reads as far as its first packet.
-    pub fn open(path: PathBuf, file: File, pace: Pace, passes: Option<u64>) -> Result<Source, OpenError> {
+    pub fn open(path: PathBuf, file: File, reading: Reading) -> Result<Source, OpenError> {
+        let Reading { pace, passes, sides } = reading;
         let mut capture = match Capture::new(file) {
             Ok(capture) => capture,
             Err(source) => return Err(OpenError::Capture { path, source }),
@@ -88,13 +104,16 @@ impl Source {
             break;
         }
         let timeline = match pace {
-            Pace::Recorded(percent) => Some(Timeline { percent, start: None, elapsed: 0, last: None }),
+            Pace::Recorded(percent) => Some(Timeline::new(percent)),
             Pace::FlatOut => None,
         };
         let mut source = Source {
             path,
             capture,
             next: None,
+            sides: sides.map(SideFinder::new),
+            outside_taken: false,
+            run: None,
             finished: false,
             passes_left: passes.map(|passes| passes.saturating_sub(1)),
             timeline,
@@ -107,6 +126,8 @@ impl Source {
             frame: Vec::new(),
             passes: 0,
             cut_short: 0,
+            empty: 0,
+            other_side: 0,
         };
         if let Some(fault) = fault {
             source.tell_fault(&fault);
@@ -117,9 +138,17 @@ impl Source {
         Ok(source)
     }
 
-    /// As [`crate::Port::receive`].
+    /// Whether a port takes the packets of a side.
+    pub fn set_taken(&mut self, side: Side, taken: bool) {
+        if side == Side::Outside {
+            self.outside_taken = taken;
+        }
+    }
+
+    /// As [`crate::Port::receive`], of one side's packets.
     pub fn receive(
         &mut self,
+        side: Side,
         counters: &mut PortCounters,
         pool: &Pool,
         now: Nanos,
@@ -130,72 +159,25 @@ impl Source {
             return;
         }
         if let Some(timeline) = &mut self.timeline {
-            timeline.start.get_or_insert(now);
-            if self.next.is_some() && timeline.due() > now {
-                return;
-            }
+            timeline.begin(now);
+        }
+        let free = pool.available();
+        if self.peek().is_some() && !self.may_give(side, free, now) {
+            return;
         }
         pool.allocate_batch(budget, &mut self.spare);
         // Taken from the end: the lowest first, as they came from the pool.
         self.spare.reverse();
         for _ in 0..budget {
-            let Some(record) = self.peek() else { break };
-            if self.timeline.is_some_and(|timeline| timeline.due() > now) {
+            let Some(waiting) = self.peek() else { break };
+            if !self.may_give(side, free, now) || !self.give(&waiting, counters, pool, now, out) {
                 break;
             }
-            let link = Link::of(record.link_type);
-            let replaced = link.filter(|link| *link != Link::Ethernet).map(|link| {
-                self.tell_replaced(record.link_type);
-                link.replace(self.capture.bytes())
-            });
-            let length = match replaced {
-                Some(Some(replaced)) => record.length - replaced.skip as u32 + HEADER as u32,
-                _ => record.length,
-            };
-            let loss = if link.is_none() {
-                self.tell_foreign(record.link_type);
-                Some(DropReason::Malformed)
-            } else if replaced == Some(None) {
-                Some(DropReason::Malformed)
-            } else if self.unfit.applies(pool, length) {
-                Some(DropReason::TooLong)
-            } else if self.spare.is_empty() {
-                // A file can wait, a schedule cannot.
-                if self.timeline.is_none() {
-                    break;
-                }
-                Some(DropReason::NoBuffer)
-            } else {
-                None
-            };
-            self.next = None;
-            counters.ledger.received += 1;
-            counters.received_bytes += u64::from(length);
-            self.cut_short += u64::from(record.length < record.original_length);
-            match (loss, self.spare.pop()) {
-                (None, Some(mut packet)) => {
-                    // Cannot fail: the length was just compared with the pool's.
-                    let _ = match replaced.flatten() {
-                        None => pool.write(&mut packet, self.capture.bytes()),
-                        Some(replaced) => {
-                            self.frame.clear();
-                            self.frame.extend_from_slice(&replaced.header);
-                            self.frame.extend(self.capture.bytes().iter().skip(replaced.skip));
-                            pool.write(&mut packet, &self.frame)
-                        }
-                    };
-                    let timestamp = match self.timeline {
-                        Some(_) => now.0,
-                        None => record.timestamp.unwrap_or(now.0),
-                    };
-                    packet.edit(|record| record.timestamp = timestamp);
-                    out.push(packet);
-                }
-                (loss, unused) => {
-                    counters.ledger.dropped[loss.unwrap_or(DropReason::NoBuffer)] += 1;
-                    self.spare.extend(unused);
-                }
+            let run = self.run.get_or_insert(Run { side, free, last: now });
+            if run.side != side {
+                *run = Run { side, free, last: now };
             }
+            run.last = now;
         }
         pool.free_batch(self.spare.drain(..));
         if self.timeline.is_some() {
@@ -204,23 +186,93 @@ impl Source {
         }
     }
 
-    /// The next packet; none at the end, or when many blocks in a row were no packets.
-    fn peek(&mut self) -> Option<Record> {
-        if self.next.is_some() || self.finished {
-            return self.next;
+    /// Whether the next packet, if there is one, is this side's and due, and the packets of the other side that
+    /// came before it have left the chain, as far as the pool's free buffers tell.
+    fn may_give(&self, side: Side, free: usize, now: Nanos) -> bool {
+        let Some(next) = &self.next else { return true };
+        if next.side != side || self.timeline.is_some_and(|timeline| timeline.due() > now) {
+            return false;
         }
+        self.run.is_none_or(|run| run.side == side || free >= run.free || now.since(run.last) >= TURN)
+    }
+
+    /// Gives the packet that waits, or drops it; false when it waits on for a buffer.
+    fn give(
+        &mut self,
+        waiting: &Waiting,
+        counters: &mut PortCounters,
+        pool: &Pool,
+        now: Nanos,
+        out: &mut Vec<Packet>,
+    ) -> bool {
+        let Waiting { record, link, replaced, .. } = *waiting;
+        let length = match replaced {
+            Some(Some(replaced)) => record.length - replaced.skip as u32 + HEADER as u32,
+            _ => record.length,
+        };
+        if replaced.is_some() {
+            self.tell_replaced(record.link_type);
+        }
+        let loss = if link.is_none() {
+            self.tell_foreign(record.link_type);
+            Some(DropReason::Malformed)
+        } else if replaced == Some(None) || record.length == 0 {
+            Some(DropReason::Malformed)
+        } else if self.unfit.applies(pool, length) {
+            Some(DropReason::TooLong)
+        } else if self.spare.is_empty() {
+            // A file can wait, a schedule cannot.
+            if self.timeline.is_none() {
+                return false;
+            }
+            Some(DropReason::NoBuffer)
+        } else {
+            None
+        };
+        self.next = None;
+        counters.ledger.received += 1;
+        counters.received_bytes += u64::from(length);
+        let left_out = record.original_length.saturating_sub(record.length);
+        self.empty += u64::from(record.length == 0);
+        self.cut_short += u64::from(record.length > 0 && left_out > 0);
+        match (loss, self.spare.pop()) {
+            (None, Some(mut packet)) => {
+                let bytes = if replaced.is_some() { &self.frame } else { self.capture.bytes() };
+                // Cannot fail: the length was just compared with the pool's.
+                let _ = pool.write(&mut packet, bytes);
+                let timestamp = match self.timeline {
+                    Some(_) => now.0,
+                    None => record.timestamp.unwrap_or(now.0),
+                };
+                packet.edit(|record| {
+                    record.timestamp = timestamp;
+                    record.gso_size = u16::try_from(left_out).unwrap_or(u16::MAX);
+                });
+                out.push(packet);
+            }
+            (loss, unused) => {
+                counters.ledger.dropped[loss.unwrap_or(DropReason::NoBuffer)] += 1;
+                self.spare.extend(unused);
+            }
+        }
+        true
+    }
+
+    /// The next packet; none at the end, or when many blocks in a row were no packets that a port takes.
+    fn peek(&mut self) -> Option<Waiting> {
         for _ in 0..PATIENCE {
+            if self.next.is_some_and(|next| next.side == Side::Outside) && !self.outside_taken {
+                self.other_side += 1;
+                self.next = None;
+            }
+            if self.finished || self.next.is_some() {
+                return self.next;
+            }
             match self.capture.step() {
-                Ok(Next::Record(record)) => {
-                    self.expect(record);
-                    return self.next;
-                }
+                Ok(Next::Record(record)) => self.expect(record),
                 Ok(Next::Passed) => {}
                 Ok(Next::End) => self.end_pass(),
                 Err(fault) => self.tell_fault(&fault),
-            }
-            if self.finished {
-                return None;
             }
         }
         None
@@ -230,7 +282,22 @@ impl Source {
         if let Some(timeline) = &mut self.timeline {
             timeline.advance(record.timestamp);
         }
-        self.next = Some(record);
+        let link = Link::of(record.link_type);
+        let replaced =
+            link.filter(|link| *link != Link::Ethernet).map(|link| link.replace(self.capture.bytes()));
+        if let Some(Some(replaced)) = replaced {
+            self.frame.clear();
+            self.frame.extend_from_slice(&replaced.header);
+            self.frame.extend_from_slice(self.capture.bytes().get(replaced.skip..).unwrap_or_default());
+        }
+        let side = match &mut self.sides {
+            None => Side::Inside,
+            Some(sides) => sides.of(match replaced {
+                Some(Some(_)) => &self.frame,
+                _ => self.capture.bytes(),
+            }),
+        };
+        self.next = Some(Waiting { record, link, replaced, side });
     }
 
     fn end_pass(&mut self) {
@@ -246,7 +313,7 @@ impl Source {
         }
         self.passes_left = self.passes_left.map(|left| left - 1);
         if let Some(timeline) = &mut self.timeline {
-            timeline.last = None;
+            timeline.next_pass();
         }
         if let Err(error) = self.capture.rewind() {
             self.events.push(PortEvent::Notice(format!("{}: {error}", self.path.display())));

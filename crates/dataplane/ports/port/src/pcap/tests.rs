@@ -1,6 +1,7 @@
 //! Captures are built byte by byte here; what the port writes is read back by this reader and by
 //! `pcap-parser`.
 
+use super::testing::{Builder, FORMATS, Folder, Order, contents, ethernet, frame, read, three};
 use super::*;
 use crate::taking::checked;
 use crate::testing::{NOW, assert_conserved, packets, pool, receive_all};
@@ -9,205 +10,22 @@ use packet_memory::{BufferSize, PageKind, PoolConfig};
 use pcap_parser::traits::PcapReaderIterator;
 use proptest::prelude::*;
 use std::io::{Cursor, Write};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// A folder that goes away with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("superfluid-pcap-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Folder(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        std::fs::write(self.path(name), bytes).unwrap();
-        self.path(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Order {
-    Little,
-    Big,
-}
-
-/// Builds captures of both formats in both byte orders.
-struct Builder {
-    order: Order,
-    bytes: Vec<u8>,
-}
-
-impl Builder {
-    fn u16(&mut self, value: u16) {
-        match self.order {
-            Order::Little => self.bytes.extend(value.to_le_bytes()),
-            Order::Big => self.bytes.extend(value.to_be_bytes()),
-        }
-    }
-
-    fn u32(&mut self, value: u32) {
-        match self.order {
-            Order::Little => self.bytes.extend(value.to_le_bytes()),
-            Order::Big => self.bytes.extend(value.to_be_bytes()),
-        }
-    }
-
-    fn classic(order: Order, nanoseconds: bool, link_type: u32) -> Builder {
-        let mut builder = Builder { order, bytes: Vec::new() };
-        builder.u32(if nanoseconds { 0xa1b2_3c4d } else { 0xa1b2_c3d4 });
-        builder.u16(2);
-        builder.u16(4);
-        for word in [0, 0, 65_535, link_type] {
-            builder.u32(word);
-        }
-        builder
-    }
-
-    fn classic_packet(&mut self, seconds: u32, fraction: u32, bytes: &[u8], original: usize) {
-        for word in [seconds, fraction, bytes.len() as u32, original as u32] {
-            self.u32(word);
-        }
-        self.bytes.extend(bytes);
-    }
-
-    fn sections(order: Order) -> Builder {
-        let mut builder = Builder { order, bytes: Vec::new() };
-        builder.section(order);
-        builder
-    }
-
-    fn section(&mut self, order: Order) {
-        self.order = order;
-        let mut body = Builder { order, bytes: Vec::new() };
-        body.u32(0x1a2b_3c4d);
-        body.u16(1);
-        body.u16(0);
-        body.bytes.extend([0xff; 8]);
-        self.block(0x0a0d_0d0a, &body.bytes);
-    }
-
-    fn block(&mut self, kind: u32, body: &[u8]) {
-        let padded = body.len().next_multiple_of(4);
-        self.u32(kind);
-        self.u32(padded as u32 + 12);
-        self.bytes.extend(body);
-        self.bytes.extend(vec![0; padded - body.len()]);
-        self.u32(padded as u32 + 12);
-    }
-
-    fn interface(&mut self, link_type: u16, snap_length: u32, resolution: Option<u8>) {
-        let mut body = Builder { order: self.order, bytes: Vec::new() };
-        body.u16(link_type);
-        body.u16(0);
-        body.u32(snap_length);
-        // An unknown option of odd length first: options are padded.
-        body.u16(2);
-        body.u16(3);
-        body.bytes.extend(b"eth\0");
-        if let Some(resolution) = resolution {
-            body.u16(9);
-            body.u16(1);
-            body.bytes.extend([resolution, 0, 0, 0]);
-        }
-        body.u32(0);
-        self.block(1, &body.bytes);
-    }
-
-    fn enhanced(&mut self, interface: u32, units: u64, bytes: &[u8], original: usize) {
-        let mut body = Builder { order: self.order, bytes: Vec::new() };
-        for word in [interface, (units >> 32) as u32, units as u32, bytes.len() as u32, original as u32] {
-            body.u32(word);
-        }
-        body.bytes.extend(bytes);
-        body.bytes.resize(body.bytes.len().next_multiple_of(4), 0);
-        // An option behind the packet: flags.
-        body.u16(2);
-        body.u16(4);
-        body.u32(1);
-        body.u32(0);
-        self.block(6, &body.bytes);
-    }
-
-    fn simple(&mut self, bytes: &[u8], original: usize) {
-        let mut body = Builder { order: self.order, bytes: Vec::new() };
-        body.u32(original as u32);
-        body.bytes.extend(bytes);
-        self.block(3, &body.bytes);
-    }
-}
-
-fn frame(n: u8) -> Vec<u8> {
-    vec![n; 60 + usize::from(n)]
-}
-
-/// All that a capture gives, and where it breaks.
-fn read(bytes: &[u8]) -> (Vec<(Record, Vec<u8>)>, Option<Fault>) {
-    let mut capture = Capture::new(Cursor::new(bytes)).unwrap();
-    let mut all = Vec::new();
-    loop {
-        match capture.step() {
-            Ok(Next::Record(record)) => all.push((record, capture.bytes().to_vec())),
-            Ok(Next::Passed) => {}
-            Ok(Next::End) => return (all, None),
-            Err(fault) => return (all, Some(fault)),
-        }
-    }
-}
-
-fn ethernet(timestamp: Option<u64>, length: usize) -> Record {
-    let length = length as u32;
-    Record { timestamp, length, original_length: length, link_type: LINK_TYPE_ETHERNET }
-}
-
-/// Three packets, 1 ms and 2 ms apart.
-fn three(format: usize) -> Vec<u8> {
-    let order = if format.is_multiple_of(2) { Order::Little } else { Order::Big };
-    match format / 2 {
-        0 | 1 => {
-            let unit = if format / 2 == 0 { 1000 } else { 1 };
-            let mut builder = Builder::classic(order, unit == 1, 1);
-            for (n, at) in [(1u8, 5_000_000), (2, 6_000_000), (3, 8_000_000)] {
-                builder.classic_packet(1_000, at / unit, &frame(n), frame(n).len());
-            }
-            builder.bytes
-        }
-        _ => {
-            let mut builder = Builder::sections(order);
-            builder.interface(1, 0, Some(9));
-            for (n, at) in [(1u8, 5_000_000), (2, 6_000_000), (3, 8_000_000)] {
-                builder.block(0xbad, &[0; 9]);
-                builder.enhanced(0, 1_000_000_000_000 + at, &frame(n), frame(n).len());
-            }
-            builder.bytes
-        }
-    }
-}
-
-const FORMATS: std::ops::Range<usize> = 0..6;
 
 #[test]
 fn settings_come_from_the_schema() {
     let config = |text| Config::from_value(&checked(SCHEMA, text).unwrap());
     let all = config("{read: a.pcap, write: b.pcapng, pace: recorded, speed: 200, loop: 3}").unwrap();
     let (read, write) = (Some("a.pcap".into()), Some("b.pcapng".into()));
-    assert_eq!(all, Config { read: read.clone(), write, pace: Pace::Recorded(200), passes: Some(3) });
+    assert_eq!(
+        all,
+        Config { read: read.clone(), write, pace: Pace::Recorded(200), passes: Some(3), ..Config::default() }
+    );
     let flat_out = config("{read: a.pcap, pace: flat_out, loop: 0}").unwrap();
-    assert_eq!(flat_out, Config { read, write: None, pace: Pace::FlatOut, passes: None });
+    assert_eq!(
+        flat_out,
+        Config { read, write: None, pace: Pace::FlatOut, passes: None, ..Config::default() }
+    );
     assert!(config("{pace: flat_out}").unwrap_err().contains("found neither"));
 }
 
@@ -351,10 +169,6 @@ fn what_cannot_be_read_is_refused_in_words() {
     assert!(matches!(PcapPort::open(Config::default()), Err(OpenError::NoPath)));
 }
 
-fn contents(pool: &Pool, packets: &[Packet]) -> Vec<Vec<u8>> {
-    packets.iter().map(|packet| pool.to_vec(packet)).collect()
-}
-
 #[test]
 fn flat_out_gives_everything_at_once_with_recorded_times() {
     let folder = Folder::new();
@@ -371,7 +185,7 @@ fn flat_out_gives_everything_at_once_with_recorded_times() {
         assert_conserved(&port, &pool, 0, 6);
         port.transmit(&pool, NOW, &mut all);
         assert_conserved(&port, &pool, 0, 0);
-        assert_eq!(port.details(), [("passes", 2), ("cut_short", 0)]);
+        assert_eq!(port.details()[..2], [("passes", 2), ("cut_short", 0)]);
         assert_eq!(port.counters().received_bytes, 2 * (61 + 62 + 63));
         assert!(port.maintain(NOW).is_empty());
     }
@@ -499,10 +313,10 @@ fn packets_that_cannot_be_taken_are_counted_and_told() {
     let read = Some(folder.file("in", &builder.bytes));
     let mut port = PcapPort::open(Config { read, pace: Pace::FlatOut, ..Config::default() }).unwrap();
     let mut all = receive_all(&mut port, &pool, NOW);
-    assert_eq!(all.iter().map(Packet::length).collect::<Vec<_>>(), [50, 1728, 0]);
+    assert_eq!(all.iter().map(Packet::length).collect::<Vec<_>>(), [50, 1728]);
     let dropped = &port.counters().ledger.dropped;
-    assert_eq!((dropped[DropReason::Malformed], dropped[DropReason::TooLong]), (1, 1));
-    assert_conserved(&port, &pool, 0, 3);
+    assert_eq!((dropped[DropReason::Malformed], dropped[DropReason::TooLong]), (2, 1), "another link, empty");
+    assert_conserved(&port, &pool, 0, 2);
     port.transmit(&pool, NOW, &mut all);
     assert_conserved(&port, &pool, 0, 0);
     let events: Vec<String> = port.maintain(NOW).iter().map(|event| format!("{event:?}")).collect();
@@ -512,66 +326,6 @@ fn packets_that_cannot_be_taken_are_counted_and_told() {
             && events[1].contains("only in part")
             && events[2].contains("1921")
     );
-}
-
-#[test]
-fn packets_of_other_links_are_given_an_ethernet_header() {
-    let four = [&[0x45, 0, 0, 24][..], &[7; 20]].concat();
-    let six = [&[0x60, 0, 0, 0][..], &[6; 40]].concat();
-    let made_up = |destination: [u8; 6], source: [u8; 6], kind: u16, rest: &[u8]| {
-        Some([&destination[..], &source, &kind.to_be_bytes(), rest].concat())
-    };
-    let (to, from, all) = ([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1], [0xff; 6]);
-    let cooked = |kind: u8, length: u8, protocol: [u8; 2], rest: &[u8]| {
-        let header = [0, kind, 0, 1, 0, length, 9, 8, 7, 6, 5, 4, 0, 0, protocol[0], protocol[1]];
-        [&header, rest].concat()
-    };
-    let cooked2 = |kind: u8, length: u8, protocol: [u8; 2], rest: &[u8]| {
-        let [high, low] = protocol;
-        let header = [high, low, 0, 0, 0, 0, 0, 3, 0, 1, kind, length, 9, 8, 7, 6, 5, 4, 0, 0];
-        [&header, rest].concat()
-    };
-    let sender = [9, 8, 7, 6, 5, 4];
-    let cases = [
-        (101, four.clone(), made_up(to, from, 0x0800, &four)),
-        (101, six.clone(), made_up(to, from, 0x86dd, &six)),
-        (12, four.clone(), made_up(to, from, 0x0800, &four)),
-        (228, four.clone(), made_up(to, from, 0x0800, &four)),
-        (101, vec![0x55; 20], None),
-        (101, vec![], None),
-        (0, [&[2, 0, 0, 0], &four[..]].concat(), made_up(to, from, 0x0800, &four)),
-        (0, [&[0, 0, 0, 30], &six[..]].concat(), made_up(to, from, 0x86dd, &six)),
-        (108, [&[0, 0, 0, 24], &six[..]].concat(), made_up(to, from, 0x86dd, &six)),
-        (108, vec![0, 0, 0], None),
-        (108, vec![0, 0, 0, 99, 1], None),
-        (113, cooked(0, 6, [8, 0], &four), made_up(to, sender, 0x0800, &four)),
-        (113, cooked(1, 6, [8, 6], &[1; 28]), made_up(all, sender, 0x0806, &[1; 28])),
-        (113, cooked(4, 0, [0x86, 0xdd], &six), made_up(to, from, 0x86dd, &six)),
-        (113, cooked(0, 6, [0, 4], &[0x42; 5]), made_up(to, sender, 5, &[0x42; 5])),
-        (113, cooked(0, 6, [0, 1], &[0x42; 5]), None),
-        (113, cooked(0, 6, [8, 0], &four)[..15].to_vec(), None),
-        (276, cooked2(0, 6, [8, 0], &four), made_up(to, sender, 0x0800, &four)),
-        (276, cooked2(1, 8, [0x86, 0xdd], &six), made_up(all, from, 0x86dd, &six)),
-        (276, cooked2(0, 6, [8, 0], &four)[..19].to_vec(), None),
-    ];
-    let folder = Folder::new();
-    let pool = pool(8);
-    for (link_type, bytes, expected) in cases {
-        let mut builder = Builder::classic(Order::Little, false, link_type);
-        builder.classic_packet(1, 0, &bytes, bytes.len());
-        builder.classic_packet(2, 0, &bytes, bytes.len());
-        let read = Some(folder.file("in", &builder.bytes));
-        let mut port = PcapPort::open(Config { read, pace: Pace::FlatOut, ..Config::default() }).unwrap();
-        let mut found = receive_all(&mut port, &pool, NOW);
-        let given: Vec<Vec<u8>> = expected.iter().chain(&expected).cloned().collect();
-        assert_eq!(contents(&pool, &found), given, "{link_type} {bytes:x?}");
-        let lost = 2 - given.len() as u64;
-        assert_eq!(port.counters().ledger.dropped[DropReason::Malformed], lost);
-        port.transmit(&pool, NOW, &mut found);
-        assert_conserved(&port, &pool, 0, 0);
-        let told: Vec<String> = port.maintain(NOW).iter().map(|event| format!("{event:?}")).collect();
-        assert!(told.len() == 1 && told[0].contains("are given an Ethernet header"), "{told:?}");
-    }
 }
 
 #[test]
@@ -655,7 +409,7 @@ fn what_is_written_is_what_was_sent() {
             packet.edit(|record| record.timestamp = if k == 0 { 0 } else { k as u64 + (1 << 33) });
         }
         for (k, bytes) in contents.into_iter().enumerate() {
-            expected.push((if k == 0 { NOW.0 } else { k as u64 + (1 << 33) }, bytes));
+            expected.push((if k == 0 { 0 } else { k as u64 + (1 << 33) }, bytes));
         }
         port.transmit(&pool, NOW, &mut batch);
         assert!(batch.is_empty());
@@ -714,7 +468,7 @@ fn a_full_disk_ends_the_writing_and_every_packet_is_accounted_for() {
         let contents = Arc::new(Mutex::new(Vec::new()));
         let writer = Writer::new(Box::new(SmallDisk { room, contents: contents.clone() })).unwrap();
         let mut port = PcapPort {
-            source: None,
+            reader: None,
             output: Output::Writing("out".into(), writer),
             written: 0,
             events: Vec::new(),
@@ -745,7 +499,7 @@ fn a_capture_goes_through_unchanged() {
     let folder = Folder::new();
     let pool = pool(8);
     let (read_path, write) = (Some(folder.file("in", &three(5))), Some(folder.path("out")));
-    let config = Config { read: read_path, write, pace: Pace::FlatOut, passes: Some(1) };
+    let config = Config { read: read_path, write, pace: Pace::FlatOut, ..Config::default() };
     let mut port = PcapPort::open(config).unwrap();
     let mut all = receive_all(&mut port, &pool, NOW);
     port.transmit(&pool, NOW, &mut all);
@@ -819,7 +573,7 @@ fn cost_of_reading_and_writing() {
             .map(|_| {
                 let (read, write) = (Some(path.clone()), write.clone());
                 let mut port =
-                    PcapPort::open(Config { read, write, pace: Pace::FlatOut, passes: Some(1) }).unwrap();
+                    PcapPort::open(Config { read, write, pace: Pace::FlatOut, ..Config::default() }).unwrap();
                 let mut batch = Vec::new();
                 let begin = std::time::Instant::now();
                 while port.status() == PortStatus::Up {

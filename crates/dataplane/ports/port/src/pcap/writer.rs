@@ -3,7 +3,6 @@
 use ::capture::{Blocks, CaptureFile, Direction, Entry, Interface, Target};
 use packet_memory::{Packet, Pool};
 use std::io;
-use telemetry::clock::Nanos;
 
 /// What is collected before it is written, in bytes.
 const CHUNK: usize = 256 << 10;
@@ -22,16 +21,14 @@ impl Writer {
     }
 
     /// Writes packets; returns how many are in the file for certain, and why not all are.
-    pub fn write(&mut self, pool: &Pool, now: Nanos, packets: &[Packet]) -> (usize, Option<io::Error>) {
+    pub fn write(&mut self, pool: &Pool, packets: &[Packet]) -> (usize, Option<io::Error>) {
         let mut done = 0;
         for packet in packets {
-            // A packet that a function made has no time of reception.
-            let received = packet.record().timestamp;
-            let length = packet.length();
+            let (record, kept) = (packet.record(), packet.length());
             let entry = Entry {
-                timestamp: if received == 0 { now.0 } else { received },
-                length,
-                kept: length,
+                timestamp: record.timestamp,
+                length: kept.saturating_add(record.snapped().into()),
+                kept,
                 direction: Direction::Unknown,
                 comment: "",
             };
