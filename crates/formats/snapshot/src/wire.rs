@@ -43,8 +43,9 @@ impl Writer {
     pub(crate) fn record(&mut self, record: &PacketRecord) {
         let PacketRecord { verdict, offset, length, buffer, mark, timestamp, .. } = *record;
         let PacketRecord { flow_hash, tunnel_key, nsh_path, service_id, vlan, ingress, .. } = *record;
-        let PacketRecord { flow_class, hop_budget, tunnel_type, offload_flags, gso_type, device_port, .. } =
-            *record;
+        let PacketRecord {
+            flow_class, hop_budget, tunnel_type, offload_flags, gso_type, device_port, ..
+        } = *record;
         let PacketRecord { gso_size, csum_start, csum_offset, reserved2, .. } = *record;
         [verdict, offset, length, buffer].into_iter().for_each(|value| self.u32(value));
         [mark, timestamp].into_iter().for_each(|value| self.u64(value));
