@@ -89,6 +89,11 @@
 /* sf_record.tunnel_type. */
 #define SF_TUNNEL_NONE 0u
 #define SF_TUNNEL_VXLAN 1u /* RFC 7348; tunnel_key is the VNI */
+#define SF_TUNNEL_GENEVE 2u /* RFC 8926; tunnel_key is the VNI */
+#define SF_TUNNEL_GRE 3u /* RFC 2784; tunnel_key is the key of RFC 2890, 0 without one */
+#define SF_TUNNEL_NVGRE 4u /* RFC 7637; tunnel_key is the virtual subnet */
+#define SF_TUNNEL_MPLS 5u /* RFC 3032; tunnel_key is the label */
+#define SF_TUNNEL_IP_IN_IP 6u /* RFC 2003 */
 
 /* sf_record.offload_flags and .gso_type, as in virtio-net (Virtio 1.2, section 5.1.6). */
 #define SF_NEEDS_CHECKSUM 1u /* the checksum at csum_start + csum_offset is partial */

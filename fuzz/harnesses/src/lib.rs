@@ -18,6 +18,7 @@ mod config_text;
 mod dissect;
 mod dpi;
 mod dpi_rules;
+mod encapsulation;
 mod experiment_file;
 mod firewall;
 mod forwarder;
@@ -64,6 +65,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "dissect", run: dissect::run },
     Harness { name: "dpi", run: dpi::run },
     Harness { name: "dpi_rules", run: dpi_rules::run },
+    Harness { name: "encapsulation", run: encapsulation::run },
     Harness { name: "experiment_file", run: experiment_file::run },
     Harness { name: "firewall", run: firewall::run },
     Harness { name: "forwarder", run: forwarder::run },

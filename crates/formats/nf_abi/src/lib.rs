@@ -120,8 +120,18 @@ impl PacketRecord {
 pub mod tunnel {
     /// The packet came through no tunnel.
     pub const NONE: u8 = 0;
-    /// VXLAN, RFC 7348.
+    /// VXLAN, RFC 7348; the key is its network.
     pub const VXLAN: u8 = 1;
+    /// Geneve, RFC 8926; the key is its network.
+    pub const GENEVE: u8 = 2;
+    /// GRE, RFC 2784; the key is that of RFC 2890, 0 without one.
+    pub const GRE: u8 = 3;
+    /// NVGRE, RFC 7637; the key is its virtual subnet.
+    pub const NVGRE: u8 = 4;
+    /// MPLS, RFC 3032; the key is the label.
+    pub const MPLS: u8 = 5;
+    /// IP in IP, RFC 2003; without a key.
+    pub const IP_IN_IP: u8 = 6;
 }
 
 /// Values of the offload fields; the same as in virtio-net (Virtio 1.2, section 5.1.6).

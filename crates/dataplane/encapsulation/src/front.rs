@@ -1,0 +1,42 @@
+//! How a packet's beginning changes.
+
+use crate::MAX_BYTES;
+
+/// Another beginning of a packet: so many bytes go, and these come.
+///
+/// It is made in place, by a caller that keeps it: it is not copied on the way of a packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Front {
+    pub(crate) removes: u16,
+    pub(crate) length: u16,
+    pub(crate) bytes: [u8; MAX_BYTES],
+}
+
+impl Front {
+    /// Nothing changes.
+    pub const NONE: Front = Front { removes: 0, length: 0, bytes: [0; MAX_BYTES] };
+
+    /// Bytes of the packet's beginning that go.
+    #[inline]
+    pub fn removes(&self) -> usize {
+        self.removes.into()
+    }
+
+    /// Bytes that come in their place.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length.into()).unwrap_or(&self.bytes)
+    }
+
+    /// The same with other Ethernet addresses at the beginning, of the next hop.
+    pub fn set_link(&mut self, destination: [u8; 6], source: [u8; 6]) {
+        let ([to, from, ..], _) = self.bytes.as_chunks_mut::<6>() else { return };
+        (*to, *from) = (destination, source);
+    }
+}
+
+impl std::fmt::Debug for Front {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Front {{ removes: {}, bytes: {:02x?} }}", self.removes, self.bytes())
+    }
+}
