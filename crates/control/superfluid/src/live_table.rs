@@ -250,6 +250,8 @@ mod tests {
                 instance("monitor-of-all-the-flows-1", packets),
             ],
             switches: Vec::new(),
+            devices: Vec::new(),
+            port_devices: Vec::new(),
             workers: vec![WorkerTime { overhead: Cycles(2_000_000_000 * seconds), ..WorkerTime::default() }],
             pools: Vec::new(),
         }

@@ -15,7 +15,8 @@ pub struct PortId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstanceId(pub(crate) u32);
 
-/// Number of a switch. The same on all workers of a fleet.
+/// Number of a switch, as the engine calls everything that forwards by a decision: a learning switch, a virtual
+/// device, the devices at a port. The same on all workers of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SwitchId(pub(crate) u16);
 
@@ -71,9 +72,12 @@ pub enum WireError {
     /// Something is wired there already.
     #[error("something is wired there already")]
     Taken,
-    /// Two switches, which would have to agree on loops.
+    /// Two switches, which would have to agree on loops. A device may be wired to the devices at a port.
     #[error("two switches cannot be wired to each other; allowed: a function between them")]
     TwoSwitches,
+    /// A switch was to become a device, or the other way round.
+    #[error("a switch, a device and the devices at a port stay what they are; allowed: another of its kind")]
+    AnotherKind,
     /// There is no such port, instance or switch.
     #[error("there is no such port, instance or switch")]
     Absent,

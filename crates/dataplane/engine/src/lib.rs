@@ -20,6 +20,7 @@
 
 mod control;
 mod fleet;
+mod forwarding;
 mod ids;
 mod parking;
 mod path;
@@ -29,7 +30,9 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use control::account::{Account, InstanceAccount, PortAccount, SwitchAccount};
+pub use control::account::{
+    Account, DeviceAccount, InstanceAccount, PortAccount, PortDevicesAccount, SwitchAccount,
+};
 pub use control::detach::Detached;
 pub use control::events::{Event, Stopped};
 pub use control::fault::{FailPolicy, RestartPolicy};
@@ -40,6 +43,7 @@ pub use fleet::{
     Balanced, Balancer, Beside, Change, End, Fleet, FleetError, FleetInstance, FleetPort, Moved, Removed,
     ThreadPlan,
 };
+pub use forwarding::Forwarding;
 pub use ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
 pub use path::classify::classify;
 pub use placement::Reason;

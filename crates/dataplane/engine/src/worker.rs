@@ -10,6 +10,7 @@ use crate::control::upkeep::Upkeep;
 use crate::ids::{PoolId, SwitchId, Target};
 use crate::parking::Parking;
 use crate::parking::slot::Asked;
+use crate::path::devices::IN_A_ROW;
 use crate::path::switching::SwitchNode;
 use crate::state::Batches;
 use crate::state::accounting::{Accounting, NO_INSTANCE};
@@ -165,6 +166,16 @@ impl Worker {
     /// The switch of a number.
     pub(crate) fn switch(&self, id: SwitchId) -> &SwitchNode {
         &self.switches[id.index()]
+    }
+
+    /// The end that everything reaches which goes to a target, be it behind switches; `None` when that depends
+    /// on the packets.
+    pub(crate) fn only_end(&self, mut target: Target) -> Option<Target> {
+        for _ in 0..=IN_A_ROW {
+            let Target::Switch(id, from) = target else { return Some(target) };
+            target = self.switch(id).only(from)?;
+        }
+        None
     }
 
     /// Works until told to stop.

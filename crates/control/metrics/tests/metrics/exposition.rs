@@ -87,6 +87,8 @@ fn of_nothing_there_are_the_families_alone() {
     let nothing = engine::Account {
         ports: Vec::new(),
         switches: Vec::new(),
+        devices: Vec::new(),
+        port_devices: Vec::new(),
         workers: Vec::new(),
         pools: Vec::new(),
         ..account(Vec::new())

@@ -1,6 +1,7 @@
 //! The account of a worker at a quiescent point: every packet, and where the cycles went.
 
 use crate::control::fault::Life;
+use crate::forwarding::Forwarding;
 use crate::path::switching::SwitchNode;
 use crate::state::accounting::{NO_INSTANCE, WorkerTime};
 use crate::state::ports::PortNode;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use telemetry::clock::{Cycles, Moment};
 use telemetry::{Imbalance, Latencies, Ledger};
+use virtual_device::{DeviceCounters, PortDevicesCounters};
 use virtual_switch::SwitchCounters;
 
 /// What functions report of themselves, by the numbers of their instances.
@@ -100,6 +102,24 @@ pub struct SwitchAccount {
     pub counters: SwitchCounters,
 }
 
+/// One virtual device's part. Its packets are those of the senders that hand them to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceAccount {
+    /// Its name.
+    pub name: String,
+    /// What it counted.
+    pub counters: DeviceCounters,
+}
+
+/// What was counted between a port and the devices over it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortDevicesAccount {
+    /// The name under which the devices at the port were taken in.
+    pub name: String,
+    /// What was counted.
+    pub counters: PortDevicesCounters,
+}
+
 /// Everything at a quiescent point.
 #[derive(Clone, Debug)]
 pub struct Account {
@@ -118,10 +138,29 @@ pub struct Account {
     pub instances: Vec<InstanceAccount>,
     /// The switches, in the order they were added.
     pub switches: Vec<SwitchAccount>,
+    /// The virtual devices, in the order they were added.
+    pub devices: Vec<DeviceAccount>,
+    /// The devices at each port together, in the order they were added.
+    pub port_devices: Vec<PortDevicesAccount>,
     /// The workers' own time, in the order of their numbers.
     pub workers: Vec<WorkerTime>,
     /// Buffers free and in all, by pool.
     pub pools: Vec<(String, usize, usize)>,
+}
+
+/// What was counted by all that forwards by a decision.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Switched {
+    switches: Vec<SwitchAccount>,
+    devices: Vec<DeviceAccount>,
+    port_devices: Vec<PortDevicesAccount>,
+}
+
+impl Switched {
+    pub(crate) fn put_into(self, account: &mut Account) {
+        (account.switches, account.devices) = (self.switches, self.devices);
+        account.port_devices = self.port_devices;
+    }
 }
 
 impl Account {
@@ -135,6 +174,8 @@ impl Account {
             ports: Vec::new(),
             instances: Vec::new(),
             switches: Vec::new(),
+            devices: Vec::new(),
+            port_devices: Vec::new(),
             workers: Vec::new(),
             pools: Vec::new(),
         }
@@ -180,18 +221,29 @@ impl Worker {
             account.in_flight += instance.in_flight;
         }
         account.pools = self.account_of_pools();
-        account.switches = self.account_of_switches();
+        self.account_of_switches().put_into(&mut account);
         account
     }
 
     /// The switches' parts, which all workers of a fleet have in common.
-    pub(crate) fn account_of_switches(&self) -> Vec<SwitchAccount> {
-        let of = |SwitchNode { name, table, .. }: &SwitchNode| SwitchAccount {
-            name: name.clone(),
-            ports: table.ports().count(),
-            counters: table.counters(),
-        };
-        self.switches.iter().filter(|node| !node.is_gone).map(of).collect()
+    pub(crate) fn account_of_switches(&self) -> Switched {
+        let mut all = Switched::default();
+        for SwitchNode { name, forwarding, .. } in self.switches.iter().filter(|node| !node.is_gone) {
+            let name = name.clone();
+            match forwarding {
+                Forwarding::Learning(table) => {
+                    let (ports, counters) = (table.ports().count(), table.counters());
+                    all.switches.push(SwitchAccount { name, ports, counters });
+                }
+                Forwarding::Device(device) => {
+                    all.devices.push(DeviceAccount { name, counters: device.counters() });
+                }
+                Forwarding::Ports(devices) => {
+                    all.port_devices.push(PortDevicesAccount { name, counters: devices.counters() });
+                }
+            }
+        }
+        all
     }
 
     /// Buffers free and in all, by pool.

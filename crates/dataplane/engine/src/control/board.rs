@@ -12,7 +12,7 @@
 //! Nothing is written per packet. A worker waits for no lock: a question that is being asked, or a board that
 //! is being read, is seen to in the next turn.
 
-use crate::control::account::{InstanceAccount, PortAccount, SwitchAccount};
+use crate::control::account::{InstanceAccount, PortAccount, Switched};
 use crate::ids::{InstanceId, PortId};
 use crate::state::accounting::WorkerTime;
 use crate::worker::Worker;
@@ -91,7 +91,7 @@ pub(crate) struct WorkerPart {
     /// Of wires to other workers.
     pub(crate) relays: (Ledger, u64),
     pub(crate) pools: Vec<(String, usize, usize)>,
-    pub(crate) switches: Vec<SwitchAccount>,
+    pub(crate) switches: Switched,
 }
 
 /// How readers ask a worker.

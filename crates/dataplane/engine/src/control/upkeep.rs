@@ -111,6 +111,7 @@ impl Worker {
             for event in node.port.maintain(self.time.now.nanos) {
                 (self.upkeep.tell)(Event::Port { port: node.name.clone(), event });
             }
+            self.note_link(number);
         }
         if self.upkeep.tapped {
             self.flush_taps();

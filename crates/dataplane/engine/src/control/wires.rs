@@ -1,5 +1,6 @@
 //! What a worker is given, and what connects it: pools, ports, instances, switches, wires.
 
+use crate::forwarding::Forwarding;
 use crate::ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
 use crate::path::switching::SwitchNode;
 use crate::state::backpressure::WireWait;
@@ -14,7 +15,6 @@ use port::Port;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use telemetry::{Latencies, Ledger};
-use virtual_switch::Switch;
 
 impl Worker {
     /// Takes a tenant in, with its claim on the worker.
@@ -102,9 +102,15 @@ impl Worker {
     ///
     /// # Errors
     /// [`WireError::TooMany`].
-    pub fn add_switch(&mut self, name: &str, table: Arc<Switch>) -> Result<SwitchId, WireError> {
+    pub fn add_switch(
+        &mut self,
+        name: &str,
+        forwarding: impl Into<Forwarding>,
+    ) -> Result<SwitchId, WireError> {
         let id = numbered(self.switches.len()).map(SwitchId)?;
-        self.switches.push(SwitchNode::new(name, table));
+        let forwarding = forwarding.into();
+        self.ports.flow_hash |= forwarding.reads_flow_hash();
+        self.switches.push(SwitchNode::new(name, forwarding));
         Ok(id)
     }
 
@@ -113,15 +119,35 @@ impl Worker {
         &mut self,
         place: usize,
         name: &str,
-        table: Arc<Switch>,
+        forwarding: Forwarding,
     ) -> Result<SwitchId, WireError> {
         match self.switches.get_mut(place) {
             Some(node) => {
-                *node = SwitchNode::new(name, table);
+                self.ports.flow_hash |= forwarding.reads_flow_hash();
+                *node = SwitchNode::new(name, forwarding);
                 numbered(place).map(SwitchId)
             }
-            None => self.add_switch(name, table),
+            None => self.add_switch(name, forwarding),
         }
+    }
+
+    /// Lets another of its kind decide in a switch. Its wires stay.
+    pub(crate) fn set_forwarding(&mut self, id: SwitchId, forwarding: Forwarding) -> Result<(), WireError> {
+        let node = self.switches.get_mut(id.index()).filter(|node| !node.is_gone);
+        let node = node.ok_or(WireError::Absent)?;
+        if !node.forwarding.is_like(&forwarding) {
+            return Err(WireError::AnotherKind);
+        }
+        self.ports.flow_hash |= forwarding.reads_flow_hash();
+        node.forwarding = forwarding;
+        Ok(())
+    }
+
+    /// Whether a wire may lead from one switch to another.
+    pub(crate) fn may_join(&self, one: SwitchId, other: SwitchId) -> Result<(), WireError> {
+        let of = |id: SwitchId| self.switches.get(id.index()).ok_or(WireError::Absent);
+        let joins = of(one)?.forwarding.joins(&of(other)?.forwarding);
+        if joins { Ok(()) } else { Err(WireError::TwoSwitches) }
     }
 
     /// Takes a switch out, which nothing is plugged into any more.
@@ -230,8 +256,8 @@ impl Worker {
         if a == b {
             return Err(WireError::Taken);
         }
-        if matches!((a, b), (Target::Switch(..), Target::Switch(..))) {
-            return Err(WireError::TwoSwitches);
+        if let (Target::Switch(one, _), Target::Switch(other, _)) = (a, b) {
+            self.may_join(one, other)?;
         }
         for end in [a, b] {
             if self.end(end)?.is_some() {
@@ -297,13 +323,9 @@ impl Worker {
     }
 
     fn consumer_of(&self, node: &PortNode) -> Option<usize> {
-        match node.target {
+        match self.only_end(node.target?) {
             Some(Target::Instance(id, _)) => Some(id.index()),
-            Some(Target::Switch(id, from)) => match self.switch(id).only_other(from) {
-                Some(Target::Instance(id, _)) => Some(id.index()),
-                _ => None,
-            },
-            Some(Target::Port(_)) | None => None,
+            Some(Target::Switch(..) | Target::Port(_)) | None => None,
         }
     }
 

@@ -81,7 +81,7 @@ impl Fleet {
     /// [`FleetError::Stopped`].
     pub fn sweep_switches(&self) -> Result<(), FleetError> {
         let tables = self.with(|workers, _| {
-            workers[0].switches.iter().map(|switch| switch.table.clone()).collect::<Vec<_>>()
+            workers[0].switches.iter().map(|switch| switch.forwarding.clone()).collect::<Vec<_>>()
         })?;
         let now = self.clock.now();
         tables.iter().for_each(|table| table.sweep(now));

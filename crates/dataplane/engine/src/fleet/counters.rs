@@ -125,7 +125,8 @@ impl Fleet {
             account.in_flight += part.relays.1;
             // All workers know all of them.
             if account.pools.is_empty() && account.switches.is_empty() {
-                (account.pools, account.switches) = (part.pools, part.switches);
+                account.pools = part.pools;
+                part.switches.put_into(&mut account);
             }
         }
         account.instances.reserve_exact(instances.len());

@@ -186,6 +186,13 @@ impl Fleet {
             .unwrap_or_default()
     }
 
+    /// How many ports and relays have an instance that polls them.
+    #[cfg(test)]
+    pub(crate) fn consumers(&self) -> usize {
+        let of = |worker: &Worker| worker.ports.iter().filter(|(_, node)| node.consumer.is_some()).count();
+        self.with(|workers, _| workers.iter().map(of).sum()).unwrap_or_default()
+    }
+
     /// A change of all workers that takes its time.
     #[cfg(test)]
     pub(crate) fn dawdle(&self, span: std::time::Duration) {

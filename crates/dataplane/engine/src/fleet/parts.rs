@@ -11,6 +11,7 @@ use crate::control::events::Stopped;
 use crate::control::quiesce::Quiesced;
 use crate::control::takeover::{GuestSetup, TakeoverError};
 use crate::control::tap::Tap;
+use crate::forwarding::Forwarding;
 use crate::ids::{InstanceId, PoolId, ServiceId, SwitchId, WireError};
 use crate::state::instances::{Instance, InstanceSetup, Policies};
 use crate::worker::Worker;
@@ -20,7 +21,6 @@ use packet_memory::{Packet, Pool};
 use port::Port;
 use std::sync::Arc;
 use telemetry::clock::Nanos;
-use virtual_switch::Switch;
 
 /// A fleet whose workers are quiesced as they are touched: nothing of those runs, and everything of
 /// them may be changed.
@@ -71,11 +71,11 @@ impl Fleet {
     pub fn add_switch(
         &self,
         name: &str,
-        table: Arc<Switch>,
+        forwarding: impl Into<Forwarding>,
         home: Option<usize>,
     ) -> Result<SwitchId, FleetError> {
-        let name = name.to_owned();
-        self.change(move |change| change.add_switch(&name, table, home))?
+        let (name, forwarding) = (name.to_owned(), forwarding.into());
+        self.change(move |change| change.add_switch(&name, forwarding, home))?
     }
 
     /// See [`Change::add_port`].
@@ -219,25 +219,45 @@ impl Change<'_, '_> {
         removed.fold(None, |_, removed| removed)
     }
 
-    /// Takes a switch in. Forwarding is done in the sender's context on whatever worker that is, unless the
-    /// switch has a worker of its own.
+    /// Takes a switch in, which is anything that forwards by a decision: a learning switch, a virtual device,
+    /// the devices at a port. Forwarding is done in the sender's context on whatever worker that is, unless
+    /// the switch has a worker of its own, which devices have no use for.
     ///
     /// # Errors
     /// [`WireError::TooMany`].
     pub fn add_switch(
         &mut self,
         name: &str,
-        table: Arc<Switch>,
+        forwarding: impl Into<Forwarding>,
         home: Option<usize>,
     ) -> Result<SwitchId, FleetError> {
+        let forwarding = forwarding.into();
         let place = self.state.place_for_switch();
         let mut id = Err(WireError::Absent);
         for worker in self.workers.iter_mut() {
-            id = worker.put_switch(place, name, table.clone());
+            id = worker.put_switch(place, name, forwarding.clone());
         }
         let id = id?;
         self.state.add_switch(id, home);
         Ok(id)
+    }
+
+    /// Lets another of its kind decide in a switch from now on. Wires stay as they are: those to plugs that
+    /// are new or no more are laid and taken away in the same change.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`] or [`WireError::AnotherKind`]; nothing has changed then.
+    pub fn set_forwarding(
+        &mut self,
+        switch: SwitchId,
+        forwarding: impl Into<Forwarding>,
+    ) -> Result<(), FleetError> {
+        let forwarding = forwarding.into();
+        for worker in self.workers.iter_mut() {
+            worker.set_forwarding(switch, forwarding.clone())?;
+        }
+        self.state.find_consumers_at(self.workers, switch);
+        Ok(())
     }
 
     /// Takes a switch out; whatever was plugged into it leads nowhere.

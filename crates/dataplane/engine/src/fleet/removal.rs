@@ -9,6 +9,7 @@ use crate::control::quiesce::Quiesced;
 use crate::ids::{PoolId, ServiceId, SwitchId, WireError};
 use crate::state::instances::Instance;
 use cpu_share::TenantId;
+use std::collections::BTreeMap;
 
 impl State {
     /// The place of a switch that is no more, or the next one.
@@ -31,6 +32,7 @@ impl State {
             *home = None;
         }
         self.users.retain(|(switch, _), _| *switch != id);
+        self.joined.retain(|(one, other), _| *one != id && *other != id);
         self.plugs.remove(&id);
     }
 
@@ -59,27 +61,23 @@ impl State {
     fn unwire(&mut self, workers: &mut Quiesced<'_>, number: u64) {
         let Some(Wire { from, to, both_ways }) = self.wires.get(&number).copied() else { return };
         self.change += 1;
+        let before = self.users_around(workers, [from, to]);
         for (end, other, leads) in [(from, to, true), (to, from, both_ways)] {
             if leads {
                 self.cut(workers, end);
-                if let End::Switch(switch, _) = end
-                    && let Some(plugs) = self.plugs.get_mut(&switch)
-                {
-                    *plugs -= 1;
-                }
             }
-            if let (End::Switch(switch, _), Some(worker)) = (end, self.worker_of(other))
-                && let Some(users) = self.users.get_mut(&(switch, worker))
-            {
-                *users -= 1;
-                if *users == 0 {
-                    self.users.remove(&(switch, worker));
-                    if !self.users_of(workers, switch).contains(&worker) {
-                        workers[worker].clear_switch(switch);
-                    }
-                }
+            let End::Switch(switch, _) = end else { continue };
+            if let Some(plugs) = self.plugs.get_mut(&switch).filter(|_| leads) {
+                *plugs -= 1;
+            }
+            if let Some(worker) = self.worker_of(other) {
+                one_less(&mut self.users, (switch, worker));
+            }
+            if let End::Switch(other, _) = other {
+                one_less(&mut self.joined, (switch, other));
             }
         }
+        self.clear_unused(workers, before);
         self.find_consumers(workers, number);
         self.wires.remove(&number);
         for end in [from, to] {
@@ -113,8 +111,21 @@ impl State {
         workers.iter_mut().for_each(|worker| worker.unserve(service));
         if let Some(End::Switch(switch, _)) = served {
             // Workers that only sent there by the service use the switch no more.
-            let users = self.users_of(workers, switch);
-            for worker in (0..workers.len()).filter(|worker| !users.contains(worker)) {
+            let all: Vec<usize> = (0..workers.len()).collect();
+            let near: Vec<SwitchId> = std::iter::once(switch).chain(self.joined_to(switch)).collect();
+            self.clear_unused(workers, near.into_iter().map(|switch| (switch, all.clone())));
+        }
+    }
+
+    /// Clears switches on the workers that used them and do so no more.
+    fn clear_unused(
+        &self,
+        workers: &mut Quiesced<'_>,
+        before: impl IntoIterator<Item = (SwitchId, Vec<usize>)>,
+    ) {
+        for (switch, users) in before {
+            let still = self.users_of(workers, switch);
+            for worker in users.into_iter().filter(|worker| !still.contains(worker)) {
                 workers[worker].clear_switch(switch);
             }
         }
@@ -221,6 +232,16 @@ impl State {
         self.unwire_all(workers, part);
         if !arriving.is_empty() {
             self.remove_relays(workers, |end| range.contains(end));
+        }
+    }
+}
+
+/// Counts one less of something, of which nothing is left at last.
+fn one_less<Key: Ord>(counts: &mut BTreeMap<Key, u32>, key: Key) {
+    if let Some(count) = counts.get_mut(&key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&key);
         }
     }
 }

@@ -78,6 +78,8 @@ pub(crate) struct State {
     pub(super) switches: Vec<Option<Option<usize>>>,
     /// How many ends on a worker are plugged into a switch.
     pub(super) users: BTreeMap<(SwitchId, usize), u32>,
+    /// How many wires there are between two switches, from each one's point of view.
+    pub(super) joined: BTreeMap<(SwitchId, SwitchId), u32>,
     /// How many ends of a switch lead somewhere.
     pub(super) plugs: BTreeMap<SwitchId, u32>,
     /// By a number of their own.
@@ -213,7 +215,7 @@ impl State {
         let mut reports: Vec<_> = workers.iter_mut().map(|worker| worker.reports(with_reports)).collect();
         let mut account = Account::empty(workers[0].time.clock.moment());
         account.pools = workers[0].account_of_pools();
-        account.switches = workers[0].account_of_switches();
+        workers[0].account_of_switches().put_into(&mut account);
         account.ledger.merge(&self.gone);
         for (number, worker) in workers.iter_mut().enumerate() {
             account.workers.push(worker.time.spent);

@@ -4,9 +4,10 @@
 use super::FleetError;
 use super::state::{End, FleetInstance, Home, Relay, State, Wire};
 use crate::control::quiesce::Quiesced;
-use crate::ids::{PoolId, ServiceId, SwitchId, Target, WireError};
+use crate::forwarding::Forwarding;
+use crate::ids::{PoolId, PortId, ServiceId, SwitchId, Target, WireError};
 use port::relay::one_way;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use virtual_switch::SwitchPort;
 
 /// In a switch with more ends than these, whatever comes in by one has several takers: two ends, and one that
@@ -25,8 +26,8 @@ impl State {
         if from == to {
             return Err(WireError::Taken.into());
         }
-        if matches!((from, to), (End::Switch(..), End::Switch(..))) {
-            return Err(WireError::TwoSwitches.into());
+        if let (End::Switch(one, _), End::Switch(other, _)) = (from, to) {
+            workers[0].may_join(one, other)?;
         }
         for (end, other) in [(from, to), (to, from)] {
             let (home, target) = self.place(end)?;
@@ -63,26 +64,43 @@ impl State {
         for end in [from, to] {
             match end {
                 End::Port(port) => ports.extend(self.port(port)),
-                End::Switch(switch, _) => {
-                    // Where more ends lead on, none is the only one.
-                    if self.plugs.get(&switch).is_some_and(|plugs| *plugs > FEW_ENDS) {
-                        continue;
-                    }
-                    let plugged = self.plugged_into(switch).into_iter();
-                    let relays = (End::Switch(switch, SwitchPort(0)), 0, PoolId(0))
-                        ..=(End::Switch(switch, SwitchPort(u16::MAX)), usize::MAX, PoolId(u16::MAX));
-                    ports.extend(plugged.filter_map(|(_, _, end)| match end {
-                        End::Port(port) => self.port(port),
-                        End::Switch(..) | End::Instance(..) => None,
-                    }));
-                    ports.extend(self.relays.range(relays).map(|(_, relay)| relay.arriving));
-                }
+                End::Switch(switch, _) => ports.extend(self.ports_around(workers, switch)),
                 End::Instance(..) => {}
             }
         }
         for home in ports {
             workers[home.worker].find_consumer(home.id);
         }
+    }
+
+    /// Finds out the same of the ports at a switch.
+    pub(super) fn find_consumers_at(&mut self, workers: &mut Quiesced<'_>, switch: SwitchId) {
+        for home in self.ports_around(workers, switch) {
+            workers[home.worker].find_consumer(home.id);
+        }
+    }
+
+    /// The ports of which what they receive may go through a switch to one instance alone.
+    fn ports_around(&self, workers: &Quiesced<'_>, switch: SwitchId) -> Vec<Home<PortId>> {
+        let near: Vec<SwitchId> = match workers[0].switch(switch).forwarding {
+            // Where more ends lead on, none is the only one.
+            Forwarding::Learning(_) if self.plugs.get(&switch).is_some_and(|plugs| *plugs > FEW_ENDS) => {
+                return Vec::new();
+            }
+            Forwarding::Learning(_) | Forwarding::Ports(_) => vec![switch],
+            Forwarding::Device(_) => std::iter::once(switch).chain(self.joined_to(switch)).collect(),
+        };
+        let mut ports = Vec::new();
+        for switch in near {
+            let relays = (End::Switch(switch, SwitchPort(0)), 0, PoolId(0))
+                ..=(End::Switch(switch, SwitchPort(u16::MAX)), usize::MAX, PoolId(u16::MAX));
+            ports.extend(self.plugged_into(switch).into_iter().filter_map(|(_, _, end)| match end {
+                End::Port(port) => self.port(port),
+                End::Switch(..) | End::Instance(..) => None,
+            }));
+            ports.extend(self.relays.range(relays).map(|(_, relay)| relay.arriving));
+        }
+        ports
     }
 
     /// The same for all ports.
@@ -219,20 +237,22 @@ impl State {
     /// Lays what leaves by the ports of switches among these ends, on every worker where something is plugged
     /// into them.
     fn lay_switches(&mut self, workers: &mut Quiesced<'_>, ends: &[End]) -> Result<(), WireError> {
-        let switches: BTreeSet<SwitchId> = ends
-            .iter()
-            .filter_map(|end| match end {
-                End::Switch(id, _) => Some(*id),
-                End::Port(_) | End::Instance(..) => None,
-            })
-            .collect();
-        for switch in switches {
+        let mut switches = BTreeSet::new();
+        for end in ends {
+            if let End::Switch(id, _) = end {
+                switches.insert(*id);
+                switches.extend(self.joined_to(*id));
+            }
+        }
+        for &switch in &switches {
             self.users.retain(|(id, _), _| *id != switch);
             for (_, _, end) in self.plugged_into(switch) {
                 if let Some(worker) = self.place(end)?.0 {
                     *self.users.entry((switch, worker)).or_default() += 1;
                 }
             }
+        }
+        for switch in switches {
             let users = self.users_of(workers, switch);
             for worker in 0..workers.len() {
                 workers[worker].clear_switch(switch);
@@ -247,29 +267,57 @@ impl State {
     /// Lets what a new wire plugs into a switch be found on all workers that use the switch.
     fn plug(&mut self, workers: &mut Quiesced<'_>, wire: u64) -> Result<(), WireError> {
         let Some(Wire { from, to, both_ways }) = self.wires.get(&wire).copied() else { return Ok(()) };
-        let (port, end, leads) = match (from, to) {
-            (End::Switch(..), _) => (from, to, true),
-            (_, End::Switch(..)) => (to, from, both_ways),
-            _ => return Ok(()),
-        };
-        let End::Switch(switch, number) = port else { return Ok(()) };
-        let newcomer = self.place(end)?.0.filter(|worker| {
-            let users = self.users.entry((switch, *worker)).or_default();
-            *users += 1;
-            *users == 1
-        });
-        *self.plugs.entry(switch).or_default() += u32::from(leads);
-        self.see_who_presses_back(workers, switch);
-        let users = self.users_of(workers, switch);
-        if let Some(newcomer) = newcomer.filter(|worker| users.contains(worker)) {
-            self.lay_switch(workers, switch, newcomer)?;
+        let before = self.users_around(workers, [from, to]);
+        let sides = [(from, to, true), (to, from, both_ways)];
+        for (end, other, leads) in sides {
+            let End::Switch(switch, _) = end else { continue };
+            if let Some(worker) = self.place(other)?.0 {
+                *self.users.entry((switch, worker)).or_default() += 1;
+            }
+            if let End::Switch(other, _) = other {
+                *self.joined.entry((switch, other)).or_default() += 1;
+            }
+            *self.plugs.entry(switch).or_default() += u32::from(leads);
+            self.see_who_presses_back(workers, switch);
         }
-        for user in users {
-            if leads && Some(user) != newcomer {
-                self.lay_plug(workers, switch, number, end, user)?;
+        for (switch, before) in before {
+            for user in self.users_of(workers, switch) {
+                if !before.contains(&user) {
+                    self.lay_switch(workers, switch, user)?;
+                    continue;
+                }
+                for (end, other, leads) in sides {
+                    if let End::Switch(id, port) = end
+                        && id == switch
+                        && leads
+                    {
+                        self.lay_plug(workers, switch, port, other, user)?;
+                    }
+                }
             }
         }
         Ok(())
+    }
+
+    /// The switches that a wire between two ends may bring to other workers, and those on which each is now.
+    pub(super) fn users_around(
+        &self,
+        workers: &Quiesced<'_>,
+        ends: [End; 2],
+    ) -> BTreeMap<SwitchId, Vec<usize>> {
+        let switches: BTreeSet<SwitchId> = match ends {
+            [End::Switch(one, _), End::Switch(other, _)] => [one, other].into(),
+            [End::Switch(id, _), _] | [_, End::Switch(id, _)] => {
+                std::iter::once(id).chain(self.joined_to(id)).collect()
+            }
+            _ => BTreeSet::new(),
+        };
+        switches.into_iter().map(|switch| (switch, self.users_of(workers, switch))).collect()
+    }
+
+    /// The switches to which a switch is wired: devices, and the devices at a port.
+    pub(super) fn joined_to(&self, switch: SwitchId) -> impl Iterator<Item = SwitchId> + use<'_> {
+        self.joined.range((switch, SwitchId(0))..=(switch, SwitchId(u16::MAX))).map(|((_, other), _)| *other)
     }
 
     /// Whether an end throttles senders of packets of a pool when it has more than it can do: one function or
@@ -300,6 +348,17 @@ impl State {
         if let Some(home) = self.switches.get(switch.index()).copied().flatten().flatten() {
             return vec![home];
         }
+        // What comes into one goes on into those that it is wired to, on the same worker.
+        let near = std::iter::once(switch).chain(self.joined_to(switch));
+        let users: BTreeSet<usize> = near.flat_map(|near| self.senders_to(workers, near)).collect();
+        users.into_iter().collect()
+    }
+
+    /// The workers on which packets come into a switch, be it from another one's home.
+    fn senders_to(&self, workers: &Quiesced<'_>, switch: SwitchId) -> Vec<usize> {
+        if let Some(home) = self.switches.get(switch.index()).copied().flatten().flatten() {
+            return vec![home];
+        }
         // Every function that may use a service may send it there.
         if self.services.values().any(|end| matches!(end, End::Switch(id, _) if *id == switch)) {
             return (0..workers.len()).collect();
@@ -311,8 +370,10 @@ impl State {
     pub(super) fn plugged_into(&self, switch: SwitchId) -> Vec<(SwitchPort, bool, End)> {
         let wires = self.wires_at(End::Switch(switch, SwitchPort(0)));
         let plugged = wires.filter_map(|number| match *self.wires.get(&number)? {
-            Wire { from: End::Switch(_, port), to, .. } => Some((port, true, to)),
-            Wire { from, to: End::Switch(_, port), both_ways } => Some((port, both_ways, from)),
+            Wire { from: End::Switch(id, port), to, .. } if id == switch => Some((port, true, to)),
+            Wire { from, to: End::Switch(id, port), both_ways } if id == switch => {
+                Some((port, both_ways, from))
+            }
             _ => None,
         });
         plugged.collect()

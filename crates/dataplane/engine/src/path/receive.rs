@@ -210,15 +210,8 @@ impl Worker {
     /// The wire to another worker, if any, that has no room for what the port would bring.
     #[inline]
     pub(crate) fn blocked_by(&self, target: Target) -> Option<usize> {
-        let out = match target {
-            Target::Instance(..) => return None,
-            Target::Port(out) => out.index(),
-            Target::Switch(id, from) => match self.switch(id).only_other(from) {
-                Some(Target::Port(only)) => only.index(),
-                _ => return None,
-            },
-        };
-        (self.ports[out].port.room() < self.settings.batch).then_some(out)
+        let Some(Target::Port(out)) = self.only_end(target) else { return None };
+        (self.ports[out.index()].port.room() < self.settings.batch).then_some(out.index())
     }
 
     /// Charges what receiving through a switch has cost to the instances that got packets, by how many they

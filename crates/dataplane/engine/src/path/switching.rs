@@ -1,28 +1,31 @@
 //! Switches: where their ports lead on this worker, and forwarding in the sender's context (HyperNF, section
 //! 3.3).
+//!
+//! A switch of the engine is anything that forwards by a decision: the learning switch here, and what
+//! [`crate::path::devices`] passes packets through.
 
+use crate::forwarding::Forwarding;
 use crate::ids::{PoolId, SwitchId, Target};
 use crate::path::deliver::HandOff;
 use crate::worker::Worker;
 use packet_memory::Packet;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use telemetry::{DropReason, Ledger};
-use virtual_switch::{HEAD, Route, Switch, SwitchPort};
+use virtual_switch::{HEAD, Route, SwitchPort};
 
-/// A switch as one worker sees it: the table is shared by all, the wires are this worker's own.
+/// A switch as one worker sees it: what decides is shared by all, the wires are this worker's own.
 #[derive(Debug)]
 pub(crate) struct SwitchNode {
     pub(crate) name: String,
-    pub(crate) table: Arc<Switch>,
+    pub(crate) forwarding: Forwarding,
     ends: Vec<Option<Target>>,
     /// It was taken out.
     pub(crate) is_gone: bool,
 }
 
 impl SwitchNode {
-    pub(crate) fn new(name: &str, table: Arc<Switch>) -> SwitchNode {
-        SwitchNode { name: name.to_owned(), table, ends: Vec::new(), is_gone: false }
+    pub(crate) fn new(name: &str, forwarding: Forwarding) -> SwitchNode {
+        SwitchNode { name: name.to_owned(), forwarding, ends: Vec::new(), is_gone: false }
     }
 
     /// Where what leaves by a port goes.
@@ -104,12 +107,16 @@ impl Worker {
         from: SwitchPort,
         batch: Vec<Packet>,
     ) -> Option<HandOff> {
+        let node = &self.switches[id.index()];
+        let Forwarding::Learning(table) = &node.forwarding else {
+            return self.pass_batch(source, id, from, batch);
+        };
         let pool = self.pool_of_source(source);
         let mut routes = std::mem::take(&mut self.batches.routes);
         routes.clear();
-        let (node, memory, now) = (self.switch(id), &self.pools[usize::from(pool.0)], self.time.now.nanos);
+        let (memory, now) = (&self.pools[usize::from(pool.0)], self.time.now.nanos);
         let heads = batch.iter().map(|packet| memory.head::<HEAD>(packet).0);
-        node.table.decide_batch(from, heads, now, &mut routes);
+        table.decide_batch(from, heads, now, &mut routes);
         let first = routes.first().copied().unwrap_or(Route::Filter);
         let same = routes.iter().all(|route| *route == first);
         let target = match first {
@@ -140,9 +147,12 @@ impl Worker {
 
     /// Hands one packet to a switch.
     pub(crate) fn switch_one(&mut self, source: Source, id: SwitchId, from: SwitchPort, packet: Packet) {
+        let Forwarding::Learning(table) = &self.switch(id).forwarding else {
+            return self.pass_one(source, id, from, packet);
+        };
         let pool = self.pool_of_source(source);
         let (head, _) = self.pools[usize::from(pool.0)].head::<HEAD>(&packet);
-        let route = self.switch(id).table.decide(from, &head, self.time.now.nanos);
+        let route = table.decide(from, &head, self.time.now.nanos);
         self.follow(source, id, from, packet, route);
     }
 
@@ -162,33 +172,29 @@ impl Worker {
     fn flood(&mut self, source: Source, id: SwitchId, from: SwitchPort, packet: Packet) {
         let back = self.switch(id).end(from);
         // Two ports that lead to one end would give it two copies.
-        let targets: BTreeSet<Target> = self.switch(id).ends().filter(|end| Some(*end) != back).collect();
-        let mut targets = targets.into_iter();
-        let Some(last) = targets.next_back() else {
+        let mut targets: BTreeSet<Target> = self.switch(id).ends().filter(|end| Some(*end) != back).collect();
+        let Some(last) = targets.pop_last() else {
             return self.drop_from(source, packet, DropReason::NoRoute);
         };
-        let pool = self.pools[usize::from(self.pool_of_source(source).0)].clone();
         for target in targets {
-            // The copy is in the sender's pool, as the original is; between tenants it is copied again, as
-            // that one is.
-            match pool.duplicate(&packet) {
-                Some(copy) => {
-                    self.ledger_of(source).copied += 1;
-                    if self.is_tapped(source) {
-                        self.show_copy(source, &packet, self.pool_of_source(source), &copy);
-                    }
-                    self.forward(source, copy, target);
-                }
-                None => self.count_missed_copy(source),
+            if let Some(copy) = self.duplicate(source, &packet) {
+                self.forward(source, copy, target);
             }
         }
         self.forward(source, packet, last);
     }
 
-    /// A flooded packet that could not be copied: one is made and lost at once, so that the loss is counted.
-    fn count_missed_copy(&mut self, source: Source) {
-        let ledger = self.ledger_of(source);
-        ledger.copied += 1;
-        ledger.dropped[DropReason::NoBuffer] += 1;
+    /// A copy of a packet in its sender's pool; between tenants it is copied again, as the original is. One
+    /// that could not be made is counted as made and lost at once.
+    pub(crate) fn duplicate(&mut self, source: Source, packet: &Packet) -> Option<Packet> {
+        let pool = self.pool_of_source(source);
+        let copy = self.pools[usize::from(pool.0)].duplicate(packet);
+        self.ledger_of(source).copied += 1;
+        match &copy {
+            Some(copy) if self.is_tapped(source) => self.show_copy(source, packet, pool, copy),
+            Some(_) => {}
+            None => self.ledger_of(source).dropped[DropReason::NoBuffer] += 1,
+        }
+        copy
     }
 }

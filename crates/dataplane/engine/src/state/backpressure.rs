@@ -141,14 +141,10 @@ impl Worker {
 
     /// Whether an instance is there and wired to the next one, be it over a switch with no other ends.
     fn leads_to(&self, index: usize, ahead: Ahead) -> bool {
-        let is_ahead = |target: Target| match target {
-            Target::Instance(next, _) => ahead == Ahead::Instance(next.index()),
-            Target::Port(port) => ahead == Ahead::Wire(port.index()),
-            Target::Switch(..) => false,
-        };
-        let leads = |target: &Target| match *target {
-            Target::Switch(id, from) => self.switch(id).only_other(from).is_some_and(is_ahead),
-            target => is_ahead(target),
+        let leads = |target: &Target| match self.only_end(*target) {
+            Some(Target::Instance(next, _)) => ahead == Ahead::Instance(next.index()),
+            Some(Target::Port(port)) => ahead == Ahead::Wire(port.index()),
+            Some(Target::Switch(..)) | None => false,
         };
         self.instances.get(index).is_some_and(|instance| instance.links.iter().flatten().any(leads))
     }

@@ -9,7 +9,8 @@ pub(crate) mod sparse;
 pub(crate) mod timers;
 
 use packet_memory::Packet;
-use virtual_switch::Route;
+use virtual_device::Way;
+use virtual_switch::{Route, SwitchPort};
 
 /// Vectors that are used again and again, so that nothing is allocated on the way of a packet.
 #[derive(Default)]
@@ -18,4 +19,10 @@ pub(crate) struct Batches {
     pub(crate) spare: Vec<Vec<Packet>>,
     /// Routes of the batch that is being switched.
     pub(crate) routes: Vec<Route>,
+    /// Ways of the batch that passes a device.
+    pub(crate) ways: Vec<Way>,
+    /// Packets of it, by their position, that a device sees which does not take them.
+    pub(crate) seen: Vec<(usize, SwitchPort)>,
+    /// How many devices it has passed since it was handed on.
+    pub(crate) in_a_row: u8,
 }

@@ -4,6 +4,7 @@ mod balance;
 mod congestion;
 mod counters;
 mod detached;
+mod devices;
 mod fleet;
 mod idle;
 mod interleavings;

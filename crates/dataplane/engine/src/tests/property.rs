@@ -4,7 +4,8 @@
 use super::stream::Rig;
 use super::*;
 use proptest::prelude::*;
-use virtual_switch::{Switch, SwitchSettings};
+use virtual_device::{Balance, Device, DeviceSettings, Mode, Opener, PortDevices, Share};
+use virtual_switch::{Switch, SwitchPort, SwitchSettings};
 
 /// What is done between turns. Numbers are taken modulo what there is.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +26,8 @@ enum Step {
     ReplaceInstance(usize, usize),
     ReplacePort(usize, usize),
     ReplaceSwitch(usize),
+    /// Another program for a device, or for the devices at a port.
+    Reprogram(usize, u8),
     TakeOver(usize, u8),
     /// The work of a start is done, or called off.
     Start(usize, bool),
@@ -56,6 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (any(), any()).prop_map(|(which, worker)| Step::ReplaceInstance(which, worker)),
         1 => (any(), any()).prop_map(|(which, worker)| Step::ReplacePort(which, worker)),
         1 => any().prop_map(Step::ReplaceSwitch),
+        2 => (any(), proptest::arbitrary::any::<u8>()).prop_map(|(which, seed)| Step::Reprogram(which, seed)),
         2 => (any(), proptest::arbitrary::any::<u8>()).prop_map(|(which, seed)| Step::TakeOver(which, seed)),
         3 => (any(), proptest::bool::weighted(0.8)).prop_map(|(which, done)| Step::Start(which, done)),
         1 => proptest::arbitrary::any::<bool>().prop_map(Step::Refuse),
@@ -63,6 +67,34 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any().prop_map(Step::Attach),
         1 => any().prop_map(Step::Lose),
     ]
+}
+
+/// A device of any mode with three ports at most, whose plugs are from 0 on, and openers at those from 3 on.
+fn device(seed: u8, before: Option<&Device>) -> Device {
+    let seed = usize::from(seed);
+    let balances =
+        [Balance::RoundRobin, Balance::Flow, Balance::Flowlet { gap: Nanos(1000) }, Balance::ActiveBackup];
+    let mode = [Mode::Direct, Mode::Bridge, Mode::Rootless, Mode::Bond(balances[seed / 4 % 4])][seed % 4];
+    let share = [Share::Single, Share::Duplicate, Share::Balance][seed % 3];
+    let opener = |n: usize| Opener {
+        plug: SwitchPort(3 + n as u16),
+        side: (seed % 5 == n).then_some(n),
+        receives: seed % 7 != n,
+    };
+    let ports = (0..seed % 8 / 2).map(|n| SwitchPort(n as u16)).collect();
+    Device::new(DeviceSettings { mode, share, ports, openers: (0..3).map(opener).collect() }, before)
+}
+
+/// The devices at a port, whose plug is 0, at plugs 1 and 2.
+fn port_devices(seed: u8, before: Option<&PortDevices>) -> PortDevices {
+    let rule = |n: u8, filter: &str| {
+        let filter = (!filter.is_empty()).then(|| capture::Filter::parse(filter).expect("a filter"));
+        let observes = seed >> (2 + n) & 1 == 1;
+        (classifier::Rule { filter, priority: 1, class: 0, observes }, SwitchPort(u16::from(n)))
+    };
+    // Even destinations are stations, odd ones groups.
+    let rules = vec![rule(1, ["", "ether dst 04:00:00:00:00:00"][usize::from(seed % 2)]), rule(2, "")];
+    PortDevices::new(SwitchPort(0), rules, before)
 }
 
 /// Decisions of all kinds, by chance.
@@ -90,6 +122,7 @@ proptest! {
     fn every_packet_is_accounted_for_whatever_moves_comes_and_goes(
         workers in 1usize..4,
         homes in prop::collection::vec(prop::option::of(0usize..4), 0..3),
+        devices in prop::collection::vec((any::<bool>(), any::<u8>(), prop::option::weighted(0.2, 0usize..4)), 0..4),
         ports in prop::collection::vec((0usize..4, 0usize..2, prop::collection::vec(any::<u8>(), 0..200)), 1..6),
         functions in prop::collection::vec((0usize..4, 0usize..2, any::<u8>(), 0u32..3, 1usize..200), 1..7),
         wires in prop::collection::vec((0usize..64, 0usize..64, any::<bool>()), 0..16),
@@ -114,6 +147,17 @@ proptest! {
             let table = Arc::new(Switch::new(SwitchSettings::default()).expect("good settings"));
             let id = rig.fleet.add_switch("switch", table.clone(), home.map(|home| home % workers)).expect("few switches");
             ends.extend((0..3).map(|_| End::Switch(id, table.attach().expect("few ports"))));
+        }
+        let mut programs: Vec<(SwitchId, Forwarding)> = Vec::new();
+        for (at_port, seed, home) in devices {
+            let (forwarding, plugs) = match at_port {
+                true => (Forwarding::from(Arc::new(port_devices(seed, None))), 3),
+                false => (Forwarding::from(Arc::new(device(seed, None))), 6),
+            };
+            let home = home.map(|home| home % workers);
+            let id = rig.fleet.add_switch("device", forwarding.clone(), home).expect("few devices");
+            ends.extend((0..plugs).map(|plug| End::Switch(id, SwitchPort(plug))));
+            programs.push((id, forwarding));
         }
         let wire = |rig: &Rig, a: End, b: End, both_ways: bool| {
             // Those that cannot be are refused.
@@ -223,6 +267,23 @@ proptest! {
                         Err(other) => prop_assert!(false, "{other}"),
                     }
                 }
+                Step::Reprogram(which, seed) if !programs.is_empty() => {
+                    let which = which % programs.len();
+                    let (id, forwarding) = &mut programs[which];
+                    let next = match &*forwarding {
+                        Forwarding::Device(before) => Arc::new(device(seed, Some(before))).into(),
+                        Forwarding::Ports(before) => Arc::new(port_devices(seed, Some(before))).into(),
+                        Forwarding::Learning(_) => unreachable!("no device"),
+                    };
+                    *forwarding = next;
+                    let (id, next) = (*id, forwarding.clone());
+                    match rig.fleet.change(move |change| change.set_forwarding(id, next)).expect("not stopped") {
+                        // A switch may have come in its place.
+                        Ok(()) | Err(FleetError::Wire(WireError::AnotherKind)) => {}
+                        Err(other) => prop_assert!(false, "{other}"),
+                    }
+                }
+                Step::Reprogram(..) => {}
                 Step::Start(which, done) => rig.later.end(which, done),
                 Step::Refuse(refuses) => rig.later.refuse(refuses),
                 Step::Detach(which) => {

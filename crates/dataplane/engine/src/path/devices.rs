@@ -1,0 +1,197 @@
+//! Virtual devices: what comes in by one of their plugs goes on as they decide, in the sender's context.
+
+use crate::forwarding::Forwarding;
+use crate::ids::{SwitchId, Target};
+use crate::path::deliver::HandOff;
+use crate::path::switching::{Source, SwitchNode};
+use crate::worker::Worker;
+use packet_memory::Packet;
+use port::PortStatus;
+use telemetry::DropReason;
+use virtual_device::Way;
+use virtual_switch::SwitchPort;
+
+/// Most devices that packets pass from one wire to the next: those at a port, and one of them, in either
+/// direction. Wires that lead round and round are ended here.
+pub(crate) const IN_A_ROW: u8 = 4;
+
+impl SwitchNode {
+    /// The one end to which everything goes that comes in by a port; `None` when that depends on the packets.
+    pub(crate) fn only(&self, from: SwitchPort) -> Option<Target> {
+        match &self.forwarding {
+            Forwarding::Learning(_) => self.only_other(from),
+            Forwarding::Device(device) => self.end(device.only(from)?),
+            Forwarding::Ports(devices) => self.end(devices.only(from)?),
+        }
+    }
+}
+
+impl Worker {
+    /// Hands a batch to a device. Returns the instance that all of it went to, if it may run at once.
+    pub(crate) fn pass_batch(
+        &mut self,
+        source: Source,
+        id: SwitchId,
+        from: SwitchPort,
+        mut batch: Vec<Packet>,
+    ) -> Option<HandOff> {
+        let mut ways = std::mem::take(&mut self.batches.ways);
+        ways.clear();
+        self.decide_ways(source, id, from, &mut batch, &mut ways);
+        let first = ways.first().copied().unwrap_or(Way::Nowhere);
+        if ways.iter().all(|way| *way == first) {
+            self.batches.ways = ways;
+            return self.go_together(source, id, batch, first);
+        }
+        // Those that go one way go together, in their order.
+        while let Some(way) = ways.first().copied() {
+            let mut together = self.batches.spare.pop().unwrap_or_default();
+            let mut left = ways.iter();
+            together.extend(batch.extract_if(.., |_| left.next() == Some(&way)));
+            ways.retain(|other| *other != way);
+            if let Some(handed) = self.go_together(source, id, together, way) {
+                self.put_back(handed);
+            }
+        }
+        self.batches.spare.push(batch);
+        self.batches.ways = ways;
+        None
+    }
+
+    /// Hands one packet to a device.
+    pub(crate) fn pass_one(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut packet: Packet) {
+        let mut ways = std::mem::take(&mut self.batches.ways);
+        ways.clear();
+        self.decide_ways(source, id, from, std::slice::from_mut(&mut packet), &mut ways);
+        let way = ways.first().copied().unwrap_or(Way::Nowhere);
+        self.batches.ways = ways;
+        self.go(source, id, packet, way);
+    }
+
+    /// Finds out where packets go: a way for each, or one for all of them. What a device that only sees
+    /// packets gets of them goes there at once.
+    fn decide_ways(
+        &mut self,
+        source: Source,
+        id: SwitchId,
+        from: SwitchPort,
+        packets: &mut [Packet],
+        ways: &mut Vec<Way>,
+    ) {
+        let memory = &self.pools[usize::from(self.pool_of_source(source).0)];
+        match &self.switches[id.index()].forwarding {
+            Forwarding::Device(device) => {
+                let mut decisions = device.decide(from, packets.len(), self.time.now.nanos);
+                if let Some(port) = decisions.device_port() {
+                    packets.iter_mut().for_each(|packet| packet.edit(|record| record.device_port = port));
+                }
+                match decisions.whole() {
+                    Some(way) => ways.push(way),
+                    None => ways.extend(packets.iter().map(|packet| {
+                        let record = packet.record();
+                        decisions.next(record.flow_hash, record.device_port, || memory.head(packet).0)
+                    })),
+                }
+            }
+            Forwarding::Ports(devices) => {
+                let mut decisions = devices.decide(from, packets.len());
+                if let Some(way) = decisions.whole() {
+                    return ways.push(way);
+                }
+                let mut seen = std::mem::take(&mut self.batches.seen);
+                ways.extend(packets.iter().enumerate().map(|(n, packet)| {
+                    let (head, length) = memory.head::<{ virtual_device::HEAD }>(packet);
+                    decisions.next(&head[..length], packet.length(), |plug| seen.push((n, plug)))
+                }));
+                drop(decisions);
+                for (n, plug) in seen.drain(..) {
+                    if let Some(copy) = self.duplicate(source, &packets[n]) {
+                        self.go(source, id, copy, Way::To(plug));
+                    }
+                }
+                self.batches.seen = seen;
+                self.flush_ports();
+            }
+            // It decides by itself.
+            Forwarding::Learning(_) => {}
+        }
+    }
+
+    /// Hands packets on that go one way.
+    fn go_together(
+        &mut self,
+        source: Source,
+        id: SwitchId,
+        mut batch: Vec<Packet>,
+        way: Way,
+    ) -> Option<HandOff> {
+        if let Way::To(plug) = way
+            && let Some(target) = self.switch(id).end(plug)
+            && self.batches.in_a_row < IN_A_ROW
+        {
+            self.batches.in_a_row += 1;
+            let delivered = self.deliver_batch(source, self.pool_of_source(source), target, batch);
+            self.batches.in_a_row -= 1;
+            match delivered {
+                Ok(next) => return next,
+                Err(refused) => batch = refused,
+            }
+        }
+        self.each(batch, |worker, packet| worker.go(source, id, packet, way));
+        None
+    }
+
+    /// Hands a packet on, or ends it.
+    fn go(&mut self, source: Source, id: SwitchId, packet: Packet, way: Way) {
+        match way {
+            Way::To(plug) => self.leave_by(source, id, plug, packet),
+            Way::Each(several) => {
+                let plug = |worker: &Worker, n| match &worker.switch(id).forwarding {
+                    Forwarding::Device(device) => device.plug(several, n),
+                    Forwarding::Learning(_) | Forwarding::Ports(_) => None,
+                };
+                for n in 1..several.count() {
+                    if let (Some(plug), Some(copy)) = (plug(self, n), self.duplicate(source, &packet)) {
+                        self.leave_by(source, id, plug, copy);
+                    }
+                }
+                match plug(self, 0) {
+                    Some(first) => self.leave_by(source, id, first, packet),
+                    None => self.drop_from(source, packet, DropReason::NoDevice),
+                }
+            }
+            Way::Filter => self.drop_from(source, packet, DropReason::SwitchFiltered),
+            Way::Nowhere => self.drop_from(source, packet, DropReason::NoDevice),
+        }
+    }
+
+    /// Hands a packet on by one plug.
+    fn leave_by(&mut self, source: Source, id: SwitchId, plug: SwitchPort, packet: Packet) {
+        let Some(target) = self.switch(id).end(plug) else {
+            return self.drop_from(source, packet, DropReason::NoRoute);
+        };
+        if self.batches.in_a_row == IN_A_ROW {
+            return self.drop_from(source, packet, DropReason::HopBudget);
+        }
+        self.batches.in_a_row += 1;
+        self.forward(source, packet, target);
+        self.batches.in_a_row -= 1;
+    }
+
+    /// Tells the devices over a port whether its link is up.
+    pub(crate) fn note_link(&self, port: usize) {
+        let Some(Target::Switch(id, plug)) = self.ports[port].target else { return };
+        let up = !matches!(self.ports[port].port.status(), PortStatus::Down(_));
+        let tell = |target: Target| {
+            if let Target::Switch(id, plug) = target
+                && let Forwarding::Device(device) = &self.switch(id).forwarding
+            {
+                device.set_up(plug, up);
+            }
+        };
+        match &self.switch(id).forwarding {
+            Forwarding::Ports(_) => self.switch(id).ends().for_each(tell),
+            Forwarding::Device(_) | Forwarding::Learning(_) => tell(Target::Switch(id, plug)),
+        }
+    }
+}
