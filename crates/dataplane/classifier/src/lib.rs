@@ -7,15 +7,32 @@
 //!
 //! A classifier does not change: another set of rules is another classifier.
 //!
+//! A packet is read once, into a few words (`key`). A filter is a number of *terms*: bits of these words that have to
+//! have certain values (`term`). Terms with the same mask are in one hash table, and a few bytes of the packet say which
+//! tables can have something for it (`tables`). So the cost depends on how many of the masks fit to a packet, hardly on
+//! the number of rules. A filter that has no such form (`not`, `less`, a second label, what is inside of a second tunnel)
+//! is asked itself, for packets that fit to what of it has that form; such filters cost as many evaluations as there are.
+//! With more than 64 masks, those of the fewest terms are looked for in the tables of others.
+//!
 //! Limits: what became of a packet is not known here, so `dropped` matches nothing and `passed` everything
 //! ([`capture::Filter::uses_outcome`] tells such filters).
+//!
+//! `cargo test --release -p classifier -- --ignored --nocapture cost` measures it.
 
 #![forbid(unsafe_code)]
 
+mod key;
+mod shadow;
+mod tables;
+mod term;
 #[cfg(test)]
 mod tests;
 
 use capture::{Filter, Outcome};
+use key::{Key, Needs, Reader};
+pub use shadow::MAX_PAIRS;
+use tables::{Candidate, Check, Tables};
+use term::Term;
 
 /// One class that wants packets.
 #[derive(Clone, Debug)]
@@ -36,47 +53,77 @@ impl Rule {
     }
 }
 
+/// A rule and its terms.
+#[derive(Debug)]
+struct Ranked {
+    rule: Rule,
+    /// Its place among the rules as they were given.
+    index: usize,
+    terms: Vec<Term>,
+}
+
 /// The rules of a port. See the crate's documentation.
 #[derive(Debug, Default)]
 pub struct Classifier {
-    rules: Vec<Rule>,
-    /// Indexes of the rules that take packets, first the one that goes first.
-    takers: Vec<usize>,
-    observers: Vec<usize>,
+    /// In the order in which they go.
+    rules: Vec<Ranked>,
+    reader: Reader,
+    takers: Tables,
+    observers: Tables,
 }
 
 impl Classifier {
     /// A classifier of these rules.
     pub fn new(rules: Vec<Rule>) -> Classifier {
-        let mut order: Vec<usize> = (0..rules.len()).collect();
-        order.sort_by_key(|index| rules.get(*index).map(|rule| rule.priority));
-        let (observers, takers) =
-            order.into_iter().partition(|index| rules.get(*index).is_some_and(|rule| rule.observes));
-        Classifier { rules, takers, observers }
+        let rules = rules.into_iter().enumerate();
+        let mut rules: Vec<Ranked> =
+            rules.map(|(index, rule)| Ranked { terms: Term::of(&rule), rule, index }).collect();
+        rules.sort_by_key(|ranked| ranked.rule.priority);
+        let needs = rules.iter().flat_map(|ranked| &ranked.terms).fold(Needs::default(), |needs, term| {
+            let more = term.needs();
+            Needs { tunnel: needs.tunnel || more.tunnel, inside: needs.inside || more.inside }
+        });
+        let tables = |observes: bool| {
+            let ranked = (0..).zip(&rules).filter(|(_, ranked)| ranked.rule.observes == observes);
+            Tables::new(ranked.map(|(rank, ranked)| (rank, &ranked.terms[..])))
+        };
+        let (takers, observers) = (tables(false), tables(true));
+        Classifier { rules, reader: Reader::new(needs), takers, observers }
     }
 
     /// The class that takes the packet: the first one in order that wants it. Calls `see` for each observing
-    /// class that wants it. `head` is the packet's beginning, `length` its whole length in bytes.
+    /// class that wants it, in no order. `head` is the packet's beginning, `length` its whole length in bytes.
     pub fn classify(&self, head: &[u8], length: u32, mut see: impl FnMut(u16)) -> Option<u16> {
-        let wants = |index: &usize| self.rules.get(*index).filter(|rule| rule.wants(head, length));
-        self.observers.iter().filter_map(wants).for_each(|rule| see(rule.class));
-        self.takers.iter().find_map(wants).map(|rule| rule.class)
+        let key = self.reader.read(head);
+        if !self.observers.is_empty() {
+            self.observers.search(&key, |candidate| {
+                if let Some(ranked) = self.wants(candidate, &key, head, length)
+                    // A packet of several of its terms is seen once.
+                    && !ranked.terms.iter().take(candidate.term as usize).any(|term| term.holds(&key))
+                {
+                    see(ranked.rule.class);
+                }
+                None
+            });
+        }
+        let mut taken = None;
+        self.takers.search(&key, |candidate| {
+            let ranked = self.wants(candidate, &key, head, length)?;
+            taken = Some(ranked.rule.class);
+            Some(candidate.rank)
+        });
+        taken
     }
 
-    /// Pairs of rules, by index, of which the later loses packets to the earlier. A rule without a filter
-    /// takes all that those after it want, and of two rules with the same filter the first takes all.
-    pub fn shadowed(&self) -> Vec<(usize, usize)> {
-        let mut pairs = Vec::new();
-        for (place, later) in self.takers.iter().enumerate() {
-            for earlier in self.takers.iter().take(place) {
-                let (Some(first), Some(second)) = (self.rules.get(*earlier), self.rules.get(*later)) else {
-                    continue;
-                };
-                if first.filter.is_none() || first.filter == second.filter {
-                    pairs.push((*earlier, *later));
-                }
-            }
-        }
-        pairs
+    #[inline(always)]
+    fn wants(&self, candidate: &Candidate, key: &Key, head: &[u8], length: u32) -> Option<&Ranked> {
+        let ranked = self.rules.get(candidate.rank as usize)?;
+        let holds = || ranked.terms.get(candidate.term as usize).is_some_and(|term| term.holds(key));
+        let wants = match candidate.check {
+            Check::None => true,
+            Check::Term => holds(),
+            Check::Filter => holds() && ranked.rule.wants(head, length),
+        };
+        wants.then_some(ranked)
     }
 }

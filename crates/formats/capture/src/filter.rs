@@ -20,11 +20,13 @@
 //! A keyword is about the next header: `vni 7` finds no VXLAN within MPLS, `mpls and vni 7` does. A fragment is
 //! not looked into. `less` and `greater` are always about the whole frame.
 
+mod alternatives;
 mod level;
 mod parse;
 #[cfg(test)]
 mod tests;
 
+pub use alternatives::{Alternative, Condition, Side};
 use level::{Levels, tunnels};
 use packet::tunnel::{Level, Tunnels};
 use packet::{Fragment, Transport};

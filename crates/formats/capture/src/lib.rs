@@ -32,7 +32,7 @@ mod words;
 
 pub use block::{Blocks, Direction, Entry, Interface, Statistics};
 pub use file::{CaptureFile, Target};
-pub use filter::{Filter, FilterError, Outcome};
+pub use filter::{Alternative, Condition, Filter, FilterError, Outcome, Side};
 pub use recorder::{CHUNK, Capture, Recorder, Settings, Sighting, Summary, WAITING, begin, begin_to};
 pub use splitter::{Block, NotPcapng, Seen, Splitter};
 pub use words::words;

@@ -1,0 +1,60 @@
+//! Which rules lose packets to others.
+
+use crate::{Classifier, Ranked};
+
+/// Pairs that [`Classifier::shadowed`] answers.
+pub const MAX_PAIRS: usize = 1000;
+
+/// How much of what a rule wants another takes.
+enum Loss {
+    All,
+    Some,
+    None,
+}
+
+impl Classifier {
+    /// Pairs of rules, by index, of which the later loses packets to the earlier: first those of which it loses all, so
+    /// that it never takes one, then those of which it loses some. A rule with itself is one whose filter matches
+    /// nothing. Observers neither take nor lose packets. At most [`MAX_PAIRS`].
+    ///
+    /// A rule is reported that is certain to lose packets, as far as headers can be what its filter says; what filters
+    /// say beyond single fields (`not`, `less`) counts where two are the same.
+    pub fn shadowed(&self) -> Vec<(usize, usize)> {
+        let takers: Vec<&Ranked> = self.rules.iter().filter(|ranked| !ranked.rule.observes).collect();
+        let (mut never, mut others) = (Vec::new(), Vec::new());
+        for (place, later) in takers.iter().enumerate() {
+            if later.terms.is_empty() {
+                never.push((later.index, later.index));
+            }
+            for earlier in takers.iter().take(place) {
+                let pair = (earlier.index, later.index);
+                match loss(earlier, later) {
+                    Loss::All => never.push(pair),
+                    Loss::Some if others.len() < MAX_PAIRS => others.push(pair),
+                    Loss::Some | Loss::None => {}
+                }
+                if never.len() >= MAX_PAIRS {
+                    return never;
+                }
+            }
+        }
+        never.extend(others);
+        never.truncate(MAX_PAIRS);
+        never
+    }
+}
+
+fn loss(earlier: &Ranked, later: &Ranked) -> Loss {
+    if later.terms.is_empty() {
+        return Loss::None;
+    }
+    let takes = || earlier.terms.iter().filter(|term| term.is_exact);
+    let covered = later.terms.iter().all(|term| takes().any(|taken| taken.covers(term)));
+    if covered || earlier.rule.filter == later.rule.filter {
+        return Loss::All;
+    }
+    // A term that is not exact may mean no packet at all.
+    let wants = later.terms.iter().filter(|term| term.is_exact);
+    let overlap = wants.into_iter().any(|term| takes().any(|taken| taken.overlaps(term)));
+    if overlap { Loss::Some } else { Loss::None }
+}
