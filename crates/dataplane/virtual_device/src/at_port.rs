@@ -59,15 +59,27 @@ impl PortDevices {
         }
     }
 
-    /// Begins the decisions on a batch of so many packets that comes in by a plug.
+    /// Where all of a batch of so many packets goes that comes in by a plug, if that does not depend on its
+    /// packets. They are counted then.
     #[inline]
-    pub fn decide(&self, from: SwitchPort, count: usize) -> PortDecisions<'_> {
-        let received = from == self.port;
-        let counted = if received { Count::FromPort } else { Count::FromOpener };
-        self.counters.add(from, counted, count as u64);
-        let whole = if received { self.all } else { Some(Way::To(self.port)) };
-        let nowhere = if whole == Some(Way::Nowhere) { count as u64 } else { 0 };
-        PortDecisions { devices: self, whole, copied: 0, nowhere }
+    pub fn whole(&self, from: SwitchPort, count: usize) -> Option<Way> {
+        if from != self.port {
+            self.counters.add(from, Count::FromOpener, count as u64);
+            return Some(Way::To(self.port));
+        }
+        let way = self.all?;
+        self.counters.add(from, Count::FromPort, count as u64);
+        if way == Way::Nowhere {
+            self.counters.add(from, Count::Nowhere, count as u64);
+        }
+        Some(way)
+    }
+
+    /// Begins the decisions on a batch of so many packets from the port, where they may differ.
+    #[inline]
+    pub fn decide(&self, count: usize) -> PortDecisions<'_> {
+        self.counters.add(self.port, Count::FromPort, count as u64);
+        PortDecisions { devices: self, copied: 0, nowhere: 0 }
     }
 
     /// What was counted so far.
@@ -80,26 +92,16 @@ impl PortDevices {
 #[derive(Debug)]
 pub struct PortDecisions<'a> {
     devices: &'a PortDevices,
-    whole: Option<Way>,
     copied: u64,
     nowhere: u64,
 }
 
 impl PortDecisions<'_> {
-    /// Where all of the batch goes, if that does not depend on its packets.
-    #[inline]
-    pub fn whole(&self) -> Option<Way> {
-        self.whole
-    }
-
     /// Where the next packet of the port goes. `head` is its beginning, [`HEAD`] bytes or as many as it has,
     /// `length` its whole length. Calls `see` with each plug by which a copy goes out: of devices that see
     /// what another takes. Where none takes it, the last one that sees it gets the packet itself.
     #[inline]
     pub fn next(&mut self, head: &[u8], length: u32, mut see: impl FnMut(SwitchPort)) -> Way {
-        if let Some(way) = self.whole {
-            return way;
-        }
         let (devices, mut last, mut copied) = (&self.devices.devices, None, 0);
         let mut show = |device: SwitchPort| {
             copied += 1;

@@ -52,9 +52,11 @@ pub struct Decisions<'a> {
     plan: Plan,
     /// One more than the index of the port that the batch comes from; 0: it comes from an opener.
     port: u16,
-    count: usize,
     turn: u64,
     now: Nanos,
+    /// What a bridge has found out for the last packet is not found out again for the next one: its head, the
+    /// port by which it came before, and where it went.
+    last: Option<([u8; HEAD], u8, Way)>,
     copied: u64,
     nowhere: u64,
     filtered: u64,
@@ -66,27 +68,9 @@ impl<'a> Decisions<'a> {
         let (plan, port) = device.at(from);
         let takes_turns = matches!((plan, device.mode()), (Plan::Bond, Mode::Bond(Balance::RoundRobin)));
         let turn = if takes_turns { device.links.take_turns(count) } else { 0 };
-        device.counters.add(from, if port > 0 { Count::FromPort } else { Count::FromOpener }, count as u64);
-        Decisions { device, from, plan, port, count, turn, now, copied: 0, nowhere: 0, filtered: 0 }
-    }
-
-    /// What the records of the batch's packets say from now on about the port by which they came; `None` when
-    /// that stays as it is, because they come from an opener.
-    #[inline]
-    pub fn device_port(&self) -> Option<u8> {
-        (self.port > 0).then(|| u8::try_from(self.port).unwrap_or(0))
-    }
-
-    /// Where all of the batch goes, if that does not depend on its packets and nothing is learned from them.
-    #[inline]
-    pub fn whole(&mut self) -> Option<Way> {
-        match self.plan {
-            Plan::Fixed(way) if self.port == 0 || self.device.bridge.is_none() => {
-                self.note(way, self.count as u64);
-                Some(way)
-            }
-            _ => None,
-        }
+        device.count_entering(from, port, count);
+        let (last, copied, nowhere, filtered) = (None, 0, 0, 0);
+        Decisions { device, from, plan, port, turn, now, last, copied, nowhere, filtered }
     }
 
     /// Where the next packet goes. `came_by` is `device_port` of the packet's record, and `head` gives its
@@ -97,7 +81,10 @@ impl<'a> Decisions<'a> {
         if self.port > 0
             && let Some(bridge) = &device.bridge
         {
-            bridge.hear(usize::from(self.port) - 1, &head(), self.now);
+            let head = head();
+            if self.last.replace((head, 0, Way::Nowhere)).is_none_or(|(last, ..)| last != head) {
+                bridge.hear(usize::from(self.port) - 1, &head, self.now);
+            }
         }
         let way = match self.plan {
             Plan::Fixed(way) => way,
@@ -110,23 +97,29 @@ impl<'a> Decisions<'a> {
             }
             Plan::Opposite => device.others(came_by),
             Plan::Learned => {
-                let index = usize::from(came_by).checked_sub(1).filter(|index| device.port(*index).is_some());
-                let found = device.bridge.as_ref().and_then(|bridge| bridge.find(index, &head(), self.now));
-                found.unwrap_or_else(|| device.others(came_by))
+                let head = head();
+                let way = match self.last {
+                    Some((last, by, way)) if last == head && by == came_by => way,
+                    _ => self.learned(came_by, &head),
+                };
+                self.last = Some((head, came_by, way));
+                way
             }
         };
-        self.note(way, 1);
+        match way {
+            Way::To(_) => {}
+            Way::Each(several) => self.copied += several.count() as u64 - 1,
+            Way::Filter => self.filtered += 1,
+            Way::Nowhere => self.nowhere += 1,
+        }
         way
     }
 
-    #[inline]
-    fn note(&mut self, way: Way, packets: u64) {
-        match way {
-            Way::To(_) => {}
-            Way::Each(several) => self.copied += packets * (several.count() as u64 - 1),
-            Way::Filter => self.filtered += packets,
-            Way::Nowhere => self.nowhere += packets,
-        }
+    /// Where a frame goes from an opener of a bridge of more than two ports.
+    fn learned(&self, came_by: u8, head: &[u8; HEAD]) -> Way {
+        let index = usize::from(came_by).checked_sub(1).filter(|index| self.device.port(*index).is_some());
+        let found = self.device.bridge.as_ref().and_then(|bridge| bridge.find(index, head, self.now));
+        found.unwrap_or_else(|| self.device.others(came_by))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::bond::Links;
 use crate::bridge::{Bridge, Station};
-use crate::counters::{Counters, DeviceCounters};
+use crate::counters::{Count, Counters, DeviceCounters};
 use crate::decisions::{Decisions, Several, Way};
 use crate::settings::{Balance, DeviceSettings, Mode, Opener, Share};
 use std::sync::Arc;
@@ -85,7 +85,34 @@ impl Device {
         }
     }
 
-    /// Begins the decisions on a batch of so many packets that comes in by a plug.
+    /// What the records of packets that come in by a plug say from now on about the port by which they came;
+    /// `None` when that stays as it is, because they come from an opener.
+    #[inline]
+    pub fn device_port(&self, from: SwitchPort) -> Option<u8> {
+        let (_, port) = self.at(from);
+        (port > 0).then(|| u8::try_from(port).unwrap_or(0))
+    }
+
+    /// Where all of a batch of so many packets goes that comes in by a plug, if that does not depend on its
+    /// packets and nothing is learned from them. They are counted then.
+    #[inline]
+    pub fn whole(&self, from: SwitchPort, count: usize) -> Option<Way> {
+        let (Plan::Fixed(way), port) = self.at(from) else { return None };
+        if port > 0 && self.bridge.is_some() {
+            return None;
+        }
+        self.count_entering(from, port, count);
+        match way {
+            Way::Each(several) => {
+                self.counters.add(from, Count::Copied, count as u64 * (several.count() as u64 - 1))
+            }
+            Way::Nowhere => self.counters.add(from, Count::Nowhere, count as u64),
+            Way::To(_) | Way::Filter => {}
+        }
+        Some(way)
+    }
+
+    /// Begins the decisions on a batch of so many packets that comes in by a plug, where they may differ.
     #[inline]
     pub fn decide(&self, from: SwitchPort, count: usize, now: Nanos) -> Decisions<'_> {
         Decisions::new(self, from, count, now)
@@ -137,6 +164,11 @@ impl Device {
 
     fn index_of(&self, plug: SwitchPort) -> Option<usize> {
         self.settings.ports.iter().position(|port| *port == plug)
+    }
+
+    #[inline]
+    pub(crate) fn count_entering(&self, from: SwitchPort, port: u16, count: usize) {
+        self.counters.add(from, if port > 0 { Count::FromPort } else { Count::FromOpener }, count as u64);
     }
 
     /// All ports but the one by which a packet came, if it came by one.

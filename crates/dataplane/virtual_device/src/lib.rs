@@ -8,8 +8,8 @@
 //!
 //! 1. [`DeviceSettings`] name the plugs, which are numbers of ends: one for each port, one for each opener
 //!    (a function, or the head of a chain). [`Device::new`] works out what is decided at each plug.
-//! 2. [`Device::decide`] opens the decisions for a batch that comes in by one plug. [`Decisions::whole`] says
-//!    where all of it goes if that does not depend on the packets; else [`Decisions::next`] decides on each.
+//! 2. [`Device::whole`] says where all of a batch goes that comes in by one plug, if that does not depend on
+//!    its packets; else [`Device::decide`] opens the decisions for it, and [`Decisions::next`] decides on each.
 //! 3. A [`Way`] is one plug, several ([`Device::plug`] names them: the first one gets the packet itself, each
 //!    further one a copy), or none.
 //! 4. What comes from a port goes to the openers that receive: the only one, one by the symmetric flow hash,
@@ -24,7 +24,7 @@
 //! | [`Mode::Bridge`], more | that port | where the destination was heard, else all but the one it came by |
 //! | [`Mode::Rootless`] | - | the other openers that receive, by [`Share`] |
 //!
-//! 6. [`PortDevices`] are the devices at one port: [`PortDevices::decide`] asks the port's classifier which of
+//! 6. [`PortDevices`] are the devices at one port: [`PortDecisions::next`] asks the port's classifier which of
 //!    them takes a packet, and which others see it.
 //!
 //! Packets of one flow keep their order in everything but [`Balance::RoundRobin`].

@@ -35,9 +35,11 @@ impl Worker {
         from: SwitchPort,
         mut batch: Vec<Packet>,
     ) -> Option<HandOff> {
+        if let Some(way) = self.way_of_all(id, from, &mut batch) {
+            return self.go_together(source, id, batch, way);
+        }
         let mut ways = std::mem::take(&mut self.batches.ways);
-        ways.clear();
-        self.decide_ways(source, id, from, &mut batch, &mut ways);
+        self.decide_ways(source, id, from, &batch, &mut ways);
         let first = ways.first().copied().unwrap_or(Way::Nowhere);
         if ways.iter().all(|way| *way == first) {
             self.batches.ways = ways;
@@ -60,44 +62,54 @@ impl Worker {
 
     /// Hands one packet to a device.
     pub(crate) fn pass_one(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut packet: Packet) {
-        let mut ways = std::mem::take(&mut self.batches.ways);
-        ways.clear();
-        self.decide_ways(source, id, from, std::slice::from_mut(&mut packet), &mut ways);
-        let way = ways.first().copied().unwrap_or(Way::Nowhere);
-        self.batches.ways = ways;
+        let all = self.way_of_all(id, from, std::slice::from_mut(&mut packet));
+        let way = all.unwrap_or_else(|| {
+            let mut ways = std::mem::take(&mut self.batches.ways);
+            self.decide_ways(source, id, from, std::slice::from_ref(&packet), &mut ways);
+            let way = ways.first().copied().unwrap_or(Way::Nowhere);
+            self.batches.ways = ways;
+            way
+        });
         self.go(source, id, packet, way);
     }
 
-    /// Finds out where packets go: a way for each, or one for all of them. What a device that only sees
-    /// packets gets of them goes there at once.
+    /// Where all of the packets go, if that does not depend on them; they are told by which port they came.
+    fn way_of_all(&self, id: SwitchId, from: SwitchPort, packets: &mut [Packet]) -> Option<Way> {
+        match &self.switch(id).forwarding {
+            Forwarding::Device(device) => {
+                if let Some(port) = device.device_port(from) {
+                    packets.iter_mut().for_each(|packet| packet.edit(|record| record.device_port = port));
+                }
+                device.whole(from, packets.len())
+            }
+            Forwarding::Ports(devices) => devices.whole(from, packets.len()),
+            // It decides by itself.
+            Forwarding::Learning(_) => None,
+        }
+    }
+
+    /// Finds out where each of the packets goes. What a device that only sees packets gets of them goes there
+    /// at once.
     fn decide_ways(
         &mut self,
         source: Source,
         id: SwitchId,
         from: SwitchPort,
-        packets: &mut [Packet],
+        packets: &[Packet],
         ways: &mut Vec<Way>,
     ) {
+        ways.clear();
         let memory = &self.pools[usize::from(self.pool_of_source(source).0)];
         match &self.switches[id.index()].forwarding {
             Forwarding::Device(device) => {
                 let mut decisions = device.decide(from, packets.len(), self.time.now.nanos);
-                if let Some(port) = decisions.device_port() {
-                    packets.iter_mut().for_each(|packet| packet.edit(|record| record.device_port = port));
-                }
-                match decisions.whole() {
-                    Some(way) => ways.push(way),
-                    None => ways.extend(packets.iter().map(|packet| {
-                        let record = packet.record();
-                        decisions.next(record.flow_hash, record.device_port, || memory.head(packet).0)
-                    })),
-                }
+                ways.extend(packets.iter().map(|packet| {
+                    let record = packet.record();
+                    decisions.next(record.flow_hash, record.device_port, || memory.head(packet).0)
+                }));
             }
             Forwarding::Ports(devices) => {
-                let mut decisions = devices.decide(from, packets.len());
-                if let Some(way) = decisions.whole() {
-                    return ways.push(way);
-                }
+                let mut decisions = devices.decide(packets.len());
                 let mut seen = std::mem::take(&mut self.batches.seen);
                 ways.extend(packets.iter().enumerate().map(|(n, packet)| {
                     let (head, length) = memory.head::<{ virtual_device::HEAD }>(packet);

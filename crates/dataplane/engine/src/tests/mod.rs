@@ -2,6 +2,7 @@
 
 mod balance;
 mod congestion;
+mod cost;
 mod counters;
 mod detached;
 mod devices;

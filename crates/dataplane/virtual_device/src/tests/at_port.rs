@@ -24,7 +24,8 @@ fn packet(protocol: u8) -> [u8; 60] {
 }
 
 fn classify(devices: &PortDevices, protocol: u8) -> (Way, Vec<SwitchPort>) {
-    let mut decisions = devices.decide(PORT, 1);
+    assert_eq!(devices.whole(PORT, 1), None);
+    let mut decisions = devices.decide(1);
     let mut seen = Vec::new();
     let way = decisions.next(&packet(protocol), 60, |device| seen.push(device));
     (way, seen)
@@ -35,8 +36,8 @@ fn one_device_without_a_filter_takes_all_unseen() {
     let devices = PortDevices::new(PORT, vec![(rule("", 1, false), device(1))], None);
     assert_eq!(devices.only(PORT), Some(device(1)));
     assert_eq!(devices.only(device(1)), Some(PORT));
-    assert_eq!(devices.decide(PORT, 5).whole(), Some(Way::To(device(1))));
-    assert_eq!(devices.decide(device(1), 3).whole(), Some(Way::To(PORT)));
+    assert_eq!(devices.whole(PORT, 5), Some(Way::To(device(1))));
+    assert_eq!(devices.whole(device(1), 3), Some(Way::To(PORT)));
     let counters = PortDevicesCounters { received: 5, transmitted: 3, ..PortDevicesCounters::default() };
     assert_eq!(devices.counters(), counters);
 }
@@ -63,7 +64,7 @@ fn what_none_takes_goes_to_the_last_that_sees_it_or_nowhere() {
     assert_eq!(classify(&devices, 17), (Way::To(device(2)), vec![device(1)]));
     assert_eq!(classify(&devices, 6), (Way::Nowhere, vec![]));
     let after = PortDevices::new(PORT, Vec::new(), Some(&devices));
-    assert_eq!(after.decide(PORT, 4).whole(), Some(Way::Nowhere));
+    assert_eq!(after.whole(PORT, 4), Some(Way::Nowhere));
     let counters =
         PortDevicesCounters { received: 6, copied: 1, unwanted: 5, ..PortDevicesCounters::default() };
     assert_eq!(after.counters(), counters);

@@ -49,11 +49,8 @@ fn plugs(device: &Device, way: Way) -> Vec<SwitchPort> {
 
 /// Where one packet goes.
 fn one(device: &Device, from: SwitchPort, flow_hash: u32, came_by: u8, head: [u8; 16], now: u64) -> Way {
-    let mut decisions = device.decide(from, 1, Nanos(now));
-    match decisions.whole() {
-        Some(way) => way,
-        None => decisions.next(flow_hash, came_by, || head),
-    }
+    let whole = device.whole(from, 1);
+    whole.unwrap_or_else(|| device.decide(from, 1, Nanos(now)).next(flow_hash, came_by, || head))
 }
 
 /// The same, for a packet of which nothing else is known.

@@ -7,8 +7,8 @@ fn a_direct_device_joins_its_port_and_its_opener() {
     let device = Device::new(settings(Mode::Direct, Share::Single, 1, &[None]), None);
     assert_eq!(device.only(port(0)), Some(opener(0)));
     assert_eq!(device.only(opener(0)), Some(port(0)));
-    assert_eq!(device.decide(port(0), 1, Nanos(0)).device_port(), Some(1));
-    assert_eq!(device.decide(opener(0), 1, Nanos(0)).device_port(), None, "what it says stays");
+    assert_eq!(device.device_port(port(0)), Some(1));
+    assert_eq!(device.device_port(opener(0)), None, "what it says stays");
     assert_eq!(to(&device, SwitchPort(7)), [], "no plug of the device's");
     assert!(!device.reads_flow_hash());
 }
@@ -99,8 +99,8 @@ fn what_was_learned_at_ports_that_stay_is_kept() {
 #[test]
 fn a_bond_takes_turns() {
     let device = Device::new(settings(Mode::Bond(Balance::RoundRobin), Share::Single, 3, &[None]), None);
+    assert_eq!(device.whole(opener(0), 4), None);
     let mut decisions = device.decide(opener(0), 4, Nanos(0));
-    assert_eq!(decisions.whole(), None);
     let got: Vec<_> = (0..4).map(|_| decisions.next(0, 0, || [0; 16])).collect();
     assert_eq!(got, [0, 1, 2, 0].map(|index| Way::To(port(index))));
     drop(decisions);

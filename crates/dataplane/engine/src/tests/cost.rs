@@ -1,0 +1,120 @@
+//! What devices cost on a packet's way, beside a plain wire: `cargo test --release -p engine -- --ignored --nocapture
+//! cost`. Each is a test of its own, so that valgrind counts the instructions of one of them: packets and functions
+//! are the same in all, and the difference is that of the wires.
+
+use super::*;
+use virtual_device::{Device, DeviceSettings, Mode, Opener, PortDevices, Share, SwitchPort};
+
+/// Functions of the chain, and turns in which a batch passes it.
+const FUNCTIONS: usize = 8;
+const TURNS: usize = 400;
+
+/// Brings a batch at each poll, and takes what it is sent.
+#[derive(Default)]
+struct Endless(PortCounters);
+
+impl Port for Endless {
+    fn receive(&mut self, pool: &Pool, _now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        for _ in 0..budget.min(32) {
+            let Some(mut packet) = pool.allocate() else { return };
+            pool.write(&mut packet, &[0; 60]).expect("it fits");
+            self.0.ledger.received += 1;
+            out.push(packet);
+        }
+    }
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        self.0.ledger.delivered += packets.len() as u64;
+        pool.free_batch(packets.drain(..));
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::NOW
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.0
+    }
+}
+
+fn device(mode: Mode, ports: u16, openers: u16) -> Arc<Device> {
+    let opener = |n| Opener { plug: SwitchPort(ports + n), side: None, receives: true };
+    let openers = (0..openers).map(opener).collect();
+    let ports = (0..ports).map(SwitchPort).collect();
+    Arc::new(Device::new(DeviceSettings { mode, share: Share::Single, ports, openers }, None))
+}
+
+/// Joins two ends by a wire, or by what stands for one.
+type Join = fn(&mut Bench, Target, Target);
+
+fn plain(bench: &mut Bench, a: Target, b: Target) {
+    bench.link(a, b);
+}
+
+fn over(bench: &mut Bench, forwarding: impl Into<Forwarding>, a: Target, b: Target) {
+    let id = bench.worker.add_switch("device", forwarding).expect("few");
+    bench.link(a, Target::Switch(id, SwitchPort(0)));
+    bench.link(Target::Switch(id, SwitchPort(1)), b);
+}
+
+fn rootless(bench: &mut Bench, a: Target, b: Target) {
+    over(bench, device(Mode::Rootless, 0, 2), a, b);
+}
+
+fn direct(bench: &mut Bench, a: Target, b: Target) {
+    over(bench, device(Mode::Direct, 1, 1), a, b);
+}
+
+/// The devices at a port, of which there is one, and that one.
+fn both(bench: &mut Bench, a: Target, b: Target) {
+    let rule = classifier::Rule { filter: None, priority: 0, class: 0, observes: false };
+    let devices = Arc::new(PortDevices::new(SwitchPort(0), vec![(rule, SwitchPort(1))], None));
+    let id = bench.worker.add_switch("port", devices).expect("few");
+    bench.link(a, Target::Switch(id, SwitchPort(0)));
+    direct(bench, Target::Switch(id, SwitchPort(1)), b);
+}
+
+/// Packets pass a chain, joined at its head and between its functions.
+fn pass(name: &str, head: Join, between: Join) {
+    let mut bench = Bench::new(&[4096]);
+    let (from, to) =
+        (bench.add_port(0, Box::<Endless>::default()), bench.add_port(0, Box::<Endless>::default()));
+    let functions: Vec<_> = (0..FUNCTIONS).map(|_| bench.wire(0)).collect();
+    head(&mut bench, from, Target::Instance(functions[0], 0));
+    for pair in functions.windows(2) {
+        between(&mut bench, Target::Instance(pair[0], 1), Target::Instance(pair[1], 0));
+    }
+    let last = Target::Instance(functions[FUNCTIONS - 1], 1);
+    bench.worker.lead(last, to).expect("free");
+    let begin = std::time::Instant::now();
+    for _ in 0..TURNS {
+        super::pass(&bench.worker.time.clock, LEAST);
+        bench.worker.turn();
+    }
+    let took = begin.elapsed();
+    let account = bench.worker.stop();
+    assert_whole(&account);
+    let packets = account.ledger.delivered;
+    println!("{name}: {packets} packets, {:.2} ns each", took.as_nanos() as f64 / packets as f64);
+}
+
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_wires() {
+    pass("wires", plain, plain);
+}
+
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_rootless_hops() {
+    pass("rootless hops", plain, rootless);
+}
+
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_direct_devices() {
+    pass("direct devices", direct, direct);
+}
+
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost_of_a_device_over_a_port() {
+    pass("devices over ports", both, both);
+}
