@@ -54,6 +54,18 @@ pub(crate) struct Needs {
     pub tunnel: bool,
     /// The packet in the tunnel.
     pub inside: bool,
+    /// Ethernet addresses of plain packets.
+    pub ethernet: bool,
+}
+
+impl Needs {
+    pub fn and(self, other: Needs) -> Needs {
+        Needs {
+            tunnel: self.tunnel || other.tunnel,
+            inside: self.inside || other.inside,
+            ethernet: self.ethernet || other.ethernet,
+        }
+    }
 }
 
 /// Reads a frame's beginning.
@@ -81,13 +93,15 @@ impl Reader {
         let (Some(outer), Some(inner)) = (outer.first_chunk_mut(), inner.first_chunk_mut()) else {
             return key;
         };
-        let is_read = match plain(frame, outer) {
+        let is_read = match plain(frame, outer, self.needs.ethernet) {
             None => false,
             Some(found) if !self.needs.tunnel || !found.may_carry() => true,
             Some(found) => match found.vxlan(frame, outer) {
                 None => false,
                 Some(_) if !self.needs.inside => true,
-                Some(inside) => plain(inside, inner).is_some_and(|found| !found.may_carry()),
+                Some(inside) => {
+                    plain(inside, inner, self.needs.ethernet).is_some_and(|found| !found.may_carry())
+                }
             },
         };
         if !is_read {
@@ -248,21 +262,25 @@ impl Plain {
 /// Reads a packet as most are: with at most two tags, IP in one piece without options or extension headers, with ports
 /// unless it is a protocol without them. `None`: it is not such, and the words are to be thrown away.
 #[inline(always)]
-fn plain(frame: &[u8], words: &mut [u64; WORDS]) -> Option<Plain> {
+fn plain(frame: &[u8], words: &mut [u64; WORDS], with_ethernet: bool) -> Option<Plain> {
     let head: &[u8; 14] = frame.first_chunk()?;
     let [.., k0, k1] = *head;
-    ethernet(frame, words);
+    if with_ethernet {
+        ethernet(frame, words);
+    }
     let mut kind = u16::from_be_bytes([k0, k1]);
     let mut l3 = 14;
     let mut first = flag::READ;
-    for shift in [16, 0] {
-        if !is_tag(kind) {
-            break;
+    let mut shift = 16;
+    while is_tag(kind) {
+        if shift < 0 {
+            return None;
         }
         let [t0, t1, k0, k1] = *frame.get(l3..)?.first_chunk()?;
         first |= (TAGGED | u64::from(u16::from_be_bytes([t0, t1]) & 0xfff)) << shift;
         kind = u16::from_be_bytes([k0, k1]);
         l3 += 4;
+        shift -= 16;
     }
     let packet = frame.get(l3..)?;
     let (found, ports) = match kind {

@@ -79,13 +79,14 @@ impl Classifier {
         let mut rules: Vec<Ranked> =
             rules.map(|(index, rule)| Ranked { terms: Term::of(&rule), rule, index }).collect();
         rules.sort_by_key(|ranked| ranked.rule.priority);
-        let needs = rules.iter().flat_map(|ranked| &ranked.terms).fold(Needs::default(), |needs, term| {
-            let more = term.needs();
-            Needs { tunnel: needs.tunnel || more.tunnel, inside: needs.inside || more.inside }
-        });
+        let needs = rules
+            .iter()
+            .flat_map(|ranked| &ranked.terms)
+            .fold(Needs::default(), |needs, term| needs.and(term.needs()));
         let tables = |observes: bool| {
             let ranked = (0..).zip(&rules).filter(|(_, ranked)| ranked.rule.observes == observes);
-            Tables::new(ranked.map(|(rank, ranked)| (rank, &ranked.terms[..])))
+            let ranked = ranked.map(|(rank, Ranked { rule, terms, .. })| (rank, rule.class, terms));
+            Tables::new(ranked.map(|(rank, class, terms)| tables::Ranked { rank, class, terms }))
         };
         let (takers, observers) = (tables(false), tables(true));
         Classifier { rules, reader: Reader::new(needs), takers, observers }
@@ -97,33 +98,38 @@ impl Classifier {
         let key = self.reader.read(head);
         if !self.observers.is_empty() {
             self.observers.search(&key, |candidate| {
-                if let Some(ranked) = self.wants(candidate, &key, head, length)
-                    // A packet of several of its terms is seen once.
-                    && !ranked.terms.iter().take(candidate.term as usize).any(|term| term.holds(&key))
-                {
-                    see(ranked.rule.class);
+                // A packet of several of a rule's terms is seen once.
+                if self.wants(candidate, &key, head, length) && !self.held_before(candidate, &key) {
+                    see(candidate.class);
                 }
                 None
             });
         }
         let mut taken = None;
         self.takers.search(&key, |candidate| {
-            let ranked = self.wants(candidate, &key, head, length)?;
-            taken = Some(ranked.rule.class);
-            Some(candidate.rank)
+            self.wants(candidate, &key, head, length).then(|| {
+                taken = Some(candidate.class);
+                candidate.rank
+            })
         });
         taken
     }
 
     #[inline(always)]
-    fn wants(&self, candidate: &Candidate, key: &Key, head: &[u8], length: u32) -> Option<&Ranked> {
-        let ranked = self.rules.get(candidate.rank as usize)?;
-        let holds = || ranked.terms.get(candidate.term as usize).is_some_and(|term| term.holds(key));
-        let wants = match candidate.check {
-            Check::None => true,
-            Check::Term => holds(),
-            Check::Filter => holds() && ranked.rule.wants(head, length),
-        };
-        wants.then_some(ranked)
+    fn wants(&self, candidate: &Candidate, key: &Key, head: &[u8], length: u32) -> bool {
+        candidate.check == Check::None || self.is_wanted(candidate, key, head, length)
+    }
+
+    #[inline(never)]
+    fn is_wanted(&self, candidate: &Candidate, key: &Key, head: &[u8], length: u32) -> bool {
+        let Some(ranked) = self.rules.get(candidate.rank as usize) else { return false };
+        let holds = ranked.terms.get(candidate.term as usize).is_some_and(|term| term.holds(key));
+        holds && (candidate.check == Check::Term || ranked.rule.wants(head, length))
+    }
+
+    /// Whether the packet is of a term of its rule before this one.
+    fn held_before(&self, candidate: &Candidate, key: &Key) -> bool {
+        let terms = self.rules.get(candidate.rank as usize).map_or(&[][..], |ranked| &ranked.terms);
+        terms.iter().take(candidate.term as usize).any(|term| term.holds(key))
     }
 }

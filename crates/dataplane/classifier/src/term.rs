@@ -70,7 +70,9 @@ impl Term {
         let (outer, inner) = self.mask.split_at(WORDS);
         let inside = inner.iter().any(|mask| *mask != 0);
         let tunnel = matches!(outer, [first, second, ..] if first & TUNNELS != 0 || second & ID != 0);
-        Needs { tunnel: tunnel || inside, inside }
+        let ethernet =
+            [6, 7, 14, 15].iter().any(|word| self.mask.get(*word).is_some_and(|mask| *mask << 16 != 0));
+        Needs { tunnel: tunnel || inside, inside, ethernet }
     }
 
     /// This and one condition more: as many terms as that takes, none where both cannot hold.
