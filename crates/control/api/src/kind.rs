@@ -16,6 +16,8 @@ pub enum Kind {
     Port,
     /// A learning switch.
     Switch,
+    /// A virtual device: what functions open instead of ports.
+    Device,
     /// A network function.
     Function,
     /// Functions one after the other, between two ends.
@@ -30,11 +32,12 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, such that an object is made from objects of the kinds before it alone.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 10] = [
         Kind::Workers,
         Kind::Tenant,
         Kind::Port,
         Kind::Switch,
+        Kind::Device,
         Kind::Function,
         Kind::Chain,
         Kind::Wire,
@@ -49,6 +52,7 @@ impl Kind {
             Kind::Tenant => "tenant",
             Kind::Port => "port",
             Kind::Switch => "switch",
+            Kind::Device => "device",
             Kind::Function => "function",
             Kind::Chain => "chain",
             Kind::Wire => "wire",
@@ -64,6 +68,7 @@ impl Kind {
             Kind::Tenant => "tenants",
             Kind::Port => "ports",
             Kind::Switch => "switches",
+            Kind::Device => "devices",
             Kind::Function => "functions",
             Kind::Chain => "chains",
             Kind::Wire => "wires",

@@ -47,7 +47,7 @@ pub use image::Image;
 pub use kind::Kind;
 pub use log::LogLine;
 pub use name::{NAME_MAX, NameError, ObjectName, check_name, wire_name};
-pub use object::{Desired, Health, List, Object};
+pub use object::{Desired, Health, List, Object, attached_to};
 pub use operation::{Operation, OperationState};
 pub use problem::{Fault, FaultSource, Problem, ProblemType};
 pub use registry_login::{NewRegistryLogin, Password, RegistryLogin};

@@ -95,7 +95,13 @@ pub fn check_name(kind: Kind, name: &str) -> Result<Cow<'_, str>, NameError> {
                 return Ok(Cow::Owned(format!("{b}~{a}")));
             }
         }
-        Kind::Tenant | Kind::Port | Kind::Switch | Kind::Function | Kind::Chain | Kind::Observer => {
+        Kind::Tenant
+        | Kind::Port
+        | Kind::Switch
+        | Kind::Device
+        | Kind::Function
+        | Kind::Chain
+        | Kind::Observer => {
             check_word(name)?;
         }
     }

@@ -76,3 +76,8 @@ pub struct Health {
     #[schemars(range(max = 9_007_199_254_740_991_u64))]
     pub durable: u64,
 }
+
+/// What an interface of a function is attached to, as its `attach` says it: in a text, or in a map's `to`.
+pub fn attached_to(end: &Value) -> Option<&str> {
+    end.as_str().or_else(|| end.get("to")?.as_str())
+}

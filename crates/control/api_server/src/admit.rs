@@ -75,7 +75,7 @@ impl State {
             let taken = there.is_some() && mine.is_none()
                 || id.kind == Kind::Function
                     && before.is_none()
-                    && (function(Kind::Port) || function(Kind::Switch));
+                    && [Kind::Port, Kind::Switch, Kind::Device].into_iter().any(function);
             if taken && precondition.holds(None) {
                 wrong
                     .taken
@@ -148,8 +148,9 @@ impl State {
             for (interface, end) in ends {
                 let there = before.and_then(|before| before.pointer("/attach")?.get(interface));
                 let same = there == Some(end);
-                let end = end.as_str().unwrap_or_default();
-                if !same && !self.joins(tenant, base(end), come) {
+                let end = api::attached_to(end).unwrap_or_default();
+                let opens = || self.owners.may_open(tenant, &object.id.name, base(end));
+                if !same && !self.joins(tenant, base(end), come) && !opens() {
                     wrong.invalid.push(Fault::new(format!("{at}.attach.{interface}"), not_there(end)));
                 }
             }
@@ -187,5 +188,5 @@ impl State {
 
 fn not_there(name: &str) -> String {
     let name = yaml_document::spelling::shown(name);
-    format!("found `{name}`; allowed: functions and ports of the tenant")
+    format!("found `{name}`; allowed: functions, ports and devices of the tenant")
 }

@@ -1,7 +1,7 @@
 //! Whose each object is, as the specs say it.
 //!
-//! A function and a port are the tenant's that their `tenant` names; without it, `default`'s. A chain, a wire
-//! and an observer are a tenant's if all that they name are functions and ports of that tenant. A tenant's
+//! A function, a port and a device are the tenant's that their `tenant` names; without it, `default`'s. A chain, a wire
+//! and an observer are a tenant's if all that they name are functions, ports and devices of that tenant. A tenant's
 //! object is its own. All else, and what joins tenants or reaches a switch, is the administrator's alone.
 //!
 //! This is an index of the store, so that what is shown to one tenant costs nothing for what others have, and
@@ -28,8 +28,10 @@ pub(crate) struct Owners {
 
 struct Index {
     tenants: BTreeSet<String>,
-    /// Of functions and ports: the tenant that their spec names, and its bytes.
+    /// Of functions, ports and devices: the tenant that their spec names, and its bytes.
     of: HashMap<ObjectName, (Option<String>, usize)>,
+    /// Of devices: other tenants whose functions may open them, one function alone or all.
+    open_to: HashMap<String, BTreeSet<(String, Option<String>)>>,
     /// The same the other way.
     owned: BTreeMap<Option<String>, BTreeSet<ObjectName>>,
     /// Chains, wires and observers, with the names in them.
@@ -61,6 +63,7 @@ impl Owners {
         let mut index = Index {
             tenants: BTreeSet::new(),
             of: HashMap::new(),
+            open_to: HashMap::new(),
             owned: BTreeMap::new(),
             links: HashMap::new(),
             naming: HashMap::new(),
@@ -130,12 +133,22 @@ impl Owners {
         self.index().owner(id).as_deref() == Some(tenant)
     }
 
-    /// Whether a name in a chain, a wire or an observer is a function's or a port's of a tenant.
+    /// Whether a function of a tenant may open what has this name: a device that is open to it.
+    pub fn may_open(&self, tenant: &str, function: &str, name: &str) -> bool {
+        let index = self.index();
+        let grants = index.open_to.get(name);
+        grants.is_some_and(|grants| {
+            let all = (tenant.to_owned(), None);
+            grants.contains(&all) || grants.contains(&(all.0, Some(function.to_owned())))
+        })
+    }
+
+    /// Whether a name in a chain, a wire or an observer is a function's, a port's or a device's of a tenant.
     pub fn has(&self, tenant: &str, name: &str) -> bool {
         self.index().owner_of_name(name).as_deref() == Some(tenant)
     }
 
-    /// Whose a function or port with this spec is.
+    /// Whose a function, port or device with this spec is.
     pub fn tenant_of(&self, spec: &Value) -> Option<String> {
         tenant_in(spec).or_else(|| Some(DEFAULT_TENANT.to_owned()))
     }
@@ -177,7 +190,12 @@ impl Index {
                 Some(_) => drop(self.tenants.insert(id.name)),
                 None => drop(self.tenants.remove(&id.name)),
             },
-            Kind::Function | Kind::Port => {
+            Kind::Function | Kind::Port | Kind::Device => {
+                if change.kind == Kind::Device {
+                    self.open_to.remove(&id.name);
+                    let grants = change.spec.as_ref().map(grants_in).filter(|grants| !grants.is_empty());
+                    self.open_to.extend(grants.map(|grants| (id.name.clone(), grants)));
+                }
                 if let Some((before, _)) = self.of.remove(&id)
                     && let Some(owned) = self.owned.get_mut(&before)
                 {
@@ -216,7 +234,7 @@ impl Index {
     fn owner(&self, id: &ObjectName) -> Option<String> {
         match id.kind {
             Kind::Tenant => self.tenants.get(&id.name).cloned(),
-            Kind::Function | Kind::Port => {
+            Kind::Function | Kind::Port | Kind::Device => {
                 let (tenant, _) = self.of.get(id)?;
                 tenant.clone().or_else(|| Some(DEFAULT_TENANT.to_owned()))
             }
@@ -231,10 +249,10 @@ impl Index {
 
     fn owner_of_name(&self, name: &str) -> Option<String> {
         let of = |kind| self.owner(&ObjectName::new(kind, name));
-        of(Kind::Function).or_else(|| of(Kind::Port))
+        of(Kind::Function).or_else(|| of(Kind::Port)).or_else(|| of(Kind::Device))
     }
 
-    /// Functions and ports of a tenant: those that name it, and, of `default`, those that name none.
+    /// Functions, ports and devices of a tenant: those that name it, and, of `default`, those that name none.
     fn owned<'a>(&'a self, tenant: &str) -> impl Iterator<Item = &'a BTreeSet<ObjectName>> {
         let unnamed = (tenant == DEFAULT_TENANT).then_some(None);
         let keys = [Some(Some(tenant.to_owned())), unnamed];
@@ -251,7 +269,7 @@ impl Index {
                 let there = self.tenants.contains(tenant) && after.is_none_or(|after| tenant > after);
                 return if there && limit > 0 { vec![tenant.to_owned()] } else { Vec::new() };
             }
-            Kind::Function | Kind::Port => self
+            Kind::Function | Kind::Port | Kind::Device => self
                 .owned(tenant)
                 .flat_map(|set| {
                     let rest = set.range((from.clone(), Bound::Unbounded));
@@ -274,6 +292,13 @@ fn tenant_in(spec: &Value) -> Option<String> {
     spec.get("tenant")?.as_str().map(str::to_owned)
 }
 
+/// To which tenants, or functions of theirs, a device with this spec is open.
+fn grants_in(spec: &Value) -> BTreeSet<(String, Option<String>)> {
+    let items = spec.get("open_to").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let text = |item: &Value, key| item.get(key).and_then(Value::as_str).map(str::to_owned);
+    items.iter().filter_map(|item| Some((text(item, "tenant")?, text(item, "function")))).collect()
+}
+
 /// Bytes of a spec, about.
 pub(crate) fn size(spec: &Value) -> usize {
     match spec {
@@ -286,7 +311,7 @@ pub(crate) fn size(spec: &Value) -> usize {
     }
 }
 
-/// The names of functions, ports and switches in a chain, a wire or an observer.
+/// The names of functions, ports, switches and devices in a chain, a wire or an observer.
 pub(crate) fn names_in(kind: Kind, name: &str, spec: &Value) -> Vec<String> {
     let of = |list: Option<&Value>| -> Vec<String> {
         let items = list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -96,12 +96,12 @@ impl Call {
     }
 }
 
-/// Kinds of objects that a tenant makes for itself. Of ports and of itself it has what the administrator
+/// Kinds of objects that a tenant makes for itself. Of ports, devices and of itself it has what the administrator
 /// gives it.
 pub(crate) fn is_a_tenants_to_change(kind: Kind) -> bool {
     match kind {
         Kind::Function | Kind::Chain | Kind::Wire | Kind::Observer => true,
-        Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Service => false,
+        Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Device | Kind::Service => false,
     }
 }
 

@@ -24,6 +24,12 @@ pub(crate) fn schema(kind: Kind) -> Value {
             "properties": {"type": {"type": "string", "minLength": 1}},
         }),
         Kind::Switch => map("`age`, `entries`."),
+        Kind::Device => json!({
+            "type": "object",
+            "description": "`mode`, `over`, the ports that it is over, `share`, `open_to` and more.",
+            "required": ["mode"],
+            "properties": {"mode": {"type": "string", "enum": ["direct", "bond", "bridge", "rootless"]}},
+        }),
         Kind::Function => json!({
             "type": "object",
             "description": "`image`, the image's own `config`, and how the function is run.",
@@ -32,13 +38,13 @@ pub(crate) fn schema(kind: Kind) -> Value {
         }),
         Kind::Chain => json!({
             "type": "array",
-            "description": "A port or switch, functions, a port or switch.",
+            "description": "A port, switch or device, functions, a port, switch or device.",
             "items": {"type": "string"},
             "minItems": 2,
         }),
         Kind::Wire => json!({
             "type": "array",
-            "description": "Its two ends: ports, switches, or interfaces of functions such as `fw:0`; those of its name.",
+            "description": "Its two ends: ports, switches, devices, or interfaces of functions such as `fw:0`; those of its name.",
             "items": {"type": "string", "pattern": END},
             "minItems": 2,
             "maxItems": 2,
@@ -56,7 +62,7 @@ pub(crate) fn schema(kind: Kind) -> Value {
             "description": "Where packets for it go, or a map with `to`, which says so, and `for`, other tenants whose functions may \
                             send there too.",
             "anyOf": [
-                {"type": "string", "description": "A port, a switch, or an interface of a function such as `fw:0`.", "minLength": 1},
+                {"type": "string", "description": "A port, a switch, a device, or an interface of a function such as `fw:0`.", "minLength": 1},
                 {
                     "type": "object",
                     "required": ["to"],
@@ -85,6 +91,7 @@ pub(crate) fn check(kind: Kind, name: &str, spec: &Value) -> Result<(), String> 
         ),
         Kind::Tenant | Kind::Switch => (spec.is_object(), "a map"),
         Kind::Port => (text("type"), "a map with `type`, the driver"),
+        Kind::Device => (text("mode"), "a map with `mode`: direct, bond, bridge or rootless"),
         Kind::Function => (text("image"), "a map with `image`, a stock image's name or a path"),
         Kind::Chain => (
             texts(spec) && spec.as_array().is_some_and(|list| list.len() >= 2),
@@ -103,7 +110,7 @@ pub(crate) fn check(kind: Kind, name: &str, spec: &Value) -> Result<(), String> 
         Kind::Service => (
             spec.as_str().is_some_and(|end| !end.is_empty())
                 || (text("to") && spec.get("for").is_none_or(texts)),
-            "the name of a port or switch, or a function's with an interface, such as `fw:0`, or a map with `to` and `for`",
+            "the name of a port, switch or device, or a function's with an interface, such as `fw:0`, or a map with `to` and `for`",
         ),
     };
     if fits { Ok(()) } else { Err(format!("found {}; allowed: {allowed}", found(spec))) }

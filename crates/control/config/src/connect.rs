@@ -1,9 +1,10 @@
 //! Reading chains, wires and observers.
 
-use crate::format::observer_schema;
+use crate::format::{attachment_schema, observer_schema};
 use crate::read::Reader;
 use crate::reference::{Target, What};
 use manifest::Access;
+use schema::Value;
 use wiring::{Edge, Endpoint, Observation};
 use yaml_document::{Key, Location, Node, Position};
 
@@ -24,7 +25,7 @@ impl Reader<'_> {
                     Some(_) => "found a list of one item".to_owned(),
                     None => node.found(),
                 };
-                format!("{found}; allowed: a list of two or more ports, switches and functions, such as `[lan, firewall, wan]`")
+                format!("{found}; allowed: a list of two or more ports, switches, devices and functions, such as `[lan, firewall, wan]`")
             });
             return;
         };
@@ -66,10 +67,18 @@ impl Reader<'_> {
                 let switch = Endpoint::Switch(text.to_owned());
                 return Some((Some(switch.clone()), Some(switch)));
             }
-            Target::Port | Target::Switch => {
-                let kind = if matches!(target, Target::Port) { "port" } else { "switch" };
+            Target::Device(opening) if first || last => {
+                let device = Endpoint::Device(opening);
+                return Some((Some(device.clone()), Some(device)));
+            }
+            Target::Port | Target::Switch | Target::Device(_) => {
+                let kind = match target {
+                    Target::Port => "port",
+                    Target::Switch => "switch",
+                    _ => "device",
+                };
                 place.report(&mut self.faults, || {
-                    format!("the {kind} `{text}` stands inside a chain; allowed: ports and switches at its two ends")
+                    format!("the {kind} `{text}` stands inside a chain; allowed: ports, switches and devices at its two ends")
                 });
                 return None;
             }
@@ -104,7 +113,7 @@ impl Reader<'_> {
         if text.is_none() {
             place.report(&mut self.faults, || {
                 format!(
-                    "{}; allowed: the name of a port or switch, or a function's with an interface, such as `fw:0`",
+                    "{}; allowed: the name of a port, switch or device, or a function's with an interface, such as `fw:0`",
                     node.found()
                 )
             });
@@ -125,7 +134,18 @@ impl Reader<'_> {
             });
             return;
         }
+        for (device, end) in [(a, b), (b, a)] {
+            if matches!(device, Endpoint::Device(_)) && !matches!(end, Endpoint::Interface(..)) {
+                place.report(&mut self.faults, || {
+                    format!("a wire from the device `{device}` to `{end}`; allowed: from a device to an interface of a function")
+                });
+                return;
+            }
+        }
         let mut free = true;
+        for (place, end) in &ends {
+            free &= !self.is_under_device(place, end);
+        }
         for (place, end) in &ends {
             if let Some((position, peer)) = self.wired.get(*end) {
                 free = false;
@@ -141,8 +161,7 @@ impl Reader<'_> {
         }
         if free {
             for (end, peer) in [(a, b), (b, a)] {
-                // A switch takes any number of ends.
-                if matches!(end, Endpoint::Switch(_)) {
+                if end.takes_many() {
                     continue;
                 }
                 self.wired.insert(end.clone(), (place.position(), peer.clone()));
@@ -176,13 +195,26 @@ impl Reader<'_> {
                 let own = format!("{}:{}", key.text, interface.text);
                 let own_place = place.at(interface.position);
                 let own = self.names.endpoint(&own_place, &own, &mut self.faults);
-                let Some(text) = self.reference(&place, other) else { continue };
-                let other = self.names.endpoint(&place, text, &mut self.faults);
+                let Some((other, order)) = self.attachment(&place, other) else { continue };
+                let mut other = self.names.endpoint(&place, other, &mut self.faults);
+                if let Some(Endpoint::Device(opening)) = &mut other {
+                    opening.order = order;
+                }
                 if let (Some(own), Some(other)) = (own, other) {
                     self.wire([(own_place, &own), (place, &other)]);
                 }
             }
         }
+    }
+
+    /// What an interface is wired to, and its order among the openers of a device.
+    fn attachment<'n>(&mut self, place: &Location<'_>, node: &'n Node) -> Option<(&'n str, u32)> {
+        if node.as_map().is_none() {
+            return Some((self.reference(place, node)?, 0));
+        }
+        let values = attachment_schema().check_at(place, Some(node), &[], &mut self.faults)?;
+        let order = values.get("order").and_then(Value::as_integer);
+        Some((node.get("to")?.as_text()?, order.and_then(|order| u32::try_from(order).ok())?))
     }
 
     /// Reads the section `wires`.
@@ -230,7 +262,7 @@ impl Reader<'_> {
         let observer = match self.names.get(&key.text).map(|named| &named.what) {
             Some(What::Function(function)) => Some(function),
             Some(What::Broken) => None,
-            Some(What::Port | What::Switch) | None => {
+            Some(What::Port | What::Switch | What::Device(_)) | None => {
                 let _ = self.names.resolve(&at_key, &key.text, false, &mut self.faults);
                 None
             }

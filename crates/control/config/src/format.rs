@@ -6,12 +6,13 @@ use std::sync::LazyLock;
 use yaml_document::{Fault, Location, Node, spelling};
 
 /// The sections of a file.
-pub(crate) const SECTIONS: [&str; 10] = [
+pub(crate) const SECTIONS: [&str; 11] = [
     "superfluid",
     "workers",
     "tenants",
     "ports",
     "switches",
+    "devices",
     "functions",
     "chains",
     "wires",
@@ -32,6 +33,16 @@ static MEMORY: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("memory.yaml", include_str!("memory.yaml")).unwrap_or_default());
 static SWITCH: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("switch.yaml", include_str!("switch.yaml")).unwrap_or_default());
+static DEVICE: LazyLock<Schema> =
+    LazyLock::new(|| Schema::from_text("device.yaml", include_str!("device.yaml")).unwrap_or_default());
+static POLICY: LazyLock<Schema> = LazyLock::new(|| {
+    Schema::from_text("port_policy.yaml", include_str!("port_policy.yaml")).unwrap_or_default()
+});
+static GRANT: LazyLock<Schema> =
+    LazyLock::new(|| Schema::from_text("grant.yaml", include_str!("grant.yaml")).unwrap_or_default());
+static ATTACHMENT: LazyLock<Schema> = LazyLock::new(|| {
+    Schema::from_text("attachment.yaml", include_str!("attachment.yaml")).unwrap_or_default()
+});
 static SERVICE: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("service.yaml", include_str!("service.yaml")).unwrap_or_default());
 static WORKERS: LazyLock<Schema> =
@@ -55,6 +66,26 @@ pub fn memory_schema() -> &'static Schema {
 /// What a switch takes.
 pub fn switch_schema() -> &'static Schema {
     &SWITCH
+}
+
+/// What a device takes, beside `over` and `open_to`.
+pub fn device_schema() -> &'static Schema {
+    &DEVICE
+}
+
+/// What a device says of a port that it is over.
+pub fn policy_schema() -> &'static Schema {
+    &POLICY
+}
+
+/// What an item of a device's `open_to` takes.
+pub fn grant_schema() -> &'static Schema {
+    &GRANT
+}
+
+/// What an interface under `attach` takes, if it is a map.
+pub fn attachment_schema() -> &'static Schema {
+    &ATTACHMENT
 }
 
 /// What `workers` takes, beside `processors`.

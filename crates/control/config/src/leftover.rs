@@ -60,6 +60,7 @@ impl Reader<'_> {
                     let port = Endpoint::Port(name.to_owned());
                     if self.wiring.ports.contains_key(name)
                         && !self.wired.contains_key(&port)
+                        && self.device_over(name).is_none()
                         && !self.serving.contains_key(name)
                     {
                         place.report(&mut self.warnings, || {

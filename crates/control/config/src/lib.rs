@@ -21,6 +21,8 @@
 //!   wan: {type: af_packet, interface: sf-wan, io: thread}
 //! switches:
 //!   hall: {age: 300s, entries: 4096}  # stands wherever a port may stand
+//! devices:                            # what functions open instead of ports
+//!   pair: {mode: bridge, over: [left, right], share: duplicate}
 //! functions:
 //!   edge_firewall: {image: firewall, config: {default_action: accept}, cpu: {weight: 300, reserve: 20%}, worker: 1}
 //!   flows: {image: monitor, preemptible: true}
@@ -33,7 +35,8 @@
 //!   10: edge_firewall:0               # where packets go that functions of its tenant send to service 10
 //!   # 11: {to: edge_firewall:0, for: [red]}   # and functions of the tenant `red`
 //! ```
-//! A function may say its own wires: `attach: {inside: lan, outside: hall}`, each as one of `wires`. An
+//! A function may say its own wires: `attach: {inside: lan, outside: {to: pair, order: 3}}`, each as one of
+//! `wires`. An
 //! interface is given by name or by number. In a chain a function is entered by interface 0 and left by
 //! interface 1.
 //!
@@ -43,6 +46,7 @@
 
 mod connect;
 mod cpu;
+mod device;
 mod format;
 mod leftover;
 mod memory;
@@ -60,8 +64,8 @@ use wiring::{Claimant, Wiring};
 use yaml_document::{Document, Fault, Location};
 
 pub use format::{
-    cpu_schema, function_schema, memory_schema, observer_schema, pool_schema, service_schema, switch_schema,
-    workers_schema,
+    attachment_schema, cpu_schema, device_schema, function_schema, grant_schema, memory_schema,
+    observer_schema, policy_schema, pool_schema, service_schema, switch_schema, workers_schema,
 };
 
 /// Version of the file's format.

@@ -100,12 +100,14 @@ impl<'a> Reader<'a> {
         }
         self.section(place, root, "ports", Self::port);
         self.section(place, root, "switches", Self::switch);
+        self.section(place, root, "devices", Self::device);
         self.section(place, root, "functions", Self::function);
         self.section(place, root, "chains", Self::chain);
         self.attachments(place, root);
         self.wires(place, root);
         self.section(place, root, "observers", Self::observer);
         self.services(place, root);
+        self.openers(place, root);
         self.unnamed_tenants(place, root);
         self.leftovers(place, root);
         self.promises(place);
@@ -219,8 +221,8 @@ impl<'a> Reader<'a> {
         Some(PoolConfig { buffers, buffer_size, headroom, pages })
     }
 
-    /// The tenant that a port or function names, or `default` when it names none.
-    fn owner(&mut self, place: &Location<'_>, key: &Key, node: &Node) -> Option<String> {
+    /// The tenant that a port, device or function names, or `default` when it names none.
+    pub(crate) fn owner(&mut self, place: &Location<'_>, key: &Key, node: &Node) -> Option<String> {
         match node.entry("tenant") {
             Some((_, named)) => {
                 let place = place.key("tenant", named.position);

@@ -1,11 +1,11 @@
-//! Names of ports, switches and functions, and what refers to them.
+//! Names of ports, switches, devices and functions, and what refers to them.
 
 use manifest::Access;
 use std::collections::HashMap;
-use wiring::Endpoint;
+use wiring::{Endpoint, Opening};
 use yaml_document::{Fault, Location, Position, spelling};
 
-/// The names of ports, switches and functions, in the order of the file.
+/// The names of ports, switches, devices and functions, in the order of the file.
 #[derive(Default)]
 pub(crate) struct Names {
     order: Vec<String>,
@@ -21,6 +21,8 @@ pub(crate) struct Named {
 pub(crate) enum What {
     Port,
     Switch,
+    /// A device, and the names of the ports that it is over.
+    Device(Vec<String>),
     /// A function whose interfaces are not known, because its image has a fault.
     Broken,
     Function(FunctionFacts),
@@ -37,6 +39,7 @@ pub(crate) struct FunctionFacts {
 pub(crate) enum Target<'a> {
     Port,
     Switch,
+    Device(Opening),
     Function { name: &'a str, function: &'a FunctionFacts, interface: Option<u16> },
 }
 
@@ -46,6 +49,7 @@ impl What {
         match self {
             What::Port => "port",
             What::Switch => "switch",
+            What::Device(_) => "device",
             What::Broken | What::Function(_) => "function",
         }
     }
@@ -75,7 +79,7 @@ impl Names {
         }
     }
 
-    /// The names of ports, switches and functions, or of functions alone.
+    /// The names of ports, switches, devices and functions, or of functions alone.
     pub(crate) fn iter(&self, ports: bool) -> impl Iterator<Item = &str> + Clone {
         let wanted = move |name: &&String| {
             ports || self.named.get(*name).is_some_and(|named| named.what.kind() == "function")
@@ -83,7 +87,7 @@ impl Names {
         self.order.iter().filter(wanted).map(String::as_str)
     }
 
-    /// Resolves `NAME` or `NAME:INTERFACE`. `None` when that is a fault, or when the function it names has
+    /// Resolves `NAME`, `FUNCTION:INTERFACE` or `DEVICE:PORT`. `None` when that is a fault, or when the function it names has
     /// one already.
     pub(crate) fn resolve<'a>(
         &'a self,
@@ -98,7 +102,7 @@ impl Names {
         };
         let Some(named) = self.named.get(name) else {
             place.report(faults, || {
-                let what = if ports { "port, switch or function" } else { "function" };
+                let what = if ports { "port, switch, device or function" } else { "function" };
                 format!(
                     "no {what} is named `{}`{}",
                     spelling::shown(name),
@@ -108,7 +112,7 @@ impl Names {
             return None;
         };
         match (&named.what, interface) {
-            (what @ (What::Port | What::Switch), _) if !ports => {
+            (what @ (What::Port | What::Switch | What::Device(_)), _) if !ports => {
                 place.report(faults, || {
                     let kind = what.kind();
                     format!("`{name}` is a {kind}; allowed: {}", spelling::listed(self.iter(false)))
@@ -117,6 +121,22 @@ impl Names {
             }
             (What::Port, None) => Some(Target::Port),
             (What::Switch, None) => Some(Target::Switch),
+            (What::Device(_), None) => Some(Target::Device(Opening::of(name, None))),
+            (What::Device(over), Some(port)) if over.iter().any(|name| name == port) => {
+                Some(Target::Device(Opening::of(name, Some(port))))
+            }
+            (What::Device(over), Some(port)) => {
+                place.report(faults, || {
+                    let sides: Vec<String> = over.iter().map(|port| format!("{name}:{port}")).collect();
+                    let sides = sides.iter().map(String::as_str);
+                    let allowed = spelling::listed(std::iter::once(name).chain(sides));
+                    format!(
+                        "the device `{name}` is over no port `{}`; allowed: {allowed}",
+                        spelling::shown(port)
+                    )
+                });
+                None
+            }
             (what @ (What::Port | What::Switch), Some(_)) => {
                 place.report(faults, || {
                     let kind = what.kind();
@@ -157,6 +177,7 @@ impl Names {
         match self.resolve(place, text, true, faults)? {
             Target::Port => Some(Endpoint::Port(text.to_owned())),
             Target::Switch => Some(Endpoint::Switch(text.to_owned())),
+            Target::Device(opening) => Some(Endpoint::Device(opening)),
             Target::Function { name, interface: Some(number), .. } => {
                 Some(Endpoint::Interface(name.to_owned(), number))
             }

@@ -34,6 +34,9 @@ impl Reader<'_> {
             let at_key = place.at(key.position);
             let name = self.service_name(&at_key, &key.text);
             let Some((endpoint, granted)) = self.service_spec(&place, node) else { continue };
+            if self.is_under_device(&place, &endpoint) {
+                continue;
+            }
             self.serving.entry(endpoint.name().to_owned()).or_insert(node.position);
             let Some((named, number)) = name else { continue };
             if let Some(tenant) = self.service_owner(&at_key, named, &endpoint) {
@@ -103,6 +106,7 @@ impl Reader<'_> {
                 };
             }
             Endpoint::Port(name) => self.wiring.ports.get(name)?.tenant.clone(),
+            Endpoint::Device(opening) => self.wiring.devices.get(&opening.device)?.tenant.clone(),
             Endpoint::Interface(name, _) => self.names.function(name)?.tenant.clone()?,
         };
         if let Some(named) = named.filter(|named| *named != of_end) {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use wiring::{Endpoint, FailMode, InstancePool, PoolOwner, Service};
 
 mod cpu;
+mod devices;
 mod memory;
 mod services;
 mod switches;
@@ -328,7 +329,7 @@ services:
     bad(
         text,
         "\
-f.yaml:2:1: tenant: unknown key `tenant`; allowed: superfluid, workers, tenants, ports, switches, functions, chains, wires, observers, services; did you mean `tenants`?
+f.yaml:2:1: tenant: unknown key `tenant`; allowed: superfluid, workers, tenants, ports, switches, devices, functions, chains, wires, observers, services; did you mean `tenants`?
 f.yaml:5:15: ports.lan.type: found `af_packt`; allowed: af_packet, null; did you mean `af_packet`?
 f.yaml:6:8: ports.wan.interface: the required key `interface` is missing; allowed: text of 1 to 15 characters
 f.yaml:6:26: ports.wan.intreface: unknown key `intreface`; allowed: type, tenant, io, fault, interface, frames; did you mean `interface`?
@@ -336,7 +337,7 @@ f.yaml:8:26: functions.edge_firewall.image: no stock image is named `firewal`; a
 f.yaml:9:54: functions.strict.config.default_action: found `acept`; allowed: one of accept, drop; did you mean `accept`?
 f.yaml:9:72: functions.strict.config.max_flows: found `many`; allowed: an integer from 1 to 4000000 (unit: flows)
 f.yaml:10:37: functions.flows.max_call: found `1`; allowed: a duration from 10us to 10s, such as `10s` (units: ns, us, ms, s, m, h, d)
-f.yaml:12:15: chains.edge[1]: no port, switch or function is named `edge_firewal`; allowed: lan, wan, edge_firewall, strict, flows; did you mean `edge_firewall`?
+f.yaml:12:15: chains.edge[1]: no port, switch, device or function is named `edge_firewal`; allowed: lan, wan, edge_firewall, strict, flows; did you mean `edge_firewall`?
 f.yaml:14:31: observers.flows.at[1]: `wan` is a port; allowed: edge_firewall, strict, flows
 f.yaml:16:3: services.0: found the service ID `0`; allowed: an integer from 1 to 65535, or one behind its tenant's name, such as `red:10`
 f.yaml:16:6: services.0: `strict` has no interface `left`; allowed: strict:inside, strict:outside (or strict:0 to strict:1)
@@ -432,11 +433,11 @@ fn bad_connections() {
     let cases = [
         (
             "chains: {c: [lan]}\n",
-            "f.yaml:12:13: chains.c: found a list of one item; allowed: a list of two or more ports, switches and functions, such as `[lan, firewall, wan]`\n",
+            "f.yaml:12:13: chains.c: found a list of one item; allowed: a list of two or more ports, switches, devices and functions, such as `[lan, firewall, wan]`\n",
         ),
         (
             "chains: {c: lan}\n",
-            "f.yaml:12:13: chains.c: found `lan`; allowed: a list of two or more ports, switches and functions, such as `[lan, firewall, wan]`\n",
+            "f.yaml:12:13: chains.c: found `lan`; allowed: a list of two or more ports, switches, devices and functions, such as `[lan, firewall, wan]`\n",
         ),
         (
             "chains: [[lan, wan]]\n",
@@ -444,11 +445,11 @@ fn bad_connections() {
         ),
         (
             "chains: {c: [lan, [fw], wan]}\n",
-            "f.yaml:12:19: chains.c[1]: found a list; allowed: the name of a port or switch, or a function's with an interface, such as `fw:0`\n",
+            "f.yaml:12:19: chains.c[1]: found a list; allowed: the name of a port, switch or device, or a function's with an interface, such as `fw:0`\n",
         ),
         (
             "chains: {c: [fw, wan, nat]}\n",
-            "f.yaml:12:18: chains.c[1]: the port `wan` stands inside a chain; allowed: ports and switches at its two ends\n",
+            "f.yaml:12:18: chains.c[1]: the port `wan` stands inside a chain; allowed: ports, switches and devices at its two ends\n",
         ),
         (
             "chains: {c: [lan, fw:1, wan]}\n",
@@ -498,7 +499,7 @@ fn bad_connections() {
         ),
         (
             "wires: [[~, fw:+1]]\n",
-            "f.yaml:12:10: wires[0][0]: found nothing; allowed: the name of a port or switch, or a function's with an interface, such as `fw:0`\n\
+            "f.yaml:12:10: wires[0][0]: found nothing; allowed: the name of a port, switch or device, or a function's with an interface, such as `fw:0`\n\
           f.yaml:12:13: wires[0][1]: `fw` has no interface `+1`; allowed: fw:inside, fw:outside (or fw:0 to fw:1)\n",
         ),
         (
@@ -537,7 +538,7 @@ fn bad_connections() {
           f.yaml:12:25: services.07: found the service ID `07`; allowed: an integer from 1 to 65535, or one behind its tenant's name, such as `red:10`\n\
           f.yaml:12:35: services.a: found the service ID `a`; allowed: an integer from 1 to 65535, or one behind its tenant's name, such as `red:10`\n\
           f.yaml:12:38: services.a: found `fw` without an interface; allowed: fw:inside, fw:outside (or fw:0 to fw:1)\n\
-          f.yaml:12:42: services.9: found nothing; allowed: the name of a port or switch, or a function's with an interface, such as `fw:0`\n",
+          f.yaml:12:42: services.9: found nothing; allowed: the name of a port, switch or device, or a function's with an interface, such as `fw:0`\n",
         ),
     ];
     for (text, expected) in cases {
@@ -712,7 +713,7 @@ fn a_function_may_say_its_own_wires() {
     };
     assert!(fault("{left: lan, right: lan}").contains("`lan` has a wire already"));
     assert!(fault("{middle: lan}").contains("has no interface `middle`"));
-    assert!(fault("{left: nowhere}").contains("no port, switch or function is named `nowhere`"));
+    assert!(fault("{left: nowhere}").contains("no port, switch, device or function is named `nowhere`"));
     assert!(fault("[lan]").contains("allowed: a map from interfaces"));
     assert!(fault("{left: 'f:left'}").contains("wired to itself"));
 }

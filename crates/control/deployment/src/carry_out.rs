@@ -2,6 +2,7 @@
 
 use crate::Host;
 use crate::deployed::{Deployed, own_pool};
+use crate::devices::DeviceChange;
 use crate::function::policies;
 use crate::hand_over::TakenOver;
 use crate::initial_placement::InitialPlacement;
@@ -12,7 +13,7 @@ use packet_memory::{Packet, Pool};
 use snapshot::PacketState;
 use std::collections::HashMap;
 use std::sync::Arc;
-use wiring::{Edge, Endpoint, InstancePool, Plan};
+use wiring::{Edge, Endpoint, InstancePool, Link, Plan};
 
 /// What was carried out. Dropping it gives the memory of what was removed back, which takes its time.
 pub struct CarriedOut {
@@ -45,6 +46,7 @@ impl Host {
         let (workers, io) = (self.workers.list.len(), self.io_worker());
         // Before the workers are stopped: they wait for no lock.
         let mut deployed = self.deployed();
+        let devices = DeviceChange::of(&deployed, &prepared.plan);
         self.fleet.change(|change| {
             let mut work = Work {
                 deployed: &mut deployed,
@@ -59,10 +61,10 @@ impl Host {
             for (name, instance) in prepared.handed.instances() {
                 work.deployed.put_instance(name, instance.clone());
             }
-            work.take_away(&prepared.plan);
+            work.take_away(&prepared.plan, devices.as_ref());
             work.adjust(&prepared.plan);
             let handed = prepared.handed.keep();
-            work.add(prepared);
+            work.add(prepared, devices);
             let Work { done: removed, mut troubles, pools, .. } = work;
             troubles.extend(late.map(|error| error.to_string()));
             CarriedOut { removed, handed, troubles, unused: Unused { pools, workshop } }
@@ -90,7 +92,7 @@ impl Work<'_, '_, '_> {
         }
     }
 
-    fn take_away(&mut self, plan: &Plan) {
+    fn take_away(&mut self, plan: &Plan, devices: Option<&DeviceChange>) {
         for service in &plan.remove_services {
             if let Some(id) = self.deployed.service(service) {
                 self.change.unserve(id);
@@ -109,6 +111,13 @@ impl Work<'_, '_, '_> {
         }
         for edge in &plan.unwire {
             self.unwire(edge);
+        }
+        if let Some(devices) = devices {
+            let troubles = &mut self.troubles;
+            devices.take_off(self.deployed, self.change, &mut |link, taken| note_link(troubles, link, taken));
+        }
+        for name in &plan.remove_devices {
+            self.deployed.wiring.devices.swap_remove(name);
         }
         for name in &plan.remove_instances {
             if let Some(id) = self.deployed.instances.remove(name) {
@@ -179,7 +188,7 @@ impl Work<'_, '_, '_> {
         }
     }
 
-    fn add(&mut self, prepared: Prepared) {
+    fn add(&mut self, prepared: Prepared, devices: Option<DeviceChange>) {
         let Prepared {
             plan, beginnings, pools, switches, mut functions, mut ports, initial, mut unused, ..
         } = prepared;
@@ -238,6 +247,11 @@ impl Work<'_, '_, '_> {
         self.deployed.wiring.observations.extend(plan.observe.iter().cloned());
         for edge in plan.wire {
             self.wire(edge);
+        }
+        self.deployed.wiring.devices.extend(plan.add_devices);
+        if let Some(devices) = devices {
+            let troubles = &mut self.troubles;
+            devices.put_on(self.deployed, self.change, &mut |link, laid| note_link(troubles, link, laid));
         }
         for seen in &plan.observe {
             if let (Some(observer), Some(at)) =
@@ -303,7 +317,7 @@ impl Work<'_, '_, '_> {
             self.note("wire", &edge.to_string(), laid);
         }
         for end in edge.ends() {
-            if !matches!(end, Endpoint::Switch(_)) {
+            if !end.takes_many() {
                 self.deployed.wired.insert(end.clone(), edge.clone());
             }
         }
@@ -342,7 +356,13 @@ impl Work<'_, '_, '_> {
         let mut beside: HashMap<&str, Vec<&str>> = HashMap::new();
         let wires = plan.wire.iter().map(|edge| edge.ends().map(Endpoint::name));
         let seen = plan.observe.iter().map(|seen| [seen.observer.as_str(), seen.at.as_str()]);
-        for [a, b] in wires.chain(seen) {
+        let opened = plan.wire.iter().filter_map(Edge::opening).flat_map(|(end, opening)| {
+            let name = opening.device.as_str();
+            let device = plan.add_devices.get(name).or_else(|| self.deployed.wiring.devices.get(name));
+            let over = device.into_iter().flat_map(|device| device.over.keys());
+            over.map(|port| [end.name(), port.as_str()])
+        });
+        for [a, b] in wires.chain(seen).chain(opened) {
             beside.entry(a).or_default().push(b);
             beside.entry(b).or_default().push(a);
         }
@@ -370,5 +390,11 @@ impl Work<'_, '_, '_> {
             homes.insert(name.clone(), home);
         }
         homes
+    }
+}
+
+fn note_link(troubles: &mut Vec<String>, (a, b): &Link, outcome: Result<(), FleetError>) {
+    if let Err(error) = outcome {
+        troubles.push(format!("wire {a:?} - {b:?}: {error}"));
     }
 }

@@ -1,5 +1,6 @@
 //! What is deployed on a host: the wiring that was carried out, and the engine's name for each of its objects.
 
+use crate::devices::LaidDevices;
 use cpu_share::TenantId;
 use engine::{End, FleetInstance, FleetPort, PoolId, ServiceId, SwitchId};
 use packet_memory::Pool;
@@ -17,6 +18,7 @@ pub(crate) struct Deployed {
     /// By their owners' names: tenants', and as [`own_pool`] says.
     pub(crate) pools: HashMap<String, (Arc<Pool>, PoolId)>,
     pub(crate) switches: HashMap<String, (SwitchId, Arc<Switch>)>,
+    pub(crate) devices: LaidDevices,
     pub(crate) ports: HashMap<String, FleetPort>,
     pub(crate) instances: HashMap<String, FleetInstance>,
     /// Functions that are paused and not frozen, and since when.
@@ -27,12 +29,13 @@ pub(crate) struct Deployed {
     pub(crate) plugs: HashMap<Edge, SwitchPort>,
     /// The switch's port by which packets for a service come in, and the switch.
     pub(crate) serving: HashMap<Service, (String, SwitchPort)>,
-    /// The wire at each end that has one; switches have any number and are not here.
+    /// The wire at each end that has one; switches and devices have any number and are not here.
     pub(crate) wired: HashMap<Endpoint, Edge>,
 }
 
 impl Deployed {
-    /// An end of a wire as the fleet knows it; of a switch, by the port that the wire is plugged into.
+    /// An end of a wire as the fleet knows it; of a switch, by the port that the wire is plugged into. Wires
+    /// that open devices are laid by [`LaidDevices`].
     pub(crate) fn end(&self, edge: &Edge, endpoint: &Endpoint) -> Option<End> {
         match endpoint {
             Endpoint::Switch(name) => {
@@ -50,7 +53,7 @@ impl Deployed {
             Endpoint::Interface(name, interface) => {
                 self.instances.get(name).map(|instance| End::Instance(*instance, *interface))
             }
-            Endpoint::Switch(_) => None,
+            Endpoint::Switch(_) | Endpoint::Device(_) => None,
         }
     }
 
@@ -88,7 +91,7 @@ impl Deployed {
         Some(ServiceId { tenant, number: service.number })
     }
 
-    /// The end by which packets for a service come in; at a switch, by a port of its own.
+    /// The end by which packets for a service come in; at a switch or device, by a port of its own.
     ///
     /// # Errors
     /// The switch has no port left.
@@ -97,7 +100,11 @@ impl Deployed {
         service: &Service,
         endpoint: &Endpoint,
     ) -> Result<Option<End>, String> {
-        let Endpoint::Switch(name) = endpoint else { return Ok(self.port_or_interface(endpoint)) };
+        let name = match endpoint {
+            Endpoint::Switch(name) => name,
+            Endpoint::Device(opening) => return Ok(self.devices.end_of_service(service, &opening.device)),
+            end => return Ok(self.port_or_interface(end)),
+        };
         let Some((id, table)) = self.switches.get(name) else { return Ok(None) };
         let port = table.attach().map_err(|error| format!("switch `{name}`: {error}"))?;
         self.serving.insert(service.clone(), (name.clone(), port));

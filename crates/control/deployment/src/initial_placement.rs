@@ -4,7 +4,7 @@ use engine::{ThreadPlan, WorkerSettings};
 use placement::{Graph, GraphFault, Kind, Part, PartFacts, Placement};
 use std::collections::HashMap;
 use telemetry::clock::Nanos;
-use wiring::{Endpoint, PortIo, Wiring, Workers};
+use wiring::{Edge, Endpoint, PortIo, Wiring, Workers};
 
 /// What workers are made with, and their threads. If `io`, one for ports with `io: thread` comes last.
 pub(crate) fn threads(workers: &Workers, io: bool) -> (Vec<WorkerSettings>, Vec<ThreadPlan>) {
@@ -62,7 +62,7 @@ impl InitialPlacement {
             add(name, PartFacts::new(Kind::Port));
         }
         let part = |end: &Endpoint| match end {
-            Endpoint::Switch(_) => None,
+            Endpoint::Switch(_) | Endpoint::Device(_) => None,
             end => parts.get(end.name()).copied(),
         };
         graph.wires = wiring
@@ -73,6 +73,14 @@ impl InitialPlacement {
                 Some((part(a)?, part(b)?))
             })
             .collect();
+        // What a device connects: its ports, and those that open it.
+        for (name, device) in &wiring.devices {
+            let openers = wiring.edges.iter().filter_map(Edge::opening);
+            let openers = openers.filter(|(_, opening)| opening.device == *name).map(|(end, _)| end.name());
+            let ends = device.over.keys().map(String::as_str).chain(openers);
+            let known: Vec<Part> = ends.filter_map(|name| parts.get(name).copied()).collect();
+            graph.wires.extend(known.windows(2).map(|pair| (pair[0], pair[1])));
+        }
         graph.together = wiring
             .observations
             .iter()

@@ -22,6 +22,7 @@ mod catalog;
 pub mod compile;
 mod deployed;
 mod desired;
+mod devices;
 mod drivers;
 mod event_queue;
 mod function;

@@ -200,6 +200,7 @@ impl Host {
                 whole.ports.values_mut().for_each(|port| port.io = PortIo::Inline);
             }
             whole.instances = plan.add_instances.clone();
+            whole.devices = plan.add_devices.clone();
             whole.edges = plan.wire.clone();
             whole.observations = plan.observe.clone();
             Some(InitialPlacement::of(&whole).map_err(|error| PrepareError::Placement(error.to_string()))?)

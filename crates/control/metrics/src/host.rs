@@ -3,7 +3,9 @@
 use crate::column::{self, Column, full, ledger_columns};
 use crate::function::{self, Function};
 use crate::text::{Labels, Text, Value};
-use crate::{Family, Memory, Notation, TenantBackground, background, memory, pool, port, switch, worker};
+use crate::{
+    Family, Memory, Notation, TenantBackground, background, device, memory, pool, port, switch, worker,
+};
 use engine::Account;
 use telemetry::clock::{Clock, Cycles, Nanos};
 use telemetry::{DropReason, Ledger};
@@ -95,6 +97,7 @@ pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
         .chain(pool::families())
         .chain(port::families())
         .chain(switch::families())
+        .chain(device::families())
         .chain(function::families())
 }
 
@@ -114,6 +117,7 @@ impl Host<'_> {
         pool::write(&self.account.pools, &self.clock, text);
         port::write(&self.account.ports, &self.clock, text);
         switch::write(&self.account.switches, &self.clock, text);
+        device::write(&self.account.devices, &self.account.port_devices, &self.clock, text);
         function::write(self, text);
     }
 }

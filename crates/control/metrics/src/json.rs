@@ -1,7 +1,9 @@
 //! Accounts as JSON, one object a line. The names are part of the interface; `docs/configuration.md` lists
 //! them.
 
-use engine::{Account, InstanceAccount, PortAccount, SwitchAccount, WorkerTime};
+use engine::{
+    Account, DeviceAccount, InstanceAccount, PortAccount, PortDevicesAccount, SwitchAccount, WorkerTime,
+};
 use port::PortStatus;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
@@ -55,6 +57,14 @@ impl Serialize for Shown<'_> {
             map.serialize_entry(
                 "switches",
                 &Named(&account.switches, |switch| (&switch.name, self::switch(switch))),
+            )?;
+            map.serialize_entry(
+                "devices",
+                &Named(&account.devices, |device| (&device.name, self::device(device))),
+            )?;
+            map.serialize_entry(
+                "port_devices",
+                &Named(&account.port_devices, |port| (&port.name, port_devices(port))),
             )?;
             map.serialize_entry("pools", &Named(&account.pools, |pool| (&pool.0, self::pool(pool))))?;
             map.serialize_entry("workers", &account.workers.iter().map(worker).collect::<Vec<_>>())?;
@@ -122,6 +132,20 @@ fn switch(SwitchAccount { ports, counters, .. }: &SwitchAccount) -> Value {
         "aged": counters.aged, "evicted": counters.evicted, "flushed": counters.flushed,
         "deferred": counters.deferred, "flooded": counters.flooded, "returned": counters.returned,
         "reserved": counters.reserved, "no_source": counters.no_source,
+    })
+}
+
+fn device(DeviceAccount { counters, .. }: &DeviceAccount) -> Value {
+    json!({
+        "from_ports": counters.from_ports, "from_openers": counters.from_openers, "copied": counters.copied,
+        "unreceived": counters.unreceived, "filtered": counters.filtered,
+    })
+}
+
+fn port_devices(PortDevicesAccount { counters, .. }: &PortDevicesAccount) -> Value {
+    json!({
+        "received": counters.received, "transmitted": counters.transmitted, "copied": counters.copied,
+        "unwanted": counters.unwanted,
     })
 }
 

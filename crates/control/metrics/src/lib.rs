@@ -22,6 +22,7 @@
 mod background;
 mod column;
 mod daemon;
+mod device;
 mod family;
 mod function;
 mod host;

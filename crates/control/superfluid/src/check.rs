@@ -77,10 +77,11 @@ pub(crate) fn check(options: &CheckOptions) -> Outcome {
                 ));
             }
             console::output().line(&format!(
-                "{}: good: {} tenants, {} ports, {} functions, {} wires",
+                "{}: good: {} tenants, {} ports, {} devices, {} functions, {} wires",
                 options.file.display(),
                 wiring.tenants.len(),
                 wiring.ports.len(),
+                wiring.devices.len(),
                 wiring.instances.len(),
                 wiring.edges.len()
             ));

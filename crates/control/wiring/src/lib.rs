@@ -7,7 +7,8 @@
 //! 3. The engine carries the plan out in its order; [`Plan::apply`] does the same to data.
 //!
 //! An edge has no direction: what one end sends out enters at the other. Each endpoint has one edge at most,
-//! but a switch any number of them: each plugs one port or interface into it. Observers have no edges: they
+//! but a switch any number of them, each of which plugs one port or interface into it, and a device as well,
+//! each of which opens it ([`DeviceLayout`] says what is laid for that). Observers have no edges: they
 //! are shown the packets of an instance before it is called. A service names an endpoint; packets for it go
 //! there as if they had come by that endpoint's edge. Each tenant has services of its own: a function reaches
 //! those of its tenant and no others.
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod cpu;
+mod device;
 mod fraction;
 mod memory;
 mod plan;
@@ -32,6 +34,7 @@ mod validate;
 mod workers;
 
 pub use cpu::{Cpu, Percent};
+pub use device::{Device, DeviceLayout, Grant, Joint, Link, Opener, Opening, PortPolicy};
 pub use fraction::Fraction;
 pub use memory::{Overdraft, Purse, RUNTIME, Size, TenantMemory, bytes, page_tables};
 pub use plan::{Adjustment, Allowance, Plan, PlanMismatch};
@@ -57,10 +60,12 @@ pub struct Wiring {
     pub workers: Workers,
     /// Trust domains by name.
     pub tenants: IndexMap<String, Tenant>,
-    /// Ports by name. No two of ports, switches and instances have one name.
+    /// Ports by name. No two of ports, switches, devices and instances have one name.
     pub ports: IndexMap<String, Port>,
     /// Switches by name.
     pub switches: IndexMap<String, Switch>,
+    /// Virtual devices by name.
+    pub devices: IndexMap<String, Device>,
     /// Instances by name.
     pub instances: IndexMap<String, Instance>,
     /// Connections.
@@ -224,16 +229,24 @@ pub enum Endpoint {
     Port(String),
     /// A switch, by name: whatever is wired to it is plugged into it.
     Switch(String),
+    /// A device, as a function or service opens it.
+    Device(Opening),
     /// An interface of an instance, by the instance's name and the interface's number.
     Interface(String, u16),
 }
 
 impl Endpoint {
-    /// Name of the port, switch or instance.
+    /// Name of the port, switch, device or instance.
     pub fn name(&self) -> &str {
         match self {
             Endpoint::Port(name) | Endpoint::Switch(name) | Endpoint::Interface(name, _) => name,
+            Endpoint::Device(opening) => &opening.device,
         }
+    }
+
+    /// Whether any number of wires may lead there: to a switch or a device.
+    pub fn takes_many(&self) -> bool {
+        matches!(self, Endpoint::Switch(_) | Endpoint::Device(_))
     }
 
     /// Whether a wire here puts a function in line, see [`SENDING_INTERFACES`].
@@ -247,6 +260,7 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Endpoint::Port(name) | Endpoint::Switch(name) => f.write_str(name),
+            Endpoint::Device(opening) => opening.fmt(f),
             Endpoint::Interface(name, number) => write!(f, "{name}:{number}"),
         }
     }
@@ -265,6 +279,14 @@ impl Edge {
     /// Both ends.
     pub fn ends(&self) -> [&Endpoint; 2] {
         [&self.0, &self.1]
+    }
+
+    /// The end that opens a device, and how, if one of them is a device.
+    pub fn opening(&self) -> Option<(&Endpoint, &Opening)> {
+        match self.ends() {
+            [Endpoint::Device(opening), end] | [end, Endpoint::Device(opening)] => Some((end, opening)),
+            _ => None,
+        }
     }
 }
 
@@ -305,7 +327,7 @@ impl Wiring {
     /// Where packets go that leave by an endpoint. What leaves a switch goes to one or more of
     /// [`Wiring::plugged_into`], as the switch decides.
     pub fn peer(&self, endpoint: &Endpoint) -> Option<&Endpoint> {
-        if matches!(endpoint, Endpoint::Switch(_)) {
+        if endpoint.takes_many() {
             return None;
         }
         self.edges.iter().find_map(|edge| match edge.ends() {
@@ -325,11 +347,12 @@ impl Wiring {
         })
     }
 
-    /// The pool that packets at an endpoint are in. A switch has none: packets pass it in the sender's.
+    /// The pool that packets at an endpoint are in. Switches and devices have none: packets pass them in the
+    /// sender's.
     pub fn pool_of(&self, endpoint: &Endpoint) -> Option<PoolOwner<'_>> {
         match endpoint {
             Endpoint::Port(name) => Some(PoolOwner::Tenant(&self.ports.get(name)?.tenant)),
-            Endpoint::Switch(_) => None,
+            Endpoint::Switch(_) | Endpoint::Device(_) => None,
             Endpoint::Interface(name, _) => {
                 let (name, instance) = self.instances.get_key_value(name)?;
                 Some(match instance.pool {
@@ -340,11 +363,11 @@ impl Wiring {
         }
     }
 
-    /// Are packets copied that pass from one endpoint to the other, by a wire or through a switch? On the way
-    /// into a switch nothing is copied: where a packet goes has not been decided yet.
+    /// Are packets copied that pass from one endpoint to the other, by a wire or through a switch or device? On
+    /// the way into one of these nothing is copied: where a packet goes has not been decided yet.
     pub fn copies(&self, from: &Endpoint, to: &Endpoint) -> bool {
-        let switch = [from, to].iter().any(|end| matches!(end, Endpoint::Switch(_)));
-        !switch && self.pool_of(from) != self.pool_of(to)
+        let decides = from.takes_many() || to.takes_many();
+        !decides && self.pool_of(from) != self.pool_of(to)
     }
 
     /// The worker that each instance has to run on, for those that have to: the one that it names itself, or

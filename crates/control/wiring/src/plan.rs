@@ -1,8 +1,8 @@
 //! From one wiring to another.
 
 use crate::{
-    Cpu, Edge, Endpoint, FailMode, Fraction, Instance, Observation, Port, RestartDelays, Service, Switch,
-    Tenant, TenantMemory, Wiring, Workers,
+    Cpu, Device, Edge, Endpoint, FailMode, Fraction, Instance, Observation, Port, RestartDelays, Service,
+    Switch, Tenant, TenantMemory, Wiring, Workers,
 };
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +31,8 @@ pub struct Plan {
     pub remove_ports: BTreeSet<String>,
     /// Switches to end.
     pub remove_switches: BTreeSet<String>,
+    /// Devices to end, or to make anew.
+    pub remove_devices: BTreeSet<String>,
     /// Tenants whose pool is to be given back.
     pub remove_tenants: BTreeSet<String>,
     /// Workers to go on with, when they change; what stays and is on a worker that goes is moved.
@@ -45,6 +47,8 @@ pub struct Plan {
     pub add_tenants: IndexMap<String, Tenant>,
     /// Switches to make.
     pub add_switches: IndexMap<String, Switch>,
+    /// Devices to make.
+    pub add_devices: IndexMap<String, Device>,
     /// Ports to open.
     pub add_ports: IndexMap<String, Port>,
     /// Instances to start.
@@ -163,6 +167,7 @@ impl Plan {
         let change_instances =
             change_instances.map(|(name, instance)| (name.clone(), instance.clone())).collect();
         let (remove_switches, add_switches) = replaced(&old.switches, &new.switches, Switch::eq, |_| false);
+        let (remove_devices, add_devices) = replaced(&old.devices, &new.devices, Device::eq, |_| false);
         let changed = |name: &str| {
             remove_ports.contains(name)
                 || add_ports.contains_key(name)
@@ -210,9 +215,11 @@ impl Plan {
             remove_instances,
             remove_ports,
             remove_switches,
+            remove_devices,
             remove_tenants,
             add_tenants,
             add_switches,
+            add_devices,
             add_ports,
             add_instances,
         }
@@ -276,6 +283,9 @@ impl Plan {
         for name in &self.remove_switches {
             gone("switch", name, next.switches.shift_remove(name).is_some())?;
         }
+        for name in &self.remove_devices {
+            gone("device", name, next.devices.shift_remove(name).is_some())?;
+        }
         for name in &self.remove_tenants {
             gone("tenant", name, next.tenants.shift_remove(name).is_some())?;
         }
@@ -299,6 +309,9 @@ impl Plan {
         }
         for (name, switch) in &self.add_switches {
             new("switch", name, next.switches.insert(name.clone(), *switch).is_none())?;
+        }
+        for (name, device) in &self.add_devices {
+            new("device", name, next.devices.insert(name.clone(), device.clone()).is_none())?;
         }
         for (name, port) in &self.add_ports {
             new("port", name, next.ports.insert(name.clone(), port.clone()).is_none())?;

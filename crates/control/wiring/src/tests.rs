@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 mod cores;
+mod devices;
 mod memory;
 mod switches;
 
@@ -267,6 +268,7 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     prop_oneof![
         select(vec!["p0", "p1", "p2"]).prop_map(|name| Endpoint::Port(name.into())),
         select(vec!["s0", "s1"]).prop_map(|name| Endpoint::Switch(name.into())),
+        select(vec!["d0", "d1"]).prop_map(|name| Endpoint::Device(Opening::of(name, None))),
         (select(vec!["f0", "f1", "f2"]), 0u16..2).prop_map(|(name, n)| Endpoint::Interface(name.into(), n)),
     ]
 }
@@ -301,6 +303,7 @@ fn wiring() -> impl Strategy<Value = Wiring> {
         ..instance(tenant)
     });
     let switch = (1u32..3).prop_map(|n| Switch { entries: 8 * n, ..Switch::default() });
+    let device = (tenant_name(), 0usize..3).prop_map(|(tenant, ports)| devices::device(tenant, ports));
     let workers = (0usize..3)
         .prop_map(|count| Workers { list: vec![WorkerPlan::default(); count], ..Workers::default() });
     let observation =
@@ -319,21 +322,24 @@ fn wiring() -> impl Strategy<Value = Wiring> {
             endpoint(),
             0..4,
         ),
-        vec((select(vec!["s0", "s1"]), switch), 0..3),
+        (vec((select(vec!["s0", "s1"]), switch), 0..3), vec((select(vec!["d0", "d1"]), device), 0..3)),
         workers,
     )
-        .prop_map(|(tenants, ports, instances, edges, observations, services, switches, workers)| {
-            Wiring {
-                workers,
-                switches: switches.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
-                tenants: tenants.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
-                ports: ports.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
-                instances: instances.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
-                edges,
-                observations,
-                services,
-            }
-        })
+        .prop_map(
+            |(tenants, ports, instances, edges, observations, services, (switches, devices), workers)| {
+                Wiring {
+                    workers,
+                    devices: devices.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+                    switches: switches.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+                    tenants: tenants.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+                    ports: ports.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+                    instances: instances.into_iter().map(|(name, thing)| (name.to_owned(), thing)).collect(),
+                    edges,
+                    observations,
+                    services,
+                }
+            },
+        )
 }
 
 proptest! {
@@ -401,6 +407,8 @@ proptest! {
             let gone = |end: &&Endpoint| match end {
                 Endpoint::Port(name) => plan.remove_ports.contains(name),
                 Endpoint::Switch(name) => plan.remove_switches.contains(name),
+                // What is laid for it is found out anew.
+                Endpoint::Device(_) => false,
                 Endpoint::Interface(name, _) => plan.remove_instances.contains(name),
             };
             if edge.ends().iter().any(gone) {

@@ -1,9 +1,10 @@
 //! What holds in every wiring that can be carried out.
 
-use crate::{BrokenPromise, Edge, Endpoint, InstancePool, MAX_WORKERS, Observation, Wiring};
+use crate::{BrokenPromise, Edge, Endpoint, InstancePool, MAX_WORKERS, Observation, Opening, Wiring};
 use manifest::Access;
 use packet_memory::PoolConfig;
 use std::collections::{BTreeMap, BTreeSet};
+use virtual_device::Mode;
 use virtual_switch::SettingsError;
 
 /// Something in a wiring that cannot be carried out.
@@ -75,6 +76,42 @@ pub enum WiringFault {
         /// The other end of the other.
         second: Endpoint,
     },
+    /// A device over a number of ports that its mode has no use for.
+    #[error("the device `{device}` is over {found} ports; allowed: {allowed}")]
+    DevicePorts {
+        /// The device.
+        device: String,
+        /// How many ports it is over.
+        found: usize,
+        /// How many are possible.
+        allowed: &'static str,
+    },
+    /// A port that a device is over and that a wire or a service leads to as well.
+    #[error("a device is over the port `{0}`, and something else leads there; allowed: one of both")]
+    PortUnderDevice(String),
+    /// An opener that may not open the device.
+    #[error("`{opener}` is the tenant `{tenant}`'s, which the device `{device}` is not open to")]
+    NotOpen {
+        /// The interface.
+        opener: String,
+        /// Its tenant.
+        tenant: String,
+        /// The device.
+        device: String,
+    },
+    /// A second opener of a device that takes one.
+    #[error("the device `{device}` is opened by `{first}` and by `{second}`, but not shared")]
+    NotShared {
+        /// The device.
+        device: String,
+        /// One opener.
+        first: Endpoint,
+        /// Another one.
+        second: Endpoint,
+    },
+    /// A wire to a device that opens nothing.
+    #[error("`{0}` is a wire between a device and what cannot open it; allowed: an interface of a function")]
+    NoOpener(Edge),
     /// An observation names an instance or interface that does not exist.
     #[error("the observer `{}` or what it observes, `{}`, does not exist", .0.observer, .0.at)]
     UnknownObservation(Observation),
@@ -110,6 +147,7 @@ impl Wiring {
         self.names(&mut faults);
         self.placement(&mut faults);
         self.connections(&mut faults);
+        self.device_faults(&mut faults);
         self.observers(&mut faults);
         faults.extend(self.broken_promises().into_iter().map(WiringFault::Promise));
         if faults.is_empty() { Ok(()) } else { Err(faults) }
@@ -118,7 +156,8 @@ impl Wiring {
     fn owners(&self, faults: &mut Vec<WiringFault>) {
         let ports = self.ports.iter().map(|(name, port)| (name, &port.tenant));
         let instances = self.instances.iter().map(|(name, instance)| (name, &instance.tenant));
-        for (owner, tenant) in ports.chain(instances) {
+        let devices = self.devices.iter().map(|(name, device)| (name, &device.tenant));
+        for (owner, tenant) in ports.chain(instances).chain(devices) {
             if !self.tenants.contains_key(tenant) {
                 faults.push(WiringFault::UnknownTenant { owner: owner.clone(), tenant: tenant.clone() });
             }
@@ -145,6 +184,16 @@ impl Wiring {
             }
             if self.switches.contains_key(name) {
                 shared(name, "switch", "function");
+            }
+        }
+        for name in self.devices.keys() {
+            let others = [
+                ("port", self.ports.contains_key(name)),
+                ("switch", self.switches.contains_key(name)),
+                ("function", self.instances.contains_key(name)),
+            ];
+            for (kind, _) in others.iter().filter(|(_, taken)| *taken) {
+                shared(name, kind, "device");
             }
         }
         for (name, switch) in &self.switches {
@@ -182,7 +231,7 @@ impl Wiring {
             for (endpoint, peer) in [(a, b), (b, a)] {
                 if !self.exists(endpoint) {
                     faults.push(WiringFault::UnknownEndpoint(endpoint.clone()));
-                } else if is_switch(endpoint) {
+                } else if endpoint.takes_many() {
                     // Takes any number.
                 } else if let Some(first) = peers.insert(endpoint, peer) {
                     faults.push(WiringFault::WiredTwice {
@@ -199,6 +248,59 @@ impl Wiring {
         }
         let unknown = self.services.values().filter(|endpoint| !self.exists(endpoint));
         faults.extend(unknown.map(|endpoint| WiringFault::UnknownEndpoint(endpoint.clone())));
+    }
+
+    fn device_faults(&self, faults: &mut Vec<WiringFault>) {
+        for (name, device) in &self.devices {
+            let found = device.over.len();
+            let (possible, allowed) = match device.mode {
+                Mode::Direct => (found == 1, "one"),
+                Mode::Bond(_) => (found >= 1, "one or more"),
+                Mode::Bridge => (found >= 2, "two or more"),
+                Mode::Rootless => (found == 0, "none"),
+            };
+            if !possible {
+                faults.push(WiringFault::DevicePorts { device: name.clone(), found, allowed });
+            }
+            let unknown = device.over.keys().filter(|port| !self.ports.contains_key(*port));
+            faults.extend(unknown.map(|port| WiringFault::UnknownEndpoint(Endpoint::Port(port.clone()))));
+        }
+        let under: BTreeSet<&String> = self.devices.values().flat_map(|device| device.over.keys()).collect();
+        let ends = self.edges.iter().flat_map(Edge::ends).chain(self.services.values());
+        let elsewhere: BTreeSet<&String> = ends
+            .filter_map(|end| match end {
+                Endpoint::Port(name) => under.get(name).copied(),
+                _ => None,
+            })
+            .collect();
+        faults.extend(elsewhere.into_iter().map(|name| WiringFault::PortUnderDevice(name.clone())));
+        let mut receiving: BTreeMap<&str, Vec<(&Endpoint, &Opening)>> = BTreeMap::new();
+        for edge in &self.edges {
+            let Some((end, opening)) = edge.opening() else { continue };
+            let Endpoint::Interface(function, _) = end else {
+                faults.push(WiringFault::NoOpener(edge.clone()));
+                continue;
+            };
+            let (Some(device), Some(instance)) =
+                (self.devices.get(&opening.device), self.instances.get(function))
+            else {
+                continue;
+            };
+            if !device.is_open_to(&instance.tenant, function) {
+                let (tenant, device) = (instance.tenant.clone(), opening.device.clone());
+                faults.push(WiringFault::NotOpen { opener: end.to_string(), tenant, device });
+            }
+            if !self.observations.iter().any(|seen| seen.observer == *function) {
+                receiving.entry(&opening.device).or_default().push((end, opening));
+            }
+        }
+        for (name, openers) in receiving {
+            let Some(device) = self.devices.get(name) else { continue };
+            if let Some((first, second)) = device.conflict(&openers) {
+                let (first, second) = (first.clone(), second.clone());
+                faults.push(WiringFault::NotShared { device: name.to_owned(), first, second });
+            }
+        }
     }
 
     fn observers(&self, faults: &mut Vec<WiringFault>) {
@@ -235,11 +337,15 @@ impl Wiring {
         }
     }
 
-    /// Is there such a port, switch or interface?
+    /// Is there such a port, switch, device or interface?
     pub fn exists(&self, endpoint: &Endpoint) -> bool {
         match endpoint {
             Endpoint::Port(name) => self.ports.contains_key(name),
             Endpoint::Switch(name) => self.switches.contains_key(name),
+            Endpoint::Device(Opening { device, port, .. }) => self
+                .devices
+                .get(device)
+                .is_some_and(|device| port.as_ref().is_none_or(|port| device.over.contains_key(port))),
             Endpoint::Interface(name, number) => {
                 self.instances.get(name).is_some_and(|instance| *number < instance.interfaces)
             }

@@ -79,7 +79,7 @@ fn places_where_no_switch_can_stand() {
         ),
         (
             "chains: {c: [lan, hall, fw]}\n",
-            "f.yaml:11:19: chains.c[1]: the switch `hall` stands inside a chain; allowed: ports and switches at its two ends\n",
+            "f.yaml:11:19: chains.c[1]: the switch `hall` stands inside a chain; allowed: ports, switches and devices at its two ends\n",
         ),
         (
             "chains: {c: [lan, hall:0]}\n",
@@ -92,7 +92,7 @@ fn places_where_no_switch_can_stand() {
         ),
         (
             "services: {7: hal}\n",
-            "f.yaml:11:15: services.7: no port, switch or function is named `hal`; allowed: lan, wan, hall, yard, fw, nat, flows; \
+            "f.yaml:11:15: services.7: no port, switch, device or function is named `hal`; allowed: lan, wan, hall, yard, fw, nat, flows; \
              did you mean `hall`?\n",
         ),
     ];

@@ -81,16 +81,23 @@ impl Desired {
             let key = (*kind, name.clone());
             let before = self.objects.get(&key);
             match kind {
-                Kind::Function | Kind::Port if self.has(Kind::Switch, name) => return None,
+                Kind::Function | Kind::Port
+                    if self.has(Kind::Switch, name) || self.has(Kind::Device, name) =>
+                {
+                    return None;
+                }
                 Kind::Switch if before.is_some() => return None,
                 Kind::Function | Kind::Port | Kind::Switch => touched.extend([name.clone()]),
                 Kind::Wire => {}
                 _ => return None,
             }
             for spec in before.into_iter().chain(spec) {
-                touched.extend(
-                    names_in(*kind, name, spec).into_iter().filter(|name| !self.has(Kind::Switch, name)),
-                );
+                let named = names_in(*kind, name, spec);
+                // What opens a device is checked with all else that does.
+                if named.iter().any(|name| self.has(Kind::Device, name)) {
+                    return None;
+                }
+                touched.extend(named.into_iter().filter(|name| !self.has(Kind::Switch, name)));
             }
             if spec.as_ref().is_some_and(reserves) {
                 return None;

@@ -91,10 +91,10 @@ impl Nodes {
     }
 }
 
-/// The names of ports, switches and functions that an object names beside its own.
+/// The names of ports, switches, devices and functions that an object names beside its own.
 pub(super) fn names_in(kind: Kind, name: &str, spec: &Value) -> Vec<String> {
     let of = |text: &Value| {
-        let text = text.as_str()?;
+        let text = api::attached_to(text)?;
         Some(text.split_once(':').map_or(text, |(name, _)| name).to_owned())
     };
     let values = |value: Option<&Value>| -> Vec<String> {
@@ -118,6 +118,10 @@ pub(super) fn names_in(kind: Kind, name: &str, spec: &Value) -> Vec<String> {
             names.push(name.to_owned());
             names
         }
+        Kind::Device => match spec.get("over") {
+            Some(Value::Object(over)) => over.keys().cloned().collect(),
+            over => values(over),
+        },
         Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch => Vec::new(),
     }
 }

@@ -45,7 +45,7 @@ impl Desired {
             let mut spec = spec.clone();
             if let Some(attach) = spec.get_mut("attach").and_then(Value::as_object_mut) {
                 attach.retain(|_, end| {
-                    let end = end.as_str().unwrap_or_default();
+                    let end = api::attached_to(end).unwrap_or_default();
                     self.is_end_of_tenant(before, tenant, end.split_once(':').map_or(end, |(name, _)| name))
                 });
             }
@@ -63,7 +63,7 @@ impl Desired {
             Kind::Chain | Kind::Wire | Kind::Observer => {
                 names_in(*kind, name, spec).iter().all(|name| self.is_end_of_tenant(before, tenant, name))
             }
-            Kind::Switch | Kind::Service => false,
+            Kind::Switch | Kind::Device | Kind::Service => false,
         }
     }
 
@@ -76,7 +76,10 @@ impl Desired {
         };
         let mut own =
             specs(Kind::Function).chain(specs(Kind::Port)).map(|spec| tenant_in(spec) == tenant).peekable();
-        specs(Kind::Switch).next().is_none() && own.peek().is_some() && own.all(|own| own)
+        let others = [Kind::Switch, Kind::Device];
+        others.into_iter().all(|kind| specs(kind).next().is_none())
+            && own.peek().is_some()
+            && own.all(|own| own)
     }
 }
 

@@ -8,8 +8,8 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::new(Path::new(".")
 
 /// Ends of wires, some of which are there.
 fn end() -> impl Strategy<Value = String> {
-    let names =
-        prop::sample::select(vec!["source", "out", "hall", "other", "nowhere"]).prop_map(str::to_owned);
+    let names = prop::sample::select(vec!["source", "out", "hall", "dev", "dev:source", "other", "nowhere"])
+        .prop_map(str::to_owned);
     let interfaces = (name(), prop::sample::select(vec!["left", "right", "0", "1", "7"]))
         .prop_map(|(name, interface)| format!("{name}:{interface}"));
     prop_oneof![names, interfaces]
@@ -77,6 +77,16 @@ fn change() -> impl Strategy<Value = ObjectChange> {
         prop::sample::select(vec!["hall", "other", "g"]),
         prop::option::weighted(0.7, prop::sample::select(vec![64, 128, 100])),
     );
+    let device = prop::option::weighted(
+        0.7,
+        prop::sample::select(vec![
+            json!({"mode": "rootless"}),
+            json!({"mode": "direct", "over": ["source"]}),
+            json!({"mode": "bridge", "over": ["source", "other"], "share": "duplicate"}),
+            json!({"mode": "bond", "over": {"source": {"receive": "udp"}}, "open_to": [{"tenant": "guests"}]}),
+            json!({"mode": "bond", "over": {"source": {"receive": "utp"}}, "tenant": "guests"}),
+        ]),
+    );
     // Whatever the wire is called that the daemon has: the same two ends are one wire.
     let wire = |a: &str, b: &str| if a < b { format!("{a}~{b}") } else { format!("{b}~{a}") };
     let wire = (end(), end(), prop::bool::weighted(0.7)).prop_map(move |(a, b, there)| match there {
@@ -99,6 +109,7 @@ fn change() -> impl Strategy<Value = ObjectChange> {
             name: name.to_owned(),
             spec: entries.map(|entries| json!({ "entries": entries })),
         }),
+        2 => device.prop_map(|spec| ObjectChange { kind: Kind::Device, name: "dev".to_owned(), spec }),
         4 => wire,
         2 => other,
     ]

@@ -1,6 +1,7 @@
 //! Hosts that carry out what is wanted: stock images on a real fleet, with ports that need no kernel.
 
 mod desired;
+mod devices;
 mod hand_over;
 mod lives;
 mod memory;
@@ -89,11 +90,13 @@ impl Rig {
             ports,
             instances,
             switches,
+            devices,
+            port_devices,
             workers: _,
             pools,
         } = self.account();
         format!(
-            "{:?}\n{ledger:?} {in_flight} {ports:?} {instances:?} {switches:?} {pools:?}",
+            "{:?}\n{ledger:?} {in_flight} {ports:?} {instances:?} {switches:?} {devices:?} {port_devices:?} {pools:?}",
             self.host.wiring()
         )
     }

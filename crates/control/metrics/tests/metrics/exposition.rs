@@ -156,6 +156,11 @@ fn numbers_are_those_of_the_account() {
         assert_eq!(of("superfluid_switch_stations", switch), Some(n as f64 + 2.0));
         let filtered = &[("switch", *name), ("reason", "no-source")];
         assert_eq!(of("superfluid_switch_filtered_frames", filtered), Some(n as f64));
+        let openers = &[("device", *name), ("from", "openers")];
+        assert_eq!(of("superfluid_device_packets", openers), Some(n as f64 + 1.0));
+        let unreceived = &[("device", *name), ("reason", "no-device")];
+        assert_eq!(of("superfluid_device_drops", unreceived), Some(n as f64 * 2.0));
+        assert_eq!(of("superfluid_port_devices_unwanted_packets", port), Some(n as f64 + 5.0));
     }
     let mode =
         |mode| of("superfluid_worker_seconds", &[("worker", "1"), ("mode", mode)]).expect("it is there");

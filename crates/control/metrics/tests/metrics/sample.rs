@@ -1,6 +1,8 @@
 //! Accounts to write.
 
-use engine::{Account, InstanceAccount, PortAccount, SwitchAccount, WorkerTime};
+use engine::{
+    Account, DeviceAccount, InstanceAccount, PortAccount, PortDevicesAccount, SwitchAccount, WorkerTime,
+};
 use metrics::{Daemon, Function, Host, Notation};
 use port::{PortCounters, PortStatus};
 use std::collections::BTreeMap;
@@ -8,6 +10,7 @@ use std::sync::LazyLock;
 use telemetry::clock::{Clock, Cycles, Moment, Nanos};
 use telemetry::histogram::{Histogram, Recorder};
 use telemetry::{DropReason, Latencies, Ledger};
+use virtual_device::{DeviceCounters, PortDevicesCounters};
 use virtual_switch::SwitchCounters;
 
 /// Names that a notation could trip over.
@@ -108,6 +111,19 @@ pub fn account(instances: Vec<InstanceAccount>) -> Account {
         ports: n as usize,
         counters: SwitchCounters { learned: n + 3, aged: 1, flooded: n, no_source: n, ..Default::default() },
     };
+    let device = |(n, name): (u64, &&str)| DeviceAccount {
+        name: (*name).to_owned(),
+        counters: DeviceCounters {
+            from_ports: n,
+            from_openers: n + 1,
+            unreceived: n * 2,
+            ..Default::default()
+        },
+    };
+    let at_port = |(n, name): (u64, &&str)| PortDevicesAccount {
+        name: (*name).to_owned(),
+        counters: PortDevicesCounters { received: n, unwanted: n + 5, ..Default::default() },
+    };
     let worker = |n| WorkerTime { overhead: Cycles(n), asleep: Cycles(n << 32), ..WorkerTime::default() };
     Account {
         at_one_moment: true,
@@ -117,6 +133,8 @@ pub fn account(instances: Vec<InstanceAccount>) -> Account {
         ports: (0..).zip(&HOSTILE).map(port).collect(),
         instances,
         switches: (0..).zip(&HOSTILE).map(switch).collect(),
+        devices: (0..).zip(&HOSTILE).map(device).collect(),
+        port_devices: (0..).zip(&HOSTILE).map(at_port).collect(),
         workers: (1..=2).map(worker).collect(),
         pools: HOSTILE.map(|name| (name.to_owned(), 3, 4)).to_vec(),
     }

@@ -99,6 +99,7 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
             &["BYTES", "QUEUE", "PROMISED", "MEMORY", "FAULTS", "RESTARTS", "DIGEST", "VERSION"],
         ),
         Kind::Port => (&["NAME", "TYPE", "STATE", "TENANT", "SETTINGS"], &["STATUS", "VERSION"]),
+        Kind::Device => (&["NAME", "MODE", "OVER", "TENANT", "SETTINGS"], &["STATUS", "VERSION"]),
         Kind::Tenant | Kind::Switch | Kind::Workers => (&["NAME", "SETTINGS"], &["STATUS", "VERSION"]),
         Kind::Chain => (&["NAME", "WAY"], &["STATUS", "VERSION"]),
         Kind::Wire => (&["NAME", "ENDS"], &["STATUS", "VERSION"]),
@@ -113,6 +114,17 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
             Kind::Port => {
                 cells.extend([key(object, "type"), state_of(object), tenant(object)]);
                 cells.push(rest(object, &["type", "tenant"]));
+            }
+            Kind::Device => {
+                let over = match object.spec.get("over") {
+                    Some(Value::Object(ports)) => {
+                        ports.keys().map(|name| cell(name)).collect::<Vec<_>>().join(",")
+                    }
+                    Some(Value::Array(ports)) => ports.iter().map(value_cell).collect::<Vec<_>>().join(","),
+                    _ => "-".to_owned(),
+                };
+                cells.extend([key(object, "mode"), over, tenant(object)]);
+                cells.push(rest(object, &["mode", "over", "tenant"]));
             }
             Kind::Tenant | Kind::Switch | Kind::Workers => cells.push(rest(object, &[])),
             Kind::Chain | Kind::Wire => cells.push(ends(&object.spec)),

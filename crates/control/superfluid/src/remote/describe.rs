@@ -64,10 +64,11 @@ fn lines(head: &str, lines: &[String]) -> String {
 /// The other objects in whose specs its name stands.
 fn named_by(client: &Client, object: &Object) -> Result<Vec<String>, Failure> {
     let kinds: &[Kind] = match object.kind {
-        Kind::Function | Kind::Port | Kind::Switch => {
+        Kind::Port => &[Kind::Chain, Kind::Wire, Kind::Observer, Kind::Service, Kind::Function, Kind::Device],
+        Kind::Function | Kind::Switch | Kind::Device => {
             &[Kind::Chain, Kind::Wire, Kind::Observer, Kind::Service, Kind::Function]
         }
-        Kind::Tenant => &[Kind::Port, Kind::Function],
+        Kind::Tenant => &[Kind::Port, Kind::Device, Kind::Function],
         _ => &[],
     };
     let mut named = Vec::new();
@@ -93,7 +94,7 @@ fn brief(object: &Object) -> String {
 
 fn names(object: &Object, other: &Object) -> bool {
     let named = |value: &Value| {
-        value.as_str().is_some_and(|text| text.split(':').next() == Some(object.name.as_str()))
+        api::attached_to(value).is_some_and(|text| text.split(':').next() == Some(object.name.as_str()))
     };
     let any = |value: Option<&Value>| match value {
         Some(Value::Array(items)) => items.iter().any(named),
@@ -106,6 +107,10 @@ fn names(object: &Object, other: &Object) -> bool {
             let tenant = other.spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
             tenant == object.name
         }
+        (_, Kind::Device) => match other.spec.get("over") {
+            Some(Value::Object(ports)) => ports.contains_key(&object.name),
+            over => any(over),
+        },
         (_, Kind::Observer) => any(other.spec.get("at")),
         (_, Kind::Function) => any(other.spec.get("attach")),
         _ => any(Some(&other.spec)),

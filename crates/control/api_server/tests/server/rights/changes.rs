@@ -141,11 +141,11 @@ fn what_is_others_or_the_hosts_is_refused_with_its_place() {
         shared.ask(token, "POST", "/v1/functions/crimson-fw/upgrade", r#"{"image": "/etc/passwd"}"#);
     assert_eq!((upgrade.status, places(&upgrade)), (403, vec!["functions.crimson-fw.image".to_owned()]));
     // What is another's and what does not exist are told in the same words.
-    for name in ["azure-port0", "azure-fw:0", "hall", "none"] {
+    for name in ["azure-port0", "azure-fw:0", "azure-device", "hall", "none"] {
         let spec = json!({"image": "firewall", "tenant": "crimson", "attach": {"inside": name}});
         let got = refused("/v1/functions/x", spec, 422, "functions.x.attach.inside");
         let detail = got.json()["faults"][0]["message"].as_str().unwrap_or_default().replace(name, "NAME");
-        assert_eq!(detail, "found `NAME`; allowed: functions and ports of the tenant");
+        assert_eq!(detail, "found `NAME`; allowed: functions, ports and devices of the tenant");
         refused("/v1/chains/x", json!(["crimson-port0", name]), 422, "chains.x");
         let (first, second) =
             if "crimson-fw:1" < name { ("crimson-fw:1", name) } else { (name, "crimson-fw:1") };
@@ -158,8 +158,8 @@ fn what_is_others_or_the_hosts_is_refused_with_its_place() {
         refused("/v1/observers/crimson-fw", json!({"at": [name]}), 422, "observers.crimson-fw");
     }
     refused("/v1/observers/azure-fw", json!({"at": ["crimson-fw"]}), 422, "observers.azure-fw");
-    // A name can be taken, as a function, a port or a switch; that is all that is told.
-    for name in ["azure-fw", "azure-port0", "hall"] {
+    // A name can be taken, as a function, a port a switch or a device; that is all that is told.
+    for name in ["azure-fw", "azure-port0", "azure-device", "hall"] {
         let got = refused(&format!("/v1/functions/{name}"), of("crimson"), 409, &format!("functions.{name}"));
         assert!(got.text().contains("is taken"), "{got:?}");
     }
@@ -397,4 +397,29 @@ fn a_function_begins_with_a_snapshot_of_its_tenant_alone() {
     let odd = admin.put("/v1/functions/f?from=%2Fetc%2Fpasswd", &json!({"image": "firewall"}));
     assert_eq!(odd.problem(), "malformed", "{odd:?}");
     assert_eq!(admin.put("/v1/ports/p?from=crimson-saved", &json!({"type": "null"})).problem(), "malformed");
+}
+
+#[test]
+fn a_tenant_opens_devices_that_are_open_to_it() {
+    let shared = Shared::new();
+    let mut admin = shared.server.client();
+    let function = |device: &str| json!({"image": "firewall", "tenant": "crimson", "attach": {"inside": {"to": device, "order": 2}}});
+    let mut open = |name: &str, grants: serde_json::Value| {
+        let spec = json!({"mode": "rootless", "tenant": "azure", "share": "duplicate", "open_to": grants});
+        assert_eq!(admin.put(&format!("/v1/devices/{name}"), &spec).status, 201);
+    };
+    open("to-all", json!([{"tenant": "crimson"}]));
+    open("to-one", json!([{"tenant": "crimson", "function": "ids"}]));
+    let status = |name: &str, device: &str| {
+        shared.put(&shared.crimson, &format!("/v1/functions/{name}"), function(device)).status
+    };
+    assert_eq!(status("own", "crimson-device"), 201);
+    assert_eq!(status("a", "to-all"), 201);
+    assert_eq!(status("ids", "to-one"), 201);
+    assert_eq!(status("b", "to-one"), 422, "not this one");
+    assert_eq!(status("b", "azure-device"), 422);
+    // What was granted goes with the device's spec.
+    let closed = json!({"mode": "rootless", "tenant": "azure"});
+    assert_eq!(admin.put("/v1/devices/to-all", &closed).status, 200);
+    assert_eq!(status("c", "to-all"), 422);
 }

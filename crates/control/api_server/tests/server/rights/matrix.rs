@@ -35,6 +35,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         Kind::Tenant => "crimson",
         Kind::Port => "crimson-port0",
         Kind::Switch => "hall",
+        Kind::Device => "crimson-device",
         Kind::Function => "crimson-fw",
         Kind::Chain => "crimson-chain",
         Kind::Wire => "crimson-eye:2~crimson-port1",
@@ -44,6 +45,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
     let spec = |kind| match kind {
         Kind::Workers => json!(3),
         Kind::Tenant | Kind::Switch => json!({}),
+        Kind::Device => json!({"mode": "rootless", "tenant": "crimson"}),
         Kind::Port => json!({"type": "sink", "tenant": "crimson"}),
         Kind::Function => json!({"image": "monitor", "tenant": "crimson"}),
         Kind::Chain => json!(["crimson-port1", "crimson-fw", "crimson-port0"]),
@@ -65,21 +67,25 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         Call::List(_) => ("", none(), Shown),
         Call::Get(kind) => match kind {
             Kind::Workers | Kind::Switch | Kind::Service => (own(kind), none(), Hidden),
-            Kind::Tenant | Kind::Port | Kind::Function | Kind::Chain | Kind::Wire | Kind::Observer => {
-                (own(kind), none(), Own)
-            }
+            Kind::Tenant
+            | Kind::Port
+            | Kind::Device
+            | Kind::Function
+            | Kind::Chain
+            | Kind::Wire
+            | Kind::Observer => (own(kind), none(), Own),
         },
         Call::Put(kind) => {
             let body = json!({"spec": spec(kind)}).to_string();
             match kind {
-                Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Service => {
+                Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Device | Kind::Service => {
                     (own(kind), body, Forbidden)
                 }
                 Kind::Function | Kind::Chain | Kind::Wire | Kind::Observer => (own(kind), body, Changed),
             }
         }
         Call::Delete(kind) => match kind {
-            Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Service => {
+            Kind::Workers | Kind::Tenant | Kind::Port | Kind::Switch | Kind::Device | Kind::Service => {
                 (own(kind), none(), Forbidden)
             }
             // Nothing that the fake host knows needs this one.

@@ -48,6 +48,8 @@ impl Shared {
             for n in 0..2 {
                 put(&format!("/v1/ports/{tenant}-port{n}"), json!({"type": "null", "tenant": tenant}));
             }
+            let rootless = json!({"mode": "rootless", "tenant": tenant});
+            put(&format!("/v1/devices/{tenant}-device"), rootless);
             let image = json!({"image": "firewall", "tenant": tenant});
             put(&format!("/v1/functions/{tenant}-fw"), image.clone());
             put(&format!("/v1/functions/{tenant}-eye"), image);

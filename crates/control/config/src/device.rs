@@ -1,0 +1,298 @@
+//! Reading devices, and what opens them.
+
+use crate::format::{device_schema, grant_schema, policy_schema};
+use crate::read::Reader;
+use crate::reference::What;
+use capture::Filter;
+use indexmap::IndexMap;
+use schema::Value;
+use std::collections::{BTreeMap, HashSet};
+use telemetry::clock::Nanos;
+use virtual_device::{Balance, Mode, Share};
+use wiring::{Device, Edge, Endpoint, Grant, Opening, PortPolicy};
+use yaml_document::{Key, Location, Node, spelling};
+
+/// The gap of `balance: flowlet` unless one is said.
+const GAP: Nanos = Nanos(500_000);
+
+impl Reader<'_> {
+    /// Reads one device.
+    pub(crate) fn device(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
+        if self.is_taken(place, key) {
+            return;
+        }
+        let ports = node.entry("over").map(|(_, over)| names(over)).unwrap_or_default();
+        self.names.add(&key.text, key.position, What::Device(ports));
+        if node.as_map().is_none() {
+            place
+                .report(&mut self.faults, || format!("{}; allowed: a map with the key `mode`", node.found()));
+            return;
+        }
+        let values = device_schema().check_at(place, Some(node), &["over", "open_to"], &mut self.faults);
+        let tenant = self.owner(place, key, node);
+        let over = self.over(place, node);
+        let open_to = self.open_to(place, node);
+        let mode = values.as_ref().and_then(|values| self.mode(place, node, values));
+        let (Some(values), Some(tenant), Some(over), Some(open_to), Some(mode)) =
+            (values, tenant, over, open_to, mode)
+        else {
+            return;
+        };
+        let share = match values.get("share").and_then(Value::as_text) {
+            Some("duplicate") => Share::Duplicate,
+            Some("balance") => Share::Balance,
+            _ => Share::Single,
+        };
+        let allowed = match (mode, over.len()) {
+            (Mode::Direct, 1) | (Mode::Bond(_), 1..) | (Mode::Bridge, 2..) | (Mode::Rootless, 0) => None,
+            (Mode::Direct, _) => Some("one port, such as `over: [lan]`"),
+            (Mode::Bond(_), _) => Some("one port or more"),
+            (Mode::Bridge, _) => Some("two ports or more"),
+            (Mode::Rootless, _) => Some("no `over`: what one opener sends the others get"),
+        };
+        if let Some(allowed) = allowed {
+            let position = node.get("over").map_or(place.position(), |node| node.position);
+            place.key("over", position).report(&mut self.faults, || {
+                let found = match over.len() {
+                    0 => "no ports".to_owned(),
+                    1 => "one port".to_owned(),
+                    more => format!("{more} ports"),
+                };
+                format!("found {found}; allowed for this mode: {allowed}")
+            });
+            return;
+        }
+        let device = Device { tenant, mode, share, over, open_to };
+        self.wiring.devices.insert(key.text.clone(), device);
+    }
+
+    fn mode(&mut self, place: &Location<'_>, node: &Node, values: &Value) -> Option<Mode> {
+        let text = |key| values.get(key).and_then(Value::as_text);
+        let mode = text("mode")?;
+        let balance = text("balance");
+        let gap = values.get("gap").and_then(Value::as_duration).map(Nanos);
+        let mut alone = |key: &str, is_used: bool, with: &str| {
+            if let Some(node) = node.get(key).filter(|_| !is_used) {
+                place.key(key, node.position).report(&mut self.faults, || {
+                    format!("`{key}` says nothing here; allowed: with `{with}`")
+                });
+            }
+        };
+        alone("balance", mode == "bond", "mode: bond");
+        alone("gap", balance == Some("flowlet"), "balance: flowlet");
+        Some(match (mode, balance) {
+            ("direct", _) => Mode::Direct,
+            ("bridge", _) => Mode::Bridge,
+            ("rootless", _) => Mode::Rootless,
+            (_, Some("active-backup")) => Mode::Bond(Balance::ActiveBackup),
+            (_, Some("round-robin")) => Mode::Bond(Balance::RoundRobin),
+            (_, Some("flowlet")) => Mode::Bond(Balance::Flowlet { gap: gap.unwrap_or(GAP) }),
+            _ => Mode::Bond(Balance::Flow),
+        })
+    }
+
+    /// The ports of a device, as a list or with policies for each.
+    fn over(&mut self, place: &Location<'_>, node: &Node) -> Option<IndexMap<String, PortPolicy>> {
+        let Some((_, node)) = node.entry("over") else { return Some(IndexMap::new()) };
+        let place = place.key("over", node.position);
+        let (mut over, mut good) = (IndexMap::new(), true);
+        if let Some(items) = node.as_list() {
+            for (n, item) in items.iter().enumerate() {
+                let place = place.item(n, item.position);
+                let Some(name) = self.port_under(&place, item) else {
+                    good = false;
+                    continue;
+                };
+                if over
+                    .insert(name.to_owned(), PortPolicy { priority: 100, ..PortPolicy::default() })
+                    .is_some()
+                {
+                    place.report(&mut self.faults, || format!("`{name}` is named twice; allowed: once"));
+                    good = false;
+                }
+            }
+            return good.then_some(over);
+        }
+        let Some(entries) = node.as_map() else {
+            place.report(&mut self.faults, || {
+                format!(
+                    "{}; allowed: a list of ports, such as `[lan, wan]`, or a map from ports to policies, such as `{{lan: \
+                     {{receive: \"udp port 53\"}}}}`",
+                    node.found()
+                )
+            });
+            return None;
+        };
+        for (key, node) in entries {
+            let place = place.key(&key.text, node.position);
+            let known = self.is_port(&place.at(key.position), &key.text);
+            match self.policy(&place, node) {
+                Some(policy) if known => drop(over.insert(key.text.clone(), policy)),
+                _ => good = false,
+            }
+        }
+        good.then_some(over)
+    }
+
+    fn policy(&mut self, place: &Location<'_>, node: &Node) -> Option<PortPolicy> {
+        let given = Some(node).filter(|node| !node.is_null());
+        let values = policy_schema().check_at(place, given, &[], &mut self.faults)?;
+        let receive = match values.get("receive").and_then(Value::as_text) {
+            Some(text) => Some(self.receive(place, node, text)?),
+            None => None,
+        };
+        let priority = values.get("priority").and_then(Value::as_integer);
+        Some(PortPolicy { receive, priority: priority.and_then(|priority| u32::try_from(priority).ok())? })
+    }
+
+    /// The name of a port in a list.
+    fn port_under<'n>(&mut self, place: &Location<'_>, node: &'n Node) -> Option<&'n str> {
+        let Some(name) = node.as_text() else {
+            place.report(&mut self.faults, || format!("{}; allowed: the name of a port", node.found()));
+            return None;
+        };
+        self.is_port(place, name).then_some(name)
+    }
+
+    fn is_port(&mut self, place: &Location<'_>, name: &str) -> bool {
+        let named = self.names.get(name);
+        let is_port = named.is_some_and(|named| matches!(named.what, What::Port));
+        if !is_port {
+            let kind = named.map(|named| named.what.kind());
+            let ports: Vec<&str> = self.wiring.ports.keys().map(String::as_str).collect();
+            place.report(&mut self.faults, || {
+                let choices = spelling::choices(name, ports.iter().copied());
+                match kind {
+                    Some(kind) => format!("`{}` is a {kind}{choices}", spelling::shown(name)),
+                    None => format!("no port is named `{}`{choices}", spelling::shown(name)),
+                }
+            });
+        }
+        is_port
+    }
+
+    fn receive(&mut self, place: &Location<'_>, node: &Node, text: &str) -> Option<Filter> {
+        let position = node.get("receive").map_or(place.position(), |node| node.position);
+        let place = place.key("receive", position);
+        match Filter::parse(text) {
+            Ok(filter) if filter.uses_outcome() => {
+                place.report(&mut self.faults, || {
+                    "found `dropped` or `passed`; allowed: what a packet is when it comes, before anything has become of \
+                     it"
+                    .to_owned()
+                });
+                None
+            }
+            Ok(filter) => Some(filter),
+            Err(error) => {
+                place.report(&mut self.faults, || format!("column {}: {}", error.column, error.message));
+                None
+            }
+        }
+    }
+
+    fn open_to(&mut self, place: &Location<'_>, node: &Node) -> Option<Vec<Grant>> {
+        let Some((_, node)) = node.entry("open_to") else { return Some(Vec::new()) };
+        let place = place.key("open_to", node.position);
+        let Some(items) = node.as_list() else {
+            place.report(&mut self.faults, || {
+                format!("{}; allowed: a list, such as `[{{tenant: red}}]`", node.found())
+            });
+            return None;
+        };
+        let mut grants = Vec::new();
+        for (n, item) in items.iter().enumerate() {
+            let place = place.item(n, item.position);
+            grants.push(self.grant(&place, item));
+        }
+        grants.into_iter().collect()
+    }
+
+    fn grant(&mut self, place: &Location<'_>, item: &Node) -> Option<Grant> {
+        let values = grant_schema().check_at(place, Some(item), &[], &mut self.faults)?;
+        let text = |key| values.get(key).and_then(Value::as_text).map(str::to_owned);
+        let at = item.get("tenant").map_or(item.position, |node| node.position);
+        let tenant = self.known_tenant(&place.key("tenant", at), &text("tenant")?)?;
+        Some(Grant { tenant, function: text("function") })
+    }
+
+    /// Whether an end is a port that a device is over, which is a fault of what leads there.
+    pub(crate) fn is_under_device(&mut self, place: &Location<'_>, end: &Endpoint) -> bool {
+        let Endpoint::Port(port) = end else { return false };
+        let Some(device) = self.device_over(port).map(str::to_owned) else { return false };
+        place.report(&mut self.faults, || {
+            format!(
+                "the device `{device}` is over the port `{port}`; allowed: `{device}`, or one side of it, \
+                 `{device}:{port}`"
+            )
+        });
+        true
+    }
+
+    /// A device that is over a port.
+    pub(crate) fn device_over(&self, port: &str) -> Option<&str> {
+        let over = self.wiring.devices.iter().find(|(_, device)| device.over.contains_key(port));
+        over.map(|(name, _)| name.as_str())
+    }
+
+    /// Openers of devices that may not open them, or are too many, and devices that nothing opens.
+    pub(crate) fn openers(&mut self, root_place: &Location<'_>, root: &Node) {
+        let mut receiving: BTreeMap<&str, Vec<(&Endpoint, &Opening)>> = BTreeMap::new();
+        let mut faults = Vec::new();
+        for edge in &self.wiring.edges {
+            let Some((end, opening)) = edge.opening() else { continue };
+            let Some(device) = self.wiring.devices.get(&opening.device) else { continue };
+            let position = self.wired.get(end).map_or(root_place.position(), |(position, _)| *position);
+            let Endpoint::Interface(function, _) = end else { continue };
+            let tenant = self.names.function(function).and_then(|function| function.tenant.as_ref());
+            if let Some(tenant) = tenant.filter(|tenant| !device.is_open_to(tenant, function)) {
+                let section = root_place.key("devices", position);
+                faults.push(section.key(&opening.device, position).fault(format!(
+                    "`{end}` is the tenant `{tenant}`'s and the device `{}` is the tenant `{}`'s; allowed: functions of `{}`, and \
+                     those that the device's `open_to` names",
+                    opening.device, device.tenant, device.tenant
+                )));
+            }
+            if !self.wiring.observations.iter().any(|seen| seen.observer == *function) {
+                receiving.entry(&opening.device).or_default().push((end, opening));
+            }
+        }
+        for (name, openers) in &receiving {
+            let Some(device) = self.wiring.devices.get(*name) else { continue };
+            let Some((first, second)) = device.conflict(openers) else { continue };
+            let at = |end: &Endpoint| self.wired.get(end).map(|(position, _)| *position);
+            let position = at(second).unwrap_or(root_place.position());
+            let there = at(first).map(|first| first.in_line(" ")).unwrap_or_default();
+            let section = root_place.key("devices", position);
+            faults.push(section.key(name, position).fault(format!(
+                "`{second}` is a second opener of the device `{name}`, which `{first}` opens{there}; allowed: one, or `share: \
+                 duplicate` or `share: balance` of the device"
+            )));
+        }
+        self.faults.extend(faults);
+        if !self.whole {
+            return;
+        }
+        let Some((_, node)) = root.entry("devices") else { return };
+        let section = root_place.key("devices", node.position);
+        let edges = self.wiring.edges.iter().filter_map(Edge::opening);
+        let opened: HashSet<&str> = edges.map(|(_, opening)| opening.device.as_str()).collect();
+        for (key, _) in node.as_map().unwrap_or_default() {
+            let name = key.text.as_str();
+            if self.wiring.devices.contains_key(name) && !opened.contains(name) {
+                section.key(name, key.position).report(&mut self.warnings, || {
+                    format!("nothing opens the device `{name}`; what comes for it is dropped (no-device)")
+                });
+            }
+        }
+    }
+}
+
+/// The names in a list, or of the keys of a map.
+fn names(node: &Node) -> Vec<String> {
+    match (node.as_list(), node.as_map()) {
+        (Some(items), _) => items.iter().filter_map(Node::as_text).map(str::to_owned).collect(),
+        (_, Some(entries)) => entries.iter().map(|(key, _)| key.text.clone()).collect(),
+        _ => Vec::new(),
+    }
+}

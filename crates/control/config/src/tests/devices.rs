@@ -1,0 +1,191 @@
+//! Devices, and what opens them.
+
+use super::*;
+use ::virtual_device::{Balance, Mode, Share};
+use telemetry::clock::Nanos;
+use wiring::Opening;
+
+/// A file with three ports, and functions of two tenants, followed by `text` in line 9 and below.
+fn nics(text: &str) -> String {
+    format!(
+        "superfluid: 1\ntenants: {{red: {{}}, default: {{}}}}\nports: {{nic1: {{type: 'null'}}, nic2: {{type: 'null'}}, nic3: {{type: \
+         'null'}}}}\nfunctions:\n  fw: {{image: firewall}}\n  ids: {{image: monitor}}\n  flows: {{image: monitor}}\n  foe: {{image: \
+         monitor, tenant: red}}\n{text}"
+    )
+}
+
+#[test]
+fn a_file_of_devices_is_read() {
+    let Configuration { wiring, warnings } = good(
+        "\
+superfluid: 1
+tenants: {red: {}, default: {}}
+ports: {nic1: {type: 'null'}, nic2: {type: 'null'}, nic3: {type: 'null'}, nic4: {type: 'null'}}
+devices:
+  bridge0: {mode: bridge, over: {nic1: {receive: udp port 4789}, nic2: {receive: net 192.168.0.0/16, priority: 7}}}
+  bond0: {mode: bond, balance: flowlet, gap: 1ms, over: {nic2: {receive: net 192.0.0.0/8}, nic3: , nic4: {}}, share: duplicate,
+    open_to: [{tenant: red, function: foe}]}
+  virt0: {mode: rootless}
+functions:
+  fw: {image: firewall}
+  ids: {image: monitor, attach: {tap: {to: bond0, order: 3}}}
+  foe: {image: monitor, tenant: red, attach: {tap: bond0}}
+  a: {image: monitor, attach: {0: virt0}}
+  b: {image: monitor}
+chains: {c: ['bridge0:nic1', fw, 'bridge0:nic2']}
+wires: [[virt0, b:0]]
+services: {7: bond0, 8: 'bridge0:nic1'}
+",
+    );
+    assert_eq!(lines(&warnings), "");
+    let modes: Vec<_> = wiring.devices.values().map(|device| (device.mode, device.share)).collect();
+    let flowlets = Mode::Bond(Balance::Flowlet { gap: Nanos::from_millis(1) });
+    assert_eq!(
+        modes,
+        [(Mode::Bridge, Share::Single), (flowlets, Share::Duplicate), (Mode::Rootless, Share::Single)]
+    );
+    let over = |name: &str| -> Vec<(String, Option<String>, u32)> {
+        let over = wiring.devices[name].over.iter();
+        let text = |policy: &wiring::PortPolicy| policy.receive.as_ref().map(|it| it.text().to_owned());
+        over.map(|(name, policy)| (name.clone(), text(policy), policy.priority)).collect()
+    };
+    let want =
+        |name: &str, receive: Option<&str>, priority| (name.to_owned(), receive.map(str::to_owned), priority);
+    assert_eq!(
+        over("bridge0"),
+        [want("nic1", Some("udp port 4789"), 100), want("nic2", Some("net 192.168.0.0/16"), 7)]
+    );
+    assert_eq!(
+        over("bond0"),
+        [want("nic2", Some("net 192.0.0.0/8"), 100), want("nic3", None, 100), want("nic4", None, 100)]
+    );
+    let edges: Vec<String> = wiring.edges.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        edges,
+        [
+            "bond0 - foe:0",
+            "bond0 - ids:0",
+            "bridge0:nic1 - fw:0",
+            "bridge0:nic2 - fw:1",
+            "virt0 - a:0",
+            "virt0 - b:0"
+        ]
+    );
+    let opening = |edge: &str| {
+        let edge = wiring.edges.iter().find(|it| it.to_string() == edge).unwrap();
+        edge.opening().unwrap().1.clone()
+    };
+    assert_eq!(opening("bond0 - ids:0"), Opening { order: 3, ..Opening::of("bond0", None) });
+    assert_eq!(opening("bridge0:nic1 - fw:0"), Opening::of("bridge0", Some("nic1")));
+    let bond = Endpoint::Device(Opening::of("bond0", None));
+    assert_eq!(wiring.services[&service("default", 7)], bond);
+}
+
+#[test]
+fn devices_that_cannot_be() {
+    bad(
+        "\
+superfluid: 1
+ports: {lan: {type: 'null'}, wan: {type: 'null'}}
+switches: {hall: {}}
+devices:
+  lan: {mode: direct}
+  a: {mode: direct, over: [lan, wan]}
+  b: {over: [lan]}
+  c: {mode: bridge, over: [lan]}
+  d: {mode: rootless, over: [lan]}
+  e: {mode: bond, over: []}
+  f: {mode: bond, balance: flow, gap: 1ms, over: [lan, wann, hall]}
+  g: {mode: direct, balance: flow, over: {lan: {receive: 'udp prt 7', priority: -1}}}
+  h: {mode: direct, over: {lan: {receive: dropped}}}
+  i: {mode: direct, over: [lan, lan], open_to: [{tenant: rad}, red]}
+  j: 7
+",
+        "\
+f.yaml:5:3: devices.lan: `lan` is the name of the port in line 2; allowed: a name of its own
+f.yaml:6:27: devices.a.over: found 2 ports; allowed for this mode: one port, such as `over: [lan]`
+f.yaml:7:6: devices.b.mode: the required key `mode` is missing; allowed: one of direct, bond, bridge, rootless
+f.yaml:8:27: devices.c.over: found one port; allowed for this mode: two ports or more
+f.yaml:9:29: devices.d.over: found one port; allowed for this mode: no `over`: what one opener sends the others get
+f.yaml:10:25: devices.e.over: found no ports; allowed for this mode: one port or more
+f.yaml:11:39: devices.f.gap: `gap` says nothing here; allowed: with `balance: flowlet`
+f.yaml:11:56: devices.f.over[1]: no port is named `wann`; allowed: lan, wan; did you mean `wan`?
+f.yaml:11:62: devices.f.over[2]: `hall` is a switch; allowed: lan, wan
+f.yaml:12:30: devices.g.balance: `balance` says nothing here; allowed: with `mode: bond`
+f.yaml:12:81: devices.g.over.lan.priority: found `-1`; allowed: an integer from 0 to 65535
+f.yaml:13:43: devices.h.over.lan.receive: found `dropped` or `passed`; allowed: what a packet is when it comes, before anything has become of it
+f.yaml:14:33: devices.i.over[1]: `lan` is named twice; allowed: once
+f.yaml:14:58: devices.i.open_to[0].tenant: found `rad`; allowed: default
+f.yaml:14:64: devices.i.open_to[1]: found `red`; allowed: a map of these keys: tenant, function
+f.yaml:15:6: devices.j: found `7`; allowed: a map with the key `mode`
+",
+    );
+}
+
+#[test]
+fn openers_that_may_not() {
+    let cases = [
+        (
+            "devices: {d: {mode: direct, over: [nic1]}}\nwires: [[nic1, fw:0], [d, nic2]]\n",
+            "f.yaml:10:10: wires[0][0]: the device `d` is over the port `nic1`; allowed: `d`, or one side of it, `d:nic1`\n\
+             f.yaml:10:27: wires[1][1]: a wire from the device `d` to `nic2`; allowed: from a device to an interface of a function\n",
+        ),
+        (
+            "devices: {d: {mode: direct, over: [nic1]}}\nwires: [[d, foe:0]]\n",
+            "f.yaml:10:10: devices.d: `foe:0` is the tenant `red`'s and the device `d` is the tenant `default`'s; allowed: functions of `default`, and those that the device's `open_to` names\n",
+        ),
+        (
+            "devices: {d: {mode: direct, over: [nic1]}}\nwires: [[d, ids:0], [d, flows:0]]\n",
+            "f.yaml:10:10: devices.d: `ids:0` is a second opener of the device `d`, which `flows:0` opens in line 10; allowed: one, or `share: duplicate` or `share: balance` of the device\n",
+        ),
+        (
+            "devices: {d: {mode: direct, over: [nic1]}}\nwires: [['d:nic2', ids:0]]\n",
+            "f.yaml:10:10: wires[0][0]: the device `d` is over no port `nic2`; allowed: d, d:nic1\n",
+        ),
+        (
+            "devices: {d: {mode: direct, over: [nic1]}}\nservices: {7: nic1}\n",
+            "f.yaml:10:15: services.7: the device `d` is over the port `nic1`; allowed: `d`, or one side of it, `d:nic1`\n",
+        ),
+        (
+            "devices: {d: {mode: rootless}}\nwires: [[d, ids:0], [d, flows:0], [d, fw:0]]\n",
+            "f.yaml:10:10: devices.d: `ids:0` is a second opener of the device `d`, which `fw:0` opens in line 10; allowed: one, or `share: duplicate` or `share: balance` of the device\n",
+        ),
+        (
+            "devices: {d: {mode: direct, over: [nic1]}}\nchains: {c: [nic2, d, nic3]}\n",
+            "f.yaml:10:20: chains.c[1]: the device `d` stands inside a chain; allowed: ports, switches and devices at its two ends\n",
+        ),
+        (
+            "devices: {d: {mode: rootless}}\nobservers: {ids: {at: [d]}}\n",
+            "f.yaml:10:24: observers.ids.at[0]: `d` is a device; allowed: fw, ids, flows, foe\n",
+        ),
+    ];
+    for (text, expected) in cases {
+        bad(&nics(text), expected);
+    }
+}
+
+#[test]
+fn what_one_port_of_a_device_brings_has_one_opener_unless_the_device_is_shared() {
+    good(&nics(
+        "devices: {d: {mode: bridge, over: [nic1, nic2]}}\nwires: [['d:nic1', ids:0], ['d:nic2', flows:0]]\n",
+    ));
+    good(&nics(
+        "devices: {d: {mode: direct, over: [nic1], share: balance}}\nwires: [[d, ids:0], [d, flows:0]]\n",
+    ));
+    good(&nics(
+        "devices: {d: {mode: rootless, share: duplicate}}\nwires: [[d, ids:0], [d, flows:0], [d, fw:0]]\n",
+    ));
+    let seen = "chains: {c: [nic2, fw, nic3]}\nobservers: {flows: {at: [fw]}}\n";
+    good(&nics(&format!("devices: {{d: {{mode: direct, over: [nic1]}}}}\nwires: [[d, ids:0]]\n{seen}")));
+}
+
+#[test]
+fn a_device_that_nothing_opens_is_a_warning() {
+    let Configuration { warnings, .. } = good(&nics("devices: {d: {mode: direct, over: [nic1]}}\n"));
+    let devices: Vec<_> = warnings.iter().filter(|fault| fault.key.starts_with("devices")).cloned().collect();
+    assert_eq!(
+        lines(&devices),
+        "f.yaml:9:11: devices.d: nothing opens the device `d`; what comes for it is dropped (no-device)\n"
+    );
+    assert!(!lines(&warnings).contains("ports.nic1"), "a device is over it");
+}

@@ -1,0 +1,291 @@
+//! Devices as they are laid: what [`DeviceLayout`] says, in the engine's names.
+//!
+//! 1. [`DeviceChange::of`] compares what a plan leads to with what is laid, before the workers are stopped.
+//! 2. [`DeviceChange::take_off`] takes off what goes, before functions and ports go.
+//! 3. [`DeviceChange::put_on`] makes programs anew and lays what comes, when functions and ports are there.
+
+use crate::deployed::Deployed;
+use classifier::Rule;
+use engine::{Change, End, FleetError, Forwarding, SwitchId};
+use indexmap::IndexMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use virtual_device::{Device, DeviceSettings, Opener as Plugged, PortDevices, SwitchPort};
+use wiring::{DeviceLayout, Edge, Endpoint, Joint, Link, Opener, Opening, Plan, PortPolicy, Service};
+
+/// What is laid.
+#[derive(Default)]
+pub(crate) struct LaidDevices {
+    /// Devices and classifiers.
+    nodes: HashMap<Joint, Node>,
+    /// Wires, with the plug at either end that is in a device or classifier.
+    links: BTreeMap<Link, [SwitchPort; 2]>,
+    /// The plug by which packets for a service come in.
+    services: HashMap<Service, SwitchPort>,
+}
+
+/// A device or classifier.
+#[derive(Default)]
+struct Node {
+    taken: BTreeSet<u16>,
+    /// What decides in it, and what the engine calls it.
+    laid: Option<(SwitchId, Forwarding)>,
+}
+
+impl Node {
+    /// The lowest number that no plug has.
+    fn plug(&mut self) -> Option<SwitchPort> {
+        let free = (0..=u16::MAX).find(|number| !self.taken.contains(number))?;
+        self.taken.insert(free);
+        Some(SwitchPort(free))
+    }
+}
+
+/// A change of what is laid.
+pub(crate) struct DeviceChange {
+    devices: IndexMap<String, wiring::Device>,
+    layout: DeviceLayout,
+    unlink: Vec<Link>,
+    link: Vec<Link>,
+}
+
+impl DeviceChange {
+    /// What a plan changes; `None`: nothing.
+    pub(crate) fn of(deployed: &Deployed, plan: &Plan) -> Option<DeviceChange> {
+        let there = &deployed.wiring.devices;
+        let is_opening = |edge: &&Edge| edge.opening().is_some();
+        let is_device = |end: &&Endpoint| matches!(end, Endpoint::Device(_));
+        let under = |port: &String| there.values().any(|device| device.over.contains_key(port));
+        let concerned = !plan.remove_devices.is_empty()
+            || !plan.add_devices.is_empty()
+            || plan.unwire.iter().chain(&plan.wire).any(|edge| is_opening(&edge))
+            || plan.add_services.values().any(|end| is_device(&end))
+            || plan
+                .remove_services
+                .iter()
+                .any(|service| deployed.wiring.services.get(service).is_some_and(|end| is_device(&end)))
+            || plan.remove_ports.iter().any(under);
+        if !concerned {
+            return None;
+        }
+        let mut devices: IndexMap<String, wiring::Device> = there
+            .iter()
+            .filter(|(name, _)| !plan.remove_devices.contains(*name))
+            .chain(&plan.add_devices)
+            .map(|(name, device)| (name.clone(), device.clone()))
+            .collect();
+        devices.sort_unstable_keys();
+        let stay = deployed.wiring.edges.iter().filter(|edge| !plan.unwire.contains(edge));
+        let edges = stay.chain(&plan.wire).filter(is_opening);
+        let stay = deployed.wiring.services.iter();
+        let stay = stay.filter(|(service, _)| !plan.remove_services.contains(*service));
+        let services = stay.chain(&plan.add_services);
+        let layout = DeviceLayout::of(&devices, edges, services);
+        let replaced = |joint: &Joint| match joint {
+            Joint::End(end) => {
+                plan.remove_instances.contains(end.name()) || plan.remove_ports.contains(end.name())
+            }
+            Joint::Device(_) | Joint::Classifier(_) => false,
+        };
+        let goes = |link: &&Link| !layout.links.contains(*link) || replaced(&link.0) || replaced(&link.1);
+        let unlink: Vec<Link> = deployed.devices.links.keys().filter(goes).cloned().collect();
+        let stays = |link: &Link| deployed.devices.links.contains_key(link) && !unlink.contains(link);
+        let link = layout.links.iter().filter(|link| !stays(link)).cloned().collect();
+        Some(DeviceChange { devices, layout, unlink, link })
+    }
+
+    /// Takes off what goes, while everything is there yet.
+    pub(crate) fn take_off(&self, deployed: &mut Deployed, change: &mut Change<'_, '_>, done: &mut Done<'_>) {
+        for link in &self.unlink {
+            let Some([a, b]) = ends(deployed, link) else { continue };
+            done(link, change.unlink(a, b));
+            if let Some(plugs) = deployed.devices.links.remove(link) {
+                for (joint, SwitchPort(plug)) in [&link.0, &link.1].into_iter().zip(plugs) {
+                    if let Some(node) = deployed.devices.nodes.get_mut(joint) {
+                        node.taken.remove(&plug);
+                    }
+                }
+            }
+        }
+        let laid = &mut deployed.devices;
+        let stays = |joint: &Joint| match joint {
+            Joint::Device(name) => self.layout.devices.contains_key(name),
+            Joint::Classifier(name) => self.layout.classifiers.contains_key(name),
+            Joint::End(_) => false,
+        };
+        let openers = self.layout.devices.values().flatten();
+        let serving: BTreeSet<&Service> = openers
+            .filter_map(|(opener, _)| match opener {
+                Opener::Service(service) => Some(service),
+                Opener::Interface(_) => None,
+            })
+            .collect();
+        laid.services.retain(|service, _| serving.contains(service));
+        laid.nodes.retain(|joint, node| {
+            let stays = stays(joint);
+            if let Some((id, _)) = node.laid.as_ref().filter(|_| !stays) {
+                change.remove_switch(*id);
+            }
+            stays
+        });
+    }
+
+    /// Lays what comes, when everything is there.
+    pub(crate) fn put_on(self, deployed: &mut Deployed, change: &mut Change<'_, '_>, done: &mut Done<'_>) {
+        let joints = self.layout.devices.keys().map(|name| Joint::Device(name.clone()));
+        let joints = joints.chain(self.layout.classifiers.keys().map(|name| Joint::Classifier(name.clone())));
+        for joint in joints {
+            deployed.devices.nodes.entry(joint).or_default();
+        }
+        let laid = &mut deployed.devices;
+        for link in &self.link {
+            let plugs = [&link.0, &link.1].map(|joint| {
+                let plug = laid.nodes.get_mut(joint).map(Node::plug);
+                plug.unwrap_or(Some(SwitchPort(0)))
+            });
+            match plugs {
+                [Some(a), Some(b)] => drop(laid.links.insert(link.clone(), [a, b])),
+                _ => done(link, Err(engine::WireError::TooMany.into())),
+            }
+        }
+        self.program(deployed, change, done);
+        for link in &self.link {
+            let Some([a, b]) = ends(deployed, link) else { continue };
+            // What an observer makes goes out, and nothing comes to it but what it observes.
+            let observes = |joint: &Joint| matches!(joint, Joint::End(end) if deployed.observes(end));
+            let laid = if observes(&link.0) {
+                change.lead(a, b)
+            } else if observes(&link.1) {
+                change.lead(b, a)
+            } else {
+                change.link(a, b)
+            };
+            done(link, laid);
+        }
+    }
+
+    /// Tells each device and classifier what is plugged into it.
+    fn program(&self, deployed: &mut Deployed, change: &mut Change<'_, '_>, done: &mut Done<'_>) {
+        for (name, openers) in &self.layout.devices {
+            let Some(device) = self.devices.get(name) else { continue };
+            let joint = Joint::Device(name.clone());
+            let settings = settings(deployed, &joint, device, openers);
+            let before = match deployed.devices.forwarding(&joint) {
+                Some(Forwarding::Device(before)) if *before.settings() == settings => continue,
+                Some(Forwarding::Device(before)) => Some(before),
+                _ => None,
+            };
+            let device = Arc::new(Device::new(settings, before.map(Arc::as_ref)));
+            let laid = deployed.devices.lay(change, &joint, name, Forwarding::Device(device));
+            done(&(joint.clone(), joint), laid);
+        }
+        for (port, devices) in &self.layout.classifiers {
+            let joint = Joint::Classifier(port.clone());
+            let laid = &mut deployed.devices;
+            let end = (Joint::End(Endpoint::Port(port.clone())), joint.clone());
+            let Some([_, outside]) = laid.links.get(&end).copied() else { continue };
+            let rules = devices.iter().enumerate().filter_map(|(n, name)| {
+                let PortPolicy { receive, priority } = self.devices.get(name)?.over.get(port)?.clone();
+                let [plug, _] = *laid.links.get(&(joint.clone(), Joint::Device(name.clone())))?;
+                let class = u16::try_from(n).ok()?;
+                Some((Rule { filter: receive, priority, class, observes: false }, plug))
+            });
+            let rules = rules.collect();
+            let before = match laid.forwarding(&joint) {
+                Some(Forwarding::Ports(before)) => Some(before.as_ref()),
+                _ => None,
+            };
+            let devices = Arc::new(PortDevices::new(outside, rules, before));
+            let laid = laid.lay(change, &joint, port, Forwarding::Ports(devices));
+            done(&(joint.clone(), joint), laid);
+        }
+    }
+}
+
+/// Takes note of what came of a wire.
+pub(crate) type Done<'a> = dyn FnMut(&Link, Result<(), FleetError>) + 'a;
+
+/// What a device is to know of what is plugged into it; services get a plug here.
+fn settings(
+    deployed: &mut Deployed,
+    joint: &Joint,
+    device: &wiring::Device,
+    openers: &[(Opener, Opening)],
+) -> DeviceSettings {
+    let plug = |laid: &LaidDevices, end: &Joint| {
+        laid.links.get(&(end.clone(), joint.clone())).map(|[_, plug]| *plug)
+    };
+    let ports = device.over.keys().filter_map(|port| {
+        let classifier = plug(&deployed.devices, &Joint::Classifier(port.clone()));
+        classifier.or_else(|| plug(&deployed.devices, &Joint::End(Endpoint::Port(port.clone()))))
+    });
+    let ports = ports.collect();
+    let mut plugged = Vec::new();
+    for (opener, opening) in openers {
+        let side = opening.port.as_ref().and_then(|port| device.over.get_index_of(port));
+        let (plug, receives) = match opener {
+            Opener::Interface(end) => {
+                (plug(&deployed.devices, &Joint::End(end.clone())), !deployed.observes(end))
+            }
+            Opener::Service(service) => (deployed.devices.service(joint, service), false),
+        };
+        plugged.extend(plug.map(|plug| Plugged { plug, side, receives }));
+    }
+    DeviceSettings { mode: device.mode, share: device.share, ports, openers: plugged }
+}
+
+impl LaidDevices {
+    fn forwarding(&self, joint: &Joint) -> Option<&Forwarding> {
+        self.nodes.get(joint)?.laid.as_ref().map(|(_, forwarding)| forwarding)
+    }
+
+    fn id(&self, joint: &Joint) -> Option<SwitchId> {
+        self.nodes.get(joint)?.laid.as_ref().map(|(id, _)| *id)
+    }
+
+    /// Puts in place what decides in a device or classifier.
+    fn lay(
+        &mut self,
+        change: &mut Change<'_, '_>,
+        joint: &Joint,
+        name: &str,
+        forwarding: Forwarding,
+    ) -> Result<(), FleetError> {
+        let Some(node) = self.nodes.get_mut(joint) else { return Ok(()) };
+        let id = match &node.laid {
+            Some((id, _)) => {
+                change.set_forwarding(*id, forwarding.clone())?;
+                *id
+            }
+            None => change.add_switch(name, forwarding.clone(), None)?,
+        };
+        node.laid = Some((id, forwarding));
+        Ok(())
+    }
+
+    /// The plug of a device by which packets for a service come in.
+    fn service(&mut self, joint: &Joint, service: &Service) -> Option<SwitchPort> {
+        if let Some(plug) = self.services.get(service) {
+            return Some(*plug);
+        }
+        let plug = self.nodes.get_mut(joint)?.plug()?;
+        self.services.insert(service.clone(), plug);
+        Some(plug)
+    }
+
+    /// The end by which packets for a service come in.
+    pub(crate) fn end_of_service(&self, service: &Service, device: &str) -> Option<End> {
+        let id = self.id(&Joint::Device(device.to_owned()))?;
+        Some(End::Switch(id, *self.services.get(service)?))
+    }
+}
+
+/// Both ends of a link as the fleet knows them.
+fn ends(deployed: &Deployed, link: &Link) -> Option<[End; 2]> {
+    let plugs = deployed.devices.links.get(link)?;
+    let end = |joint: &Joint, plug: SwitchPort| match joint {
+        Joint::End(end) => deployed.port_or_interface(end),
+        node => deployed.devices.id(node).map(|id| End::Switch(id, plug)),
+    };
+    Some([end(&link.0, plugs[0])?, end(&link.1, plugs[1])?])
+}

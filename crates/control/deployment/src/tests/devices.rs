@@ -1,0 +1,170 @@
+//! Devices come, change and go, and packets find their way.
+
+use super::*;
+
+fn device(name: &str, spec: Value) -> ObjectChange {
+    put(Kind::Device, name, spec)
+}
+
+/// A function that sends back what it gets, by the interface that it got it by.
+fn reflector(device: &str) -> Value {
+    json!({"image": "forwarder", "max_call": "10s", "config": {"reflect": true}, "attach": {"left": device}})
+}
+
+/// A host with a source and a sink, and one more of each.
+fn rig(workers: usize) -> Rig {
+    let mut rig = Rig::new(workers);
+    let mut changes = chain();
+    changes.pop();
+    changes.push(put(Kind::Port, "source2", json!({"type": "generator", "rate": "50kpps", "flows": 10})));
+    changes.push(put(Kind::Port, "out2", json!({"type": "sink"})));
+    rig.apply(&changes);
+    rig
+}
+
+fn delivered(rig: &Rig, port: &str) -> u64 {
+    let account = rig.account();
+    let port = account.ports.iter().find(|account| account.name == port);
+    port.map_or(0, |port| port.counters.ledger.delivered)
+}
+
+/// Waits until a port has got more packets.
+fn arrive(rig: &Rig, port: &str) {
+    let before = delivered(rig, port);
+    wait(&format!("packets arrive at {port}"), || delivered(rig, port) > before + 100);
+}
+
+#[test]
+fn what_an_opener_sends_leaves_by_the_devices_mode() {
+    let mut rig = rig(2);
+    rig.host.start().expect("threads");
+    // Back out of the one port.
+    rig.apply(&[device("d", json!({"mode": "direct", "over": ["source"]})), function("f", reflector("d"))]);
+    arrive(&rig, "source");
+    // Out of the other one.
+    rig.apply(&[device("d", json!({"mode": "bridge", "over": ["source", "out"]}))]);
+    arrive(&rig, "out");
+    // Through what opens each side.
+    rig.apply(&[function("f", forwarder(json!({"left": "d:source", "right": "d:out"})))]);
+    arrive(&rig, "out");
+    // Over several links.
+    rig.apply(&[
+        device("d", json!({"mode": "direct", "over": ["source"]})),
+        device("b", json!({"mode": "bond", "balance": "round-robin", "over": ["out", "out2"]})),
+        function("f", forwarder(json!({"left": "d", "right": "b"}))),
+    ]);
+    arrive(&rig, "out");
+    arrive(&rig, "out2");
+    // To the other openers.
+    rig.apply(&[
+        device("r", json!({"mode": "rootless"})),
+        function("f", forwarder(json!({"left": "d", "right": "r"}))),
+        function("g", forwarder(json!({"left": "r", "right": "b"}))),
+    ]);
+    rig.moves("g");
+    arrive(&rig, "out");
+    rig.apply(&[
+        device("r", json!({"mode": "rootless", "share": "duplicate"})),
+        function("h", forwarder(json!({"left": "r"}))),
+    ]);
+    rig.moves("g");
+    rig.moves("h");
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}
+
+#[test]
+fn a_port_is_shared_by_devices_that_want_different_packets() {
+    let mut rig = rig(2);
+    rig.host.start().expect("threads");
+    let over = |receive: &str, priority: u32| json!({"source": {"receive": receive, "priority": priority}});
+    rig.apply(&[
+        device("udp", json!({"mode": "bond", "over": over("udp", 2)})),
+        function("f", reflector("udp")),
+        device("tcp", json!({"mode": "bond", "over": over("tcp", 1)})),
+        function("g", reflector("tcp")),
+    ]);
+    rig.moves("f");
+    assert_eq!(rig.packets("g"), 0, "the generator makes UDP");
+    rig.apply(&[device("tcp", json!({"mode": "bond", "over": over("udp", 1)}))]);
+    rig.moves("g");
+    rig.apply(&[device("tcp", json!({"mode": "bond", "over": over("udp", 3)}))]);
+    rig.moves("f");
+    // None wants them: they are counted where they came.
+    let no_device = |rig: &Rig| {
+        let account = rig.account();
+        let source = account.ports.iter().find(|port| port.name == "source").expect("it is there");
+        source.counters.ledger.dropped[telemetry::DropReason::NoDevice]
+    };
+    assert_eq!(no_device(&rig), 0);
+    rig.apply(&[delete(Kind::Function, "f"), delete(Kind::Device, "udp"), delete(Kind::Function, "g")]);
+    wait("packets that no device wants", || no_device(&rig) > 0);
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}
+
+#[test]
+fn changes_of_devices_lose_no_packet_of_others() {
+    for workers in [1, 2] {
+        let mut rig = rig(workers);
+        rig.apply(&[
+            device("d", json!({"mode": "bridge", "over": ["source", "out"]})),
+            function("f", reflector("d")),
+            put(Kind::Chain, "beside", json!(["source2", "h", "out2"])),
+            function("h", json!({"image": "forwarder", "max_call": "10s", "worker": workers - 1})),
+        ]);
+        rig.host.start().expect("threads");
+        let id = rig.host.function("f");
+        for n in 0..40 {
+            let over = json!({"source": {"receive": "udp", "priority": n % 3}, "out": {}});
+            rig.apply(&[device("d", json!({"mode": "bridge", "over": over, "share": "duplicate"}))]);
+            // A second device at the port, which wants nothing that comes.
+            let tcp = json!({"source": {"receive": "tcp"}});
+            rig.apply(&[
+                device("e", json!({"mode": "bond", "over": tcp, "share": "balance"})),
+                function("e1", reflector("e")),
+            ]);
+            // A second opener, on another worker perhaps, that gets copies.
+            let spy = json!({"image": "monitor", "worker": n % workers, "attach": {"left": {"to": "d", "order": 9}}});
+            rig.apply(&[function("spy", spy), put(Kind::Service, "7", json!("d"))]);
+            rig.moves("f");
+            rig.apply(&[delete(Kind::Function, "spy"), delete(Kind::Service, "7")]);
+            rig.apply(&[delete(Kind::Function, "e1"), delete(Kind::Device, "e")]);
+            rig.apply(&[device("d", json!({"mode": "bridge", "over": ["source", "out"]}))]);
+        }
+        assert_eq!(rig.host.function("f"), id, "the same one");
+        let account = rig.account();
+        for port in &account.ports {
+            assert_eq!(port.counters.ledger.dropped.total(), 0, "{workers} workers: {port:?}");
+        }
+        for instance in account.instances.iter().filter(|instance| instance.name != "spy") {
+            assert_eq!(instance.ledger.dropped.total(), 0, "{workers} workers: {instance:?}");
+        }
+        let laid = (account.devices.len(), account.port_devices.len());
+        assert_eq!(laid, (1, 0), "the device alone: {:?} {:?}", account.devices, account.port_devices);
+        rig.host.stop().expect("it ran").balance().expect("balanced");
+    }
+}
+
+#[test]
+fn what_is_laid_for_devices_goes_with_them() {
+    let mut rig = rig(2);
+    let bare = rig.picture();
+    rig.apply(&[
+        device("d", json!({"mode": "bridge", "over": {"source": {"receive": "udp"}, "out": {}}})),
+        device("e", json!({"mode": "direct", "over": ["source"], "share": "balance"})),
+        function("f", reflector("d")),
+        function("g", reflector("e")),
+        function("h", reflector("e")),
+        put(Kind::Service, "7", json!("d:out")),
+    ]);
+    let account = rig.account();
+    assert_eq!((account.devices.len(), account.port_devices.len()), (2, 1));
+    rig.apply(&[
+        delete(Kind::Service, "7"),
+        delete(Kind::Function, "f"),
+        delete(Kind::Function, "g"),
+        delete(Kind::Function, "h"),
+        delete(Kind::Device, "d"),
+        delete(Kind::Device, "e"),
+    ]);
+    assert_eq!(rig.picture(), bare);
+}

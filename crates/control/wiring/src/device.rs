@@ -1,0 +1,242 @@
+//! Virtual devices: what functions open, and what is laid for that.
+//!
+//! A device stands between ports and the functions that open it, so that neither knows of the other (MVMP,
+//! section 3.1). In the [`Wiring`] it is an end of edges like a switch. What is laid is less where less does:
+//!
+//! | device | what is laid |
+//! |---|---|
+//! | rootless, opened twice | a wire from one opener to the other |
+//! | each of its ports is its alone, wants all packets and has one opener of its own | a wire from each port to its opener |
+//! | any other | the device, wired to its openers and its ports |
+//!
+//! A port that has a `receive` policy, or that several devices are over, gets a classifier, which is wired to
+//! the port and to its devices.
+
+use crate::{Edge, Endpoint, Service, Wiring};
+use capture::Filter;
+use indexmap::IndexMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use virtual_device::{Mode, Share};
+
+/// A virtual device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Whose functions may open it.
+    pub tenant: String,
+    /// Where what openers send goes.
+    pub mode: Mode,
+    /// What several openers get of what comes.
+    pub share: Share,
+    /// The ports that it is over, in order, with what it wants of each.
+    pub over: IndexMap<String, PortPolicy>,
+    /// Functions of other tenants that may open it.
+    pub open_to: Vec<Grant>,
+}
+
+/// What a device wants of a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortPolicy {
+    /// The packets that it wants; `None`: all.
+    pub receive: Option<Filter>,
+    /// Of devices that want one packet, the one with the lowest number takes it, then the first by name.
+    pub priority: u32,
+}
+
+/// Who may open a device beside its tenant's functions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The tenant.
+    pub tenant: String,
+    /// One function of it; `None`: all.
+    pub function: Option<String>,
+}
+
+/// How a device is opened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Opening {
+    /// The device.
+    pub device: String,
+    /// By this port of it alone.
+    pub port: Option<String>,
+    /// Of openers that get the same packets in line, the one with the lowest number has the packet itself, and
+    /// then the first by name; the others get copies.
+    pub order: u32,
+}
+
+impl Opening {
+    /// Of a device as a whole, or by one port; of the order 0.
+    pub fn of(device: &str, port: Option<&str>) -> Opening {
+        Opening { device: device.to_owned(), port: port.map(str::to_owned), order: 0 }
+    }
+}
+
+/// As in the operator's file: `bridge0`, `bridge0:nic1`.
+impl fmt::Display for Opening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.device)?;
+        self.port.as_ref().map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+/// An end of what is laid.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Joint {
+    /// A port or an interface.
+    End(Endpoint),
+    /// The device.
+    Device(String),
+    /// The classifier of a port.
+    Classifier(String),
+}
+
+/// A wire that is laid for a device.
+pub type Link = (Joint, Joint);
+
+/// An opener, as one program names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opener {
+    /// An interface of a function.
+    Interface(Endpoint),
+    /// What is sent to a service.
+    Service(Service),
+}
+
+/// What is laid for all devices of a wiring.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceLayout {
+    /// Wires.
+    pub links: BTreeSet<Link>,
+    /// Devices that are there and not mere wires: their openers, in their order.
+    pub devices: BTreeMap<String, Vec<(Opener, Opening)>>,
+    /// Ports with a classifier: the devices over them, as they take packets.
+    pub classifiers: BTreeMap<String, Vec<String>>,
+}
+
+impl Grant {
+    /// Whether a function is meant.
+    pub fn covers(&self, tenant: &str, function: &str) -> bool {
+        self.tenant == tenant && self.function.as_ref().is_none_or(|only| only == function)
+    }
+}
+
+impl Device {
+    /// Whether a function of a tenant may open it.
+    pub fn is_open_to(&self, tenant: &str, function: &str) -> bool {
+        self.tenant == tenant || self.open_to.iter().any(|grant| grant.covers(tenant, function))
+    }
+
+    /// Two openers that get the same packets, if the device is not shared. Of a rootless one, which has two
+    /// ends, the second and the third opener.
+    pub fn conflict<'a>(
+        &self,
+        openers: &[(&'a Endpoint, &'a Opening)],
+    ) -> Option<(&'a Endpoint, &'a Endpoint)> {
+        if self.share != Share::Single {
+            return None;
+        }
+        if self.mode == Mode::Rootless {
+            return openers.get(1).zip(openers.get(2)).map(|(second, third)| (second.0, third.0));
+        }
+        let meets = |a: &Opening, b: &Opening| a.port.is_none() || b.port.is_none() || a.port == b.port;
+        openers.iter().enumerate().find_map(|(n, (first, a))| {
+            let second = openers[n + 1..].iter().find(|(_, b)| meets(a, b))?;
+            Some((*first, second.0))
+        })
+    }
+}
+
+impl DeviceLayout {
+    /// Of devices, the edges that open them, and the services that lead to them.
+    pub fn of<'a>(
+        devices: &IndexMap<String, Device>,
+        edges: impl Iterator<Item = &'a Edge>,
+        services: impl Iterator<Item = (&'a Service, &'a Endpoint)>,
+    ) -> DeviceLayout {
+        let mut openers: BTreeMap<&str, Vec<(Opener, Opening)>> = BTreeMap::new();
+        for (end, opening) in edges.filter_map(Edge::opening) {
+            let opener = Opener::Interface(end.clone());
+            openers.entry(&opening.device).or_default().push((opener, opening.clone()));
+        }
+        for (service, end) in services {
+            if let Endpoint::Device(opening) = end {
+                let opener = Opener::Service(service.clone());
+                openers.entry(&opening.device).or_default().push((opener, opening.clone()));
+            }
+        }
+        let mut over: BTreeMap<&str, Vec<(&str, &PortPolicy)>> = BTreeMap::new();
+        for (name, device) in devices {
+            for (port, policy) in &device.over {
+                over.entry(port).or_default().push((name, policy));
+            }
+        }
+        let is_plain = |port: &str| matches!(&over[port][..], [(_, policy)] if policy.receive.is_none());
+        let mut layout = DeviceLayout::default();
+        for (name, device) in devices {
+            let mut openers = openers.remove(name.as_str()).unwrap_or_default();
+            if let Some(wires) = wires(device, &openers).filter(|_| device.over.keys().all(|p| is_plain(p))) {
+                layout.links.extend(wires);
+                continue;
+            }
+            let key = |(opener, opening): &(Opener, Opening)| match opener {
+                Opener::Interface(end) => (opening.order, Some(end.clone()), None),
+                Opener::Service(service) => (opening.order, None, Some(service.clone())),
+            };
+            openers.sort_by_cached_key(key);
+            let this = || Joint::Device(name.clone());
+            for port in device.over.keys() {
+                let end = Joint::End(Endpoint::Port(port.clone()));
+                if is_plain(port) {
+                    layout.links.insert((end, this()));
+                } else {
+                    let classifier = Joint::Classifier(port.clone());
+                    layout.links.insert((end, classifier.clone()));
+                    layout.links.insert((classifier, this()));
+                }
+            }
+            for (opener, _) in &openers {
+                if let Opener::Interface(end) = opener {
+                    layout.links.insert((Joint::End(end.clone()), this()));
+                }
+            }
+            layout.devices.insert(name.clone(), openers);
+        }
+        for (port, devices) in over.iter().filter(|(port, _)| !is_plain(port)) {
+            let mut devices: Vec<&(&str, &PortPolicy)> = devices.iter().collect();
+            devices.sort_by_key(|(name, policy)| (policy.priority, *name));
+            let names = devices.into_iter().map(|(name, _)| (*name).to_owned());
+            layout.classifiers.insert((*port).to_owned(), names.collect());
+        }
+        layout
+    }
+}
+
+/// The wires that do what a device does, if mere wires do.
+fn wires(device: &Device, openers: &[(Opener, Opening)]) -> Option<Vec<Link>> {
+    let interface = |(opener, _): &(Opener, Opening)| match opener {
+        Opener::Interface(end) => Some(Joint::End(end.clone())),
+        Opener::Service(_) => None,
+    };
+    if let (Mode::Rootless, [a, b]) = (device.mode, openers) {
+        return Some(vec![(interface(a)?, interface(b)?)]);
+    }
+    if device.over.is_empty() || openers.len() != device.over.len() {
+        return None;
+    }
+    let only = device.over.len() == 1;
+    let wire = |port: &String| {
+        let mut by_port = openers
+            .iter()
+            .filter(|(_, opening)| opening.port.as_ref() == Some(port) || only && opening.port.is_none());
+        let opener = interface(by_port.next()?)?;
+        Some((Joint::End(Endpoint::Port(port.clone())), opener))
+    };
+    device.over.keys().map(wire).collect()
+}
+
+impl Wiring {
+    /// What is laid for its devices.
+    pub fn device_layout(&self) -> DeviceLayout {
+        DeviceLayout::of(&self.devices, self.edges.iter(), self.services.iter())
+    }
+}
