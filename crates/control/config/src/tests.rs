@@ -292,12 +292,12 @@ fn the_version_comes_first() {
     );
     bad(
         "superfuild: 1\n",
-        "f.yaml:1:1: superfuild: unknown key `superfuild`; allowed: superfluid, workers, tenants, ports, switches, \
+        "f.yaml:1:1: superfuild: unknown key `superfuild`; allowed: superfluid, workers, tenants, ports, switches, devices, \
          functions, chains, wires, observers, services; did you mean `superfluid`?\n",
     );
     bad(
         "[1]",
-        "f.yaml:1:1: found a list; allowed: a map of these keys: superfluid, workers, tenants, ports, switches, \
+        "f.yaml:1:1: found a list; allowed: a map of these keys: superfluid, workers, tenants, ports, switches, devices, \
          functions, chains, wires, observers, services\n",
     );
     bad(

@@ -121,6 +121,26 @@ fn two_tenants_exchange_copies() {
 }
 
 #[test]
+fn devices_share_a_port_and_openers_share_a_device() {
+    let yaml = fs::read_to_string(root().join("examples/devices.yaml")).expect("the example");
+    let (lines, output) = run_file(&yaml.replace("rate: 100kpps", "rate: 100kpps, count: 8000"), &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    let of = |kind: &str, name: &str| account[kind][name].clone();
+    let delivered = |port: &str| of("ports", port)["packets"]["delivered"].as_u64().expect("a count");
+    let packets = |function: &str| of("functions", function)["packets"].as_u64().expect("a count");
+    assert_eq!(delivered("nic2") + delivered("nic3"), 8000, "{account}");
+    assert!(delivered("nic3") > 0);
+    assert_eq!((packets("gate"), packets("resolver")), (delivered("nic2"), delivered("nic3")));
+    assert_eq!(packets("ids"), packets("gate"), "copies of all that the gate got");
+    assert_eq!(packets("watcher"), packets("ids"));
+    assert_eq!(of("devices", "edge")["copied"].as_u64(), Some(packets("gate")));
+    assert_eq!(of("port_devices", "nic1")["received"], 8000);
+    assert_eq!(of("ports", "nic1")["packets"]["dropped"], serde_json::json!({}));
+    assert!(of("devices", "suspects").is_null(), "a wire does what it does");
+}
+
+#[test]
 fn tenants_and_their_functions_get_the_processor_that_they_were_promised() {
     let yaml = fs::read_to_string(root().join("examples/shares.yaml")).expect("the example");
     let (lines, output) = run_file(&yaml, &["--for", "3s"]);

@@ -254,6 +254,7 @@ fn nothing_that_a_tenant_reads_has_a_trace_of_another() {
             "/metrics",
             "/v1/account",
             "/v1/chains",
+            "/v1/devices",
             "/v1/events",
             "/v1/functions",
             "/v1/memory",
