@@ -95,9 +95,9 @@ fn many_masks_are_told_apart() {
     let mut rules = Vec::new();
     for length in 1..=32 {
         for (place, port) in [53, 54, 55, 56].into_iter().enumerate() {
-            rules.push(rule(&of(length, port), 32 - length, (length * 4) as u16 + place as u16));
             rules.push(rule(&format!("{} and src port {port}", of(length, port)), 32 - length, 1000));
             rules.push(rule(&format!("{} and vlan {port}", of(length, port)), 32 - length, 2000));
+            rules.push(rule(&of(length, port), 32 - length, (length * 4) as u16 + place as u16));
         }
     }
     let classifier = Classifier::new(rules);
@@ -129,8 +129,9 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
         ip(if tcp { 6 } else { 17 }, address, &bytes)
     });
     let packet = leaf.prop_recursive(3, 3, 1, |inner| {
-        (0..7, 0u32..3, 0u8..4, prop::collection::vec(0u16..3, 0..3), inner).prop_map(
-            |(kind, id, address, tags, (inner_type, inner))| {
+        let flags = prop::sample::select(vec![8u8, 8, 0, 12]);
+        (0..7, 0u32..3, 0u8..4, prop::collection::vec(0u16..3, 0..3), flags, inner).prop_map(
+            |(kind, id, address, tags, flags, (inner_type, inner))| {
                 let frame = frame(&tags, inner_type, &inner);
                 let udp = |port: u16, header: &[u8]| {
                     let length = (8 + header.len() + frame.len()) as u16;
@@ -138,7 +139,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
                 };
                 let network = (id << 8).to_be_bytes();
                 match kind {
-                    0 => ip(17, address, &udp(4789, &[&[8, 0, 0, 0][..], &network].concat())),
+                    0 => ip(17, address, &udp(4789, &[&[flags, 0, 0, 0][..], &network].concat())),
                     1 => ip(17, address, &udp(6081, &[&[0, 0, 0x65, 0x58][..], &network].concat())),
                     2 => ip(47, address, &[&[0x20, 0, 0x65, 0x58][..], &id.to_be_bytes(), &frame].concat()),
                     3 => ip(47, address, &[&[0, 0][..], &inner_type.to_be_bytes(), &inner].concat()),
