@@ -35,6 +35,13 @@
 //! bridge of two ports whose opener sends what came by another device takes that number for its own. Such an
 //! opener opens a side. Flowlets are told apart by [`FLOWLETS`] slots: flows that share one pause together.
 //! Links that are down are left out by a bond of whatever balance, until none is up.
+//!
+//! # Cost
+//! Where all of a batch goes one way, a decision costs 5 ns a batch; else 2 to 8 ns a packet (bonds, bridges
+//! of two), and up to 17 ns for a bridge of three (a busy machine): `cargo test --release -p virtual_device --
+//! --ignored --nocapture cost`. Of a packet in batches of 32, a hop over a rootless device of two openers takes
+//! 12 instructions more than one over a plain wire, and a direct device between two functions 14, before the
+//! decision on a whole batch was made one look into a table (cachegrind of the engine's `cost_of_` tests).
 #![forbid(unsafe_code)]
 
 mod at_port;
