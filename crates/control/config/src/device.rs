@@ -4,6 +4,7 @@ use crate::format::{device_schema, grant_schema, policy_schema};
 use crate::read::Reader;
 use crate::reference::What;
 use capture::Filter;
+use classifier::{Classifier, Rule};
 use indexmap::IndexMap;
 use schema::Value;
 use std::collections::{BTreeMap, HashSet};
@@ -12,6 +13,10 @@ use virtual_device::{Balance, Mode, Share};
 use wiring::{Device, Edge, Endpoint, Grant, Opening, PortPolicy};
 use yaml_document::{Key, Location, Node, spelling};
 
+/// Devices at one port of which is found out what one takes from another.
+const COMPARED: usize = 256;
+/// Most warnings of that for each port.
+const WARNINGS: usize = 8;
 /// The gap of `balance: flowlet` unless one is said.
 const GAP: Nanos = Nanos(500_000);
 
@@ -270,6 +275,7 @@ impl Reader<'_> {
             )));
         }
         self.faults.extend(faults);
+        self.overlaps(root_place, root);
         if !self.whole {
             return;
         }
@@ -285,6 +291,53 @@ impl Reader<'_> {
                 });
             }
         }
+    }
+}
+
+impl Reader<'_> {
+    /// Warns of policies that never get a packet, and of those of one priority that want the same ones.
+    fn overlaps(&mut self, root_place: &Location<'_>, root: &Node) {
+        let Some((_, node)) = root.entry("devices") else { return };
+        let section = root_place.key("devices", node.position);
+        let at = |name: &str| node.get(name).map_or(node.position, |device| device.position);
+        let mut over: BTreeMap<&str, Vec<(u32, &str, &PortPolicy)>> = BTreeMap::new();
+        for (name, device) in &self.wiring.devices {
+            for (port, policy) in &device.over {
+                over.entry(port).or_default().push((policy.priority, name, policy));
+            }
+        }
+        let mut warnings = Vec::new();
+        for (port, mut wanting) in over {
+            wanting.sort_by_key(|(priority, name, _)| (*priority, *name));
+            wanting.truncate(COMPARED);
+            let rules = wanting.iter().zip(0..).map(|((priority, _, policy), class)| Rule {
+                filter: policy.receive.clone(),
+                priority: *priority,
+                class,
+                observes: false,
+            });
+            let classifier = Classifier::new(rules.collect());
+            let never = classifier.never_taken();
+            let shadowed = classifier.shadowed().into_iter().map(|(first, second)| {
+                let (a, b) = (&wanting[first], &wanting[second]);
+                (never.contains(&(first, second)), first == second, a, b)
+            });
+            for (never, itself, a, b) in
+                shadowed.filter(|(never, _, a, b)| *never || a.0 == b.0).take(WARNINGS)
+            {
+                let place = section.key(b.1, at(b.1));
+                let (first, second) = (a.1, b.1);
+                warnings.push(place.fault(match (never, itself) {
+                    (_, true) => format!("no packet of `{port}` can be what `{second}` wants"),
+                    (true, _) => format!("`{second}` never gets a packet of `{port}`: `{first}` takes all that it wants"),
+                    (false, _) => format!(
+                        "`{first}` and `{second}` want the same packets of `{port}`, and `{first}` takes them, being the \
+                         first by name; a `priority` of one of them says which is meant"
+                    ),
+                }));
+            }
+        }
+        self.warnings.extend(warnings);
     }
 }
 

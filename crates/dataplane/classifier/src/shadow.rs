@@ -20,6 +20,18 @@ impl Classifier {
     /// A rule is reported that is certain to lose packets, as far as headers can be what its filter says; what filters
     /// say beyond single fields (`not`, `less`) counts where two are the same.
     pub fn shadowed(&self) -> Vec<(usize, usize)> {
+        let (mut never, others) = self.losses();
+        never.extend(others);
+        never.truncate(MAX_PAIRS);
+        never
+    }
+
+    /// The first of these: rules that never take a packet, each with the one that takes it instead.
+    pub fn never_taken(&self) -> Vec<(usize, usize)> {
+        self.losses().0
+    }
+
+    fn losses(&self) -> (Vec<(usize, usize)>, Vec<(usize, usize)>) {
         let takers: Vec<&Ranked> = self.rules.iter().filter(|ranked| !ranked.rule.observes).collect();
         let (mut never, mut others) = (Vec::new(), Vec::new());
         for (place, later) in takers.iter().enumerate() {
@@ -34,13 +46,11 @@ impl Classifier {
                     Loss::Some | Loss::None => {}
                 }
                 if never.len() >= MAX_PAIRS {
-                    return never;
+                    return (never, others);
                 }
             }
         }
-        never.extend(others);
-        never.truncate(MAX_PAIRS);
-        never
+        (never, others)
     }
 }
 

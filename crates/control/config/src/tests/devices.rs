@@ -189,3 +189,32 @@ fn a_device_that_nothing_opens_is_a_warning() {
     );
     assert!(!lines(&warnings).contains("ports.nic1"), "a device is over it");
 }
+
+#[test]
+fn policies_that_take_packets_from_each_other_are_warnings() {
+    let wants = |policies: &str| {
+        let devices = format!("devices: {{{policies}}}\nwires: [[a, ids:0], [b, flows:0]]\n");
+        let Configuration { warnings, .. } = good(&nics(&devices));
+        let of_devices: Vec<_> =
+            warnings.into_iter().filter(|warning| warning.key.starts_with("devices")).collect();
+        lines(&of_devices)
+    };
+    let two = |a: &str, b: &str| {
+        wants(&format!("a: {{mode: bond, over: {{nic1: {a}}}}},\n  b: {{mode: bond, over: {{nic1: {b}}}}}"))
+    };
+    assert_eq!(two("{receive: udp port 53}", "{receive: tcp port 53}"), "");
+    assert_eq!(two("{receive: udp port 53, priority: 3}", "{receive: udp}"), "", "the priority says it");
+    assert_eq!(
+        two("{receive: udp}", "{receive: udp port 53}"),
+        "f.yaml:10:6: devices.b: `b` never gets a packet of `nic1`: `a` takes all that it wants\n"
+    );
+    assert_eq!(
+        two("{receive: udp port 53}", "{receive: udp}"),
+        "f.yaml:10:6: devices.b: `a` and `b` want the same packets of `nic1`, and `a` takes them, being the first by name; a \
+         `priority` of one of them says which is meant\n"
+    );
+    assert_eq!(
+        two("{receive: tcp and udp}", "{receive: udp}"),
+        "f.yaml:9:14: devices.a: no packet of `nic1` can be what `a` wants\n"
+    );
+}
