@@ -6,6 +6,7 @@ use crate::conditions::Context;
 use crate::detect::{Carrier, Portion, Stream};
 use crate::flow::tracker::Seen;
 use crate::flow::{Fate, Flow, Side};
+use crate::header::View;
 use crate::message::{Message, Session};
 use crate::metrics::Count;
 use crate::rules::Direction;
@@ -78,6 +79,25 @@ impl Dpi {
         Ruling::Go
     }
 
+    /// What is looked at with one side's stream, `passage` being of the packet that ended it.
+    fn passage_of<'v>(
+        &self,
+        view: &'v View<'v>,
+        flow: &Flow,
+        side: usize,
+        passage: Option<&Passage<'_>>,
+    ) -> Passage<'v> {
+        Passage {
+            view,
+            time: passage.map_or(self.now, |passage| passage.time),
+            ingress: usize::from(flow.sides[side].from & 1),
+            flow: passage.and_then(|passage| passage.flow),
+            ended: passage.is_none().then_some(flow.id),
+            is_established: true,
+            is_ignored: false,
+        }
+    }
+
     /// What there is of one side's message, `passage` being of the packet that ended it.
     fn end_message(
         &mut self,
@@ -108,15 +128,7 @@ impl Dpi {
             detector.message(&context, message, waiting, &carrier, &mut budget);
         };
         session.end(direction, &limits, share, &mut sink);
-        let passage = Passage {
-            view: &view,
-            time: passage.map_or(self.now, |passage| passage.time),
-            ingress: usize::from(flow.sides[side].from & 1),
-            flow: passage.and_then(|passage| passage.flow),
-            ended: passage.is_none().then_some(flow.id),
-            is_established: true,
-            is_ignored: false,
-        };
+        let passage = self.passage_of(&view, flow, side, passage);
         let ruling = self.conclude(&passage, &context, Portion::Held, host);
         self.tally.add(Count::Overloads, u64::from(budget.was_spent()));
         ruling
@@ -139,15 +151,7 @@ impl Dpi {
             judges_addresses: false,
             app: self.tracker.sessions.get(flow.session).and_then(Session::app),
         };
-        let passage = Passage {
-            view: &view,
-            time: passage.map_or(self.now, |passage| passage.time),
-            ingress: usize::from(flow.sides[side].from & 1),
-            flow: passage.and_then(|passage| passage.flow),
-            ended: passage.is_none().then_some(flow.id),
-            is_established: true,
-            is_ignored: false,
-        };
+        let passage = self.passage_of(&view, flow, side, passage);
         let Side { window, position, held, is_told, .. } = flow.sides[side];
         if let Some(window) = self.tracker.windows.get_mut(window).filter(|window| !window.pending.is_empty())
         {

@@ -1,8 +1,9 @@
 //! Any frames get one counted verdict and stay as they are, any state is taken or refused, and what is
 //! exported is taken.
 
+use crate::configuration::Configuration;
 use dpi::Dpi;
-use nf_sdk::native::{ConfigValue, Runner, TestPacket};
+use nf_sdk::native::{Runner, TestPacket};
 use nf_sdk::{Nanos, Verdict};
 use std::sync::LazyLock;
 
@@ -21,40 +22,29 @@ alert tls any any -> any any (tls.sni; content:"a"; endswith; tls.version:1.2; s
 alert tcp any any -> any any (content:"a"; byte_jump:1,0,relative,from_end; flowbits:isset,x; xbits:toggle,y,track ip_src; sid:12;)
 "#;
 
+/// What the configurations have in common: little memory.
+const COMMON: &str = "
+rules: rules
+drop_scope: packet
+min_ttl: 2
+fragment_memory: 64KiB
+max_flows: 40
+stream_window: 64
+stream_memory: 64KiB
+message_memory: 64KiB
+body_limit: 4KiB
+reorder_limit: 1000
+max_thresholds: 8
+";
+
 /// Configurations: with and without picking up, dropping and not.
-static CONFIGS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-    let second = 1_000_000_000;
-    [("drop", true), ("accept", false)]
-        .map(|(action, pick_up)| {
-            ConfigValue::map([
-                ("rules", ConfigValue::File("rules".into(), RULES.as_bytes().to_vec())),
-                ("inline", ConfigValue::text("drop")),
-                ("drop_scope", ConfigValue::text("packet")),
-                ("overload", ConfigValue::text(action)),
-                ("malformed", ConfigValue::text(action)),
-                ("fragments", ConfigValue::text("accept")),
-                ("ignored", ConfigValue::text(action)),
-                ("checksums", ConfigValue::text(if pick_up { "verify" } else { "ignore" })),
-                ("overlap", ConfigValue::text(if pick_up { "windows" } else { "last" })),
-                ("min_ttl", ConfigValue::Integer(2)),
-                ("fragment_memory", ConfigValue::Integer(65_536)),
-                ("fragment_timeout", ConfigValue::Integer(30 * second)),
-                ("max_flows", ConfigValue::Integer(40)),
-                ("pick_up", ConfigValue::Boolean(pick_up)),
-                ("stream_window", ConfigValue::Integer(64)),
-                ("stream_memory", ConfigValue::Integer(65_536)),
-                ("message_memory", ConfigValue::Integer(65_536)),
-                ("body_limit", ConfigValue::Integer(4096)),
-                ("unsupported", ConfigValue::text("refuse")),
-                ("reorder_limit", ConfigValue::Integer(1000)),
-                ("max_thresholds", ConfigValue::Integer(8)),
-                ("opening_timeout", ConfigValue::Integer(60 * second)),
-                ("established_timeout", ConfigValue::Integer(7440 * second)),
-                ("other_timeout", ConfigValue::Integer(300 * second)),
-            ])
-            .to_cbor()
-        })
-        .into()
+static CONFIGS: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
+    let configuration = Configuration::of(include_str!("../../../functions/dpi/function.yaml"));
+    let differences = [
+        "overload: drop\nmalformed: drop\nignored: drop\npick_up: true\nchecksums: verify\noverlap: windows",
+        "pick_up: false\nchecksums: ignore\noverlap: last",
+    ];
+    differences.map(|text| configuration.read(&format!("{text}{COMMON}"), RULES))
 });
 
 pub fn run(data: &[u8]) {

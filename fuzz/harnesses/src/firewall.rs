@@ -1,12 +1,11 @@
 //! Any frames get one counted verdict and stay as they are, any state is taken or refused, and what is
 //! exported is taken.
 
+use crate::configuration::Configuration;
 use firewall::Firewall;
-use manifest::Manifest;
 use nf_sdk::native::{Runner, TestPacket};
 use nf_sdk::{Nanos, Verdict};
 use std::sync::LazyLock;
-use yaml_document::Document;
 
 const RULES: &str = "
 max_flows: 40
@@ -19,17 +18,10 @@ rules:
 ";
 
 /// Configurations: stateful with and without picking up, and stateless.
-static CONFIGS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-    let text = include_str!("../../../functions/firewall/function.yaml");
-    let manifest = Manifest::parse("function.yaml", text).expect("the manifest");
+static CONFIGS: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
+    let configuration = Configuration::of(include_str!("../../../functions/firewall/function.yaml"));
     ["stateful: true", "stateful: true\npick_up: true", "stateful: false"]
-        .map(|mode| {
-            let document = Document::parse("config", &format!("{mode}{RULES}")).expect("YAML");
-            let mut faults = Vec::new();
-            let value = manifest.schema.check("config", "", Some(document.root()), &mut faults);
-            value.filter(|_| faults.is_empty()).expect("in range").to_cbor()
-        })
-        .into()
+        .map(|mode| configuration.read(&format!("{mode}{RULES}"), ""))
 });
 
 pub fn run(data: &[u8]) {

@@ -15,6 +15,7 @@ mod backup;
 mod capture;
 mod capture_filter;
 mod config_text;
+mod configuration;
 mod dissect;
 mod dpi;
 mod dpi_rules;

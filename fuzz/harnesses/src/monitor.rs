@@ -1,26 +1,26 @@
 //! Any frames are counted in bounded memory, any state is taken or refused, and the report is JSON in each
 //! case.
 
+use crate::configuration::Configuration;
 use monitor::Monitor;
 use nf_sdk::Nanos;
-use nf_sdk::native::{ConfigValue, Runner, TestPacket};
+use nf_sdk::native::{Runner, TestPacket};
+use std::sync::LazyLock;
 
-fn ipfix() -> ConfigValue {
-    let second = 1_000_000_000;
-    ConfigValue::map([
-        ("collector", ConfigValue::Address([192, 0, 2, 9].into())),
-        ("collector_port", ConfigValue::Integer(4739)),
-        ("source", ConfigValue::Address([192, 0, 2, 1].into())),
-        ("source_port", ConfigValue::Integer(4739)),
-        ("collector_mac", ConfigValue::Mac([2, 0, 0, 0, 0, 9])),
-        ("source_mac", ConfigValue::Mac([2, 0, 0, 0, 0, 1])),
-        ("domain", ConfigValue::Integer(1)),
-        ("active_timeout", ConfigValue::Integer(3 * second)),
-        ("idle_timeout", ConfigValue::Integer(2 * second)),
-        ("template_refresh", ConfigValue::Integer(5 * second)),
-        ("mtu", ConfigValue::Integer(576)),
-    ])
-}
+static CONFIGURATION: LazyLock<Configuration> =
+    LazyLock::new(|| Configuration::of(include_str!("../../../functions/monitor/function.yaml")));
+
+const IPFIX: &str = "
+ipfix:
+  collector: 192.0.2.9
+  source: 192.0.2.1
+  collector_mac: 02:00:00:00:00:09
+  source_mac: 02:00:00:00:00:01
+  active_timeout: 3s
+  idle_timeout: 2s
+  template_refresh: 5s
+  mtu: 576
+";
 
 fn check(runner: &Runner<Monitor>) -> serde_json::Value {
     let report = runner.report(Nanos(2)).expect("always");
@@ -30,16 +30,11 @@ fn check(runner: &Runner<Monitor>) -> serde_json::Value {
 pub fn run(data: &[u8]) {
     let &[flows, top, split, ref data @ ..] = data else { return };
     let exports = flows & 32 != 0;
-    let mut keys = vec![
-        ("flows", ConfigValue::Integer(i64::from(flows % 16) + 1)),
-        ("top", ConfigValue::Integer(i64::from(top) + 1)),
-        ("bidirectional", ConfigValue::Boolean(flows & 16 == 0 && !exports)),
-    ];
-    if exports {
-        keys.push(("ipfix", ipfix()));
-    }
-    let config = ConfigValue::map(keys);
-    let mut runner = Runner::<Monitor>::new(&config.to_cbor()).expect("in range");
+    let (table, top, both) = (flows % 16 + 1, u16::from(top) + 1, flows & 16 == 0 && !exports);
+    let ipfix = if exports { IPFIX } else { "" };
+    let text = format!("flows: {table}\ntop: {top}\nbidirectional: {both}{ipfix}");
+    let config = CONFIGURATION.read(&text, "");
+    let mut runner = Runner::<Monitor>::new(&config).expect("in range");
     let (state, mut frames) = data.split_at(usize::from(split).min(data.len()));
     runner.import_state(state);
     let before = check(&runner)["packets"].as_u64().expect("a number");
@@ -67,7 +62,7 @@ pub fn run(data: &[u8]) {
 
     // What one instance exports another takes.
     let state = runner.export_state().expect("offered");
-    let mut other = Runner::<Monitor>::new(&config.to_cbor()).expect("in range");
+    let mut other = Runner::<Monitor>::new(&config).expect("in range");
     assert!(other.import_state(&state));
     assert_eq!(check(&other)["bytes"], check(&runner)["bytes"]);
 }

@@ -1,13 +1,12 @@
 //! Any frames get one counted verdict and stay as they are, any state is taken or refused, and what is
 //! exported is taken.
 
-use manifest::Manifest;
+use crate::configuration::Configuration;
 use nf_abi::PacketRecord;
 use nf_sdk::native::{Runner, TestPacket};
 use nf_sdk::{Nanos, Verdict};
 use policer::Policers;
 use std::sync::LazyLock;
-use yaml_document::Document;
 
 const CONFIGS: [&str; 3] = [
     "{max_buckets: 20, policers: [{key: [source, destination, mark], rate: 1kbps, burst: 200B, packet_rate: 3pps}]}",
@@ -18,17 +17,9 @@ const CONFIGS: [&str; 3] = [
      packet_burst: 1000000000}]}",
 ];
 
-static ENCODED: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-    let text = include_str!("../../../functions/policer/function.yaml");
-    let manifest = Manifest::parse("function.yaml", text).expect("the manifest");
-    CONFIGS
-        .map(|text| {
-            let document = Document::parse("config", text).expect("YAML");
-            let mut faults = Vec::new();
-            let value = manifest.schema.check("config", "", Some(document.root()), &mut faults);
-            value.filter(|_| faults.is_empty()).expect("in range").to_cbor()
-        })
-        .into()
+static ENCODED: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
+    let configuration = Configuration::of(include_str!("../../../functions/policer/function.yaml"));
+    CONFIGS.map(|text| configuration.read(text, ""))
 });
 
 pub fn run(data: &[u8]) {

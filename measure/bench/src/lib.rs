@@ -16,6 +16,7 @@ mod call;
 mod chain;
 mod daemon;
 mod dpi_load;
+mod dpi_rules;
 mod feed;
 mod first_touch;
 mod frames;

@@ -76,6 +76,25 @@ pub(crate) fn write_frames<'a>(
     writer.finish().map(|_| ())
 }
 
+/// The frames of a capture that a [`CaptureWriter`] wrote; what is cut at its end is left out.
+///
+/// # Errors
+/// [`PeerError::File`].
+pub fn read_frames(path: &Path) -> Result<Vec<Vec<u8>>, PeerError> {
+    let bytes = std::fs::read(path).map_err(file(path))?;
+    let mut rest = bytes.get(24..).unwrap_or_default();
+    let mut frames = Vec::new();
+    while let Some((header, behind)) = rest.split_first_chunk::<16>() {
+        let [_, _, _, _, _, _, _, _, a, b, c, d, ..] = *header;
+        let Some((frame, next)) = behind.split_at_checked(u32::from_le_bytes([a, b, c, d]) as usize) else {
+            break;
+        };
+        frames.push(frame.to_vec());
+        rest = next;
+    }
+    Ok(frames)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +106,7 @@ mod tests {
         let mut writer = CaptureWriter::create(&path).expect("a capture");
         writer.frame(3_000_007, b"abc").expect("written");
         assert_eq!(writer.finish().expect("ended"), 3);
+        assert_eq!(read_frames(&path).expect("frames"), [b"abc".to_vec()]);
         let bytes = std::fs::read(&path).expect("the capture");
         assert_eq!(bytes[..8], [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0]);
         assert_eq!(

@@ -12,14 +12,14 @@
 //! misses some; what streams may look like otherwise is for the tests of `dpi`.
 
 use crate::PeerError;
-use crate::capture::CaptureWriter;
+use crate::connection::{Connection, Output, SEGMENT};
 use crate::frames::{Numbers, Segment};
+use crate::speech::{Speeches, Text, binary};
 use std::path::Path;
 
-/// Bytes of a full segment.
-const SEGMENT: usize = 1460;
+/// Harmless traffic.
+const TEXT: Text = Text { words: WORDS, marks: BEGINNINGS };
 
-/// Words of harmless traffic.
 const WORDS: &[&str] = &[
     "the", "server", "request", "session", "index", "update", "account", "window", "network", "content",
     "report", "image", "design", "search", "system", "login", "public", "market", "summer", "result",
@@ -129,8 +129,7 @@ impl Dialogues {
     /// [`PeerError::File`].
     pub fn write(path: &Path, rules: &Ruleset, connections: u32) -> Result<Dialogues, PeerError> {
         const AT_ONCE: u32 = 64;
-        let mut output =
-            Output { writer: CaptureWriter::create(path)?, frame: Vec::new(), micros: 0, packets: 0 };
+        let mut output = Output::create(path)?;
         let mut numbers = Numbers(0xd1a1);
         let mut carriers = 0;
         let mut open: Vec<Connection> = Vec::new();
@@ -139,7 +138,7 @@ impl Dialogues {
             while begun < connections && open.len() < AT_ONCE as usize {
                 let carried = rules.0.get(numbers.below(rules.0.len() as u64) as usize);
                 carriers += u32::from(carried.is_some());
-                open.push(Connection::new(begun, carried, &mut numbers, &mut output)?);
+                open.push(self::open(begun, carried, &mut numbers, &mut output)?);
                 begun += 1;
             }
             let which = numbers.below(open.len() as u64) as usize;
@@ -148,112 +147,39 @@ impl Dialogues {
             }
         }
         let packets = output.packets;
-        Ok(Dialogues { connections, carriers, packets, bytes: output.writer.finish()? })
+        Ok(Dialogues { connections, carriers, packets, bytes: output.finish()? })
     }
 }
 
-struct Output {
-    writer: CaptureWriter,
-    frame: Vec<u8>,
-    micros: u64,
-    packets: u64,
-}
-
-impl Output {
-    fn put(&mut self, segment: &Segment, payload: &[u8]) -> Result<(), PeerError> {
-        segment.write(payload, &mut self.frame);
-        self.micros += 10;
-        self.packets += 1;
-        self.writer.frame(self.micros, &self.frame)
-    }
-}
-
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
-const PUSH: u8 = 0x18;
-const FIN: u8 = 0x11;
-
-/// A connection on its way: what client and server still have to say.
-struct Connection {
-    /// As the client sends.
-    segment: Segment,
-    /// From which side (the server: true), and what.
-    speeches: Vec<(bool, Vec<u8>)>,
-    at: usize,
-}
-
-impl Connection {
-    /// Shakes hands.
-    fn new(
-        number: u32,
-        carried: Option<&Content>,
-        numbers: &mut Numbers,
-        output: &mut Output,
-    ) -> Result<Connection, PeerError> {
-        let server = numbers.below(200) as u32;
-        let mut speeches = speeches(numbers);
-        if let Some(content) = carried {
-            let which = numbers.below(speeches.len() as u64) as usize;
-            let text = &mut speeches[which].1;
-            let at = within_a_segment(numbers.below(text.len() as u64 + 1) as usize, content.bytes.len());
-            let mut bytes = content.bytes.clone();
-            if content.any_case && numbers.below(2) == 0 {
-                bytes.make_ascii_uppercase();
-            }
-            text.splice(at..at, bytes);
+/// A connection of one's own client with a server.
+fn open(
+    number: u32,
+    carried: Option<&Content>,
+    numbers: &mut Numbers,
+    output: &mut Output,
+) -> Result<Connection, PeerError> {
+    let server = numbers.below(200) as u32;
+    let mut speeches = speeches(numbers);
+    if let Some(content) = carried {
+        let which = numbers.below(speeches.len() as u64) as usize;
+        let text = &mut speeches[which].1;
+        let at = within_a_segment(numbers.below(text.len() as u64 + 1) as usize, content.bytes.len());
+        let mut bytes = content.bytes.clone();
+        if content.any_case && numbers.below(2) == 0 {
+            bytes.make_ascii_uppercase();
         }
-        let mut segment = Segment {
-            source: 0x0a00_0000 | (number & 0xff_ffff),
-            destination: 0xc633_6400 | server,
-            source_port: 1024 + (number.wrapping_mul(7919) % 60_000) as u16,
-            destination_port: [80, 8080, 25, 9000][server as usize % 4],
-            sequence: numbers.next() as u32,
-            acknowledged: 0,
-            flags: SYN,
-        };
-        output.put(&segment, &[])?;
-        segment.acknowledged = numbers.next() as u32;
-        segment.sequence = segment.sequence.wrapping_add(1);
-        output.put(&Segment { flags: SYN | ACK, ..segment }.reverse(), &[])?;
-        segment.acknowledged = segment.acknowledged.wrapping_add(1);
-        segment.flags = ACK;
-        output.put(&segment, &[])?;
-        speeches.reverse();
-        Ok(Connection { segment, speeches, at: 0 })
+        text.splice(at..at, bytes);
     }
-
-    /// Sends the next segment, acknowledges every second one, ends when all is said; whether there is more.
-    fn go_on(&mut self, output: &mut Output) -> Result<bool, PeerError> {
-        let Some((back, speech)) = self.speeches.last() else {
-            return self.end(output).map(|()| false);
-        };
-        let back = *back;
-        let payload = &speech[self.at..speech.len().min(self.at + SEGMENT)];
-        let sender = Segment { flags: PUSH, ..self.segment };
-        output.put(&if back { sender.reverse() } else { sender }, payload)?;
-        let length = payload.len() as u32;
-        let moved = if back { &mut self.segment.acknowledged } else { &mut self.segment.sequence };
-        *moved = moved.wrapping_add(length);
-        self.at += payload.len();
-        let done = self.at == speech.len();
-        if done || (self.at / SEGMENT).is_multiple_of(2) {
-            let answer = self.segment;
-            output.put(&if back { answer } else { answer.reverse() }, &[])?;
-        }
-        if done {
-            self.speeches.pop();
-            self.at = 0;
-        }
-        Ok(true)
-    }
-
-    fn end(&mut self, output: &mut Output) -> Result<(), PeerError> {
-        output.put(&Segment { flags: FIN, ..self.segment }, &[])?;
-        self.segment.sequence = self.segment.sequence.wrapping_add(1);
-        output.put(&Segment { flags: FIN, ..self.segment }.reverse(), &[])?;
-        self.segment.acknowledged = self.segment.acknowledged.wrapping_add(1);
-        output.put(&self.segment, &[])
-    }
+    let segment = Segment {
+        source: 0x0a00_0000 | (number & 0xff_ffff),
+        destination: 0xc633_6400 | server,
+        source_port: 1024 + (number.wrapping_mul(7919) % 60_000) as u16,
+        destination_port: [80, 8080, 25, 9000][server as usize % 4],
+        sequence: numbers.next() as u32,
+        acknowledged: numbers.next() as u32,
+        flags: 0,
+    };
+    Connection::open(segment, speeches, output)
 }
 
 /// The place itself, or the nearest before it where so many bytes do not lie across the end of a segment.
@@ -263,7 +189,7 @@ fn within_a_segment(place: usize, length: usize) -> usize {
 }
 
 /// What is said on a connection, in turns, the client first.
-fn speeches(numbers: &mut Numbers) -> Vec<(bool, Vec<u8>)> {
+fn speeches(numbers: &mut Numbers) -> Speeches {
     let mut said = Vec::new();
     match numbers.below(10) {
         // Requests and pages.
@@ -272,7 +198,7 @@ fn speeches(numbers: &mut Numbers) -> Vec<(bool, Vec<u8>)> {
                 said.push((false, request(numbers)));
                 let length = 2_000 + numbers.below(30_000) as usize;
                 let body =
-                    if numbers.below(4) == 0 { binary(length, numbers) } else { page(length, numbers) };
+                    if numbers.below(4) == 0 { binary(length, numbers) } else { TEXT.page(length, numbers) };
                 let mut answer = format!(
                     "HTTP/1.1 200 OK\r\nServer: edge\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n",
                     body.len()
@@ -285,7 +211,7 @@ fn speeches(numbers: &mut Numbers) -> Vec<(bool, Vec<u8>)> {
         // Mail and logs.
         6..8 => {
             said.push((true, b"220 ready\r\n".to_vec()));
-            said.push((false, page(1_000 + numbers.below(20_000) as usize, numbers)));
+            said.push((false, TEXT.page(1_000 + numbers.below(20_000) as usize, numbers)));
             said.push((true, b"250 accepted\r\n".to_vec()));
         }
         // Data.
@@ -297,21 +223,17 @@ fn speeches(numbers: &mut Numbers) -> Vec<(bool, Vec<u8>)> {
     said
 }
 
-fn word(numbers: &mut Numbers) -> &'static str {
-    WORDS[numbers.below(WORDS.len() as u64) as usize]
-}
-
 fn request(numbers: &mut Numbers) -> Vec<u8> {
     let folder = ["/cgi-bin/", "/admin/", "/static/", "/"][numbers.below(4) as usize];
     let mut text = format!(
         "GET {folder}{}/{}.html?{}={} HTTP/1.1\r\nHost: www.{}.example\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) {}\r\n\
          Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-US,en;q=0.5\r\nCookie: id=",
-        word(numbers),
-        word(numbers),
-        word(numbers),
+        TEXT.word(numbers),
+        TEXT.word(numbers),
+        TEXT.word(numbers),
         numbers.below(100_000),
-        word(numbers),
-        word(numbers),
+        TEXT.word(numbers),
+        TEXT.word(numbers),
     )
     .into_bytes();
     text.extend((0..40).map(|_| LETTERS[numbers.below(36) as usize]));
@@ -319,33 +241,11 @@ fn request(numbers: &mut Numbers) -> Vec<u8> {
     text
 }
 
-fn page(length: usize, numbers: &mut Numbers) -> Vec<u8> {
-    let mut text = Vec::with_capacity(length + 32);
-    while text.len() < length {
-        text.extend(word(numbers).as_bytes());
-        match numbers.below(12) {
-            0 => text.extend(b"</p>\r\n<p class=\"text\">"),
-            1 => text.extend(BEGINNINGS[numbers.below(BEGINNINGS.len() as u64) as usize].as_bytes()),
-            2 => text.extend(b", "),
-            _ => text.push(b' '),
-        }
-    }
-    text
-}
-
-fn binary(length: usize, numbers: &mut Numbers) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        bytes.extend(numbers.next().to_le_bytes());
-    }
-    bytes.truncate(length);
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Folder;
+    use crate::connection::SYN;
     use std::collections::{HashMap, HashSet};
 
     #[test]
@@ -362,26 +262,13 @@ mod tests {
         assert_eq!(escaped(b"a:\"\\;|\xff"), "a|3a||22||5c||3b||7c||ff|");
     }
 
-    /// A capture's frames.
-    fn frames(path: &Path) -> Vec<Vec<u8>> {
-        let bytes = std::fs::read(path).expect("the capture");
-        let mut rest = &bytes[24..];
-        let mut frames = Vec::new();
-        while !rest.is_empty() {
-            let length = u32::from_le_bytes(rest[8..12].try_into().expect("four bytes")) as usize;
-            frames.push(rest[16..16 + length].to_vec());
-            rest = &rest[16 + length..];
-        }
-        frames
-    }
-
     #[test]
     fn streams_are_whole_and_each_connection_carries_one_content_once() {
         let folder = Folder::new().expect("a folder");
         let path = folder.file("x.pcap");
         let rules = Ruleset::new(1000);
         let written = Dialogues::write(&path, &rules, 12).expect("a capture");
-        let frames = frames(&path);
+        let frames = crate::read_frames(&path).expect("frames");
         assert_eq!((written.connections, written.carriers, written.packets), (12, 12, frames.len() as u64));
         assert_eq!(written.bytes, frames.iter().map(|frame| frame.len() as u64).sum::<u64>());
         let mut streams: HashMap<Vec<u8>, (Option<u32>, Vec<u8>)> = HashMap::new();

@@ -1,17 +1,19 @@
 //! Traffic for [`crate::public_rules`]: connections of HTTP, TLS and SMB from the first SYN to the last FIN,
-//! and questions and answers of DNS. One connection in three carries what a loud rule looks for, in the part
-//! of the message that it is about; nothing meets a silent rule.
+//! and questions and answers of DNS. One flow in three carries what a loud rule looks for, in the part of the
+//! message that it is about; nothing meets a silent rule. Rules with each keyword have their turns, so that no
+//! keyword is met by less than one flow in a hundred. Bodies come with a length, in chunks and compressed.
 //!
 //! Limits: IPv4, in order, without losses or overlaps.
 
 use crate::PeerError;
-use crate::capture::CaptureWriter;
+use crate::connection::{Connection, Output};
 use crate::frames::{Numbers, Segment};
-use crate::public_rules::{Part, Port, Rule};
+use crate::public_rules::{COMMON, KEYWORDS, Part, Port, Rule};
+use crate::speech::{Speeches, Text, binary};
 use std::path::Path;
 
-/// Bytes of a full segment.
-const SEGMENT: usize = 1460;
+/// Harmless traffic; contents of rules begin as some of it does.
+const TEXT: Text = Text { words: WORDS, marks: &COMMON };
 
 const WORDS: &[&str] = &[
     "the", "server", "request", "session", "index", "update", "account", "window", "network", "content",
@@ -27,56 +29,27 @@ pub struct Exchanges {
     pub flows: u32,
     /// Those that carry what a rule looks for.
     pub carriers: u32,
+    /// Those of them whose rule has the keyword, by [`KEYWORDS`].
+    pub hits: [u32; KEYWORDS.len()],
     /// Frames.
     pub packets: u64,
     /// Bytes of the frames.
     pub bytes: u64,
 }
 
-fn word(numbers: &mut Numbers) -> &'static str {
-    WORDS[numbers.below(WORDS.len() as u64) as usize]
-}
-
-fn page(length: usize, numbers: &mut Numbers) -> Vec<u8> {
-    let mut text = Vec::with_capacity(length + 32);
-    while text.len() < length {
-        text.extend(word(numbers).as_bytes());
-        match numbers.below(12) {
-            0 => text.extend(b"</p>\r\n<p class=\"text\">"),
-            1 => text.extend(format!("{}", numbers.below(100_000)).bytes()),
-            2 => text.extend(b", "),
-            3 => text.extend(b"=\"/"),
-            _ => text.push(b' '),
-        }
-    }
-    text
-}
-
-fn binary(length: usize, numbers: &mut Numbers) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        bytes.extend(numbers.next().to_le_bytes());
-    }
-    bytes.truncate(length);
-    bytes
-}
-
-/// What is said, in turns; true for the server.
-type Speeches = Vec<(bool, Vec<u8>)>;
-
 /// A request and its response, with what a rule looks for.
 fn http(rule: Option<&Rule>, numbers: &mut Numbers, said: &mut Speeches) {
     let sample =
         |part: Part, numbers: &mut Numbers| rule.map_or_else(Vec::new, |rule| rule.sample(part, numbers));
     let method = rule.and_then(|rule| rule.method).unwrap_or("GET");
-    let mut request = format!("{method} /{}/{}", word(numbers), word(numbers)).into_bytes();
+    let mut request = format!("{method} /{}/{}", TEXT.word(numbers), TEXT.word(numbers)).into_bytes();
     request.extend(sample(Part::Uri, numbers));
     request.extend(
         format!(
             " HTTP/1.1\r\nHost: www.{}.example\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) {}/{}\r\nAccept: text/html,*/*;q=0.8\r\n\
              Accept-Language: en-US,en;q=0.5\r\nCookie: session={:x}",
-            word(numbers),
-            word(numbers),
+            TEXT.word(numbers),
+            TEXT.word(numbers),
             numbers.below(100),
             numbers.next(),
         )
@@ -100,7 +73,7 @@ fn http(rule: Option<&Rule>, numbers: &mut Numbers, said: &mut Speeches) {
         body.extend(sample(Part::Payload, numbers));
     }
     if method == "POST" && body.is_empty() {
-        body.extend(page(100, numbers));
+        body.extend(TEXT.page(100, numbers));
     }
     if !body.is_empty() {
         request.extend(format!("Content-Length: {}\r\n", body.len()).bytes());
@@ -110,7 +83,8 @@ fn http(rule: Option<&Rule>, numbers: &mut Numbers, said: &mut Speeches) {
     said.push((false, request));
 
     let length = 1_000 + numbers.below(24_000) as usize;
-    let mut body = if numbers.below(4) == 0 { binary(length, numbers) } else { page(length, numbers) };
+    let is_text = numbers.below(4) != 0;
+    let mut body = if is_text { TEXT.page(length, numbers) } else { binary(length, numbers) };
     if !is_client {
         let mut carried = sample(Part::File, numbers);
         carried.extend(sample(Part::Payload, numbers));
@@ -124,6 +98,12 @@ fn http(rule: Option<&Rule>, numbers: &mut Numbers, said: &mut Speeches) {
         numbers.next()
     )
     .into_bytes();
+    // What a rule looks for in the payload would not be there any more.
+    let is_free = |rule: &Rule| rule.contents.iter().all(|content| content.part != Part::Payload);
+    if is_text && numbers.below(3) == 0 && rule.is_none_or(is_free) {
+        body = gzip(&body);
+        response.extend(b"Content-Encoding: gzip\r\n");
+    }
     if numbers.below(3) == 0 {
         response.extend(b"Transfer-Encoding: chunked\r\n\r\n");
         for chunk in body.chunks(4096) {
@@ -139,8 +119,17 @@ fn http(rule: Option<&Rule>, numbers: &mut Numbers, said: &mut Speeches) {
     said.push((true, response));
 }
 
+/// A member as RFC 1952 has it.
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    out.extend(miniz_oxide::deflate::compress_to_vec(data, 6));
+    out.extend(crc32fast::hash(data).to_le_bytes());
+    out.extend((data.len() as u32).to_le_bytes());
+    out
+}
+
 fn tls(numbers: &mut Numbers, said: &mut Speeches) {
-    let name = format!("www.{}.example", word(numbers)).into_bytes();
+    let name = format!("www.{}.example", TEXT.word(numbers)).into_bytes();
     let two = |length: usize| (length as u16).to_be_bytes();
     let mut extension = vec![0, 0];
     extension.extend(two(name.len() + 5));
@@ -213,90 +202,6 @@ fn dns(id: u16, is_answer: bool, name: &str) -> Vec<u8> {
     message
 }
 
-struct Output {
-    writer: CaptureWriter,
-    frame: Vec<u8>,
-    micros: u64,
-    packets: u64,
-}
-
-impl Output {
-    fn put(&mut self, segment: &Segment, payload: &[u8]) -> Result<(), PeerError> {
-        segment.write(payload, &mut self.frame);
-        self.write()
-    }
-
-    fn datagram(&mut self, segment: &Segment, payload: &[u8]) -> Result<(), PeerError> {
-        segment.write_datagram(payload, &mut self.frame);
-        self.write()
-    }
-
-    fn write(&mut self) -> Result<(), PeerError> {
-        self.micros += 10;
-        self.packets += 1;
-        self.writer.frame(self.micros, &self.frame)
-    }
-}
-
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
-const PUSH: u8 = 0x18;
-const FIN: u8 = 0x11;
-
-/// A connection on its way.
-struct Connection {
-    segment: Segment,
-    speeches: Speeches,
-    at: usize,
-}
-
-impl Connection {
-    fn open(
-        mut segment: Segment,
-        mut speeches: Speeches,
-        output: &mut Output,
-    ) -> Result<Connection, PeerError> {
-        let answer = segment.acknowledged;
-        output.put(&Segment { flags: SYN, acknowledged: 0, ..segment }, &[])?;
-        segment.sequence = segment.sequence.wrapping_add(1);
-        output.put(&Segment { flags: SYN | ACK, acknowledged: answer, ..segment }.reverse(), &[])?;
-        segment.acknowledged = answer.wrapping_add(1);
-        segment.flags = ACK;
-        output.put(&segment, &[])?;
-        speeches.reverse();
-        Ok(Connection { segment, speeches, at: 0 })
-    }
-
-    /// Sends the next segment; whether there is more.
-    fn go_on(&mut self, output: &mut Output) -> Result<bool, PeerError> {
-        let Some((back, speech)) = self.speeches.last() else {
-            output.put(&Segment { flags: FIN, ..self.segment }, &[])?;
-            self.segment.sequence = self.segment.sequence.wrapping_add(1);
-            output.put(&Segment { flags: FIN, ..self.segment }.reverse(), &[])?;
-            self.segment.acknowledged = self.segment.acknowledged.wrapping_add(1);
-            output.put(&self.segment, &[])?;
-            return Ok(false);
-        };
-        let back = *back;
-        let payload = &speech[self.at..speech.len().min(self.at + SEGMENT)];
-        let sender = Segment { flags: PUSH, ..self.segment };
-        output.put(&if back { sender.reverse() } else { sender }, payload)?;
-        let moved = if back { &mut self.segment.acknowledged } else { &mut self.segment.sequence };
-        *moved = moved.wrapping_add(payload.len() as u32);
-        self.at += payload.len();
-        let done = self.at == speech.len();
-        if done || (self.at / SEGMENT).is_multiple_of(2) {
-            let answer = self.segment;
-            output.put(&if back { answer } else { answer.reverse() }, &[])?;
-        }
-        if done {
-            self.speeches.pop();
-            self.at = 0;
-        }
-        Ok(true)
-    }
-}
-
 impl Exchanges {
     /// Writes a capture of so many flows, sixty-four of which are open at a time.
     ///
@@ -304,23 +209,26 @@ impl Exchanges {
     /// [`PeerError::File`].
     pub fn write(path: &Path, rules: &[Rule], flows: u32) -> Result<Exchanges, PeerError> {
         const AT_ONCE: usize = 64;
-        let writer = CaptureWriter::create(path)?;
-        let mut output = Output { writer, frame: Vec::new(), micros: 0, packets: 0 };
+        let mut output = Output::create(path)?;
         let mut numbers = Numbers(0xe8c4);
-        let loud = |is_udp: bool| -> Vec<&Rule> {
-            rules.iter().filter(|rule| rule.is_loud && rule.is_udp == is_udp).collect()
+        let loud = |keyword: &&str| -> Vec<&Rule> {
+            rules.iter().filter(|rule| rule.is_loud && rule.text().contains(keyword)).collect()
         };
-        let (streams, datagrams) = (loud(false), loud(true));
+        // Each keyword has its turn, however few rules have it.
+        let loud: Vec<Vec<&Rule>> = KEYWORDS.iter().map(loud).filter(|rules| !rules.is_empty()).collect();
         let (mut open, mut begun, mut carriers): (Vec<Connection>, u32, u32) = (Vec::new(), 0, 0);
+        let mut hits = [0; KEYWORDS.len()];
         while begun < flows || !open.is_empty() {
             while begun < flows && open.len() < AT_ONCE {
                 let carries = numbers.below(3) == 0;
-                let kind = numbers.below(10);
-                let from = if kind < 2 { &datagrams } else { &streams };
-                let rule = from.get(numbers.below(from.len() as u64) as usize).copied().filter(|_| carries);
+                let turn = loud.get(carriers as usize % loud.len().max(1)).filter(|_| carries);
+                let rule = turn.map(|rules| rules[numbers.below(rules.len() as u64) as usize]);
+                let kind = rule.map_or_else(|| numbers.below(10), |rule| if rule.is_udp { 0 } else { 9 });
                 let segment = Segment {
                     source: 0x0a00_0000 | (begun & 0xff_ffff),
-                    destination: 0xc633_6400 | numbers.below(200) as u32,
+                    destination: rule
+                        .and_then(|rule| rule.address)
+                        .unwrap_or(0xc633_6400 | numbers.below(200) as u32),
                     source_port: 1024 + (begun.wrapping_mul(7919) % 60_000) as u16,
                     destination_port: 0,
                     sequence: numbers.next() as u32,
@@ -328,6 +236,10 @@ impl Exchanges {
                     flags: 0,
                 };
                 carriers += u32::from(rule.is_some());
+                let text = rule.map(Rule::text).unwrap_or_default();
+                for (hits, keyword) in hits.iter_mut().zip(KEYWORDS) {
+                    *hits += u32::from(text.contains(keyword));
+                }
                 begun += 1;
                 if let Some(connection) = begin(kind, rule, segment, &mut numbers, &mut output)? {
                     open.push(connection);
@@ -342,7 +254,7 @@ impl Exchanges {
             }
         }
         let packets = output.packets;
-        Ok(Exchanges { flows, carriers, packets, bytes: output.writer.finish()? })
+        Ok(Exchanges { flows, carriers, hits, packets, bytes: output.finish()? })
     }
 }
 
@@ -360,7 +272,7 @@ fn begin(
     };
     if kind < 2 {
         segment.destination_port = port(53);
-        let name = format!("{}.{}.example", word(numbers), word(numbers));
+        let name = format!("{}.{}.example", TEXT.word(numbers), TEXT.word(numbers));
         let mut question = dns(segment.sequence as u16, false, &name);
         if let Some(rule) = rule {
             question = binary(24, numbers);
@@ -373,9 +285,9 @@ fn begin(
         return Ok(None);
     }
     let mut speeches = Vec::new();
-    let is_http = rule.is_none_or(Rule::is_http) || rule.is_some_and(|rule| rule.port == Port::Http);
+    let is_http = rule.is_none_or(|rule| rule.is_http() || rule.port == Port::Http);
     match kind {
-        _ if rule.is_some() && !is_http => {
+        _ if !is_http => {
             segment.destination_port = port(445);
             smb(rule, numbers, &mut speeches);
         }
@@ -417,14 +329,39 @@ mod tests {
         assert_eq!(first, second);
         assert!(bytes == others, "the same rules and number of flows, and another capture");
         assert!((60..140).contains(&first.carriers), "{first:?}");
-        let (mut rest, mut packets, mut length) = (&bytes[24..], 0, 0);
-        while !rest.is_empty() {
-            let frame = u32::from_le_bytes(rest[8..12].try_into().expect("four bytes")) as usize;
-            (rest, packets, length) = (&rest[16 + frame..], packets + 1, length + frame as u64);
-        }
-        assert_eq!((first.packets, first.bytes), (packets, length));
-        for protocol in [&b"HTTP/1.1 200 OK"[..], b"\xfeSMB", b"\x16\x03\x01", b"\x07example\x00"] {
+        let frames = crate::read_frames(&folder.file("a.pcap")).expect("frames");
+        let length = frames.iter().map(|frame| frame.len() as u64).sum();
+        assert_eq!((first.packets, first.bytes), (frames.len() as u64, length));
+        for protocol in [
+            &b"HTTP/1.1 200 OK"[..],
+            b"\xfeSMB",
+            b"\x16\x03\x01",
+            b"\x07example\x00",
+            b"Transfer-Encoding: chunked\r\n\r\n",
+            b"Content-Encoding: gzip\r\n",
+        ] {
             assert!(bytes.windows(protocol.len()).any(|window| window == protocol), "{protocol:?}");
         }
+    }
+
+    #[test]
+    fn every_keyword_is_met_by_one_flow_in_a_hundred_and_nine_rules_in_ten_are_silent() {
+        let (folder, rules) = (Folder::new().expect("a folder"), rules(2500));
+        let written = Exchanges::write(&folder.file("x.pcap"), &rules, 1500).expect("a capture");
+        for (keyword, hits) in KEYWORDS.iter().zip(written.hits) {
+            assert!(hits * 100 >= written.flows, "{keyword}: {hits} of {} flows", written.flows);
+        }
+        let silent = rules.iter().filter(|rule| !rule.is_loud).count();
+        assert!(silent * 10 >= rules.len() * 9, "{silent} of {} rules", rules.len());
+    }
+
+    #[test]
+    fn compressed_bodies_are_members_of_gzip() {
+        // Of `printf abc | gzip -n`, the system's field aside.
+        let member = gzip(b"abc");
+        assert_eq!(member[..9], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(member[member.len() - 8..], [0xc2, 0x41, 0x24, 0x35, 3, 0, 0, 0]);
+        let data = miniz_oxide::inflate::decompress_to_vec(&member[10..member.len() - 8]).expect("data");
+        assert_eq!(data, b"abc");
     }
 }

@@ -23,6 +23,7 @@
 //! the program that is measured has the last one to itself, everything else has the first.
 
 mod capture;
+mod connection;
 mod cores;
 pub mod dialogues;
 mod dpdk;
@@ -36,12 +37,12 @@ mod openvswitch;
 mod polling;
 mod process;
 pub mod public_rules;
-
+mod speech;
 mod suricata;
 mod testpmd;
 mod veth;
 
-pub use capture::CaptureWriter;
+pub use capture::{CaptureWriter, read_frames};
 pub use cores::{Claim, Cores, SoftirqThread, free_huge_pages, thread_time};
 pub use error::PeerError;
 pub use flood::Flood;
@@ -49,7 +50,6 @@ pub use folder::Folder;
 pub use install::missing;
 pub use openvswitch::{FlowCaches, OpenVswitch};
 pub use polling::{Polling, Window};
-
-pub use suricata::{Reading, Suricata};
+pub use suricata::{Alerts, Parsers, Reading, Suricata};
 pub use testpmd::{Driver, Testpmd};
 pub use veth::{IN, OUT, VethLine};

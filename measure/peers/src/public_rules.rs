@@ -100,7 +100,7 @@ pub struct Rule {
     pub number: Option<Number>,
     /// `isdataat` behind the last content of the payload.
     pub data_at: bool,
-    /// Length of the target.
+    /// The target is shorter.
     pub urilen: Option<usize>,
     /// `dsize`.
     pub dsize: bool,
@@ -120,9 +120,35 @@ pub enum Port {
     One(u16),
 }
 
+/// What `$HTTP_PORTS` stands for.
+pub const HTTP_PORTS: &str = "[80,8080]";
+
+/// What stands in a rule's text where it has each keyword.
+pub const KEYWORDS: [&str; 19] = [
+    "content:",
+    "nocase;",
+    "http_uri;",
+    "pcre:",
+    "fast_pattern;",
+    "flowbits:",
+    "threshold:",
+    "http_method;",
+    "file_data;",
+    "http_header;",
+    "flags:",
+    "http_client_body;",
+    "byte_test:",
+    "byte_jump:",
+    "isdataat:",
+    "http_stat_code;",
+    "urilen:",
+    "dsize:",
+    "http_cookie;",
+];
+
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.=";
 /// What contents of public rules begin with; harmless traffic has them as well.
-const COMMON: [&str; 14] = [
+pub const COMMON: [&str; 14] = [
     "/index",
     ".php?",
     "/admin",
@@ -179,7 +205,7 @@ impl Rule {
         if !has_content {
             // Addresses that are known to be bad.
             rule.address = Some(0xc612_0000 | sid);
-            (rule.to_client, rule.is_udp, rule.is_loud, rule.port) = (false, false, false, Port::Any);
+            (rule.to_client, rule.is_udp, rule.port) = (false, false, Port::Any);
             return rule;
         }
         let asks = !rule.is_udp && !rule.to_client;
@@ -212,6 +238,7 @@ impl Rule {
             rule.method = Some("POST");
         }
         rule.status = (rule.to_client && is_http && per_mille(numbers, 100)).then_some(404);
+        rule.urilen = (asks && per_mille(numbers, 11)).then(|| 700 + numbers.below(300) as usize);
         rule.bit = per_mille(numbers, 180).then(|| (numbers.below(3) != 0, numbers.below(200) as u32));
         if rule.contents.last().is_some_and(|content| content.part == Part::Payload) {
             rule.number = match numbers.below(1000) {
@@ -248,6 +275,7 @@ impl Rule {
     /// It looks at parts of HTTP messages.
     pub fn is_http(&self) -> bool {
         self.method.is_some()
+            || self.urilen.is_some()
             || self.status.is_some()
             || self.contents.iter().any(|content| content.part != Part::Payload)
     }
@@ -284,7 +312,7 @@ impl Rule {
             let _ = write!(out, "content:\"{status}\"; http_stat_code; ");
         }
         if let Some(length) = self.urilen {
-            let _ = write!(out, "urilen:{length}; ");
+            let _ = write!(out, "urilen:<{length}; ");
         }
         if self.dsize {
             out += "dsize:<900; ";
@@ -424,6 +452,10 @@ mod tests {
         near("byte_test:", 15, 50);
         near("byte_jump:", 15, 50);
         near("isdataat:", 10, 45);
+        near("http_stat_code;", 5, 30);
+        near("urilen:", 4, 12);
+        near("dsize:", 4, 12);
+        near("http_cookie;", 4, 12);
         near("$HTTP_PORTS", 400, 550);
         let mut longest: Vec<usize> = rules
             .iter()

@@ -4,7 +4,9 @@
 //! Suricata, which reads a capture to its end by one thread.
 
 use crate::error::{file, kernel};
+use crate::public_rules::HTTP_PORTS;
 use crate::{Cores, Folder, PeerError};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -21,6 +23,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SETTINGS: &str = "\
 %YAML 1.1
 ---
+vars: {address-groups: {HOME_NET: any}, port-groups: {HTTP_PORTS: \"PORTS\"}}
 mpm-algo: hs
 spm-algo: hs
 runmode: single
@@ -79,13 +82,41 @@ const PARSERS: &[&str] = &[
     "tls",
 ];
 
+/// Parsers that are on for rules about messages: bodies as long as `dpi` looks at them, and decoded as often.
+const MESSAGES: &[(&str, &str)] = &[
+    (
+        "http",
+        "{enabled: yes, libhtp: {default-config: {personality: IDS, request-body-limit: 100kb, \
+         response-body-limit: 100kb, response-body-decompress-layer-limit: 2, double-decode-path: no, \
+         double-decode-query: no}}}",
+    ),
+    ("tls", "{enabled: yes, detection-ports: {dp: 443}}"),
+    (
+        "dns",
+        "{tcp: {enabled: yes, detection-ports: {dp: 53}}, udp: {enabled: yes, detection-ports: {dp: 53}}}",
+    ),
+    ("smb", "{enabled: yes, detection-ports: {dp: \"139, 445\"}}"),
+];
+
+/// What Suricata parses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsers {
+    /// Nothing above TCP: for rules that look at contents alone.
+    None,
+    /// HTTP, TLS, DNS and SMB.
+    Messages,
+}
+
+/// Alerts by the rule's number.
+pub type Alerts = BTreeMap<u32, u64>;
+
 /// What reading a capture took and gave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Processor time of the whole process, from its start on.
     pub time: Duration,
     /// Alerts.
-    pub alerts: u64,
+    pub alerts: Alerts,
 }
 
 /// Suricata with its configuration and rules, ready to be run.
@@ -103,10 +134,10 @@ impl Suricata {
     ///
     /// # Errors
     /// [`PeerError`].
-    pub fn new(rules: &str, cores: Cores) -> Result<Suricata, PeerError> {
+    pub fn new(rules: &str, parsers: Parsers, cores: Cores) -> Result<Suricata, PeerError> {
         let folder = Folder::new()?;
         let classes = folder.write("classes", "")?;
-        let settings = settings();
+        let settings = settings(parsers);
         folder.write("suricata.yaml", &settings.replace("CLASSES", &classes.display().to_string()))?;
         folder.write("rules", rules)?;
         let line = arguments(Path::new(""), Path::new("CAPTURE")).join(" ");
@@ -131,13 +162,29 @@ impl Suricata {
         }
         let time = children_time()? - before;
         let text = fs::read(&alerts).map_err(file(&alerts))?;
-        Ok(Reading { time, alerts: text.iter().filter(|byte| **byte == b'\n').count() as u64 })
+        Ok(Reading { time, alerts: alerts_in(&String::from_utf8_lossy(&text)) })
     }
 }
 
-fn settings() -> String {
-    let parsers: Vec<String> = PARSERS.iter().map(|name| format!("{name}: {{enabled: no}}")).collect();
-    SETTINGS.replace("PARSERS", &parsers.join(", "))
+/// The alerts that are written as lines such as `TIME  [**] [GID:SID:REV] MESSAGE ...`.
+fn alerts_in(text: &str) -> Alerts {
+    let mut alerts = Alerts::new();
+    for line in text.lines() {
+        let sid = line.split_once("[**] [").and_then(|(_, rest)| rest.split(':').nth(1)?.parse().ok());
+        // What cannot be read is of no rule, and no comparison takes it for one.
+        *alerts.entry(sid.unwrap_or(0)).or_default() += 1;
+    }
+    alerts
+}
+
+fn settings(parsers: Parsers) -> String {
+    let read = if parsers == Parsers::Messages { MESSAGES } else { &[] };
+    let parser = |name: &&str| {
+        let setting = read.iter().find(|(known, _)| known == name).map(|(_, setting)| *setting);
+        format!("{name}: {}", setting.unwrap_or("{enabled: no}"))
+    };
+    let all: Vec<String> = PARSERS.iter().map(parser).collect();
+    SETTINGS.replace("PARSERS", &all.join(", ")).replace("PORTS", HTTP_PORTS)
 }
 
 fn arguments(folder: &Path, capture: &Path) -> Vec<String> {
@@ -178,11 +225,23 @@ mod tests {
     }
 
     #[test]
-    fn no_parser_is_on() {
-        let settings = settings();
-        assert!(settings.contains("{bittorrent-dht: {enabled: no}, "), "{settings}");
-        assert_eq!(settings.matches("{enabled: no}").count(), PARSERS.len() + 1);
-        assert!(!settings.contains("PARSERS"));
+    fn no_parser_is_on_unless_rules_are_about_messages() {
+        let none = settings(Parsers::None);
+        assert!(none.contains("{bittorrent-dht: {enabled: no}, "), "{none}");
+        assert_eq!(none.matches("{enabled: no}").count(), PARSERS.len() + 1);
+        assert!(!none.contains("PARSERS") && !none.contains("PORTS\""), "{none}");
+        let some = settings(Parsers::Messages);
+        assert_eq!(some.matches("{enabled: no}").count(), PARSERS.len() + 1 - MESSAGES.len());
+        assert!(some.contains("dns: {tcp: {enabled: yes"), "{some}");
+    }
+
+    #[test]
+    fn alerts_are_counted_by_rule() {
+        let text = "01/01/1970-00:00:00.000010  [**] [1:17:1] rule 17 [**] [Priority: 3] {TCP} 10.0.0.1:1 -> 10.0.0.2:2\n\
+                    01/01/1970-00:00:00.000020  [**] [1:4:1] rule 4 [**] [Priority: 3] {TCP} 10.0.0.1:1 -> 10.0.0.2:2\n\
+                    01/01/1970-00:00:00.000020  [**] [1:17:1] rule 17 [**] [Priority: 3] {TCP} 10.0.0.1:1 -> 10.0.0.2:2\n";
+        assert_eq!(alerts_in(text), Alerts::from([(4, 1), (17, 2)]));
+        assert_eq!(alerts_in("what is this\n"), Alerts::from([(0, 1)]));
     }
 
     #[test]

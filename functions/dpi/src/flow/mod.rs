@@ -207,3 +207,19 @@ pub fn key(view: &View<'_>) -> (Key, bool) {
     let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
     ([pair(a0, a1), pair(a2, a3), pair(b0, b1), pair(b2, b3), pair(ports, kind), view.path.to_bits()], second)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nf_sdk::Line;
+
+    /// What the README says of the key `max_flows`.
+    #[test]
+    fn a_flow_takes_as_much_memory_as_the_readme_says() {
+        let readme = include_str!("../../README.md");
+        let told = readme.split("most flows, ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+        // A set of the index, one line, is there for four flows at least.
+        let most = size_of::<Flow>() + size_of::<Line>() / 4;
+        assert_eq!(told, Some(most), "{} bytes of a flow", size_of::<Flow>());
+    }
+}

@@ -6,7 +6,7 @@ use crate::chain::Factory;
 use crate::guests::program;
 use cpu_share::Claim;
 use engine::{
-    Account, FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings,
+    Account, Event, FailPolicy, GuestFactory, InstanceSetup, RestartPolicy, Target, Worker, WorkerSettings,
 };
 use guest_wasm::{InstanceSettings, Sandbox};
 use image::Image;
@@ -34,8 +34,21 @@ impl Device {
         ports: [Box<dyn Port>; 2],
         cores: Cores,
     ) -> Result<Device, BenchError> {
+        Device::telling(sandbox, image, config, pool, ports, cores, |_| {})
+    }
+
+    /// The same; `tell` is called with what happens.
+    pub(super) fn telling(
+        sandbox: &Sandbox,
+        image: &Image,
+        config: Vec<u8>,
+        pool: Arc<Pool>,
+        ports: [Box<dyn Port>; 2],
+        cores: Cores,
+        tell: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<Device, BenchError> {
         let clock = Clock::calibrate();
-        let mut worker = Worker::new(WorkerSettings::default(), clock, |_| {}).map_err(BenchError::setup)?;
+        let mut worker = Worker::new(WorkerSettings::default(), clock, tell).map_err(BenchError::setup)?;
         let pool_id = worker.add_pool(pool.clone()).map_err(BenchError::setup)?;
         let settings = InstanceSettings { config, ..InstanceSettings::default() };
         let factory = Factory { program: program(sandbox, image)?, pool, settings };
