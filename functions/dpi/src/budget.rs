@@ -1,7 +1,8 @@
 //! How much work a packet may cost beyond the search for literals, shared out so that no rule keeps others
 //! from being verified.
 //!
-//! 1. The search for literals always goes to the end: it is not paid for.
+//! 1. The search for literals always goes to the end, and compares a few at each place without being paid for.
+//!    Where more look alike than [`crate::filter::CROWD`], comparing them is paid for from an allowance of its own.
 //! 2. Each rule that it names is begun with [`Budget::begin`], which gives it an equal part of what is left,
 //!    or more: what one does not need is there for those that follow.
 //! 3. A rule whose part is spent is not verified to the end, and the next one has its own. Which rules these
@@ -16,12 +17,17 @@ pub struct Budget {
     rule: u32,
     is_spent: bool,
     was_spent: bool,
+    /// Literals that look alike, which may still be compared.
+    pub literals: u32,
 }
 
 impl Budget {
     /// What every packet may cost, and for each of its bytes.
     const PACKET: u32 = 20_000;
     const BYTE: u32 = 8;
+    /// Literals that look alike, which may be compared for every packet and for each of its bytes.
+    const LITERALS: u32 = 5000;
+    const LITERALS_OF_BYTE: u32 = 2;
     /// The least that a rule may spend while there is as much.
     const RULE: u32 = 64;
 
@@ -29,13 +35,20 @@ impl Budget {
     pub fn new(bytes: usize) -> Budget {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let left = Budget::PACKET.saturating_add(bytes.saturating_mul(Budget::BYTE));
-        Budget { left, rule: left, is_spent: false, was_spent: false }
+        let literals = Budget::LITERALS.saturating_add(bytes.saturating_mul(Budget::LITERALS_OF_BYTE));
+        Budget { left, rule: left, is_spent: false, was_spent: false, literals }
     }
 
     /// Allows for so many bytes more.
     pub fn extend(&mut self, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.left = self.left.saturating_add(bytes.saturating_mul(Budget::BYTE));
+        self.literals = self.literals.saturating_add(bytes.saturating_mul(Budget::LITERALS_OF_BYTE));
+    }
+
+    /// Literals that look alike would have needed more.
+    pub fn cut_short(&mut self) {
+        self.was_spent = true;
     }
 
     /// Begins to verify one of `rules` that are still to be verified; false when nothing is left for it.

@@ -235,7 +235,7 @@ impl Detector {
     ) {
         let view = context.view;
         let filter = self.groups.filter(view.protocol, view.source_port, view.destination_port);
-        self.findings.begin();
+        self.findings.begin(budget);
         self.matched.clear();
         if !filter.is_empty() && !payload.is_empty() {
             filter.scan(payload, 0, &self.literals, &mut self.findings);
@@ -254,6 +254,7 @@ impl Detector {
             self.seam.extend_from_slice(&new[..new.len().min(reach)]);
             filter.scan(&self.seam, seam, &self.literals, &mut self.findings);
         }
+        self.findings.end(budget);
         let waiting = stream
             .as_ref()
             .and_then(|stream| stream.window.as_ref())
@@ -472,7 +473,7 @@ impl Detector {
         budget: &mut Budget,
     ) {
         let Detector { findings, fields, parts, literals, limits, .. } = self;
-        findings.begin();
+        findings.begin(budget);
         fields.clear();
         let is_whole = message.body.is_some();
         if message.begins {
@@ -490,6 +491,7 @@ impl Detector {
                 filter.scan(part, 0, literals, findings);
             }
         }
+        findings.end(budget);
         self.candidates.clear();
         let found = self.findings.found.iter().flat_map(|number| &self.literals.list[*number as usize].rules);
         self.candidates.extend(found);

@@ -200,6 +200,11 @@ impl Few {
             let place = places.trailing_zeros() as usize;
             places &= places - 1;
             let mut bits = buckets[place & (BLOCK - 1)];
+            // A bucket has few; several of them are a crowd.
+            let several = bits & bits.wrapping_sub(1) != 0;
+            if several && !findings.may_compare(bits.count_ones() as usize * (MAX_LITERALS / BUCKETS)) {
+                continue;
+            }
             while bits != 0 {
                 let bucket = bits.trailing_zeros() as usize;
                 bits &= bits - 1;

@@ -9,8 +9,9 @@
 //!    nothing.
 //! 4. [`unfiltered`] has the rules without a literal, by what they ask of headers.
 //!
-//! Every literal is searched for in every payload, to its end, and compared until it is found: what the search
-//! costs is bounded by the payload's length and by how many literals have a sample in common.
+//! Every literal is searched for in every payload, to its end, and compared until it is found. What the search
+//! costs is bounded by the payload's length: where more than [`CROWD`] literals have a sample in common, comparing
+//! them is taken from an allowance of the packet, and that something was left out when it is spent is known.
 
 pub mod few;
 pub mod groups;
@@ -18,6 +19,7 @@ pub mod literals;
 pub mod tier;
 pub mod unfiltered;
 
+use crate::budget::Budget;
 use crate::rules::Rules;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -26,12 +28,18 @@ use literals::Literals;
 use tier::Tier;
 use unfiltered::Unfiltered;
 
+/// Most literals with a sample in common that are always compared.
+pub const CROWD: usize = 8;
+
 /// What a scan found, and what was found before in the same packet.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// Number of the packet that a literal was found in last.
     stamps: Vec<u32>,
     stamp: u32,
+    /// Comparisons of literals that look alike which are still allowed.
+    left: u32,
+    was_spent: bool,
     /// Literals that were found.
     pub found: Vec<u32>,
 }
@@ -39,17 +47,44 @@ pub struct Findings {
 impl Findings {
     /// For so many literals.
     pub fn new(literals: usize) -> Findings {
-        Findings { stamps: alloc::vec![0; literals], stamp: 0, found: Vec::new() }
+        Findings { stamps: alloc::vec![0; literals], stamp: 0, left: 0, was_spent: false, found: Vec::new() }
     }
 
-    /// Begins another payload.
+    /// Begins another payload, with the allowance of its packet.
     #[inline]
-    pub fn begin(&mut self) {
+    pub fn begin(&mut self, budget: &Budget) {
+        (self.left, self.was_spent) = (budget.literals, false);
         self.found.clear();
         self.stamp = self.stamp.wrapping_add(1);
         if self.stamp == 0 {
             self.stamps.fill(0);
             self.stamp = 1;
+        }
+    }
+
+    /// What is left of the allowance goes back to the budget, which learns whether it was too little.
+    pub fn end(&mut self, budget: &mut Budget) {
+        budget.literals = self.left;
+        if self.was_spent {
+            budget.cut_short();
+        }
+    }
+
+    /// Whether so many literals that look alike may be compared.
+    #[inline]
+    fn may_compare(&mut self, count: usize) -> bool {
+        if count <= CROWD {
+            return true;
+        }
+        match self.left.checked_sub(count as u32) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => {
+                self.was_spent = true;
+                false
+            }
         }
     }
 

@@ -208,6 +208,9 @@ impl<const STRIDE: usize, const WIDTH: usize> Tier<STRIDE, WIDTH> {
             }
             let head = (hash(word) >> self.shift) as usize;
             let entries = &self.entries[self.heads[head] as usize..self.heads[head + 1] as usize];
+            if !findings.may_compare(entries.len()) {
+                continue;
+            }
             for entry in entries {
                 if entry.word != word || findings.has(entry.literal) {
                     continue;

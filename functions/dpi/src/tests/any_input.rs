@@ -171,3 +171,25 @@ fn hostile_rules_and_payloads_cost_no_more_than_allowed() {
     let met = [b"aa\x000aa\x001".as_slice(), &same].concat();
     assert!(cost(&behind, &met).1);
 }
+
+/// Literals of which each sample is one of many others too, and a payload of such samples.
+#[test]
+fn literals_that_look_alike_are_compared_as_often_as_allowed_and_hide_no_others() {
+    let alike = |n: u32| {
+        let bytes: String = (0..12).map(|bit| if n >> bit & 1 == 0 { "00 " } else { "01 " }).collect();
+        format!("alert udp any any -> any any (content:\"|{}|\"; sid:{n};)\n", bytes.trim_end())
+    };
+    let rules: String = (1..4000).map(alike).collect();
+    let rules = format!("{rules}alert udp any any -> any any (content:\"another\"; sid:9999;)\n");
+    let mut bench = Bench::new(&rules, &[]);
+    let mut payload = vec![0; 1200];
+    payload.extend(b"another");
+    assert_eq!(bench.sids(udp(CLIENT, SERVER, &payload)), [9999]);
+    assert_eq!(bench.count("overloads"), 1);
+    // Few of them are compared with all that look alike.
+    let found = bench.sids(udp(CLIENT, SERVER, &[[1; 4].as_slice(), &[9; 40], b"another"].concat()));
+    assert_eq!((found, bench.count("overloads")), (vec![9999], 1));
+    // Whether the packet passes is the operator's decision.
+    let mut bench = Bench::new(&rules, &[("overload", ConfigValue::text("drop"))]);
+    assert_eq!(bench.show(0, udp(CLIENT, SERVER, &payload)).0, Verdict::Drop(4));
+}

@@ -2,6 +2,7 @@
 //! every literal.
 
 use super::frames::{Bench, CLIENT, SERVER, flags, tcp, udp};
+use crate::budget::Budget;
 use crate::filter::Findings;
 use crate::filter::groups::Groups;
 use crate::filter::literals::Literals;
@@ -68,7 +69,7 @@ fn a_literal_is_found_at_every_place() {
             for place in 0..=size - length {
                 let mut data = vec![b'.'; size];
                 data[place..place + length].copy_from_slice(&bytes);
-                findings.begin();
+                findings.begin(&Budget::new(usize::MAX));
                 groups.filter(6, 1, 2).scan(&data, 0, &literals, &mut findings);
                 assert_eq!(findings.found.len(), 1, "{length} bytes at {place} of {size}, {others} others");
             }
@@ -156,7 +157,7 @@ proptest! {
         let literals = Literals::new(&rules.list);
         let groups = Groups::new(&rules, &literals);
         let mut findings = Findings::new(literals.list.len());
-        findings.begin();
+        findings.begin(&Budget::new(usize::MAX));
         let seam = seam.min(data.len());
         groups.filter(6, 1, 2).scan(&data, seam, &literals, &mut findings);
         for (number, literal) in literals.list.iter().enumerate() {
