@@ -133,6 +133,13 @@ impl Device {
         account.balance().map_err(BenchError::setup)?;
         Ok(account)
     }
+
+    /// The same where all packets have been through, after what it has found has been told.
+    pub(super) fn finish(self) -> Result<Account, BenchError> {
+        let account = self.worker.stop();
+        account.balance().map_err(BenchError::setup)?;
+        Ok(account)
+    }
 }
 
 impl Side for Device {

@@ -53,7 +53,7 @@ fn read(
     };
     let mut device = Device::telling(&stage.sandbox, image, config, pool.clone(), ports, stage.cores, tell)?;
     let time = device.work_to_the_end(LIMIT)?;
-    let account = device.end()?;
+    let account = device.finish()?;
     if account.ledger.dropped.total() > 0 {
         return Err(BenchError::Invalid(format!("dpi dropped {} packets", account.ledger.dropped.total())));
     }
