@@ -210,6 +210,7 @@ static inline uint32_t sf_hold(uint16_t slot)
 #define sf_init SF_SYMBOL(sf_init)
 #define sf_process SF_SYMBOL(sf_process)
 #define sf_timer SF_SYMBOL(sf_timer)
+#define sf_finish SF_SYMBOL(sf_finish)
 #define sf_report SF_SYMBOL(sf_report)
 #define sf_export_state SF_SYMBOL(sf_export_state)
 #define sf_import_state SF_SYMBOL(sf_import_state)
@@ -266,6 +267,7 @@ int32_t sf_import_timer_set(uint64_t deadline);
 int32_t sf_init(void);                              /* once, before any packet: 0, or an error number of its own */
 void sf_process(uint32_t count, uint64_t now);      /* one batch of 1 to SF_MAX_BATCH records */
 void sf_timer(uint64_t now);                        /* optional: the deadline has passed */
+int32_t sf_finish(uint64_t now);                    /* optional: the program stops: give what is left; 1: there is more */
 void sf_report(uint64_t now);                       /* optional: write one JSON value to SF_STREAM_REPORT */
 int32_t sf_export_state(void);                      /* optional: write entries to SF_STREAM_STATE; 0 when complete */
 int32_t sf_import_state(void);                      /* optional: read entries from SF_STREAM_STATE; 0 when taken over */

@@ -114,6 +114,7 @@ fn every_call_and_constant_is_there() {
             exports::INIT,
             exports::PROCESS,
             exports::TIMER,
+            exports::FINISH,
             exports::REPORT,
             exports::EXPORT_STATE,
             exports::IMPORT_STATE

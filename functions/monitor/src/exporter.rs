@@ -7,7 +7,10 @@
 //!    refuses waits, and nothing else is done until it takes it: what is to be exported stays where it is
 //!    counted.
 //!
-//! Templates come first, and again at an interval, because UDP may lose them.
+//! Templates come first, and again at an interval, because UDP may lose them. When the program stops, everything that was
+//! not exported is.
+//!
+//! Time is that of the packets: of a capture that is read as fast as it goes, the recorded time.
 
 use crate::config::Ipfix;
 use crate::flow_table::FlowTable;
@@ -45,6 +48,8 @@ pub(crate) struct Exporter {
     place: usize,
     /// Whether a flow of this round is still to be exported.
     watching: bool,
+    /// Every flow is exported: the program stops.
+    ending: bool,
     sequence: u32,
     identification: u16,
     templates_due: Nanos,
@@ -70,6 +75,7 @@ impl Exporter {
             refused: None,
             place: 0,
             watching: false,
+            ending: false,
             sequence: 0,
             identification: 0,
             templates_due: Nanos(0),
@@ -105,6 +111,25 @@ impl Exporter {
         sooner
     }
 
+    /// A packet of this time is about to be counted: what was due before is done first. Recorded time runs ahead of
+    /// the timer, and by any length: flows are looked at when they were to be, then now.
+    #[inline(always)]
+    pub(crate) fn catch_up(&mut self, table: &mut FlowTable, host: &mut Host, now: Nanos) {
+        if let Some(due) = self.deadline
+            && due < now
+        {
+            self.overdue(table, host, due, now);
+        }
+    }
+
+    #[cold]
+    fn overdue(&mut self, table: &mut FlowTable, host: &mut Host, due: Nanos, now: Nanos) {
+        self.work(table, host, due);
+        if self.deadline.is_some_and(|due| due < now) {
+            self.work(table, host, now);
+        }
+    }
+
     /// Does a piece of work, and says when the next is due.
     pub(crate) fn work(&mut self, table: &mut FlowTable, host: &mut Host, now: Nanos) {
         let wait = match self.piece(table, host, now) {
@@ -116,6 +141,14 @@ impl Exporter {
             Err(Stop::Refused) => NEXT_TRY,
         };
         self.deadline = Some(now.saturating_add(wait));
+    }
+
+    /// Exports what was not exported before, a piece at a time. Whether there is more.
+    pub(crate) fn finish(&mut self, table: &mut FlowTable, host: &mut Host, now: Nanos) -> bool {
+        if !self.ending {
+            (self.ending, self.place) = (true, 0);
+        }
+        !matches!(self.piece(table, host, now), Ok(false))
     }
 
     /// Whether the round goes on.
@@ -149,7 +182,7 @@ impl Exporter {
         }
         let end = flows.len().min(self.place + PIECE);
         while let Some(flow) = flows.get_mut(self.place).filter(|_| self.place < end) {
-            let (record, watched) = tracks.due(self.place, flow, idle, active);
+            let (record, watched) = tracks.due(self.place, flow, (idle, active), self.ending);
             if let Some(record) = record {
                 while !self.message.flow(&record, limit) {
                     self.flush(host, now, &mut left)?;

@@ -22,14 +22,50 @@ struct Pending {
     bytes: u64,
     /// Where a search of the flow begins.
     slot: u64,
-    /// Only with a collector.
+    /// Only with a collector: when it came, in milliseconds, and how.
+    ms: u64,
     origin: Origin,
+}
+
+/// The time that packets say it is: of a capture that is read as fast as it goes, the recorded one. It never runs
+/// backwards.
+#[derive(Clone, Copy, Default)]
+struct PacketTime {
+    latest: Nanos,
+    /// From there to the host's time, which has to wrap around where that is behind.
+    lag: u64,
+}
+
+impl PacketTime {
+    /// A packet came.
+    #[inline(always)]
+    fn see(&mut self, timestamp: Nanos) {
+        self.latest = self.latest.max(timestamp);
+    }
+
+    /// The packets of this call have been seen.
+    #[inline(always)]
+    fn seen(&mut self, now: Nanos) {
+        self.lag = now.0.wrapping_sub(self.latest.0);
+    }
+
+    /// What time it is when the host's clock says `now`.
+    fn at(&self, now: Nanos) -> Nanos {
+        self.latest.max(Nanos(now.0.wrapping_sub(self.lag)))
+    }
+
+    /// When it is that time by the host's clock.
+    fn host_time(&self, time: Nanos) -> Nanos {
+        Nanos(time.0.wrapping_add(self.lag))
+    }
 }
 
 /// Verdicts by the interface that a packet came in by: from one side to the other, and none for what comes
 /// back from the collector's.
 const ONWARD: [u32; 3] =
     [Verdict::Interface(1).encode(), Verdict::Interface(0).encode(), Verdict::Drop(0).encode()];
+
+const MILLISECOND: u64 = 1_000_000;
 
 /// Flows from which on a table does not fit into the caches next to the processor: looking ahead pays.
 const LARGE: usize = 4096;
@@ -42,6 +78,7 @@ pub struct Monitor {
     /// The table's hash has a key that strangers cannot know.
     seeded: bool,
     timer_set: bool,
+    time: PacketTime,
     /// When the next line is logged.
     next_line: Option<Nanos>,
     exporter: Option<Exporter>,
@@ -90,6 +127,7 @@ impl NetworkFunction for Monitor {
             table,
             seeded: false,
             timer_set: false,
+            time: PacketTime::default(),
             next_line: None,
             exporter: settings.ipfix.map(Exporter::new),
             pending: [Pending::default(); MAX_BATCH],
@@ -99,19 +137,38 @@ impl NetworkFunction for Monitor {
     }
 
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
-        if !self.seeded || (!self.timer_set && self.settings.interval.is_some()) {
-            self.first(batch.host(), now);
+        if !self.seeded {
+            // A sender does not know to the nanosecond when the first packet was looked at.
+            self.seeded = true;
+            self.table.reseed(now.0);
         }
-        self.totals.at(now);
+        if let Some(first) = batch.packets().next() {
+            self.time.see(first.timestamp());
+            self.totals.at(self.time.latest);
+        }
+        let mut sooner = false;
         if self.exporter.is_none() {
-            self.count::<false>(batch, now);
+            self.count::<false>(batch);
         } else {
-            self.count::<true>(batch, now);
-            self.wake(batch.host(), now);
+            sooner = self.count::<true>(batch);
+        }
+        self.time.seen(now);
+        self.totals.at(self.time.latest);
+        if !self.timer_set && self.settings.interval.is_some() {
+            self.first_line(batch.host());
+        }
+        if sooner {
+            self.set_timer(batch.host());
         }
     }
 
+    fn finish(&mut self, host: &mut Host, now: Nanos) -> bool {
+        let now = self.time.at(now);
+        self.exporter.as_mut().is_some_and(|exporter| exporter.finish(&mut self.table, host, now))
+    }
+
     fn timer(&mut self, host: &mut Host, now: Nanos) {
+        let now = self.time.at(now);
         if let Some(interval) = self.settings.interval
             && self.next_line.is_none_or(|line| line <= now)
         {
@@ -147,14 +204,17 @@ impl NetworkFunction for Monitor {
 }
 
 impl Monitor {
-    /// Looks at each packet and counts it. `EXPORT`: and keeps track of what is to be exported.
+    /// Looks at each packet and counts it. `EXPORT`: and keeps track of what is to be exported; whether the exporter
+    /// has to be called sooner than was said.
     #[inline(always)]
-    fn count<const EXPORT: bool>(&mut self, batch: &mut Batch<'_>, now: Nanos) {
+    fn count<const EXPORT: bool>(&mut self, batch: &mut Batch<'_>) -> bool {
         // First everything that needs the packet, then everything that needs the table: so the misses of one
         // packet in the processor's caches overlap with those of the next.
         let mut waiting = 0;
         for mut packet in batch.packets() {
             let bytes = packet.original_len() as u64;
+            self.time.see(packet.timestamp());
+            let now = self.time.latest;
             if packet.record().snapped() > 0 {
                 self.totals.count_snapped(bytes);
             }
@@ -173,6 +233,7 @@ impl Monitor {
                 place.bytes = bytes;
                 if EXPORT {
                     let (interface, vlan) = (packet.ingress(), packet.vlan() & 0xfff);
+                    place.ms = now.0 / MILLISECOND;
                     place.origin = Origin { interface, vlan, extra: sighting::extra(packet.bytes()) };
                 }
                 waiting += 1;
@@ -181,17 +242,26 @@ impl Monitor {
         if self.table.flows().len() >= LARGE {
             self.fetch(waiting);
         }
-        let ms = now.0 / 1_000_000;
-        if EXPORT && let Some((tracks, _)) = self.table.tracked() {
-            tracks.now = tracks.now.max(ms);
-        }
-        for Pending { flow, hash, bytes, origin, .. } in self.pending.iter().take(waiting) {
-            if EXPORT {
-                self.table.count_tracked(flow, *hash, *bytes, ms, *origin);
-            } else {
+        let mut sooner = false;
+        for Pending { flow, hash, bytes, ms, origin, .. } in self.pending.iter().take(waiting) {
+            if !EXPORT {
                 self.table.count(flow, *hash, *bytes);
+                continue;
             }
+            let Some(exporter) = &mut self.exporter else { continue };
+            let time = Nanos(*ms * MILLISECOND);
+            exporter.catch_up(&mut self.table, batch.host(), time);
+            if let Some((tracks, _)) = self.table.tracked() {
+                tracks.now = tracks.now.max(*ms);
+            }
+            self.table.count_tracked(flow, *hash, *bytes, *ms, *origin);
+            sooner |= exporter.wake(time, self.table.tracks().map_or(0, Tracks::waiting));
         }
+        if EXPORT && let Some(exporter) = &mut self.exporter {
+            // Also for flows in tunnels, which are counted above.
+            sooner |= exporter.wake(self.time.latest, self.table.tracks().map_or(0, Tracks::waiting));
+        }
+        sooner
     }
 
     /// Counts the packets inside of one. `export`: when it came and how, with a collector.
@@ -199,13 +269,13 @@ impl Monitor {
     fn count_inside(&mut self, frame: &[u8], bytes: u64, export: Option<(Nanos, Origin)>) {
         let Monitor { settings, totals, table, .. } = self;
         if let (Some((now, _)), Some((tracks, _))) = (export, table.tracked()) {
-            tracks.now = tracks.now.max(now.0 / 1_000_000);
+            tracks.now = tracks.now.max(now.0 / MILLISECOND);
         }
         let is_whole = sighting::look_inside(frame, settings.bidirectional, &settings.tunnels, |inside| {
             totals.count_inside(inside.tunnel, bytes);
             if let Some(flow) = inside.flow {
-                let track =
-                    export.map(|(now, origin)| (now.0 / 1_000_000, Origin { extra: inside.extra, ..origin }));
+                let track = export
+                    .map(|(now, origin)| (now.0 / MILLISECOND, Origin { extra: inside.extra, ..origin }));
                 table.count_inside(&flow, inside.path, bytes, track);
             }
         });
@@ -227,34 +297,18 @@ impl Monitor {
             .fold(self.touched, |touched, place| touched ^ self.table.touch(place.hash, place.slot));
     }
 
-    /// Has the exporter look after what came.
-    #[inline(always)]
-    fn wake(&mut self, host: &mut Host, now: Nanos) {
-        let waiting = self.table.tracks().map_or(0, Tracks::waiting);
-        if self.exporter.as_mut().is_some_and(|exporter| exporter.wake(now, waiting)) {
-            self.set_timer(host);
-        }
-    }
-
     fn set_timer(&self, host: &mut Host) {
         let export = self.exporter.as_ref().and_then(|exporter| exporter.deadline);
         if let Some(deadline) = self.next_line.into_iter().chain(export).min() {
-            host.timer_set(deadline);
+            host.timer_set(self.time.host_time(deadline));
         }
     }
 
-    /// What can only be done once the time is known.
+    /// The first line comes an interval after the first packet.
     #[cold]
-    fn first(&mut self, host: &mut Host, now: Nanos) {
-        if !self.seeded {
-            // A sender does not know to the nanosecond when the first packet was looked at.
-            self.seeded = true;
-            self.table.reseed(now.0);
-        }
-        if let Some(interval) = self.settings.interval {
-            self.timer_set = true;
-            self.next_line = Some(now.saturating_add(interval));
-            self.set_timer(host);
-        }
+    fn first_line(&mut self, host: &mut Host) {
+        self.timer_set = true;
+        self.next_line = self.settings.interval.map(|interval| self.time.latest.saturating_add(interval));
+        self.set_timer(host);
     }
 }

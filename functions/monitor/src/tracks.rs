@@ -28,6 +28,8 @@ pub(crate) struct Origin {
 pub(crate) enum EndReason {
     Idle = 1,
     Active = 2,
+    /// The monitor itself ends: "forced end".
+    Forced = 4,
     /// Its place was needed.
     LackOfResources = 5,
 }
@@ -171,13 +173,13 @@ impl Tracks {
         }
     }
 
-    /// What is to be exported of a flow now; whether it is still to be watched otherwise.
+    /// What is to be exported of a flow now, of every one when the monitor `ends`; whether it is still to be watched otherwise.
     pub(crate) fn due(
         &mut self,
         entry: usize,
         flow: &Flow,
-        idle: u64,
-        active: u64,
+        (idle, active): (u64, u64),
+        ends: bool,
     ) -> (Option<Record>, bool) {
         let now = self.now;
         let Some(track) = self.list.get_mut(entry) else { return (None, false) };
@@ -189,6 +191,8 @@ impl Tracks {
             EndReason::Idle
         } else if now.saturating_sub(track.start) >= active {
             EndReason::Active
+        } else if ends {
+            EndReason::Forced
         } else {
             return (None, true);
         };

@@ -798,6 +798,43 @@ fn a_capture_of_both_directions_enters_a_stateful_chain_at_both_ends() {
 }
 
 #[test]
+fn flows_of_a_capture_are_exported_before_the_program_ends_with_recorded_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::copy(root().join("examples/pcap-input.pcapng"), folder.path().join("in.pcapng")).expect("copied");
+    let file = folder.path().join("test.yaml");
+    let yaml = r#"
+superfluid: 1
+ports:
+  input: {type: pcap, read: in.pcapng, pace: flat_out}
+  output: {type: sink}
+  collector: {type: pcap, write: out.pcapng}
+functions:
+  flows:
+    image: monitor
+    config:
+      bidirectional: false
+      ipfix: {collector: 192.0.2.9, collector_mac: "02:00:00:00:09:09", source: 192.0.2.1, source_mac: "02:00:00:00:01:01"}
+chains: {main: [input, flows, output]}
+wires: [[flows:export, collector]]
+"#;
+    fs::write(&file, yaml).expect("written");
+    let output = run(&["run", &file.display().to_string(), "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
+        .collect();
+    let report = &last(&lines)["functions"]["flows"]["report"];
+    let flows = report["flows"]["tracked"].as_u64();
+    assert_eq!((flows, report["ipfix"]["records"].as_u64() >= flows), (Some(8), true), "{report}");
+    // What it has exported is in the file, and says when the packets were recorded: the last one's second.
+    let until = report["until_ns"].as_u64().expect("a time") / 1_000_000;
+    let exported = fs::read(folder.path().join("out.pcapng")).expect("what was exported");
+    assert!(exported.windows(8).any(|window| window == until.to_be_bytes()), "{report}");
+    assert_eq!(until, 1_760_000_000_039, "the capture's last packet");
+}
+
+#[test]
 fn a_rule_file_with_mistakes_is_told_line_by_line_and_nothing_starts() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(

@@ -91,6 +91,14 @@ impl Guest for Cold {
         self.called()?.timer(now)
     }
 
+    fn finish(&mut self, now: Moment) -> Result<bool, GuestFault> {
+        match &mut self.state {
+            State::Warm(guest) => guest.finish(now),
+            // What was frozen is left as it is.
+            State::Frozen(_) | State::Gone => Ok(false),
+        }
+    }
+
     fn take_emitted(&mut self) -> &mut Vec<Packet> {
         match &mut self.state {
             State::Warm(guest) => guest.take_emitted(),

@@ -168,6 +168,15 @@ pub trait Guest: Send {
     /// [`GuestFault`].
     fn timer(&mut self, now: Moment) -> Result<(), GuestFault>;
 
+    /// The program stops: has the function give out what it still has to. Whether there is more.
+    ///
+    /// # Errors
+    /// [`GuestFault`].
+    fn finish(&mut self, now: Moment) -> Result<bool, GuestFault> {
+        let _ = now;
+        Ok(false)
+    }
+
     /// Packets that the function gave up or made during the last call, each with its verdict in the record.
     /// The engine empties it after every call.
     fn take_emitted(&mut self) -> &mut Vec<Packet>;

@@ -218,6 +218,9 @@ pub mod exports {
     pub const PROCESS: &str = "sf_process";
     /// `(now: i64)`: the deadline set by [`crate::imports::TIMER_SET`] has passed. Optional.
     pub const TIMER: &str = "sf_timer";
+    /// `(now: i64) -> i32`: the program stops, and what is still to go out is given now; 1 when there is more to
+    /// give, 0 when there is not. Optional.
+    pub const FINISH: &str = "sf_finish";
     /// `(now: i64)`: write the JSON report to [`crate::stream::REPORT`]. Optional.
     pub const REPORT: &str = "sf_report";
     /// `() -> i32`: write entries to [`crate::stream::STATE`]; 0 when complete. Optional.

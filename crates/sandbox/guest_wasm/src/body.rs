@@ -333,6 +333,14 @@ impl<T: HostState> Body<T> {
         self.ended(call.end(), result, self.limits.0)
     }
 
+    pub(crate) fn finish(&mut self, now: Moment) -> Result<bool, GuestFault> {
+        let Some(finish) = self.optional::<u64, i32>(exports::FINISH) else { return Ok(false) };
+        self.store.data_mut().state_mut().now = now.nanos;
+        let call = watchdog::begin(&self.reach, Cycles::now(), self.max_call);
+        let result = T::call(&mut self.store, &finish, now.nanos.0);
+        Ok(self.ended(call.end(), result, self.limits.0)? != 0)
+    }
+
     pub(crate) fn report(&mut self, now: Moment) -> Result<Option<String>, GuestFault> {
         let Some(report) = self.optional::<u64, ()>(exports::REPORT) else { return Ok(None) };
         self.store.data_mut().state_mut().report = Some(Vec::new());

@@ -87,6 +87,10 @@ impl Guest for WasmGuest {
         self.0.timer(now)
     }
 
+    fn finish(&mut self, now: Moment) -> Result<bool, GuestFault> {
+        self.0.finish(now)
+    }
+
     #[inline]
     fn take_emitted(&mut self) -> &mut Vec<Packet> {
         &mut self.0.store.data_mut().emitted

@@ -255,6 +255,10 @@ impl Guest for PreemptibleGuest {
         self.ready()?.timer(now)
     }
 
+    fn finish(&mut self, now: Moment) -> Result<bool, GuestFault> {
+        self.ready()?.finish(now)
+    }
+
     fn take_emitted(&mut self) -> &mut Vec<Packet> {
         &mut self.state.state_mut().emitted
     }

@@ -39,6 +39,10 @@ macro_rules! superfluid_function {
                 INSTANCE.timer(now)
             }
             #[unsafe(no_mangle)]
+            extern "C" fn sf_finish(now: u64) -> i32 {
+                INSTANCE.finish(now)
+            }
+            #[unsafe(no_mangle)]
             extern "C" fn sf_report(now: u64) {
                 INSTANCE.report(now)
             }
@@ -168,6 +172,11 @@ mod sandbox {
             if let Some(function) = function {
                 function.timer(host, Nanos(now));
             }
+        }
+
+        pub fn finish(&self, now: u64) -> i32 {
+            let Inner { host, function, .. } = self.inner();
+            i32::from(function.as_mut().is_some_and(|function| function.finish(host, Nanos(now))))
         }
 
         pub fn report(&self, now: u64) {

@@ -153,6 +153,12 @@ pub trait NetworkFunction: Sized {
         let _ = (host, now);
     }
 
+    /// The program stops: gives out what it still has to, and says whether there is more.
+    fn finish(&mut self, host: &mut Host, now: Nanos) -> bool {
+        let _ = (host, now);
+        false
+    }
+
     /// Appends one JSON value to `out` ([`Json`] helps); false when there is nothing to tell.
     fn report(&self, out: &mut String, now: Nanos) -> bool {
         let _ = (out, now);

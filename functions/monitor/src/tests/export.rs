@@ -404,6 +404,47 @@ fn a_call_does_a_bounded_piece() {
     assert_eq!(collector.flows.len(), 50_000);
 }
 
+/// A capture that is read as fast as it goes: the host's clock hardly moves, and its packets say when it was.
+#[test]
+fn recorded_time_is_the_time_of_records_and_at_the_end_everything_is_exported() {
+    const RECORDED: u64 = 1_200_000_000 * SECOND;
+    let (mut runner, mut collector) = (exporting(10, V4), Collector::new(V4));
+    let packet = |n: u32, ms: u64| {
+        let mut packet = TestPacket::new(flow(n).frame(), 0);
+        packet.record.timestamp = RECORDED + ms * MILLISECOND;
+        packet
+    };
+    // Flow 1 rests for longer than the idle timeout, once within a batch; flow 2 is what comes last.
+    runner.run(&[packet(1, 0), packet(1, 500), packet(2, 60_000), packet(1, 61_000)], Nanos(START));
+    runner.run(&[packet(1, 3_600_000), packet(2, 3_600_500)], Nanos(START + MILLISECOND));
+    while runner.finish(Nanos(START + 2 * MILLISECOND)) {}
+    collector.collect(&runner);
+    let mut read: Vec<_> = collector
+        .flows
+        .iter()
+        .map(|record| {
+            let ms = |name| record.get(name) - RECORDED / MILLISECOND;
+            let (start, end) = (ms("FlowStartMilliseconds"), ms("FlowEndMilliseconds"));
+            (start, end, record.get("PacketDeltaCount"), record.get("FlowEndReason"))
+        })
+        .collect();
+    read.sort_unstable();
+    let idle_and_forced = [
+        (0, 500, 2, 1),
+        (60_000, 60_000, 1, 1),
+        (61_000, 61_000, 1, 1),
+        (3_600_000, 3_600_000, 1, 4),
+        (3_600_500, 3_600_500, 1, 4),
+    ];
+    assert_eq!(read, idle_and_forced);
+    let report = report(&runner);
+    assert_eq!(
+        (&report["since_ns"], &report["until_ns"]),
+        (&RECORDED.into(), &(RECORDED + 3_600_500 * MILLISECOND).into())
+    );
+    assert!(!runner.finish(Nanos(START + 3 * MILLISECOND)), "nothing is left");
+}
+
 #[test]
 fn without_packets_the_timer_rests() {
     let mut runner = exporting(10, V4);

@@ -1,5 +1,5 @@
-//! How a worker ends: what has come in goes out, what is still held is dropped, ports are closed, the account
-//! is given.
+//! How a worker ends: what has come in goes out, functions give out what they still have to, what is still held is
+//! dropped, ports are closed, the account is given.
 
 use crate::control::account::{Account, InstanceAccount, PortAccount};
 use crate::control::events::Event;
@@ -27,12 +27,44 @@ impl Worker {
     pub fn stop(mut self) -> Account {
         let until = self.time.clock.now().saturating_add(self.settings.drain);
         self.close();
-        while self.on_the_way() > 0 && self.time.clock.now() < until {
+        while self.time.clock.now() < until {
+            if self.on_the_way() == 0 && !self.finish_functions() && self.on_the_way() == 0 {
+                break;
+            }
             if !self.turn() {
                 std::thread::yield_now();
             }
         }
         self.finish()
+    }
+
+    /// Has the functions give out what they still have to. Whether one has more.
+    pub(crate) fn finish_functions(&mut self) -> bool {
+        let mut more = false;
+        for index in 0..self.instances.end() {
+            let Some(instance) = self.instances.get(index) else { continue };
+            if instance.suspended.is_none() && !instance.stands_still() {
+                let before = self.time.switch(instance.entity);
+                more |= self.finish_function(index);
+                self.time.switch(before);
+            }
+        }
+        more
+    }
+
+    fn finish_function(&mut self, index: usize) -> bool {
+        let now = self.time.now;
+        let Life::Up { guest, .. } = &mut self.instances[index].life else { return false };
+        match guest.finish(now) {
+            Ok(more) => {
+                self.after_call(index);
+                more
+            }
+            Err(fault) => {
+                self.on_guest_fault(index, &fault, None);
+                false
+            }
+        }
     }
 
     /// The end, after draining.

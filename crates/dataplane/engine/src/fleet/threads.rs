@@ -2,7 +2,7 @@
 
 use super::{Fleet, FleetError};
 use crate::control::account::Account;
-use crate::control::quiesce::Remote;
+use crate::control::quiesce::{Quiesced, Remote};
 use crate::parking::slot::Asked;
 use crate::worker::Worker;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -83,7 +83,15 @@ impl Fleet {
                         worker.turn();
                     }
                 }
-                workers.iter_mut().map(|worker| worker.on_the_way()).sum::<u64>()
+                let on_the_way = |workers: &mut Quiesced<'_>| -> u64 {
+                    workers.iter_mut().map(|worker| worker.on_the_way()).sum()
+                };
+                let left = on_the_way(workers);
+                if left > 0 {
+                    return left;
+                }
+                let more = workers.iter_mut().any(|worker| worker.finish_functions());
+                on_the_way(workers) + u64::from(more)
             })?;
             if left == 0 {
                 break;

@@ -22,7 +22,7 @@ const HEADROOM: usize = 128;
 pub struct TestPacket {
     /// From the Ethernet header on.
     pub bytes: Vec<u8>,
-    /// What the host says about it; extent and buffer are filled in.
+    /// What the host says about it; extent and buffer are filled in, and the time of reception where it is 0.
     pub record: PacketRecord,
 }
 
@@ -99,6 +99,7 @@ impl<F: NetworkFunction> Runner<F> {
                 offset: HEADROOM as u32,
                 length: packet.bytes.len() as u32,
                 buffer: WINDOW_BASE + buffer as u32,
+                timestamp: if packet.record.timestamp == 0 { now.0 } else { packet.record.timestamp },
                 ..packet.record
             });
         }
@@ -119,6 +120,11 @@ impl<F: NetworkFunction> Runner<F> {
     pub fn timer(&mut self, now: Nanos) {
         self.host.timer_cancel();
         self.function.timer(&mut self.host, now);
+    }
+
+    /// Has the function give out what it still has to; whether there is more.
+    pub fn finish(&mut self, now: Nanos) -> bool {
+        self.function.finish(&mut self.host, now)
     }
 
     /// The function's report, one JSON value.
