@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 include!(concat!(env!("OUT_DIR"), "/sdk.rs"));
 
 const HEADER: &str = include_str!("../../../../include/superfluid.h");
+const TEST_HEADER: &str = include_str!("../../../../include/superfluid_test.h");
 
 /// Names that YAML or Rust reads as something else.
 const TAKEN: &[&str] = &[
@@ -130,6 +131,7 @@ fn files(name: &str, language: SourceLanguage) -> Vec<(String, String)> {
             (source, filled(include_str!("../templates/c/src/function.c"), &[])),
             (tests, filled(include_str!("../templates/c/tests/behaviour.c"), &[])),
             ("sdk/superfluid.h", HEADER.to_owned()),
+            ("sdk/superfluid_test.h", TEST_HEADER.to_owned()),
         ]),
     }
     let mut files: Vec<_> = files.into_iter().map(|(path, text)| (path.to_owned(), text)).collect();

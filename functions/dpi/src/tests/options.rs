@@ -214,3 +214,18 @@ fn times_are_those_of_the_calendar() {
         assert_eq!(out, text);
     }
 }
+
+/// Where Suricata has the payload of each ICMPv6 type begin, as it says itself of packets with every byte another.
+#[test]
+fn the_payload_of_icmpv6_begins_where_suricata_has_it() {
+    let rules = "alert icmp any any -> any any (content:\"|00 01 00 01|\"; depth:4; sid:4;)\n\
+                 alert icmp any any -> any any (content:\"|ab|\"; depth:1; sid:8;)\n";
+    let mut bench = Bench::new(rules, &[]);
+    for kind in [1, 2, 3, 4, 128, 129] {
+        assert_eq!(bench.sids(icmp("2001:db8::1", "2001:db8::2", kind, 0, b"\xab\x01")), [8], "{kind}");
+    }
+    for kind in [5, 100, 127, 130, 131, 132, 133, 134, 135, 136, 137, 143, 151, 160, 200, 255] {
+        assert_eq!(bench.sids(icmp("2001:db8::1", "2001:db8::2", kind, 0, b"\xab\x01")), [4], "{kind}");
+    }
+    assert_eq!(bench.sids(icmp("10.0.0.1", "10.0.0.2", 8, 0, b"\xab\x01")), [8]);
+}
