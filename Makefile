@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release/superfluid
 QUICK := $(TARGET)/quick/superfluid
 
-.PHONY: help run check check-aarch64 test bench build package nightly setup lint fuzz fuzz-smoke loom clean
+.PHONY: help run check check-aarch64 test bench compare build package nightly setup lint fuzz fuzz-smoke loom clean
 
 help:            ## Say what there is
 	@grep -E '^[a-z0-9-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -44,6 +44,11 @@ bench:           ## Measure everything that SPECIFICATION.md promises
 	@scripts/setup build bench
 	@scripts/build release
 	@scripts/bench $(RELEASE)
+
+compare:         ## Compare alerts, flows and verdicts with Suricata, tshark and nft; CAPTURES=DIR and RULES=DIR name one's own
+	@scripts/setup build compare
+	@scripts/build release
+	@$(RELEASE) bench compare $(if $(CAPTURES),--captures "$(CAPTURES)") $(if $(RULES),--rules "$(RULES)")
 
 package: build   ## Make a Debian package and an OCI image of it, in target/package
 	@scripts/package $(RELEASE) $(TARGET)/package

@@ -1,6 +1,6 @@
 //! The command line: which bench, and how its results are shown.
 
-use bench::{Bench, BenchError, Experiment};
+use bench::{Bench, BenchError, Experiment, Inputs};
 use clap::Parser;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -19,6 +19,12 @@ pub(crate) struct Options {
     /// Write the data of experiments, and a page with plots of them, into this folder.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    /// Of `compare`: all captures in this folder and below it, in place of those that it brings along.
+    #[arg(long, value_name = "DIR")]
+    captures: Option<PathBuf>,
+    /// Of `compare`: all files *.rules in this folder, in place of the rules that it brings along.
+    #[arg(long, value_name = "DIR")]
+    rules: Option<PathBuf>,
     /// Be the process that a bench measures.
     #[arg(long, hide = true, num_args = 0.., value_name = "NUMBER")]
     measured: Option<Vec<usize>>,
@@ -28,7 +34,8 @@ pub(crate) struct Options {
 fn benches() -> String {
     let hypernf: Vec<_> = bench::HYPERNF.iter().map(|bench| bench.name()).collect();
     format!(
-        "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n  superfluid bench hypernf --report report\n\nBenches: {}; \
+        "Examples:\n  superfluid bench call\n  superfluid bench functions --json\n  superfluid bench hypernf --report report\n  \
+         superfluid bench compare --captures captures --rules rules\n\nBenches: {}; \
          hypernf, which runs {}. Ends with 0 when every bound holds, else with 1.",
         bench::NAMES.join(", "),
         hypernf.join(", ")
@@ -79,6 +86,10 @@ fn measure(options: &Options) -> Outcome {
             }
         }
     };
+    if benches != [Bench::Compare] && (options.captures.is_some() || options.rules.is_some()) {
+        eprintln!("bench {}: --captures and --rules are options of `compare`", options.name);
+        return Outcome::BadInput;
+    }
     let began = Instant::now();
     let (mut holds, mut experiments) = (true, Vec::new());
     for (n, bench) in benches.iter().enumerate() {
@@ -133,7 +144,8 @@ fn one(
     options: &Options,
 ) -> Result<(bool, Vec<Experiment>), BenchError> {
     let shown = !options.json && std::io::stderr().is_terminal();
-    let found = bench.run(&mut |fraction, what| {
+    let inputs = Inputs { captures: options.captures.clone(), rules: options.rules.clone() };
+    let found = bench.run(&inputs, &mut |fraction, what| {
         if shown {
             let fraction = (number as f64 + fraction) / of as f64;
             let done = (fraction * 30.0) as usize;

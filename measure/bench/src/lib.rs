@@ -14,6 +14,7 @@
 
 mod call;
 mod chain;
+mod compare_sides;
 mod daemon;
 mod dpi_load;
 mod dpi_rules;
@@ -42,7 +43,7 @@ pub use plots::{Experiment, write_data};
 pub use report::{Bound, Measurement, Report};
 
 use plots::Page;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Runs behind every figure.
@@ -84,6 +85,7 @@ pub const NAMES: &[&str] = &[
     "rss",
     "tap",
     "peers",
+    "compare",
     "snapshot",
     "create",
     "delete",
@@ -104,6 +106,15 @@ pub const NAMES: &[&str] = &[
     "idle",
     "load",
 ];
+
+/// What a bench works on in place of what it brings along.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// A folder of captures, for `compare`.
+    pub captures: Option<PathBuf>,
+    /// A folder of rules, for `compare`.
+    pub rules: Option<PathBuf>,
+}
 
 /// One bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +141,8 @@ pub enum Bench {
     Tap,
     /// Beside DPDK, Open vSwitch and Suricata.
     Peers,
+    /// What the functions find and decide, beside Suricata, tshark and nft.
+    Compare,
     /// Saving, restoring, cloning and freezing.
     Snapshot,
     /// How soon the daemon's functions run.
@@ -188,6 +201,7 @@ impl Bench {
             "rss" => Bench::Rss,
             "tap" => Bench::Tap,
             "peers" => Bench::Peers,
+            "compare" => Bench::Compare,
             "snapshot" => Bench::Snapshot,
             "create" => Bench::Create,
             "delete" => Bench::Delete,
@@ -225,6 +239,7 @@ impl Bench {
             Bench::Rss => "rss",
             Bench::Tap => "tap",
             Bench::Peers => "peers",
+            Bench::Compare => "compare",
             Bench::Snapshot => "snapshot",
             Bench::Create => "create",
             Bench::Delete => "delete",
@@ -270,7 +285,11 @@ impl Bench {
     ///
     /// # Errors
     /// [`BenchError`].
-    pub fn run(self, progress: &mut dyn FnMut(f64, &str)) -> Result<(Report, Vec<Experiment>), BenchError> {
+    pub fn run(
+        self,
+        inputs: &Inputs,
+        progress: &mut dyn FnMut(f64, &str),
+    ) -> Result<(Report, Vec<Experiment>), BenchError> {
         let (mut notes, mut experiments) = (Vec::new(), Vec::new());
         let results = match self {
             Bench::Call => call::run(progress),
@@ -302,6 +321,11 @@ impl Bench {
             }
             Bench::Peers => {
                 let (results, told) = peers::run(progress)?;
+                notes = told;
+                Ok(results)
+            }
+            Bench::Compare => {
+                let (results, told) = compare_sides::run(inputs, progress)?;
                 notes = told;
                 Ok(results)
             }

@@ -29,13 +29,20 @@ impl Numbers {
 
 /// One end of a connection, or what it sends next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment {
+pub struct Segment {
+    /// IPv4 address that it comes from.
     pub source: u32,
+    /// IPv4 address that it goes to.
     pub destination: u32,
+    /// Port that it comes from.
     pub source_port: u16,
+    /// Port that it goes to.
     pub destination_port: u16,
+    /// Number of its first byte.
     pub sequence: u32,
+    /// Number of the byte that is expected from the other end.
     pub acknowledged: u32,
+    /// TCP's flags.
     pub flags: u8,
 }
 
@@ -44,6 +51,7 @@ pub(crate) const HEADERS: usize = 54;
 
 impl Segment {
     /// The same connection, from the other end.
+    #[must_use]
     pub fn reverse(self) -> Segment {
         Segment {
             source: self.destination,

@@ -20,10 +20,14 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// # Errors
 /// [`PeerError::Missing`], with every program that is not installed.
 pub fn missing() -> Result<(), PeerError> {
-    missing_in(PROGRAMS)
+    missing_of(PROGRAMS)
 }
 
-fn missing_in(programs: &[(&str, &str)]) -> Result<(), PeerError> {
+/// Says which of these programs are missing; with each the Debian package that has it.
+///
+/// # Errors
+/// [`PeerError::Missing`], with every program that is not installed.
+pub fn missing_of(programs: &[(&str, &str)]) -> Result<(), PeerError> {
     let absent: Vec<_> = programs.iter().filter(|(program, _)| !installed(program)).collect();
     if absent.is_empty() {
         return Ok(());
@@ -53,14 +57,14 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_the_command() {
-        assert!(missing_in(&[("sh", "dash"), ("/proc/self/exe", "x")]).is_ok());
+        assert!(missing_of(&[("sh", "dash"), ("/proc/self/exe", "x")]).is_ok());
         let programs = [
             ("sh", "dash"),
             ("no-such-a", "package-a"),
             ("/no/such/b", "package-a"),
             ("no-such-c", "package-c"),
         ];
-        let error = missing_in(&programs).unwrap_err().to_string();
+        let error = missing_of(&programs).unwrap_err().to_string();
         assert!(error.contains("no-such-a, /no/such/b, no-such-c"), "{error}");
         assert!(error.contains("scripts/setup bench"), "{error}");
         assert!(error.ends_with("apt-get install --no-install-recommends package-a package-c"), "{error}");
