@@ -195,10 +195,17 @@ impl Reader<'_> {
                 let own = format!("{}:{}", key.text, interface.text);
                 let own_place = place.at(interface.position);
                 let own = self.names.endpoint(&own_place, &own, &mut self.faults);
-                let Some((other, order)) = self.attachment(&place, other) else { continue };
+                let given = other;
+                let Some((other, order)) = self.attachment(&place, given) else { continue };
                 let mut other = self.names.endpoint(&place, other, &mut self.faults);
-                if let Some(Endpoint::Device(opening)) = &mut other {
-                    opening.order = order;
+                match (&mut other, given.get("order")) {
+                    (Some(Endpoint::Device(opening)), _) => opening.order = order,
+                    (Some(_), Some(order)) => {
+                        place.key("order", order.position).report(&mut self.faults, || {
+                            "`order` says nothing here; allowed: with the name of a device".to_owned()
+                        })
+                    }
+                    _ => {}
                 }
                 if let (Some(own), Some(other)) = (own, other) {
                     self.wire([(own_place, &own), (place, &other)]);

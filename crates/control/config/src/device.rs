@@ -10,7 +10,7 @@ use schema::Value;
 use std::collections::{BTreeMap, HashSet};
 use telemetry::clock::Nanos;
 use virtual_device::{Balance, Mode, Share};
-use wiring::{Device, Edge, Endpoint, Grant, Opening, PortPolicy};
+use wiring::{Device, Edge, Endpoint, Grant, MAX_OPENERS, Opening, PortPolicy};
 use yaml_document::{Key, Location, Node, spelling};
 
 /// Devices at one port of which is found out what one takes from another.
@@ -48,17 +48,11 @@ impl Reader<'_> {
             Some("balance") => Share::Balance,
             _ => Share::Single,
         };
-        let allowed = match (mode, over.len()) {
-            (Mode::Direct, 1) | (Mode::Bond(_), 1..) | (Mode::Bridge, 2..) | (Mode::Rootless, 0) => None,
-            (Mode::Direct, _) => Some("one port, such as `over: [lan]`"),
-            (Mode::Bond(_), _) => Some("one port or more"),
-            (Mode::Bridge, _) => Some("two ports or more"),
-            (Mode::Rootless, _) => Some("no `over`: what one opener sends the others get"),
-        };
-        if let Some(allowed) = allowed {
+        let device = Device { tenant, mode, share, over, open_to };
+        if let Some(allowed) = device.ports_allowed() {
             let position = node.get("over").map_or(place.position(), |node| node.position);
             place.key("over", position).report(&mut self.faults, || {
-                let found = match over.len() {
+                let found = match device.over.len() {
                     0 => "no ports".to_owned(),
                     1 => "one port".to_owned(),
                     more => format!("{more} ports"),
@@ -67,7 +61,13 @@ impl Reader<'_> {
             });
             return;
         }
-        let device = Device { tenant, mode, share, over, open_to };
+        if let Some((first, second)) = device.sides_of_two_tenants(&self.wiring.ports) {
+            let position = node.get("over").map_or(place.position(), |node| node.position);
+            place.key("over", position).report(&mut self.faults, || {
+                format!("`{first}` and `{second}` are two tenants' ports; allowed: ports of one tenant")
+            });
+            return;
+        }
         self.wiring.devices.insert(key.text.clone(), device);
     }
 
@@ -242,37 +242,51 @@ impl Reader<'_> {
 
     /// Openers of devices that may not open them, or are too many, and devices that nothing opens.
     pub(crate) fn openers(&mut self, root_place: &Location<'_>, root: &Node) {
+        let observers: HashSet<&str> =
+            self.wiring.observations.iter().map(|seen| seen.observer.as_str()).collect();
         let mut receiving: BTreeMap<&str, Vec<(&Endpoint, &Opening)>> = BTreeMap::new();
         let mut faults = Vec::new();
+        let functions = root_place.key("functions", root_place.position());
+        let at = |end: &Endpoint| self.wired.get(end).map_or(root_place.position(), |(at, _)| *at);
+        let tenant_of = |end: &Endpoint| self.names.function(end.name()).and_then(|it| it.tenant.as_ref());
         for edge in &self.wiring.edges {
             let Some((end, opening)) = edge.opening() else { continue };
             let Some(device) = self.wiring.devices.get(&opening.device) else { continue };
-            let position = self.wired.get(end).map_or(root_place.position(), |(position, _)| *position);
             let Endpoint::Interface(function, _) = end else { continue };
-            let tenant = self.names.function(function).and_then(|function| function.tenant.as_ref());
-            if let Some(tenant) = tenant.filter(|tenant| !device.is_open_to(tenant, function)) {
-                let section = root_place.key("devices", position);
-                faults.push(section.key(&opening.device, position).fault(format!(
-                    "`{end}` is the tenant `{tenant}`'s and the device `{}` is the tenant `{}`'s; allowed: functions of `{}`, and \
-                     those that the device's `open_to` names",
-                    opening.device, device.tenant, device.tenant
+            if tenant_of(end).is_some_and(|tenant| !device.is_open_to(tenant, function)) {
+                faults.push(functions.key(function, at(end)).fault(format!(
+                    "`{end}` opens the device `{}`, which is not open to it; allowed: functions of the device's tenant, and those \
+                     that its `open_to` names",
+                    opening.device
                 )));
             }
-            if !self.wiring.observations.iter().any(|seen| seen.observer == *function) {
+            if !observers.contains(function.as_str()) {
                 receiving.entry(&opening.device).or_default().push((end, opening));
             }
         }
         for (name, openers) in &receiving {
             let Some(device) = self.wiring.devices.get(*name) else { continue };
-            let Some((first, second)) = device.conflict(openers) else { continue };
-            let at = |end: &Endpoint| self.wired.get(end).map(|(position, _)| *position);
-            let position = at(second).unwrap_or(root_place.position());
-            let there = at(first).map(|first| first.in_line(" ")).unwrap_or_default();
-            let section = root_place.key("devices", position);
-            faults.push(section.key(name, position).fault(format!(
-                "`{second}` is a second opener of the device `{name}`, which `{first}` opens{there}; allowed: one, or `share: \
-                 duplicate` or `share: balance` of the device"
-            )));
+            if let Some((end, _)) = openers.get(MAX_OPENERS) {
+                faults.push(functions.key(end.name(), at(end)).fault(format!(
+                    "`{end}` is one opener too many of the device `{name}`; allowed: at most {MAX_OPENERS}"
+                )));
+            }
+            if let Some((first, second)) = device.loops(openers) {
+                faults.push(functions.key(second.name(), at(second)).fault(format!(
+                    "`{first}` and `{second}` get the same packets of the device `{name}`: what the function sends by one \
+                     would come back by the other; allowed: one of them, or sides of the device"
+                )));
+            } else if let Some((first, second)) = device.conflict(openers) {
+                // The name of another tenant's function is nothing to the one whose fault it is.
+                let first = match tenant_of(first) == tenant_of(second) {
+                    true => format!("`{first}`{}", at(first).in_line(" ")),
+                    false => "another tenant's function".to_owned(),
+                };
+                faults.push(functions.key(second.name(), at(second)).fault(format!(
+                    "`{second}` is a second opener of the device `{name}`, beside {first}; allowed: one, or `share: duplicate` or \
+                     `share: balance` of the device"
+                )));
+            }
         }
         self.faults.extend(faults);
         self.overlaps(root_place, root);

@@ -40,6 +40,8 @@ impl Controller {
         account.instances.retain(|instance| names.functions.contains(&instance.name));
         account.ports.retain(|port| names.ports.contains(&port.name));
         account.switches.clear();
+        account.devices.clear();
+        account.port_devices.clear();
         Some((account, names))
     }
 }

@@ -194,8 +194,12 @@ impl Deployed {
 
     /// Whether a function observes others.
     pub(crate) fn observes(&self, endpoint: &Endpoint) -> bool {
-        matches!(endpoint, Endpoint::Interface(name, _)
-            if self.wiring.observations.iter().any(|seen| &seen.observer == name))
+        matches!(endpoint, Endpoint::Interface(name, _) if self.observes_by_name(name))
+    }
+
+    /// The same of a function by its name.
+    pub(crate) fn observes_by_name(&self, name: &str) -> bool {
+        self.wiring.observations.iter().any(|seen| seen.observer == name)
     }
 }
 

@@ -20,8 +20,11 @@ pub(crate) struct LaidDevices {
     nodes: HashMap<Joint, Node>,
     /// Wires, with the plug at either end that is in a device or classifier.
     links: BTreeMap<Link, [SwitchPort; 2]>,
-    /// The plug by which packets for a service come in.
-    services: HashMap<Service, SwitchPort>,
+    /// The plug by which packets for a service come into a device.
+    services: BTreeMap<(String, Service), SwitchPort>,
+    /// Plugs that were given up in this change: none of them is given to another end in it, so that what was
+    /// known of the former end is forgotten before.
+    given_up: Vec<(Joint, SwitchPort)>,
 }
 
 /// A device or classifier.
@@ -30,6 +33,8 @@ struct Node {
     taken: BTreeSet<u16>,
     /// What decides in it, and what the engine calls it.
     laid: Option<(SwitchId, Forwarding)>,
+    /// Of a classifier: what it is made of.
+    policies: Vec<(PortPolicy, SwitchPort)>,
 }
 
 impl Node {
@@ -45,8 +50,10 @@ impl Node {
 pub(crate) struct DeviceChange {
     devices: IndexMap<String, wiring::Device>,
     layout: DeviceLayout,
-    unlink: Vec<Link>,
+    unlink: BTreeSet<Link>,
     link: Vec<Link>,
+    /// Devices whose program may be another one.
+    touched: BTreeSet<String>,
 }
 
 impl DeviceChange {
@@ -54,18 +61,24 @@ impl DeviceChange {
     pub(crate) fn of(deployed: &Deployed, plan: &Plan) -> Option<DeviceChange> {
         let there = &deployed.wiring.devices;
         let is_opening = |edge: &&Edge| edge.opening().is_some();
-        let is_device = |end: &&Endpoint| matches!(end, Endpoint::Device(_));
-        let under = |port: &String| there.values().any(|device| device.over.contains_key(port));
-        let concerned = !plan.remove_devices.is_empty()
-            || !plan.add_devices.is_empty()
-            || plan.unwire.iter().chain(&plan.wire).any(|edge| is_opening(&edge))
-            || plan.add_services.values().any(|end| is_device(&end))
-            || plan
-                .remove_services
-                .iter()
-                .any(|service| deployed.wiring.services.get(service).is_some_and(|end| is_device(&end)))
-            || plan.remove_ports.iter().any(under);
-        if !concerned {
+        // Functions that come to be observers, or cease to be.
+        let turned = observers_turned(deployed, plan);
+        let turns = |edge: &&Edge| edge.opening().is_some_and(|(end, _)| turned.contains(end.name()));
+        let turning = deployed.wiring.edges.iter().filter(|_| !turned.is_empty()).filter(turns);
+        let opened = plan.unwire.iter().chain(&plan.wire).chain(turning).filter_map(Edge::opening);
+        let ended = plan.remove_services.iter().filter_map(|service| deployed.wiring.services.get(service));
+        let served = ended.chain(plan.add_services.values()).filter_map(|end| match end {
+            Endpoint::Device(opening) => Some(opening),
+            _ => None,
+        });
+        let named = opened.map(|(_, opening)| opening).chain(served).map(|opening| &opening.device);
+        let replaced_under = there
+            .iter()
+            .filter(|(_, device)| plan.remove_ports.iter().any(|port| device.over.contains_key(port)));
+        let touched = named.chain(replaced_under.map(|(name, _)| name));
+        let touched = touched.chain(&plan.remove_devices).chain(plan.add_devices.keys());
+        let mut touched: BTreeSet<String> = touched.cloned().collect();
+        if touched.is_empty() {
             return None;
         }
         let mut devices: IndexMap<String, wiring::Device> = there
@@ -80,18 +93,28 @@ impl DeviceChange {
         let stay = deployed.wiring.services.iter();
         let stay = stay.filter(|(service, _)| !plan.remove_services.contains(*service));
         let services = stay.chain(&plan.add_services);
-        let layout = DeviceLayout::of(&devices, edges, services);
+        let layout = DeviceLayout::of(&devices, edges, services, |name| {
+            deployed.observes_by_name(name) != turned.contains(name)
+        });
         let replaced = |joint: &Joint| match joint {
             Joint::End(end) => {
-                plan.remove_instances.contains(end.name()) || plan.remove_ports.contains(end.name())
+                let name = end.name();
+                plan.remove_instances.contains(name)
+                    || plan.remove_ports.contains(name)
+                    || turned.contains(name)
             }
             Joint::Device(_) | Joint::Classifier(_) => false,
         };
         let goes = |link: &&Link| !layout.links.contains(*link) || replaced(&link.0) || replaced(&link.1);
-        let unlink: Vec<Link> = deployed.devices.links.keys().filter(goes).cloned().collect();
+        let unlink: BTreeSet<Link> = deployed.devices.links.keys().filter(goes).cloned().collect();
         let stays = |link: &Link| deployed.devices.links.contains_key(link) && !unlink.contains(link);
-        let link = layout.links.iter().filter(|link| !stays(link)).cloned().collect();
-        Some(DeviceChange { devices, layout, unlink, link })
+        let link: Vec<Link> = layout.links.iter().filter(|link| !stays(link)).cloned().collect();
+        let joints = unlink.iter().chain(&link).flat_map(|(a, b)| [a, b]);
+        touched.extend(joints.filter_map(|joint| match joint {
+            Joint::Device(name) => Some(name.clone()),
+            Joint::End(_) | Joint::Classifier(_) => None,
+        }));
+        Some(DeviceChange { devices, layout, unlink, link, touched })
     }
 
     /// Takes off what goes, while everything is there yet.
@@ -100,11 +123,8 @@ impl DeviceChange {
             let Some([a, b]) = ends(deployed, link) else { continue };
             done(link, change.unlink(a, b));
             if let Some(plugs) = deployed.devices.links.remove(link) {
-                for (joint, SwitchPort(plug)) in [&link.0, &link.1].into_iter().zip(plugs) {
-                    if let Some(node) = deployed.devices.nodes.get_mut(joint) {
-                        node.taken.remove(&plug);
-                    }
-                }
+                let joints = [&link.0, &link.1].into_iter().cloned();
+                deployed.devices.given_up.extend(joints.zip(plugs));
             }
         }
         let laid = &mut deployed.devices;
@@ -113,14 +133,23 @@ impl DeviceChange {
             Joint::Classifier(name) => self.layout.classifiers.contains_key(name),
             Joint::End(_) => false,
         };
-        let openers = self.layout.devices.values().flatten();
-        let serving: BTreeSet<&Service> = openers
-            .filter_map(|(opener, _)| match opener {
-                Opener::Service(service) => Some(service),
+        let openers = self.layout.devices.iter();
+        let openers =
+            openers.flat_map(|(name, openers)| openers.iter().map(move |(opener, _)| (name, opener)));
+        let serving: BTreeSet<(&String, &Service)> = openers
+            .filter_map(|(name, opener)| match opener {
+                Opener::Service(service) => Some((name, service)),
                 Opener::Interface(_) => None,
             })
             .collect();
-        laid.services.retain(|service, _| serving.contains(service));
+        let given_up = &mut laid.given_up;
+        laid.services.retain(|(device, service), plug| {
+            let stays = serving.contains(&(device, service));
+            if !stays {
+                given_up.push((Joint::Device(device.clone()), *plug));
+            }
+            stays
+        });
         laid.nodes.retain(|joint, node| {
             let stays = stays(joint);
             if let Some((id, _)) = node.laid.as_ref().filter(|_| !stays) {
@@ -149,6 +178,11 @@ impl DeviceChange {
             }
         }
         self.program(deployed, change, done);
+        for (joint, SwitchPort(plug)) in std::mem::take(&mut deployed.devices.given_up) {
+            if let Some(node) = deployed.devices.nodes.get_mut(&joint) {
+                node.taken.remove(&plug);
+            }
+        }
         for link in &self.link {
             let Some([a, b]) = ends(deployed, link) else { continue };
             // What an observer makes goes out, and nothing comes to it but what it observes.
@@ -166,10 +200,13 @@ impl DeviceChange {
 
     /// Tells each device and classifier what is plugged into it.
     fn program(&self, deployed: &mut Deployed, change: &mut Change<'_, '_>, done: &mut Done<'_>) {
-        for (name, openers) in &self.layout.devices {
+        for (name, openers) in self.layout.devices.iter().filter(|(name, _)| self.touched.contains(*name)) {
             let Some(device) = self.devices.get(name) else { continue };
             let joint = Joint::Device(name.clone());
-            let settings = settings(deployed, &joint, device, openers);
+            let settings = settings(deployed, name, device, openers);
+            if settings.openers.len() < openers.len() {
+                done(&(joint.clone(), joint.clone()), Err(engine::WireError::TooMany.into()));
+            }
             let before = match deployed.devices.forwarding(&joint) {
                 Some(Forwarding::Device(before)) if *before.settings() == settings => continue,
                 Some(Forwarding::Device(before)) => Some(before),
@@ -179,16 +216,31 @@ impl DeviceChange {
             let laid = deployed.devices.lay(change, &joint, name, Forwarding::Device(device));
             done(&(joint.clone(), joint), laid);
         }
+        let chosen_from = self.unlink.iter().chain(&self.link).flat_map(|(a, b)| [a, b]);
+        let chosen_from: BTreeSet<&Joint> = chosen_from.collect();
         for (port, devices) in &self.layout.classifiers {
             let joint = Joint::Classifier(port.clone());
+            if !chosen_from.contains(&joint) && !devices.iter().any(|name| self.touched.contains(name)) {
+                continue;
+            }
             let laid = &mut deployed.devices;
             let end = (Joint::End(Endpoint::Port(port.clone())), joint.clone());
             let Some([_, outside]) = laid.links.get(&end).copied() else { continue };
-            let rules = devices.iter().enumerate().filter_map(|(n, name)| {
-                let PortPolicy { receive, priority } = self.devices.get(name)?.over.get(port)?.clone();
+            let policies = devices.iter().filter_map(|name| {
+                let policy = self.devices.get(name)?.over.get(port)?;
                 let [plug, _] = *laid.links.get(&(joint.clone(), Joint::Device(name.clone())))?;
-                let class = u16::try_from(n).ok()?;
-                Some((Rule { filter: receive, priority, class, observes: false }, plug))
+                Some((policy.clone(), plug))
+            });
+            let policies: Vec<_> = policies.collect();
+            let same = laid.nodes.get(&joint).is_some_and(|node| {
+                node.laid.is_some() && node.policies == policies && !self.link.contains(&end)
+            });
+            if same {
+                continue;
+            }
+            let rules = policies.iter().zip(0..).map(|((policy, plug), class)| {
+                let PortPolicy { receive, priority } = policy.clone();
+                (Rule { filter: receive, priority, class, observes: false }, *plug)
             });
             let rules = rules.collect();
             let before = match laid.forwarding(&joint) {
@@ -196,10 +248,28 @@ impl DeviceChange {
                 _ => None,
             };
             let devices = Arc::new(PortDevices::new(outside, rules, before));
-            let laid = laid.lay(change, &joint, port, Forwarding::Ports(devices));
-            done(&(joint.clone(), joint), laid);
+            let done_with = laid.lay(change, &joint, port, Forwarding::Ports(devices));
+            if let Some(node) = laid.nodes.get_mut(&joint) {
+                node.policies = policies;
+            }
+            done(&(joint.clone(), joint), done_with);
         }
     }
+}
+
+/// Functions that come to be observers by a plan, or cease to be.
+fn observers_turned(deployed: &Deployed, plan: &Plan) -> BTreeSet<String> {
+    let named = plan.observe.iter().chain(&plan.unobserve).map(|seen| &seen.observer);
+    let turned = named.filter(|name| {
+        let stays = deployed
+            .wiring
+            .observations
+            .iter()
+            .any(|seen| seen.observer == **name && !plan.unobserve.contains(seen));
+        let observes = stays || plan.observe.iter().any(|seen| seen.observer == **name);
+        observes != deployed.observes_by_name(name)
+    });
+    turned.cloned().collect()
 }
 
 /// Takes note of what came of a wire.
@@ -208,10 +278,11 @@ pub(crate) type Done<'a> = dyn FnMut(&Link, Result<(), FleetError>) + 'a;
 /// What a device is to know of what is plugged into it; services get a plug here.
 fn settings(
     deployed: &mut Deployed,
-    joint: &Joint,
+    name: &str,
     device: &wiring::Device,
     openers: &[(Opener, Opening)],
 ) -> DeviceSettings {
+    let joint = &Joint::Device(name.to_owned());
     let plug = |laid: &LaidDevices, end: &Joint| {
         laid.links.get(&(end.clone(), joint.clone())).map(|[_, plug]| *plug)
     };
@@ -227,7 +298,7 @@ fn settings(
             Opener::Interface(end) => {
                 (plug(&deployed.devices, &Joint::End(end.clone())), !deployed.observes(end))
             }
-            Opener::Service(service) => (deployed.devices.service(joint, service), false),
+            Opener::Service(service) => (deployed.devices.service(name, service), false),
         };
         plugged.extend(plug.map(|plug| Plugged { plug, side, receives }));
     }
@@ -264,19 +335,20 @@ impl LaidDevices {
     }
 
     /// The plug of a device by which packets for a service come in.
-    fn service(&mut self, joint: &Joint, service: &Service) -> Option<SwitchPort> {
-        if let Some(plug) = self.services.get(service) {
+    fn service(&mut self, device: &str, service: &Service) -> Option<SwitchPort> {
+        let key = (device.to_owned(), service.clone());
+        if let Some(plug) = self.services.get(&key) {
             return Some(*plug);
         }
-        let plug = self.nodes.get_mut(joint)?.plug()?;
-        self.services.insert(service.clone(), plug);
+        let plug = self.nodes.get_mut(&Joint::Device(device.to_owned()))?.plug()?;
+        self.services.insert(key, plug);
         Some(plug)
     }
 
     /// The end by which packets for a service come in.
     pub(crate) fn end_of_service(&self, service: &Service, device: &str) -> Option<End> {
         let id = self.id(&Joint::Device(device.to_owned()))?;
-        Some(End::Switch(id, *self.services.get(service)?))
+        Some(End::Switch(id, *self.services.get(&(device.to_owned(), service.clone()))?))
     }
 }
 

@@ -12,12 +12,15 @@
 //! A port that has a `receive` policy, or that several devices are over, gets a classifier, which is wired to
 //! the port and to its devices.
 
-use crate::{Edge, Endpoint, Service, Wiring};
+use crate::{Edge, Endpoint, Port, Service, Wiring};
 use capture::Filter;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use virtual_device::{Mode, Share};
+use virtual_device::{MAX_PORTS, Mode, Share};
+
+/// Most openers of one device that get packets: each may have a copy made of every packet.
+pub const MAX_OPENERS: usize = 64;
 
 /// A virtual device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,9 +124,44 @@ impl Grant {
 }
 
 impl Device {
+    /// Two of its ports that are of two tenants.
+    pub fn sides_of_two_tenants(&self, ports: &IndexMap<String, Port>) -> Option<(&str, &str)> {
+        let mut known = self.over.keys().filter_map(|name| Some((name.as_str(), &ports.get(name)?.tenant)));
+        let (first, tenant) = known.next()?;
+        known.find(|(_, other)| *other != tenant).map(|(second, _)| (first, second))
+    }
+
     /// Whether a function of a tenant may open it.
     pub fn is_open_to(&self, tenant: &str, function: &str) -> bool {
         self.tenant == tenant || self.open_to.iter().any(|grant| grant.covers(tenant, function))
+    }
+
+    /// What is allowed where it is over a number of ports that its mode has no use for.
+    pub fn ports_allowed(&self) -> Option<&'static str> {
+        match (self.mode, self.over.len()) {
+            (_, MAX_PORTS_AND_ONE..) => Some("255 ports at most"),
+            (Mode::Direct, 1) | (Mode::Bond(_), 1..) | (Mode::Bridge, 2..) | (Mode::Rootless, 0) => None,
+            (Mode::Direct, _) => Some("one port"),
+            (Mode::Bond(_), _) => Some("one port or more"),
+            (Mode::Bridge, _) => Some("two ports or more"),
+            (Mode::Rootless, _) => Some("no `over`: what one opener sends the others get"),
+        }
+    }
+
+    /// Two interfaces of one function that get the same packets: what it sends by one would come back by the
+    /// other.
+    pub fn loops<'a>(&self, openers: &[(&'a Endpoint, &'a Opening)]) -> Option<(&'a Endpoint, &'a Endpoint)> {
+        let mut of: BTreeMap<&str, Vec<&(&Endpoint, &Opening)>> = BTreeMap::new();
+        for opener in openers {
+            of.entry(opener.0.name()).or_default().push(opener);
+        }
+        let mut several = of.into_values().filter(|openers| openers.len() > 1);
+        several.find_map(|openers| {
+            openers.iter().enumerate().find_map(|(n, (first, a))| {
+                let second = openers[n + 1..].iter().find(|(_, b)| meets(a, b))?;
+                Some((*first, second.0))
+            })
+        })
     }
 
     /// Two openers that get the same packets, if the device is not shared. Of a rootless one, which has two
@@ -138,7 +176,6 @@ impl Device {
         if self.mode == Mode::Rootless {
             return openers.get(1).zip(openers.get(2)).map(|(second, third)| (second.0, third.0));
         }
-        let meets = |a: &Opening, b: &Opening| a.port.is_none() || b.port.is_none() || a.port == b.port;
         openers.iter().enumerate().find_map(|(n, (first, a))| {
             let second = openers[n + 1..].iter().find(|(_, b)| meets(a, b))?;
             Some((*first, second.0))
@@ -146,12 +183,21 @@ impl Device {
     }
 }
 
+const MAX_PORTS_AND_ONE: usize = MAX_PORTS + 1;
+
+/// Whether two openers get the same packets of a port.
+fn meets(a: &Opening, b: &Opening) -> bool {
+    a.port.is_none() || b.port.is_none() || a.port == b.port
+}
+
 impl DeviceLayout {
-    /// Of devices, the edges that open them, and the services that lead to them.
+    /// Of devices, the edges that open them, and the services that lead to them. Functions that observe send
+    /// and get nothing.
     pub fn of<'a>(
         devices: &IndexMap<String, Device>,
         edges: impl Iterator<Item = &'a Edge>,
         services: impl Iterator<Item = (&'a Service, &'a Endpoint)>,
+        observes: impl Fn(&str) -> bool,
     ) -> DeviceLayout {
         let mut openers: BTreeMap<&str, Vec<(Opener, Opening)>> = BTreeMap::new();
         for (end, opening) in edges.filter_map(Edge::opening) {
@@ -174,7 +220,12 @@ impl DeviceLayout {
         let mut layout = DeviceLayout::default();
         for (name, device) in devices {
             let mut openers = openers.remove(name.as_str()).unwrap_or_default();
-            if let Some(wires) = wires(device, &openers).filter(|_| device.over.keys().all(|p| is_plain(p))) {
+            let receive = openers.iter().all(|(opener, _)| match opener {
+                Opener::Interface(end) => !observes(end.name()),
+                Opener::Service(_) => false,
+            });
+            let wires = if receive { wires(device, &openers) } else { None };
+            if let Some(wires) = wires.filter(|_| device.over.keys().all(|p| is_plain(p))) {
                 layout.links.extend(wires);
                 continue;
             }
@@ -237,6 +288,9 @@ fn wires(device: &Device, openers: &[(Opener, Opening)]) -> Option<Vec<Link>> {
 impl Wiring {
     /// What is laid for its devices.
     pub fn device_layout(&self) -> DeviceLayout {
-        DeviceLayout::of(&self.devices, self.edges.iter(), self.services.iter())
+        let observers: BTreeSet<&str> = self.observations.iter().map(|seen| seen.observer.as_str()).collect();
+        DeviceLayout::of(&self.devices, self.edges.iter(), self.services.iter(), |name| {
+            observers.contains(name)
+        })
     }
 }

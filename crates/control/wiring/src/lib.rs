@@ -34,7 +34,7 @@ mod validate;
 mod workers;
 
 pub use cpu::{Cpu, Percent};
-pub use device::{Device, DeviceLayout, Grant, Joint, Link, Opener, Opening, PortPolicy};
+pub use device::{Device, DeviceLayout, Grant, Joint, Link, MAX_OPENERS, Opener, Opening, PortPolicy};
 pub use fraction::Fraction;
 pub use memory::{Overdraft, Purse, RUNTIME, Size, TenantMemory, bytes, page_tables};
 pub use plan::{Adjustment, Allowance, Plan, PlanMismatch};

@@ -1,10 +1,11 @@
 //! What holds in every wiring that can be carried out.
 
-use crate::{BrokenPromise, Edge, Endpoint, InstancePool, MAX_WORKERS, Observation, Opening, Wiring};
+use crate::{
+    BrokenPromise, Edge, Endpoint, InstancePool, MAX_OPENERS, MAX_WORKERS, Observation, Opening, Wiring,
+};
 use manifest::Access;
 use packet_memory::PoolConfig;
 use std::collections::{BTreeMap, BTreeSet};
-use virtual_device::Mode;
 use virtual_switch::SettingsError;
 
 /// Something in a wiring that cannot be carried out.
@@ -77,7 +78,7 @@ pub enum WiringFault {
         second: Endpoint,
     },
     /// A device over a number of ports that its mode has no use for.
-    #[error("the device `{device}` is over {found} ports; allowed: {allowed}")]
+    #[error("the device `{device}` is over {found} ports; allowed for its mode: {allowed}")]
     DevicePorts {
         /// The device.
         device: String,
@@ -85,6 +86,34 @@ pub enum WiringFault {
         found: usize,
         /// How many are possible.
         allowed: &'static str,
+    },
+    /// A device over ports of two tenants.
+    #[error("the device `{device}` is over `{first}` and `{second}`, which are two tenants'")]
+    SidesOfTwoTenants {
+        /// The device.
+        device: String,
+        /// A port of one.
+        first: String,
+        /// A port of the other.
+        second: String,
+    },
+    /// Two interfaces of one function that a device would wire to each other.
+    #[error("`{first}` and `{second}` are of one function and get the same packets of the device `{device}`")]
+    OpenedTwice {
+        /// The device.
+        device: String,
+        /// One interface.
+        first: Endpoint,
+        /// The other one.
+        second: Endpoint,
+    },
+    /// More openers of one device than [`MAX_OPENERS`].
+    #[error("the device `{device}` has {found} openers; allowed: at most {MAX_OPENERS}")]
+    TooManyOpeners {
+        /// The device.
+        device: String,
+        /// How many there are.
+        found: usize,
     },
     /// A port that a device is over and that a wire or a service leads to as well.
     #[error("a device is over the port `{0}`, and something else leads there; allowed: one of both")]
@@ -252,15 +281,13 @@ impl Wiring {
 
     fn device_faults(&self, faults: &mut Vec<WiringFault>) {
         for (name, device) in &self.devices {
-            let found = device.over.len();
-            let (possible, allowed) = match device.mode {
-                Mode::Direct => (found == 1, "one"),
-                Mode::Bond(_) => (found >= 1, "one or more"),
-                Mode::Bridge => (found >= 2, "two or more"),
-                Mode::Rootless => (found == 0, "none"),
-            };
-            if !possible {
+            if let Some(allowed) = device.ports_allowed() {
+                let found = device.over.len();
                 faults.push(WiringFault::DevicePorts { device: name.clone(), found, allowed });
+            }
+            if let Some((first, second)) = device.sides_of_two_tenants(&self.ports) {
+                let (first, second) = (first.to_owned(), second.to_owned());
+                faults.push(WiringFault::SidesOfTwoTenants { device: name.clone(), first, second });
             }
             let unknown = device.over.keys().filter(|port| !self.ports.contains_key(*port));
             faults.extend(unknown.map(|port| WiringFault::UnknownEndpoint(Endpoint::Port(port.clone()))));
@@ -274,6 +301,7 @@ impl Wiring {
             })
             .collect();
         faults.extend(elsewhere.into_iter().map(|name| WiringFault::PortUnderDevice(name.clone())));
+        let observers: BTreeSet<&String> = self.observations.iter().map(|seen| &seen.observer).collect();
         let mut receiving: BTreeMap<&str, Vec<(&Endpoint, &Opening)>> = BTreeMap::new();
         for edge in &self.edges {
             let Some((end, opening)) = edge.opening() else { continue };
@@ -290,13 +318,19 @@ impl Wiring {
                 let (tenant, device) = (instance.tenant.clone(), opening.device.clone());
                 faults.push(WiringFault::NotOpen { opener: end.to_string(), tenant, device });
             }
-            if !self.observations.iter().any(|seen| seen.observer == *function) {
+            if !observers.contains(function) {
                 receiving.entry(&opening.device).or_default().push((end, opening));
             }
         }
         for (name, openers) in receiving {
             let Some(device) = self.devices.get(name) else { continue };
-            if let Some((first, second)) = device.conflict(&openers) {
+            if openers.len() > MAX_OPENERS {
+                faults.push(WiringFault::TooManyOpeners { device: name.to_owned(), found: openers.len() });
+            }
+            if let Some((first, second)) = device.loops(&openers) {
+                let (first, second) = (first.clone(), second.clone());
+                faults.push(WiringFault::OpenedTwice { device: name.to_owned(), first, second });
+            } else if let Some((first, second)) = device.conflict(&openers) {
                 let (first, second) = (first.clone(), second.clone());
                 faults.push(WiringFault::NotShared { device: name.to_owned(), first, second });
             }

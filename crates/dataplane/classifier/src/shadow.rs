@@ -5,6 +5,9 @@ use crate::{Classifier, Ranked};
 /// Pairs that [`Classifier::shadowed`] answers.
 pub const MAX_PAIRS: usize = 1000;
 
+/// Rules by index: the earlier, and the later, which loses packets to it.
+type Pairs = Vec<(usize, usize)>;
+
 /// How much of what a rule wants another takes.
 enum Loss {
     All,
@@ -31,7 +34,7 @@ impl Classifier {
         self.losses().0
     }
 
-    fn losses(&self) -> (Vec<(usize, usize)>, Vec<(usize, usize)>) {
+    fn losses(&self) -> (Pairs, Pairs) {
         let takers: Vec<&Ranked> = self.rules.iter().filter(|ranked| !ranked.rule.observes).collect();
         let (mut never, mut others) = (Vec::new(), Vec::new());
         for (place, later) in takers.iter().enumerate() {

@@ -103,7 +103,7 @@ devices:
 ",
         "\
 f.yaml:5:3: devices.lan: `lan` is the name of the port in line 2; allowed: a name of its own
-f.yaml:6:27: devices.a.over: found 2 ports; allowed for this mode: one port, such as `over: [lan]`
+f.yaml:6:27: devices.a.over: found 2 ports; allowed for this mode: one port
 f.yaml:7:6: devices.b.mode: the required key `mode` is missing; allowed: one of direct, bond, bridge, rootless
 f.yaml:8:27: devices.c.over: found one port; allowed for this mode: two ports or more
 f.yaml:9:29: devices.d.over: found one port; allowed for this mode: no `over`: what one opener sends the others get
@@ -132,11 +132,13 @@ fn openers_that_may_not() {
         ),
         (
             "devices: {d: {mode: direct, over: [nic1]}}\nwires: [[d, foe:0]]\n",
-            "f.yaml:10:10: devices.d: `foe:0` is the tenant `red`'s and the device `d` is the tenant `default`'s; allowed: functions of `default`, and those that the device's `open_to` names\n",
+            "f.yaml:10:10: functions.foe: `foe:0` opens the device `d`, which is not open to it; allowed: functions of the device's tenant, and \
+             those that its `open_to` names\n",
         ),
         (
             "devices: {d: {mode: direct, over: [nic1]}}\nwires: [[d, ids:0], [d, flows:0]]\n",
-            "f.yaml:10:10: devices.d: `ids:0` is a second opener of the device `d`, which `flows:0` opens in line 10; allowed: one, or `share: duplicate` or `share: balance` of the device\n",
+            "f.yaml:10:10: functions.ids: `ids:0` is a second opener of the device `d`, beside `flows:0` in line 10; allowed: one, or \
+             `share: duplicate` or `share: balance` of the device\n",
         ),
         (
             "devices: {d: {mode: direct, over: [nic1]}}\nwires: [['d:nic2', ids:0]]\n",
@@ -148,7 +150,8 @@ fn openers_that_may_not() {
         ),
         (
             "devices: {d: {mode: rootless}}\nwires: [[d, ids:0], [d, flows:0], [d, fw:0]]\n",
-            "f.yaml:10:10: devices.d: `ids:0` is a second opener of the device `d`, which `fw:0` opens in line 10; allowed: one, or `share: duplicate` or `share: balance` of the device\n",
+            "f.yaml:10:10: functions.ids: `ids:0` is a second opener of the device `d`, beside `fw:0` in line 10; allowed: one, or \
+             `share: duplicate` or `share: balance` of the device\n",
         ),
         (
             "devices: {d: {mode: direct, over: [nic1]}}\nchains: {c: [nic2, d, nic3]}\n",
@@ -157,6 +160,16 @@ fn openers_that_may_not() {
         (
             "devices: {d: {mode: rootless}}\nobservers: {ids: {at: [d]}}\n",
             "f.yaml:10:24: observers.ids.at[0]: `d` is a device; allowed: fw, ids, flows, foe\n",
+        ),
+        (
+            "devices: {d: {mode: rootless}}\nwires: [[d, fw:0], [d, fw:1]]\n",
+            "f.yaml:10:21: functions.fw: `fw:0` and `fw:1` get the same packets of the device `d`: what the function sends by one would \
+             come back by the other; allowed: one of them, or sides of the device\n",
+        ),
+        (
+            "devices: {d: {mode: direct, over: [nic1], open_to: [{tenant: red}]}}\nwires: [[d, foe:0], [d, ids:0]]\n",
+            "f.yaml:10:10: functions.ids: `ids:0` is a second opener of the device `d`, beside another tenant's function; allowed: one, \
+             or `share: duplicate` or `share: balance` of the device\n",
         ),
     ];
     for (text, expected) in cases {

@@ -86,7 +86,7 @@ impl Desired {
                 {
                     return None;
                 }
-                Kind::Switch if before.is_some() => return None,
+                Kind::Switch if before.is_some() || self.has(Kind::Device, name) => return None,
                 Kind::Function | Kind::Port | Kind::Switch => touched.extend([name.clone()]),
                 Kind::Wire => {}
                 _ => return None,

@@ -19,7 +19,7 @@ fn end() -> impl Strategy<Value = String> {
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         9 => prop::sample::select(vec!["f", "g", "h"]),
-        1 => prop::sample::select(vec!["source", "hall", "1bad"]),
+        1 => prop::sample::select(vec!["source", "hall", "dev", "1bad"]),
     ]
     .prop_map(str::to_owned)
 }
@@ -61,7 +61,7 @@ fn change() -> impl Strategy<Value = ObjectChange> {
         spec,
     });
     let port = (
-        prop::sample::select(vec!["source", "out", "f", "other"]),
+        prop::sample::select(vec!["source", "out", "f", "other", "dev"]),
         prop::option::weighted(
             0.7,
             prop::sample::select(vec![
@@ -74,7 +74,7 @@ fn change() -> impl Strategy<Value = ObjectChange> {
         ),
     );
     let switch = (
-        prop::sample::select(vec!["hall", "other", "g"]),
+        prop::sample::select(vec!["hall", "other", "g", "dev"]),
         prop::option::weighted(0.7, prop::sample::select(vec![64, 128, 100])),
     );
     let device = prop::option::weighted(

@@ -168,3 +168,39 @@ fn what_is_laid_for_devices_goes_with_them() {
     ]);
     assert_eq!(rig.picture(), bare);
 }
+
+#[test]
+fn a_service_that_moves_between_devices_takes_no_ones_place() {
+    let mut rig = rig(2);
+    rig.apply(&[
+        device("a", json!({"mode": "bridge", "over": ["source", "out"]})),
+        function("f", reflector("a")),
+        device("b", json!({"mode": "bridge", "over": ["source2", "out2"]})),
+        function("g", reflector("b")),
+    ]);
+    rig.host.start().expect("threads");
+    for n in 0..30 {
+        rig.apply(&[put(Kind::Service, "7", json!(["a", "b"][n % 2]))]);
+        arrive(&rig, "out");
+        arrive(&rig, "out2");
+    }
+    rig.apply(&[delete(Kind::Service, "7")]);
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}
+
+#[test]
+fn an_opener_that_comes_to_observe_gets_nothing_by_the_device_and_another_may_have_it() {
+    let mut rig = rig(1);
+    let spy = json!({"image": "monitor", "attach": {"export": "d"}});
+    rig.apply(&[
+        device("d", json!({"mode": "bridge", "over": ["source", "out"]})),
+        function("spy", spy.clone()),
+    ]);
+    rig.host.start().expect("threads");
+    rig.moves("spy");
+    rig.apply(&[put(Kind::Observer, "spy", json!({"at": ["f"]})), function("f", reflector("d"))]);
+    rig.moves("f");
+    arrive(&rig, "out");
+    rig.moves("spy");
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}

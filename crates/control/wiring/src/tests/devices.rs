@@ -104,6 +104,14 @@ fn a_port_that_devices_choose_from_has_a_classifier() {
 }
 
 #[test]
+fn a_device_that_observers_alone_open_receives_nothing() {
+    let mut wiring = host(vec![("d", device("default", 1))], vec![opens("f0:2", "d", None)]);
+    wiring.instances.insert("f0".to_owned(), Instance { interfaces: 3, ..instance("default") });
+    wiring.observations.insert(Observation { observer: "f0".into(), at: "f1".into(), interface: None });
+    assert_eq!(laid(&wiring), ["p0 - [d]", "f0:2 - [d]"]);
+}
+
+#[test]
 fn openers_stand_in_their_order() {
     let opener = |interface: &str, order| {
         let opening = Opening { order, ..Opening::of("d", None) };
@@ -138,9 +146,35 @@ fn devices_that_cannot_be_are_faults() {
         }),
         [
             "`d` is of the tenant `red`, which does not exist",
-            "the device `d` is over 1 ports; allowed: two or more",
+            "the device `d` is over 1 ports; allowed for its mode: two ports or more",
             "`f0:0` is the tenant `default`'s, which the device `d` is not open to",
         ]
+    );
+    assert_eq!(
+        with(&|wiring| wiring.edges.extend([opens("f0:1", "d", None)])),
+        ["`f0:0` and `f0:1` are of one function and get the same packets of the device `d`"]
+    );
+    assert_eq!(
+        with(&|wiring| {
+            wiring.tenants.insert("red".to_owned(), wiring.tenants["default"].clone());
+            wiring.ports.insert("red-nic".to_owned(), port("red"));
+            let mut device = Device { mode: Mode::Bridge, ..of(wiring) };
+            device.over.insert("red-nic".to_owned(), PortPolicy::default());
+            wiring.devices.insert("d".to_owned(), device);
+        }),
+        ["the device `d` is over `p0` and `red-nic`, which are two tenants'"]
+    );
+    assert_eq!(
+        with(&|wiring| {
+            let share = Share::Duplicate;
+            let shared = Device { share, ..of(wiring) };
+            wiring.devices.insert("d".to_owned(), shared);
+            for n in 0..=MAX_OPENERS {
+                wiring.instances.insert(format!("x{n}"), instance("default"));
+                wiring.edges.insert(opens(&format!("x{n}:0"), "d", None));
+            }
+        }),
+        ["the device `d` has 66 openers; allowed: at most 64"]
     );
     assert_eq!(
         with(&|wiring| drop(wiring.devices.insert("f1".to_owned(), device("default", 0)))),
