@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SETTINGS: &str = "\
 %YAML 1.1
 ---
-vars: {address-groups: {HOME_NET: any}, port-groups: {HTTP_PORTS: \"PORTS\"}}
+vars: {address-groups: {HOME_NET: any}, port-groups: {HTTP_PORTS: PORTS}}
 mpm-algo: hs
 spm-algo: hs
 runmode: single
@@ -184,7 +184,8 @@ fn settings(parsers: Parsers) -> String {
         format!("{name}: {}", setting.unwrap_or("{enabled: no}"))
     };
     let all: Vec<String> = PARSERS.iter().map(parser).collect();
-    SETTINGS.replace("PARSERS", &all.join(", ")).replace("PORTS", HTTP_PORTS)
+    let ports = format!("HTTP_PORTS: \"{HTTP_PORTS}\"");
+    SETTINGS.replace("PARSERS", &all.join(", ")).replace("HTTP_PORTS: PORTS", &ports)
 }
 
 fn arguments(folder: &Path, capture: &Path) -> Vec<String> {
@@ -248,5 +249,7 @@ mod tests {
     fn the_command_line_names_what_the_folder_holds() {
         let line = arguments(Path::new("/f"), Path::new("/c.pcap")).join(" ");
         assert_eq!(line, "-c /f/suricata.yaml -S /f/rules -l /f -k none --runmode single -r /c.pcap");
+        let settings = settings(Parsers::Messages);
+        assert!(settings.contains("port-groups: {HTTP_PORTS: \"[80,8080]\"}}"), "{settings}");
     }
 }

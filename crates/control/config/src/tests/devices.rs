@@ -168,7 +168,7 @@ fn openers_that_may_not() {
         ),
         (
             "devices: {d: {mode: direct, over: [nic1], open_to: [{tenant: red}]}}\nwires: [[d, foe:0], [d, ids:0]]\n",
-            "f.yaml:10:10: functions.ids: `ids:0` is a second opener of the device `d`, beside another tenant's function; allowed: one, \
+            "f.yaml:10:22: functions.ids: `ids:0` is a second opener of the device `d`, beside another tenant's function; allowed: one, \
              or `share: duplicate` or `share: balance` of the device\n",
         ),
     ];
