@@ -165,13 +165,16 @@ fn compare(stage: &mut Stage<'_>, case: &Case, from: f64) -> Result<(), BenchErr
     let Load { rules, captures } = (case.prepare)(&folder)?;
     let peer = Suricata::new(&rules, case.parsers, stage.cores).map_err(BenchError::setup)?;
     let image = stock("dpi")?;
-    let text = format!("rules: rules\nvariables: [{{name: HTTP_PORTS, value: \"{HTTP_PORTS}\"}}]");
+    // Suricata is told to verify no checksums (`-k none`), and so is this side.
+    let text = format!(
+        "rules: rules\nchecksums: ignore\nvariables: [{{name: HTTP_PORTS, value: \"{HTTP_PORTS}\"}}]"
+    );
     let config = configuration_with(&image, &text, &OneFile(rules))?;
     let pool = pool(2048, None)?;
     let [short, long] = &captures;
     stage.notes.push(format!("{name}, peer: {}", peer.configuration.trim_end()));
     stage.notes.push(format!(
-        "{name}, superfluid: port pcap {{pace: flat_out}}, function dpi {{the same rules}}, port null; {} connections, {} \
+        "{name}, superfluid: port pcap {{pace: flat_out}}, function dpi {{the same rules, checksums: ignore}}, port null; {} connections, {} \
          packets, {} bytes",
         CONNECTIONS[1], long.packets, long.bytes
     ));
