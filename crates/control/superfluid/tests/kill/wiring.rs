@@ -25,7 +25,7 @@ pub fn function() -> Value {
 
 /// One of them, as it is to be; `None`: it goes.
 pub fn any(random: &mut Random) -> (Object, Option<Value>) {
-    let (object, spec) = match random.below(3) {
+    let (object, spec) = match random.below(4) {
         0 => {
             let form = CHAINS[random.below(CHAINS.len() as u64) as usize];
             (("chains", "line".to_owned()), json!(form))
@@ -33,6 +33,11 @@ pub fn any(random: &mut Random) -> (Object, Option<Value>) {
         1 => {
             let ends = WIRES[random.below(WIRES.len() as u64) as usize];
             (("wires", ends.join("~")), json!(ends))
+        }
+        2 => {
+            let name = format!("pair{}", random.below(SWITCHES));
+            let share = ["single", "duplicate", "balance"][random.below(3) as usize];
+            (("devices", name), json!({"mode": "rootless", "share": share}))
         }
         _ => {
             let name = format!("yard{}", random.below(SWITCHES));
@@ -67,7 +72,7 @@ pub fn document(objects: &BTreeMap<Object, Value>) -> Value {
 /// Those that are there.
 pub fn found(socket: &mut Socket) -> BTreeMap<Object, Value> {
     let mut found = BTreeMap::new();
-    for plural in ["chains", "wires", "switches"] {
+    for plural in ["chains", "wires", "switches", "devices"] {
         let listing = socket.get(&format!("/v1/{plural}?limit=1000"));
         for object in listing["items"].as_array().expect("a list") {
             let name = object["name"].as_str().expect("a name").to_owned();
