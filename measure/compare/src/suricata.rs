@@ -6,6 +6,7 @@ use crate::eve;
 use crate::rules::{Rules, VARIABLES};
 use crate::table::Alerts;
 use peers::Folder;
+use peers::PARSERS;
 use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
@@ -42,38 +43,12 @@ app-layer:
     dns: {tcp: {enabled: yes, detection-ports: {dp: 53}}, udp: {enabled: yes, detection-ports: {dp: 53}}}
 ";
 
-/// Readers of other protocols, which `dpi` does not have.
-const OTHERS: [&str; 25] = [
-    "http2",
-    "smtp",
-    "ftp",
-    "ssh",
-    "smb",
-    "nfs",
-    "tftp",
-    "ike",
-    "krb5",
-    "snmp",
-    "ntp",
-    "dhcp",
-    "sip",
-    "rdp",
-    "rfb",
-    "mqtt",
-    "pgsql",
-    "telnet",
-    "quic",
-    "modbus",
-    "dnp3",
-    "enip",
-    "imap",
-    "bittorrent-dht",
-    "dcerpc",
-];
+/// Protocols that `dpi` reads, too.
+const READ: [&str; 3] = ["http", "tls", "dns"];
 
 fn settings(folder: &Path) -> String {
     let mut text = SETTINGS.replace("FOLDER", &folder.display().to_string());
-    for name in OTHERS {
+    for name in PARSERS.iter().filter(|name| !READ.contains(name)) {
         text += &format!("    {name}: {{enabled: no}}\n");
     }
     let group = |ports: bool| -> String {

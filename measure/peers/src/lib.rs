@@ -51,7 +51,7 @@ pub use folder::Folder;
 pub use install::{missing, missing_of};
 pub use openvswitch::{FlowCaches, OpenVswitch};
 pub use polling::{Polling, Window};
-pub use suricata::{Alerts, Parsers, Reading, Suricata};
+pub use suricata::{Alerts, PARSERS, Parsers, Reading, Suricata};
 pub use testpmd::{Driver, Testpmd};
 pub use tun::Tun;
 pub use veth::{IN, OUT, VethLine};

@@ -49,7 +49,7 @@ reference-config-file: CLASSES
 
 /// Protocols that Suricata would parse unless told not to. Rules that look at contents alone need none of
 /// them.
-const PARSERS: &[&str] = &[
+pub const PARSERS: &[&str] = &[
     "bittorrent-dht",
     "dcerpc",
     "dhcp",
