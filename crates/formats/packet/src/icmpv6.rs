@@ -36,6 +36,12 @@ pub mod kind {
     pub const ECHO_REQUEST: u8 = 128;
     /// Echo reply.
     pub const ECHO_REPLY: u8 = 129;
+    /// Multicast listener query (RFC 2710, RFC 3810).
+    pub const LISTENER_QUERY: u8 = 130;
+    /// Multicast listener report of version 1 (RFC 2710).
+    pub const LISTENER_REPORT: u8 = 131;
+    /// Multicast listener done (RFC 2710).
+    pub const LISTENER_DONE: u8 = 132;
     /// Router solicitation.
     pub const ROUTER_SOLICITATION: u8 = 133;
     /// Router advertisement.
@@ -46,6 +52,8 @@ pub mod kind {
     pub const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
     /// Redirect.
     pub const REDIRECT: u8 = 137;
+    /// Multicast listener report of version 2 (RFC 3810).
+    pub const LISTENER_REPORT_V2: u8 = 143;
 }
 
 /// Bytes of the header.

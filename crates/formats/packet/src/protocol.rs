@@ -4,6 +4,8 @@
 pub const HOP_BY_HOP: u8 = 0;
 /// ICMP, RFC 792.
 pub const ICMPV4: u8 = 1;
+/// IGMP, RFC 3376.
+pub const IGMP: u8 = 2;
 /// IPv4 in IP, RFC 2003.
 pub const IPV4: u8 = 4;
 /// TCP, RFC 9293.

@@ -1,0 +1,385 @@
+//! One device: what comes goes to its protocol, what is due is done.
+
+use crate::Prefix;
+use crate::addresses::{self, Address, Addresses, Conflict, Origin};
+use crate::classify::{Protocol, classify};
+use crate::counters::{Counters, Fault, Input};
+use crate::frame::{self, group_mac};
+use crate::outbox::Outbox;
+use crate::rate::Bucket;
+use crate::settings::{Mac, Settings, SettingsError, is_unicast, link_local};
+use crate::table::{self, Neighbour, NeighbourState, Table};
+use packet::{ethernet, ipv6};
+use std::net::{IpAddr, Ipv4Addr};
+use telemetry::clock::Nanos;
+
+/// What is known about an address that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// Packets to it go to this station.
+    Known(Mac),
+    /// It is asked for. [`Changes::neighbours`] says when to look again.
+    Asked,
+    /// It did not answer. It is not asked for again until some time has passed.
+    Unreachable,
+    /// It cannot be asked for.
+    Refused(Refusal),
+}
+
+/// Why an address is not asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is no address of one host, nor of a group.
+    Address,
+    /// It is in no network of the device: a router is to be asked for.
+    OffLink,
+    /// All entries of the table are of neighbours that answered.
+    Full,
+}
+
+impl Refusal {
+    /// The name that is shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Refusal::Address => "address",
+            Refusal::OffLink => "off-link",
+            Refusal::Full => "full",
+        }
+    }
+}
+
+/// What functions may see that is not as it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// A neighbour has another station, or none, or came, or went.
+    pub neighbours: bool,
+    /// An address came, went, or is usable or not.
+    pub addresses: bool,
+    /// A router came or went.
+    pub routers: bool,
+    /// The MTU is another.
+    pub mtu: bool,
+}
+
+impl Changes {
+    /// Whether anything changed.
+    pub fn any(self) -> bool {
+        self.neighbours || self.addresses || self.routers || self.mtu
+    }
+}
+
+/// The neighbours of one virtual device. See the crate's documentation.
+#[derive(Debug)]
+pub struct Device {
+    pub(crate) settings: Settings,
+    pub(crate) rng: fastrand::Rng,
+    pub(crate) table: Table,
+    pub(crate) addresses: Addresses,
+    pub(crate) outbox: Outbox,
+    processed: Bucket,
+    pub(crate) mtu: u16,
+    changes: Changes,
+    counters: Counters,
+    stopped: bool,
+}
+
+impl Device {
+    /// A device that begins to make sure of its addresses. `seed` is what its pauses and identifiers are drawn from:
+    /// another one for each device, and at each start.
+    ///
+    /// # Errors
+    /// As [`Settings::check`].
+    pub fn new(settings: Settings, seed: u64, now: Nanos) -> Result<Device, SettingsError> {
+        settings.check()?;
+        let mut device = Device {
+            rng: fastrand::Rng::with_seed(seed),
+            table: Table::new(settings.capacity),
+            addresses: Addresses::default(),
+            outbox: Outbox::new(&settings.limits),
+            processed: Bucket::new(settings.limits.processed),
+            mtu: settings.mtu,
+            changes: Changes::default(),
+            counters: Counters::default(),
+            stopped: false,
+            settings,
+        };
+        device.add_configured(now);
+        Ok(device)
+    }
+
+    /// Other settings from now on: addresses and groups that stay are not disturbed, and neighbours in networks
+    /// that stay remain known. Another `mac` begins everything anew.
+    ///
+    /// # Errors
+    /// As [`Settings::check`]; nothing has changed then.
+    pub fn change(&mut self, settings: Settings, now: Nanos) -> Result<(), SettingsError> {
+        settings.check()?;
+        if settings.mac != self.settings.mac {
+            let seed = self.rng.u64(..);
+            let (counters, put) =
+                (self.counters(), std::mem::replace(&mut self.outbox, Outbox::new(&settings.limits)));
+            *self = Device::new(settings, seed, now)?;
+            // What was to be sent is still sent, and what was counted stays counted.
+            self.outbox.inherit(put);
+            self.counters = Counters { sent: 0, unanswered: 0, lost: 0, ..counters };
+            self.changes = Changes { neighbours: true, addresses: true, routers: true, mtu: true };
+            return Ok(());
+        }
+        let (ipv6, wanted) = (settings.ipv6, settings.addresses.clone());
+        self.addresses.remove(|own| match own.origin {
+            Origin::Static => !wanted.contains(&own.prefix),
+            Origin::LinkLocal | Origin::Router => !ipv6,
+            Origin::Dhcp => !settings.dhcp,
+        });
+        if settings.limits != self.settings.limits {
+            self.outbox.limit(&settings.limits);
+            self.processed = Bucket::new(settings.limits.processed);
+        }
+        self.changes.mtu |= settings.mtu != self.mtu;
+        self.mtu = settings.mtu;
+        self.changes.routers |= settings.gateways != self.settings.gateways;
+        self.table.set_capacity(settings.capacity);
+        self.settings = settings;
+        self.add_configured(now);
+        self.forget_off_link();
+        Ok(())
+    }
+
+    fn add_configured(&mut self, now: Nanos) {
+        let forever = (Nanos::MAX, Nanos::MAX);
+        for prefix in self.settings.addresses.clone() {
+            self.addresses.add(prefix, Origin::Static, forever, now, &mut self.rng);
+        }
+        if self.settings.ipv6 {
+            let prefix = Prefix { address: link_local(self.settings.mac).into(), length: 64 };
+            self.addresses.add(prefix, Origin::LinkLocal, forever, now, &mut self.rng);
+        }
+    }
+
+    /// Neighbours in networks that the device has no more are forgotten.
+    fn forget_off_link(&mut self) {
+        let (addresses, gateways) = (&self.addresses, &self.settings.gateways);
+        self.table.retain(|address| addresses.on_link(address) || gateways.contains(&address));
+    }
+
+    /// A frame that came, without its frame check sequence.
+    pub fn input(&mut self, frame: &[u8], now: Nanos) -> Input {
+        let outcome = self.look_at(frame, now);
+        match outcome {
+            Input::Taken => self.counters.taken += 1,
+            Input::Ignored => self.counters.ignored += 1,
+            Input::Dropped(fault) => {
+                let at = Fault::ALL.iter().position(|other| *other == fault);
+                if let Some(count) = at.and_then(|at| self.counters.dropped.get_mut(at)) {
+                    *count += 1;
+                }
+            }
+        }
+        outcome
+    }
+
+    fn look_at(&mut self, frame: &[u8], now: Nanos) -> Input {
+        let Ok(view) = ethernet::View::new(frame) else { return Input::Dropped(Fault::Malformed) };
+        let (source, payload) = (view.source(), view.payload());
+        if self.stopped || view.tags().count() > 0 || !self.is_addressed(view.destination()) {
+            return Input::Ignored;
+        }
+        // What the device sent itself comes back through a loop; a group sends nothing.
+        if source == self.settings.mac || source[0] & 1 != 0 || source == [0; 6] {
+            return Input::Dropped(Fault::Address);
+        }
+        let protocol = classify(frame);
+        let awaited = match protocol {
+            None => return Input::Ignored,
+            Some(Protocol::Arp) => self.arp_is_awaited(payload),
+            Some(_) => false,
+        };
+        if !awaited && !self.processed.take(now) {
+            return Input::Dropped(Fault::Limited);
+        }
+        match protocol {
+            Some(Protocol::Arp) => self.arp_input(source, payload, now),
+            Some(Protocol::Echo(IpAddr::V4(_))) => self.echo_v4((source, view.destination()), payload, now),
+            Some(Protocol::Echo(IpAddr::V6(_))) => {
+                let stations = (source, view.destination());
+                match icmpv6(payload) {
+                    Some((packet, body)) => self.echo_v6(stations, &packet, body, now),
+                    None => Input::Dropped(Fault::Malformed),
+                }
+            }
+            _ => Input::Ignored,
+        }
+    }
+
+    /// Whether a frame to this link-layer address is for the device.
+    fn is_addressed(&self, destination: Mac) -> bool {
+        destination == self.settings.mac || destination[0] & 1 != 0
+    }
+
+    /// Another station claims an address of the device.
+    pub(crate) fn conflict(&mut self, address: IpAddr, now: Nanos) {
+        match self.addresses.conflict(address, now) {
+            Conflict::Ignored => {}
+            Conflict::Defend => {
+                if self.outbox.may_send(now) {
+                    self.announce(address);
+                }
+            }
+            Conflict::Lost(_) => {}
+        }
+    }
+
+    /// Does what is due.
+    pub fn poll(&mut self, now: Nanos) {
+        if self.stopped {
+            return;
+        }
+        while let Some(due) = self.addresses.due(now) {
+            match due {
+                addresses::Due::Step(_) => {}
+                _ if !self.outbox.may_send(now) => return,
+                addresses::Due::Probe(address) => self.probe(address),
+                addresses::Due::Announce(address) => self.announce(address),
+            }
+            self.addresses.advance(due.address(), now, &mut self.rng);
+        }
+        while let Some(due) = self.table.due(now) {
+            if let table::Due::Ask(address, of) = due {
+                let Some(source) = self.addresses.source_for(address) else {
+                    self.table.postpone(address, now);
+                    continue;
+                };
+                if !self.outbox.may_send(now) {
+                    return;
+                }
+                self.ask(source, address, of);
+            }
+            self.table.advance(due.address(), now);
+        }
+    }
+
+    fn probe(&mut self, address: IpAddr) {
+        match address {
+            IpAddr::V4(address) => self.arp_ask(Ipv4Addr::UNSPECIFIED, address, None),
+            IpAddr::V6(_) => {}
+        }
+    }
+
+    fn announce(&mut self, address: IpAddr) {
+        match address {
+            IpAddr::V4(address) => self.arp_ask(address, address, None),
+            IpAddr::V6(_) => {}
+        }
+    }
+
+    fn ask(&mut self, source: IpAddr, address: IpAddr, of: Option<Mac>) {
+        if let (IpAddr::V4(source), IpAddr::V4(address)) = (source, address) {
+            self.arp_ask(source, address, of);
+        }
+    }
+
+    /// When [`Device::poll`] is to be called next; none as long as nothing comes.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        if self.stopped {
+            return None;
+        }
+        let due = [self.addresses.deadline(), self.table.deadline()].into_iter().flatten().min()?;
+        Some(due.max(self.outbox.ready()))
+    }
+
+    /// The next frame that is to be sent.
+    pub fn next_frame(&mut self) -> Option<Vec<u8>> {
+        self.outbox.take()
+    }
+
+    /// What is known about an address. One that is in a network of the device is asked for, and kept fresh for
+    /// [`LEASE`](crate::LEASE) from now.
+    pub fn resolve(&mut self, address: IpAddr, now: Nanos) -> Resolution {
+        if address.is_multicast() {
+            return Resolution::Known(group_mac(address));
+        }
+        if address == IpAddr::V4(Ipv4Addr::BROADCAST) || self.addresses.is_broadcast(address) {
+            return Resolution::Known(frame::BROADCAST);
+        }
+        if !is_unicast(address) {
+            return Resolution::Refused(Refusal::Address);
+        }
+        if self.addresses.has(address) {
+            return Resolution::Known(self.settings.mac);
+        }
+        if !self.addresses.on_link(address) && !self.settings.gateways.contains(&address) {
+            return Resolution::Refused(Refusal::OffLink);
+        }
+        match self.table.ask(address, now) {
+            Err(table::Full) => Resolution::Refused(Refusal::Full),
+            Ok((_, Some(mac))) => Resolution::Known(mac),
+            Ok((NeighbourState::Unreachable, None)) => Resolution::Unreachable,
+            Ok((_, None)) => Resolution::Asked,
+        }
+    }
+
+    /// What changed since this was last called.
+    pub fn take_changes(&mut self) -> Changes {
+        let mut changes = std::mem::take(&mut self.changes);
+        changes.neighbours |= self.table.take_changed();
+        changes.addresses |= self.addresses.take_changed();
+        changes
+    }
+
+    /// The neighbours, by their addresses.
+    pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> + '_ {
+        self.table.iter()
+    }
+
+    /// How many neighbours are known or asked for.
+    pub fn neighbours_count(&self) -> usize {
+        self.table.len()
+    }
+
+    /// The addresses of the device.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.addresses.iter()
+    }
+
+    /// The routers of the device, the best first: those that are configured, then those that are learned.
+    pub fn routers(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.settings.gateways.iter().copied()
+    }
+
+    /// Its link-layer address.
+    pub fn mac(&self) -> Mac {
+        self.settings.mac
+    }
+
+    /// Bytes of the largest IP packet.
+    pub fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    /// Counts since the device was made.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            sent: self.counters.sent + self.outbox.put,
+            unanswered: self.counters.unanswered + self.outbox.limited,
+            lost: self.counters.lost + self.outbox.lost,
+            evicted: self.counters.evicted + self.table.evicted,
+            full: self.counters.full + self.table.full,
+            claims: self.counters.claims + self.table.claims,
+            conflicts: self.counters.conflicts + self.addresses.conflicts,
+            ..self.counters
+        }
+    }
+
+    /// Ends it: what it holds of others (a DHCP lease, memberships) is given back by the frames that are left to
+    /// send. After that it does nothing.
+    pub fn stop(&mut self, _now: Nanos) {
+        self.stopped = true;
+    }
+}
+
+/// An IPv6 packet, and what is behind its extension headers.
+fn icmpv6(payload: &[u8]) -> Option<(ipv6::View<'_>, &[u8])> {
+    let packet = ipv6::View::new(payload).ok()?;
+    let body = packet.payload().get(packet.upper().ok()?.offset..)?;
+    Some((packet, body))
+}
