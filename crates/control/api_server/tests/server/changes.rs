@@ -195,9 +195,10 @@ fn work_is_waited_for_or_told_as_an_operation() {
         201,
         "50 ms are waited for"
     );
-    let later = client.put("/v1/functions/b?wait=false", &json!({"image": "slow-b"}));
+    let later = client.put("/v1/functions/b?wait=false", &json!({"image": "kept-compiling-b"}));
     assert_eq!(later.status, 202);
     assert_eq!(client.get("/v1/functions/b").status, 404, "not yet");
+    server.fake.let_go("kept-compiling-b");
     let path = later.header("location").expect("where").to_owned();
     let operation = loop {
         let operation = client.get(&path).json();
@@ -272,12 +273,12 @@ fn operations_are_bounded() {
     let mut client = server.client();
     let statuses: Vec<_> = (0..4)
         .map(|n| {
-            client
-                .put(&format!("/v1/functions/f{n}?wait=false"), &json!({"image": format!("slow-{n}")}))
-                .status
+            let spec = json!({"image": format!("kept-compiling-{n}")});
+            client.put(&format!("/v1/functions/f{n}?wait=false"), &spec).status
         })
         .collect();
     assert_eq!(statuses, [202, 202, 503, 503]);
+    (0..2).for_each(|n| server.fake.let_go(&format!("kept-compiling-{n}")));
 }
 
 #[test]

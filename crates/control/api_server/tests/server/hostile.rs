@@ -320,34 +320,43 @@ fn requests_in_one_go_are_answered_in_order() {
 #[test]
 fn a_client_that_leaves_does_not_stop_what_it_began() {
     let server = Running::new();
-    let mut client = server.client();
-    let body = json!({"spec": {"image": "slow-left"}}).to_string();
-    client.send("PUT", "/v1/functions/fw?wait=true", &[], body.as_bytes()).expect("writes");
-    std::thread::sleep(Duration::from_millis(20));
-    drop(client);
-    let there = (0..100).any(|_| {
+    let leaves = |method: &str, path: &str, body: &str, kept: &str| {
+        let mut client = server.client();
+        client.send(method, path, &[], body.as_bytes()).expect("writes");
+        server.fake.has_begun(kept);
+        drop(client);
+        server.fake.let_go(kept);
+    };
+    let body = json!({"spec": {"image": "kept-compiling-left"}}).to_string();
+    leaves("PUT", "/v1/functions/fw?wait=true", &body, "kept-compiling-left");
+    let there = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
         server.client().get("/v1/functions/fw").status == 200
     });
     assert!(there);
     // Also what is not an operation: a large change, and a pause.
-    let functions: serde_json::Map<_, _> =
-        (0..500).map(|n| (format!("f{n}"), json!({"image": "x"}))).collect();
+    let mut functions: serde_json::Map<_, _> =
+        (0..499).map(|n| (format!("f{n}"), json!({"image": "x"}))).collect();
+    functions.insert("p".to_owned(), json!({"image": "kept-pausing-left"}));
+    functions.insert("s".to_owned(), json!({"image": "kept-starting-left"}));
     let document = json!({"superfluid": 1, "functions": functions}).to_string();
-    let before = server.audit().len();
-    for (path, body) in [("/v1/apply", document.as_str()), ("/v1/functions/fw/pause", "")] {
-        let mut client = server.client();
-        client.send("POST", path, &[], body.as_bytes()).expect("writes");
-        drop(client);
-    }
-    let written = (0..500).any(|_| {
+    leaves("POST", "/v1/apply", &document, "kept-starting-left");
+    let there = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
-        server.audit().len() == before + 2
+        server.client().get("/v1/functions/p").status == 200
+    });
+    assert!(there);
+    leaves("POST", "/v1/functions/p/pause", "", "kept-pausing-left");
+    let written = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        let audit = server.audit();
+        let has = |path| audit.iter().any(|line| line["path"] == path && line["outcome"] == "done");
+        has("/v1/apply") && has("/v1/functions/p/pause")
     });
     assert!(written, "both were made and written down");
-    let stored = server.store.read("function", "fw").expect("is there");
+    let stored = server.store.read("function", "p").expect("is there");
     assert!(String::from_utf8_lossy(&stored.value).contains("\"paused\":true"));
-    assert_eq!(server.fake.world().objects.len(), 501);
+    assert_eq!(server.fake.world().objects.len(), 502);
 }
 
 /// Names that would leave a folder, name something else in it, or look like another name, wherever a request

@@ -101,10 +101,12 @@ fn lists_come_in_parts_and_by_tenant() {
 fn requests_under_way_get_their_answer_when_the_server_ends() {
     let mut server = Running::new();
     let mut client = server.client();
-    client.send("PUT", "/v1/functions/fw", &[], br#"{"spec": {"image": "slow-end"}}"#).expect("asks");
-    let mut idle = server.client();
-    assert_eq!(idle.get("/v1/health").status, 200);
+    client
+        .send("PUT", "/v1/functions/fw", &[], br#"{"spec": {"image": "kept-starting-end"}}"#)
+        .expect("asks");
+    server.fake.has_begun("kept-starting-end");
     server.begin_end();
+    server.fake.let_go("kept-starting-end");
     assert_eq!(client.read().expect("answers").status, 201);
     server.join();
     assert!(!server.socket().exists());

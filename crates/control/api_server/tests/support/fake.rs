@@ -5,7 +5,7 @@
 //! takes 50 ms and is done once; `slow-broken` then fails. Into `anew-…`, and when `fw` turns from `firewall`
 //! into `monitor`, nothing is handed over. `kept-…` begins and goes on when [`Fake::let_go`] says so: as a
 //! start in `prepare`, with `kept-compiling-…` as work, with `kept-fetching-…` as what a registry is asked,
-//! with `kept-handing-…` as a hand-over. What begins with `/` is a file, which is the host's. `tag-…` is
+//! with `kept-handing-…` as a hand-over, with `kept-pausing-…` when it is paused. What begins with `/` is a file, which is the host's. `tag-…` is
 //! pinned to what [`World::tags`] says, which takes 50 ms; `tag-silent` is not to be had, and `lost` is never
 //! there.
 
@@ -41,16 +41,23 @@ pub struct World {
 /// What has begun, and what may go on.
 #[derive(Default)]
 pub struct Gates {
-    state: Mutex<(BTreeSet<String>, BTreeSet<String>)>,
+    state: Mutex<GateState>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    begun: BTreeSet<String>,
+    may_go: BTreeSet<String>,
+    all_may_go: bool,
 }
 
 impl Gates {
     fn pass(&self, name: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.0.insert(name.to_owned());
+        state.begun.insert(name.to_owned());
         self.changed.notify_all();
-        while !state.1.contains(name) {
+        while !state.all_may_go && !state.may_go.contains(name) {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -74,7 +81,7 @@ impl Fake {
     #[allow(dead_code, reason = "not all who use the fake keep something")]
     pub fn has_begun(&self, image: &str) {
         let mut state = self.gates.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while !state.0.contains(image) {
+        while !state.begun.contains(image) {
             state = self.gates.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -82,7 +89,14 @@ impl Fake {
     /// Lets what is kept go on.
     #[allow(dead_code, reason = "not all who use the fake keep something")]
     pub fn let_go(&self, image: &str) {
-        self.gates.state.lock().unwrap_or_else(PoisonError::into_inner).1.insert(image.to_owned());
+        self.gates.state.lock().unwrap_or_else(PoisonError::into_inner).may_go.insert(image.to_owned());
+        self.gates.changed.notify_all();
+    }
+
+    /// Lets all go on: a test that failed waits for nothing.
+    #[allow(dead_code, reason = "not all who use the fake keep something")]
+    pub fn let_all_go(&self) {
+        self.gates.state.lock().unwrap_or_else(PoisonError::into_inner).all_may_go = true;
         self.gates.changed.notify_all();
     }
 
@@ -513,6 +527,11 @@ impl Fake {
     }
 
     fn set_paused(&self, function: &str, paused: bool) -> Result<(), Refusal> {
+        let image = |(spec, _): &(Value, bool)| spec["image"].as_str().unwrap_or_default().to_owned();
+        let image = self.world().objects.get(&ObjectName::new(Kind::Function, function)).map(image);
+        if let Some(kept) = image.filter(|image| image.starts_with("kept-pausing-")) {
+            self.gates.pass(&kept);
+        }
         match self.world().objects.get_mut(&ObjectName::new(Kind::Function, function)) {
             Some(there) => there.1 = paused,
             None => return Err(Refusal::NotFound(format!("there is no function/{function}"))),

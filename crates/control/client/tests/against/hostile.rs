@@ -7,7 +7,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 fn object(act: Act) -> ClientError {
-    let stub = Stub::new([act]);
+    let waits =
+        if matches!(act, Act::Rest(_)) { Duration::from_millis(300) } else { Duration::from_secs(20) };
+    let stub = Stub::within([act], waits);
     let began = Instant::now();
     let error = stub.client.object(Kind::Function, "fw").expect_err("no answer");
     assert!(began.elapsed() < Duration::from_secs(60), "it is bounded in time: {error}");

@@ -4,9 +4,10 @@
 use client::{Address, Client, Settings};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is done with a request.
 #[derive(Clone)]
@@ -24,30 +25,48 @@ pub enum Act {
 pub struct Stub {
     pub client: Client,
     pub asked: Arc<Mutex<Vec<String>>>,
+    ended: Arc<AtomicUsize>,
     _folder: tempfile::TempDir,
 }
 
 impl Stub {
     /// Answers with these one after the other, over as many connections as the client makes.
     pub fn new(acts: impl IntoIterator<Item = Act>) -> Stub {
+        Stub::within(acts, Duration::from_secs(20))
+    }
+
+    /// The same for a client that waits for so long, and three times that for all of an answer.
+    pub fn within(acts: impl IntoIterator<Item = Act>, idle: Duration) -> Stub {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("socket");
         let listener = UnixListener::bind(&path).expect("bound");
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (asking, mut acts) = (asked.clone(), acts.into_iter().collect::<Vec<_>>().into_iter());
+        let ended = Arc::new(AtomicUsize::new(0));
+        let ending = ended.clone();
         thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
                 serve(stream, &mut acts, &asking);
+                ending.fetch_add(1, SeqCst);
             }
         });
         let settings = Settings {
-            connect: Duration::from_secs(2),
-            idle: Duration::from_millis(300),
-            total: Duration::from_millis(900),
+            connect: Duration::from_secs(20),
+            idle,
+            total: idle * 3,
             largest_answer: 64 << 10,
             ..Settings::new(Address::Unix(path))
         };
-        Stub { client: Client::new(settings).expect("a client"), asked, _folder: folder }
+        Stub { client: Client::new(settings).expect("a client"), asked, ended, _folder: folder }
+    }
+
+    /// Waits until this many connections have been ended by the server.
+    pub fn has_ended(&self, connections: usize) {
+        let began = Instant::now();
+        while self.ended.load(SeqCst) < connections {
+            assert!(began.elapsed() < Duration::from_secs(20), "no connection ends");
+            thread::yield_now();
+        }
     }
 
     /// The requests so far, header and body.
