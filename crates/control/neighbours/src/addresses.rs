@@ -171,6 +171,11 @@ impl Addresses {
         self.get(address).map(|own| &own.shown)
     }
 
+    /// Until when an address of this origin is valid.
+    pub(crate) fn valid_until(&self, address: IpAddr, origin: Origin) -> Option<Nanos> {
+        self.get(address).filter(|own| own.shown.origin == origin).map(|own| own.valid)
+    }
+
     /// Whether an address is the device's and in use.
     pub(crate) fn has(&self, address: IpAddr) -> bool {
         self.find(address)

@@ -4,13 +4,14 @@ use crate::Prefix;
 use crate::addresses::{self, Address, Addresses, Conflict, Origin};
 use crate::classify::{Protocol, classify};
 use crate::counters::{Counters, Fault, Input};
+use crate::discovery::{Message, router::Routers};
 use crate::frame::{self, group_mac};
 use crate::outbox::Outbox;
 use crate::rate::Bucket;
 use crate::settings::{Mac, Settings, SettingsError, is_unicast, link_local};
 use crate::table::{self, Neighbour, NeighbourState, Table};
 use packet::{ethernet, ipv6};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use telemetry::clock::Nanos;
 
 /// What is known about an address that was asked for.
@@ -76,9 +77,9 @@ pub struct Device {
     pub(crate) table: Table,
     pub(crate) addresses: Addresses,
     pub(crate) outbox: Outbox,
+    pub(crate) routers: Routers,
     processed: Bucket,
-    pub(crate) mtu: u16,
-    changes: Changes,
+    pub(crate) changes: Changes,
     counters: Counters,
     stopped: bool,
 }
@@ -97,7 +98,7 @@ impl Device {
             addresses: Addresses::default(),
             outbox: Outbox::new(&settings.limits),
             processed: Bucket::new(settings.limits.processed),
-            mtu: settings.mtu,
+            routers: Routers::default(),
             changes: Changes::default(),
             counters: Counters::default(),
             stopped: false,
@@ -128,18 +129,24 @@ impl Device {
         let (ipv6, wanted) = (settings.ipv6, settings.addresses.clone());
         self.addresses.remove(|own| match own.origin {
             Origin::Static => !wanted.contains(&own.prefix),
-            Origin::LinkLocal | Origin::Router => !ipv6,
+            Origin::LinkLocal => !ipv6,
+            Origin::Router => false,
             Origin::Dhcp => !settings.dhcp,
         });
         if settings.limits != self.settings.limits {
             self.outbox.limit(&settings.limits);
             self.processed = Bucket::new(settings.limits.processed);
         }
-        self.changes.mtu |= settings.mtu != self.mtu;
-        self.mtu = settings.mtu;
+        let mtu = self.mtu();
         self.changes.routers |= settings.gateways != self.settings.gateways;
         self.table.set_capacity(settings.capacity);
+        if !settings.ipv6 || !settings.router_advertisements {
+            self.addresses.remove(|own| own.origin == Origin::Router);
+            self.changes.routers |= self.routers.iter().next().is_some();
+            self.routers = Routers::default();
+        }
         self.settings = settings;
+        self.changes.mtu |= self.mtu() != mtu;
         self.add_configured(now);
         self.forget_off_link();
         Ok(())
@@ -157,9 +164,18 @@ impl Device {
     }
 
     /// Neighbours in networks that the device has no more are forgotten.
-    fn forget_off_link(&mut self) {
-        let (addresses, gateways) = (&self.addresses, &self.settings.gateways);
-        self.table.retain(|address| addresses.on_link(address) || gateways.contains(&address));
+    pub(crate) fn forget_off_link(&mut self) {
+        let (addresses, routers, gateways) = (&self.addresses, &self.routers, &self.settings.gateways);
+        self.table.retain(|address| {
+            addresses.on_link(address) || routers.on_link(address) || gateways.contains(&address)
+        });
+    }
+
+    /// Whether an address is on the device's link.
+    fn on_link(&self, address: IpAddr) -> bool {
+        self.addresses.on_link(address)
+            || self.routers.on_link(address)
+            || self.settings.gateways.contains(&address)
     }
 
     /// A frame that came, without its frame check sequence.
@@ -192,6 +208,9 @@ impl Device {
         let awaited = match protocol {
             None => return Input::Ignored,
             Some(Protocol::Arp) => self.arp_is_awaited(payload),
+            Some(Protocol::Discovery) => icmpv6(payload)
+                .and_then(|(_, body)| Message::advertised(body))
+                .is_some_and(|target| self.table.waits_for(target.into())),
             Some(_) => false,
         };
         if !awaited && !self.processed.take(now) {
@@ -205,6 +224,14 @@ impl Device {
                 match icmpv6(payload) {
                     Some((packet, body)) => self.echo_v6(stations, &packet, body, now),
                     None => Input::Dropped(Fault::Malformed),
+                }
+            }
+            Some(Protocol::Discovery) if self.settings.ipv6 => {
+                let message = icmpv6(payload).ok_or(Fault::Malformed);
+                match message.and_then(|(packet, body)| Message::read(&packet, body)) {
+                    Ok(Some(message)) => self.discovery_input(source, &message, now),
+                    Ok(None) => Input::Ignored,
+                    Err(fault) => Input::Dropped(fault),
                 }
             }
             _ => Input::Ignored,
@@ -222,7 +249,7 @@ impl Device {
             Conflict::Ignored => {}
             Conflict::Defend => {
                 if self.outbox.may_send(now) {
-                    self.announce(address);
+                    self.announce(address, true);
                 }
             }
             Conflict::Lost(_) => {}
@@ -239,9 +266,12 @@ impl Device {
                 addresses::Due::Step(_) => {}
                 _ if !self.outbox.may_send(now) => return,
                 addresses::Due::Probe(address) => self.probe(address),
-                addresses::Due::Announce(address) => self.announce(address),
+                addresses::Due::Announce(address) => self.announce(address, false),
             }
             self.addresses.advance(due.address(), now, &mut self.rng);
+        }
+        if !self.poll_routers(now) {
+            return;
         }
         while let Some(due) = self.table.due(now) {
             if let table::Due::Ask(address, of) = due {
@@ -261,20 +291,22 @@ impl Device {
     fn probe(&mut self, address: IpAddr) {
         match address {
             IpAddr::V4(address) => self.arp_ask(Ipv4Addr::UNSPECIFIED, address, None),
-            IpAddr::V6(_) => {}
+            IpAddr::V6(address) => self.solicit(Ipv6Addr::UNSPECIFIED, address, None),
         }
     }
 
-    fn announce(&mut self, address: IpAddr) {
+    fn announce(&mut self, address: IpAddr, defend: bool) {
         match address {
             IpAddr::V4(address) => self.arp_ask(address, address, None),
-            IpAddr::V6(_) => {}
+            IpAddr::V6(address) => self.announce_v6(address, defend),
         }
     }
 
     fn ask(&mut self, source: IpAddr, address: IpAddr, of: Option<Mac>) {
-        if let (IpAddr::V4(source), IpAddr::V4(address)) = (source, address) {
-            self.arp_ask(source, address, of);
+        match (source, address) {
+            (IpAddr::V4(source), IpAddr::V4(address)) => self.arp_ask(source, address, of),
+            (IpAddr::V6(source), IpAddr::V6(address)) => self.solicit(source, address, of),
+            _ => {}
         }
     }
 
@@ -283,7 +315,10 @@ impl Device {
         if self.stopped {
             return None;
         }
-        let due = [self.addresses.deadline(), self.table.deadline()].into_iter().flatten().min()?;
+        let due = [self.addresses.deadline(), self.routers.deadline(), self.table.deadline()]
+            .into_iter()
+            .flatten()
+            .min()?;
         Some(due.max(self.outbox.ready()))
     }
 
@@ -307,7 +342,7 @@ impl Device {
         if self.addresses.has(address) {
             return Resolution::Known(self.settings.mac);
         }
-        if !self.addresses.on_link(address) && !self.settings.gateways.contains(&address) {
+        if !self.on_link(address) {
             return Resolution::Refused(Refusal::OffLink);
         }
         match self.table.ask(address, now) {
@@ -343,7 +378,7 @@ impl Device {
 
     /// The routers of the device, the best first: those that are configured, then those that are learned.
     pub fn routers(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        self.settings.gateways.iter().copied()
+        self.settings.gateways.iter().copied().chain(self.routers.iter())
     }
 
     /// Its link-layer address.
@@ -351,9 +386,9 @@ impl Device {
         self.settings.mac
     }
 
-    /// Bytes of the largest IP packet.
+    /// Bytes of the largest IP packet: the least of what is configured and what routers say.
     pub fn mtu(&self) -> u16 {
-        self.mtu
+        self.routers.mtu().map_or(self.settings.mtu, |mtu| mtu.min(self.settings.mtu))
     }
 
     /// Counts since the device was made.

@@ -19,6 +19,7 @@
 //! | protocol | source |
 //! |---|---|
 //! | ARP; conflicts, probes, announcements | RFC 826, RFC 5227 |
+//! | neighbour discovery, duplicates, addresses and routers by advertisements | RFC 4861, RFC 4862, RFC 6980, RFC 7559, RFC 9131 |
 //! | echo of ICMP and ICMPv6 | RFC 792, RFC 4443 |
 //!
 //! # Hostile links
@@ -39,6 +40,7 @@ mod arp;
 mod classify;
 mod counters;
 mod device;
+mod discovery;
 mod echo;
 mod frame;
 mod outbox;

@@ -309,6 +309,11 @@ impl Table {
         }
     }
 
+    /// The station of a neighbour that is known.
+    pub(crate) fn mac(&self, address: IpAddr) -> Option<Mac> {
+        self.entries.get(&address).and_then(|entry| entry.mac)
+    }
+
     /// Whether an answer for this address is waited for.
     pub(crate) fn waits_for(&self, address: IpAddr) -> bool {
         let state = self.entries.get(&address).map(|entry| entry.state);
