@@ -3,6 +3,7 @@
 use crate::format::{device_schema, grant_schema, policy_schema};
 use crate::read::Reader;
 use crate::reference::What;
+use crate::tunnels::layers;
 use capture::Filter;
 use classifier::{Classifier, Rule};
 use indexmap::IndexMap;
@@ -49,6 +50,7 @@ impl Reader<'_> {
             _ => Share::Single,
         };
         let device = Device { tenant, mode, share, over, open_to };
+        self.sends(place, node, &device);
         if let Some(allowed) = device.ports_allowed() {
             let position = node.get("over").map_or(place.position(), |node| node.position);
             place.key("over", position).report(&mut self.faults, || {
@@ -141,13 +143,19 @@ impl Reader<'_> {
 
     fn policy(&mut self, place: &Location<'_>, node: &Node) -> Option<PortPolicy> {
         let given = Some(node).filter(|node| !node.is_null());
-        let values = policy_schema().check_at(place, given, &[], &mut self.faults)?;
+        let values = policy_schema().check_at(place, given, &["encapsulate"], &mut self.faults)?;
         let receive = match values.get("receive").and_then(Value::as_text) {
             Some(text) => Some(self.receive(place, node, text)?),
             None => None,
         };
         let priority = values.get("priority").and_then(Value::as_integer);
-        Some(PortPolicy { receive, priority: priority.and_then(|priority| u32::try_from(priority).ok())? })
+        Some(PortPolicy {
+            receive,
+            priority: priority.and_then(|priority| u32::try_from(priority).ok())?,
+            decapsulate: layers(&values),
+            encapsulate: self.encapsulate(place, node)?,
+            send: values.get("send").and_then(Value::as_text).map(str::to_owned),
+        })
     }
 
     /// The name of a port in a list.

@@ -1,6 +1,7 @@
 //! The fixed parts of the format.
 
 use crate::FORMAT_VERSION;
+use encapsulation::LayerKind;
 use schema::Schema;
 use std::sync::LazyLock;
 use yaml_document::{Fault, Location, Node, spelling};
@@ -37,6 +38,21 @@ static DEVICE: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("device.yaml", include_str!("device.yaml")).unwrap_or_default());
 static POLICY: LazyLock<Schema> = LazyLock::new(|| {
     Schema::from_text("port_policy.yaml", include_str!("port_policy.yaml")).unwrap_or_default()
+});
+static LAYERS: LazyLock<Vec<(LayerKind, Schema)>> = LazyLock::new(|| {
+    let schema = |kind: LayerKind| {
+        let text = match kind {
+            LayerKind::Vlan => include_str!("layers/vlan.yaml"),
+            LayerKind::Gre => include_str!("layers/gre.yaml"),
+            LayerKind::Nvgre => include_str!("layers/nvgre.yaml"),
+            LayerKind::Vxlan => include_str!("layers/vxlan.yaml"),
+            LayerKind::Geneve => include_str!("layers/geneve.yaml"),
+            LayerKind::Mpls => include_str!("layers/mpls.yaml"),
+            LayerKind::IpIp => include_str!("layers/ipip.yaml"),
+        };
+        Schema::from_text(&format!("layers/{kind}.yaml"), text).unwrap_or_default()
+    };
+    LayerKind::ALL.map(|kind| (kind, schema(kind))).into()
 });
 static GRANT: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_text("grant.yaml", include_str!("grant.yaml")).unwrap_or_default());
@@ -76,6 +92,11 @@ pub fn device_schema() -> &'static Schema {
 /// What a device says of a port that it is over.
 pub fn policy_schema() -> &'static Schema {
     &POLICY
+}
+
+/// What each layer takes that `encapsulate` names.
+pub fn layer_schemas() -> &'static [(LayerKind, Schema)] {
+    &LAYERS
 }
 
 /// What an item of a device's `open_to` takes.

@@ -56,6 +56,7 @@ mod services;
 mod switch;
 #[cfg(test)]
 mod tests;
+mod tunnels;
 mod workers;
 
 use manifest::Manifest;
@@ -64,8 +65,9 @@ use wiring::{Claimant, Wiring};
 use yaml_document::{Document, Fault, Location};
 
 pub use format::{
-    attachment_schema, cpu_schema, device_schema, function_schema, grant_schema, memory_schema,
-    observer_schema, policy_schema, pool_schema, service_schema, switch_schema, workers_schema,
+    attachment_schema, cpu_schema, device_schema, function_schema, grant_schema, layer_schemas,
+    memory_schema, observer_schema, policy_schema, pool_schema, service_schema, switch_schema,
+    workers_schema,
 };
 
 /// Version of the file's format.

@@ -47,6 +47,10 @@ impl Host {
         // Before the workers are stopped: they wait for no lock.
         let mut deployed = self.deployed();
         let devices = DeviceChange::of(&deployed, &prepared.plan);
+        if deployed.devices.keep_headers(prepared.plan.add_devices.values()) {
+            let there = deployed.pools.values().map(|(pool, _)| pool);
+            there.chain(prepared.pools.values()).for_each(|pool| pool.keep_headers());
+        }
         self.fleet.change(|change| {
             let mut work = Work {
                 deployed: &mut deployed,

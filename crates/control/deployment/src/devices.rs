@@ -10,7 +10,7 @@ use engine::{Change, End, FleetError, Forwarding, SwitchId};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use virtual_device::{Device, DeviceSettings, Opener as Plugged, PortDevices, SwitchPort};
+use virtual_device::{Device, DeviceSettings, Opener as Plugged, PortDevices, SwitchPort, Tunnels};
 use wiring::{DeviceLayout, Edge, Endpoint, Joint, Link, Opener, Opening, Plan, PortPolicy, Service};
 
 /// What is laid.
@@ -25,6 +25,8 @@ pub(crate) struct LaidDevices {
     /// Plugs that were given up in this change: none of them is given to another end in it, so that what was
     /// known of the former end is forgotten before.
     given_up: Vec<(Joint, SwitchPort)>,
+    /// Some device took headers off packets, for which pools have places from then on.
+    keeps_headers: bool,
 }
 
 /// A device or classifier.
@@ -239,7 +241,7 @@ impl DeviceChange {
                 continue;
             }
             let rules = policies.iter().zip(0..).map(|((policy, plug), class)| {
-                let PortPolicy { receive, priority } = policy.clone();
+                let PortPolicy { receive, priority, .. } = policy.clone();
                 (Rule { filter: receive, priority, class, observes: false }, *plug)
             });
             let rules = rules.collect();
@@ -302,10 +304,26 @@ fn settings(
         };
         plugged.extend(plug.map(|plug| Plugged { plug, side, receives }));
     }
-    DeviceSettings { mode: device.mode, share: device.share, ports, openers: plugged }
+    let mut settings = DeviceSettings::new(device.mode, device.share, ports, plugged);
+    for (index, policy) in device.over.values().enumerate() {
+        if policy.has_tunnels() {
+            let PortPolicy { decapsulate, encapsulate, .. } = policy.clone();
+            settings.tunnels.insert(index, Arc::new(Tunnels { decapsulate, encapsulate }));
+        }
+        let send = policy.send.as_ref().and_then(|port| device.over.get_index_of(port));
+        settings.send.extend(send.map(|port| (index, port)));
+    }
+    settings
 }
 
 impl LaidDevices {
+    /// Whether pools are to have places for headers that are taken off packets, now that these devices come.
+    pub(crate) fn keep_headers<'a>(&mut self, mut added: impl Iterator<Item = &'a wiring::Device>) -> bool {
+        let takes_off = |device: &wiring::Device| device.over.values().any(|it| !it.decapsulate.is_empty());
+        self.keeps_headers |= added.any(takes_off);
+        self.keeps_headers
+    }
+
     fn forwarding(&self, joint: &Joint) -> Option<&Forwarding> {
         self.nodes.get(joint)?.laid.as_ref().map(|(_, forwarding)| forwarding)
     }

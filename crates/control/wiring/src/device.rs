@@ -6,7 +6,7 @@
 //! | device | what is laid |
 //! |---|---|
 //! | rootless, opened twice | a wire from one opener to the other |
-//! | each of its ports is its alone, wants all packets and has one opener of its own | a wire from each port to its opener |
+//! | each of its ports is its alone, wants all packets, has no tunnels and one opener of its own | a wire from each port to its opener |
 //! | any other | the device, wired to its openers and its ports |
 //!
 //! A port that has a `receive` policy, or that several devices are over, gets a classifier, which is wired to
@@ -14,6 +14,7 @@
 
 use crate::{Edge, Endpoint, Port, Service, Wiring};
 use capture::Filter;
+use encapsulation::{Encapsulation, LayerKind};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -44,6 +45,19 @@ pub struct PortPolicy {
     pub receive: Option<Filter>,
     /// Of devices that want one packet, the one with the lowest number takes it, then the first by name.
     pub priority: u32,
+    /// Headers that are taken off what comes in, outermost first.
+    pub decapsulate: Vec<LayerKind>,
+    /// Headers that are put on what goes out, unless some are put back that were taken off.
+    pub encapsulate: Option<Encapsulation>,
+    /// The port of the device by which that leaves which came by this one.
+    pub send: Option<String>,
+}
+
+impl PortPolicy {
+    /// Whether packets have headers outside of the port that openers do not see.
+    pub fn has_tunnels(&self) -> bool {
+        !self.decapsulate.is_empty() || self.encapsulate.is_some()
+    }
 }
 
 /// Who may open a device beside its tenant's functions.
@@ -271,7 +285,8 @@ fn wires(device: &Device, openers: &[(Opener, Opening)]) -> Option<Vec<Link>> {
     if let (Mode::Rootless, [a, b]) = (device.mode, openers) {
         return Some(vec![(interface(a)?, interface(b)?)]);
     }
-    if device.over.is_empty() || openers.len() != device.over.len() {
+    let with_tunnels = device.over.values().any(PortPolicy::has_tunnels);
+    if device.over.is_empty() || openers.len() != device.over.len() || with_tunnels {
         return None;
     }
     let only = device.over.len() == 1;

@@ -8,6 +8,9 @@
 //! 5. Between tenants [`Pool::copy_from`] makes a second packet in the receiver's pool.
 //! 6. [`Pool::free`] takes it back.
 //!
+//! Headers of tunnels that are taken off a packet are kept beside its buffer, out of guests' reach
+//! ([`Pool::keep`]).
+//!
 //! A device that reads and writes the pool by itself has buffers without packets in its rings: [`Buffer`] is
 //! the right to one of these.
 //!
@@ -20,6 +23,7 @@
 
 mod buffer;
 mod free_list;
+mod kept;
 mod memory_file;
 mod packet;
 mod pool;

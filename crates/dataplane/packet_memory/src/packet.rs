@@ -2,6 +2,9 @@
 
 use nf_abi::PacketRecord;
 
+/// The bit of `reserved2` that says that headers of the packet are kept ([`crate::Pool::kept`]).
+const KEPT: u16 = 0x8000;
+
 /// A packet: its metadata and the right to its buffer.
 ///
 /// Not `Clone`: a buffer has one owner. Dropping a packet without [`crate::Pool::free`] loses the buffer,
@@ -17,7 +20,8 @@ impl Packet {
         Packet(PacketRecord { buffer, offset: headroom, reserved2: pool, ..PacketRecord::default() })
     }
 
-    /// The record as the host has it: `reserved2`, which is zero for guests, is the pool's number.
+    /// The record as the host has it: `reserved2`, which is zero for guests, is the pool's number, and whether
+    /// headers of the packet are kept.
     #[inline]
     pub fn record(&self) -> &PacketRecord {
         &self.0
@@ -41,7 +45,18 @@ impl Packet {
     /// The number of the pool that it is of.
     #[inline]
     pub(crate) fn pool(&self) -> u16 {
-        self.0.reserved2
+        self.0.reserved2 & !KEPT
+    }
+
+    /// Whether headers that were taken off it are kept.
+    #[inline]
+    pub(crate) fn has_kept(&self) -> bool {
+        self.0.reserved2 & KEPT != 0
+    }
+
+    #[inline]
+    pub(crate) fn set_kept(&mut self, kept: bool) {
+        self.0.reserved2 = self.pool() | if kept { KEPT } else { 0 };
     }
 
     /// Length in bytes.

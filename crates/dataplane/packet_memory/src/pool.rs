@@ -4,6 +4,7 @@
 //! A pool: one memory file cut into buffers of one size.
 
 use crate::free_list::FreeList;
+use crate::kept::KeptHeaders;
 use crate::pool_id::PoolId;
 use crate::{Buffer, MemoryFile, Packet, PageKind};
 use std::io;
@@ -70,7 +71,7 @@ pub enum PoolError {
         why: &'static str,
     },
     /// There are as many pools as can be told apart.
-    #[error("a pool more than the 65535 that a process can have")]
+    #[error("a pool more than the 32,767 that a process can have")]
     Many,
     /// The kernel refused the memory.
     #[error("{bytes} bytes of packet memory on {pages:?} pages: {source}")]
@@ -120,6 +121,7 @@ pub struct Pool {
     line_mask: u32,
     /// Guest addresses of free buffers.
     free: FreeList,
+    pub(crate) kept: KeptHeaders,
 }
 
 impl Pool {
@@ -152,7 +154,8 @@ impl Pool {
         let line_shift = config.buffer_size.bytes().trailing_zeros() - LINE.trailing_zeros();
         let line_mask = (colours(config) - 1) * LINE;
         let (name, id) = (name.to_owned(), PoolId::new().ok_or(PoolError::Many)?);
-        Ok(Pool { name, id, memory, config, line_shift, line_mask, free: FreeList::new(free) })
+        let free = FreeList::new(free);
+        Ok(Pool { name, id, memory, config, line_shift, line_mask, free, kept: KeptHeaders::default() })
     }
 
     /// The tenant's name.
@@ -378,6 +381,24 @@ impl Pool {
         Ok(())
     }
 
+    /// Gives the packet another beginning: `bytes` in the place of its first `removes` bytes.
+    ///
+    /// # Errors
+    /// [`TooLong`] when there is no room in front of it, or it has no so many bytes, and the packet is
+    /// unchanged; also when a checksum that is still to be completed begins in what goes.
+    #[inline]
+    pub fn replace_front(&self, packet: &mut Packet, removes: usize, bytes: &[u8]) -> Result<(), TooLong> {
+        let (offset, length) = (packet.offset() as usize, packet.length() as usize);
+        let moved = (offset + removes).checked_sub(bytes.len()).zip(length.checked_sub(removes));
+        let fits = moved.is_some_and(|(offset, rest)| {
+            packet.set_extent(offset as u32, (rest + bytes.len()) as u32, self.buffer_size())
+        });
+        if !fits {
+            return Err(TooLong { length: bytes.len(), room: offset + removes });
+        }
+        self.patch(packet, 0, bytes)
+    }
+
     /// A second packet with the same bytes and metadata; `None` when no buffer is free.
     ///
     /// # Panics
@@ -394,6 +415,7 @@ impl Pool {
         }
         // SAFETY: both extents lie in their buffers, and two packets own two buffers.
         unsafe { std::ptr::copy_nonoverlapping(from, self.data(&copy), length as usize) };
+        self.keep_the_same(self, packet, &mut copy);
         Some(copy)
     }
 
@@ -415,12 +437,13 @@ impl Pool {
         // SAFETY: both extents lie in their buffers; two pools are two mappings, and within one pool two
         // packets own two buffers.
         unsafe { std::ptr::copy_nonoverlapping(other.data(packet).cast_const(), self.data(&copy), length) };
+        self.keep_the_same(other, packet, &mut copy);
         Ok(Some(copy))
     }
 
     /// Where the packet's buffer begins in the memory file.
     #[inline]
-    fn locate(&self, packet: &Packet) -> usize {
+    pub(crate) fn locate(&self, packet: &Packet) -> usize {
         let start = packet.buffer().wrapping_sub(nf_abi::WINDOW_BASE) as usize;
         assert!(
             packet.pool() == self.id.number()

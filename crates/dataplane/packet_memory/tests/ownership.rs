@@ -299,3 +299,71 @@ fn packets_of_neighbouring_buffers_begin_in_different_lines_and_what_fits_one_fi
         pool.free_batch(packets);
     }
 }
+
+fn headers(tag: u8) -> encapsulation::Headers {
+    let frame = [&[2; 12][..], &[0x81, 0, 0x20, tag, 8, 0, 0x45, 0]].concat();
+    let (mut front, mut kept) = (encapsulation::Front::NONE, encapsulation::Headers::NONE);
+    encapsulation::take_off(&frame, 20, &[encapsulation::LayerKind::Vlan], &mut front, &mut kept)
+        .expect("a tagged frame");
+    kept
+}
+
+#[test]
+fn kept_headers_go_with_their_packet_and_with_no_other() {
+    let (here, there) = (pool(2), pool(2));
+    let mut packet = here.allocate().expect("two buffers");
+    assert!(here.keep(&mut packet).is_none(), "there is no place yet");
+    assert!(here.kept(&packet).is_none());
+    here.keep_headers();
+    assert!(here.kept(&packet).is_none());
+    *here.keep(&mut packet).expect("there is a place") = headers(7);
+    let saved = packet.shown();
+    packet.edit(|record| *record = saved);
+    assert_eq!(here.kept(&packet), Some(&headers(7)), "what is said of a packet does not concern it");
+    assert_eq!(packet.shown().reserved2, 0, "guests do not see it");
+    // A copy has them too; where there is no place it has none.
+    let copy = here.duplicate(&packet).expect("a second buffer");
+    assert_eq!(here.kept(&copy), Some(&headers(7)));
+    let crossed = there.copy_from(&here, &copy).expect("it fits").expect("a buffer");
+    assert!(there.kept(&crossed).is_none());
+    there.free(crossed);
+    there.keep_headers();
+    let crossed = there.copy_from(&here, &copy).expect("it fits").expect("a buffer");
+    assert_eq!(there.kept(&crossed), Some(&headers(7)));
+    there.free(crossed);
+    here.free(copy);
+    // The next packet in the same buffer has nothing of it.
+    let buffer = packet.buffer();
+    here.free(packet);
+    let mut next = here.allocate().expect("just freed");
+    assert_eq!(next.buffer(), buffer);
+    assert!(here.kept(&next).is_none());
+    here.keep(&mut next).expect("there is a place");
+    here.forget_kept(&mut next);
+    assert!(here.kept(&next).is_none());
+    here.free(next);
+}
+
+#[test]
+fn a_packet_gets_another_beginning() {
+    let pool = pool(1);
+    let headroom = PoolConfig::default().headroom as usize;
+    let mut packet = pool.allocate().expect("one buffer");
+    pool.write(&mut packet, b"outer inner").expect("fits");
+    packet.edit(|record| {
+        (record.offload_flags, record.csum_start) = (nf_abi::offload::NEEDS_CHECKSUM, 8);
+    });
+    pool.replace_front(&mut packet, 6, b"").expect("shorter");
+    assert_eq!((pool.to_vec(&packet), packet.record().csum_start), (b"inner".to_vec(), 2));
+    pool.replace_front(&mut packet, 2, b"the win").expect("longer");
+    assert_eq!((pool.to_vec(&packet), packet.record().csum_start), (b"the winner".to_vec(), 7));
+    for (removes, bytes) in [(8, 0), (11, 0), (0, headroom + 8)] {
+        pool.replace_front(&mut packet, removes, &vec![0; bytes])
+            .expect_err("a checksum goes, an end, no room");
+        assert_eq!(pool.to_vec(&packet), b"the winner");
+    }
+    packet.edit(|record| record.offload_flags = 0);
+    pool.replace_front(&mut packet, 10, b"").expect("all of it");
+    assert_eq!(packet.length(), 0);
+    pool.free(packet);
+}

@@ -57,6 +57,10 @@ drop_reasons! {
         "Mostly nothing (IEEE 802.1D, 8.6); many of them point to a loop or to a wrong port.";
     NoDevice = "no-device", "No device at the port wants the packet, or the device has no opener that receives it.",
         "Look at the `receive` policies of the devices over the port, and at what opens the device.";
+    BadTunnel = "bad-tunnel", "The packet does not have the headers that a device takes off at this port, or they are malformed.",
+        "Let the device's `receive` name the tunnel, and look at the packets: `superfluid capture` at the port.";
+    NoEncapsulation = "no-encapsulation", "Outside of the port packets have headers, and there are none for this packet: none were taken off it, and none are to be put on.",
+        "Give the port an `encapsulate`.";
     HoldQuota = "hold-quota", "The function holds and owns as many packets as it may.",
         "Raise its `quota`, or let it release packets sooner.";
     HoldExpired = "hold-expired", "The function held the packet for longer than `longest_hold`.",

@@ -86,17 +86,18 @@ impl<'a> Decisions<'a> {
                 bridge.hear(usize::from(self.port) - 1, &head, self.now);
             }
         }
-        let way = match self.plan {
-            Plan::Fixed(way) => way,
-            Plan::Balance(several) => device.one_of(several, scale(flow_hash, several.count())),
-            Plan::Bond => {
+        let way = match (self.plan, device.sent(came_by)) {
+            (Plan::Fixed(way), _) => way,
+            (Plan::Balance(several), _) => device.one_of(several, scale(flow_hash, several.count())),
+            (_, Some(port)) => Way::To(port),
+            (Plan::Bond, None) => {
                 let Mode::Bond(balance) = device.mode() else { return Way::Nowhere };
                 let index = device.links.choose(balance, flow_hash, self.turn, self.now);
                 self.turn = self.turn.wrapping_add(1);
                 device.port(index).map_or(Way::Nowhere, Way::To)
             }
-            Plan::Opposite => device.others(came_by),
-            Plan::Learned => {
+            (Plan::Opposite, None) => device.others(came_by),
+            (Plan::Learned, None) => {
                 let head = head();
                 let way = match self.last {
                     Some((last, by, way)) if last == head && by == came_by => way,

@@ -4,7 +4,7 @@ use crate::bond::Links;
 use crate::bridge::{Bridge, Station};
 use crate::counters::{Count, Counters, DeviceCounters};
 use crate::decisions::{Decisions, Several, Way};
-use crate::settings::{Balance, DeviceSettings, Mode, Opener, Share};
+use crate::settings::{Balance, DeviceSettings, Mode, Opener, Share, Tunnels};
 use std::sync::Arc;
 use telemetry::clock::Nanos;
 use virtual_switch::SwitchPort;
@@ -33,6 +33,8 @@ pub struct Device {
     settings: DeviceSettings,
     /// By the number of the plug: its plan, and one more than the port's index, 0 for an opener.
     plugs: Vec<(Plan, u16)>,
+    /// By the number of the plug of a port: the headers around packets there. Empty where no port has any.
+    tunnels: Vec<Option<Arc<Tunnels>>>,
     /// The plugs that [`Several`] are parts of; the ports come first.
     lists: Vec<SwitchPort>,
     pub(crate) links: Links,
@@ -56,11 +58,13 @@ impl Device {
             bridge: if learns { Bridge::new(ports, learned) } else { None },
             counters: before.map_or_else(Arc::default, |before| before.counters.clone()),
             plugs: Vec::new(),
+            tunnels: Vec::new(),
             lists: ports.clone(),
             settings,
         };
         device.plan_ports();
         device.plan_openers();
+        device.plan_tunnels();
         device
     }
 
@@ -73,7 +77,19 @@ impl Device {
     pub fn reads_flow_hash(&self) -> bool {
         let balanced = |plan: &Plan| matches!(plan, Plan::Balance(_));
         let by_flow = matches!(self.mode(), Mode::Bond(Balance::Flow | Balance::Flowlet { .. }));
-        by_flow || self.plugs.iter().any(|(plan, _)| balanced(plan))
+        let puts_on = self.settings.tunnels.values().any(|tunnels| tunnels.encapsulate.is_some());
+        by_flow || puts_on || self.plugs.iter().any(|(plan, _)| balanced(plan))
+    }
+
+    /// The headers around packets outside of a port, named by its plug, if they have any.
+    #[inline]
+    pub fn tunnels(&self, plug: SwitchPort) -> Option<&Tunnels> {
+        self.tunnels.get(usize::from(plug.0))?.as_deref()
+    }
+
+    /// Whether it takes headers off anything.
+    pub fn decapsulates(&self) -> bool {
+        self.settings.tunnels.values().any(|tunnels| !tunnels.decapsulate.is_empty())
     }
 
     /// The one plug by which everything leaves that comes in by a plug, if that is so.
@@ -226,6 +242,17 @@ impl Device {
         }
     }
 
+    fn plan_tunnels(&mut self) {
+        for (index, tunnels) in &self.settings.tunnels {
+            let Some(SwitchPort(plug)) = self.settings.ports.get(*index) else { continue };
+            let plug = usize::from(*plug);
+            if self.tunnels.len() <= plug {
+                self.tunnels.resize(plug + 1, None);
+            }
+            self.tunnels[plug] = Some(tunnels.clone());
+        }
+    }
+
     /// What comes from an opener goes out of its side, or as the mode says.
     fn plan_openers(&mut self) {
         let openers = self.settings.openers.clone();
@@ -249,5 +276,12 @@ impl Device {
             };
             self.enter(opener.plug, plan, 0);
         }
+    }
+
+    /// By which port that leaves which came by one, if that is said.
+    #[inline]
+    pub(crate) fn sent(&self, came_by: u8) -> Option<SwitchPort> {
+        let index = usize::from(came_by).checked_sub(1)?;
+        self.port(*self.settings.send.get(&index)?)
     }
 }

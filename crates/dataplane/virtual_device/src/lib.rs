@@ -24,7 +24,10 @@
 //! | [`Mode::Bridge`], more | that port | where the destination was heard, else all but the one it came by |
 //! | [`Mode::Rootless`] | - | the other openers that receive, by [`Share`] |
 //!
-//! 6. [`PortDevices`] are the devices at one port: [`PortDecisions::next`] asks the port's classifier which of
+//!    What a port's `send` says comes before the mode, for openers of the whole device.
+//! 6. Outside of a port packets may have headers that openers do not see: [`Device::tunnels`] says which ones
+//!    are to be taken off and put on there.
+//! 7. [`PortDevices`] are the devices at one port: [`PortDecisions::next`] asks the port's classifier which of
 //!    them takes a packet, and which others see it.
 //!
 //! Packets of one flow keep their order in everything but [`Balance::RoundRobin`].
@@ -60,5 +63,5 @@ pub use bridge::Station;
 pub use counters::{DeviceCounters, PortDevicesCounters};
 pub use decisions::{Decisions, Several, Way};
 pub use device::Device;
-pub use settings::{Balance, DeviceSettings, MAX_PORTS, Mode, Opener, Share};
+pub use settings::{Balance, DeviceSettings, MAX_PORTS, Mode, Opener, Share, Tunnels};
 pub use virtual_switch::SwitchPort;

@@ -1,5 +1,8 @@
 //! What a device is made with.
 
+use encapsulation::{Encapsulation, LayerKind};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use telemetry::clock::Nanos;
 use virtual_switch::SwitchPort;
 
@@ -15,8 +18,29 @@ pub struct DeviceSettings {
     pub share: Share,
     /// The plug of each port, in the order of the configuration.
     pub ports: Vec<SwitchPort>,
+    /// Ports, by their indices, outside of which packets have headers that openers do not see.
+    pub tunnels: BTreeMap<usize, Arc<Tunnels>>,
+    /// By which port that leaves which came by one, by their indices; what is not in it leaves as the mode says.
+    pub send: BTreeMap<usize, usize>,
     /// Those that open it: the first one that receives a packet gets the packet itself, others copies.
     pub openers: Vec<Opener>,
+}
+
+impl DeviceSettings {
+    /// Of a device without tunnels, whose openers send as the mode says.
+    pub fn new(mode: Mode, share: Share, ports: Vec<SwitchPort>, openers: Vec<Opener>) -> DeviceSettings {
+        DeviceSettings { mode, share, ports, openers, tunnels: BTreeMap::new(), send: BTreeMap::new() }
+    }
+}
+
+/// Headers around packets outside of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tunnels {
+    /// Taken off what comes in, outermost first.
+    pub decapsulate: Vec<LayerKind>,
+    /// Put on what goes out, unless headers are kept that were taken off by another port with the same
+    /// `decapsulate`.
+    pub encapsulate: Option<Encapsulation>,
 }
 
 /// What opens a device: a function, or the head of a chain.

@@ -231,3 +231,63 @@ fn policies_that_take_packets_from_each_other_are_warnings() {
         "f.yaml:9:14: devices.a: no packet of `nic1` can be what `a` wants\n"
     );
 }
+
+#[test]
+fn headers_that_are_taken_off_and_put_on_are_read() {
+    use encapsulation::LayerKind::{Geneve, Mpls, Vlan, Vxlan};
+    let ends = "local: 192.0.2.1, remote: 192.0.2.2, local_mac: '02:00:00:00:00:01', remote_mac: '02:00:00:00:00:02'";
+    let Configuration { wiring, .. } = good(&nics(&format!(
+        "devices:\n  d:\n    mode: bridge\n    over:\n      nic1: {{decapsulate: [vlan, vxlan], send: nic3}}\n      nic2: {{encapsulate: \
+         [{{vlan: {{id: 7, service: true}}}}, {{geneve: {{vni: 9, {ends}, ttl: 3, dscp: 4, fragment: true}}}}]}}\n      nic3: \
+         {{decapsulate: [mpls], encapsulate: [{{mpls: {{label: 5}}}}]}}\nwires: [[d, fw:0]]\n"
+    )));
+    let over = &wiring.devices["d"].over;
+    let layers = |port: &str| -> (Vec<_>, Vec<_>) {
+        let policy = &over[port];
+        (policy.decapsulate.clone(), policy.encapsulate.iter().flat_map(|it| it.layers()).collect())
+    };
+    assert_eq!(layers("nic1"), (vec![Vlan, Vxlan], vec![]));
+    assert_eq!(layers("nic2"), (vec![], vec![Vlan, Geneve]));
+    assert_eq!(layers("nic3"), (vec![Mpls], vec![Mpls]));
+    assert_eq!(over["nic1"].send.as_deref(), Some("nic3"));
+    assert_eq!(over["nic2"].encapsulate.map(|it| it.overhead()), Some(14 + 4 + 20 + 8 + 8));
+}
+
+#[test]
+fn headers_that_cannot_be_are_told() {
+    let faults = |text: String| match check("f.yaml", &text, &shelf()) {
+        Ok(configuration) => panic!("accepted: {configuration:#?}"),
+        Err(faults) => lines(&faults),
+    };
+    let told = |policy: &str| {
+        faults(nics(&format!(
+            "devices:\n  d: {{mode: direct, over: {{nic1: {{{policy}}}}}}}\nwires: [[d, fw:0]]\n"
+        )))
+    };
+    for (policy, fault) in [
+        ("decapsulate: [vxlan, gtp]", "found `gtp`"),
+        ("decapsulate: [vlan, vlan, vlan, vlan, vlan]", "allowed: "),
+        ("encapsulate: vlan", "allowed: a list of layers, outermost first, such as `[{vlan: {id: 7}}]`"),
+        ("encapsulate: [vlan]", "allowed: a map of one key, of these: "),
+        ("encapsulate: [{vlam: {id: 7}}]", "no layer is named `vlam`"),
+        ("encapsulate: [{vlan: {id: 4095}}]", "found `4095`"),
+        ("encapsulate: [{vlan: {}}]", "the required key `id` is missing"),
+        (
+            "encapsulate: [{gre: {local: 192.0.2.1, remote: 192.0.2.2}}]",
+            "`local_mac` is missing; allowed without it: `frames: false`",
+        ),
+        ("encapsulate: [{ipip: {local: 192.0.2.1, remote: '2001:db8::1'}}]", "are of different families"),
+        (
+            "encapsulate: [{ipip: {local: 192.0.2.1, remote: 192.0.2.2}}, {vlan: {id: 7}}]",
+            "vlan inside of ipip; allowed there: ",
+        ),
+        ("send: nic2", "`nic2` is no port of this device"),
+    ] {
+        let faults = told(policy);
+        assert!(faults.contains(fault) && faults.contains("devices.d.over"), "{policy}: {faults}");
+    }
+    let small = faults(nics(
+        "devices:\n  d: {mode: direct, over: {nic1: {encapsulate: [{vlan: {id: 7}}]}}}\nwires: [[d, fw:0]]\n",
+    ).replace("default: {}", "default: {pool: {headroom: 0}}"));
+    assert!(small.contains("the headers take 4 bytes, and buffers of the port's tenant have 0"), "{small}");
+}

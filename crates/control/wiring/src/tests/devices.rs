@@ -45,7 +45,7 @@ fn laid(wiring: &Wiring) -> Vec<String> {
 
 fn want(mut device: Device, port: &str, filter: &str, priority: u32) -> Device {
     let receive = Some(Filter::parse(filter).unwrap());
-    device.over.insert(port.to_owned(), PortPolicy { receive, priority });
+    device.over.insert(port.to_owned(), PortPolicy { receive, priority, ..PortPolicy::default() });
     device
 }
 

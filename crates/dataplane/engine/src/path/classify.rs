@@ -12,14 +12,20 @@ const TAG: usize = 12;
 #[inline]
 pub fn classify(pool: &Pool, packets: &mut [Packet], with_flow_hash: bool) {
     for packet in packets {
-        let (flow_hash, vlan) = if with_flow_hash {
-            let (header, length) = pool.head::<HASHED>(packet);
-            packet::symmetric_flow_hash(&header[..length])
-        } else {
-            (0, pool.word(packet, TAG).map_or(0, packet::outer_vlan))
-        };
+        let (flow_hash, vlan) = flow_of(pool, packet, with_flow_hash);
         packet.edit(|record| {
             (record.flow_hash, record.vlan, record.hop_budget) = (flow_hash, vlan, nf_abi::HOP_BUDGET);
         });
+    }
+}
+
+/// The flow hash of a packet, if it is read, and its VLAN.
+#[inline(always)]
+pub(crate) fn flow_of(pool: &Pool, packet: &Packet, with_flow_hash: bool) -> (u32, u16) {
+    if with_flow_hash {
+        let (header, length) = pool.head::<HASHED>(packet);
+        packet::symmetric_flow_hash(&header[..length])
+    } else {
+        (0, pool.word(packet, TAG).map_or(0, packet::outer_vlan))
     }
 }

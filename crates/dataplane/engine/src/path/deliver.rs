@@ -185,12 +185,9 @@ impl Worker {
                 self.pools[here.0 as usize].free(packet);
                 Some(copy)
             }
-            Ok(None) => {
-                self.drop_from(from, packet, DropReason::NoBuffer);
-                None
-            }
-            Err(_) => {
-                self.drop_from(from, packet, DropReason::TooLong);
+            refused => {
+                let reason = if refused.is_ok() { DropReason::NoBuffer } else { DropReason::TooLong };
+                self.drop_from(from, packet, reason);
                 None
             }
         };
@@ -220,9 +217,7 @@ impl Worker {
 
     /// Does something with each packet of a batch, and then hands to ports what that has gathered there.
     pub(crate) fn each(&mut self, mut batch: Vec<Packet>, mut act: impl FnMut(&mut Worker, Packet)) {
-        for packet in batch.drain(..) {
-            act(self, packet);
-        }
+        batch.drain(..).for_each(|packet| act(self, packet));
         self.batches.spare.push(batch);
         self.flush_ports();
     }
@@ -253,7 +248,7 @@ impl Worker {
     }
 
     /// The pool of an end; a switch has none, its ports' are whatever they lead to.
-    fn pool_of(&self, target: Target) -> Option<PoolId> {
+    pub(crate) fn pool_of(&self, target: Target) -> Option<PoolId> {
         match target {
             Target::Instance(to, _) => Some(self.instances[to.index()].pool),
             Target::Port(port) => Some(self.ports[port.index()].pool),

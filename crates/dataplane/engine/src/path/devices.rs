@@ -35,6 +35,11 @@ impl Worker {
         from: SwitchPort,
         mut batch: Vec<Packet>,
     ) -> Option<HandOff> {
+        self.decapsulate(source, id, from, &mut batch);
+        if batch.is_empty() {
+            self.batches.spare.push(batch);
+            return None;
+        }
         if let Some(way) = self.way_of_all(id, from, &mut batch) {
             return self.go_together(source, id, batch, way);
         }
@@ -62,6 +67,15 @@ impl Worker {
 
     /// Hands one packet to a device.
     pub(crate) fn pass_one(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut packet: Packet) {
+        if self.encapsulates(id, from) {
+            let mut one = self.batches.spare.pop().unwrap_or_default();
+            one.push(packet);
+            self.decapsulate(source, id, from, &mut one);
+            let left = one.pop();
+            self.batches.spare.push(one);
+            let Some(left) = left else { return };
+            packet = left;
+        }
         let all = self.way_of_all(id, from, std::slice::from_mut(&mut packet));
         let way = all.unwrap_or_else(|| {
             let mut ways = std::mem::take(&mut self.batches.ways);
@@ -140,14 +154,24 @@ impl Worker {
         if let Way::To(plug) = way
             && let Some(target) = self.switch(id).end(plug)
             && self.batches.in_a_row < IN_A_ROW
+            && (!self.encapsulates(id, plug) || self.encapsulates_in_place(source, target, &batch))
         {
+            self.encapsulate_all(source, id, plug, &mut batch);
+            if batch.is_empty() {
+                self.batches.spare.push(batch);
+                return None;
+            }
             self.batches.in_a_row += 1;
             let delivered = self.deliver_batch(source, self.pool_of_source(source), target, batch);
+            let handed = match delivered {
+                Ok(next) => next,
+                Err(refused) => {
+                    self.each(refused, |worker, packet| worker.forward(source, packet, target));
+                    None
+                }
+            };
             self.batches.in_a_row -= 1;
-            match delivered {
-                Ok(next) => return next,
-                Err(refused) => batch = refused,
-            }
+            return handed;
         }
         self.each(batch, |worker, packet| worker.go(source, id, packet, way));
         None
@@ -186,7 +210,11 @@ impl Worker {
             return self.drop_from(source, packet, DropReason::HopBudget);
         }
         self.batches.in_a_row += 1;
-        self.forward(source, packet, target);
+        if self.encapsulates(id, plug) {
+            self.leave_encapsulated(source, id, plug, packet, target);
+        } else {
+            self.forward(source, packet, target);
+        }
         self.batches.in_a_row -= 1;
     }
 

@@ -13,5 +13,6 @@ pub(crate) mod queue;
 pub(crate) mod receive;
 pub(crate) mod switching;
 pub(crate) mod timers;
+pub(crate) mod tunnels;
 pub(crate) mod turn;
 pub(crate) mod verdicts;

@@ -23,6 +23,8 @@ pub(crate) struct Batches {
     pub(crate) ways: Vec<Way>,
     /// Packets of it, by their position, that a device sees which does not take them.
     pub(crate) seen: Vec<(usize, SwitchPort)>,
+    /// Of the outer IPv4 packet that was made last (RFC 6864).
+    pub(crate) identification: u16,
     /// How many devices it has passed since it was handed on.
     pub(crate) in_a_row: u8,
 }

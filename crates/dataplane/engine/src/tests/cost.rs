@@ -38,7 +38,7 @@ fn device(mode: Mode, ports: u16, openers: u16) -> Arc<Device> {
     let opener = |n| Opener { plug: SwitchPort(ports + n), side: None, receives: true };
     let openers = (0..openers).map(opener).collect();
     let ports = (0..ports).map(SwitchPort).collect();
-    Arc::new(Device::new(DeviceSettings { mode, share: Share::Single, ports, openers }, None))
+    Arc::new(Device::new(DeviceSettings::new(mode, Share::Single, ports, openers), None))
 }
 
 /// Joins two ends by a wire, or by what stands for one.

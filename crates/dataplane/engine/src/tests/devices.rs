@@ -12,12 +12,8 @@ const OPENERS: u16 = 100;
 /// Settings with so many ports and so many openers of the whole device, which all receive.
 fn settings(mode: Mode, share: Share, ports: u16, openers: u16) -> DeviceSettings {
     let opener = |n| Opener { plug: SwitchPort(OPENERS + n), side: None, receives: true };
-    DeviceSettings {
-        mode,
-        share,
-        ports: (0..ports).map(SwitchPort).collect(),
-        openers: (0..openers).map(opener).collect(),
-    }
+    let openers = (0..openers).map(opener).collect();
+    DeviceSettings::new(mode, share, (0..ports).map(SwitchPort).collect(), openers)
 }
 
 /// A device of a fleet.

@@ -18,6 +18,7 @@ mod stream;
 mod suspended;
 mod switch;
 mod timers;
+mod tunnels;
 mod worker;
 
 use crate::*;

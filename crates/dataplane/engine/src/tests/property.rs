@@ -82,7 +82,7 @@ fn device(seed: u8, before: Option<&Device>) -> Device {
         receives: seed % 7 != n,
     };
     let ports = (0..seed % 8 / 2).map(|n| SwitchPort(n as u16)).collect();
-    Device::new(DeviceSettings { mode, share, ports, openers: (0..3).map(opener).collect() }, before)
+    Device::new(DeviceSettings::new(mode, share, ports, (0..3).map(opener).collect()), before)
 }
 
 /// The devices at a port, whose plug is 0, at plugs 1 and 2.

@@ -10,19 +10,22 @@
 //! 4. A port writes it in front of the packet again: [`VnetHeader::of`], [`VnetHeader::to_bytes`].
 //! 5. A port whose outside takes no such header computes the checksum instead: [`complete_checksum`].
 //! 6. A frame that is longer than a buffer is cut where it comes in, into pieces that fit: [`Cut`].
+//! 7. A packet whose way takes no such state on is cut into one packet for each segment: [`split`].
 //!
 //! Limits: what a header says is not checked here, because only the kernel that it is given to can say what
 //! it takes; a place outside of the packet is refused where it would be used. Only what is too long for a
-//! buffer is cut; the port that sends it on cuts the rest.
+//! buffer is cut where it comes in; the port that sends it on cuts the rest.
 
 #![forbid(unsafe_code)]
 
 mod checksum;
 mod header;
 mod segments;
+mod split;
 #[cfg(test)]
 mod tests;
 
 pub use checksum::complete_checksum;
 pub use header::VnetHeader;
 pub use segments::{Cut, Piece};
+pub use split::{Split, is_whole, split};

@@ -21,12 +21,8 @@ fn opener(index: usize) -> SwitchPort {
 fn settings(mode: Mode, share: Share, ports: usize, sides: &[Option<usize>]) -> DeviceSettings {
     let opener =
         |(index, side): (usize, &Option<usize>)| Opener { plug: opener(index), side: *side, receives: true };
-    DeviceSettings {
-        mode,
-        share,
-        ports: (0..ports).map(port).collect(),
-        openers: sides.iter().enumerate().map(opener).collect(),
-    }
+    let openers = sides.iter().enumerate().map(opener).collect();
+    DeviceSettings::new(mode, share, (0..ports).map(port).collect(), openers)
 }
 
 /// A frame's beginning.

@@ -159,3 +159,24 @@ fn openers_of_a_rootless_device_reach_each_other() {
     let alone = Device::new(settings(Mode::Rootless, Share::Duplicate, 0, &[None]), None);
     assert_eq!(to(&alone, opener(0)), []);
 }
+
+/// A port may say by which port that leaves which came by it, whatever the mode; openers of a side are not
+/// concerned.
+#[test]
+fn what_came_by_a_port_leaves_by_the_one_that_is_named() {
+    for mode in [Mode::Bond(Balance::ActiveBackup), Mode::Bond(Balance::RoundRobin), Mode::Bridge] {
+        let mut settings = settings(mode, Share::Duplicate, 3, &[None, Some(0)]);
+        settings.send = [(1, 1), (2, 0)].into();
+        let device = Device::new(settings, None);
+        let sent = |opener: usize, came_by: u8| {
+            let plug = crate::tests::opener(opener);
+            device.whole(plug, 1).unwrap_or_else(|| {
+                device.decide(plug, 1, Nanos(0)).next(7, came_by, || [0; virtual_switch::HEAD])
+            })
+        };
+        assert_eq!((sent(0, 2), sent(0, 3)), (Way::To(port(1)), Way::To(port(0))), "{mode:?}");
+        assert_ne!(sent(0, 1), Way::Nowhere, "as the mode says");
+        assert_ne!(sent(0, 0), Way::Nowhere, "a packet of its own");
+        assert_eq!(sent(1, 2), Way::To(port(0)), "a side is a side");
+    }
+}

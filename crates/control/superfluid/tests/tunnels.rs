@@ -1,0 +1,112 @@
+//! Tunnels of devices with the kernel's VXLAN at the other end, and TCP that interfaces leave to be segmented.
+//! Runs in namespaces of its own.
+
+use serde_json::Value;
+use std::fs;
+use std::time::{Duration, Instant};
+use testbed::{Background, CLIENT, Line, Namespace, SERVER, isolated};
+
+const LIMIT: Duration = Duration::from_secs(15);
+/// Of the tunnel's ends on the wire.
+const NEAR: &str = "192.0.2.1";
+const FAR: &str = "192.0.2.2";
+/// Longer than the kernel hands over at once.
+const STREAM: usize = 3 << 20;
+
+/// Gives a host a device of the kernel's for network 7, with the host's address in it.
+fn vxlan(host: &Namespace, own: &str, other: &str, other_mac: &str, address: &str) {
+    host.ip("addr flush dev eth0").expect("the address moves into the tunnel");
+    host.ip(&format!("addr add {own}/24 dev eth0")).expect("an address");
+    host.ip(&format!("neigh replace {other} lladdr {other_mac} dev eth0")).expect("a neighbour");
+    host.ip(&format!("link add vxlan7 type vxlan id 7 local {own} remote {other} dstport 4789 dev eth0"))
+        .expect("the kernel's VXLAN");
+    host.ip(&format!("addr add {address}/24 dev vxlan7")).expect("an address");
+    host.ip("link set vxlan7 up").expect("switched on");
+}
+
+/// Runs a file over a line while `traffic` passes, and returns the account at its end.
+fn run(line: &Line, text: &str, traffic: impl FnOnce()) -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("tunnels.yaml");
+    fs::write(&file, text).expect("written");
+    let mut command = line.middle.command(env!("CARGO_BIN_EXE_superfluid"));
+    let mut program = Background::start(command.args(["run", "--json"]).arg(&file)).expect("it starts");
+    let begin = Instant::now();
+    while line.client.run(&format!("ping -c 1 -W 1 {SERVER}"), LIMIT).is_err() {
+        if begin.elapsed() > LIMIT || !program.is_running() {
+            let (out, err) = program.finish();
+            let last = out.lines().last().unwrap_or_default();
+            panic!("no answer from the other end:\n{last}\n{err}");
+        }
+    }
+    traffic();
+    let shown = program.interrupt(LIMIT).unwrap_or_else(|error| panic!("{error}")).stdout;
+    let mut events = shown.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let account = events.rfind(|event| event["event"] == "final").expect("an account");
+    assert_eq!(account["balanced"], true, "{account}");
+    account
+}
+
+fn pings_and_streams(line: &Line) {
+    line.client.run(&format!("ping -c 5 -i 0.01 -W 2 {SERVER}"), LIMIT).expect("answers");
+    testbed::echo(&line.client, &line.server, STREAM);
+}
+
+/// Both ends have the tunnel: the function between sees the frames in it, and each leaves as it came.
+#[test]
+fn what_is_in_a_tunnel_passes_a_function_and_goes_on_in_the_tunnel() {
+    isolated("what_is_in_a_tunnel_passes_a_function_and_goes_on_in_the_tunnel", || {
+        let line = Line::new().expect("a line");
+        vxlan(&line.client, NEAR, FAR, "02:00:00:00:00:02", CLIENT);
+        vxlan(&line.server, FAR, NEAR, "02:00:00:00:00:01", SERVER);
+        let text = "\
+superfluid: 1
+tenants: {default: {pool: {buffers: 1024, buffer_size: 64KiB}}}
+ports: {lan: {type: af_packet, interface: sf-lan}, wan: {type: af_packet, interface: sf-wan}}
+devices:
+  inner: {mode: bridge, over: {lan: {receive: udp port 4789, decapsulate: [vxlan]}, wan: {receive: udp port 4789, decapsulate: [vxlan]}}}
+functions:
+  gate:
+    image: firewall
+    config:
+      default_action: drop
+      rules:
+        - {name: ping, action: accept, from: inside, protocol: icmp, icmp_type: 8, destination: 10.83.0.2/32}
+        - {name: web, action: accept, from: inside, protocol: tcp, destination_ports: 7000}
+chains: {c: ['inner:lan', gate, 'inner:wan']}
+";
+        let account = run(&line, text, || pings_and_streams(&line));
+        let packets = account["functions"]["gate"]["packets"].as_u64().expect("a number");
+        assert!(packets > 20, "{account}");
+    });
+}
+
+/// One end has no tunnel: the device is its gateway. What comes of TCP is still to be segmented, and a tunnel
+/// carries segments.
+#[test]
+fn a_device_is_a_gateway_between_frames_and_a_tunnel() {
+    isolated("a_device_is_a_gateway_between_frames_and_a_tunnel", || {
+        let line = Line::new().expect("a line");
+        line.client.ip("link set eth0 mtu 1450").expect("room for the tunnel's headers");
+        vxlan(&line.server, FAR, NEAR, "02:00:00:00:00:01", SERVER);
+        let text = format!("\
+superfluid: 1
+tenants: {{default: {{pool: {{buffers: 1024, buffer_size: 64KiB}}}}}}
+ports: {{lan: {{type: af_packet, interface: sf-lan}}, wan: {{type: af_packet, interface: sf-wan}}}}
+devices:
+  gateway:
+    mode: bridge
+    over:
+      lan: {{}}
+      wan:
+        receive: udp port 4789 and vni 7
+        decapsulate: [vxlan]
+        encapsulate: [{{vxlan: {{vni: 7, local: {NEAR}, remote: {FAR}, local_mac: '02:00:00:00:00:01', remote_mac: '02:00:00:00:00:02'}}}}]
+functions:
+  gate: {{image: firewall, config: {{default_action: accept}}}}
+chains: {{c: ['gateway:lan', gate, 'gateway:wan']}}
+");
+        let account = run(&line, &text, || pings_and_streams(&line));
+        assert!(account["packets"]["split"].as_u64() > Some(0), "{account}");
+    });
+}

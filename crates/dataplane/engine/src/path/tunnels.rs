@@ -1,0 +1,196 @@
+//! Tunnels: the headers that a device takes off what comes in by a port, and puts on what leaves by one.
+//!
+//! What was taken off is kept in host memory ([`Pool::keep`]) and put back when the packet leaves by another
+//! port whose packets have the same layers; otherwise the port's own headers are put on. Headers are made of
+//! copied bytes: a guest that changes the packet meanwhile changes nothing in front of it.
+
+use crate::forwarding::Forwarding;
+use crate::ids::{SwitchId, Target};
+use crate::path::classify::flow_of;
+use crate::path::switching::Source;
+use crate::worker::Worker;
+use encapsulation::{Front, Headers, LayerKind, MAX_BYTES, Reason, put_back, take_off};
+use nf_abi::offload::{GSO_NONE, NEEDS_CHECKSUM};
+use packet_memory::{Packet, Pool};
+use telemetry::DropReason;
+use virtio_net::{is_whole, split};
+use virtual_device::{Device, Tunnels};
+use virtual_switch::SwitchPort;
+
+/// Bytes that the headers are taken off: as long as they may be, and what follows them.
+const TAKEN: usize = MAX_BYTES + 64;
+/// Bytes of a packet that say what headers in front of it say.
+const SHOWN: usize = 64;
+
+/// The device of a switch, and the headers around packets outside of one of its ports.
+fn tunnels_at(forwarding: &Forwarding, plug: SwitchPort) -> Option<(&Device, &Tunnels)> {
+    match forwarding {
+        Forwarding::Device(device) => Some((device, device.tunnels(plug)?)),
+        Forwarding::Learning(_) | Forwarding::Ports(_) => None,
+    }
+}
+
+impl Worker {
+    /// Takes off what comes in by a plug the headers that it has there.
+    pub(crate) fn decapsulate(
+        &mut self,
+        source: Source,
+        id: SwitchId,
+        from: SwitchPort,
+        batch: &mut Vec<Packet>,
+    ) {
+        let Some((_, tunnels)) = tunnels_at(&self.switches[id.index()].forwarding, from) else { return };
+        let (pool, with_flow_hash) =
+            (&self.pools[usize::from(self.pool_of_source(source).0)], self.ports.flow_hash);
+        let mut refused = Vec::new();
+        let other = |packet: &mut Packet| !decapsulate(pool, packet, &tunnels.decapsulate, with_flow_hash);
+        refused.extend(batch.extract_if(.., other));
+        for packet in refused {
+            self.drop_from(source, packet, DropReason::BadTunnel);
+        }
+    }
+
+    /// Whether packets get headers that leave by a plug.
+    pub(crate) fn encapsulates(&self, id: SwitchId, plug: SwitchPort) -> bool {
+        tunnels_at(&self.switch(id).forwarding, plug).is_some()
+    }
+
+    /// Whether all of these packets get headers where they are: none is cut, and none copied before.
+    pub(crate) fn encapsulates_in_place(&self, source: Source, target: Target, batch: &[Packet]) -> bool {
+        let stays =
+            self.only_end(target).and_then(|end| self.pool_of(end)) == Some(self.pool_of_source(source));
+        stays && !batch.iter().any(is_whole)
+    }
+
+    /// Puts headers on packets that leave by a plug.
+    pub(crate) fn encapsulate_all(
+        &mut self,
+        source: Source,
+        id: SwitchId,
+        plug: SwitchPort,
+        batch: &mut Vec<Packet>,
+    ) {
+        let mut refused = Vec::new();
+        let Some((device, tunnels)) = tunnels_at(&self.switches[id.index()].forwarding, plug) else { return };
+        let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
+        let (here, identification) = (device.device_port(plug), &mut self.batches.identification);
+        let mut reasons = Vec::new();
+        refused.extend(batch.extract_if(.., |packet| {
+            *identification = identification.wrapping_add(1);
+            let done = encapsulate(pool, packet, tunnels, here, *identification);
+            reasons.extend(done.err());
+            done.is_err()
+        }));
+        for (packet, reason) in refused.into_iter().zip(reasons) {
+            self.drop_from(source, packet, reason);
+        }
+    }
+
+    /// Puts headers on a packet that leaves by a plug, in the pool of the port that it leaves by, cut if it is
+    /// still to be cut, and hands it on.
+    pub(crate) fn leave_encapsulated(
+        &mut self,
+        source: Source,
+        id: SwitchId,
+        plug: SwitchPort,
+        packet: Packet,
+        target: Target,
+    ) {
+        let Some(end @ Target::Port(port)) = self.only_end(target) else {
+            return self.drop_from(source, packet, DropReason::NoRoute);
+        };
+        let stays = self.pool_of(end) == Some(self.pool_of_source(source));
+        let (packet, source) = match stays {
+            true => (Some(packet), source),
+            // From here on it is the port's.
+            false => (self.copy_to_pool(source, packet, end), Source::Port(port.index())),
+        };
+        let Some(packet) = packet else { return };
+        let mut packets = self.batches.spare.pop().unwrap_or_default();
+        if is_whole(&packet) {
+            let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
+            match split(pool, packet, pool.room() as usize, &mut packets) {
+                Ok(split) => {
+                    let ledger = self.ledger_of(source);
+                    ledger.split += split.more;
+                    ledger.dropped[DropReason::NoBuffer] += split.lost;
+                }
+                Err(packet) => self.drop_from(source, packet, DropReason::Malformed),
+            }
+        } else {
+            packets.push(packet);
+        }
+        self.encapsulate_all(source, id, plug, &mut packets);
+        for packet in packets.drain(..) {
+            self.forward(source, packet, target);
+        }
+        self.batches.spare.push(packets);
+    }
+}
+
+/// Takes layers off a packet and fills its record. False when it does not have them; it is to be dropped then.
+#[inline]
+fn decapsulate(pool: &Pool, packet: &mut Packet, layers: &[LayerKind], with_flow_hash: bool) -> bool {
+    if layers.is_empty() {
+        return true;
+    }
+    let (head, length) = pool.head::<TAKEN>(packet);
+    let (head, whole) = (&head[..length], packet.length());
+    let (mut front, mut lost) = (Front::NONE, None);
+    let kept = match pool.keep(packet) {
+        Some(place) => place,
+        None => lost.insert(Headers::NONE),
+    };
+    let Ok(taken) = take_off(head, whole, layers, &mut front, kept) else { return false };
+    let record = packet.record();
+    if record.offload_flags & NEEDS_CHECKSUM != 0 && usize::from(record.csum_start) < front.removes() {
+        if record.gso_type != GSO_NONE {
+            // Several packets of the tunnel in one.
+            return false;
+        }
+        // The checksum of the outer headers, which are not sent on.
+        packet.edit(|record| record.offload_flags &= !NEEDS_CHECKSUM);
+    }
+    if pool.replace_front(packet, front.removes(), front.bytes()).is_err()
+        || pool.set_length(packet, taken.length as usize).is_err()
+    {
+        return false;
+    }
+    let (flow_hash, vlan) = flow_of(pool, packet, with_flow_hash);
+    packet.edit(|record| {
+        (record.flow_hash, record.vlan) = (flow_hash, if taken.vlan == 0 { vlan } else { taken.vlan });
+        if let Some(kind) = taken.tunnel {
+            (record.tunnel_type, record.tunnel_key) = (kind.tunnel_type(), taken.key);
+        }
+    });
+    true
+}
+
+/// Puts on a packet the headers that it has outside of a port: those that were taken off it by another port
+/// with the same layers, else the port's own.
+#[inline]
+fn encapsulate(
+    pool: &Pool,
+    packet: &mut Packet,
+    tunnels: &Tunnels,
+    here: Option<u8>,
+    identification: u16,
+) -> Result<(), DropReason> {
+    let (head, length) = pool.head::<SHOWN>(packet);
+    let (head, length, record) = (&head[..length], packet.length(), packet.record());
+    let same = |kept: &&Headers| kept.layers().eq(tunnels.decapsulate.iter().copied());
+    let kept = pool.kept(packet).filter(|_| Some(record.device_port) != here).filter(same);
+    let mut front = Front::NONE;
+    let made = match (kept, &tunnels.encapsulate) {
+        (Some(kept), _) => put_back(kept, head, length, &mut front),
+        (None, Some(own)) => own.put_on(head, length, record.flow_hash, identification, &mut front),
+        (None, None) if tunnels.decapsulate.is_empty() => return Ok(()),
+        (None, None) => return Err(DropReason::NoEncapsulation),
+    };
+    made.map_err(|mismatch| match mismatch.reason {
+        Reason::TooLong => DropReason::TooLong,
+        _ => DropReason::NoEncapsulation,
+    })?;
+    pool.forget_kept(packet);
+    pool.replace_front(packet, front.removes(), front.bytes()).map_err(|_| DropReason::TooLong)
+}

@@ -1,0 +1,265 @@
+//! Tunnels of devices: what functions see, what leaves, what is refused.
+
+use super::stream::Rig;
+use super::*;
+use encapsulation::{Encapsulation, LayerKind, LayerSettings, Outer};
+use nf_abi::offload;
+use std::net::{IpAddr, Ipv4Addr};
+use virtual_device::{Device, DeviceSettings, Mode, Opener, Share, SwitchPort, Tunnels};
+
+const OPENER: SwitchPort = SwitchPort(100);
+
+/// A frame with its record.
+type Frame = (Vec<u8>, nf_abi::PacketRecord);
+/// What was sent.
+type Sent = Arc<Mutex<Vec<Frame>>>;
+
+/// A port that has frames, and keeps those it is sent with their records.
+struct Wire {
+    offers: Vec<Frame>,
+    sent: Sent,
+    counters: PortCounters,
+}
+
+impl Port for Wire {
+    fn receive(&mut self, pool: &Pool, _now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        let count = budget.min(self.offers.len());
+        for (frame, record) in self.offers.drain(..count) {
+            self.counters.ledger.received += 1;
+            let mut packet = pool.allocate().expect("a large pool");
+            packet.edit(|own| *own = record);
+            pool.write(&mut packet, &frame).expect("it fits");
+            out.push(packet);
+        }
+    }
+    fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        self.counters.ledger.delivered += packets.len() as u64;
+        for packet in packets.drain(..) {
+            self.sent.lock().expect("not poisoned").push((pool.to_vec(&packet), packet.shown()));
+            pool.free(packet);
+        }
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake::default()
+    }
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+}
+
+/// An IPv4 packet of UDP, told apart by its first byte and its ports.
+fn frame(name: u8) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    (frame[0], frame[6], frame[12], frame[14], frame[17], frame[23]) = (name, 2, 8, 0x45, 46, 17);
+    (frame[26], frame[30], frame[35]) = (10, 10, name);
+    let sum = packet::checksum::of(&frame[14..34]).to_be_bytes();
+    frame[24..26].copy_from_slice(&sum);
+    frame
+}
+
+fn outer(last: u8) -> Outer {
+    Outer {
+        local: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        remote: IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)),
+        ttl: 64,
+        services: Some(0),
+        dont_fragment: true,
+        link: ([2, 0, 0, 0, 0, last], [2, 0, 0, 0, 0, 1]),
+    }
+}
+
+fn vxlan(vni: u32) -> Encapsulation {
+    Encapsulation::new(&[LayerSettings::Vxlan { vni, outer: outer(9) }]).expect("one layer")
+}
+
+/// A frame with the headers of a tunnel in front, of the flow hash 0.
+fn inside(frame: &[u8], of: &Encapsulation) -> Vec<u8> {
+    let mut front = encapsulation::Front::NONE;
+    of.put_on(frame, frame.len() as u32, 0, 1, &mut front).expect("a frame");
+    [front.bytes(), &frame[front.removes()..]].concat()
+}
+
+fn tunnels(decapsulate: &[LayerKind], encapsulate: Option<Encapsulation>) -> Arc<Tunnels> {
+    Arc::new(Tunnels { decapsulate: decapsulate.to_vec(), encapsulate })
+}
+
+/// A bridge between two ports, over which a function passes what the other end of each is sent.
+struct Bridge {
+    rig: Rig,
+    sent: [Sent; 2],
+    /// The first bytes of what the function saw.
+    unwrapped: Arc<Mutex<Vec<u8>>>,
+}
+
+/// What of a bridge is where: workers of the ports and of the function, pools of the same.
+type Places = ([usize; 3], [usize; 3]);
+const TOGETHER: Places = ([0; 3], [0; 3]);
+
+impl Bridge {
+    fn new((workers, pools): Places, offers: [Vec<Frame>; 2], tunnels: [Option<Arc<Tunnels>>; 2]) -> Bridge {
+        let rig = Rig::new(workers.iter().max().expect("three") + 1, pools.iter().max().expect("three") + 1);
+        rig.pools.iter().for_each(|(pool, _)| pool.keep_headers());
+        let opener = Opener { plug: OPENER, side: None, receives: true };
+        let ports = vec![SwitchPort(0), SwitchPort(1)];
+        let mut settings = DeviceSettings::new(Mode::Bridge, Share::Single, ports, vec![opener]);
+        settings.tunnels = tunnels.into_iter().enumerate().filter_map(|(n, it)| Some((n, it?))).collect();
+        let device = Arc::new(Device::new(settings, None));
+        let id = rig.fleet.add_switch("device", device, None).expect("few devices");
+        let mut sent = Vec::new();
+        for (n, offers) in offers.into_iter().enumerate() {
+            let (kept, counters) = (Arc::default(), PortCounters::default());
+            let wire = Wire { offers, sent: Arc::clone(&kept), counters };
+            let port = rig.fleet.add_port(workers[n], "wire", rig.pools[pools[n]].1, Box::new(wire));
+            rig.link(End::Port(port.expect("a worker")), End::Switch(id, SwitchPort(n as u16)));
+            sent.push(kept);
+        }
+        let unwrapped: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let seen = unwrapped.clone();
+        let echo = Manner::deciding(move |byte, ingress| {
+            seen.lock().expect("not poisoned").push(byte);
+            Action::Give(Verdict::Interface(ingress))
+        });
+        let (function, _) = rig.add(workers[2], pools[2], echo);
+        rig.link(End::Switch(id, OPENER), End::Instance(function, 0));
+        let sent = sent.try_into().expect("two ports");
+        Bridge { rig, sent, unwrapped }
+    }
+
+    fn sent(&self, port: usize) -> Vec<Vec<u8>> {
+        let sent = self.sent[port].lock().expect("not poisoned");
+        sent.iter().map(|(frame, _)| frame.clone()).collect()
+    }
+}
+
+fn plain(frames: impl IntoIterator<Item = Vec<u8>>) -> Vec<Frame> {
+    frames.into_iter().map(|frame| (frame, nf_abi::PacketRecord::default())).collect()
+}
+
+fn echo() -> Manner {
+    Manner::deciding(|_, ingress| Action::Give(Verdict::Interface(ingress)))
+}
+
+/// Each place of ports and function: on one worker or three, of one tenant or two.
+const PLACES: [Places; 4] = [TOGETHER, ([0, 1, 2], [0; 3]), ([0; 3], [0, 0, 1]), ([0, 1, 2], [0, 0, 1])];
+
+#[test]
+fn what_was_taken_off_is_put_back_by_the_other_port() {
+    for places in PLACES {
+        let layers = [LayerKind::Vxlan];
+        let frames: Vec<_> = (1..=40).map(|name| inside(&frame(name), &vxlan(7))).collect();
+        let both = [tunnels(&layers, None), tunnels(&layers, None)].map(Some);
+        let bridge = Bridge::new(places, [plain(frames.clone()), Vec::new()], both);
+        bridge.rig.turn(12);
+        assert_eq!(*bridge.unwrapped.lock().expect("not poisoned"), (1..=40).collect::<Vec<u8>>());
+        assert_eq!(bridge.sent(1), frames, "{places:?}");
+        assert!(bridge.sent(0).is_empty());
+        let account = bridge.rig.stop();
+        assert_eq!(account.ledger.dropped.total(), 0, "{places:?}");
+    }
+}
+
+#[test]
+fn what_leaves_by_another_kind_of_port_gets_its_headers() {
+    for places in PLACES {
+        let frames: Vec<_> = (1..=40).map(|name| inside(&frame(name), &vxlan(7))).collect();
+        let tagged = Encapsulation::new(&[LayerSettings::Vlan { id: 5, priority: 0, service: false }]);
+        let tagged = tagged.expect("one layer");
+        let sides = [tunnels(&[LayerKind::Vxlan], Some(vxlan(7))), tunnels(&[LayerKind::Vlan], Some(tagged))];
+        let back: Vec<_> = (100..=120).map(|name| inside(&frame(name), &tagged)).collect();
+        let bridge = Bridge::new(places, [plain(frames), plain(back)], sides.map(Some));
+        bridge.rig.turn(12);
+        assert_eq!(bridge.sent(1), (1..=40).map(|name| inside(&frame(name), &tagged)).collect::<Vec<_>>());
+        let (sent, record) = bridge.sent[0].lock().expect("not poisoned")[0].clone();
+        assert_eq!(sent.len(), frame(1).len() + 50);
+        assert_eq!((sent[14 + 9], &sent[36..38], &sent[46..49]), (17, &[0x12, 0xb5][..], &[0, 0, 7][..]));
+        assert_eq!(sent[50..], frame(100), "{places:?}");
+        assert_eq!(record.vlan, 5, "{places:?}");
+        assert_eq!(bridge.rig.stop().ledger.dropped.total(), 0);
+    }
+}
+
+#[test]
+fn records_say_what_was_taken_off() {
+    let both = [Some(tunnels(&[LayerKind::Vxlan], None)), None];
+    let frames = plain([inside(&frame(1), &vxlan(0xabcdef))]);
+    let bridge = Bridge::new(TOGETHER, [frames, Vec::new()], both);
+    bridge.rig.turn(4);
+    let (sent, record) = bridge.sent[1].lock().expect("not poisoned")[0].clone();
+    assert_eq!((sent, record.tunnel_type, record.tunnel_key), (frame(1), nf_abi::tunnel::VXLAN, 0xabcdef));
+    bridge.rig.stop();
+}
+
+#[test]
+fn what_has_no_such_headers_and_what_needs_some_is_dropped_with_a_reason() {
+    for places in PLACES {
+        let vxlans = [LayerKind::Vxlan];
+        let offers = [plain([frame(1), inside(&frame(2), &vxlan(7))]), plain([frame(3)])];
+        // What came untouched by the second port has nothing to put on at the first, and nobody says what.
+        let bridge = Bridge::new(places, offers, [Some(tunnels(&vxlans, None)), None]);
+        bridge.rig.turn(12);
+        assert_eq!((bridge.sent(0), bridge.sent(1)), (vec![], vec![frame(2)]));
+        let dropped = bridge.rig.stop().ledger.dropped;
+        let reasons = (dropped[DropReason::BadTunnel], dropped[DropReason::NoEncapsulation], dropped.total());
+        assert_eq!(reasons, (1, 1, 2), "{places:?}");
+    }
+}
+
+/// Headers are for where they came from: back by the same port they would lead here again.
+#[test]
+fn what_goes_back_by_its_port_gets_the_ports_own_headers() {
+    for own in [None, Some(vxlan(8))] {
+        let opener = Opener { plug: OPENER, side: Some(0), receives: true };
+        let rig = Rig::new(1, 1);
+        rig.pools[0].0.keep_headers();
+        let mut settings =
+            DeviceSettings::new(Mode::Direct, Share::Single, vec![SwitchPort(0)], vec![opener]);
+        settings.tunnels = [(0, tunnels(&[LayerKind::Vxlan], own))].into();
+        let id = rig.fleet.add_switch("device", Arc::new(Device::new(settings, None)), None).expect("few");
+        let sent = Arc::default();
+        let offers = plain([inside(&frame(1), &vxlan(7))]);
+        let wire = Wire { offers, sent: Arc::clone(&sent), counters: PortCounters::default() };
+        let port = rig.fleet.add_port(0, "wire", rig.pools[0].1, Box::new(wire)).expect("a worker");
+        rig.link(End::Port(port), End::Switch(id, SwitchPort(0)));
+        let (function, _) = rig.add(0, 0, echo());
+        rig.link(End::Switch(id, OPENER), End::Instance(function, 0));
+        rig.turn(4);
+        let dropped = rig.stop().ledger.dropped;
+        let sent = sent.lock().expect("not poisoned");
+        match own {
+            None => assert_eq!((sent.len(), dropped[DropReason::NoEncapsulation]), (0, 1)),
+            Some(_) => assert_eq!((sent[0].0[46..49].to_vec(), dropped.total()), (vec![0, 0, 8], 0)),
+        }
+    }
+}
+
+/// TCP that is still to be cut: a tunnel carries segments.
+#[test]
+fn what_is_still_to_be_cut_is_cut_before_it_gets_headers() {
+    let mut whole = vec![0; 54 + 1500];
+    (whole[0], whole[6], whole[12], whole[14], whole[23], whole[46]) = (1, 2, 8, 0x45, 6, 0x50);
+    whole[16..18].copy_from_slice(&1540u16.to_be_bytes());
+    let record = nf_abi::PacketRecord {
+        gso_type: offload::GSO_TCPV4,
+        gso_size: 700,
+        offload_flags: offload::NEEDS_CHECKSUM,
+        csum_start: 34,
+        csum_offset: 16,
+        ..nf_abi::PacketRecord::default()
+    };
+    for places in PLACES {
+        let offers = [vec![(whole.clone(), record)], Vec::new()];
+        let bridge = Bridge::new(places, offers, [None, Some(tunnels(&[], Some(vxlan(7))))]);
+        bridge.rig.turn(12);
+        let sent = bridge.sent[1].lock().expect("not poisoned").clone();
+        let lengths: Vec<_> = sent.iter().map(|(frame, _)| frame.len()).collect();
+        assert_eq!(lengths, [804, 804, 204], "{places:?} {:?}", bridge.rig.balanced().ledger);
+        for (frame, record) in &sent {
+            assert_eq!(record.gso_type, offload::GSO_NONE);
+            assert_eq!((record.csum_start, record.csum_offset), (84, 16), "inside of the tunnel");
+            let total = u16::from_be_bytes([frame[16], frame[17]]);
+            assert_eq!(usize::from(total) + 14, frame.len(), "the outer header speaks of the segment");
+        }
+        let account = bridge.rig.stop();
+        assert_eq!((account.ledger.split, account.ledger.dropped.total()), (2, 0), "{places:?}");
+    }
+}

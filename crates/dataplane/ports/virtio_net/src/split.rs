@@ -1,0 +1,68 @@
+//! Packets that are still to be cut into segments, where what is ahead of them cannot do it: each segment
+//! becomes a packet.
+
+use crate::{Cut, VnetHeader};
+use nf_abi::offload;
+use packet_memory::{Packet, Pool};
+
+/// Whether a packet is still to be cut.
+#[inline]
+pub fn is_whole(packet: &Packet) -> bool {
+    packet.record().gso_type & !offload::GSO_ECN != offload::GSO_NONE
+}
+
+/// What became of a packet that was cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Packets that there are more than before.
+    pub more: u64,
+    /// Segments for which there was no buffer, which are among those.
+    pub lost: u64,
+}
+
+/// Cuts a packet into segments of at most `room` bytes with their headers, which are appended to `out` in order.
+/// They have the packet's metadata and the headers that are kept for it; their checksums are partial.
+///
+/// # Errors
+/// The packet as it was, when it is not to be cut, or cannot be.
+///
+/// # Panics
+/// When the packet is of another pool.
+#[cold]
+pub fn split(pool: &Pool, packet: Packet, room: usize, out: &mut Vec<Packet>) -> Result<Split, Packet> {
+    let bytes = if is_whole(&packet) { pool.to_vec(&packet) } else { Vec::new() };
+    let Some(cut) = Cut::new(&bytes, &VnetHeader::of(packet.record()), room) else { return Err(packet) };
+    let (mut cut, mut pieces, mut split) = (cut.singly(), 0, Split::default());
+    let (shown, kept) = (packet.shown(), pool.kept(&packet).copied());
+    // Its buffer may be the one that is needed.
+    pool.free(packet);
+    while let Some(piece) = cut.next() {
+        pieces += 1;
+        let written = pool.allocate().and_then(|mut segment| {
+            let payload = &bytes[piece.payload.clone()];
+            let written = pool.set_length(&mut segment, piece.headers.len() + payload.len()).is_ok()
+                && pool.patch(&mut segment, 0, piece.headers).is_ok()
+                && pool.patch(&mut segment, piece.headers.len(), payload).is_ok();
+            if !written {
+                pool.free(segment);
+                return None;
+            }
+            segment.edit(|record| {
+                *record = shown;
+                piece.vnet.note(record, 0);
+            });
+            if let Some(headers) = &kept
+                && let Some(place) = pool.keep(&mut segment)
+            {
+                *place = *headers;
+            }
+            Some(segment)
+        });
+        match written {
+            Some(segment) => out.push(segment),
+            None => split.lost += 1,
+        }
+    }
+    split.more = u64::saturating_sub(pieces, 1);
+    Ok(split)
+}
