@@ -4,6 +4,7 @@ use crate::Prefix;
 use crate::addresses::{self, Address, Addresses, Conflict, Origin};
 use crate::classify::{Protocol, classify};
 use crate::counters::{Counters, Fault, Input};
+use crate::dhcp::{Client, DhcpLease};
 use crate::discovery::{Message, router::Routers};
 use crate::frame::{self, group_mac};
 use crate::outbox::Outbox;
@@ -11,6 +12,7 @@ use crate::rate::Bucket;
 use crate::settings::{Mac, Settings, SettingsError, is_unicast, link_local};
 use crate::table::{self, Neighbour, NeighbourState, Table};
 use packet::{ethernet, ipv6};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use telemetry::clock::Nanos;
 
@@ -78,6 +80,7 @@ pub struct Device {
     pub(crate) addresses: Addresses,
     pub(crate) outbox: Outbox,
     pub(crate) routers: Routers,
+    pub(crate) dhcp: Option<Client>,
     processed: Bucket,
     pub(crate) changes: Changes,
     counters: Counters,
@@ -99,6 +102,7 @@ impl Device {
             outbox: Outbox::new(&settings.limits),
             processed: Bucket::new(settings.limits.processed),
             routers: Routers::default(),
+            dhcp: None,
             changes: Changes::default(),
             counters: Counters::default(),
             stopped: false,
@@ -126,12 +130,14 @@ impl Device {
             self.changes = Changes { neighbours: true, addresses: true, routers: true, mtu: true };
             return Ok(());
         }
+        if !settings.dhcp {
+            self.dhcp_release(now);
+        }
         let (ipv6, wanted) = (settings.ipv6, settings.addresses.clone());
         self.addresses.remove(|own| match own.origin {
             Origin::Static => !wanted.contains(&own.prefix),
             Origin::LinkLocal => !ipv6,
-            Origin::Router => false,
-            Origin::Dhcp => !settings.dhcp,
+            Origin::Router | Origin::Dhcp => false,
         });
         if settings.limits != self.settings.limits {
             self.outbox.limit(&settings.limits);
@@ -153,6 +159,9 @@ impl Device {
     }
 
     fn add_configured(&mut self, now: Nanos) {
+        if self.settings.dhcp && self.dhcp.is_none() {
+            self.dhcp = Some(Client::new(now, &mut self.rng));
+        }
         let forever = (Nanos::MAX, Nanos::MAX);
         for prefix in self.settings.addresses.clone() {
             self.addresses.add(prefix, Origin::Static, forever, now, &mut self.rng);
@@ -165,17 +174,16 @@ impl Device {
 
     /// Neighbours in networks that the device has no more are forgotten.
     pub(crate) fn forget_off_link(&mut self) {
-        let (addresses, routers, gateways) = (&self.addresses, &self.routers, &self.settings.gateways);
-        self.table.retain(|address| {
-            addresses.on_link(address) || routers.on_link(address) || gateways.contains(&address)
-        });
+        let keep: BTreeSet<IpAddr> =
+            self.table.iter().map(|entry| entry.address).filter(|address| self.on_link(*address)).collect();
+        self.table.retain(|address| keep.contains(&address));
     }
 
     /// Whether an address is on the device's link.
     fn on_link(&self, address: IpAddr) -> bool {
         self.addresses.on_link(address)
             || self.routers.on_link(address)
-            || self.settings.gateways.contains(&address)
+            || self.routers().any(|router| router == address)
     }
 
     /// A frame that came, without its frame check sequence.
@@ -211,6 +219,7 @@ impl Device {
             Some(Protocol::Discovery) => icmpv6(payload)
                 .and_then(|(_, body)| Message::advertised(body))
                 .is_some_and(|target| self.table.waits_for(target.into())),
+            Some(Protocol::Dhcp) => self.dhcp.as_ref().is_some_and(|client| client.is_awaited(payload)),
             Some(_) => false,
         };
         if !awaited && !self.processed.take(now) {
@@ -226,6 +235,7 @@ impl Device {
                     None => Input::Dropped(Fault::Malformed),
                 }
             }
+            Some(Protocol::Dhcp) => self.dhcp_input(source, payload, now),
             Some(Protocol::Discovery) if self.settings.ipv6 => {
                 let message = icmpv6(payload).ok_or(Fault::Malformed);
                 match message.and_then(|(packet, body)| Message::read(&packet, body)) {
@@ -252,6 +262,7 @@ impl Device {
                     self.announce(address, true);
                 }
             }
+            Conflict::Lost(Origin::Dhcp) => self.dhcp_conflict(now),
             Conflict::Lost(_) => {}
         }
     }
@@ -270,7 +281,7 @@ impl Device {
             }
             self.addresses.advance(due.address(), now, &mut self.rng);
         }
-        if !self.poll_routers(now) {
+        if !self.poll_dhcp(now) || !self.poll_routers(now) {
             return;
         }
         while let Some(due) = self.table.due(now) {
@@ -315,10 +326,9 @@ impl Device {
         if self.stopped {
             return None;
         }
-        let due = [self.addresses.deadline(), self.routers.deadline(), self.table.deadline()]
-            .into_iter()
-            .flatten()
-            .min()?;
+        let dhcp = self.dhcp.as_ref().map(Client::deadline).filter(|due| *due < Nanos::MAX);
+        let others = [self.addresses.deadline(), self.routers.deadline(), self.table.deadline()];
+        let due = others.into_iter().chain([dhcp]).flatten().min()?;
         Some(due.max(self.outbox.ready()))
     }
 
@@ -378,7 +388,8 @@ impl Device {
 
     /// The routers of the device, the best first: those that are configured, then those that are learned.
     pub fn routers(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        self.settings.gateways.iter().copied().chain(self.routers.iter())
+        let leased = self.dhcp.iter().flat_map(Client::routers);
+        self.settings.gateways.iter().copied().chain(leased).chain(self.routers.iter())
     }
 
     /// Its link-layer address.
@@ -386,9 +397,15 @@ impl Device {
         self.settings.mac
     }
 
-    /// Bytes of the largest IP packet: the least of what is configured and what routers say.
+    /// Bytes of the largest IP packet: the least of what is configured and what routers and a DHCP server say.
     pub fn mtu(&self) -> u16 {
-        self.routers.mtu().map_or(self.settings.mtu, |mtu| mtu.min(self.settings.mtu))
+        let said = [self.routers.mtu(), self.dhcp.as_ref().and_then(Client::mtu)];
+        said.into_iter().flatten().fold(self.settings.mtu, u16::min)
+    }
+
+    /// What DHCP brought; none when the device does not use it.
+    pub fn dhcp(&self) -> Option<DhcpLease> {
+        self.dhcp.as_ref().map(Client::shown)
     }
 
     /// Counts since the device was made.
@@ -407,7 +424,8 @@ impl Device {
 
     /// Ends it: what it holds of others (a DHCP lease, memberships) is given back by the frames that are left to
     /// send. After that it does nothing.
-    pub fn stop(&mut self, _now: Nanos) {
+    pub fn stop(&mut self, now: Nanos) {
+        self.dhcp_release(now);
         self.stopped = true;
     }
 }

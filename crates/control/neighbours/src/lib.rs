@@ -20,6 +20,7 @@
 //! |---|---|
 //! | ARP; conflicts, probes, announcements | RFC 826, RFC 5227 |
 //! | neighbour discovery, duplicates, addresses and routers by advertisements | RFC 4861, RFC 4862, RFC 6980, RFC 7559, RFC 9131 |
+//! | DHCP client for IPv4 | RFC 2131, RFC 2132 |
 //! | echo of ICMP and ICMPv6 | RFC 792, RFC 4443 |
 //!
 //! # Hostile links
@@ -40,6 +41,7 @@ mod arp;
 mod classify;
 mod counters;
 mod device;
+mod dhcp;
 mod discovery;
 mod echo;
 mod frame;
@@ -54,6 +56,7 @@ pub use addresses::{Address, AddressState, Origin};
 pub use classify::{Protocol, classify};
 pub use counters::{Counters, Fault, Input};
 pub use device::{Changes, Device, Refusal, Resolution};
+pub use dhcp::{DhcpLease, DhcpState};
 pub use settings::{
     CAPACITY, Limits, MAX_ADDRESSES, MIN_MTU_V6, MTU, Mac, Prefix, Rate, Settings, SettingsError,
 };
