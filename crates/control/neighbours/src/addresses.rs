@@ -144,6 +144,8 @@ pub(crate) enum Conflict {
 pub(crate) struct Addresses {
     list: Vec<Own>,
     changed: bool,
+    /// How often an address came, went, or became another station's.
+    generation: u64,
     /// Conflicts that were seen.
     pub(crate) conflicts: u64,
 }
@@ -156,6 +158,11 @@ impl Addresses {
     /// Whether something visible changed since this was last called.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
+    }
+
+    /// Another number when an address came, went, or became another station's.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     fn get(&self, address: IpAddr) -> Option<&Own> {
@@ -242,6 +249,7 @@ impl Addresses {
         let shown = Address { prefix, origin, state: AddressState::Tentative };
         self.list.push(Own { shown, count: 0, due, preferred, valid, defended: None });
         self.changed = true;
+        self.generation += 1;
         true
     }
 
@@ -251,6 +259,7 @@ impl Addresses {
             self.iter().filter(|own| gone(own)).map(|own| own.prefix.address).collect();
         self.list.retain(|own| !gone(&own.shown));
         self.changed |= !removed.is_empty();
+        self.generation += u64::from(!removed.is_empty());
         removed
     }
 
@@ -281,7 +290,7 @@ impl Addresses {
     pub(crate) fn advance(&mut self, address: IpAddr, now: Nanos, rng: &mut fastrand::Rng) {
         let four = address.is_ipv4();
         let Some(own) = self.get_mut(address) else { return };
-        let mut changed = false;
+        let (mut changed, mut again) = (false, false);
         if own.due <= now {
             let state = own.shown.state;
             own.count = own.count.saturating_add(1);
@@ -308,7 +317,7 @@ impl Addresses {
                     own.shown.state = AddressState::Tentative;
                     own.count = 0;
                     own.due = now.saturating_add(Nanos(rng.u64(0..=WAIT.0)));
-                    changed = true;
+                    (changed, again) = (true, true);
                 }
             }
         }
@@ -318,6 +327,7 @@ impl Addresses {
         }
         let over = own.valid <= now;
         self.changed |= changed;
+        self.generation += u64::from(again);
         if over {
             self.remove(|own| own.prefix.address == address);
         }
@@ -348,6 +358,7 @@ impl Addresses {
         self.conflicts +=
             u64::from(own.shown.state != AddressState::Duplicate || outcome != Conflict::Ignored);
         self.changed |= matches!(outcome, Conflict::Lost(_));
+        self.generation += u64::from(matches!(outcome, Conflict::Lost(_)));
         outcome
     }
 }

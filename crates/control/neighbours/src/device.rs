@@ -7,11 +7,13 @@ use crate::counters::{Counters, Fault, Input};
 use crate::dhcp::{Client, DhcpLease};
 use crate::discovery::{Message, router::Routers};
 use crate::frame::{self, group_mac};
+use crate::groups::Groups;
 use crate::outbox::Outbox;
 use crate::rate::Bucket;
 use crate::settings::{Mac, Settings, SettingsError, is_unicast, link_local};
 use crate::table::{self, Neighbour, NeighbourState, Table};
-use packet::{ethernet, ipv6};
+use packet::ethernet::{self, ethertype};
+use packet::ipv6;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use telemetry::clock::Nanos;
@@ -81,6 +83,7 @@ pub struct Device {
     pub(crate) outbox: Outbox,
     pub(crate) routers: Routers,
     pub(crate) dhcp: Option<Client>,
+    pub(crate) groups: Groups,
     processed: Bucket,
     pub(crate) changes: Changes,
     counters: Counters,
@@ -103,6 +106,7 @@ impl Device {
             processed: Bucket::new(settings.limits.processed),
             routers: Routers::default(),
             dhcp: None,
+            groups: Groups::new(),
             changes: Changes::default(),
             counters: Counters::default(),
             stopped: false,
@@ -151,6 +155,7 @@ impl Device {
             self.changes.routers |= self.routers.iter().next().is_some();
             self.routers = Routers::default();
         }
+        self.groups.renew();
         self.settings = settings;
         self.changes.mtu |= self.mtu() != mtu;
         self.add_configured(now);
@@ -236,6 +241,11 @@ impl Device {
                 }
             }
             Some(Protocol::Dhcp) => self.dhcp_input(source, payload, now),
+            Some(Protocol::Groups) if view.ethertype() == ethertype::IPV4 => self.igmp_input(payload, now),
+            Some(Protocol::Groups) if self.settings.ipv6 => match icmpv6(payload) {
+                Some((packet, body)) => self.mld_input(&packet, body, now),
+                None => Input::Dropped(Fault::Malformed),
+            },
             Some(Protocol::Discovery) if self.settings.ipv6 => {
                 let message = icmpv6(payload).ok_or(Fault::Malformed);
                 match message.and_then(|(packet, body)| Message::read(&packet, body)) {
@@ -281,7 +291,7 @@ impl Device {
             }
             self.addresses.advance(due.address(), now, &mut self.rng);
         }
-        if !self.poll_dhcp(now) || !self.poll_routers(now) {
+        if !self.poll_groups(now) || !self.poll_dhcp(now) || !self.poll_routers(now) {
             return;
         }
         while let Some(due) = self.table.due(now) {
@@ -327,8 +337,9 @@ impl Device {
             return None;
         }
         let dhcp = self.dhcp.as_ref().map(Client::deadline).filter(|due| *due < Nanos::MAX);
+        let groups = self.groups.deadline(self.addresses.generation());
         let others = [self.addresses.deadline(), self.routers.deadline(), self.table.deadline()];
-        let due = others.into_iter().chain([dhcp]).flatten().min()?;
+        let due = others.into_iter().chain([dhcp, groups]).flatten().min()?;
         Some(due.max(self.outbox.ready()))
     }
 
@@ -392,6 +403,11 @@ impl Device {
         self.settings.gateways.iter().copied().chain(leased).chain(self.routers.iter())
     }
 
+    /// The groups that the device is in and tells of.
+    pub fn groups(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.groups.iter()
+    }
+
     /// Its link-layer address.
     pub fn mac(&self) -> Mac {
         self.settings.mac
@@ -425,6 +441,7 @@ impl Device {
     /// Ends it: what it holds of others (a DHCP lease, memberships) is given back by the frames that are left to
     /// send. After that it does nothing.
     pub fn stop(&mut self, now: Nanos) {
+        self.leave_groups(now);
         self.dhcp_release(now);
         self.stopped = true;
     }

@@ -21,6 +21,7 @@
 //! | ARP; conflicts, probes, announcements | RFC 826, RFC 5227 |
 //! | neighbour discovery, duplicates, addresses and routers by advertisements | RFC 4861, RFC 4862, RFC 6980, RFC 7559, RFC 9131 |
 //! | DHCP client for IPv4 | RFC 2131, RFC 2132 |
+//! | IGMPv3 and MLDv2 as a member, with queriers of older versions | RFC 2236, RFC 2710, RFC 3376, RFC 3810 |
 //! | echo of ICMP and ICMPv6 | RFC 792, RFC 4443 |
 //!
 //! # Hostile links
@@ -45,6 +46,7 @@ mod dhcp;
 mod discovery;
 mod echo;
 mod frame;
+mod groups;
 mod outbox;
 mod rate;
 mod settings;

@@ -51,6 +51,9 @@ fn router(lifetime: u16, options: &[Vec<u8>]) -> Vec<u8> {
 
 /// What an own message says: destination and source, kind, flags, and the data.
 fn read(frame: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, u8, u8, Vec<u8>)> {
+    if crate::classify(frame) != Some(crate::Protocol::Discovery) {
+        return None;
+    }
     let view = ethernet::View::new(frame).unwrap();
     let packet = ipv6::View::new(view.payload()).ok()?;
     assert_eq!((packet.hop_limit(), view.source()), (HOP_LIMIT, OURS));
@@ -72,11 +75,7 @@ fn read(frame: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, u8, u8, Vec<u8>)> {
 fn discovery<'a>(
     frames: impl IntoIterator<Item = &'a Vec<u8>>,
 ) -> Vec<(Ipv6Addr, Ipv6Addr, u8, u8, Vec<u8>)> {
-    frames
-        .into_iter()
-        .filter(|frame| crate::classify(frame) == Some(crate::Protocol::Discovery))
-        .filter_map(|frame| read(frame))
-        .collect()
+    frames.into_iter().filter_map(|frame| read(frame)).collect()
 }
 
 fn states(bench: &Bench) -> Vec<(IpAddr, Origin, AddressState)> {

@@ -4,6 +4,7 @@ mod arp;
 mod dhcp;
 mod discovery;
 mod echo;
+mod groups;
 
 use crate::{Device, Settings};
 use std::net::IpAddr;
