@@ -31,6 +31,7 @@ mod mutate;
 mod policer;
 mod registry_documents;
 mod rewrite;
+mod router;
 mod schema_value;
 pub mod smoke;
 mod snapshot;
@@ -77,6 +78,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "policer", run: policer::run },
     Harness { name: "registry_documents", run: registry_documents::run },
     Harness { name: "rewrite", run: rewrite::run },
+    Harness { name: "router", run: router::run },
     Harness { name: "schema_value", run: schema_value::run },
     Harness { name: "snapshot", run: snapshot::run },
     Harness { name: "snapshot_file", run: snapshot_file::run },

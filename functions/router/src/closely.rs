@@ -1,0 +1,429 @@
+//! Packets that are not common: each is read completely, forwarded, answered, or dropped for a reason that
+//! its sender may be told.
+
+use crate::header::{ETHERNET, flow4, flow6, forward4, forward6, is_source};
+use crate::hops::{Hop, Way};
+use crate::icmp::{self, Fault};
+use crate::metrics::{
+    ANSWERED, FORWARDED, FRAGMENTED, FRAGMENTS, ICMP_LIMITED, ICMP_SENT, ICMP_UNSENT, Reason,
+};
+use crate::{Router, way};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv6Addr};
+use nf_sdk::{Host, Nanos, Packet, Verdict};
+use packet::checksum::{self, Endpoints};
+use packet::{Fragment, Network, Transport, arp, dissect, ethernet, icmpv4, icmpv6, ipv4, protocol};
+
+/// Options of IPv4 that say where the packet is to go by: loose and strict.
+const SOURCE_ROUTES: [u8; 2] = [131, 137];
+
+impl Router {
+    /// What becomes of the packet.
+    #[inline(never)]
+    pub(crate) fn closely(&mut self, packet: &mut Packet<'_>, host: &mut Host, now: Nanos) -> u32 {
+        let ingress = packet.ingress();
+        let Some(interface) = self.interfaces.get(usize::from(ingress)).filter(|one| one.is_there) else {
+            return self.tally.drop(Reason::NotForRouter);
+        };
+        let bytes = packet.bytes();
+        let (Ok(frame), Some(to)) = (dissect(bytes), bytes.first_chunk::<6>()) else {
+            return self.tally.drop(Reason::Malformed);
+        };
+        let to_us = *to == interface.mac;
+        if frame.l3_offset != ETHERNET {
+            return self.tally.drop(Reason::NotIp);
+        }
+        if frame.ethertype == ethernet::ethertype::ARP {
+            return self.arp(packet, ingress);
+        }
+        let Some(network) = frame.network else { return self.tally.drop(Reason::NotIp) };
+        if to[0] & 1 != 0 {
+            return self.to_a_group(packet, &network, host);
+        }
+        if !to_us {
+            return self.tally.drop(Reason::NotForRouter);
+        }
+        if let Some(reason) = unacceptable(bytes, &network) {
+            return self.tally.drop(reason);
+        }
+        let number = self.number(bytes, network.destination);
+        let complaint = match self.hops.hop(number) {
+            None => (Fault::NoRoute, Reason::NoRoute),
+            Some(Hop::Local(_)) => return self.local(packet, &network, host),
+            Some(Hop::Drop(why)) => return self.tally.drop(why.reason()),
+            Some(Hop::Reject) => (Fault::Rejected, Reason::Rejected),
+            Some(Hop::Via(..) | Hop::Connected(_)) => {
+                // What is one link's own stays there (RFC 4291 section 2.5.6).
+                if matches!(network.source, IpAddr::V6(source) if source.is_unicast_link_local()) {
+                    return self.tally.drop(Reason::MartianSource);
+                }
+                if hops_left(bytes) <= 1 {
+                    (Fault::HopsExceeded, Reason::HopsExceeded)
+                } else {
+                    match self.way(number, network.destination) {
+                        Some(way) => return self.onward(packet, &network, &way, host, now),
+                        None => (Fault::NoNeighbour, Reason::NoNeighbour),
+                    }
+                }
+            }
+        };
+        self.complain(packet, &network, complaint, host, now)
+    }
+
+    /// The number of the way to an address.
+    fn number(&self, bytes: &[u8], address: IpAddr) -> u32 {
+        let hash = || if address.is_ipv4() { flow4(bytes) } else { flow6(bytes) };
+        self.hops.choose(self.table.lookup(address), hash)
+    }
+
+    /// The way of this number to an address; `None` where it is not known how the next hop is reached.
+    fn way(&self, number: u32, address: IpAddr) -> Option<Way> {
+        let (interface, next) = match self.hops.hop(number)? {
+            Hop::Via(interface, next) => (interface, next),
+            Hop::Connected(interface) => (interface, address),
+            Hop::Local(_) | Hop::Drop(_) | Hop::Reject => return None,
+        };
+        way(&self.interfaces, &self.neighbours, interface, next)
+    }
+
+    /// Forwards it, in fragments if need be.
+    fn onward(
+        &mut self,
+        packet: &mut Packet<'_>,
+        network: &Network,
+        way: &Way,
+        host: &mut Host,
+        now: Nanos,
+    ) -> u32 {
+        if longest(packet, network) > way.mtu as usize {
+            if may_be_fragmented(packet, network) {
+                return self.fragment(packet, network, way, host);
+            }
+            let complaint = (Fault::TooBig(way.mtu), Reason::TooBig);
+            return self.complain(packet, network, complaint, host, now);
+        }
+        if network.source.is_ipv4() {
+            forward4(packet.bytes_mut(), way);
+        } else {
+            forward6(packet.bytes_mut(), way);
+        }
+        self.tally.count(FORWARDED);
+        way.verdict
+    }
+
+    /// Sends it in fragments (RFC 791 section 3.2).
+    fn fragment(&mut self, packet: &mut Packet<'_>, network: &Network, way: &Way, host: &mut Host) -> u32 {
+        let record = *packet.record();
+        if record.offload_flags & nf_sdk::offload::NEEDS_CHECKSUM != 0 {
+            complete_checksum(packet.bytes_mut(), record.csum_start, record.csum_offset, network.end);
+        }
+        forward4(packet.bytes_mut(), way);
+        let bytes = packet.bytes();
+        let (Some(headers), Some(payload)) = (bytes.first_chunk::<34>(), bytes.get(34..network.end)) else {
+            return self.tally.drop(Reason::Malformed);
+        };
+        let place = u16::from_be_bytes([headers[20], headers[21]]);
+        let piece = (way.mtu as usize - 20) & !7;
+        let pieces = payload.len().div_ceil(piece);
+        let mut made = Vec::with_capacity(pieces);
+        for (number, data) in payload.chunks(piece).enumerate() {
+            let mut frame = headers.to_vec();
+            let more = if number + 1 < pieces { 0x2000 } else { place & 0x2000 };
+            let place = place & 0x1fff | more;
+            let offset = (number * piece / 8) as u16;
+            frame[16..18].copy_from_slice(&((20 + data.len()) as u16).to_be_bytes());
+            frame[20..22].copy_from_slice(&place.wrapping_add(offset).to_be_bytes());
+            frame[24..26].fill(0);
+            let sum = checksum::of(&frame[ETHERNET..]);
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+            frame.extend(data);
+            match host.packet_new(&frame) {
+                Ok(slot) => made.push(slot),
+                Err(_) => {
+                    // A datagram of which a fragment is missing is of no use.
+                    for slot in made {
+                        let _ = host.emit(slot, Verdict::Drop(Reason::NoRoom as u16), 0);
+                    }
+                    return self.tally.drop(Reason::NoRoom);
+                }
+            }
+        }
+        let verdict = Verdict::decode(way.verdict).unwrap_or(Verdict::Drop(Reason::NoRoute as u16));
+        for slot in made {
+            if host.emit(slot, verdict, packet.mark()).is_ok() {
+                self.tally.count(FRAGMENTS);
+            }
+        }
+        self.tally.count(FRAGMENTED);
+        Verdict::Consume.encode()
+    }
+
+    /// Tells the sender, if that is allowed, and drops the packet.
+    fn complain(
+        &mut self,
+        packet: &Packet<'_>,
+        network: &Network,
+        (fault, reason): (Fault, Reason),
+        host: &mut Host,
+        now: Nanos,
+    ) -> u32 {
+        if icmp::may_answer(network) {
+            let counter = match self.error(packet, network, fault) {
+                None => ICMP_UNSENT,
+                Some(_) if !self.limiter.take(now) => ICMP_LIMITED,
+                Some((frame, verdict)) => {
+                    let sent = host.packet_new(&frame).and_then(|slot| host.emit(slot, verdict, 0));
+                    if sent.is_ok() { ICMP_SENT } else { ICMP_UNSENT }
+                }
+            };
+            self.tally.count(counter);
+        }
+        self.tally.drop(reason)
+    }
+
+    /// The frame that tells the sender, and where it goes.
+    fn error(&self, packet: &Packet<'_>, network: &Network, fault: Fault) -> Option<(Vec<u8>, Verdict)> {
+        let number = self.number(&[], network.source);
+        let way = self.way(number, network.source)?;
+        let own = self.own_address(packet.ingress(), network.source)?;
+        let quoted = packet.bytes().get(ETHERNET..network.end.min(packet.len()))?;
+        let mut frame = icmp::error(own, network.source, fault, quoted)?;
+        frame.get_mut(..12)?.copy_from_slice(&way.addresses);
+        Some((frame, Verdict::decode(way.verdict)?))
+    }
+
+    /// An address of the router's, of the family of `other`: one of the interface's, else of another one's.
+    fn own_address(&self, interface: u16, other: IpAddr) -> Option<IpAddr> {
+        let first = self.interfaces.get(usize::from(interface)).into_iter();
+        let mut all = first.chain(&self.interfaces).flat_map(|interface| &interface.addresses);
+        let fits = |address: &IpAddr| match address {
+            IpAddr::V4(_) => other.is_ipv4(),
+            IpAddr::V6(address) => other.is_ipv6() && !address.is_unicast_link_local(),
+        };
+        all.find(|(address, _)| fits(address)).map(|(address, _)| *address)
+    }
+
+    /// A packet for one of the router's addresses.
+    fn local(&mut self, packet: &mut Packet<'_>, network: &Network, host: &mut Host) -> u32 {
+        let kind = match network.transport {
+            Transport::Icmp { kind, code: 0, .. } if network.fragment == Fragment::Whole => kind,
+            _ => return self.tally.drop(Reason::ForRouter),
+        };
+        if !self.echo {
+            return self.tally.drop(Reason::ForRouter);
+        }
+        match (network.destination, kind) {
+            (IpAddr::V4(_), icmpv4::kind::ECHO_REQUEST) if network.l4_offset == 34 => {
+                self.echo(packet, network)
+            }
+            (IpAddr::V6(_), icmpv6::kind::ECHO_REQUEST) if network.l4_offset == 54 => {
+                self.echo(packet, network)
+            }
+            (IpAddr::V6(_), icmpv6::kind::NEIGHBOUR_SOLICITATION) => self.solicited(packet, network, host),
+            _ => self.tally.drop(Reason::ForRouter),
+        }
+    }
+
+    /// Answers an echo request with the packet itself.
+    fn echo(&mut self, packet: &mut Packet<'_>, network: &Network) -> u32 {
+        let (source, destination) = (network.source, network.destination);
+        let right = packet.bytes().get(network.l4_offset..network.end).is_some_and(|message| {
+            match Endpoints::new(source, destination) {
+                Some(ends) if source.is_ipv6() => ends.verify(protocol::ICMPV6, message),
+                _ => checksum::verify(message),
+            }
+        });
+        if !right {
+            return self.tally.drop(Reason::Malformed);
+        }
+        let number = self.number(&[], source);
+        let Some(way) = self.way(number, source) else { return self.tally.drop(Reason::NoNeighbour) };
+        let bytes = packet.bytes_mut();
+        bytes[..12].copy_from_slice(&way.addresses);
+        let (from, to, reply) = match (source, destination) {
+            (IpAddr::V4(_), _) => (26..30, 30..34, icmpv4::kind::ECHO_REPLY),
+            (IpAddr::V6(_), _) => (22..38, 38..54, icmpv6::kind::ECHO_REPLY),
+        };
+        // The addresses change places: no sum over both changes.
+        let old: Vec<u8> = bytes[from.clone()].to_vec();
+        bytes.copy_within(to.clone(), from.start);
+        bytes[to].copy_from_slice(&old);
+        if source.is_ipv4() {
+            bytes[22] = 64;
+            bytes[24..26].fill(0);
+            let sum = checksum::of(&bytes[ETHERNET..34]);
+            bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+        } else {
+            bytes[21] = 64;
+        }
+        let at = network.l4_offset;
+        let request = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        let sum = u16::from_be_bytes([bytes[at + 2], bytes[at + 3]]);
+        bytes[at] = reply;
+        let sum = checksum::update_u16(sum, request, u16::from_be_bytes([reply, bytes[at + 1]]));
+        bytes[at + 2..at + 4].copy_from_slice(&sum.to_be_bytes());
+        self.tally.count(ANSWERED);
+        way.verdict
+    }
+
+    /// Answers who has an address of the interface's, with the packet itself.
+    fn arp(&mut self, packet: &mut Packet<'_>, ingress: u16) -> u32 {
+        let asked = packet.bytes().get(ETHERNET..).and_then(|rest| arp::View::new(rest).ok());
+        let Some(asked) = asked else { return self.tally.drop(Reason::Malformed) };
+        let Some(interface) = self.interfaces.get(usize::from(ingress)) else {
+            return self.tally.drop(Reason::NotForRouter);
+        };
+        let own = interface.addresses.iter().any(|(address, _)| *address == IpAddr::V4(asked.target()));
+        if !(self.echo && own && asked.operation() == arp::REQUEST) {
+            return self.tally.drop(Reason::NotIp);
+        }
+        let (mac, to, sender, target) = (interface.mac, asked.sender_mac(), asked.sender(), asked.target());
+        let bytes = packet.bytes_mut();
+        bytes[..6].copy_from_slice(&to);
+        bytes[6..12].copy_from_slice(&mac);
+        let reply = arp::Repr {
+            operation: arp::REPLY,
+            sender_mac: mac,
+            sender: target,
+            target_mac: to,
+            target: sender,
+        };
+        if reply.emit(&mut bytes[ETHERNET..]).is_err() {
+            return self.tally.drop(Reason::Malformed);
+        }
+        self.tally.count(ANSWERED);
+        Verdict::Interface(ingress).encode()
+    }
+
+    /// A frame to a group of Ethernet addresses: nothing of it is forwarded.
+    fn to_a_group(&mut self, packet: &Packet<'_>, network: &Network, host: &mut Host) -> u32 {
+        match network.transport {
+            Transport::Icmp { kind: icmpv6::kind::NEIGHBOUR_SOLICITATION, .. }
+                if network.destination.is_ipv6() && self.echo =>
+            {
+                self.solicited(packet, network, host)
+            }
+            _ if network.destination.is_multicast() => self.tally.drop(Reason::Multicast),
+            _ => self.tally.drop(Reason::Broadcast),
+        }
+    }
+
+    /// Answers a neighbour solicitation for an address of the interface's (RFC 4861 section 7.2.4).
+    fn solicited(&mut self, packet: &Packet<'_>, network: &Network, host: &mut Host) -> u32 {
+        let (IpAddr::V6(source), IpAddr::V6(_)) = (network.source, network.destination) else {
+            return self.tally.drop(Reason::Malformed);
+        };
+        let bytes = packet.bytes();
+        let message = bytes.get(network.l4_offset..network.end).unwrap_or_default();
+        let ends = Endpoints::new(network.source, network.destination);
+        let right = network.l4_offset == 54
+            && bytes.get(21) == Some(&255)
+            && ends.is_some_and(|ends| ends.verify(protocol::ICMPV6, message));
+        let (Some(target), true) =
+            (message.get(8..24).and_then(|target| <[u8; 16]>::try_from(target).ok()), right)
+        else {
+            return self.tally.drop(Reason::Malformed);
+        };
+        let target = Ipv6Addr::from(target);
+        let interface = self.interfaces.get(usize::from(packet.ingress()));
+        let own = interface
+            .filter(|interface| interface.addresses.iter().any(|(own, _)| *own == IpAddr::V6(target)));
+        let (Some(interface), Some(asking)) = (own, bytes.get(6..12)) else {
+            return self.tally.drop(Reason::Multicast);
+        };
+        // Router, solicited where there is one that asks for itself, override.
+        let (flags, to) = if source.is_unspecified() {
+            (0xa0, Ipv6Addr::from_bits(0xff02 << 112 | 1))
+        } else {
+            (0xe0, source)
+        };
+        let mut answer = Vec::from([icmpv6::kind::NEIGHBOUR_ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0]);
+        answer.extend(target.octets());
+        answer.extend([2, 1]);
+        answer.extend(interface.mac);
+        let mut frame = icmp::frame6(target, to, 255, answer);
+        if source.is_unspecified() {
+            frame[..6].copy_from_slice(&[0x33, 0x33, 0, 0, 0, 1]);
+        } else {
+            frame[..6].copy_from_slice(asking);
+        }
+        frame[6..12].copy_from_slice(&interface.mac);
+        let sent =
+            host.packet_new(&frame).and_then(|slot| host.emit(slot, Verdict::Interface(packet.ingress()), 0));
+        if sent.is_err() {
+            return self.tally.drop(Reason::NoRoom);
+        }
+        self.tally.count(ANSWERED);
+        Verdict::Consume.encode()
+    }
+}
+
+/// Hops that the packet has left.
+fn hops_left(bytes: &[u8]) -> u8 {
+    let place = if bytes.get(ETHERNET).is_some_and(|first| first >> 4 == 4) { 22 } else { 21 };
+    bytes.get(place).copied().unwrap_or(0)
+}
+
+/// Why a packet is neither forwarded nor answered, whatever its destination.
+fn unacceptable(bytes: &[u8], network: &Network) -> Option<Reason> {
+    if network.end > bytes.len() {
+        return Some(Reason::Malformed);
+    }
+    match network.source {
+        IpAddr::V4(source) => {
+            let Ok(header) = ipv4::View::captured(bytes.get(ETHERNET..)?) else {
+                return Some(Reason::Malformed);
+            };
+            if !header.verify_checksum() {
+                return Some(Reason::BadChecksum);
+            }
+            if !is_source(source.octets()[0]) {
+                return Some(Reason::MartianSource);
+            }
+            let routed = header
+                .options()
+                .any(|option| option.map_or(true, |option| SOURCE_ROUTES.contains(&option.kind)));
+            routed.then_some(Reason::SourceRouted)
+        }
+        IpAddr::V6(source) => {
+            let martian = source.is_unspecified() || source.is_loopback() || source.is_multicast();
+            martian.then_some(Reason::MartianSource)
+        }
+    }
+}
+
+/// Bytes of the longest packet behind an Ethernet header that this one becomes: it may be yet to be
+/// segmented.
+fn longest(packet: &Packet<'_>, network: &Network) -> usize {
+    let (record, whole) = (packet.record(), network.end.saturating_sub(ETHERNET));
+    if record.gso_type == 0 || record.gso_size == 0 {
+        return whole;
+    }
+    let transport = match network.protocol {
+        protocol::TCP => {
+            packet.bytes().get(network.l4_offset + 12).map_or(20, |offset| usize::from(offset >> 4) * 4)
+        }
+        _ => 8,
+    };
+    whole.min(network.l4_offset - ETHERNET + transport + usize::from(record.gso_size))
+}
+
+/// Whether an IPv4 packet may be sent in fragments: nothing forbids it, it has no options, and it is one
+/// packet.
+fn may_be_fragmented(packet: &Packet<'_>, network: &Network) -> bool {
+    let bytes = packet.bytes();
+    network.source.is_ipv4()
+        && packet.record().gso_type == 0
+        && bytes.get(ETHERNET) == Some(&0x45)
+        && bytes.get(20).is_some_and(|flags| flags & 0x40 == 0)
+}
+
+/// Completes a checksum that a network card would have: its field has the sum of the pseudo header.
+fn complete_checksum(bytes: &mut [u8], start: u16, offset: u16, end: usize) {
+    let start = usize::from(start);
+    let place = start + usize::from(offset);
+    let Some(sum) = bytes.get(start..end).map(checksum::of) else { return };
+    if let Some(field) = bytes.get_mut(place..place + 2) {
+        field.copy_from_slice(&checksum::udp_wire(sum).to_be_bytes());
+    }
+}
