@@ -38,7 +38,7 @@ impl Router {
         }
         let Some(network) = frame.network else { return self.tally.drop(Reason::NotIp) };
         if to[0] & 1 != 0 {
-            return self.to_a_group(packet, &network, host);
+            return self.for_a_group(packet, &network, host);
         }
         if !to_us {
             return self.tally.drop(Reason::NotForRouter);
@@ -296,7 +296,7 @@ impl Router {
     }
 
     /// A frame to a group of Ethernet addresses: nothing of it is forwarded.
-    fn to_a_group(&mut self, packet: &Packet<'_>, network: &Network, host: &mut Host) -> u32 {
+    fn for_a_group(&mut self, packet: &Packet<'_>, network: &Network, host: &mut Host) -> u32 {
         match network.transport {
             Transport::Icmp { kind: icmpv6::kind::NEIGHBOUR_SOLICITATION, .. }
                 if network.destination.is_ipv6() && self.echo =>

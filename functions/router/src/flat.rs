@@ -51,7 +51,7 @@ impl Flat {
             }
         }
         for group in prefixes.chunk_by(|a, b| a.address[..2] == b.address[..2]) {
-            let base = flat.nodes.len();
+            let base = flat.nodes.count();
             for (_, longer) in longer_than(24, 2, group) {
                 let Some(first) = longer.first() else { continue };
                 let place = entry(first.address);

@@ -55,7 +55,7 @@ pub struct Nodes {
 
 impl Nodes {
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.nodes.len()
     }
 

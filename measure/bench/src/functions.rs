@@ -6,6 +6,7 @@ use crate::dpi_rules::{self, Passes, Traffic};
 use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers, fill, lengthened};
 use crate::guests::{configuration, configuration_with, instance_with, pool, program, stock};
 use crate::native_guest::{NativeFunction, NativeGuest};
+use crate::routes;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use guest::Guest;
 use guest_wasm::{Sandbox, WasmGuest, watchdog};
@@ -530,6 +531,33 @@ fn detection_of_udp(
     Ok(())
 }
 
+/// Routers with ten routes and with a million, and packets to random destinations, each of which has one.
+fn routing(sandbox: &Sandbox, numbers: &mut Numbers, into: &mut Vec<Measurement>) -> Result<(), BenchError> {
+    let image = stock("router")?;
+    let load = one_way((0..DISTINCT).map(|_| routes::random_flow(numbers)));
+    for (name, count) in [("router-10", 9), ("router", 999_999)] {
+        let prefixes = routes::table(count, numbers);
+        let mut text =
+            routes::file(&prefixes, |n| format!("via 192.0.2.{}", 2 + n as u64 % routes::NEXT_HOPS));
+        text += "0.0.0.0/0 via 192.0.2.2\n";
+        let config = routes::configuration("routes_file: full.routes");
+        let config = configuration_with(&image, &config, &dpi_load::OneFile(text))?;
+        let native = Runner::<::router::Router>::new(&config)
+            .map_err(|error| BenchError::Setup(format!("router: {error}")))?;
+        let mut pair = Pair::with(sandbox, &image, config, native)?;
+        let times = pair.measure(&load, Some(passed))?;
+        let report = pair.sandboxed.report(watchdog::clock().moment()).map_err(BenchError::setup)?;
+        let seen: serde_json::Value =
+            serde_json::from_str(report.as_deref().unwrap_or_default()).map_err(BenchError::setup)?;
+        if seen["packets"]["forwarded"].as_u64() < Some(DISTINCT as u64) {
+            return Err(BenchError::Invalid(format!("not every packet was forwarded: {report:?}")));
+        }
+        times.report(name, Some(1.4), None, into);
+        pair.end();
+    }
+    Ok(())
+}
+
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let sandbox = Sandbox::new().map_err(BenchError::setup)?;
     let (forwarder_image, firewall_image) = (stock("forwarder")?, stock("firewall")?);
@@ -632,6 +660,9 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
         times.report(&format!("policer{name}"), Some(1.4), None, &mut results);
         pair.end();
     }
+
+    progress(0.77, "router, 1,000,000 routes");
+    routing(&sandbox, &mut numbers, &mut results)?;
 
     progress(0.8, "monitor, a full table");
     full_table(&sandbox, &mut numbers, &mut results)?;

@@ -31,6 +31,8 @@ mod native_guest;
 mod peers;
 mod product;
 mod report;
+mod router;
+mod routes;
 mod rss;
 mod saving;
 mod statistics;
@@ -94,6 +96,7 @@ pub const NAMES: &[&str] = &[
     "pause",
     "upgrade",
     "changes",
+    "router",
     "hostile",
     "shares",
     "shares-cost",
@@ -159,6 +162,8 @@ pub enum Bench {
     Upgrade,
     /// Other rules at full load.
     Changes,
+    /// Another file of routes for a router at full load.
+    Router,
     /// A chain beside a tenant that does what it can to be noticed.
     Hostile,
     /// How exactly processor shares are kept.
@@ -210,6 +215,7 @@ impl Bench {
             "pause" => Bench::Pause,
             "upgrade" => Bench::Upgrade,
             "changes" => Bench::Changes,
+            "router" => Bench::Router,
             "hostile" => Bench::Hostile,
             "shares" => Bench::Shares,
             "shares-cost" => Bench::SharesCost,
@@ -248,6 +254,7 @@ impl Bench {
             Bench::Pause => "pause",
             Bench::Upgrade => "upgrade",
             Bench::Changes => "changes",
+            Bench::Router => "router",
             Bench::Hostile => "hostile",
             Bench::Shares => "shares",
             Bench::SharesCost => "shares-cost",
@@ -308,6 +315,7 @@ impl Bench {
             Bench::Pause => daemon::pause::run(progress),
             Bench::Upgrade => daemon::upgrade::run(progress),
             Bench::Changes => daemon::changes::run(progress),
+            Bench::Router => router::run(progress),
             Bench::Tap => tap::run(progress),
             Bench::Hostile => {
                 let (results, told) = daemon::hostile::run(progress)?;

@@ -107,7 +107,7 @@ fn errors_groups_and_fragments_are_not_answered() {
 fn errors_are_as_many_as_the_limit_says() {
     let mut runner = router("icmp_rate: 10pps\nicmp_burst: 3");
     let frame = udp("192.0.2.9", "203.0.113.1", 30);
-    let mut sent = |runner: &mut Runner<Router>, count: usize, nanos: u64| {
+    let sent = |runner: &mut Runner<Router>, count: usize, nanos: u64| {
         let before = counted(runner, "icmp-sent");
         for _ in 0..count {
             assert_eq!(ask(runner, &frame, at(nanos)).verdict, Some(drop(Reason::NoRoute)));

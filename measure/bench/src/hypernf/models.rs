@@ -9,6 +9,7 @@ use crate::dpi_load::{OneFile, payload, rules};
 use crate::frames::{BATCH, Frame, Numbers};
 use crate::functions::ten_rules;
 use crate::guests::{configuration_with, stock};
+use crate::routes;
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement};
 use peers::Cores;
@@ -92,6 +93,13 @@ fn inspector(kit: &Kit) -> Result<Prepared, BenchError> {
     kit.prepare_with(image, config)
 }
 
+/// A router with ten routes, by one of which all packets go.
+fn router(kit: &Kit) -> Result<Prepared, BenchError> {
+    let others: String = (0..9).map(|n| format!("{{to: 10.{n}.0.0/16, via: 192.0.2.{}}}, ", 2 + n)).collect();
+    let routes = format!("routes: [{others}{{to: 198.18.0.0/15, via: 192.0.2.2}}]");
+    kit.prepare(stock("router")?, &routes::configuration(&routes))
+}
+
 /// A function for each figure.
 fn cells(kit: &Kit, progress: Progress<'_>) -> Result<(Vec<Experiment>, Vec<f64>), BenchError> {
     let ten = kit.prepare(stock("firewall")?, &ten_rules(10))?;
@@ -99,6 +107,7 @@ fn cells(kit: &Kit, progress: Progress<'_>) -> Result<(Vec<Experiment>, Vec<f64>
     let functions = [
         ("fig-6b", "a bridge", bridge(kit)?, paper::fig_6b()),
         ("fig-6c", "a firewall of ten rules", ten, paper::fig_6c()),
+        ("fig-6d", "a router of ten routes", router(kit)?, paper::fig_6d()),
         ("dpi", "a DPI of a hundred contents", inspector(kit)?, paper::inspection()),
     ];
     let mut worst: Option<Vec<f64>> = None;
@@ -106,7 +115,7 @@ fn cells(kit: &Kit, progress: Progress<'_>) -> Result<(Vec<Experiment>, Vec<f64>
     for (f, (id, name, what, numbers)) in functions.into_iter().enumerate() {
         let mut curves: Vec<_> = Model::ALL.map(|model| Series::new(model.name(), model.role())).into();
         for (s, size) in SIZES.into_iter().enumerate() {
-            progress((f * SIZES.len() + s) as f64 / 12.0 * 0.45, &format!("{name}, {size} B, four models"));
+            progress((f * SIZES.len() + s) as f64 / 16.0 * 0.45, &format!("{name}, {size} B, four models"));
             let from = if id == "dpi" { inspected(size) } else { sized(size) };
             let nf = Nf::new(&what, from);
             let rates = rounds(&Model::ALL, |model| rate(kit, &Plan::one_core(model, vec![nf.clone()])))?;
