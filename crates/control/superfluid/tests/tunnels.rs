@@ -13,6 +13,9 @@ const FAR: &str = "192.0.2.2";
 /// Longer than the kernel hands over at once.
 const STREAM: usize = 3 << 20;
 
+/// Buffers that take what is still to be segmented as a whole.
+const LARGE: &str = "tenants: {default: {pool: {buffers: 1024, buffer_size: 64KiB}}}\n";
+
 /// Gives a host a device of the kernel's for network 7, with the host's address in it.
 fn vxlan(host: &Namespace, own: &str, other: &str, other_mac: &str, address: &str) {
     host.ip("addr flush dev eth0").expect("the address moves into the tunnel");
@@ -25,10 +28,10 @@ fn vxlan(host: &Namespace, own: &str, other: &str, other_mac: &str, address: &st
 }
 
 /// Runs a file over a line while `traffic` passes, and returns the account at its end.
-fn run(line: &Line, text: &str, traffic: impl FnOnce()) -> Value {
+fn run(line: &Line, text: &str, large: bool, traffic: impl FnOnce()) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("tunnels.yaml");
-    fs::write(&file, text).expect("written");
+    fs::write(&file, format!("{text}{}", if large { LARGE } else { "" })).expect("written");
     let mut command = line.middle.command(env!("CARGO_BIN_EXE_superfluid"));
     let mut program = Background::start(command.args(["run", "--json"]).arg(&file)).expect("it starts");
     let begin = Instant::now();
@@ -61,7 +64,6 @@ fn what_is_in_a_tunnel_passes_a_function_and_goes_on_in_the_tunnel() {
         vxlan(&line.server, FAR, NEAR, "02:00:00:00:00:01", SERVER);
         let text = "\
 superfluid: 1
-tenants: {default: {pool: {buffers: 1024, buffer_size: 64KiB}}}
 ports: {lan: {type: af_packet, interface: sf-lan}, wan: {type: af_packet, interface: sf-wan}}
 devices:
   inner: {mode: bridge, over: {lan: {receive: udp port 4789, decapsulate: [vxlan]}, wan: {receive: udp port 4789, decapsulate: [vxlan]}}}
@@ -75,9 +77,33 @@ functions:
         - {name: web, action: accept, from: inside, protocol: tcp, destination_ports: 7000}
 chains: {c: ['inner:lan', gate, 'inner:wan']}
 ";
-        let account = run(&line, text, || pings_and_streams(&line));
-        let packets = account["functions"]["gate"]["packets"].as_u64().expect("a number");
-        assert!(packets > 20, "{account}");
+        for large in [false, true] {
+            let account = run(&line, text, large, || pings_and_streams(&line));
+            let packets = account["functions"]["gate"]["packets"].as_u64().expect("a number");
+            assert!(packets > 20, "{account}");
+            assert!(account["packets"]["split"].as_u64() > Some(0), "{account}");
+        }
+    });
+}
+
+/// Nothing looks into the tunnel: what is still to be segmented in it is segmented with its outer headers.
+#[test]
+fn tunnels_pass_a_wire_with_whatever_buffers() {
+    isolated("tunnels_pass_a_wire_with_whatever_buffers", || {
+        let line = Line::new().expect("a line");
+        vxlan(&line.client, NEAR, FAR, "02:00:00:00:00:02", CLIENT);
+        vxlan(&line.server, FAR, NEAR, "02:00:00:00:00:01", SERVER);
+        let text = "\
+superfluid: 1
+ports: {lan: {type: af_packet, interface: sf-lan}, wan: {type: af_packet, interface: sf-wan}}
+wires: [[lan, wan]]
+";
+        for large in [false, true] {
+            let account = run(&line, text, large, || pings_and_streams(&line));
+            let dropped = account["packets"]["dropped"].as_object().expect("reasons");
+            // What is on its way when it ends is no loss of the tunnel's.
+            assert!(dropped.keys().all(|reason| reason == "held-at-stop"), "{account}");
+        }
     });
 }
 
@@ -91,7 +117,6 @@ fn a_device_is_a_gateway_between_frames_and_a_tunnel() {
         vxlan(&line.server, FAR, NEAR, "02:00:00:00:00:01", SERVER);
         let text = format!("\
 superfluid: 1
-tenants: {{default: {{pool: {{buffers: 1024, buffer_size: 64KiB}}}}}}
 ports: {{lan: {{type: af_packet, interface: sf-lan}}, wan: {{type: af_packet, interface: sf-wan}}}}
 devices:
   gateway:
@@ -106,7 +131,9 @@ functions:
   gate: {{image: firewall, config: {{default_action: accept}}}}
 chains: {{c: ['gateway:lan', gate, 'gateway:wan']}}
 ");
-        let account = run(&line, &text, || pings_and_streams(&line));
-        assert!(account["packets"]["split"].as_u64() > Some(0), "{account}");
+        for large in [false, true] {
+            let account = run(&line, &text, large, || pings_and_streams(&line));
+            assert!(account["packets"]["split"].as_u64() > Some(0), "{account}");
+        }
     });
 }

@@ -24,6 +24,7 @@ mod segments;
 mod split;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 
 pub use checksum::complete_checksum;
 pub use header::VnetHeader;

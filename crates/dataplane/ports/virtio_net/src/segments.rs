@@ -13,21 +13,22 @@
 //! `inet_gso_segment`): lengths, the IPv4 identification and checksum, TCP's sequence number (RFC 9293), FIN
 //! and PSH on the last piece alone, CWR on the first alone (RFC 3168, section 6.1.2).
 //!
-//! Limits: headers of up to 256 bytes; neither tunnels, nor IPv4 fragments, nor UFO, nor datagrams of more
-//! than 64 KiB.
+//! A frame in a tunnel has outer headers in front ([`tunnel`](crate::tunnel)), of which each piece gets its own.
+//!
+//! Limits: headers of up to 256 bytes, outer ones among them; neither IPv4 fragments, nor UFO, nor datagrams
+//! of more than 64 KiB.
 
 use crate::VnetHeader;
 use crate::checksum::{folded, sum};
+use crate::tunnel::Outer;
 use nf_abi::offload;
 use std::ops::Range;
 
 /// Most bytes of headers.
 const HEADERS: usize = 256;
-/// Most VLAN tags.
-const TAGS: usize = 4;
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
 
 /// A frame that is being cut.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct Cut {
     headers: [u8; HEADERS],
     /// Bytes of all headers together.
     header_length: usize,
+    /// The headers in front, outermost first.
+    outer: Vec<Outer>,
     network: usize,
     transport: usize,
     is_v4: bool,
@@ -70,7 +73,7 @@ impl Cut {
             _ => return None,
         };
         let partial = vnet.flags & offload::NEEDS_CHECKSUM != 0;
-        let network = network_at(frame)?;
+        let (outer, network) = Outer::of(frame, partial.then(|| usize::from(vnet.csum_start)))?;
         let ip = frame.get(network..)?;
         let is_v4 = ip.first()? >> 4 == 4;
         let transport = match is_v4 {
@@ -116,6 +119,7 @@ impl Cut {
         Some(Cut {
             headers,
             header_length,
+            outer,
             network,
             transport,
             is_v4,
@@ -179,6 +183,8 @@ impl Cut {
                 usize::from(folded(pseudo + length as u64)),
             );
         }
+        let end = self.header_length + step;
+        self.outer.iter().rev().for_each(|outer| outer.write(&mut headers, end, transport, self.protocol));
         let several = step > size;
         let kind = if first { self.gso.gso_type } else { self.gso.gso_type & !offload::GSO_ECN };
         let needs = self.pseudo.is_some();
@@ -199,9 +205,10 @@ impl Cut {
     /// Sequence number and identification of the next piece.
     fn advance(&mut self) {
         let size = usize::from(self.gso.gso_size);
-        if self.is_v4 {
-            let id = word(&self.headers, self.network + 4).unwrap_or(0);
-            put(&mut self.headers, self.network + 4, usize::from(id.wrapping_add((self.step / size) as u16)));
+        let own = self.is_v4.then_some(self.network);
+        for network in self.outer.iter().filter_map(Outer::v4).chain(own) {
+            let id = word(&self.headers, network + 4).unwrap_or(0);
+            put(&mut self.headers, network + 4, usize::from(id.wrapping_add((self.step / size) as u16)));
         }
         if self.protocol == TCP {
             let at = self.transport + 4;
@@ -214,24 +221,11 @@ impl Cut {
 }
 
 /// Where the checksum stands in a transport header.
-fn checksum_at(protocol: u8) -> usize {
+pub(crate) fn checksum_at(protocol: u8) -> usize {
     if protocol == TCP { 16 } else { 6 }
 }
 
-/// Where the network header begins: behind the Ethernet header and its tags.
-fn network_at(frame: &[u8]) -> Option<usize> {
-    let mut at = 12;
-    for _ in 0..=TAGS {
-        match word(frame, at)? {
-            0x8100 | 0x88a8 => at += 4,
-            0x0800 | 0x86dd => return Some(at + 2),
-            _ => return None,
-        }
-    }
-    None
-}
-
-fn v4_length(first: u8) -> usize {
+pub(crate) fn v4_length(first: u8) -> usize {
     usize::from(first & 0x0f) * 4
 }
 
@@ -252,12 +246,12 @@ fn v6_header(ip: &[u8], protocol: u8, checksum: Option<usize>, network: usize) -
     (whole && behind >= 40 && behind < ip.len()).then_some(behind)
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
 /// Stores the low 16 bits of a value.
-fn put(bytes: &mut [u8], at: usize, value: usize) {
+pub(crate) fn put(bytes: &mut [u8], at: usize, value: usize) {
     if let Some(place) = bytes.get_mut(at..at + 2) {
         place.copy_from_slice(&(value as u16).to_be_bytes());
     }

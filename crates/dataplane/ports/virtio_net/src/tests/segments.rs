@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::Cut;
+use encapsulation::{Encapsulation, Front, LayerSettings, Outer};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A frame as a sender with segmentation leaves it, whose checksum is partial.
 #[derive(Clone, Debug)]
@@ -120,6 +122,47 @@ fn pieces(frame: &[u8], vnet: &VnetHeader, room: usize) -> Option<Vec<(Vec<u8>, 
     Some(out)
 }
 
+/// A tunnel, or one in another, around frames.
+fn tunnel(v4: [bool; 2], kinds: [u8; 2]) -> Encapsulation {
+    let layer = |v4: bool, kind: u8| {
+        let [local, remote]: [IpAddr; 2] = match v4 {
+            true => [Ipv4Addr::new(10, 1, 2, 3).into(), Ipv4Addr::new(10, 3, 2, 1).into()],
+            false => {
+                [Ipv6Addr::new(1, 2, 3, 4, 5, 6, 7, 8).into(), Ipv6Addr::new(8, 7, 6, 5, 4, 3, 2, 1).into()]
+            }
+        };
+        let (services, link) = (Some(9), ([2; 6], [4; 6]));
+        let outer = Outer { local, remote, ttl: 9, services, dont_fragment: false, link };
+        match kind {
+            0 => LayerSettings::Vxlan { vni: 7, outer },
+            1 => LayerSettings::Geneve { vni: 7, outer },
+            2 => LayerSettings::Gre { key: Some(7), frames: true, outer },
+            _ => LayerSettings::Nvgre { subnet: 7, outer },
+        }
+    };
+    // Two of IPv6 are too long.
+    let layers = [layer(v4[0], kinds[0]), layer(v4[1] || !v4[0], kinds[1] % 4)];
+    Encapsulation::new(if kinds[1] < 4 { &layers } else { &layers[..1] }).expect("few layers")
+}
+
+/// Gives the UDP headers of tunnels a checksum, which is right once the inner checksum is complete.
+fn with_checksums(frame: &mut [u8]) {
+    let mut at = 14;
+    loop {
+        let v4 = frame[at] >> 4 == 4;
+        let (protocol, behind) = if v4 { (frame[at + 9], at + 20) } else { (frame[at + 6], at + 40) };
+        let inside = match (protocol, u16::from_be_bytes([frame[behind + 2], frame[behind + 3]])) {
+            (17, 4789 | 6081) => {
+                frame[behind + 6..behind + 8].copy_from_slice(&[1, 1]);
+                behind + 16
+            }
+            (47, _) => behind + 8,
+            _ => return,
+        };
+        at = inside + 14;
+    }
+}
+
 fn whole() -> impl Strategy<Value = Whole> {
     let payload = prop::collection::vec(any::<u8>(), 1..9000);
     (any::<[bool; 2]>(), 0usize..3, 0usize..4, payload, 1u16..2000, any::<u8>()).prop_map(
@@ -181,6 +224,52 @@ proptest! {
             payload.extend(&bytes[transport + own..]);
         }
         prop_assert_eq!(payload, whole.payload);
+    }
+
+    #[test]
+    fn in_a_tunnel_each_piece_has_outer_headers_of_its_own(
+        whole in whole(), v4 in any::<[bool; 2]>(), kinds in [0u8..4, 0u8..8], room in 150usize..4000, checksums: bool,
+    ) {
+        let whole = Whole { tags: 0, ..whole };
+        let (inner, vnet) = (whole.bytes(), whole.vnet());
+        let (tunnel, mut front) = (tunnel(v4, kinds), Front::NONE);
+        tunnel.put_on(&inner, inner.len() as u32, 5, 6, &mut front).expect("short enough");
+        let added = front.bytes().len();
+        let mut frame = [front.bytes(), &inner].concat();
+        if checksums {
+            with_checksums(&mut frame);
+        }
+        let around = VnetHeader { csum_start: vnet.csum_start + added as u16, ..vnet };
+        let (Some(plain), Some(pieces)) = (pieces(&inner, &vnet, room), pieces(&frame, &around, room + added)) else {
+            prop_assert!(pieces(&inner, &vnet, room).is_none() && pieces(&frame, &around, room + added).is_none());
+            return Ok(());
+        };
+        prop_assert_eq!(plain.len(), pieces.len());
+        for ((inner, plain), (bytes, vnet)) in plain.iter().zip(&pieces) {
+            prop_assert_eq!(&bytes[added..], &inner[..], "inside it is cut as without a tunnel");
+            prop_assert_eq!(usize::from(vnet.csum_start), usize::from(plain.csum_start) + added);
+            let mut done = bytes.clone();
+            let (start, field) = (usize::from(vnet.csum_start), usize::from(vnet.csum_start + vnet.csum_offset));
+            let completed = match !reference(words(&bytes[start..])) { 0 => 0xffff, other => other };
+            done[field..field + 2].copy_from_slice(&completed.to_be_bytes());
+            let mut at = 14;
+            while at < added {
+                let said = |at: usize| u16::from_be_bytes([done[at], done[at + 1]]);
+                let v4 = done[at] >> 4 == 4;
+                let (protocol, behind) = if v4 { (done[at + 9], at + 20) } else { (done[at + 6], at + 40) };
+                prop_assert_eq!(usize::from(said(if v4 { at + 2 } else { at + 4 })), done.len() - if v4 { at } else { behind });
+                if v4 {
+                    prop_assert_eq!(reference(words(&done[at..behind])), 0xffff, "the header's checksum");
+                }
+                if protocol == 17 {
+                    prop_assert_eq!(usize::from(said(behind + 4)), done.len() - behind);
+                    prop_assert_eq!(said(behind + 6) != 0, checksums);
+                    let all = pseudo(&done, at, v4) + 17 + (done.len() - behind) as u64 + words(&done[behind..]);
+                    prop_assert!(!checksums || reference(all) == 0xffff, "the checksum of UDP");
+                }
+                at = behind + if protocol == 17 { 30 } else { 22 };
+            }
+        }
     }
 
     #[test]
