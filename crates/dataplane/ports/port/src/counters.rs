@@ -1,7 +1,8 @@
 //! What a port counts.
 
 use packet_memory::{Packet, Pool};
-use telemetry::Ledger;
+use telemetry::{DropReason, Ledger};
+use virtio_net::Split;
 
 /// Counters of one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,12 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
+    /// Counts packets that were cut into several on their way out.
+    pub fn note_split(&mut self, split: Split) {
+        self.ledger.split += split.more;
+        self.ledger.dropped[DropReason::NoBuffer] += split.lost;
+    }
+
     /// Counts all of `packets` as delivered and frees them: transmission for ports without an outside.
     pub(crate) fn deliver(&mut self, pool: &Pool, packets: &mut Vec<Packet>) {
         self.ledger.delivered += packets.len() as u64;

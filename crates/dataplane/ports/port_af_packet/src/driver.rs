@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
+use virtio_net::split_in_tunnels;
 
 /// How often an idle port asks for errors of its socket. A socket with an error is always readable, so a
 /// worker would not sleep until the error has been read.
@@ -182,6 +183,7 @@ impl Port for AfPacketPort {
     }
 
     fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
+        self.intake.counters.note_split(split_in_tunnels(pool, packets));
         let (mut done, mut left) = (0, None);
         if let Some(link) = self.link.as_mut().filter(|_| self.state.is_up()) {
             (done, left) = link.transmit(pool, packets, &mut self.intake.counters);

@@ -5,7 +5,6 @@ use crate::link::Link;
 use crate::outgoing::HEADER;
 use packet_memory::{Packet, Pool};
 use port::PortCounters;
-use telemetry::DropReason;
 pub(crate) use virtio_net::is_whole;
 use virtio_net::split;
 
@@ -16,10 +15,7 @@ pub(crate) fn cut(link: &Link, pool: &Pool, packets: &mut Vec<Packet>, counters:
     let room = pool.room().min(link.mtu.saturating_add(HEADER)) as usize;
     for packet in std::mem::take(packets) {
         match split(pool, packet, room, packets) {
-            Ok(split) => {
-                counters.ledger.split += split.more;
-                counters.ledger.dropped[DropReason::NoBuffer] += split.lost;
-            }
+            Ok(split) => counters.note_split(split),
             Err(packet) => packets.push(packet),
         }
     }

@@ -13,7 +13,7 @@ use port::{Condition, Port, PortCounters, PortEvent, PortStatus, Wake};
 use std::io;
 use telemetry::DropReason;
 use telemetry::clock::Nanos;
-use virtio_net::VnetHeader;
+use virtio_net::{VnetHeader, split_in_tunnels};
 
 /// Packets that are taken from one queue before the next has its turn.
 const BURST: usize = 16;
@@ -243,6 +243,7 @@ impl Port for TapPort {
 
     fn transmit(&mut self, pool: &Pool, _now: Nanos, packets: &mut Vec<Packet>) {
         self.fit(pool);
+        self.intake.counters.note_split(split_in_tunnels(pool, packets));
         let (mut next, mut full) = (0, 0);
         while next < packets.len() {
             let Some(device) = self.device.as_ref().filter(|_| self.condition.is_up() && full < FULL_LIMIT)

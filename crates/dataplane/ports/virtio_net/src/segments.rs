@@ -25,7 +25,7 @@ use nf_abi::offload;
 use std::ops::Range;
 
 /// Most bytes of headers.
-const HEADERS: usize = 256;
+pub(crate) const HEADERS: usize = 256;
 
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;

@@ -1,6 +1,8 @@
 //! Packets that are still to be cut into segments, where what is ahead of them cannot do it: each segment
 //! becomes a packet.
 
+use crate::segments::HEADERS;
+use crate::tunnel::Outer;
 use crate::{Cut, VnetHeader};
 use nf_abi::offload;
 use packet_memory::{Packet, Pool};
@@ -65,4 +67,31 @@ pub fn split(pool: &Pool, packet: Packet, room: usize, out: &mut Vec<Packet>) ->
     }
     split.more = u64::saturating_sub(pieces, 1);
     Ok(split)
+}
+
+/// Puts its segments in the place of each packet that is still to be cut inside of a tunnel, in order: the
+/// header in front of a frame cannot say so, and the kernel cuts no such frame. One that cannot be cut stays
+/// as it is.
+#[inline]
+pub fn split_in_tunnels(pool: &Pool, packets: &mut Vec<Packet>) -> Split {
+    if packets.iter().any(is_whole) { split_some(pool, packets) } else { Split::default() }
+}
+
+#[cold]
+fn split_some(pool: &Pool, packets: &mut Vec<Packet>) -> Split {
+    let mut all = Split::default();
+    for packet in std::mem::take(packets) {
+        let (head, length) = pool.head::<HEADERS>(&packet);
+        let record = packet.record();
+        let checksum =
+            (record.offload_flags & offload::NEEDS_CHECKSUM != 0).then_some(record.csum_start.into());
+        let in_tunnel = is_whole(&packet)
+            && Outer::of(&head[..length], checksum).is_some_and(|(outer, _)| !outer.is_empty());
+        let cut = if in_tunnel { split(pool, packet, pool.room() as usize, packets) } else { Err(packet) };
+        match cut {
+            Ok(split) => (all.more, all.lost) = (all.more + split.more, all.lost + split.lost),
+            Err(packet) => packets.push(packet),
+        }
+    }
+    all
 }
