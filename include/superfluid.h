@@ -65,6 +65,8 @@
 /* Most packets in one call of sf_process. */
 #define SF_MAX_BATCH 64u
 #define SF_MAX_EVENT 8192u
+/* Most addresses that an instance may ask for between two collections by the host. */
+#define SF_MAX_ASKS 256u
 /* Slots of an instance: packets that it holds or made are named by numbers below this. The quota is smaller. */
 #define SF_MAX_SLOTS 65536u
 
@@ -73,13 +75,15 @@
 #define SF_STREAM_STATE 1u  /* read in sf_import_state, write in sf_export_state: u32 key length, u32 value length, key, value */
 #define SF_STREAM_REPORT 2u /* write in sf_report: one JSON value */
 #define SF_STREAM_EVENT 3u  /* write: one event, a JSON object of at most SF_MAX_EVENT bytes */
+#define SF_STREAM_DEVICES 4u /* read: struct sf_device_entry, one behind the other; write: one, see sf_ask */
+#define SF_STREAM_SLOTS 5u /* read: of the slot whose number the offset is, its packet's address and length, 0 and 0: empty */
 #define SF_LOG_ERROR 8u     /* write: one log line in UTF-8 */
 #define SF_LOG_WARNING 9u
 #define SF_LOG_INFO 10u
 #define SF_LOG_DEBUG 11u
 
 /* What host calls answer when they refuse. Zero and more is a success. */
-#define SF_ERROR_RANGE (-1)   /* the range is not wholly inside private memory */
+#define SF_ERROR_RANGE (-1)   /* the range is not wholly inside private memory, or no entry that the stream takes */
 #define SF_ERROR_STREAM (-2)  /* no such stream, or not at this time */
 #define SF_ERROR_COUNTER (-3) /* no such counter */
 #define SF_ERROR_SLOT (-4)    /* the slot is empty, taken or beyond the quota */
@@ -160,6 +164,35 @@ SF_OFFSET(reserved2, 62);
 _Static_assert(sizeof(struct sf_record) == 64, "a record is 64 bytes");
 _Static_assert(_Alignof(struct sf_record) == 64, "a record is one cache line");
 
+/* ---- Devices ------------------------------------------------------------------------------------------------- */
+
+/* sf_device_entry.kind. Others are passed over. */
+#define SF_DEVICE_INTERFACE 1u
+#define SF_DEVICE_ADDRESS 2u
+#define SF_DEVICE_NEIGHBOUR 3u
+#define SF_DEVICE_GATEWAY 4u
+
+/* sf_device_entry.state of a neighbour. */
+#define SF_NEIGHBOUR_REACHABLE 1u
+#define SF_NEIGHBOUR_ASKED 2u
+#define SF_NEIGHBOUR_UNREACHABLE 3u
+
+/* An entry of SF_STREAM_DEVICES, ordered by interface, kind and address. */
+struct sf_device_entry {
+    uint8_t kind;
+    uint8_t family;      /* of the address: 4, 6; 0 without one */
+    uint16_t interface;
+    uint8_t prefix;      /* of an address of the interface's own: bits of its network's prefix */
+    uint8_t state;       /* of an interface: 1 when the link is up; of a neighbour: SF_NEIGHBOUR_ */
+    uint8_t mac[6];      /* of an interface and a neighbour; zero: not known */
+    uint32_t mtu;        /* of an interface, without the Ethernet header; 0: not known */
+    uint8_t address[16]; /* an IPv4 address in the first four */
+};
+_Static_assert(sizeof(struct sf_device_entry) == 32, "an entry is 32 bytes");
+_Static_assert(offsetof(struct sf_device_entry, mac) == 6, "sf_device_entry.mac is at 6");
+_Static_assert(offsetof(struct sf_device_entry, mtu) == 12, "sf_device_entry.mtu is at 12");
+_Static_assert(offsetof(struct sf_device_entry, address) == 16, "sf_device_entry.address is at 16");
+
 /* ---- Verdicts: the kind in the low 8 bits, its argument in the upper 24 --------------------------------------- */
 
 #define SF_VERDICT_NONE 0u
@@ -211,6 +244,7 @@ static inline uint32_t sf_hold(uint16_t slot)
 #define sf_process SF_SYMBOL(sf_process)
 #define sf_timer SF_SYMBOL(sf_timer)
 #define sf_finish SF_SYMBOL(sf_finish)
+#define sf_devices SF_SYMBOL(sf_devices)
 #define sf_report SF_SYMBOL(sf_report)
 #define sf_export_state SF_SYMBOL(sf_export_state)
 #define sf_import_state SF_SYMBOL(sf_import_state)
@@ -267,6 +301,7 @@ int32_t sf_import_timer_set(uint64_t deadline);
 int32_t sf_init(void);                              /* once, before any packet: 0, or an error number of its own */
 void sf_process(uint32_t count, uint64_t now);      /* one batch of 1 to SF_MAX_BATCH records */
 void sf_timer(uint64_t now);                        /* optional: the deadline has passed */
+void sf_devices(uint64_t now);                      /* optional: what SF_STREAM_DEVICES says has changed */
 int32_t sf_finish(uint64_t now);                    /* optional: the program stops: give what is left; 1: there is more */
 void sf_report(uint64_t now);                       /* optional: write one JSON value to SF_STREAM_REPORT */
 int32_t sf_export_state(void);                      /* optional: write entries to SF_STREAM_STATE; 0 when complete */
@@ -344,6 +379,17 @@ static inline int32_t sf_timer_set(uint64_t deadline)
 static inline int32_t sf_event(const char *json, uint32_t length)
 {
     return sf_write(SF_STREAM_EVENT, json, length);
+}
+
+/* Asks for the MAC address of a neighbour; `address` has 4 or 16 bytes, as `family` says. The answer comes with a change
+ * of SF_STREAM_DEVICES; SF_ERROR_LIMIT when too much was asked. */
+static inline int32_t sf_ask(uint16_t interface, uint8_t family, const uint8_t *address)
+{
+    struct sf_device_entry entry = {
+        .kind = SF_DEVICE_NEIGHBOUR, .family = family, .interface = interface, .state = SF_NEIGHBOUR_ASKED};
+    for (uint32_t n = 0; n < (family == 4 ? 4u : 16u); n++)
+        entry.address[n] = address[n];
+    return sf_write(SF_STREAM_DEVICES, &entry, sizeof entry);
 }
 
 /* ---- The function -------------------------------------------------------------------------------------------- */

@@ -61,6 +61,8 @@ static struct {
     struct sf_test_slot emitted[SF_TEST_SLOTS]; /* what was given up, in order */
     uint32_t emitted_count;
     uint64_t deadline; /* 0: none */
+    struct sf_test_stream devices; /* what SF_STREAM_DEVICES reads; a test fills it and calls sf_devices */
+    struct sf_test_stream asks;    /* entries that were asked for */
     struct sf_test_stream log, events, report, state; /* what was written; `state` is read by sf_import_state as well */
     bool refuse_packets; /* sf_packet_new answers as beyond the quota */
     uint64_t now;
@@ -170,6 +172,9 @@ static int32_t sf_test_read_(void *context, uint32_t stream, uint32_t offset, vo
     } else if (stream == SF_STREAM_STATE) {
         bytes = sf_test.state.bytes;
         length = sf_test.state.length;
+    } else if (stream == SF_STREAM_DEVICES) {
+        bytes = sf_test.devices.bytes;
+        length = sf_test.devices.length;
     } else {
         return SF_ERROR_STREAM;
     }
@@ -185,6 +190,7 @@ static int32_t sf_test_write_(void *context, uint32_t stream, const void *addres
     struct sf_test_stream *to = stream == SF_STREAM_REPORT ? &sf_test.report
                               : stream == SF_STREAM_STATE  ? &sf_test.state
                               : stream == SF_STREAM_EVENT  ? &sf_test.events
+                              : stream == SF_STREAM_DEVICES ? &sf_test.asks
                               : is_log                     ? &sf_test.log
                                                            : NULL;
     if (!to)

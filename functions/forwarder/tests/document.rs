@@ -80,6 +80,8 @@ fn the_tables_of_numbers_are_the_crates() {
             ("STATE", stream::STATE.into()),
             ("REPORT", stream::REPORT.into()),
             ("EVENT", stream::EVENT.into()),
+            ("DEVICES", stream::DEVICES.into()),
+            ("SLOTS", stream::SLOTS.into()),
             ("LOG_ERROR", stream::LOG_ERROR.into()),
             ("LOG_WARNING", stream::LOG_WARNING.into()),
             ("LOG_INFO", stream::LOG_INFO.into()),
@@ -115,6 +117,7 @@ fn every_call_and_constant_is_there() {
             exports::PROCESS,
             exports::TIMER,
             exports::FINISH,
+            exports::DEVICES,
             exports::REPORT,
             exports::EXPORT_STATE,
             exports::IMPORT_STATE

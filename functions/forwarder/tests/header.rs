@@ -43,7 +43,7 @@ struct Reading {
 
 unsafe extern "C" {
     static header_places: [Place; 23];
-    static header_numbers: [Number; 33];
+    static header_numbers: [Number; 36];
     fn header_verdict(kind: u32, argument: u16) -> u32;
     fn header_read(bytes: *const u8, length: u32, key: *const c_char, out: *mut Reading);
 }
@@ -85,6 +85,9 @@ fn every_number_is_the_crates() {
         ("SF_STREAM_STATE", stream::STATE.into()),
         ("SF_STREAM_REPORT", stream::REPORT.into()),
         ("SF_STREAM_EVENT", stream::EVENT.into()),
+        ("SF_MAX_ASKS", nf_abi::MAX_ASKS as i64),
+        ("SF_STREAM_DEVICES", stream::DEVICES.into()),
+        ("SF_STREAM_SLOTS", stream::SLOTS.into()),
         ("SF_LOG_ERROR", stream::LOG_ERROR.into()),
         ("SF_LOG_WARNING", stream::LOG_WARNING.into()),
         ("SF_LOG_INFO", stream::LOG_INFO.into()),

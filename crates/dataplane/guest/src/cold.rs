@@ -1,11 +1,12 @@
 //! A frozen guest in the place of one that runs.
 
 use crate::{
-    Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, NotThawed, Progress, SaveError,
+    Ask, Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, NotThawed, Progress, SaveError,
     SlotConfig, SlotTable,
 };
 use packet_memory::Packet;
 use snapshot::Saved;
+use std::sync::Arc;
 use telemetry::clock::{Moment, Nanos};
 
 enum State {
@@ -84,6 +85,21 @@ impl Guest for Cold {
             State::Frozen(frozen) => frozen.deadline(),
             State::Warm(guest) => guest.deadline(),
             State::Gone => None,
+        }
+    }
+
+    fn set_devices(&mut self, entries: Arc<[u8]>) {
+        match &mut self.state {
+            State::Frozen(frozen) => frozen.set_devices(entries),
+            State::Warm(guest) => guest.set_devices(entries),
+            State::Gone => {}
+        }
+    }
+
+    fn take_asks(&mut self) -> Vec<Ask> {
+        match &mut self.state {
+            State::Warm(guest) => guest.take_asks(),
+            State::Frozen(_) | State::Gone => Vec::new(),
         }
     }
 

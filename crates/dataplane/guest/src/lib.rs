@@ -33,6 +33,8 @@ pub use slots::{SlotConfig, SlotRefusal, SlotTable};
 use packet_memory::Packet;
 use snapshot::Saved;
 use std::any::Any;
+use std::net::IpAddr;
+use std::sync::Arc;
 use telemetry::clock::{Moment, Nanos};
 
 /// A line that a function logged.
@@ -71,6 +73,15 @@ impl Events {
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.lost == 0
     }
+}
+
+/// An address that a function asked for: on the link of one of its interfaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ask {
+    /// The interface.
+    pub interface: u16,
+    /// The address.
+    pub address: IpAddr,
 }
 
 /// What the answers to a batch come to, found out where they are read anyway.
@@ -159,10 +170,24 @@ pub trait Guest: Send {
     /// read-only).
     fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault>;
 
-    /// The deadline that the function set.
+    /// When [`Guest::timer`] is due: the deadline that the function set, or at once when there is something new
+    /// of its devices.
     fn deadline(&self) -> Option<Nanos>;
 
-    /// Runs the function's timer; the deadline is cleared first.
+    /// What the function reads of the devices behind its interfaces from its next [`Guest::timer`] on, as
+    /// `nf_abi::stream::DEVICES` has it.
+    fn set_devices(&mut self, entries: Arc<[u8]>) {
+        let _ = entries;
+    }
+
+    /// The addresses that the function asked for since the last call of this method, at most
+    /// [`nf_abi::MAX_ASKS`].
+    fn take_asks(&mut self) -> Vec<Ask> {
+        Vec::new()
+    }
+
+    /// Puts what is new of the devices in its place and tells the function; runs the function's timer when its
+    /// deadline has passed, which is cleared first.
     ///
     /// # Errors
     /// [`GuestFault`].

@@ -3,6 +3,7 @@
 use crate::{Events, Guest, LogLine, SlotConfig, SlotTable};
 use packet_memory::Packet;
 use snapshot::{ContentError, Saved};
+use std::sync::Arc;
 use telemetry::clock::Nanos;
 
 /// Why a guest was not saved.
@@ -52,8 +53,11 @@ pub trait Frozen: Send {
     /// As [`Guest::set_limits`].
     fn set_limits(&mut self, max_call: Nanos, slots: SlotConfig);
 
-    /// As [`Guest::deadline`].
+    /// The deadline that the function set: what is new of its devices waits until it is thawed.
     fn deadline(&self) -> Option<Nanos>;
+
+    /// As [`Guest::set_devices`].
+    fn set_devices(&mut self, entries: Arc<[u8]>);
 
     /// As [`Guest::take_generated`].
     fn take_generated(&mut self) -> u64;

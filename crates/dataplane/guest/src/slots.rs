@@ -138,6 +138,11 @@ impl SlotTable {
         self.packets.iter().map(|(slot, (packet, due))| (*slot, packet, *due))
     }
 
+    /// The packet in a slot.
+    pub fn get(&self, slot: u16) -> Option<&Packet> {
+        self.packets.get(&slot).map(|(packet, _)| packet)
+    }
+
     /// Takes a packet out.
     pub fn take(&mut self, slot: u16) -> Option<Packet> {
         let (packet, _) = self.packets.remove(&slot)?;

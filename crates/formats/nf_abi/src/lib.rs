@@ -14,6 +14,10 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod devices;
+
+pub use devices::{DEVICE_ENTRY, DeviceEntry, MAX_ASKS, MAX_DEVICE_ENTRIES, NeighbourState};
+
 /// The version of the contract. It is also part of the import module's name, [`IMPORT_MODULE`], so that a
 /// function for another version does not link.
 pub const ABI_VERSION: u32 = 1;
@@ -221,6 +225,8 @@ pub mod exports {
     /// `(now: i64) -> i32`: the program stops, and what is still to go out is given now; 1 when there is more to
     /// give, 0 when there is not. Optional.
     pub const FINISH: &str = "sf_finish";
+    /// `(now: i64)`: what [`crate::stream::DEVICES`] says has changed. Optional.
+    pub const DEVICES: &str = "sf_devices";
     /// `(now: i64)`: write the JSON report to [`crate::stream::REPORT`]. Optional.
     pub const REPORT: &str = "sf_report";
     /// `() -> i32`: write entries to [`crate::stream::STATE`]; 0 when complete. Optional.
@@ -262,6 +268,12 @@ pub mod stream {
     pub const REPORT: u32 = 2;
     /// Write: one event, a JSON object in UTF-8 of at most [`super::MAX_EVENT`] bytes.
     pub const EVENT: u32 = 3;
+    /// Read: entries about the devices behind the interfaces, see [`super::DeviceEntry`]. They change between two
+    /// calls alone, and [`super::exports::DEVICES`] is called then. Write: one entry, [`super::DeviceEntry::ask`].
+    pub const DEVICES: u32 = 4;
+    /// Read: of the slot whose number the offset is, the guest address of its packet's first byte and the
+    /// packet's length, two `u32`; both 0 for an empty slot.
+    pub const SLOTS: u32 = 5;
     /// Write: one log line in UTF-8, severity error.
     pub const LOG_ERROR: u32 = 8;
     /// Write: one log line, severity warning.
@@ -274,7 +286,7 @@ pub mod stream {
 
 /// What host calls answer when they refuse. Negative, so that a result of zero or more is a success.
 pub mod error {
-    /// The range is not wholly inside private memory.
+    /// The range is not wholly inside private memory, or its bytes are no entry that the stream takes.
     pub const RANGE: i32 = -1;
     /// No such stream, or not at this time.
     pub const STREAM: i32 = -2;

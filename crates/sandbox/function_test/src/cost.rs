@@ -1,6 +1,6 @@
 //! What packets cost in two images, measured in turns.
 
-use crate::run::{fill, moment, pool, start};
+use crate::run::{fill, moment, pool, start, tell_devices};
 use crate::{Case, ImageTest};
 use guest::Guest;
 use guest_wasm::{Program, Sandbox, WasmGuest};
@@ -33,7 +33,8 @@ struct Side {
 impl Side {
     fn new(case: &Case, program: &Arc<Program>) -> Result<Side, String> {
         let pool = pool(case)?;
-        let guest = start(case, program, &pool)?;
+        let mut guest = start(case, program, &pool)?;
+        tell_devices(&mut guest, case)?;
         let mut packets = Vec::new();
         pool.allocate_batch(BATCH, &mut packets);
         let at = case.packets.last().map_or(0, |shown| shown.at);

@@ -21,6 +21,7 @@
 
 mod compare;
 mod cost;
+mod devices;
 mod judge;
 mod outcome;
 mod read;
@@ -31,7 +32,7 @@ mod tests;
 pub use judge::Judge;
 pub use read::TestError;
 
-use nf_abi::Verdict;
+use nf_abi::{DeviceEntry, Verdict};
 
 /// Where the test lies in a function's folder.
 pub const TEST_FILE: &str = "tests/image.yaml";
@@ -58,6 +59,8 @@ pub(crate) struct Case {
     pub(crate) name: String,
     /// As the function reads it.
     pub(crate) config: Vec<u8>,
+    /// What it is told of its devices; empty: nothing.
+    pub(crate) devices: Vec<DeviceEntry>,
     /// At least one.
     pub(crate) packets: Vec<Shown>,
     /// Index of a counter, its name, and what it has to be at the end.

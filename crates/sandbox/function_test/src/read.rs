@@ -124,7 +124,7 @@ impl Files for Beside<'_> {
     }
 }
 
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     manifest: &'a Manifest,
     files: &'a dyn Files,
 }
@@ -142,10 +142,13 @@ impl Reader<'_> {
             faults,
         );
         let counters = self.counters(place, node, faults);
+        let values = values?;
+        let devices = node.get("devices");
+        let devices = place.key("devices", devices.map_or(node.position, |devices| devices.position));
+        let devices = self.devices(&devices, &values, faults);
         let list = node.get("packets");
         let lines = list.and_then(Node::as_list).unwrap_or_default();
         let list_place = place.key("packets", list.map_or(node.position, |list| list.position));
-        let values = values?;
         let mut packets: Vec<Shown> = Vec::new();
         let items = values.get("packets").and_then(Value::as_list).unwrap_or_default();
         for (n, (value, line)) in items.iter().zip(lines).enumerate() {
@@ -153,7 +156,7 @@ impl Reader<'_> {
             packets.extend(self.packet(&list_place.item(n, line.position), value, before, faults));
         }
         let name = values.get("name").and_then(Value::as_text)?.to_owned();
-        Some(Case { name, config: config?.to_cbor(), packets, counters })
+        Some(Case { name, config: config?.to_cbor(), devices, packets, counters })
     }
 
     fn counters(
@@ -238,7 +241,13 @@ impl Reader<'_> {
         })
     }
 
-    fn interface(&self, place: &Location<'_>, key: &str, name: &str, faults: &mut Vec<Fault>) -> Option<u16> {
+    pub(crate) fn interface(
+        &self,
+        place: &Location<'_>,
+        key: &str,
+        name: &str,
+        faults: &mut Vec<Fault>,
+    ) -> Option<u16> {
         let found = self.manifest.interface(name);
         if found.is_none() {
             let names = self.manifest.interfaces.iter().map(String::as_str);

@@ -89,6 +89,7 @@ pub(crate) fn run(
 
 fn run_in(pool: &Arc<Pool>, case: &Case, program: &Arc<Program>, limit: Limit) -> Result<Outcome, String> {
     let mut guest = start(case, program, pool)?;
+    tell_devices(&mut guest, case)?;
     let mut outcome = Outcome::default();
     let mut packets: Vec<Packet> = Vec::new();
     let shown: Vec<&Shown> =
@@ -110,6 +111,15 @@ fn run_in(pool: &Arc<Pool>, case: &Case, program: &Arc<Program>, limit: Limit) -
     outcome.state = guest.export_state().map_err(told)?;
     collect(&mut guest, &mut outcome);
     Ok(outcome)
+}
+
+/// Tells an instance what the case says of its devices.
+pub(crate) fn tell_devices(guest: &mut WasmGuest, case: &Case) -> Result<(), String> {
+    if case.devices.is_empty() {
+        return Ok(());
+    }
+    guest.set_devices(case.devices.iter().flat_map(|entry| entry.encode()).collect());
+    guest.timer(moment(0)).map_err(|fault| format!("case `{}`: {fault}", case.name))
 }
 
 fn show(

@@ -325,11 +325,23 @@ impl<T: HostState> Body<T> {
     }
 
     pub(crate) fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
+        if self.store.data_mut().state_mut().renew_devices() {
+            self.call_at(exports::DEVICES, now)?;
+            let deadline = self.store.data().state().deadline;
+            if deadline.is_none_or(|deadline| deadline > now.nanos) {
+                return Ok(());
+            }
+        }
         self.store.data_mut().state_mut().deadline = None;
-        let Some(timer) = self.optional::<u64, ()>(exports::TIMER) else { return Ok(()) };
+        self.call_at(exports::TIMER, now)
+    }
+
+    /// Calls an optional function that takes the time.
+    fn call_at(&mut self, name: &str, now: Moment) -> Result<(), GuestFault> {
+        let Some(function) = self.optional::<u64, ()>(name) else { return Ok(()) };
         self.store.data_mut().state_mut().now = now.nanos;
-        let call = watchdog::begin(&self.reach, now.cycles, self.max_call);
-        let result = T::call(&mut self.store, &timer, now.nanos.0);
+        let call = watchdog::begin(&self.reach, Cycles::now(), self.max_call);
+        let result = T::call(&mut self.store, &function, now.nanos.0);
         self.ended(call.end(), result, self.limits.0)
     }
 

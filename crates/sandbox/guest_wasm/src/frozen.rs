@@ -62,6 +62,10 @@ impl Frozen for FrozenGuest {
         self.state.deadline
     }
 
+    fn set_devices(&mut self, entries: Arc<[u8]>) {
+        self.state.new_devices = Some(entries);
+    }
+
     fn take_generated(&mut self) -> u64 {
         std::mem::take(&mut self.state.generated)
     }

@@ -6,8 +6,8 @@
 
 use crate::state::{GuestState, HostState};
 use crate::watchdog;
-use guest::LogLine;
-use nf_abi::{IMPORT_MODULE, MAX_EVENT, MAX_SLOTS, Verdict, error, imports, stream};
+use guest::{Ask, LogLine};
+use nf_abi::{DeviceEntry, IMPORT_MODULE, MAX_ASKS, MAX_EVENT, MAX_SLOTS, Verdict, error, imports, stream};
 use wasmtime::{Caller, Linker, Trap};
 
 /// Longest log line; the rest is cut off.
@@ -78,14 +78,7 @@ fn read<T: HostState>(
     capacity: u32,
 ) -> i32 {
     let (memory, state) = parts(&mut caller);
-    let source: &[u8] = match which {
-        stream::CONFIG => &state.config,
-        stream::STATE => match &state.import {
-            Some(bytes) => bytes,
-            None => return error::STREAM,
-        },
-        _ => return error::STREAM,
-    };
+    let Some((source, offset)) = state.input(which, offset) else { return error::STREAM };
     let Some(target) = range(memory, address, capacity) else { return error::RANGE };
     let rest = source.get(offset as usize..).unwrap_or_default();
     let count = rest.len().min(target.len());
@@ -111,6 +104,7 @@ fn write<T: HostState>(mut caller: Caller<'_, T>, which: u32, address: u32, leng
             state.events.lines.push(line(bytes));
             0
         }
+        stream::DEVICES => ask(state, bytes),
         stream::LOG_ERROR..=stream::LOG_DEBUG => {
             if state.log.len() >= MOST_LINES {
                 state.lines_lost = state.lines_lost.saturating_add(1);
@@ -124,30 +118,40 @@ fn write<T: HostState>(mut caller: Caller<'_, T>, which: u32, address: u32, leng
     }
 }
 
+/// Notes an address that the guest asks for.
+fn ask(state: &mut GuestState, bytes: &[u8]) -> i32 {
+    match bytes.try_into().ok().and_then(DeviceEntry::decode) {
+        Some(DeviceEntry::Neighbour { interface, address, .. }) if interface < state.facts.interfaces => {
+            if state.asks.len() >= MAX_ASKS {
+                return error::LIMIT;
+            }
+            state.asks.push(Ask { interface, address });
+            0
+        }
+        _ => error::RANGE,
+    }
+}
+
 /// The bytes as one line of text.
 pub(crate) fn line(bytes: &[u8]) -> String {
     printable::replaced(&String::from_utf8_lossy(bytes))
 }
 
 fn append(output: &mut Option<Vec<u8>>, bytes: &[u8], longest: usize) -> i32 {
-    match output {
-        None => error::STREAM,
-        Some(output) if output.len() + bytes.len() > longest => error::LIMIT,
-        Some(output) => {
-            output.extend_from_slice(bytes);
-            0
-        }
+    let Some(output) = output else { return error::STREAM };
+    if output.len() + bytes.len() > longest {
+        return error::LIMIT;
     }
+    output.extend_from_slice(bytes);
+    0
 }
 
 fn counter_add<T: HostState>(mut caller: Caller<'_, T>, index: u32, amount: u64) -> i32 {
-    match caller.data_mut().state_mut().counters.get_mut(index as usize) {
-        Some(counter) => {
-            *counter = counter.wrapping_add(amount);
-            0
-        }
-        None => error::COUNTER,
-    }
+    let Some(counter) = caller.data_mut().state_mut().counters.get_mut(index as usize) else {
+        return error::COUNTER;
+    };
+    *counter = counter.wrapping_add(amount);
+    0
 }
 
 fn packet_new<T: HostState>(mut caller: Caller<'_, T>, slot: u32, address: u32, length: u32) -> u32 {

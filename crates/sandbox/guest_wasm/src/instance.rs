@@ -8,8 +8,8 @@ use crate::settings::InstanceSettings;
 use crate::state::GuestState;
 use crate::watchdog;
 use guest::{
-    Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig,
-    SlotTable,
+    Ask, Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Progress, SaveError,
+    SlotConfig, SlotTable,
 };
 use packet_memory::{Packet, Pool};
 use snapshot::Saved;
@@ -80,7 +80,15 @@ impl Guest for WasmGuest {
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        self.0.store.data().deadline
+        self.0.store.data().due()
+    }
+
+    fn set_devices(&mut self, entries: Arc<[u8]>) {
+        self.0.store.data_mut().new_devices = Some(entries);
+    }
+
+    fn take_asks(&mut self) -> Vec<Ask> {
+        std::mem::take(&mut self.0.store.data_mut().asks)
     }
 
     fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {

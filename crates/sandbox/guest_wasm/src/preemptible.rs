@@ -26,8 +26,8 @@ use crate::settings::{InstanceSettings, Slice};
 use crate::state::{GuestState, HostState};
 use crate::watchdog::{self, Reach, Spent};
 use guest::{
-    Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Progress, SaveError, SlotConfig,
-    SlotTable,
+    Ask, Events, Frozen, Guest, GuestFault, HandOutFault, LogLine, NotFrozen, Progress, SaveError,
+    SlotConfig, SlotTable,
 };
 use packet_memory::{Packet, Pool};
 use snapshot::Saved;
@@ -248,7 +248,15 @@ impl Guest for PreemptibleGuest {
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        self.state.state().deadline
+        self.state.state().due()
+    }
+
+    fn set_devices(&mut self, entries: Arc<[u8]>) {
+        self.state.state_mut().new_devices = Some(entries);
+    }
+
+    fn take_asks(&mut self) -> Vec<Ask> {
+        std::mem::take(&mut self.state.state_mut().asks)
     }
 
     fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {

@@ -3,9 +3,11 @@
 use crate::host_calls;
 use crate::program::{Program, ProgramFacts};
 use crate::settings::InstanceSettings;
-use guest::{Events, LogLine, SlotConfig, SlotTable, pack, unpack};
+use guest::{Ask, Events, LogLine, SlotConfig, SlotTable, pack, unpack};
+use nf_abi::stream;
 use packet_memory::{Packet, Pool};
 use snapshot::{HostState as SavedState, Line, PacketState, SavedPacket};
+use std::borrow::Cow;
 use std::sync::Arc;
 use telemetry::clock::Nanos;
 use wasmtime::{InstancePre, Memory, Store, TypedFunc, WasmParams, WasmResults};
@@ -32,6 +34,10 @@ pub(crate) struct GuestState {
     pub(crate) generated: u64,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) now: Nanos,
+    /// What it reads of the devices behind its interfaces, and what it will from its next timer on.
+    pub(crate) devices: Arc<[u8]>,
+    pub(crate) new_devices: Option<Arc<[u8]>>,
+    pub(crate) asks: Vec<Ask>,
 }
 
 impl GuestState {
@@ -58,6 +64,9 @@ impl GuestState {
             generated: 0,
             deadline: None,
             now: Nanos(0),
+            devices: Arc::default(),
+            new_devices: None,
+            asks: Vec::new(),
         }
     }
 
@@ -156,6 +165,40 @@ impl GuestState {
     #[inline]
     pub(crate) fn has_left_over(&self) -> bool {
         self.deadline.is_some() || self.kept() > 0
+    }
+
+    /// When its timer is due, see [`guest::Guest::deadline`].
+    pub(crate) fn due(&self) -> Option<Nanos> {
+        if self.new_devices.is_some() { Some(Nanos(0)) } else { self.deadline }
+    }
+
+    /// Puts what is new of its devices in its place; whether there was something.
+    pub(crate) fn renew_devices(&mut self) -> bool {
+        let new = self.new_devices.take();
+        let is_new = new.is_some();
+        if let Some(entries) = new {
+            self.devices = entries;
+        }
+        is_new
+    }
+
+    /// What a stream has now, and from where on that is read; `None`: no such stream, or not at this time.
+    pub(crate) fn input(&self, which: u32, offset: u32) -> Option<(Cow<'_, [u8]>, u32)> {
+        Some(match which {
+            stream::CONFIG => (Cow::Borrowed(&self.config), offset),
+            stream::STATE => (Cow::Borrowed(self.import.as_deref()?), offset),
+            stream::DEVICES => (Cow::Borrowed(&self.devices), offset),
+            stream::SLOTS => (Cow::Owned(self.slot(offset).to_vec()), 0),
+            _ => return None,
+        })
+    }
+
+    /// Where the packet in a slot is: an entry of `nf_abi::stream::SLOTS`.
+    pub(crate) fn slot(&self, number: u32) -> [u8; 8] {
+        let packet = u16::try_from(number).ok().and_then(|slot| self.slots.get(slot));
+        let (address, length) =
+            packet.map_or((0, 0), |packet| (packet.buffer() + packet.offset(), packet.length()));
+        (u64::from(address) | u64::from(length) << 32).to_le_bytes()
     }
 
     /// Takes every packet out.

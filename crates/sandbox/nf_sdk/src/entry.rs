@@ -43,6 +43,10 @@ macro_rules! superfluid_function {
                 INSTANCE.finish(now)
             }
             #[unsafe(no_mangle)]
+            extern "C" fn sf_devices(now: u64) {
+                INSTANCE.devices(now)
+            }
+            #[unsafe(no_mangle)]
             extern "C" fn sf_report(now: u64) {
                 INSTANCE.report(now)
             }
@@ -177,6 +181,13 @@ mod sandbox {
         pub fn finish(&self, now: u64) -> i32 {
             let Inner { host, function, .. } = self.inner();
             i32::from(function.as_mut().is_some_and(|function| function.finish(host, Nanos(now))))
+        }
+
+        pub fn devices(&self, now: u64) {
+            let Inner { host, function, .. } = self.inner();
+            if let Some(function) = function {
+                function.devices(host, Nanos(now));
+            }
         }
 
         pub fn report(&self, now: u64) {

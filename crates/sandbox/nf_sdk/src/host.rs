@@ -4,7 +4,8 @@ use crate::slots::{Slot, SlotAllocator};
 use crate::{Nanos, Verdict};
 use alloc::vec;
 use alloc::vec::Vec;
-use nf_abi::{error, stream};
+use core::net::IpAddr;
+use nf_abi::{DeviceEntry, error, stream};
 
 #[cfg(not(target_arch = "wasm32"))]
 use crate::native::memory_host as backend;
@@ -197,6 +198,22 @@ impl Host {
             .map(|offset| self.backend.packet_emit(slot.number(), verdict.encode(), offset, length, mark));
         self.slots.give_back(slot);
         HostRefusal::check(answer?).map(drop)
+    }
+
+    /// The bytes of a held or own packet, from its first byte to its last; `None` when the slot is empty,
+    /// because the packet was held too long. Only an image that declares `access: write` may write to them.
+    pub fn held(&mut self, slot: &Slot) -> Option<&mut [u8]> {
+        self.backend.packet_bytes(slot.number())
+    }
+
+    /// Asks the platform for the MAC address of a neighbour. The answer comes with a change of the
+    /// [devices](crate::devices).
+    ///
+    /// # Errors
+    /// [`HostRefusal::Limit`]: too much was asked since the host last looked; [`HostRefusal::Range`]: there is
+    /// no such interface.
+    pub fn ask(&mut self, interface: u16, address: IpAddr) -> Result<(), HostRefusal> {
+        self.write(stream::DEVICES, &DeviceEntry::ask(interface, address).encode())
     }
 
     pub(crate) fn write(&mut self, stream: u32, bytes: &[u8]) -> Result<(), HostRefusal> {

@@ -51,6 +51,18 @@ impl Backend {
         imports::packet_emit(u32::from(slot), verdict, offset, length, mark)
     }
 
+    pub(crate) fn packet_bytes(&mut self, slot: u16) -> Option<&mut [u8]> {
+        let mut entry = [0; 8];
+        if self.read(nf_abi::stream::SLOTS, u32::from(slot), &mut entry) != 8 || entry == [0; 8] {
+            return None;
+        }
+        let entry = u64::from_le_bytes(entry);
+        let (address, length) = (entry as u32, (entry >> 32) as u32);
+        // SAFETY: the host says that the packet in this slot lies there. It stays until it is emitted, which
+        // needs this borrow to end, and no packet of a batch lies in the same buffer.
+        Some(unsafe { core::slice::from_raw_parts_mut(address as usize as *mut u8, length as usize) })
+    }
+
     #[inline(always)]
     pub(crate) fn timer_set(&mut self, deadline: u64) {
         imports::timer_set(deadline);

@@ -10,7 +10,8 @@
 //!    [`NetworkFunction::import_state`] carry its tables into another instance.
 //!
 //! What functions share is here too: [`headers`] reads and writes packet headers and checksums, [`fragments`]
-//! puts datagrams together, [`pieces`] holds parts of a stream that come in any order and overlap.
+//! puts datagrams together, [`pieces`] holds parts of a stream that come in any order and overlap, [`devices`]
+//! finds the MAC addresses of next hops.
 //!
 //! [`superfluid_function!`] turns the type into an image: on `wasm32` it makes the exports of the contract,
 //! the panic handler and the allocator come with this crate. On every other target the same source is an
@@ -79,6 +80,7 @@ extern crate std;
 mod allocator;
 mod batch;
 mod config;
+pub mod devices;
 #[doc(hidden)]
 pub mod entry;
 mod error;
@@ -157,6 +159,11 @@ pub trait NetworkFunction: Sized {
     fn finish(&mut self, host: &mut Host, now: Nanos) -> bool {
         let _ = (host, now);
         false
+    }
+
+    /// What [`Devices`](crate::devices::Devices) tells of the devices behind the interfaces has changed.
+    fn devices(&mut self, host: &mut Host, now: Nanos) {
+        let _ = (host, now);
     }
 
     /// Appends one JSON value to `out` ([`Json`] helps); false when there is nothing to tell.

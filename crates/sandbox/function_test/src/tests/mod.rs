@@ -1,3 +1,4 @@
+mod devices;
 mod judging;
 mod reading;
 mod stock;

@@ -26,7 +26,7 @@ cases:
 #[test]
 fn the_schema_of_cases_is_one() {
     let schema = Schema::from_text("case.yaml", include_str!("../case.yaml")).expect("a schema");
-    assert_eq!(schema.keys().len(), 2);
+    assert_eq!(schema.keys().len(), 3);
 }
 
 #[test]

@@ -34,6 +34,7 @@ fn loops_in(name: &str, body: &str) -> String {
         ("sf_init", "(result i32)", "(i32.const 0)"),
         ("sf_process", "(param i32 i64)", ""),
         ("sf_timer", "(param i64)", ""),
+        ("sf_devices", "(param i64)", ""),
         ("sf_report", "(param i64)", ""),
         ("sf_export_state", "(result i32)", "(i32.const 0)"),
         ("sf_import_state", "(result i32)", "(i32.const 0)"),
@@ -58,6 +59,7 @@ fn endless_loops_are_stopped_in_every_function() {
                 "sf_init",
                 "sf_process",
                 "sf_timer",
+                "sf_devices",
                 "sf_report",
                 "sf_export_state",
                 "sf_import_state",
@@ -77,6 +79,10 @@ fn endless_loops_are_stopped_in_every_function() {
             match name {
                 "sf_process" => assert_timed_out(room.show(&mut guest, 0), body),
                 "sf_timer" => assert_timed_out(guest.timer(now()), body),
+                "sf_devices" => {
+                    guest.set_devices(std::sync::Arc::default());
+                    assert_timed_out(guest.timer(now()), body);
+                }
                 "sf_report" => assert_timed_out(guest.report(now()), body),
                 "sf_export_state" => assert_timed_out(guest.export_state(), body),
                 _ => assert_timed_out(guest.import_state(Vec::new()), body),

@@ -3,12 +3,13 @@
 use crate::support::calls::{CONFIG, Call, MEMORY, any_call, check, make, of_bytes};
 use crate::support::*;
 use arbitrary::Unstructured;
-use guest::{Guest, GuestFault};
+use guest::{Ask, Guest, GuestFault};
 use guest_wasm::{Access, InstanceSettings, WasmGuest};
 use nf_abi::{Verdict, error, stream};
 use packet_memory::{Packet, Pool};
 use proptest::prelude::*;
 use std::sync::Arc;
+use telemetry::clock::Nanos;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
@@ -155,6 +156,90 @@ fn streams_are_open_only_while_they_are_asked_for() {
             Ok(false),
             "it answered the length, which is not 0"
         );
+    }
+    room.assert_goes_on();
+}
+
+#[test]
+fn devices_change_between_calls_and_are_told_before_the_timer() {
+    // Each call appends to the counters what it reads; `sf_devices` and `sf_timer` add to one of their own.
+    let look = "(drop (call $read (i32.const 4) (i32.const 0) (i32.const 0) (i32.const 8)))
+        (drop (call $counter_add (i32.const 0) (i64.load (i32.const 0))))";
+    let fields = format!(
+        "(func (export \"sf_process\") (param i32 i64) {look})
+         (func (export \"sf_devices\") (param i64) {look}
+            (drop (call $counter_add (i32.const 1) (i64.const 1)))
+            (drop (call $timer_set (i64.const 1))))
+         (func (export \"sf_timer\") (param i64) (drop (call $counter_add (i32.const 1) (i64.const 100))))"
+    );
+    let mut room = Room::new();
+    let program = program(&module(&fields), Access::Read);
+    let mut guest = room.guest(&program, patient()).expect("an instance");
+    room.show(&mut guest, 0).expect("a call");
+    assert_eq!((guest.counters(), guest.deadline()), (&[0, 0][..], None));
+    guest.set_devices(Arc::new([5, 0, 0, 0, 0, 0, 0, 0]));
+    room.show(&mut guest, 0).expect("a call");
+    assert_eq!(guest.counters(), [0, 0], "what it reads is as it was");
+    assert_eq!(guest.deadline(), Some(Nanos(0)), "due at once");
+    guest.timer(now()).expect("devices, and the timer that they set");
+    assert_eq!((guest.counters(), guest.deadline()), (&[5, 101][..], None));
+    // A deadline that has not passed stays.
+    let later =
+        format!("{fields} ").replace("timer_set (i64.const 1)", "timer_set (i64.const 9000000000000000000)");
+    let mut guest =
+        room.guest(&self::program(&module(&later), Access::Read), patient()).expect("an instance");
+    guest.set_devices(Arc::new([7, 0, 0, 0, 0, 0, 0, 0]));
+    guest.timer(now()).expect("devices alone");
+    assert_eq!((guest.counters(), guest.deadline()), (&[7, 1][..], Some(Nanos(9_000_000_000_000_000_000))));
+    room.assert_goes_on();
+}
+
+#[test]
+fn asks_are_bounded_and_name_an_interface() {
+    let entry = |interface| nf_abi::DeviceEntry::ask(interface, [192, 0, 2, 7].into()).encode();
+    let text = |bytes: [u8; 32]| bytes.iter().map(|byte| format!("\\{byte:02x}")).collect::<String>();
+    let fields = format!(
+        "(data (i32.const 0) \"{}{}\")
+         (func (export \"sf_process\") (param i32 i64) (local $n i32)
+            (i64.store (i32.const {MARK}) (i64.extend_i32_s (i32.mul
+                (call $write (i32.const 4) (i32.const 32) (i32.const 32))
+                (i32.mul (call $write (i32.const 4) (i32.const 0) (i32.const 31))
+                         (call $write (i32.const 4) (i32.const 64) (i32.const 32))))))
+            (local.set $n (i32.const 1000))
+            (loop $l
+                (drop (call $counter_add (i32.const 0) (i64.extend_i32_s
+                    (call $write (i32.const 4) (i32.const 0) (i32.const 32)))))
+                (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))",
+        text(entry(1)),
+        text(entry(2))
+    );
+    let mut room = Room::new();
+    let mut guest = room.guest(&program(&module(&fields), Access::Read), patient()).expect("an instance");
+    for _ in 0..2 {
+        room.show(&mut guest, 0).expect("a flood of questions");
+        assert_eq!(room.packets[0].record().mark as i64, i64::from(error::RANGE).pow(3), "no questions");
+        let asks = guest.take_asks();
+        assert_eq!(asks, vec![Ask { interface: 1, address: [192, 0, 2, 7].into() }; nf_abi::MAX_ASKS]);
+    }
+    let refused = 2 * (1000 - nf_abi::MAX_ASKS) as i64 * i64::from(error::LIMIT);
+    assert_eq!(guest.counters()[0] as i64, refused);
+}
+
+#[test]
+fn slots_say_where_their_packets_are() {
+    let body = format!(
+        "(if (i32.ne (call $read (i32.const 5) (local.get $a) (i32.const 64) (i32.const 8)) (i32.const 8))
+             (then (unreachable)))
+         (i64.store (i32.const {MARK}) (i64.load (i32.const 64)))"
+    );
+    let mut room = Room::roomy();
+    let mut guest = room.guest(&program(&process(&body), Access::Read), patient()).expect("an instance");
+    let kept = room.spare_packet();
+    let place = u64::from(kept.buffer() + kept.offset()) | u64::from(kept.length()) << 32;
+    guest.slots().keep(7, kept, Nanos(0)).expect("room");
+    for (slot, expected) in [(7, place), (8, 0), (65_536 + 7, 0), (u64::from(u32::MAX), 0)] {
+        room.show(&mut guest, slot).expect("a call");
+        assert_eq!(room.packets[0].record().mark, expected, "slot {slot}");
     }
     room.assert_goes_on();
 }

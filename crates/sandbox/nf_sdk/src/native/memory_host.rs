@@ -4,7 +4,8 @@ use crate::{Nanos, Verdict};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use nf_abi::{error, stream};
+use core::net::IpAddr;
+use nf_abi::{DeviceEntry, error, stream};
 
 /// A packet that the function gave up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +18,9 @@ pub struct Emitted {
     pub extent: Option<(u32, u32)>,
     /// The tenant's mark.
     pub mark: u64,
-    /// The bytes of a packet of the function's own; `None` for a held one, whose bytes its caller keeps.
+    /// The packet's bytes; `None` where its caller keeps them, as that of [`Runner::process`] does.
+    ///
+    /// [`Runner::process`]: super::Runner::process
     pub bytes: Option<Vec<u8>>,
 }
 
@@ -28,6 +31,9 @@ pub struct Backend {
     pub(crate) log: Vec<(u32, String)>,
     pub(crate) events: Vec<String>,
     own: BTreeMap<u16, Vec<u8>>,
+    kept: BTreeMap<u16, Vec<u8>>,
+    pub(crate) devices: Vec<u8>,
+    asks: Vec<(u16, IpAddr)>,
     pub(crate) emitted: Vec<Emitted>,
     deadline: u64,
     pub(crate) refuses_packets: bool,
@@ -62,6 +68,31 @@ impl Backend {
         &self.emitted
     }
 
+    /// Interfaces and addresses that the function asked for, in order.
+    pub fn asks(&self) -> &[(u16, IpAddr)] {
+        &self.asks
+    }
+
+    /// Packets that were shown by [`Runner::run`] and are held.
+    ///
+    /// [`Runner::run`]: super::Runner::run
+    pub fn held(&self) -> usize {
+        self.kept.len()
+    }
+
+    pub(crate) fn keep(&mut self, slot: u16, bytes: &[u8]) {
+        self.kept.insert(slot, bytes.to_vec());
+    }
+
+    pub(crate) fn expire_held(&mut self) -> usize {
+        core::mem::take(&mut self.kept).len()
+    }
+
+    pub(crate) fn packet_bytes(&mut self, slot: u16) -> Option<&mut [u8]> {
+        let found = self.own.get_mut(&slot).or_else(|| self.kept.get_mut(&slot));
+        found.map(Vec::as_mut_slice)
+    }
+
     /// The deadline that is set.
     pub fn deadline(&self) -> Option<Nanos> {
         (self.deadline != 0).then_some(Nanos(self.deadline))
@@ -71,6 +102,7 @@ impl Backend {
         let whole = match stream {
             stream::CONFIG => &self.config,
             stream::STATE => &self.state_in,
+            stream::DEVICES => &self.devices,
             _ => return error::STREAM,
         };
         let rest = whole.get(offset as usize..).unwrap_or(&[]);
@@ -84,6 +116,12 @@ impl Backend {
             stream::STATE => self.state_out.extend_from_slice(bytes),
             stream::EVENT if bytes.len() > nf_abi::MAX_EVENT => return error::LIMIT,
             stream::EVENT => self.events.push(String::from_utf8_lossy(bytes).into_owned()),
+            stream::DEVICES => match bytes.try_into().ok().and_then(DeviceEntry::decode) {
+                Some(DeviceEntry::Neighbour { interface, address, .. }) => {
+                    self.asks.push((interface, address))
+                }
+                _ => return error::RANGE,
+            },
             stream::LOG_ERROR..=stream::LOG_DEBUG => {
                 self.log.push((stream, String::from_utf8_lossy(bytes).into_owned()));
             }
@@ -115,7 +153,7 @@ impl Backend {
             return error::VERDICT;
         }
         let extent = u32::try_from(offset).ok().map(|offset| (offset, length));
-        let bytes = self.own.remove(&slot);
+        let bytes = self.own.remove(&slot).or_else(|| self.kept.remove(&slot));
         self.emitted.push(Emitted { slot, verdict, extent, mark, bytes });
         0
     }

@@ -12,7 +12,7 @@ use crate::window::Window;
 use crate::{Error, MAX_BATCH, Nanos, NetworkFunction, PacketRecord, Verdict};
 use alloc::string::String;
 use alloc::vec::Vec;
-use nf_abi::WINDOW_BASE;
+use nf_abi::{DeviceEntry, WINDOW_BASE};
 
 /// Room in front of a test packet, in bytes.
 const HEADROOM: usize = 128;
@@ -108,6 +108,9 @@ impl<F: NetworkFunction> Runner<F> {
         for (record, end) in records.iter().zip(ends) {
             let start = (record.buffer - WINDOW_BASE) as usize + record.offset as usize;
             let bytes = start.checked_add(record.length as usize).filter(|last| *last <= end);
+            if let (Some(Verdict::Hold(slot)), Some(last)) = (Verdict::decode(record.verdict), bytes) {
+                self.host.backend_mut().keep(slot, window.get(start..last).unwrap_or_default());
+            }
             outcomes.push(Outcome {
                 verdict: Verdict::decode(record.verdict),
                 bytes: bytes.and_then(|last| window.get(start..last)).map(<[u8]>::to_vec),
@@ -120,6 +123,18 @@ impl<F: NetworkFunction> Runner<F> {
     pub fn timer(&mut self, now: Nanos) {
         self.host.timer_cancel();
         self.function.timer(&mut self.host, now);
+    }
+
+    /// Tells the function what is known of its devices from now on.
+    pub fn set_devices(&mut self, entries: &[DeviceEntry], now: Nanos) {
+        self.host.backend_mut().devices = entries.iter().flat_map(|entry| entry.encode()).collect();
+        self.function.devices(&mut self.host, now);
+    }
+
+    /// Takes back every packet that was shown by [`Runner::run`] and is held, as the host does after the
+    /// longest hold; how many there were.
+    pub fn expire_held(&mut self) -> usize {
+        self.host.backend_mut().expire_held()
     }
 
     /// Has the function give out what it still has to; whether there is more.

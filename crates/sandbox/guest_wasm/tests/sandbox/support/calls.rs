@@ -94,8 +94,12 @@ impl Model {
     fn answer(&mut self, call: &Call) -> i64 {
         let in_memory = |address: u32, length: u32| u64::from(address) + u64::from(length) <= MEMORY;
         let answer = match *call {
-            Call::Read(which, ..) if which != stream::CONFIG => error::STREAM,
+            Call::Read(which, ..) if ![stream::CONFIG, stream::DEVICES, stream::SLOTS].contains(&which) => {
+                error::STREAM
+            }
             Call::Read(_, _, address, capacity) if !in_memory(address, capacity) => error::RANGE,
+            Call::Read(stream::DEVICES, ..) => 0,
+            Call::Read(stream::SLOTS, ..) => 8,
             Call::Read(..) => CONFIG as i32,
             Call::Write(_, address, length) if !in_memory(address, length) => error::RANGE,
             Call::Write(stream::LOG_ERROR..=stream::LOG_DEBUG, ..) if self.lines >= 64 => error::LIMIT,
@@ -108,6 +112,8 @@ impl Model {
                 self.events += 1;
                 0
             }
+            // Nothing that is in its memory is a question.
+            Call::Write(stream::DEVICES, ..) => error::RANGE,
             Call::Write(..) => error::STREAM, // Neither a report nor an export is asked for.
             Call::CounterAdd(index, amount) => match self.counters.get_mut(index as usize) {
                 Some(counter) => {
