@@ -113,7 +113,6 @@ wires: [[lan, wan]]
 fn a_device_is_a_gateway_between_frames_and_a_tunnel() {
     isolated("a_device_is_a_gateway_between_frames_and_a_tunnel", || {
         let line = Line::new().expect("a line");
-        line.client.ip("link set eth0 mtu 1450").expect("room for the tunnel's headers");
         vxlan(&line.server, FAR, NEAR, "02:00:00:00:00:01", SERVER);
         let text = format!("\
 superfluid: 1
@@ -132,7 +131,15 @@ functions:
 chains: {{c: ['gateway:lan', gate, 'gateway:wan']}}
 ");
         for large in [false, true] {
-            let account = run(&line, &text, large, || pings_and_streams(&line));
+            let account = run(&line, &text, large, || {
+                pings_and_streams(&line);
+                // The client knows nothing of the tunnel's headers.
+                let ping = |options: &str| line.client.run(&format!("ping -c 1 -W 2 -s 1450 {options} {SERVER}"), LIMIT);
+                ping("-M dont").expect("it is fragmented, and put together at the other end");
+                let told = ping("-M do").expect_err("it is too long").to_string();
+                assert!(told.contains("mtu = 1450") || told.contains("mtu=1450"), "{told}");
+                line.client.ip("route flush cache").expect("what it learned is for the next round to learn");
+            });
             assert!(account["packets"]["split"].as_u64() > Some(0), "{account}");
         }
     });

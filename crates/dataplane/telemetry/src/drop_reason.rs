@@ -69,7 +69,7 @@ drop_reasons! {
         "Nothing: it is the rest that draining could not deliver.";
     NoBuffer = "no-buffer", "The receiving pool has no free buffer.",
         "Enlarge the tenant's pool, or find out which function holds its packets.";
-    TooLong = "too-long", "The packet is longer than a buffer of its pool.",
+    TooLong = "too-long", "The packet is longer than a buffer of its pool, or than the link takes by which it leaves a device, and may not be fragmented.",
         "Larger buffers (`buffer_size`), or segmentation offload switched off on the interface.";
     PortFull = "port-full", "The port's transmit ring or the kernel's queue is full.",
         "The interface is slower than its load: larger rings help with bursts only.";

@@ -4,6 +4,7 @@ use crate::bond::Links;
 use crate::bridge::{Bridge, Station};
 use crate::counters::{Count, Counters, DeviceCounters};
 use crate::decisions::{Decisions, Several, Way};
+use crate::limits::Limits;
 use crate::settings::{Balance, DeviceSettings, Mode, Opener, Share, Tunnels};
 use std::sync::Arc;
 use telemetry::clock::Nanos;
@@ -38,6 +39,7 @@ pub struct Device {
     /// The plugs that [`Several`] are parts of; the ports come first.
     lists: Vec<SwitchPort>,
     pub(crate) links: Links,
+    limits: Limits,
     /// Of bridges of more than two ports.
     pub(crate) bridge: Option<Bridge>,
     pub(crate) counters: Arc<Counters>,
@@ -55,6 +57,7 @@ impl Device {
         let learned = before.and_then(|before| before.bridge.as_ref());
         let mut device = Device {
             links: Links::new(ports, with_flowlets, links),
+            limits: Limits::new(&settings, before.map(|before| &before.limits)),
             bridge: if learns { Bridge::new(ports, learned) } else { None },
             counters: before.map_or_else(Arc::default, |before| before.counters.clone()),
             plugs: Vec::new(),
@@ -145,6 +148,23 @@ impl Device {
         if let Some(index) = self.index_of(plug) {
             self.links.set_up(index, up);
         }
+    }
+
+    /// The MTU of the link of a port, named by its plug; `None`: it is not known. None is at first.
+    pub fn set_mtu(&self, plug: SwitchPort, mtu: Option<u32>) {
+        self.limits.set(plug, mtu);
+    }
+
+    /// Longest frame in bytes that may leave by a plug, with the headers that it has there. VLAN tags of the
+    /// packet's own are not counted.
+    #[inline]
+    pub fn longest(&self, plug: SwitchPort) -> u32 {
+        self.limits.longest(plug)
+    }
+
+    /// Whether the sender of a packet that is too long may be told; it is counted then.
+    pub fn may_answer(&self, now: Nanos) -> bool {
+        self.limits.may_answer(now)
     }
 
     /// What was counted so far.

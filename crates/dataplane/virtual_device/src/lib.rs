@@ -27,7 +27,8 @@
 //!    What a port's `send` says comes before the mode, for openers of the whole device.
 //! 6. Outside of a port packets may have headers that openers do not see: [`Device::tunnels`] says which ones
 //!    are to be taken off and put on there.
-//! 7. [`PortDevices`] are the devices at one port: [`PortDecisions::next`] asks the port's classifier which of
+//! 7. [`Device::longest`] is how long a frame may be that leaves by a port, as its link says.
+//! 8. [`PortDevices`] are the devices at one port: [`PortDecisions::next`] asks the port's classifier which of
 //!    them takes a packet, and which others see it.
 //!
 //! Packets of one flow keep their order in everything but [`Balance::RoundRobin`].
@@ -53,6 +54,7 @@ mod bridge;
 mod counters;
 mod decisions;
 mod device;
+mod limits;
 mod settings;
 #[cfg(test)]
 mod tests;

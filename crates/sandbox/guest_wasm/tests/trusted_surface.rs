@@ -30,7 +30,7 @@ fn is_code(line: &&str) -> bool {
 const CEILING: usize = 3_220;
 
 /// Most lines that a packet passes at devices beside those.
-const DEVICES_CEILING: usize = 1_620;
+const DEVICES_CEILING: usize = 1_920;
 
 /// Lines of code of every function of that name in a file, or of `all` functions of it.
 fn lines(path: &str, function: &str) -> usize {

@@ -76,6 +76,11 @@ impl Worker {
             let Some(left) = left else { return };
             packet = left;
         }
+        self.enter(source, id, from, packet);
+    }
+
+    /// The same with a packet that has no headers which openers do not see.
+    pub(crate) fn enter(&mut self, source: Source, id: SwitchId, from: SwitchPort, mut packet: Packet) {
         let all = self.way_of_all(id, from, std::slice::from_mut(&mut packet));
         let way = all.unwrap_or_else(|| {
             let mut ways = std::mem::take(&mut self.batches.ways);
@@ -154,7 +159,10 @@ impl Worker {
         if let Way::To(plug) = way
             && let Some(target) = self.switch(id).end(plug)
             && self.batches.in_a_row < IN_A_ROW
-            && (!self.encapsulates(id, plug) || self.encapsulates_in_place(source, target, &batch))
+            && match self.encapsulates(id, plug) {
+                true => self.encapsulates_in_place(source, (id, plug), target, &batch),
+                false => self.fit(id, plug, &batch),
+            }
         {
             self.encapsulate_all(source, id, plug, &mut batch);
             if batch.is_empty() {
@@ -202,7 +210,7 @@ impl Worker {
     }
 
     /// Hands a packet on by one plug.
-    fn leave_by(&mut self, source: Source, id: SwitchId, plug: SwitchPort, packet: Packet) {
+    pub(crate) fn leave_by(&mut self, source: Source, id: SwitchId, plug: SwitchPort, packet: Packet) {
         let Some(target) = self.switch(id).end(plug) else {
             return self.drop_from(source, packet, DropReason::NoRoute);
         };
@@ -212,21 +220,25 @@ impl Worker {
         self.batches.in_a_row += 1;
         if self.encapsulates(id, plug) {
             self.leave_encapsulated(source, id, plug, packet, target);
+        } else if !self.fit(id, plug, std::slice::from_ref(&packet)) {
+            self.leave_long(source, id, plug, packet, 0);
         } else {
             self.forward(source, packet, target);
         }
         self.batches.in_a_row -= 1;
     }
 
-    /// Tells the devices over a port whether its link is up.
+    /// Tells the devices over a port whether its link is up, and how long a packet it takes.
     pub(crate) fn note_link(&self, port: usize) {
         let Some(Target::Switch(id, plug)) = self.ports[port].target else { return };
+        let mtu = self.ports[port].port.mtu();
         let up = !matches!(self.ports[port].port.status(), PortStatus::Down(_));
         let tell = |target: Target| {
             if let Target::Switch(id, plug) = target
                 && let Forwarding::Device(device) = &self.switch(id).forwarding
             {
                 device.set_up(plug, up);
+                device.set_mtu(plug, mtu);
             }
         };
         match &self.switch(id).forwarding {

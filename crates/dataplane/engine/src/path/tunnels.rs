@@ -55,11 +55,21 @@ impl Worker {
         tunnels_at(&self.switch(id).forwarding, plug).is_some()
     }
 
-    /// Whether all of these packets get headers where they are: none is cut, and none copied before.
-    pub(crate) fn encapsulates_in_place(&self, source: Source, target: Target, batch: &[Packet]) -> bool {
-        let stays =
-            self.only_end(target).and_then(|end| self.pool_of(end)) == Some(self.pool_of_source(source));
-        stays && !batch.iter().any(is_whole)
+    /// Whether all of these packets get headers where they are: none is cut, none copied before, none too long.
+    pub(crate) fn encapsulates_in_place(
+        &self,
+        source: Source,
+        (id, plug): (SwitchId, SwitchPort),
+        target: Target,
+        batch: &[Packet],
+    ) -> bool {
+        let here = self.pool_of_source(source);
+        let stays = self.only_end(target).and_then(|end| self.pool_of(end)) == Some(here);
+        let Some((device, tunnels)) = tunnels_at(&self.switch(id).forwarding, plug) else { return false };
+        let (longest, pool) = (device.longest(plug), &self.pools[usize::from(here.0)]);
+        let own = tunnels.encapsulate.map_or(0, |own| own.overhead());
+        let headers = |packet: &Packet| pool.kept(packet).map_or(own, |kept| kept.bytes().len().max(own)) as u32;
+        stays && batch.iter().all(|it| it.length().saturating_add(headers(it)) <= longest && !is_whole(it))
     }
 
     /// Puts headers on packets that leave by a plug.
@@ -74,15 +84,18 @@ impl Worker {
         let Some((device, tunnels)) = tunnels_at(&self.switches[id.index()].forwarding, plug) else { return };
         let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
         let (here, identification) = (device.device_port(plug), &mut self.batches.identification);
-        let mut reasons = Vec::new();
+        let (longest, mut reasons) = (device.longest(plug), Vec::new());
         refused.extend(batch.extract_if(.., |packet| {
             *identification = identification.wrapping_add(1);
-            let done = encapsulate(pool, packet, tunnels, here, *identification);
+            let done = encapsulate(pool, packet, tunnels, here, *identification, longest);
             reasons.extend(done.err());
             done.is_err()
         }));
-        for (packet, reason) in refused.into_iter().zip(reasons) {
-            self.drop_from(source, packet, reason);
+        for (packet, refused) in refused.into_iter().zip(reasons) {
+            match refused {
+                Refused::Lost(reason) => self.drop_from(source, packet, reason),
+                Refused::TooLong { headers } => self.leave_long(source, id, plug, packet, headers),
+            }
         }
     }
 
@@ -126,6 +139,15 @@ impl Worker {
         }
         self.batches.spare.push(packets);
     }
+}
+
+/// Why a packet does not leave with headers in front.
+#[derive(Clone, Copy)]
+enum Refused {
+    /// It is lost.
+    Lost(DropReason),
+    /// With headers of so many bytes it is longer than the port's link takes.
+    TooLong { headers: u32 },
 }
 
 /// Takes layers off a packet and fills its record. False when it does not have them; it is to be dropped then.
@@ -175,22 +197,29 @@ fn encapsulate(
     tunnels: &Tunnels,
     here: Option<u8>,
     identification: u16,
-) -> Result<(), DropReason> {
+    longest: u32,
+) -> Result<(), Refused> {
     let (head, length) = pool.head::<SHOWN>(packet);
     let (head, length, record) = (&head[..length], packet.length(), packet.record());
-    let same = |kept: &&Headers| kept.layers().eq(tunnels.decapsulate.iter().copied());
+    let layers = tunnels.decapsulate.iter().copied();
+    let same = |kept: &&Headers| layers.len() > 0 && kept.layers().eq(layers.clone());
     let kept = pool.kept(packet).filter(|_| Some(record.device_port) != here).filter(same);
     let mut front = Front::NONE;
     let made = match (kept, &tunnels.encapsulate) {
         (Some(kept), _) => put_back(kept, head, length, &mut front),
         (None, Some(own)) => own.put_on(head, length, record.flow_hash, identification, &mut front),
         (None, None) if tunnels.decapsulate.is_empty() => return Ok(()),
-        (None, None) => return Err(DropReason::NoEncapsulation),
+        (None, None) => return Err(Refused::Lost(DropReason::NoEncapsulation)),
     };
     made.map_err(|mismatch| match mismatch.reason {
-        Reason::TooLong => DropReason::TooLong,
-        _ => DropReason::NoEncapsulation,
+        Reason::TooLong => Refused::Lost(DropReason::TooLong),
+        _ => Refused::Lost(DropReason::NoEncapsulation),
     })?;
+    let headers = front.bytes().len().saturating_sub(front.removes()) as u32;
+    if length.saturating_add(headers) > longest {
+        return Err(Refused::TooLong { headers });
+    }
     pool.forget_kept(packet);
-    pool.replace_front(packet, front.removes(), front.bytes()).map_err(|_| DropReason::TooLong)
+    let done = pool.replace_front(packet, front.removes(), front.bytes());
+    done.map_err(|_| Refused::Lost(DropReason::TooLong))
 }

@@ -18,6 +18,7 @@ type Sent = Arc<Mutex<Vec<Frame>>>;
 struct Wire {
     offers: Vec<Frame>,
     sent: Sent,
+    mtu: Option<u32>,
     counters: PortCounters,
 }
 
@@ -41,6 +42,9 @@ impl Port for Wire {
     }
     fn wake(&self) -> Wake<'_> {
         Wake::default()
+    }
+    fn mtu(&self) -> Option<u32> {
+        self.mtu
     }
     fn counters(&self) -> &PortCounters {
         &self.counters
@@ -97,6 +101,16 @@ const TOGETHER: Places = ([0; 3], [0; 3]);
 
 impl Bridge {
     fn new((workers, pools): Places, offers: [Vec<Frame>; 2], tunnels: [Option<Arc<Tunnels>>; 2]) -> Bridge {
+        Bridge::with_mtu(None, (workers, pools), offers, tunnels)
+    }
+
+    /// With a link behind the second port that takes packets of so many bytes.
+    fn with_mtu(
+        mtu: Option<u32>,
+        (workers, pools): Places,
+        offers: [Vec<Frame>; 2],
+        tunnels: [Option<Arc<Tunnels>>; 2],
+    ) -> Bridge {
         let rig = Rig::new(workers.iter().max().expect("three") + 1, pools.iter().max().expect("three") + 1);
         rig.pools.iter().for_each(|(pool, _)| pool.keep_headers());
         let opener = Opener { plug: OPENER, side: None, receives: true };
@@ -104,11 +118,13 @@ impl Bridge {
         let mut settings = DeviceSettings::new(Mode::Bridge, Share::Single, ports, vec![opener]);
         settings.tunnels = tunnels.into_iter().enumerate().filter_map(|(n, it)| Some((n, it?))).collect();
         let device = Arc::new(Device::new(settings, None));
+        // Workers find it out at their ports, now and then.
+        device.set_mtu(SwitchPort(1), mtu);
         let id = rig.fleet.add_switch("device", device, None).expect("few devices");
         let mut sent = Vec::new();
         for (n, offers) in offers.into_iter().enumerate() {
             let (kept, counters) = (Arc::default(), PortCounters::default());
-            let wire = Wire { offers, sent: Arc::clone(&kept), counters };
+            let wire = Wire { offers, sent: Arc::clone(&kept), mtu: mtu.filter(|_| n == 1), counters };
             let port = rig.fleet.add_port(workers[n], "wire", rig.pools[pools[n]].1, Box::new(wire));
             rig.link(End::Port(port.expect("a worker")), End::Switch(id, SwitchPort(n as u16)));
             sent.push(kept);
@@ -217,7 +233,7 @@ fn what_goes_back_by_its_port_gets_the_ports_own_headers() {
         let id = rig.fleet.add_switch("device", Arc::new(Device::new(settings, None)), None).expect("few");
         let sent = Arc::default();
         let offers = plain([inside(&frame(1), &vxlan(7))]);
-        let wire = Wire { offers, sent: Arc::clone(&sent), counters: PortCounters::default() };
+        let wire = Wire { offers, sent: Arc::clone(&sent), mtu: None, counters: PortCounters::default() };
         let port = rig.fleet.add_port(0, "wire", rig.pools[0].1, Box::new(wire)).expect("a worker");
         rig.link(End::Port(port), End::Switch(id, SwitchPort(0)));
         let (function, _) = rig.add(0, 0, echo());
@@ -262,4 +278,72 @@ fn what_is_still_to_be_cut_is_cut_before_it_gets_headers() {
         let account = bridge.rig.stop();
         assert_eq!((account.ledger.split, account.ledger.dropped.total()), (2, 0), "{places:?}");
     }
+}
+
+/// A packet of UDP with so much payload, that may be fragmented or not.
+fn datagram(payload: usize, may: bool) -> Vec<u8> {
+    let mut frame = frame(1);
+    (frame[0], frame[20]) = (2, if may { 0 } else { 0x40 });
+    frame[16..18].copy_from_slice(&(28 + payload as u16).to_be_bytes());
+    frame[24..26].copy_from_slice(&[0, 0]);
+    let sum = packet::checksum::of(&frame[14..34]).to_be_bytes();
+    frame[24..26].copy_from_slice(&sum);
+    frame.resize(42 + payload, 7);
+    frame
+}
+
+#[test]
+fn what_is_longer_than_the_link_ahead_is_fragmented_if_it_may_be() {
+    for places in PLACES {
+        for (tunnel, added) in [(None, 0), (Some(tunnels(&[], Some(vxlan(7)))), 50)] {
+            let offers = [plain([datagram(1200, true), datagram(900, true)]), Vec::new()];
+            let bridge = Bridge::with_mtu(Some(1000), places, offers, [None, tunnel]);
+            bridge.rig.turn(12);
+            let sent = bridge.sent(1);
+            let lengths: Vec<_> = sent.iter().map(Vec::len).collect();
+            let most = (1000 - added - 20) / 8 * 8;
+            let parts = [34 + added + most, 34 + added + (1208 - most), 42 + added + 900];
+            assert_eq!(lengths, parts, "{places:?}");
+            assert!(lengths.iter().all(|length| *length <= 1014));
+            let account = bridge.rig.stop();
+            assert_eq!((account.ledger.split, account.ledger.dropped.total()), (1, 0), "{places:?}");
+        }
+    }
+}
+
+#[test]
+fn the_sender_of_what_is_longer_than_the_link_ahead_is_told() {
+    for places in PLACES {
+        for (tunnel, added) in [(None, 0), (Some(tunnels(&[], Some(vxlan(7)))), 50)] {
+            let offers = [plain([datagram(1200, false)]), Vec::new()];
+            let bridge = Bridge::with_mtu(Some(1000), places, offers, [None, tunnel]);
+            bridge.rig.turn(12);
+            assert!(bridge.sent(1).is_empty());
+            let answers = bridge.sent(0);
+            let [answer] = &answers[..] else { panic!("one answer: {answers:?}") };
+            let mtu: u16 = 1000 - added;
+            assert_eq!(
+                (answer[34], answer[35], &answer[40..42]),
+                (3, 4, &mtu.to_be_bytes()[..]),
+                "{places:?}"
+            );
+            let ledger = bridge.rig.stop().ledger;
+            assert_eq!(
+                (ledger.generated, ledger.dropped[DropReason::TooLong], ledger.dropped.total()),
+                (1, 1, 1)
+            );
+        }
+    }
+}
+
+/// A sender that does not listen is told so often and no more.
+#[test]
+fn answers_are_limited() {
+    let offers = [plain((0..200).map(|_| datagram(1200, false))), Vec::new()];
+    let bridge = Bridge::with_mtu(Some(1000), TOGETHER, offers, [None, None]);
+    bridge.rig.turn(40);
+    let told = bridge.sent(0).len();
+    assert!((50..200).contains(&told), "{told}");
+    let ledger = bridge.rig.stop().ledger;
+    assert_eq!((ledger.generated, ledger.dropped[DropReason::TooLong]), (told as u64, 200));
 }

@@ -72,6 +72,12 @@ pub trait Port: Send {
         PortStatus::Up
     }
 
+    /// Longest IP packet, in bytes, that its link takes in one frame; `None` when there is no such bound, or it
+    /// is not known. What is still to be segmented counts by its segments.
+    fn mtu(&self) -> Option<u32> {
+        None
+    }
+
     /// Called about once in 100 ms, also while down: looks after what changes slowly (statistics of the
     /// kernel, an interface that came back). Returns what happened since the last call, oldest first.
     fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {

@@ -208,6 +208,10 @@ impl Port for AfPacketPort {
         self.state.status().clone()
     }
 
+    fn mtu(&self) -> Option<u32> {
+        self.link.as_ref().and_then(Link::mtu)
+    }
+
     fn maintain(&mut self, now: Nanos) -> Vec<PortEvent> {
         if let Some(link) = &mut self.link {
             self.intake.counters.kernel_lost += link.socket.lost();

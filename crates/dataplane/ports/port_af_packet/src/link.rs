@@ -98,6 +98,11 @@ impl Link {
     }
 
     /// Notes what may be sent now; an MTU can change.
+    /// The interface's, if it is known.
+    pub fn mtu(&self) -> Option<u32> {
+        u32::try_from(self.longest.checked_sub(HEADER)?).ok()
+    }
+
     pub fn set_longest(&mut self, longest: usize) {
         self.longest = longest;
     }

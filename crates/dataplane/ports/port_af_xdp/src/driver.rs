@@ -240,6 +240,10 @@ impl Port for AfXdpPort {
         self.state.status().clone()
     }
 
+    fn mtu(&self) -> Option<u32> {
+        self.link.as_ref().map(|link| link.mtu)
+    }
+
     fn maintain(&mut self, now: Nanos) -> Vec<PortEvent> {
         self.now = now;
         if let Some(link) = &mut self.link {

@@ -35,6 +35,8 @@ pub struct TapPort {
     /// What a buffer has room for, once that is known; what the kernel leaves to us depends on it.
     room: Option<u32>,
     told_too_long: bool,
+    /// The device's, when it was last looked at.
+    mtu: Option<u32>,
     condition: Condition,
     closed: bool,
 }
@@ -83,6 +85,7 @@ impl TapPort {
             turn: 0,
             room: None,
             told_too_long: false,
+            mtu: None,
             condition,
             closed: false,
         })
@@ -94,6 +97,7 @@ impl TapPort {
         let (presence, found) = device.look(&self.inquiry);
         if let Some(sight) = found {
             self.intake.counters.kernel_lost += device.newly_lost(&sight.link);
+            self.mtu = Some(sight.link.mtu);
         }
         presence
     }
@@ -291,6 +295,10 @@ impl Port for TapPort {
 
     fn status(&self) -> PortStatus {
         self.condition.status().clone()
+    }
+
+    fn mtu(&self) -> Option<u32> {
+        self.mtu.filter(|_| self.device.is_some())
     }
 
     fn maintain(&mut self, _now: Nanos) -> Vec<PortEvent> {

@@ -112,6 +112,10 @@ impl Port for FaultPort {
         }
     }
 
+    fn mtu(&self) -> Option<u32> {
+        self.inner.mtu()
+    }
+
     fn maintain(&mut self, now: Nanos) -> Vec<PortEvent> {
         let events = self.inner.maintain(now);
         self.count();

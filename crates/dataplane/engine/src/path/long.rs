@@ -1,0 +1,114 @@
+//! Packets that are longer than the link takes by which they leave a device: they are fragmented, or their
+//! sender is told, as if the answer had come by that port. What is still to be segmented is the port's to cut.
+
+use crate::forwarding::Forwarding;
+use crate::ids::SwitchId;
+use crate::path::classify::flow_of;
+use crate::path::switching::Source;
+use crate::worker::Worker;
+use nf_abi::offload::NEEDS_CHECKSUM;
+use packet_memory::Packet;
+use path_mtu::{Remedy, too_long};
+use telemetry::DropReason;
+use virtio_net::{complete_checksum, is_whole};
+use virtual_device::Device;
+use virtual_switch::SwitchPort;
+
+/// Bytes of a VLAN tag of the packet's own, which do not count.
+const TAGS: u32 = 8;
+/// Bytes of an Ethernet header.
+const ETHERNET: u32 = 14;
+
+impl Worker {
+    fn device(&self, id: SwitchId) -> Option<&Device> {
+        match &self.switch(id).forwarding {
+            Forwarding::Device(device) => Some(device),
+            Forwarding::Learning(_) | Forwarding::Ports(_) => None,
+        }
+    }
+
+    /// Whether all of these packets fit the link by which they leave.
+    #[inline]
+    pub(crate) fn fit(&self, id: SwitchId, plug: SwitchPort, batch: &[Packet]) -> bool {
+        let longest = self.device(id).map_or(u32::MAX, |device| device.longest(plug));
+        let tagged = |packet: &Packet| if packet.record().vlan == 0 { 0 } else { TAGS };
+        batch
+            .iter()
+            .all(|packet| packet.length() <= longest.saturating_add(tagged(packet)) || is_whole(packet))
+    }
+
+    /// Ends a packet that is longer, with headers of so many bytes in front, than the link of a port takes.
+    #[cold]
+    pub(crate) fn leave_long(
+        &mut self,
+        source: Source,
+        id: SwitchId,
+        plug: SwitchPort,
+        mut packet: Packet,
+        headers: u32,
+    ) {
+        let Some(device) = self.device(id) else {
+            return self.drop_from(source, packet, DropReason::NoDevice);
+        };
+        let (longest, here) = (device.longest(plug), device.device_port(plug));
+        let pool = self.pools[usize::from(self.pool_of_source(source).0)].clone();
+        if packet.record().offload_flags & NEEDS_CHECKSUM != 0 && complete_checksum(&pool, &mut packet) {
+            packet.edit(|record| record.offload_flags &= !NEEDS_CHECKSUM);
+        }
+        let mtu = longest.saturating_sub(ETHERNET + headers);
+        let is_deep = self.batches.in_a_row > 2;
+        match too_long(&pool.to_vec(&packet), mtu) {
+            Remedy::Fragments(fragments) if !is_deep => {
+                let shown = packet.shown();
+                let kept = pool.kept(&packet).copied();
+                pool.free(packet);
+                self.ledger_of(source).split += fragments.len() as u64 - 1;
+                for fragment in fragments {
+                    let made = pool.allocate().and_then(|mut made| {
+                        made.edit(|record| *record = shown);
+                        if let Some(kept) = &kept
+                            && let Some(place) = pool.keep(&mut made)
+                        {
+                            *place = *kept;
+                        }
+                        match pool.write(&mut made, &fragment) {
+                            Ok(()) => Some(made),
+                            Err(_) => {
+                                pool.free(made);
+                                None
+                            }
+                        }
+                    });
+                    match made {
+                        Some(made) => self.leave_by(source, id, plug, made),
+                        None => self.ledger_of(source).dropped[DropReason::NoBuffer] += 1,
+                    }
+                }
+            }
+            Remedy::Answer(answer) if !is_deep && self.may_answer(id) => {
+                let (timestamp, mark) = (packet.record().timestamp, packet.record().mark);
+                self.drop_from(source, packet, DropReason::TooLong);
+                let Some(mut made) = pool.allocate() else { return };
+                self.ledger_of(source).generated += 1;
+                if pool.write(&mut made, &answer).is_err() {
+                    return self.drop_from(source, made, DropReason::TooLong);
+                }
+                let (flow_hash, vlan) = flow_of(&pool, &made, self.ports.flow_hash);
+                made.edit(|record| {
+                    (record.timestamp, record.mark, record.hop_budget) =
+                        (timestamp, mark, nf_abi::HOP_BUDGET);
+                    (record.flow_hash, record.vlan, record.device_port) =
+                        (flow_hash, vlan, here.unwrap_or(0));
+                });
+                self.batches.in_a_row += 1;
+                self.enter(source, id, plug, made);
+                self.batches.in_a_row -= 1;
+            }
+            _ => self.drop_from(source, packet, DropReason::TooLong),
+        }
+    }
+
+    fn may_answer(&self, id: SwitchId) -> bool {
+        self.device(id).is_some_and(|device| device.may_answer(self.time.now.nanos))
+    }
+}
