@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use testbed::{Background, CLIENT, Line, Namespace, SERVER, isolated};
 
 const LIMIT: Duration = Duration::from_secs(15);
+/// Of the start, which compiles images where that was not done before.
+const START: Duration = Duration::from_secs(35);
 /// Of the tunnel's ends on the wire.
 const NEAR: &str = "192.0.2.1";
 const FAR: &str = "192.0.2.2";
@@ -36,7 +38,7 @@ fn run(line: &Line, text: &str, large: bool, traffic: impl FnOnce()) -> Value {
     let mut program = Background::start(command.args(["run", "--json"]).arg(&file)).expect("it starts");
     let begin = Instant::now();
     while line.client.run(&format!("ping -c 1 -W 1 {SERVER}"), LIMIT).is_err() {
-        if begin.elapsed() > LIMIT || !program.is_running() {
+        if begin.elapsed() > START || !program.is_running() {
             let (out, err) = program.finish();
             let last = out.lines().last().unwrap_or_default();
             panic!("no answer from the other end:\n{last}\n{err}");
