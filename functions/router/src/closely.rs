@@ -1,15 +1,16 @@
 //! Packets that are not common: each is read completely, forwarded, answered, or dropped for a reason that
 //! its sender may be told.
 
+use crate::Router;
 use crate::header::{ETHERNET, flow4, flow6, forward4, forward6, is_source};
 use crate::hops::{Hop, Way};
 use crate::icmp::{self, Fault};
 use crate::metrics::{
-    ANSWERED, FORWARDED, FRAGMENTED, FRAGMENTS, ICMP_LIMITED, ICMP_SENT, ICMP_UNSENT, Reason,
+    ANSWERED, FORWARDED, FRAGMENTED, FRAGMENTS, HELD, ICMP_LIMITED, ICMP_SENT, ICMP_UNSENT, Reason,
 };
-use crate::{Router, way};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
+use nf_sdk::devices::{Link, Sent};
 use nf_sdk::{Host, Nanos, Packet, Verdict};
 use packet::checksum::{self, Endpoints};
 use packet::{Fragment, Network, Transport, arp, dissect, ethernet, icmpv4, icmpv6, ipv4, protocol};
@@ -22,19 +23,20 @@ impl Router {
     #[inline(never)]
     pub(crate) fn closely(&mut self, packet: &mut Packet<'_>, host: &mut Host, now: Nanos) -> u32 {
         let ingress = packet.ingress();
-        let Some(interface) = self.interfaces.get(usize::from(ingress)).filter(|one| one.is_there) else {
+        let interface = self.links.interfaces.get(usize::from(ingress));
+        let Some(mac) = interface.filter(|one| one.is_there).and_then(|one| one.mac) else {
             return self.tally.drop(Reason::NotForRouter);
         };
         let bytes = packet.bytes();
         let (Ok(frame), Some(to)) = (dissect(bytes), bytes.first_chunk::<6>()) else {
             return self.tally.drop(Reason::Malformed);
         };
-        let to_us = *to == interface.mac;
+        let to_us = *to == mac;
         if frame.l3_offset != ETHERNET {
             return self.tally.drop(Reason::NotIp);
         }
         if frame.ethertype == ethernet::ethertype::ARP {
-            return self.arp(packet, ingress);
+            return self.arp(packet, ingress, mac);
         }
         let Some(network) = frame.network else { return self.tally.drop(Reason::NotIp) };
         if to[0] & 1 != 0 {
@@ -46,69 +48,102 @@ impl Router {
         if let Some(reason) = unacceptable(bytes, &network) {
             return self.tally.drop(reason);
         }
-        let number = self.number(bytes, network.destination);
-        let complaint = match self.hops.hop(number) {
+        let complaint = match self.hop(bytes, network.destination) {
             None => (Fault::NoRoute, Reason::NoRoute),
             Some(Hop::Local(_)) => return self.local(packet, &network, host),
             Some(Hop::Drop(why)) => return self.tally.drop(why.reason()),
             Some(Hop::Reject) => (Fault::Rejected, Reason::Rejected),
-            Some(Hop::Via(..) | Hop::Connected(_)) => {
-                // What is one link's own stays there (RFC 4291 section 2.5.6).
-                if matches!(network.source, IpAddr::V6(source) if source.is_unicast_link_local()) {
-                    return self.tally.drop(Reason::MartianSource);
-                }
-                if hops_left(bytes) <= 1 {
-                    (Fault::HopsExceeded, Reason::HopsExceeded)
-                } else {
-                    match self.way(number, network.destination) {
-                        Some(way) => return self.onward(packet, &network, &way, host, now),
-                        None => (Fault::NoNeighbour, Reason::NoNeighbour),
-                    }
-                }
+            // What is one link's own stays there (RFC 4291 section 2.5.6).
+            _ if matches!(network.source, IpAddr::V6(source) if source.is_unicast_link_local()) => {
+                return self.tally.drop(Reason::MartianSource);
+            }
+            _ if hops_left(bytes) <= 1 => (Fault::HopsExceeded, Reason::HopsExceeded),
+            Some(Hop::Via(out, next)) => return self.onward(packet, &network, (out, next), host, now),
+            Some(Hop::Connected(out)) => {
+                return self.onward(packet, &network, (out, network.destination), host, now);
             }
         };
         self.complain(packet, &network, complaint, host, now)
     }
 
-    /// The number of the way to an address.
-    fn number(&self, bytes: &[u8], address: IpAddr) -> u32 {
+    /// Where packets to an address go; by a device's router where no route says so.
+    fn hop(&self, bytes: &[u8], address: IpAddr) -> Option<Hop> {
         let hash = || if address.is_ipv4() { flow4(bytes) } else { flow6(bytes) };
-        self.hops.choose(self.table.lookup(address), hash)
+        if let Some(own) = &self.own
+            && let set = own.table.lookup(address)
+            && set != 0
+        {
+            return own.hops.hop(own.hops.choose(set, hash));
+        }
+        let found = self.main.hops.hop(self.main.hops.choose(self.main.table.lookup(address), hash));
+        found.or_else(|| {
+            let interfaces = self.next.devices().interfaces().iter().zip(&self.links.interfaces);
+            let there = (0..).zip(interfaces).filter(|(_, (_, interface))| interface.is_there);
+            let mut gateways = there.flat_map(|(number, (device, _))| {
+                device.gateways.iter().map(move |gateway| (number, *gateway))
+            });
+            let (number, gateway) = gateways.find(|(_, gateway)| gateway.is_ipv4() == address.is_ipv4())?;
+            Some(Hop::Via(number, gateway))
+        })
     }
 
-    /// The way of this number to an address; `None` where it is not known how the next hop is reached.
-    fn way(&self, number: u32, address: IpAddr) -> Option<Way> {
-        let (interface, next) = match self.hops.hop(number)? {
+    /// The way back to an address; the next hop is asked for where it is not known.
+    fn way_back(&self, host: &mut Host, address: IpAddr) -> Option<Way> {
+        let (interface, next) = match self.hop(&[], address)? {
             Hop::Via(interface, next) => (interface, next),
             Hop::Connected(interface) => (interface, address),
             Hop::Local(_) | Hop::Drop(_) | Hop::Reject => return None,
         };
-        way(&self.interfaces, &self.neighbours, interface, next)
+        let way = self.links.way(self.next.devices(), interface, next);
+        if way.is_none() {
+            // One that cannot be asked for now is asked for with the next packet.
+            let _ = host.ask(interface, next);
+        }
+        way
     }
 
-    /// Forwards it, in fragments if need be.
+    /// Forwards it by an interface to an address on its link, in fragments if need be.
     fn onward(
         &mut self,
         packet: &mut Packet<'_>,
         network: &Network,
-        way: &Way,
+        (out, next): (u16, IpAddr),
         host: &mut Host,
         now: Nanos,
     ) -> u32 {
-        if longest(packet, network) > way.mtu as usize {
-            if may_be_fragmented(packet, network) {
-                return self.fragment(packet, network, way, host);
+        let mtu = self.links.mtu(out);
+        let way = self.links.way(self.next.devices(), out, next);
+        if longest(packet, network) > mtu as usize {
+            if !may_be_fragmented(packet, network) {
+                return self.complain(packet, network, (Fault::TooBig(mtu), Reason::TooBig), host, now);
             }
-            let complaint = (Fault::TooBig(way.mtu), Reason::TooBig);
-            return self.complain(packet, network, complaint, host, now);
+            if let Some(way) = way {
+                return self.fragment(packet, network, &way, host);
+            }
+            // Fragments do not wait; the next datagram finds an answer.
+            let _ = host.ask(out, next);
+            return self.complain(packet, network, (Fault::NoNeighbour, Reason::NoNeighbour), host, now);
+        }
+        let waits = way.is_none();
+        let way = way.unwrap_or(Way { addresses: [0; 12], verdict: 0, mtu });
+        if waits && self.next.devices().link(out, next) != Link::Unknown {
+            return self.complain(packet, network, (Fault::NoNeighbour, Reason::NoNeighbour), host, now);
         }
         if network.source.is_ipv4() {
-            forward4(packet.bytes_mut(), way);
+            forward4(packet.bytes_mut(), &way);
         } else {
-            forward6(packet.bytes_mut(), way);
+            forward6(packet.bytes_mut(), &way);
         }
-        self.tally.count(FORWARDED);
-        way.verdict
+        if !waits {
+            self.tally.count(FORWARDED);
+            return way.verdict;
+        }
+        match self.next.send(host, packet, out, next, now) {
+            Sent::Sent => self.tally.count(FORWARDED),
+            Sent::Held => self.tally.count(HELD),
+            Sent::Dropped => return self.tally.drop(Reason::NoNeighbour),
+        }
+        packet.record().verdict
     }
 
     /// Sends it in fragments (RFC 791 section 3.2).
@@ -168,7 +203,7 @@ impl Router {
         now: Nanos,
     ) -> u32 {
         if icmp::may_answer(network) {
-            let counter = match self.error(packet, network, fault) {
+            let counter = match self.error(packet, network, fault, host) {
                 None => ICMP_UNSENT,
                 Some(_) if !self.limiter.take(now) => ICMP_LIMITED,
                 Some((frame, verdict)) => {
@@ -182,9 +217,14 @@ impl Router {
     }
 
     /// The frame that tells the sender, and where it goes.
-    fn error(&self, packet: &Packet<'_>, network: &Network, fault: Fault) -> Option<(Vec<u8>, Verdict)> {
-        let number = self.number(&[], network.source);
-        let way = self.way(number, network.source)?;
+    fn error(
+        &self,
+        packet: &Packet<'_>,
+        network: &Network,
+        fault: Fault,
+        host: &mut Host,
+    ) -> Option<(Vec<u8>, Verdict)> {
+        let way = self.way_back(host, network.source)?;
         let own = self.own_address(packet.ingress(), network.source)?;
         let quoted = packet.bytes().get(ETHERNET..network.end.min(packet.len()))?;
         let mut frame = icmp::error(own, network.source, fault, quoted)?;
@@ -194,13 +234,11 @@ impl Router {
 
     /// An address of the router's, of the family of `other`: one of the interface's, else of another one's.
     fn own_address(&self, interface: u16, other: IpAddr) -> Option<IpAddr> {
-        let first = self.interfaces.get(usize::from(interface)).into_iter();
-        let mut all = first.chain(&self.interfaces).flat_map(|interface| &interface.addresses);
         let fits = |address: &IpAddr| match address {
             IpAddr::V4(_) => other.is_ipv4(),
             IpAddr::V6(address) => other.is_ipv6() && !address.is_unicast_link_local(),
         };
-        all.find(|(address, _)| fits(address)).map(|(address, _)| *address)
+        self.links.addresses(interface).find(fits)
     }
 
     /// A packet for one of the router's addresses.
@@ -214,10 +252,10 @@ impl Router {
         }
         match (network.destination, kind) {
             (IpAddr::V4(_), icmpv4::kind::ECHO_REQUEST) if network.l4_offset == 34 => {
-                self.echo(packet, network)
+                self.echo(packet, network, host)
             }
             (IpAddr::V6(_), icmpv6::kind::ECHO_REQUEST) if network.l4_offset == 54 => {
-                self.echo(packet, network)
+                self.echo(packet, network, host)
             }
             (IpAddr::V6(_), icmpv6::kind::NEIGHBOUR_SOLICITATION) => self.solicited(packet, network, host),
             _ => self.tally.drop(Reason::ForRouter),
@@ -225,7 +263,7 @@ impl Router {
     }
 
     /// Answers an echo request with the packet itself.
-    fn echo(&mut self, packet: &mut Packet<'_>, network: &Network) -> u32 {
+    fn echo(&mut self, packet: &mut Packet<'_>, network: &Network, host: &mut Host) -> u32 {
         let (source, destination) = (network.source, network.destination);
         let right = packet.bytes().get(network.l4_offset..network.end).is_some_and(|message| {
             match Endpoints::new(source, destination) {
@@ -236,8 +274,7 @@ impl Router {
         if !right {
             return self.tally.drop(Reason::Malformed);
         }
-        let number = self.number(&[], source);
-        let Some(way) = self.way(number, source) else { return self.tally.drop(Reason::NoNeighbour) };
+        let Some(way) = self.way_back(host, source) else { return self.tally.drop(Reason::NoNeighbour) };
         let bytes = packet.bytes_mut();
         bytes[..12].copy_from_slice(&way.addresses);
         let (from, to, reply) = match (source, destination) {
@@ -267,17 +304,14 @@ impl Router {
     }
 
     /// Answers who has an address of the interface's, with the packet itself.
-    fn arp(&mut self, packet: &mut Packet<'_>, ingress: u16) -> u32 {
+    fn arp(&mut self, packet: &mut Packet<'_>, ingress: u16, mac: [u8; 6]) -> u32 {
         let asked = packet.bytes().get(ETHERNET..).and_then(|rest| arp::View::new(rest).ok());
         let Some(asked) = asked else { return self.tally.drop(Reason::Malformed) };
-        let Some(interface) = self.interfaces.get(usize::from(ingress)) else {
-            return self.tally.drop(Reason::NotForRouter);
-        };
-        let own = interface.addresses.iter().any(|(address, _)| *address == IpAddr::V4(asked.target()));
+        let own = self.links.has(ingress, IpAddr::V4(asked.target()));
         if !(self.echo && own && asked.operation() == arp::REQUEST) {
             return self.tally.drop(Reason::NotIp);
         }
-        let (mac, to, sender, target) = (interface.mac, asked.sender_mac(), asked.sender(), asked.target());
+        let (to, sender, target) = (asked.sender_mac(), asked.sender(), asked.target());
         let bytes = packet.bytes_mut();
         bytes[..6].copy_from_slice(&to);
         bytes[6..12].copy_from_slice(&mac);
@@ -325,10 +359,11 @@ impl Router {
             return self.tally.drop(Reason::Malformed);
         };
         let target = Ipv6Addr::from(target);
-        let interface = self.interfaces.get(usize::from(packet.ingress()));
-        let own = interface
-            .filter(|interface| interface.addresses.iter().any(|(own, _)| *own == IpAddr::V6(target)));
-        let (Some(interface), Some(asking)) = (own, bytes.get(6..12)) else {
+        let ingress = packet.ingress();
+        let mac = self.links.interfaces.get(usize::from(ingress)).and_then(|interface| interface.mac);
+        let (Some(mac), Some(asking), true) =
+            (mac, bytes.get(6..12), self.links.has(ingress, IpAddr::V6(target)))
+        else {
             return self.tally.drop(Reason::Multicast);
         };
         // Router, solicited where there is one that asks for itself, override.
@@ -340,16 +375,15 @@ impl Router {
         let mut answer = Vec::from([icmpv6::kind::NEIGHBOUR_ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0]);
         answer.extend(target.octets());
         answer.extend([2, 1]);
-        answer.extend(interface.mac);
+        answer.extend(mac);
         let mut frame = icmp::frame6(target, to, 255, answer);
         if source.is_unspecified() {
             frame[..6].copy_from_slice(&[0x33, 0x33, 0, 0, 0, 1]);
         } else {
             frame[..6].copy_from_slice(asking);
         }
-        frame[6..12].copy_from_slice(&interface.mac);
-        let sent =
-            host.packet_new(&frame).and_then(|slot| host.emit(slot, Verdict::Interface(packet.ingress()), 0));
+        frame[6..12].copy_from_slice(&mac);
+        let sent = host.packet_new(&frame).and_then(|slot| host.emit(slot, Verdict::Interface(ingress), 0));
         if sent.is_err() {
             return self.tally.drop(Reason::NoRoom);
         }

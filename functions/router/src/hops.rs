@@ -229,6 +229,11 @@ impl Hops {
         }
     }
 
+    /// All hops, each with the number of its way.
+    pub fn all(&self) -> &[Hop] {
+        &self.hops
+    }
+
     /// How many next hops there are.
     pub fn next_hops(&self) -> usize {
         self.hops.iter().filter(|hop| matches!(hop, Hop::Via(..))).count()

@@ -24,6 +24,7 @@ pub mod flat;
 pub mod header;
 pub mod hops;
 pub mod icmp;
+pub mod links;
 pub mod metrics;
 pub mod routes_file;
 pub mod settings;
@@ -35,19 +36,24 @@ pub mod trie;
 mod tests;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::String;
-use core::net::IpAddr;
-use header::{ETHERNET, common4, common6, flow4, flow6, forward4, forward6, mac_word};
-use hops::{Hops, Way};
+use header::{ETHERNET, common4, common6, flow4, flow6, forward4, forward6};
+use hops::{Hop, Hops, Way};
 use icmp::Limiter;
-use metrics::{FORWARDED, Tally};
+use links::Links;
+use metrics::{FORWARDED, Reason, Tally};
+use nf_sdk::devices::NextHops;
 use nf_sdk::{
-    Batch, Config, Error, MAX_BATCH, Nanos, NetworkFunction, StateReader, StateWriter, Verdict,
+    Batch, Config, Error, Host, MAX_BATCH, Nanos, NetworkFunction, Severity, StateReader, StateWriter,
     superfluid_function,
 };
-use settings::{Interface, MAX_INTERFACES, Settings};
+use settings::Settings;
 use table::{Four, Table};
+
+/// How often the next hops of routes are asked for again, so that the platform keeps them; and how soon those for
+/// which there was no room.
+const KEEP: Nanos = Nanos::from_secs(60);
+const SOON: Nanos = Nanos::from_millis(100);
 
 /// What kind of packet it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,39 +77,64 @@ struct Ahead {
     kind: Kind,
 }
 
+/// A table and where its routes lead.
+#[derive(Debug)]
+pub(crate) struct Routing {
+    pub(crate) table: Table,
+    pub(crate) hops: Hops,
+}
+
 /// The function.
 pub struct Router {
-    interfaces: [Interface; MAX_INTERFACES],
-    /// Their Ethernet addresses by number; an address of none where there is none.
-    macs: [u64; MAX_INTERFACES],
-    neighbours: BTreeMap<(u16, IpAddr), [u8; 6]>,
-    table: Table,
-    hops: Hops,
+    links: Links,
+    /// The routes of the configuration.
+    main: Routing,
+    /// Addresses and networks that devices have; they come first.
+    own: Option<Box<Routing>>,
+    next: NextHops,
+    was_updated: bool,
+    /// How many of the next hops have been asked for again in this round.
+    kept: usize,
     limiter: Limiter,
     echo: bool,
     tally: Tally,
     ahead: Box<[Ahead; MAX_BATCH]>,
 }
 
-/// Stands for the Ethernet address of an interface that is not there: more than six bytes.
-const NO_MAC: u64 = u64::MAX;
-
 impl NetworkFunction for Router {
     fn new(config: &Config) -> Result<Router, Error> {
-        let Settings { interfaces, neighbours, table, mut hops, limiter, echo } = Settings::read(config)?;
-        let macs = core::array::from_fn(|n| {
-            interfaces.get(n).filter(|one| one.is_there).map_or(NO_MAC, |one| mac_word(one.mac))
-        });
-        hops.open(|interface, address| way(&interfaces, &neighbours, interface, address));
-        let ahead = Box::new([Ahead::default(); MAX_BATCH]);
-        let tally = Tally::default();
-        Ok(Router { interfaces, macs, neighbours, table, hops, limiter, echo, tally, ahead })
+        let Settings { interfaces, neighbours, table, hops, limiter, echo } = Settings::read(config)?;
+        let mut router = Router {
+            links: Links::new(interfaces, neighbours),
+            main: Routing { table, hops },
+            own: None,
+            next: NextHops::new(Reason::NoNeighbour as u16),
+            was_updated: false,
+            kept: 0,
+            limiter,
+            echo,
+            tally: Tally::default(),
+            ahead: Box::new([Ahead::default(); MAX_BATCH]),
+        };
+        router.open();
+        Ok(router)
     }
 
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
+        if !self.was_updated {
+            self.update(batch.host(), now);
+        }
         self.read(batch);
         self.send(batch, now);
         self.tally.flush(batch.host());
+    }
+
+    fn timer(&mut self, host: &mut Host, now: Nanos) {
+        self.keep(host, now);
+    }
+
+    fn devices(&mut self, host: &mut Host, now: Nanos) {
+        self.update(host, now);
     }
 
     fn report(&self, out: &mut String, _now: Nanos) -> bool {
@@ -120,28 +151,58 @@ impl NetworkFunction for Router {
     }
 }
 
-/// How an address on an interface's link is reached.
-fn way(
-    interfaces: &[Interface; MAX_INTERFACES],
-    neighbours: &BTreeMap<(u16, IpAddr), [u8; 6]>,
-    interface: u16,
-    address: IpAddr,
-) -> Option<Way> {
-    let to = neighbours.get(&(interface, address))?;
-    let from = interfaces.get(usize::from(interface))?;
-    let mut addresses = [0; 12];
-    addresses[..6].copy_from_slice(to);
-    addresses[6..].copy_from_slice(&from.mac);
-    Some(Way { addresses, verdict: Verdict::Interface(interface).encode(), mtu: from.mtu })
-}
-
 impl Router {
+    /// Takes over what the platform tells of the devices.
+    #[cold]
+    fn update(&mut self, host: &mut Host, now: Nanos) {
+        self.was_updated = true;
+        self.next.update(host, now);
+        if self.links.update(self.next.devices()) {
+            let routes = self.links.routes().and_then(|routes| routes.map(table::Routes::finish).transpose());
+            match routes {
+                Ok(made) => self.own = made.map(|(table, hops)| Box::new(Routing { table, hops })),
+                Err(_) => {
+                    host.log(Severity::Error, "not enough memory for the routes to the devices' addresses")
+                }
+            }
+        }
+        self.open();
+        self.keep(host, now);
+    }
+
+    /// Opens the ways to next hops that are known, closes the others.
+    fn open(&mut self) {
+        let Router { links, main, next, .. } = self;
+        main.hops.open(|interface, address| links.way(next.devices(), interface, address));
+    }
+
+    /// Asks again for next hops that packets go to without asking.
+    fn keep(&mut self, host: &mut Host, now: Nanos) {
+        let Router { links, main, kept, .. } = self;
+        let mut any = false;
+        for (number, hop) in main.hops.all().iter().enumerate() {
+            let Hop::Via(interface, address) = *hop else { continue };
+            let is_asked_for = main.hops.way(number as u32).mtu != 0
+                && !links.neighbours.contains_key(&(interface, address));
+            any |= is_asked_for;
+            if is_asked_for && number >= *kept && host.ask(interface, address).is_err() {
+                *kept = number;
+                host.timer_set(now.saturating_add(SOON));
+                return;
+            }
+        }
+        *kept = 0;
+        if any {
+            host.timer_set(now.saturating_add(KEEP));
+        }
+    }
+
     /// Reads all packets, then has the entries of their destinations fetched.
     #[inline(always)]
     fn read(&mut self, batch: &mut Batch<'_>) {
         let count = batch.len();
         for (packet, ahead) in batch.packets().zip(self.ahead.iter_mut()) {
-            let mac = self.macs.get(usize::from(packet.ingress())).copied().unwrap_or(NO_MAC);
+            let mac = self.links.macs.get(usize::from(packet.ingress())).copied().unwrap_or(links::NO_MAC);
             *ahead = match common4(packet.bytes(), mac) {
                 Some((address, length)) => Ahead { address, length, first: 0, kind: Kind::Four },
                 None => match common6(packet.bytes(), mac) {
@@ -150,7 +211,7 @@ impl Router {
                 },
             };
         }
-        if let Four::Flat(flat) = &self.table.four {
+        if let Four::Flat(flat) = &self.main.table.four {
             // A loop of its own, and short: the processor then has all of the batch's reads on their way at a
             // time.
             for ahead in self.ahead.iter_mut().take(count) {
@@ -167,19 +228,9 @@ impl Router {
         for (n, mut packet) in packets.enumerate() {
             let ahead = self.ahead[n % MAX_BATCH];
             let way = match ahead.kind {
-                Kind::Four => {
-                    let set = match &self.table.four {
-                        Four::Flat(flat) => flat.finish(ahead.address, ahead.first),
-                        Four::Trie(trie) => trie.lookup(&ahead.address.to_be_bytes()) as u16,
-                    };
-                    self.hops.way(self.hops.choose(set, || flow4(packet.bytes())))
-                }
-                Kind::Six => {
-                    let address = packet.bytes().get(ETHERNET + 24..).and_then(|rest| rest.first_chunk());
-                    let set = address.map_or(0, |address: &[u8; 16]| self.table.six.lookup(address) as u16);
-                    self.hops.way(self.hops.choose(set, || flow6(packet.bytes())))
-                }
-                Kind::Other => self.hops.way(u32::MAX),
+                Kind::Four => self.way4(packet.bytes(), &ahead),
+                Kind::Six => self.way6(packet.bytes()),
+                Kind::Other => self.main.hops.way(u32::MAX),
             };
             if ahead.length == 0 || ahead.length > way.mtu {
                 let verdict = self.closely(&mut packet, host, now);
@@ -195,6 +246,40 @@ impl Router {
             forwarded += 1;
         }
         self.tally.totals[FORWARDED] += forwarded;
+    }
+
+    /// The way of a common packet of IPv4.
+    #[inline(always)]
+    fn way4(&self, packet: &[u8], ahead: &Ahead) -> &Way {
+        let address = ahead.address.to_be_bytes();
+        let hash = || flow4(packet);
+        if let Some(own) = &self.own
+            && let set = own.table.four(address)
+            && set != 0
+        {
+            return own.hops.way(own.hops.choose(set, hash));
+        }
+        let set = match &self.main.table.four {
+            Four::Flat(flat) => flat.finish(ahead.address, ahead.first),
+            Four::Trie(trie) => trie.lookup(&address) as u16,
+        };
+        self.main.hops.way(self.main.hops.choose(set, hash))
+    }
+
+    /// The way of a common packet of IPv6.
+    #[inline(always)]
+    fn way6(&self, packet: &[u8]) -> &Way {
+        let address = packet.get(ETHERNET + 24..).and_then(|rest| rest.first_chunk::<16>());
+        let address = address.copied().unwrap_or_default();
+        let hash = || flow6(packet);
+        if let Some(own) = &self.own
+            && let set = own.table.six.lookup(&address) as u16
+            && set != 0
+        {
+            return own.hops.way(own.hops.choose(set, hash));
+        }
+        let set = self.main.table.six.lookup(&address) as u16;
+        self.main.hops.way(self.main.hops.choose(set, hash))
     }
 }
 

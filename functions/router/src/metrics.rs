@@ -1,6 +1,6 @@
 //! What is counted, and the report.
 
-use crate::Router;
+use crate::{Router, Routing};
 use alloc::string::String;
 use nf_sdk::{Host, Json, Verdict};
 
@@ -59,10 +59,11 @@ impl Reason {
 }
 
 /// Names in the report and of the manifest's counters: what became of packets, then what the router made.
-pub const NAMES: [&str; 24] = [
+pub const NAMES: [&str; 25] = [
     "forwarded",
     "answered",
     "fragmented",
+    "held",
     "malformed",
     "not-ip",
     "not-for-router",
@@ -91,16 +92,18 @@ pub const FORWARDED: usize = 0;
 pub const ANSWERED: usize = 1;
 /// Place of packets that were forwarded in fragments.
 pub const FRAGMENTED: usize = 2;
+/// Place of packets that waited for their next hop's Ethernet address.
+pub const HELD: usize = 3;
 /// Place of the first [`Reason`].
-pub const DROPPED: usize = 3;
+pub const DROPPED: usize = 4;
 /// Place of ICMP errors that were sent.
-pub const ICMP_SENT: usize = 20;
+pub const ICMP_SENT: usize = 21;
 /// Place of those that were too many.
-pub const ICMP_LIMITED: usize = 21;
+pub const ICMP_LIMITED: usize = 22;
 /// Place of those that could not be sent: no address of the router's own, no way back, no buffer.
-pub const ICMP_UNSENT: usize = 22;
+pub const ICMP_UNSENT: usize = 23;
 /// Place of fragments.
-pub const FRAGMENTS: usize = 23;
+pub const FRAGMENTS: usize = 24;
 
 /// Counts by [`NAMES`].
 #[derive(Debug, Default)]
@@ -145,10 +148,10 @@ pub(crate) fn report(router: &Router, out: &mut String) {
     for (name, total) in NAMES.iter().zip(router.tally.totals) {
         json.member(name, total);
     }
-    let table = &router.table;
+    let Routing { table, hops } = &router.main;
     json.end_object().key("routes").object();
     json.member("ipv4", table.routes[0] as u64).member("ipv6", table.routes[1] as u64);
-    json.member("next_hops", router.hops.next_hops() as u64).member("sets", router.hops.sets() as u64);
+    json.member("next_hops", hops.next_hops() as u64).member("sets", hops.sets() as u64);
     json.member("bytes", table.bytes() as u64).end_object();
-    json.member("neighbours", router.neighbours.len() as u64).end_object();
+    json.member("neighbours", router.links.neighbours.len() as u64).end_object();
 }

@@ -2,9 +2,9 @@
 
 use crate::hops::{Hop, Silent};
 use crate::icmp::Limiter;
+use crate::links::Neighbours;
 use crate::routes_file::{self, address_of, masked, small_number};
 use crate::table::{Routes, Table, TableError};
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -16,14 +16,14 @@ pub const MAX_INTERFACES: usize = 8;
 const NAMES: [&str; MAX_INTERFACES] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 /// One interface.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// Its Ethernet address; zero for one that is not there.
-    pub mac: [u8; 6],
+    /// Its Ethernet address.
+    pub mac: Option<[u8; 6]>,
     /// Its addresses and the lengths of their networks.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Longest packet behind the Ethernet header.
-    pub mtu: u32,
+    pub mtu: Option<u32>,
     /// Whether the configuration has it.
     pub is_there: bool,
 }
@@ -125,7 +125,7 @@ pub struct Settings {
     /// Interfaces by number.
     pub interfaces: [Interface; MAX_INTERFACES],
     /// Ethernet addresses by interface and address.
-    pub neighbours: BTreeMap<(u16, IpAddr), [u8; 6]>,
+    pub neighbours: Neighbours,
     /// The table.
     pub table: Table,
     /// Where its routes lead.
@@ -200,10 +200,17 @@ fn interfaces(config: &Config) -> Result<[Interface; MAX_INTERFACES], Error> {
         if all[number].is_there {
             return Err(refused(format!("interfaces: `{name}` is there twice")));
         }
-        let mac = map.mac("mac")?;
-        if mac[0] & 1 != 0 || mac == [0; 6] {
+        let mac = match map.optional("mac")? {
+            None => None,
+            Some(value) => Some(value.mac().ok_or_else(|| wrong("mac"))?),
+        };
+        if mac.is_some_and(|mac| mac[0] & 1 != 0 || mac == [0; 6]) {
             return Err(refused(format!("interfaces: {name}: mac: allowed is the address of one host")));
         }
+        let mtu = match map.optional("mtu")? {
+            None => None,
+            Some(value) => Some(value.size().ok_or_else(|| wrong("mtu"))? as u32),
+        };
         let mut addresses = Vec::new();
         for text in map.list("addresses")? {
             let text = text.text().ok_or_else(|| wrong("addresses"))?;
@@ -215,7 +222,7 @@ fn interfaces(config: &Config) -> Result<[Interface; MAX_INTERFACES], Error> {
             }
             addresses.push(own);
         }
-        all[number] = Interface { mac, addresses, mtu: map.size("mtu")? as u32, is_there: true };
+        all[number] = Interface { mac, addresses, mtu, is_there: true };
     }
     Ok(all)
 }
@@ -242,7 +249,12 @@ fn interface_address(text: &str) -> Result<(IpAddr, u8), String> {
 
 /// Adds what an interface's address brings: the address itself, its network, and the addresses of that which
 /// are no host's.
-fn connect(routes: &mut Routes, interface: u16, address: IpAddr, length: u8) -> Result<(), TableError> {
+pub(crate) fn connect(
+    routes: &mut Routes,
+    interface: u16,
+    address: IpAddr,
+    length: u8,
+) -> Result<(), TableError> {
     let whole = if address.is_ipv4() { 32 } else { 128 };
     routes.add(address, whole, Hop::Local(interface))?;
     let network = masked(address, length);
@@ -262,8 +274,8 @@ fn connect(routes: &mut Routes, interface: u16, address: IpAddr, length: u8) -> 
     Ok(())
 }
 
-fn neighbours(config: &Config, resolver: &Resolver<'_>) -> Result<BTreeMap<(u16, IpAddr), [u8; 6]>, Error> {
-    let mut all = BTreeMap::new();
+fn neighbours(config: &Config, resolver: &Resolver<'_>) -> Result<Neighbours, Error> {
+    let mut all = Neighbours::new();
     for entry in config.list("neighbours")? {
         let map = entry.map().ok_or_else(|| wrong("neighbours"))?;
         let (address, mac) = (map.address("address")?, map.mac("mac")?);

@@ -70,13 +70,21 @@ impl Table {
 
     /// The set of an address.
     pub fn lookup(&self, address: IpAddr) -> u16 {
-        match (address, &self.four) {
-            (IpAddr::V4(address), Four::Trie(trie)) => trie.lookup(&address.octets()) as u16,
-            (IpAddr::V4(address), Four::Flat(flat)) => {
-                let address = address.to_bits();
+        match address {
+            IpAddr::V4(address) => self.four(address.octets()),
+            IpAddr::V6(address) => self.six.lookup(&address.octets()) as u16,
+        }
+    }
+
+    /// The set of an IPv4 address.
+    #[inline(always)]
+    pub fn four(&self, address: [u8; 4]) -> u16 {
+        match &self.four {
+            Four::Trie(trie) => trie.lookup(&address) as u16,
+            Four::Flat(flat) => {
+                let address = u32::from_be_bytes(address);
                 flat.finish(address, flat.first(address))
             }
-            (IpAddr::V6(address), _) => self.six.lookup(&address.octets()) as u16,
         }
     }
 }

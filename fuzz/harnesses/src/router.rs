@@ -6,7 +6,7 @@ use nf_abi::PacketRecord;
 use nf_sdk::native::{ConfigValue, Runner, TestPacket};
 use nf_sdk::{Config, Nanos, Verdict};
 use router::Router;
-use router::metrics::{DROPPED, ICMP_SENT};
+use router::metrics::{DROPPED, ICMP_SENT, NAMES};
 use router::settings::Settings;
 use std::sync::LazyLock;
 
@@ -71,7 +71,7 @@ pub fn run(data: &[u8]) {
         }
         seen += 1;
     }
-    let counters: Vec<u64> = (0..24).map(|place| runner.host().counter(place)).collect();
+    let counters: Vec<u64> = (0..NAMES.len() as u32).map(|place| runner.host().counter(place)).collect();
     assert_eq!(counters[..ICMP_SENT].iter().sum::<u64>(), seen);
     assert_eq!(counters[DROPPED..ICMP_SENT].iter().sum::<u64>(), dropped);
     let _: serde_json::Value = serde_json::from_str(&runner.report(now).expect("always")).expect("JSON");

@@ -142,6 +142,41 @@ fn devices_share_a_port_and_openers_share_a_device() {
 }
 
 #[test]
+fn a_router_leads_each_packet_by_the_longest_prefix() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let routes = fs::read_to_string(root().join("examples/router.routes")).expect("the example");
+    fs::write(folder.path().join("router.routes"), &routes).expect("written");
+    let yaml = fs::read_to_string(root().join("examples/router.yaml")).expect("the example");
+    let file = folder.path().join("router.yaml");
+    fs::write(&file, yaml.replace("rate: 100kpps", "count: 8192")).expect("written");
+    let output = run(&["run", &file.display().to_string(), "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
+        .collect();
+    let account = last(&lines);
+    let delivered = |port: &str| account["ports"][port]["packets"]["delivered"].as_u64().expect("a count");
+    let counters = &account["functions"]["core"]["counters"];
+    assert_eq!(counters["forwarded"].as_u64(), Some(delivered("north") + delivered("east")), "{account}");
+    assert_eq!(
+        counters["forwarded"].as_u64().map(|n| n + counters["blackhole"].as_u64().unwrap_or(0)),
+        Some(8192)
+    );
+    assert!(delivered("north") > 0 && delivered("east") > 0 && counters["blackhole"].as_u64() > Some(0));
+
+    // A line that is none keeps the router from starting, and is named.
+    fs::write(folder.path().join("router.routes"), format!("{routes}10.0.0.0/8 via\n")).expect("written");
+    let output = run(&["run", &file.display().to_string()]);
+    assert!(!output.status.success());
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("routes_file: ") && error.contains("router.routes: line 8: allowed after"),
+        "{error}"
+    );
+}
+
+#[test]
 fn tenants_and_their_functions_get_the_processor_that_they_were_promised() {
     let yaml = fs::read_to_string(root().join("examples/shares.yaml")).expect("the example");
     let (lines, output) = run_file(&yaml, &["--for", "3s"]);

@@ -3,6 +3,7 @@
 mod answers;
 mod any_input;
 mod configuration;
+mod devices;
 mod forwarding;
 mod lookup;
 mod paths;
