@@ -141,6 +141,31 @@ fn devices_share_a_port_and_openers_share_a_device() {
     assert!(of("devices", "suspects").is_null(), "a wire does what it does");
 }
 
+/// MVMP, figure 3 and table 1: every packet goes where the table says, and what leaves by `nic1` is in VXLAN.
+#[test]
+fn the_wiring_of_the_paper_carries_packets_as_its_table_says() {
+    let yaml = fs::read_to_string(root().join("examples/mvmp.yaml")).expect("the example");
+    let limited = yaml
+        .replace("rate: 50kpps", "rate: 50kpps, count: 2000")
+        .replace("rate: 10kpps", "rate: 10kpps, count: 500");
+    let (lines, output) = run_file(&limited, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    let number = |value: &serde_json::Value| value.as_u64().expect("a count");
+    let port = |name: &str, key: &str| number(&account["ports"][name]["packets"][key]);
+    let packets = |function: &str| number(&account["functions"][function]["packets"]);
+    assert_eq!((packets("vx_gw"), port("nic1", "delivered")), (2000, 2000));
+    let bytes = |name: &str, key: &str| number(&account["ports"][name][key]);
+    assert_eq!(
+        bytes("nic1", "delivered_bytes"),
+        bytes("nic2", "received_bytes") + 2000 * 50,
+        "headers of VXLAN"
+    );
+    assert_eq!((packets("ids"), packets("dpi"), port("suspicious", "delivered")), (4000, 4000, 4000));
+    assert_eq!((packets("firewall"), packets("ips"), port("seen", "delivered")), (500, 500, 500));
+    assert_eq!(account["packets"]["dropped"], serde_json::json!({}));
+}
+
 #[test]
 fn a_router_leads_each_packet_by_the_longest_prefix() {
     let folder = tempfile::tempdir().expect("a folder");

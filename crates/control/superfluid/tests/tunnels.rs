@@ -136,7 +136,9 @@ chains: {{c: ['gateway:lan', gate, 'gateway:wan']}}
             let account = run(&line, &text, large, || {
                 pings_and_streams(&line);
                 // The client knows nothing of the tunnel's headers.
-                let ping = |options: &str| line.client.run(&format!("ping -c 1 -W 2 -s 1450 {options} {SERVER}"), LIMIT);
+                let ping = |options: &str| {
+                    line.client.run(&format!("ping -c 1 -W 2 -s 1450 {options} {SERVER}"), LIMIT)
+                };
                 ping("-M dont").expect("it is fragmented, and put together at the other end");
                 let told = ping("-M do").expect_err("it is too long").to_string();
                 assert!(told.contains("mtu = 1450") || told.contains("mtu=1450"), "{told}");

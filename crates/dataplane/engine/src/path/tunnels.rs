@@ -68,7 +68,8 @@ impl Worker {
         let Some((device, tunnels)) = tunnels_at(&self.switch(id).forwarding, plug) else { return false };
         let (longest, pool) = (device.longest(plug), &self.pools[usize::from(here.0)]);
         let own = tunnels.encapsulate.map_or(0, |own| own.overhead());
-        let headers = |packet: &Packet| pool.kept(packet).map_or(own, |kept| kept.bytes().len().max(own)) as u32;
+        let headers =
+            |packet: &Packet| pool.kept(packet).map_or(own, |kept| kept.bytes().len().max(own)) as u32;
         stays && batch.iter().all(|it| it.length().saturating_add(headers(it)) <= longest && !is_whole(it))
     }
 
