@@ -33,7 +33,9 @@
 //! storm keeps nothing from being resolved.
 //!
 //! # Limits
-//! Frames with VLAN tags are ignored. A station can answer for another one before that does, as ARP and neighbour
+//! Frames are complete: where the checksum of a packet was left to its receiver, as a TAP with offloads does, it is to be
+//! finished before [`Device::input`]. Frames with VLAN tags are ignored. A message names the link-layer address of its
+//! frame, or has no effect: stations that answer for others from another address than they name are not understood. A station can answer for another one before that does, as ARP and neighbour
 //! discovery without SEND have it.
 #![forbid(unsafe_code)]
 

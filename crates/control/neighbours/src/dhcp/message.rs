@@ -3,14 +3,10 @@
 
 use crate::Prefix;
 use crate::settings::{Mac, is_unicast};
-use dhcproto::v4::{self, DhcpOption, HType, MessageType, Opcode, OptionCode};
-use dhcproto::{Decodable, Decoder, Encodable, Encoder};
+use dhcproto::v4::{self, DhcpOption, HType, MessageType, Opcode, OptionCode, borrowed};
+use dhcproto::{Encodable, Encoder};
 use std::net::Ipv4Addr;
 
-/// The first four bytes of options (RFC 2131 section 3).
-const MAGIC: [u8; 4] = [99, 130, 83, 99];
-/// Where these are.
-const MAGIC_AT: usize = 236;
 /// Bytes of the shortest message that every server takes (RFC 1542 section 2.1).
 const SHORTEST: usize = 300;
 /// A lease of fewer seconds is none: it would be over before the address is known to be the device's alone.
@@ -46,12 +42,46 @@ pub(crate) fn exchange(bytes: &[u8]) -> Option<u32> {
     bytes.get(4..8).and_then(|xid| xid.try_into().ok()).map(u32::from_be_bytes)
 }
 
-/// Reads an answer to a client; none when it is not one to this client, or lacks what it needs.
-pub(crate) fn read(bytes: &[u8], mac: Mac, xid: u32) -> Option<Answer> {
-    if bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) != Some(&MAGIC) {
-        return None;
+/// The options that a client wants, each whole: one of another length than it has to be is not there.
+#[derive(Debug, Default)]
+struct Options {
+    kind: Option<u8>,
+    server: Option<[u8; 4]>,
+    mask: Option<[u8; 4]>,
+    routers: Vec<u8>,
+    mtu: Option<[u8; 2]>,
+    lease: Option<[u8; 4]>,
+    renew: Option<[u8; 4]>,
+    rebind: Option<[u8; 4]>,
+}
+
+impl Options {
+    fn of(message: &borrowed::Message<'_>) -> Options {
+        let mut options = Options::default();
+        for option in message.opts() {
+            let data = option.data();
+            match option.code() {
+                OptionCode::MessageType => options.kind = <[u8; 1]>::try_from(data).ok().map(|[kind]| kind),
+                OptionCode::ServerIdentifier => options.server = data.try_into().ok(),
+                OptionCode::SubnetMask => options.mask = data.try_into().ok(),
+                OptionCode::Router => options.routers = data.to_vec(),
+                OptionCode::InterfaceMtu => options.mtu = data.try_into().ok(),
+                OptionCode::AddressLeaseTime => options.lease = data.try_into().ok(),
+                OptionCode::Renewal => options.renew = data.try_into().ok(),
+                OptionCode::Rebinding => options.rebind = data.try_into().ok(),
+                _ => {}
+            }
+        }
+        options
     }
-    let message = v4::Message::decode(&mut Decoder::new(bytes)).ok()?;
+}
+
+/// Reads an answer to a client; none when it is not one to this client, or lacks what it needs.
+///
+/// The lazy view of `dhcproto` is used: its reader of whole messages panics on some lengths of options.
+pub(crate) fn read(bytes: &[u8], mac: Mac, xid: u32) -> Option<Answer> {
+    let message = borrowed::Message::new(bytes).ok()?;
+    // `chaddr` of a longer address would reach out of the message.
     let to_this = message.opcode() == Opcode::BootReply
         && message.xid() == xid
         && message.hlen() == 6
@@ -59,13 +89,10 @@ pub(crate) fn read(bytes: &[u8], mac: Mac, xid: u32) -> Option<Answer> {
     if !to_this {
         return None;
     }
-    let options = message.opts();
-    let server = match options.get(OptionCode::ServerIdentifier) {
-        Some(DhcpOption::ServerIdentifier(server)) if is_unicast((*server).into()) => Some(*server),
-        _ => None,
-    };
-    let terms = || terms(&message, server?);
-    match options.msg_type()? {
+    let options = Options::of(&message);
+    let server = options.server.map(Ipv4Addr::from).filter(|server| is_unicast((*server).into()));
+    let terms = || terms(message.yiaddr(), &options, server?);
+    match MessageType::from(options.kind?) {
         MessageType::Offer => terms().map(Answer::Offer),
         MessageType::Ack => terms().map(Answer::Ack),
         MessageType::Nak => Some(Answer::Nak(server)),
@@ -73,15 +100,13 @@ pub(crate) fn read(bytes: &[u8], mac: Mac, xid: u32) -> Option<Answer> {
     }
 }
 
-fn terms(message: &v4::Message, server: Ipv4Addr) -> Option<Terms> {
-    let (options, address) = (message.opts(), message.yiaddr());
-    let length = match options.get(OptionCode::SubnetMask) {
-        Some(DhcpOption::SubnetMask(mask)) => {
-            let mask = u32::from(*mask);
+fn terms(address: Ipv4Addr, options: &Options, server: Ipv4Addr) -> Option<Terms> {
+    let length = match options.mask.map(u32::from_be_bytes) {
+        Some(mask) => {
             (mask.leading_ones() == mask.count_ones() && mask != 0).then_some(mask.leading_ones() as u8)?
         }
         // The network's class says it (RFC 2132 section 3.3 has no other).
-        _ => match address.octets() {
+        None => match address.octets() {
             [0..=127, ..] => 8,
             [128..=191, ..] => 16,
             _ => 24,
@@ -91,36 +116,22 @@ fn terms(message: &v4::Message, server: Ipv4Addr) -> Option<Terms> {
     if !is_unicast(address.into()) || prefix.broadcast() == Some(address.into()) || server == address {
         return None;
     }
-    let routers = match options.get(OptionCode::Router) {
-        Some(DhcpOption::Router(routers)) => routers.as_slice(),
-        _ => &[],
-    };
+    let routers = options.routers.chunks_exact(4).filter_map(|router| <[u8; 4]>::try_from(router).ok());
     let usable = |router: &Ipv4Addr| is_unicast((*router).into()) && *router != address;
-    let lease = match options.get(OptionCode::AddressLeaseTime) {
-        Some(DhcpOption::AddressLeaseTime(lease)) if *lease >= SHORTEST_LEASE => *lease,
-        _ => return None,
-    };
-    let mtu = match options.get(OptionCode::InterfaceMtu) {
-        Some(DhcpOption::InterfaceMtu(mtu)) => Some(*mtu),
-        _ => None,
-    };
+    let lease = options.lease.map(u32::from_be_bytes).filter(|lease| *lease >= SHORTEST_LEASE)?;
     // By default half, and seven eighths (RFC 2131 section 4.4.5).
     let (half, most) = (lease / 2, lease - lease / 8);
-    let said = (options.get(OptionCode::Renewal), options.get(OptionCode::Rebinding));
+    let said = (options.renew.map(u32::from_be_bytes), options.rebind.map(u32::from_be_bytes));
     let (renew, rebind) = match said {
-        (Some(DhcpOption::Renewal(renew)), Some(DhcpOption::Rebinding(rebind)))
-            if renew <= rebind && *rebind <= lease =>
-        {
-            (*renew, *rebind)
-        }
-        (Some(DhcpOption::Renewal(renew)), _) if *renew <= most => (*renew, most),
+        (Some(renew), Some(rebind)) if renew <= rebind && rebind <= lease => (renew, rebind),
+        (Some(renew), None) if renew <= most => (renew, most),
         _ => (half, most),
     };
     Some(Terms {
         server,
         prefix,
-        routers: routers.iter().filter(|router| usable(router)).take(MAX_ROUTERS).copied().collect(),
-        mtu,
+        routers: routers.map(Ipv4Addr::from).filter(usable).take(MAX_ROUTERS).collect(),
+        mtu: options.mtu.map(u16::from_be_bytes),
         lease,
         renew,
         rebind,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::frame::{self, BROADCAST, Way};
 use crate::{AddressState, DhcpState, Fault, Input, Protocol, classify};
-use dhcproto::v4::{DhcpOption, Flags, Message, MessageType, Opcode, OptionCode};
+use dhcproto::v4::{DhcpOption, Flags, Message, MessageType, Opcode, OptionCode, UnknownOption};
 use dhcproto::{Decodable, Decoder, Encodable, Encoder};
 use packet::{arp, ethernet, ipv4, protocol, udp};
 use std::net::Ipv4Addr;
@@ -261,6 +261,22 @@ fn what_is_not_for_this_exchange_is_not_taken() {
     let mut long = with(44, 0xff);
     long[40..42].fill(0);
     assert_eq!(bench.input(&long), (malformed, vec![]));
+    // Options of lengths that cannot be, on which a reader of whole messages panics, change nothing for the others.
+    let odd = |m: &mut Message| {
+        for code in
+            [OptionCode::ClientNetworkInterface, OptionCode::ClientFQDN, OptionCode::BulkLeaseQueryStatusCode]
+        {
+            m.opts_mut().insert(DhcpOption::Unknown(UnknownOption::new(code, vec![1])));
+        }
+    };
+    let good_too = offer(odd);
+    assert!(good_too.len() > good.len());
+    bench.input(&good_too);
+    assert_eq!(state(&bench), DhcpState::Requesting);
+    let request = last(&bench.run(Nanos(0)));
+    bench.input(&answer(&request, MessageType::Nak, unchanged));
+    let discover = last(&bench.run(Nanos(20 * SECOND.0)));
+    let good = answer(&discover, MessageType::Offer, unchanged);
     // An acknowledgement of another server than the one that was chosen.
     bench.input(&good);
     let request = last(&bench.run(Nanos(0)));

@@ -5,6 +5,7 @@ mod dhcp;
 mod discovery;
 mod echo;
 mod groups;
+mod link;
 
 use crate::{Device, Settings};
 use std::net::IpAddr;
