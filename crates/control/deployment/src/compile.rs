@@ -1,5 +1,5 @@
 // UNSAFETY: the child's limits are set between fork and exec, with async-signal-safe system calls.
-// Miri forks no process; every start of the program in `tests/program.rs` does.
+// Miri forks no process; every start of the program in `tests/program` does.
 #![allow(unsafe_code)]
 //! Compiling in a process of its own: bounded in time and memory, and if the compiler breaks, nothing else
 //! does.

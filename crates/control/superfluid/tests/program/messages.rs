@@ -1,0 +1,217 @@
+//! What the program says: of wrong files, of commands, of its end, in documents.
+
+use super::*;
+
+#[test]
+fn a_wrong_file_is_told_whole_and_nothing_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("wrong.yaml");
+    let yaml = CHAIN
+        .replace("flows: 500", "flows: none")
+        .replace("stateful: false", "statefull: false")
+        .replace("protocol: udp, source: 198.18.0.0/17", "protocol: udp, source: 198.18.0.0/99")
+        .replace("[source, gate, swap, end]", "[source, gaet, swap, end]");
+    fs::write(&file, yaml).expect("written");
+    for command in ["check", "run"] {
+        let output = run(&[command, &file.display().to_string()]);
+        assert_eq!(output.status.code(), Some(2));
+        let errors = text(&output.stderr);
+        for (line, what) in [(4, "flows"), (10, "statefull"), (12, "source"), (17, "gaet")] {
+            let place = format!("wrong.yaml:{line}:");
+            assert!(
+                errors.lines().any(|error| error.contains(&place) && error.contains(what)),
+                "no fault at line {line} about {what}:\n{errors}"
+            );
+        }
+        assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn files_that_are_no_files_and_images_that_are_none_are_refused() {
+    let missing = run(&["run", "/no/such.yaml"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains("/no/such.yaml"));
+
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("bad.wasm"), b"\0asm\x01\0\0\0garbage").expect("written");
+    let (lines, output) = run_in(folder.path(), &CHAIN.replace("image: monitor", "image: ./bad.wasm"), &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(lines.is_empty());
+    assert!(text(&output.stderr).contains("bad.wasm"), "{}", text(&output.stderr));
+
+    let inspected = run(&["image", "inspect", &folder.path().join("bad.wasm").display().to_string()]);
+    assert_eq!(inspected.status.code(), Some(2));
+    for name in ["dpi", "firewall", "forwarder", "monitor", "policer", "router"] {
+        let inspected = run(&["image", "inspect", name]);
+        assert!(inspected.status.success());
+        assert!(text(&inspected.stdout).contains(name));
+    }
+}
+
+/// What measures is another program, which may not be there.
+#[test]
+fn bench_starts_the_program_beside_it_or_says_that_there_is_none() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let program = folder.path().join("superfluid");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_superfluid"), &program).expect("in the same file system");
+    let bench = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.arg("bench").args(arguments).env("PATH", "").output().expect("it runs")
+    };
+    let missing = bench(&["call"]);
+    assert_eq!(missing.status.code(), Some(3));
+    assert!(text(&missing.stderr).contains("superfluid-bench"), "{}", text(&missing.stderr));
+    let beside = folder.path().join("superfluid-bench");
+    std::fs::write(&beside, "#!/bin/sh\necho \"$@\"\nexit 7\n").expect("written");
+    std::fs::set_permissions(&beside, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("set");
+    let started = bench(&["call", "--json", "--help"]);
+    assert_eq!((text(&started.stdout).trim(), started.status.code()), ("call --json --help", Some(7)));
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_told_and_the_rest_goes_on() {
+    let yaml = CHAIN
+        .replace(
+            "chains:",
+            "  spare: {image: forwarder, config: {mode: swap}}\nchains:\n  other: [wire, spare, nothing]",
+        )
+        .replace(
+            "functions:",
+            "  wire: {type: af_packet, interface: sf-not-there}\n  nothing: {type: \"null\"}\nfunctions:",
+        );
+    let (lines, output) = run_file(&yaml, &["--for", "1s"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("sf-not-there"), "{}", text(&output.stderr));
+    let account = last(&lines);
+    assert_eq!(account["ports"]["wire"]["status"], "down");
+    assert!(account["ports"]["end"]["packets"]["delivered"].as_u64().expect("a count") > 0);
+}
+
+#[test]
+fn signals_drain_report_and_end_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("test.yaml");
+    fs::write(&file, CHAIN.replace("count: 20000, ", "")).expect("written");
+    for signal in ["INT", "TERM"] {
+        let mut child = superfluid()
+            .args(["run", &file.display().to_string(), "--json", "--every", "100ms"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let id = child.id().to_string();
+        let said = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut said = said.map(|line| serde_json::from_str::<Value>(&line.expect("text")).expect("JSON"));
+        let two = said.by_ref().filter(|line| line["event"] == "account").take(2).count();
+        assert_eq!(two, 2, "accounts while it runs");
+        let killed = Command::new("kill").args([&format!("-{signal}"), &id]).status().expect("kill");
+        assert!(killed.success());
+        let began = Instant::now();
+        let lines: Vec<Value> = said.collect();
+        assert!(child.wait().expect("it ends").success());
+        assert!(began.elapsed() < Duration::from_secs(60), "it took its time");
+        last(&lines);
+    }
+}
+
+#[test]
+fn the_view_for_people_says_what_matters() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("test.yaml");
+    fs::write(&file, CHAIN.replace("count: 20000, ", "")).expect("written");
+    let output = run(&["run", &file.display().to_string(), "--for", "700ms", "--every", "200ms"]);
+    assert!(output.status.success());
+    let shown = text(&output.stdout);
+    for what in ["running", "gate", "final account", "the account balances", "the-rest"] {
+        assert!(shown.contains(what), "`{what}` is missing:\n{shown}");
+    }
+}
+
+#[test]
+fn every_example_and_every_file_in_the_documents_is_good() {
+    for entry in fs::read_dir(root().join("examples")).expect("examples") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let output = run(&["check", &path.display().to_string()]);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        }
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut files = 0;
+    for document in ["README.md", "docs/configuration.md"] {
+        let document = fs::read_to_string(root().join(document)).expect("the document");
+        for block in document.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            if block.contains("superfluid: 1") {
+                files += 1;
+                let file = folder.path().join(format!("{files}.yaml"));
+                fs::write(&file, block).expect("written");
+                let output = run(&["check", &file.display().to_string()]);
+                assert!(output.status.success(), "{block}\n{}", text(&output.stderr));
+            }
+        }
+    }
+    assert!(files >= 2, "the documents' files were not found");
+}
+
+#[test]
+fn help_has_an_example_for_every_command() {
+    for arguments in [
+        &["run"][..],
+        &["check"],
+        &["new"],
+        &["completions"],
+        &["man"],
+        &["image", "build"],
+        &["image", "inspect"],
+        &[],
+    ] {
+        let output = run(&[arguments, &["--help"]].concat());
+        assert!(output.status.success());
+        assert!(text(&output.stdout).contains("Example"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_are_of_all_commands() {
+    for (shell, sign) in
+        [("bash", "complete -F _superfluid"), ("zsh", "#compdef superfluid"), ("fish", "complete -c")]
+    {
+        let script = run(&["completions", shell]);
+        assert!(script.status.success());
+        assert!(text(&script.stdout).contains(sign), "{shell}");
+        assert!(text(&script.stdout).contains("capture-filter"), "{shell}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = run(&["man", "--output", &folder.path().display().to_string()]);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    for page in ["superfluid.1", "superfluid-run.1", "superfluid-image-build.1", "superfluid-new.1"] {
+        let page = fs::read_to_string(folder.path().join(page)).expect(page);
+        assert!(page.contains(".TH") && page.contains(".SH"), "{page}");
+    }
+    assert!(!folder.path().join("superfluid-compile-module.1").exists(), "hidden commands have no page");
+}
+
+#[test]
+fn a_rule_file_with_mistakes_is_told_line_by_line_and_nothing_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(
+        folder.path().join("bad.rules"),
+        "alert tcp any any -> any any (msg:\"good\"; content:\"x\"; sid:1;)\n\
+         alert tpc any any -> any any (msg:\"bad\"; content:\"x\"; sid:2;)\n\
+         alert tcp any any -> any any (msg:\"bad\"; contnet:\"x\"; sid:3;)\n",
+    )
+    .expect("written");
+    let file = folder.path().join("test.yaml");
+    let yaml = "superfluid: 1\nports: {a: {type: \"null\"}, b: {type: \"null\"}}\n\
+                functions: {ids: {image: dpi, config: {rules: bad.rules}}}\nchains: {main: [a, ids, b]}\n";
+    fs::write(&file, yaml).expect("written");
+    for command in ["check", "run"] {
+        let output = run(&[command, &file.display().to_string()]);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        let errors = text(&output.stderr);
+        for place in ["bad.rules:2:7: ", "bad.rules:3:"] {
+            assert!(errors.contains(place), "{command}: {errors}");
+        }
+        assert!(errors.lines().count() >= 3 && !errors.contains("bad.rules:1:"), "{errors}");
+    }
+}

@@ -1,0 +1,223 @@
+//! What carries packets: chains, tenants, devices, workers, switches and pools.
+
+use super::*;
+
+#[test]
+fn a_chain_runs_to_its_end_and_every_packet_is_accounted_for() {
+    let (lines, output) = run_file(CHAIN, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(lines[0]["event"], "running");
+    assert!(lines.iter().any(|line| line["event"] == "finished"));
+    let account = last(&lines);
+    let gate = &account["functions"]["gate"];
+    let (denied, passed) = (gate["drops"]["denied"].as_u64().unwrap_or(0), 20_000);
+    let delivered = account["ports"]["end"]["packets"]["delivered"].as_u64().expect("a count");
+    assert_eq!(delivered + denied, passed, "{account}");
+    let hits: Vec<u64> = gate["report"]["rules"]
+        .as_array()
+        .expect("rules")
+        .iter()
+        .map(|rule| rule["hits"].as_u64().expect("hits"))
+        .collect();
+    assert_eq!(hits, [denied, delivered]);
+    assert_eq!(account["functions"]["swap"]["packets"], delivered);
+    let seen = &account["functions"]["flows"];
+    assert_eq!(
+        seen["packets"].as_u64().expect("a count") + seen["missed"].as_u64().expect("a count"),
+        passed
+    );
+    assert_eq!(account["packets"]["dropped"].get("function").and_then(Value::as_u64).unwrap_or(0), denied);
+}
+
+#[test]
+fn two_tenants_exchange_copies() {
+    let yaml = fs::read_to_string(root().join("examples/tenants.yaml")).expect("the example");
+    let (lines, output) = run_file(&yaml.replace("rate: 50kpps", "rate: 50kpps, count: 5000"), &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    let red = &account["functions"]["red_forwarder"];
+    assert_eq!(account["functions"]["blue_forwarder"]["ledger"]["consumed"], 5000);
+    assert_eq!(red["ledger"]["copied"], 5000);
+    assert_eq!(account["ports"]["end"]["packets"]["delivered"], 5000);
+}
+
+#[test]
+fn devices_share_a_port_and_openers_share_a_device() {
+    let yaml = fs::read_to_string(root().join("examples/devices.yaml")).expect("the example");
+    let (lines, output) = run_file(&yaml.replace("rate: 100kpps", "rate: 100kpps, count: 8000"), &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    let of = |kind: &str, name: &str| account[kind][name].clone();
+    let delivered = |port: &str| of("ports", port)["packets"]["delivered"].as_u64().expect("a count");
+    let packets = |function: &str| of("functions", function)["packets"].as_u64().expect("a count");
+    assert_eq!(delivered("nic2") + delivered("nic3"), 8000, "{account}");
+    assert!(delivered("nic3") > 0);
+    assert_eq!((packets("gate"), packets("resolver")), (delivered("nic2"), delivered("nic3")));
+    assert_eq!(packets("ids"), packets("gate"), "copies of all that the gate got");
+    assert_eq!(packets("watcher"), packets("ids"));
+    assert_eq!(of("devices", "edge")["copied"].as_u64(), Some(packets("gate")));
+    assert_eq!(of("port_devices", "nic1")["received"], 8000);
+    assert_eq!(of("ports", "nic1")["packets"]["dropped"], serde_json::json!({}));
+    assert!(of("devices", "suspects").is_null(), "a wire does what it does");
+}
+
+/// MVMP, figure 3 and table 1: every packet goes where the table says, and what leaves by `nic1` is in VXLAN.
+#[test]
+fn the_wiring_of_the_paper_carries_packets_as_its_table_says() {
+    let yaml = fs::read_to_string(root().join("examples/mvmp.yaml")).expect("the example");
+    let limited = yaml
+        .replace("rate: 50kpps", "rate: 50kpps, count: 2000")
+        .replace("rate: 10kpps", "rate: 10kpps, count: 500");
+    let (lines, output) = run_file(&limited, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    let number = |value: &serde_json::Value| value.as_u64().expect("a count");
+    let port = |name: &str, key: &str| number(&account["ports"][name]["packets"][key]);
+    let packets = |function: &str| number(&account["functions"][function]["packets"]);
+    assert_eq!((packets("vx_gw"), port("nic1", "delivered")), (2000, 2000));
+    let bytes = |name: &str, key: &str| number(&account["ports"][name][key]);
+    assert_eq!(
+        bytes("nic1", "delivered_bytes"),
+        bytes("nic2", "received_bytes") + 2000 * 50,
+        "headers of VXLAN"
+    );
+    assert_eq!((packets("ids"), packets("dpi"), port("suspicious", "delivered")), (4000, 4000, 4000));
+    assert_eq!((packets("firewall"), packets("ips"), port("seen", "delivered")), (500, 500, 500));
+    assert_eq!(account["packets"]["dropped"], serde_json::json!({}));
+}
+
+#[test]
+fn a_router_leads_each_packet_by_the_longest_prefix() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let routes = fs::read_to_string(root().join("examples/router.routes")).expect("the example");
+    fs::write(folder.path().join("router.routes"), &routes).expect("written");
+    let yaml = fs::read_to_string(root().join("examples/router.yaml")).expect("the example");
+    let file = folder.path().join("router.yaml");
+    fs::write(&file, yaml.replace("rate: 100kpps", "count: 8192")).expect("written");
+    let output = run(&["run", &file.display().to_string(), "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
+        .collect();
+    let account = last(&lines);
+    let delivered = |port: &str| account["ports"][port]["packets"]["delivered"].as_u64().expect("a count");
+    let counters = &account["functions"]["core"]["counters"];
+    assert_eq!(counters["forwarded"].as_u64(), Some(delivered("north") + delivered("east")), "{account}");
+    assert_eq!(
+        counters["forwarded"].as_u64().map(|n| n + counters["blackhole"].as_u64().unwrap_or(0)),
+        Some(8192)
+    );
+    assert!(delivered("north") > 0 && delivered("east") > 0 && counters["blackhole"].as_u64() > Some(0));
+
+    // A line that is none keeps the router from starting, and is named.
+    fs::write(folder.path().join("router.routes"), format!("{routes}10.0.0.0/8 via\n")).expect("written");
+    let output = run(&["run", &file.display().to_string()]);
+    assert!(!output.status.success());
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("routes_file: ") && error.contains("router.routes: line 8: allowed after"),
+        "{error}"
+    );
+}
+
+#[test]
+fn tenants_and_their_functions_get_the_processor_that_they_were_promised() {
+    let yaml = fs::read_to_string(root().join("examples/shares.yaml")).expect("the example");
+    let (lines, output) = run_file(&yaml, &["--for", "3s"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let functions = &last(&lines)["functions"];
+    let cycles = |name: &str| functions[name]["cycles"].as_f64().expect("cycles");
+    let promised = |name: &str| functions[name]["promised_share"].as_f64().expect("a share");
+    // Shares of what all got: whatever else the machine does, it takes from all alike. The throttled function
+    // gets a part of the time that passes, and its tenant's other function the rest of what is the tenant's.
+    let iron = |of: &dyn Fn(&str) -> f64| of("iron_plain") + of("iron_held");
+    let all = cycles("gold_large") + cycles("gold_small") + iron(&cycles);
+    let due = promised("gold_large") + promised("gold_small") + iron(&promised);
+    let shares = [
+        ("gold_large", cycles("gold_large"), promised("gold_large")),
+        ("gold_small", cycles("gold_small"), promised("gold_small")),
+        ("iron", iron(&cycles), iron(&promised)),
+    ];
+    for (name, got, wanted) in shares {
+        let (got, wanted) = (got / all, wanted / due);
+        assert!((got - wanted).abs() < 0.03, "{name}: {got:.3} of what all got, {wanted:.3} promised");
+    }
+    assert!((promised("gold_large") - 0.5).abs() < 1e-6 && (promised("iron_held") - 0.05).abs() < 1e-6);
+    let worker = &last(&lines)["workers"][0];
+    let others = ["overhead_cycles", "asleep_cycles", "withheld_cycles"];
+    let others: f64 = others.map(|time| worker[time].as_f64().expect("cycles")).iter().sum();
+    let part = cycles("iron_held") / (all + others);
+    assert!(part < 0.055, "the cap of 5% holds: {part:.3} of the time that passed");
+    assert!(functions["iron_held"]["throttled_cycles"].as_u64() > Some(0));
+}
+
+#[test]
+fn two_workers_share_chains_and_a_switch_joins_what_is_plugged_into_it() {
+    let yaml = "
+superfluid: 1
+workers: {count: 2, balance: true}
+switches:
+  hall: {}
+ports:
+  source: {type: generator, flows: 500, count: 20000, rate: 50kpps}
+  other: {type: generator, flows: 500, count: 20000, rate: 50kpps}
+  behind: {type: sink}
+  apart: {type: sink, io: thread}
+functions:
+  here: {image: forwarder, worker: 0}
+  there: {image: forwarder, worker: 1}
+chains:
+  one: [source, here, hall]
+  two: [hall, there, behind]
+  three: [other, apart]
+";
+    let (lines, output) = run_file(yaml, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    // There is no answer, so the switch floods, and there is one other port.
+    assert_eq!(account["ports"]["behind"]["packets"]["delivered"], 20_000, "{account}");
+    assert_eq!(account["ports"]["apart"]["packets"]["delivered"], 20_000, "{account}");
+    assert_eq!(account["functions"]["here"]["worker"], 0);
+    assert_eq!(account["functions"]["there"]["worker"], 1);
+    assert_eq!(
+        account["workers"].as_array().map(Vec::len),
+        Some(3),
+        "two, and one for the port with a thread"
+    );
+}
+
+#[test]
+fn accounts_show_what_a_switch_knows_and_counted() {
+    let yaml = "
+superfluid: 1
+switches:
+  hall: {}
+ports:
+  source: {type: generator, flows: 500, count: 2000, rate: 20kpps}
+  end: {type: sink}
+chains:
+  one: [source, hall]
+  two: [hall, end]
+";
+    let folder = tempfile::tempdir().expect("a folder");
+    let (lines, output) = run_in(folder.path(), yaml, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let hall = &last(&lines)["switches"]["hall"];
+    // There is no answer, so the switch floods; the frames have one source.
+    assert_eq!((&hall["ports"], &hall["flooded"]), (&2.into(), &2_000.into()), "{hall}");
+    assert_eq!((&hall["stations"], &hall["learned"], &hall["aged"]), (&1.into(), &1.into(), &0.into()));
+    let told = text(&run(&["run", &folder.path().join("test.yaml").display().to_string()]).stdout);
+    let expected = "  switch hall: 2 ports, 1 stations known; 2000 frames flooded, 1 addresses learned";
+    assert!(told.lines().any(|line| line == expected), "{told}");
+}
+
+#[test]
+fn a_function_with_a_pool_of_its_own_gets_copies() {
+    let yaml = CHAIN.replace("swap: {image: forwarder,", "swap: {image: forwarder, pool: own,");
+    let (lines, output) = run_file(&yaml, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    assert_eq!(account["functions"]["swap"]["ledger"]["copied"], account["functions"]["swap"]["packets"]);
+    assert_eq!(account["pools"].as_object().expect("pools").len(), 2);
+}
