@@ -233,6 +233,23 @@ proptest! {
 }
 
 #[test]
+fn every_checksum_follows_its_header() {
+    // Each identification gives another checksum, so that all are there, with those whose sums carry over.
+    let way = Way { addresses: [9; 12], verdict: 0, mtu: 1500 };
+    let mut frame = udp("192.0.2.9", "10.1.2.3", 4);
+    for identification in 0..=u16::MAX {
+        frame[18..20].copy_from_slice(&identification.to_be_bytes());
+        frame[22] = 64;
+        frame[24..26].fill(0);
+        let sum = checksum::of(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        forward4(&mut frame, &way);
+        assert_eq!(frame[22], 63);
+        assert!(checksum::verify(&frame[14..34]) && frame[24..26] != [0xff, 0xff], "{identification}");
+    }
+}
+
+#[test]
 fn a_large_table_is_looked_up_like_a_small_one() {
     // Enough for a flat table, of which 10.200.0.0/16 is a part.
     let mut file = std::string::String::new();
