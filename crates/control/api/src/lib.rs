@@ -46,7 +46,7 @@ pub use function_event::{FunctionEvent, FunctionEventKind, FunctionReport};
 pub use image::Image;
 pub use kind::Kind;
 pub use log::LogLine;
-pub use name::{NAME_MAX, NameError, ObjectName, check_name, wire_name};
+pub use name::{NAME_MAX, NameError, ObjectName, check_name, names_at, wire_name};
 pub use object::{Desired, Health, List, Object, attached_to};
 pub use operation::{Operation, OperationState};
 pub use problem::{Fault, FaultSource, Problem, ProblemType};

@@ -119,6 +119,11 @@ pub fn wire_name(a: &str, b: &str) -> Result<String, NameError> {
     Ok(format!("{first}~{second}"))
 }
 
+/// The names in a place that an observer is at: `gate`, `gate:1`, `bridge0:nic1`, or a wire, `gate:1~lan`.
+pub fn names_at(place: &str) -> impl Iterator<Item = &str> {
+    place.split('~').map(|end| end.split_once(':').map_or(end, |(name, _)| name))
+}
+
 /// A name, and perhaps an interface of it.
 fn check_end(end: &str) -> Result<(), NameError> {
     match end.split_once(':') {

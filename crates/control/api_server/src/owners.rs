@@ -319,7 +319,11 @@ pub(crate) fn names_in(kind: Kind, name: &str, spec: &Value) -> Vec<String> {
     };
     match kind {
         Kind::Chain | Kind::Wire => of(Some(spec)),
-        Kind::Observer => [vec![name.to_owned()], of(spec.get("at"))].concat(),
+        Kind::Observer => {
+            let items = spec.get("at").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let at = items.iter().flat_map(|item| api::names_at(item.as_str().unwrap_or_default()));
+            std::iter::once(name).chain(at).map(str::to_owned).collect()
+        }
         _ => Vec::new(),
     }
 }

@@ -51,12 +51,16 @@ pub(crate) fn schema(kind: Kind) -> Value {
         }),
         Kind::Observer => json!({
             "type": "object",
-            "description": "`at`, a list of what it observes.",
+            "description": "`at`, a list of what it observes: functions, ports, devices, sides of devices, wires.",
             "required": ["at"],
-            "properties": {"at": {
-                "type": "array", "minItems": 1, "maxItems": 4096,
-                "items": {"type": "string", "minLength": 1, "maxLength": 200},
-            }},
+            "properties": {
+                "at": {
+                    "type": "array", "minItems": 1, "maxItems": 4096,
+                    "items": {"type": "string", "minLength": 1, "maxLength": 200},
+                },
+                "filter": {"type": "string", "minLength": 1, "maxLength": 4096},
+                "sample": {"type": "string", "pattern": "^1/[1-9][0-9]*$"},
+            },
         }),
         Kind::Service => json!({
             "description": "Where packets for it go, or a map with `to`, which says so, and `for`, other tenants whose functions may \

@@ -1,11 +1,10 @@
-//! Reading chains, wires and observers.
+//! Reading chains and wires.
 
-use crate::format::{attachment_schema, observer_schema};
+use crate::format::attachment_schema;
 use crate::read::Reader;
-use crate::reference::{Target, What};
-use manifest::Access;
+use crate::reference::Target;
 use schema::Value;
-use wiring::{Edge, Endpoint, Observation};
+use wiring::{Edge, Endpoint};
 use yaml_document::{Key, Location, Node, Position};
 
 /// What stands in one place of a chain: how packets get in from before, and out to what follows.
@@ -260,57 +259,6 @@ impl Reader<'_> {
                 let [first, second] = places;
                 self.wire([(first, &a), (second, &b)]);
             }
-        }
-    }
-
-    /// Reads one observer.
-    pub(crate) fn observer(&mut self, place: &Location<'_>, key: &Key, node: &Node) {
-        let at_key = place.at(key.position);
-        let observer = match self.names.get(&key.text).map(|named| &named.what) {
-            Some(What::Function(function)) => Some(function),
-            Some(What::Broken) => None,
-            Some(What::Port | What::Switch | What::Device(_)) | None => {
-                let _ = self.names.resolve(&at_key, &key.text, false, &mut self.faults);
-                None
-            }
-        };
-        let tenant = observer.and_then(|function| function.tenant.clone());
-        if observer.is_some_and(|function| function.access == Access::Write) {
-            at_key.report(&mut self.faults, || {
-                format!(
-                    "`{}` is an observer, but its image declares `access: write`; allowed: an image with `access: read`",
-                    key.text
-                )
-            });
-        }
-        if observer_schema().check_at(place, Some(node), &[], &mut self.faults).is_none() {
-            return;
-        }
-        let Some(list) = node.get("at") else { return };
-        let place = place.key("at", list.position);
-        for (n, item) in list.as_list().unwrap_or_default().iter().enumerate() {
-            let place = place.item(n, item.position);
-            let Some(text) = item.as_text() else { continue };
-            let target = self.names.resolve(&place, text, false, &mut self.faults);
-            let Some(Target::Function { name, function, interface }) = target else { continue };
-            if name == key.text {
-                place.report(&mut self.faults, || {
-                    format!("`{name}` is to observe itself; allowed: another function")
-                });
-                continue;
-            }
-            if let (Some(own), Some(other)) = (&tenant, &function.tenant)
-                && own != other
-            {
-                place.report(&mut self.faults, || {
-                    format!("`{name}` is the tenant `{other}`'s and the observer is `{own}`'s; allowed: a function of the same tenant")
-                });
-                continue;
-            }
-            let observation = Observation { observer: key.text.clone(), at: name.to_owned(), interface };
-            self.observed.entry(name.to_owned()).or_insert(item.position);
-            self.observations.entry(observation.clone()).or_insert((n, item.position));
-            self.wiring.observations.insert(observation);
         }
     }
 }

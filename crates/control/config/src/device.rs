@@ -186,22 +186,7 @@ impl Reader<'_> {
 
     fn receive(&mut self, place: &Location<'_>, node: &Node, text: &str) -> Option<Filter> {
         let position = node.get("receive").map_or(place.position(), |node| node.position);
-        let place = place.key("receive", position);
-        match Filter::parse(text) {
-            Ok(filter) if filter.uses_outcome() => {
-                place.report(&mut self.faults, || {
-                    "found `dropped` or `passed`; allowed: what a packet is when it comes, before anything has become of \
-                     it"
-                    .to_owned()
-                });
-                None
-            }
-            Ok(filter) => Some(filter),
-            Err(error) => {
-                place.report(&mut self.faults, || format!("column {}: {}", error.column, error.message));
-                None
-            }
-        }
+        self.filter(&place.key("receive", position), text)
     }
 
     fn open_to(&mut self, place: &Location<'_>, node: &Node) -> Option<Vec<Grant>> {
@@ -307,7 +292,8 @@ impl Reader<'_> {
         let opened: HashSet<&str> = edges.map(|(_, opening)| opening.device.as_str()).collect();
         for (key, _) in node.as_map().unwrap_or_default() {
             let name = key.text.as_str();
-            if self.wiring.devices.contains_key(name) && !opened.contains(name) {
+            let watched = || self.wiring.observations.iter().any(|seen| seen.at.device() == Some(name));
+            if self.wiring.devices.contains_key(name) && !opened.contains(name) && !watched() {
                 section.key(name, key.position).report(&mut self.warnings, || {
                     format!("nothing opens the device `{name}`; what comes for it is dropped (no-device)")
                 });
@@ -329,14 +315,15 @@ impl Reader<'_> {
             }
         }
         let mut warnings = Vec::new();
+        let only_seeing = self.wiring.device_layout().only_seeing;
         for (port, mut wanting) in over {
             wanting.sort_by_key(|(priority, name, _)| (*priority, *name));
             wanting.truncate(COMPARED);
-            let rules = wanting.iter().zip(0..).map(|((priority, _, policy), class)| Rule {
+            let rules = wanting.iter().zip(0..).map(|((priority, name, policy), class)| Rule {
                 filter: policy.receive.clone(),
                 priority: *priority,
                 class,
-                observes: false,
+                observes: only_seeing.contains(&((*name).to_owned(), port.to_owned())),
             });
             let classifier = Classifier::new(rules.collect());
             let never = classifier.never_taken();

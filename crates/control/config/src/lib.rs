@@ -50,6 +50,7 @@ mod device;
 mod format;
 mod leftover;
 mod memory;
+mod observers;
 mod read;
 mod reference;
 mod services;

@@ -6,6 +6,7 @@ use wiring::{Endpoint, FailMode, InstancePool, PoolOwner, Service};
 mod cpu;
 mod devices;
 mod memory;
+mod observers;
 mod services;
 mod switches;
 mod tenants;
@@ -178,7 +179,7 @@ fn with(text: &str) -> String {
 fn the_formats_schemas_are_schemas() {
     assert_eq!(pool_schema().keys().len(), 4);
     assert_eq!(function_schema().keys().len(), 13);
-    assert_eq!(observer_schema().keys().len(), 1);
+    assert_eq!(observer_schema().keys().len(), 3);
     assert_eq!(service_schema().keys().len(), 2);
     assert_eq!(cpu_schema().keys().len(), 3);
     assert_eq!(memory_schema().keys().len(), 2);
@@ -322,7 +323,7 @@ functions:
 chains:
   edge: [lan, edge_firewal, wan]
 observers:
-  flows: {at: [edge_firewall, wan]}
+  flows: {at: [edge_firewall, edge_firewal]}
 services:
   0: strict:left
 ";
@@ -338,7 +339,7 @@ f.yaml:9:54: functions.strict.config.default_action: found `acept`; allowed: one
 f.yaml:9:72: functions.strict.config.max_flows: found `many`; allowed: an integer from 1 to 4000000 (unit: flows)
 f.yaml:10:37: functions.flows.max_call: found `1`; allowed: a duration from 10us to 10s, such as `10s` (units: ns, us, ms, s, m, h, d)
 f.yaml:12:15: chains.edge[1]: no port, switch, device or function is named `edge_firewal`; allowed: lan, wan, edge_firewall, strict, flows; did you mean `edge_firewall`?
-f.yaml:14:31: observers.flows.at[1]: `wan` is a port; allowed: edge_firewall, strict, flows
+f.yaml:14:31: observers.flows.at[1]: no port, switch, device or function is named `edge_firewal`; allowed: lan, wan, edge_firewall, strict, flows; did you mean `edge_firewall`?
 f.yaml:16:3: services.0: found the service ID `0`; allowed: an integer from 1 to 65535, or one behind its tenant's name, such as `red:10`
 f.yaml:16:6: services.0: `strict` has no interface `left`; allowed: strict:inside, strict:outside (or strict:0 to strict:1)
 ",
@@ -520,11 +521,11 @@ fn bad_connections() {
         ),
         (
             "observers: {flows: [fw]}\n",
-            "f.yaml:12:20: observers.flows: found a list; allowed: a map of these keys: at\n",
+            "f.yaml:12:20: observers.flows: found a list; allowed: a map of these keys: at, filter, sample\n",
         ),
         (
             "observers: {flows: {at: [flows]}}\n",
-            "f.yaml:12:26: observers.flows.at[0]: `flows` is to observe itself; allowed: another function\n",
+            "f.yaml:12:26: observers.flows.at[0]: `flows` is to observe itself; allowed: what others send and get\n",
         ),
         (
             "wires: [[flows, lan]]\nobservers: {flows: {at: [fw]}, more: {at: [flows]}}\nservices: {7: more}\n",
@@ -574,8 +575,8 @@ observers: {flows: {at: [fw]}}
 ";
     bad(
         text,
-        "f.yaml:6:26: observers.flows.at[0]: `fw` is the tenant `red`'s and the observer is `blue`'s; allowed: a function of the \
-         same tenant\n",
+        "f.yaml:6:26: observers.flows.at[0]: `fw` is the tenant `red`'s and the observer is `blue`'s; allowed: what is of the \
+         same tenant, and devices that are open to the observer\n",
     );
 }
 

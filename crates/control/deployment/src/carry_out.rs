@@ -9,10 +9,12 @@ use crate::initial_placement::InitialPlacement;
 use crate::prepare::{Beginning, Prepared};
 use crate::workshop::Unused;
 use engine::{Change, End, FleetError, PoolId, Removed, Stopped};
+use guest_wasm::watchdog;
 use packet_memory::{Packet, Pool};
 use snapshot::PacketState;
 use std::collections::HashMap;
 use std::sync::Arc;
+use telemetry::clock::Nanos;
 use wiring::{Edge, Endpoint, InstancePool, Link, Plan};
 
 /// What was carried out. Dropping it gives the memory of what was removed back, which takes its time.
@@ -21,6 +23,8 @@ pub struct CarriedOut {
     pub removed: Vec<Removed>,
     /// Functions that have handed over, with the guests before.
     pub handed: Vec<TakenOver>,
+    /// For how long the workers stood still that it concerned, from when the first one had stopped.
+    pub stood_still: Nanos,
     /// What did not go as it should have, one line each: defects, since it had been checked before.
     pub troubles: Vec<String>,
     /// Pools that were given back. After the functions, whose address space waits for others of their pools.
@@ -51,6 +55,7 @@ impl Host {
             let there = deployed.pools.values().map(|(pool, _)| pool);
             there.chain(prepared.pools.values()).for_each(|pool| pool.keep_headers());
         }
+        let clock = watchdog::clock();
         self.fleet.change(|change| {
             let mut work = Work {
                 deployed: &mut deployed,
@@ -71,7 +76,8 @@ impl Host {
             work.add(prepared, devices);
             let Work { done: removed, mut troubles, pools, .. } = work;
             troubles.extend(late.map(|error| error.to_string()));
-            CarriedOut { removed, handed, troubles, unused: Unused { pools, workshop } }
+            let stood_still = change.first_still_since().map_or(Nanos(0), |first| clock.now().since(first));
+            CarriedOut { removed, handed, stood_still, troubles, unused: Unused { pools, workshop } }
         })
     }
 }
@@ -105,13 +111,9 @@ impl Work<'_, '_, '_> {
             self.deployed.wiring.services.remove(service);
         }
         for seen in &plan.unobserve {
-            if let (Some(observer), Some(at)) =
-                (self.deployed.instances.get(&seen.observer), self.deployed.instances.get(&seen.at))
-            {
-                let ended = self.change.unobserve(*observer, *at, seen.interface);
-                self.note("observer", &seen.observer, ended);
-            }
             self.deployed.wiring.observations.remove(seen);
+            let ended = self.deployed.unobserve(self.change, seen);
+            self.note("observer", &seen.observer, ended);
         }
         for edge in &plan.unwire {
             self.unwire(edge);
@@ -257,13 +259,9 @@ impl Work<'_, '_, '_> {
             let troubles = &mut self.troubles;
             devices.put_on(self.deployed, self.change, &mut |link, laid| note_link(troubles, link, laid));
         }
-        for seen in &plan.observe {
-            if let (Some(observer), Some(at)) =
-                (self.deployed.instances.get(&seen.observer), self.deployed.instances.get(&seen.at))
-            {
-                let begun = self.change.observe(*observer, *at, seen.interface);
-                self.note("observer", &seen.observer, begun);
-            }
+        // Devices may have been laid another way than where observers were.
+        for (observer, trouble) in self.deployed.lay_observers(self.change) {
+            self.note("observer", &observer, Err(trouble));
         }
         for (name, beginning) in beginnings {
             self.begin(&name, beginning);
@@ -359,7 +357,8 @@ impl Work<'_, '_, '_> {
         }
         let mut beside: HashMap<&str, Vec<&str>> = HashMap::new();
         let wires = plan.wire.iter().map(|edge| edge.ends().map(Endpoint::name));
-        let seen = plan.observe.iter().map(|seen| [seen.observer.as_str(), seen.at.as_str()]);
+        let seen =
+            plan.observe.iter().flat_map(|seen| seen.at.names().map(|at| [seen.observer.as_str(), at]));
         let opened = plan.wire.iter().filter_map(Edge::opening).flat_map(|(end, opening)| {
             let name = opening.device.as_str();
             let device = plan.add_devices.get(name).or_else(|| self.deployed.wiring.devices.get(name));

@@ -1,14 +1,15 @@
 //! What is deployed on a host: the wiring that was carried out, and the engine's name for each of its objects.
 
 use crate::devices::LaidDevices;
+use crate::observers::LaidObservation;
 use cpu_share::TenantId;
 use engine::{End, FleetInstance, FleetPort, PoolId, ServiceId, SwitchId};
 use packet_memory::Pool;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 use virtual_switch::{Switch, SwitchPort};
-use wiring::{Edge, Endpoint, Instance, Service, Tenant, Wiring, bytes};
+use wiring::{Edge, Endpoint, Instance, Observation, Service, Tenant, Wiring, bytes};
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub(crate) struct Deployed {
     pub(crate) pools: HashMap<String, (Arc<Pool>, PoolId)>,
     pub(crate) switches: HashMap<String, (SwitchId, Arc<Switch>)>,
     pub(crate) devices: LaidDevices,
+    /// Observations as they are laid.
+    pub(crate) watched: BTreeMap<Observation, LaidObservation>,
     pub(crate) ports: HashMap<String, FleetPort>,
     pub(crate) instances: HashMap<String, FleetInstance>,
     /// Functions that are paused and not frozen, and since when.

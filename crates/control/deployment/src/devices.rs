@@ -11,7 +11,9 @@ use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use virtual_device::{Device, DeviceSettings, Opener as Plugged, PortDevices, SwitchPort, Tunnels};
-use wiring::{DeviceLayout, Edge, Endpoint, Joint, Link, Opener, Opening, Plan, PortPolicy, Service};
+use wiring::{
+    DeviceLayout, Edge, Endpoint, Joint, Link, Opener, Opening, Plan, PortPolicy, Service, WatchedDevices,
+};
 
 /// What is laid.
 #[derive(Default)]
@@ -36,7 +38,7 @@ struct Node {
     /// What decides in it, and what the engine calls it.
     laid: Option<(SwitchId, Forwarding)>,
     /// Of a classifier: what it is made of.
-    policies: Vec<(PortPolicy, SwitchPort)>,
+    policies: Vec<(PortPolicy, SwitchPort, bool)>,
 }
 
 impl Node {
@@ -74,12 +76,14 @@ impl DeviceChange {
             _ => None,
         });
         let named = opened.map(|(_, opening)| opening).chain(served).map(|opening| &opening.device);
+        let watching = plan.observe.iter().chain(&plan.unobserve).filter_map(|seen| seen.at.device());
         let replaced_under = there
             .iter()
             .filter(|(_, device)| plan.remove_ports.iter().any(|port| device.over.contains_key(port)));
         let touched = named.chain(replaced_under.map(|(name, _)| name));
         let touched = touched.chain(&plan.remove_devices).chain(plan.add_devices.keys());
         let mut touched: BTreeSet<String> = touched.cloned().collect();
+        touched.extend(watching.map(str::to_owned));
         if touched.is_empty() {
             return None;
         }
@@ -95,9 +99,15 @@ impl DeviceChange {
         let stay = deployed.wiring.services.iter();
         let stay = stay.filter(|(service, _)| !plan.remove_services.contains(*service));
         let services = stay.chain(&plan.add_services);
-        let layout = DeviceLayout::of(&devices, edges, services, |name| {
-            deployed.observes_by_name(name) != turned.contains(name)
-        });
+        let stay = deployed.wiring.observations.iter().filter(|seen| !plan.unobserve.contains(*seen));
+        let watched = WatchedDevices::of(stay.chain(&plan.observe));
+        let layout = DeviceLayout::of(
+            &devices,
+            edges,
+            services,
+            |name| deployed.observes_by_name(name) != turned.contains(name),
+            &watched,
+        );
         let replaced = |joint: &Joint| match joint {
             Joint::End(end) => {
                 let name = end.name();
@@ -231,7 +241,8 @@ impl DeviceChange {
             let policies = devices.iter().filter_map(|name| {
                 let policy = self.devices.get(name)?.over.get(port)?;
                 let [plug, _] = *laid.links.get(&(joint.clone(), Joint::Device(name.clone())))?;
-                Some((policy.clone(), plug))
+                let only_sees = self.layout.only_seeing.contains(&(name.clone(), port.clone()));
+                Some((policy.clone(), plug, only_sees))
             });
             let policies: Vec<_> = policies.collect();
             let same = laid.nodes.get(&joint).is_some_and(|node| {
@@ -240,9 +251,9 @@ impl DeviceChange {
             if same {
                 continue;
             }
-            let rules = policies.iter().zip(0..).map(|((policy, plug), class)| {
+            let rules = policies.iter().zip(0..).map(|((policy, plug, observes), class)| {
                 let PortPolicy { receive, priority, .. } = policy.clone();
-                (Rule { filter: receive, priority, class, observes: false }, *plug)
+                (Rule { filter: receive, priority, class, observes: *observes }, *plug)
             });
             let rules = rules.collect();
             let before = match laid.forwarding(&joint) {
@@ -361,6 +372,26 @@ impl LaidDevices {
         let plug = self.nodes.get_mut(&Joint::Device(device.to_owned()))?.plug()?;
         self.services.insert(key, plug);
         Some(plug)
+    }
+
+    /// What the engine calls a device, if it is laid as one.
+    pub(crate) fn id_of(&self, device: &str) -> Option<SwitchId> {
+        self.id(&Joint::Device(device.to_owned()))
+    }
+
+    /// The plug of a device that leads to one of its ports.
+    pub(crate) fn plug_of_port(&self, device: &str, port: &str) -> Option<SwitchPort> {
+        let device = Joint::Device(device.to_owned());
+        let [end, classifier] =
+            [Joint::End(Endpoint::Port(port.to_owned())), Joint::Classifier(port.to_owned())];
+        let link = self.links.get(&(classifier, device.clone())).or_else(|| self.links.get(&(end, device)));
+        link.map(|[_, plug]| *plug)
+    }
+
+    /// The plug of a device that leads to an opener.
+    pub(crate) fn plug_of_opener(&self, device: &str, opener: &Endpoint) -> Option<SwitchPort> {
+        let link = (Joint::End(opener.clone()), Joint::Device(device.to_owned()));
+        self.links.get(&link).map(|[_, plug]| *plug)
     }
 
     /// The end by which packets for a service come in.

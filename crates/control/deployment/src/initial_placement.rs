@@ -81,10 +81,16 @@ impl InitialPlacement {
             let known: Vec<Part> = ends.filter_map(|name| parts.get(name).copied()).collect();
             graph.wires.extend(known.windows(2).map(|pair| (pair[0], pair[1])));
         }
+        // What an observer need not be beside, it is served best beside.
+        for seen in wiring.observations.iter().filter(|seen| seen.at.beside().is_none()) {
+            let Some(observer) = parts.get(&seen.observer).copied() else { continue };
+            let near = seen.at.names().filter_map(|name| parts.get(name).copied());
+            graph.wires.extend(near.map(|at| (observer, at)));
+        }
         graph.together = wiring
             .observations
             .iter()
-            .filter_map(|seen| Some((*parts.get(&seen.observer)?, *parts.get(&seen.at)?)))
+            .filter_map(|seen| Some((*parts.get(&seen.observer)?, *parts.get(seen.at.beside()?)?)))
             .collect();
         Ok(InitialPlacement { placement: Placement::new(&graph, workers)?, parts, io: workers })
     }

@@ -34,6 +34,7 @@ mod lives;
 mod material;
 mod memory;
 mod named;
+mod observers;
 mod prepare;
 mod programs;
 mod regular_file;

@@ -65,12 +65,12 @@ static AT_PORT: [Column<PortDevicesAccount>; 3] = [
     ),
     Column::one(
         Family::counter(
-            "superfluid_port_devices_copied_packets",
+            "superfluid_port_devices_seen_packets",
             "packets",
             PORT,
-            "Copies for devices that see what another takes.",
+            "Packets that were shown to the observers of devices that take none.",
         ),
-        |port, _| Value::Count(port.counters.copied),
+        |port, _| Value::Count(port.counters.seen),
     ),
     Column::one(
         Family::counter(

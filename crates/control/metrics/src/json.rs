@@ -144,7 +144,7 @@ fn device(DeviceAccount { counters, .. }: &DeviceAccount) -> Value {
 
 fn port_devices(PortDevicesAccount { counters, .. }: &PortDevicesAccount) -> Value {
     json!({
-        "received": counters.received, "transmitted": counters.transmitted, "copied": counters.copied,
+        "received": counters.received, "transmitted": counters.transmitted, "seen": counters.seen,
         "unwanted": counters.unwanted,
     })
 }

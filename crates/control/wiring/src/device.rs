@@ -7,12 +7,12 @@
 //! |---|---|
 //! | rootless, opened twice | a wire from one opener to the other |
 //! | each of its ports is its alone, wants all packets, has no tunnels and one opener of its own | a wire from each port to its opener |
-//! | any other | the device, wired to its openers and its ports |
+//! | any other, and one that an observer is at | the device, wired to its openers and its ports |
 //!
-//! A port that has a `receive` policy, or that several devices are over, gets a classifier, which is wired to
-//! the port and to its devices.
+//! A port that has a `receive` policy, or that several devices are over, or one that only sees packets, gets a
+//! classifier, which is wired to the port and to its devices.
 
-use crate::{Edge, Endpoint, Port, Service, Wiring};
+use crate::{Edge, Endpoint, Port, Service, WatchedDevices, Wiring};
 use capture::Filter;
 use encapsulation::{Encapsulation, LayerKind};
 use indexmap::IndexMap;
@@ -128,6 +128,9 @@ pub struct DeviceLayout {
     pub devices: BTreeMap<String, Vec<(Opener, Opening)>>,
     /// Ports with a classifier: the devices over them, as they take packets.
     pub classifiers: BTreeMap<String, Vec<String>>,
+    /// Devices, each with one of its ports, that see what they want of the port and take none of it: nothing
+    /// but observers would get it.
+    pub only_seeing: BTreeSet<(String, String)>,
 }
 
 impl Grant {
@@ -212,6 +215,7 @@ impl DeviceLayout {
         edges: impl Iterator<Item = &'a Edge>,
         services: impl Iterator<Item = (&'a Service, &'a Endpoint)>,
         observes: impl Fn(&str) -> bool,
+        watched: &WatchedDevices,
     ) -> DeviceLayout {
         let mut openers: BTreeMap<&str, Vec<(Opener, Opening)>> = BTreeMap::new();
         for (end, opening) in edges.filter_map(Edge::opening) {
@@ -230,7 +234,26 @@ impl DeviceLayout {
                 over.entry(port).or_default().push((name, policy));
             }
         }
-        let is_plain = |port: &str| matches!(&over[port][..], [(_, policy)] if policy.receive.is_none());
+        let only_sees = |device: &str, port: &str| {
+            let takes = |(opener, opening): &(Opener, Opening)| match opener {
+                Opener::Interface(end) => {
+                    !observes(end.name()) && opening.port.as_ref().is_none_or(|side| side == port)
+                }
+                Opener::Service(_) => false,
+            };
+            watched.sees(device, port)
+                && !openers.get(device).is_some_and(|openers| openers.iter().any(takes))
+        };
+        let pairs =
+            devices.iter().flat_map(|(name, device)| device.over.keys().map(move |port| (name, port)));
+        let only_seeing: BTreeSet<(String, String)> = pairs
+            .filter(|(name, port)| only_sees(name, port))
+            .map(|(name, port)| (name.clone(), port.clone()))
+            .collect();
+        let is_plain = |port: &str| {
+            let sees = |device: &str| only_seeing.contains(&(device.to_owned(), port.to_owned()));
+            matches!(&over[port][..], [(device, policy)] if policy.receive.is_none() && !sees(device))
+        };
         let mut layout = DeviceLayout::default();
         for (name, device) in devices {
             let mut openers = openers.remove(name.as_str()).unwrap_or_default();
@@ -238,7 +261,8 @@ impl DeviceLayout {
                 Opener::Interface(end) => !observes(end.name()),
                 Opener::Service(_) => false,
             });
-            let wires = if receive { wires(device, &openers) } else { None };
+            // What is shown to observers is known in the device alone.
+            let wires = if receive && !watched.has(name) { wires(device, &openers) } else { None };
             if let Some(wires) = wires.filter(|_| device.over.keys().all(|p| is_plain(p))) {
                 layout.links.extend(wires);
                 continue;
@@ -272,7 +296,7 @@ impl DeviceLayout {
             let names = devices.into_iter().map(|(name, _)| (*name).to_owned());
             layout.classifiers.insert((*port).to_owned(), names.collect());
         }
-        layout
+        DeviceLayout { only_seeing, ..layout }
     }
 }
 
@@ -304,8 +328,12 @@ impl Wiring {
     /// What is laid for its devices.
     pub fn device_layout(&self) -> DeviceLayout {
         let observers: BTreeSet<&str> = self.observations.iter().map(|seen| seen.observer.as_str()).collect();
-        DeviceLayout::of(&self.devices, self.edges.iter(), self.services.iter(), |name| {
-            observers.contains(name)
-        })
+        DeviceLayout::of(
+            &self.devices,
+            self.edges.iter(),
+            self.services.iter(),
+            |name| observers.contains(name),
+            &WatchedDevices::of(self.observations.iter()),
+        )
     }
 }

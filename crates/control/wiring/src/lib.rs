@@ -9,7 +9,7 @@
 //! An edge has no direction: what one end sends out enters at the other. Each endpoint has one edge at most,
 //! but a switch any number of them, each of which plugs one port or interface into it, and a device as well,
 //! each of which opens it ([`DeviceLayout`] says what is laid for that). Observers have no edges: they
-//! are shown the packets of an instance before it is called. A service names an endpoint; packets for it go
+//! are shown the packets that pass an instance, a port, a device or an edge. A service names an endpoint; packets for it go
 //! there as if they had come by that endpoint's edge. Each tenant has services of its own: a function reaches
 //! those of its tenant and no others.
 //!
@@ -25,6 +25,7 @@ mod cpu;
 mod device;
 mod fraction;
 mod memory;
+mod observation;
 mod plan;
 mod promise;
 mod service;
@@ -37,6 +38,7 @@ pub use cpu::{Cpu, Percent};
 pub use device::{Device, DeviceLayout, Grant, Joint, Link, MAX_OPENERS, Opener, Opening, PortPolicy};
 pub use fraction::Fraction;
 pub use memory::{Overdraft, Purse, RUNTIME, Size, TenantMemory, bytes, page_tables};
+pub use observation::{Observation, Shown, Watched, WatchedDevices};
 pub use plan::{Adjustment, Allowance, Plan, PlanMismatch};
 pub use promise::{BrokenPromise, Claimant, Obstacle, Remedy};
 pub use service::Service;
@@ -70,7 +72,7 @@ pub struct Wiring {
     pub instances: IndexMap<String, Instance>,
     /// Connections.
     pub edges: BTreeSet<Edge>,
-    /// Which instance is shown the packets of which.
+    /// Which instance is shown what passes where.
     pub observations: BTreeSet<Observation>,
     /// Where packets for a service go, by the tenant whose functions may send there and the service ID. What
     /// a tenant grants to others stands here once for each.
@@ -296,24 +298,6 @@ impl fmt::Display for Edge {
     }
 }
 
-/// An observer and what it is shown: packets before an instance is called with them.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Observation {
-    /// The instance that observes.
-    pub observer: String,
-    /// The instance whose packets it is shown.
-    pub at: String,
-    /// Only those that come in by this interface; `None`: all.
-    pub interface: Option<u16>,
-}
-
-impl fmt::Display for Observation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}", self.observer, self.at)?;
-        self.interface.map_or(Ok(()), |number| write!(f, ":{number}"))
-    }
-}
-
 /// A pool, by whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PoolOwner<'a> {
@@ -379,6 +363,7 @@ impl Wiring {
         let mut homes: BTreeMap<&str, usize> = own.collect();
         let mut beside: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for Observation { observer, at, .. } in &self.observations {
+            let Some(at) = at.beside() else { continue };
             beside.entry(observer).or_default().push(at);
             beside.entry(at).or_default().push(observer);
         }

@@ -187,7 +187,7 @@ impl Plan {
             (differs && !add_instances.contains_key(name)).then(|| (name.clone(), adjustment))
         });
         let edge_changed = |edge: &&Edge| edge.ends().iter().any(|end| changed(end.name()));
-        let observation_changed = |o: &&Observation| changed(&o.observer) || changed(&o.at);
+        let observation_changed = |o: &&Observation| changed(&o.observer) || o.at.names().any(changed);
         let service_changed = |other: &BTreeMap<Service, Endpoint>, service: &Service, end: &Endpoint| {
             other.get(service) != Some(end) || changed(end.name()) || moved(&service.tenant)
         };
@@ -242,7 +242,11 @@ impl Plan {
                 self.unwire.insert(edge.clone());
             }
         }
-        for seen in new.observations.iter().filter(|seen| seen.observer == name || seen.at == name) {
+        for seen in new
+            .observations
+            .iter()
+            .filter(|seen| seen.observer == name || seen.at.names().any(|at| at == name))
+        {
             if self.observe.insert(seen.clone()) {
                 self.unobserve.insert(seen.clone());
             }

@@ -53,6 +53,11 @@ fn service(number: u16) -> Service {
     Service { tenant: "default".to_owned(), number }
 }
 
+/// An observer of all that passes a place.
+fn seen(observer: &str, at: Watched) -> Observation {
+    Observation { observer: observer.into(), at, filter: None, one_of: 1 }
+}
+
 /// lan - fw - wan, watched by `flows`, with a service.
 fn edge() -> Wiring {
     Wiring {
@@ -64,7 +69,7 @@ fn edge() -> Wiring {
         ports: [("lan".to_owned(), port("default")), ("wan".to_owned(), port("default"))].into(),
         instances: [("fw".to_owned(), instance("default")), ("flows".to_owned(), instance("default"))].into(),
         edges: [Edge::new(at("lan"), at("fw:0")), Edge::new(at("fw:1"), at("wan"))].into(),
-        observations: [Observation { observer: "flows".into(), at: "fw".into(), interface: None }].into(),
+        observations: [seen("flows", Watched::Instance("fw".into(), None))].into(),
         services: [(service(10), at("fw:0"))].into(),
         ..Wiring::default()
     }
@@ -147,10 +152,9 @@ fn each_invariant_is_checked() {
     );
     assert_eq!(
         with(&|w| {
-            w.observations =
-                [Observation { observer: "flows".into(), at: "fw".into(), interface: Some(2) }].into();
+            w.observations = [seen("flows", Watched::Instance("fw".into(), Some(2)))].into();
         }),
-        ["the observer `flows` or what it observes, `fw`, does not exist"]
+        ["the observer `flows` or what it observes, `fw:2`, does not exist"]
     );
     assert_eq!(
         with(&|w| {
@@ -306,10 +310,8 @@ fn wiring() -> impl Strategy<Value = Wiring> {
     let device = (tenant_name(), 0usize..3).prop_map(|(tenant, ports)| devices::device(tenant, ports));
     let workers = (0usize..3)
         .prop_map(|count| Workers { list: vec![WorkerPlan::default(); count], ..Workers::default() });
-    let observation =
-        (select(vec!["f0", "f1"]), select(vec!["f1", "f2"]), proptest::option::of(0u16..2)).prop_map(
-            |(observer, at, interface)| Observation { observer: observer.into(), at: at.into(), interface },
-        );
+    let observation = (select(vec!["f0", "f1"]), select(vec!["f1", "f2"]), proptest::option::of(0u16..2))
+        .prop_map(|(observer, at, interface)| seen(observer, Watched::Instance(at.into(), interface)));
     (
         vec((tenant_name(), tenant), 0..3),
         vec((select(vec!["p0", "p1", "p2"]), tenant_name().prop_map(port)), 0..4),
@@ -388,7 +390,7 @@ proptest! {
         }
         for observation in old.observations.intersection(&new.observations) {
             let untouched = !plan.unobserve.contains(observation) && !plan.observe.contains(observation);
-            prop_assert_eq!(untouched, kept(&observation.observer) && kept(&observation.at));
+            prop_assert_eq!(untouched, kept(&observation.observer) && observation.at.names().all(kept));
         }
     }
 

@@ -1,7 +1,8 @@
 //! What holds in every wiring that can be carried out.
 
 use crate::{
-    BrokenPromise, Edge, Endpoint, InstancePool, MAX_OPENERS, MAX_WORKERS, Observation, Opening, Wiring,
+    BrokenPromise, Edge, Endpoint, InstancePool, MAX_OPENERS, MAX_WORKERS, Observation, Opening, Watched,
+    Wiring,
 };
 use manifest::Access;
 use packet_memory::PoolConfig;
@@ -141,7 +142,7 @@ pub enum WiringFault {
     /// A wire to a device that opens nothing.
     #[error("`{0}` is a wire between a device and what cannot open it; allowed: an interface of a function")]
     NoOpener(Edge),
-    /// An observation names an instance or interface that does not exist.
+    /// An observation names an instance, interface, port, device or wire that does not exist.
     #[error("the observer `{}` or what it observes, `{}`, does not exist", .0.observer, .0.at)]
     UnknownObservation(Observation),
     /// An observer that has edges by which packets would pass through it, or services, or is observed.
@@ -150,7 +151,7 @@ pub enum WiringFault {
     /// An observer whose image may write.
     #[error("`{0}` is an observer, but its image may write to packets")]
     ObserverWrites(String),
-    /// An observer that is shown another tenant's packets.
+    /// An observer that is shown another tenant's packets, and not at a device that is open to it.
     #[error("`{}` observes `{}`, which is another tenant's", .0.observer, .0.at)]
     ForeignObserver(Observation),
     /// An observer that has to run on another worker than the instance that it observes.
@@ -341,22 +342,20 @@ impl Wiring {
         let in_line = self.edges.iter().flat_map(Edge::ends).filter(|end| end.is_in_line());
         let wired = in_line.chain(self.services.values()).map(Endpoint::name);
         let homes = self.homes();
-        let inline: BTreeSet<&str> = wired.chain(self.observations.iter().map(|o| o.at.as_str())).collect();
+        let beside = self.observations.iter().filter_map(|seen| seen.at.beside());
+        let inline: BTreeSet<&str> = wired.chain(beside).collect();
         for observation in &self.observations {
             let observer = self.instances.get(&observation.observer);
-            let at = self.instances.get(&observation.at);
-            let (Some(observer), Some(at)) = (observer, at) else {
+            let Some(observer) = observer.filter(|_| self.is_there(&observation.at)) else {
                 faults.push(WiringFault::UnknownObservation(observation.clone()));
                 continue;
             };
-            if observation.interface.is_some_and(|number| number >= at.interfaces) {
-                faults.push(WiringFault::UnknownObservation(observation.clone()));
-            }
-            if observer.tenant != at.tenant {
+            if !self.may_observe(&observation.observer, &observer.tenant, &observation.at) {
                 faults.push(WiringFault::ForeignObserver(observation.clone()));
             }
             let home = |name: &str| homes.get(name).copied();
-            if let Some((observer, at)) = home(&observation.observer).zip(home(&observation.at))
+            if let Some((observer, at)) =
+                home(&observation.observer).zip(observation.at.beside().and_then(home))
                 && observer != at
             {
                 let observation = observation.clone();
@@ -368,6 +367,39 @@ impl Wiring {
             if inline.contains(observation.observer.as_str()) {
                 faults.push(WiringFault::ObserverInline(observation.observer.clone()));
             }
+        }
+    }
+
+    /// Is there such a place for observers?
+    fn is_there(&self, at: &Watched) -> bool {
+        match at {
+            Watched::Instance(name, interface) => self
+                .instances
+                .get(name)
+                .is_some_and(|there| interface.is_none_or(|number| number < there.interfaces)),
+            Watched::Port(name) => self.ports.contains_key(name),
+            Watched::Device(name, side) => self.exists(&Endpoint::Device(Opening::of(name, side.as_deref()))),
+            Watched::Wire(edge) => self.edges.contains(edge),
+        }
+    }
+
+    /// Whether an instance of a tenant may be shown what passes a place: one where all packets are the
+    /// tenant's, or a device that is open to it.
+    pub fn may_observe(&self, observer: &str, tenant: &str, at: &Watched) -> bool {
+        let of_instance = |name: &str| self.instances.get(name).is_none_or(|there| there.tenant == tenant);
+        let of_port = |name: &str| self.ports.get(name).is_none_or(|port| port.tenant == tenant);
+        let of_device =
+            |name: &str| self.devices.get(name).is_none_or(|device| device.is_open_to(tenant, observer));
+        match at {
+            Watched::Instance(name, _) => of_instance(name),
+            Watched::Port(name) => of_port(name),
+            Watched::Device(name, _) => of_device(name),
+            Watched::Wire(edge) => edge.ends().iter().all(|end| match end {
+                Endpoint::Port(name) => of_port(name),
+                Endpoint::Interface(name, _) => of_instance(name),
+                Endpoint::Device(opening) => of_device(&opening.device),
+                Endpoint::Switch(_) => true,
+            }),
         }
     }
 

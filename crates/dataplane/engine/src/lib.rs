@@ -40,12 +40,13 @@ pub use control::starts::{Background, StartWork, Started};
 pub use control::takeover::{GuestSetup, TakeoverError};
 pub use control::tap::{Passage, Tap};
 pub use fleet::{
-    Balanced, Balancer, Beside, Change, End, Fleet, FleetError, FleetInstance, FleetPort, Moved, Removed,
-    ThreadPlan,
+    Balanced, Balancer, Beside, Change, End, Fleet, FleetError, FleetInstance, FleetPort, Moved, Place,
+    Removed, ThreadPlan,
 };
 pub use forwarding::Forwarding;
 pub use ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
 pub use path::classify::classify;
+pub use path::observers::View;
 pub use placement::Reason;
 pub use state::accounting::WorkerTime;
 pub use state::instances::{GuestFactory, InstanceSetup, Policies};

@@ -79,7 +79,7 @@ impl PortDevices {
     #[inline]
     pub fn decide(&self, count: usize) -> PortDecisions<'_> {
         self.counters.add(self.port, Count::FromPort, count as u64);
-        PortDecisions { devices: self, copied: 0, nowhere: 0 }
+        PortDecisions { devices: self, seen: 0, nowhere: 0 }
     }
 
     /// What was counted so far.
@@ -92,44 +92,39 @@ impl PortDevices {
 #[derive(Debug)]
 pub struct PortDecisions<'a> {
     devices: &'a PortDevices,
-    copied: u64,
+    seen: u64,
     nowhere: u64,
 }
 
 impl PortDecisions<'_> {
     /// Where the next packet of the port goes. `head` is its beginning, [`HEAD`] bytes or as many as it has,
-    /// `length` its whole length. Calls `see` with each plug by which a copy goes out: of devices that see
-    /// what another takes. Where none takes it, the last one that sees it gets the packet itself.
+    /// `length` its whole length. Calls `see` with the plug of each device that sees it and takes none.
     #[inline]
     pub fn next(&mut self, head: &[u8], length: u32, mut see: impl FnMut(SwitchPort)) -> Way {
-        let (devices, mut last, mut copied) = (&self.devices.devices, None, 0);
-        let mut show = |device: SwitchPort| {
-            copied += 1;
-            see(device);
-        };
+        let (devices, mut seen) = (&self.devices.devices, 0);
         let taken = self.devices.classifier.classify(head, length, |class| {
-            let before = std::mem::replace(&mut last, devices.get(usize::from(class)).copied());
-            before.into_iter().for_each(&mut show);
-        });
-        let taken = taken.and_then(|class| devices.get(usize::from(class)).copied());
-        let to = match (taken, last) {
-            (Some(taken), seen) => {
-                seen.into_iter().for_each(&mut show);
-                Some(taken)
+            if let Some(device) = devices.get(usize::from(class)) {
+                seen += 1;
+                see(*device);
             }
-            (None, seen) => seen,
-        };
-        self.copied += copied;
-        self.nowhere += u64::from(to.is_none());
-        to.map_or(Way::Nowhere, Way::To)
+        });
+        self.seen += seen;
+        match taken.and_then(|class| devices.get(usize::from(class))) {
+            Some(device) => Way::To(*device),
+            None if seen > 0 => Way::Seen,
+            None => {
+                self.nowhere += 1;
+                Way::Nowhere
+            }
+        }
     }
 }
 
 impl Drop for PortDecisions<'_> {
     #[inline]
     fn drop(&mut self) {
-        let PortDecisions { devices, copied, nowhere, .. } = self;
-        devices.counters.add(devices.port, Count::Copied, *copied);
+        let PortDecisions { devices, seen, nowhere } = self;
+        devices.counters.add(devices.port, Count::Copied, *seen);
         devices.counters.add(devices.port, Count::Nowhere, *nowhere);
     }
 }

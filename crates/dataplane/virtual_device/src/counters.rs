@@ -26,8 +26,8 @@ pub struct PortDevicesCounters {
     pub received: u64,
     /// Packets from devices to the port.
     pub transmitted: u64,
-    /// Copies for devices that see what another takes.
-    pub copied: u64,
+    /// Packets that were shown to devices that take none, once for each of these.
+    pub seen: u64,
     /// Packets that no device wants; dropped as `no-device`.
     pub unwanted: u64,
 }
@@ -37,6 +37,7 @@ pub struct PortDevicesCounters {
 pub(crate) enum Count {
     FromPort,
     FromOpener,
+    /// Copies of a device; what was shown, at a port.
     Copied,
     Nowhere,
     Filtered,
@@ -81,7 +82,7 @@ impl Counters {
         PortDevicesCounters {
             received: self.of(Count::FromPort),
             transmitted: self.of(Count::FromOpener),
-            copied: self.of(Count::Copied),
+            seen: self.of(Count::Copied),
             unwanted: self.of(Count::Nowhere),
         }
     }

@@ -16,6 +16,8 @@ pub enum Way {
     Each(Several),
     /// Nowhere: its destination is where it came from, or no bridge forwards it.
     Filter,
+    /// Nowhere: devices at a port have seen it that take nothing.
+    Seen,
     /// Nowhere: nothing receives it.
     Nowhere,
 }
@@ -108,7 +110,7 @@ impl<'a> Decisions<'a> {
             }
         };
         match way {
-            Way::To(_) => {}
+            Way::To(_) | Way::Seen => {}
             Way::Each(several) => self.copied += several.count() as u64 - 1,
             Way::Filter => self.filtered += 1,
             Way::Nowhere => self.nowhere += 1,

@@ -126,7 +126,7 @@ impl Device {
                 self.counters.add(from, Count::Copied, count as u64 * (several.count() as u64 - 1))
             }
             Way::Nowhere => self.counters.add(from, Count::Nowhere, count as u64),
-            Way::To(_) | Way::Filter => {}
+            Way::To(_) | Way::Filter | Way::Seen => {}
         }
         Some(way)
     }

@@ -32,6 +32,9 @@ const CEILING: usize = 3_220;
 /// Most lines that a packet passes at devices beside those.
 const DEVICES_CEILING: usize = 1_920;
 
+/// The same of lines by which packets are shown to observers.
+const OBSERVERS_CEILING: usize = 150;
+
 /// Lines of code of every function of that name in a file, or of `all` functions of it.
 fn lines(path: &str, function: &str) -> usize {
     let text = read(path);
@@ -113,17 +116,30 @@ fn what_devices_run_per_packet_stays_below_a_ceiling_of_its_own() {
     assert!(read("docs/threat-model.md").contains(&stated), "docs/threat-model.md does not say `{stated}`");
 }
 
+#[test]
+fn what_observers_run_per_packet_stays_below_a_ceiling_of_its_own() {
+    let count = |row: Vec<String>| row[1].split(", ").map(|name| lines(&row[0], name)).sum::<usize>();
+    let sum: usize = table("What observers run per packet").into_iter().map(count).sum();
+    assert!(
+        sum <= OBSERVERS_CEILING,
+        "{sum} lines of at most {OBSERVERS_CEILING} run per packet at observers"
+    );
+    let stated = format!("at most {OBSERVERS_CEILING} together");
+    assert!(read("docs/threat-model.md").contains(&stated), "docs/threat-model.md does not say `{stated}`");
+}
+
 /// What a turn calls is in the table: functions that the data path's files call on their owners.
 #[test]
 fn what_the_data_path_calls_is_counted() {
-    let counted: Vec<String> = [table("What runs per packet"), table("What devices run per packet")]
-        .iter()
-        .flatten()
-        .flat_map(|row| match row[1].as_str() {
-            "all" => functions(&read(&row[0])),
-            names => names.split(", ").map(str::to_owned).collect(),
-        })
-        .collect();
+    let counted: Vec<String> =
+        ["What runs per packet", "What devices run per packet", "What observers run per packet"]
+            .into_iter()
+            .flat_map(table)
+            .flat_map(|row| match row[1].as_str() {
+                "all" => functions(&read(&row[0])),
+                names => names.split(", ").map(str::to_owned).collect(),
+            })
+            .collect();
     let path = root().join("crates/dataplane/engine/src");
     let mut elsewhere = Vec::new();
     for folder in ["state", "control", "parking"] {

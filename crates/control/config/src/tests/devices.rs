@@ -158,8 +158,10 @@ fn openers_that_may_not() {
             "f.yaml:10:20: chains.c[1]: the device `d` stands inside a chain; allowed: ports, switches and devices at its two ends\n",
         ),
         (
-            "devices: {d: {mode: rootless}}\nobservers: {ids: {at: [d]}}\n",
-            "f.yaml:10:24: observers.ids.at[0]: `d` is a device; allowed: fw, ids, flows, foe\n",
+            "devices: {d: {mode: rootless}}\nobservers: {foe: {at: [d]}, ids: {at: ['d:nic1']}}\n",
+            "f.yaml:10:24: observers.foe.at[0]: the device `d` is not open to `foe` and the observer is `red`'s; allowed: what is of \
+             the same tenant, and devices that are open to the observer\n\
+             f.yaml:10:40: observers.ids.at[0]: the device `d` is over no port `nic1`; allowed: d\n",
         ),
         (
             "devices: {d: {mode: rootless}}\nwires: [[d, fw:0], [d, fw:1]]\n",

@@ -114,7 +114,9 @@ pub(super) fn names_in(kind: Kind, name: &str, spec: &Value) -> Vec<String> {
         Kind::Chain | Kind::Wire => values(Some(spec)),
         Kind::Service => values(Some(spec.get("to").unwrap_or(spec))),
         Kind::Observer => {
-            let mut names = values(spec.get("at"));
+            let items = spec.get("at").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let mut names: Vec<String> =
+                items.iter().filter_map(Value::as_str).flat_map(api::names_at).map(str::to_owned).collect();
             names.push(name.to_owned());
             names
         }

@@ -204,3 +204,110 @@ fn an_opener_that_comes_to_observe_gets_nothing_by_the_device_and_another_may_ha
     rig.moves("spy");
     rig.host.stop().expect("it ran").balance().expect("balanced");
 }
+
+/// What an observer of a name was shown, and missed.
+fn seen(rig: &Rig, name: &str) -> u64 {
+    let account = rig.account();
+    let instance = account.instances.iter().find(|instance| instance.name == name).expect("it is there");
+    instance.packets + instance.missed
+}
+
+#[test]
+fn observers_come_and_go_at_ports_devices_sides_and_wires_and_nothing_else_is_lost() {
+    for workers in [1, 2] {
+        let mut rig = rig(workers);
+        let spy = |worker: usize| json!({"image": "monitor", "worker": worker});
+        rig.apply(&[
+            device("d", json!({"mode": "bridge", "over": ["source", "out"]})),
+            function("f", reflector("d")),
+            function("near", spy(0)),
+            function("far", spy(workers - 1)),
+            put(Kind::Chain, "beside", json!(["source2", "h", "out2"])),
+            function("h", forwarder(json!({}))),
+        ]);
+        rig.host.start().expect("threads");
+        let f = rig.host.function("f");
+        let places = ["source", "out", "d", "d:source", "d:out", "d~f:left", "f", "source2~h:left", "h:left"];
+        for place in places {
+            let observer = |name: &str| put(Kind::Observer, name, json!({"at": [place]}));
+            rig.apply(&[observer("near")]);
+            // On a worker of its own it cannot be beside a function that is on another.
+            let both = !matches!(place, "f" | "h:left");
+            if both {
+                rig.apply(&[observer("far")]);
+            }
+            for name in ["near", "far"].into_iter().take(1 + usize::from(both)) {
+                let before = seen(&rig, name);
+                wait(&format!("{name} sees what passes {place}"), || seen(&rig, name) > before + 100);
+            }
+            // A device is laid as wires without an observer and as one with it, and is changed meanwhile.
+            rig.apply(&[device(
+                "d",
+                json!({"mode": "bridge", "over": ["source", "out"], "share": "duplicate"}),
+            )]);
+            let before = seen(&rig, "near");
+            wait(&format!("it still sees {place}"), || seen(&rig, "near") > before + 100);
+            let at = |filter: &str| {
+                put(Kind::Observer, "near", json!({"at": [place], "filter": filter, "sample": "1/2"}))
+            };
+            rig.apply(&[at("udp")]);
+            let before = seen(&rig, "near");
+            wait(&format!("it sees some of {place}"), || seen(&rig, "near") > before + 100);
+            rig.apply(&[at("tcp")]);
+            // Copies that were on their way come yet.
+            arrive(&rig, "out");
+            arrive(&rig, "out2");
+            let before = seen(&rig, "near");
+            arrive(&rig, "out");
+            arrive(&rig, "out2");
+            assert_eq!(seen(&rig, "near"), before, "{place}: the generator makes UDP");
+            rig.apply(&[delete(Kind::Observer, "near")]);
+            if both {
+                rig.apply(&[delete(Kind::Observer, "far")]);
+            }
+            rig.apply(&[device("d", json!({"mode": "bridge", "over": ["source", "out"]}))]);
+        }
+        assert_eq!(rig.host.function("f"), f, "the same one");
+        let account = rig.account();
+        for port in &account.ports {
+            assert_eq!(port.counters.ledger.dropped.total(), 0, "{workers} workers: {port:?}");
+        }
+        for instance in
+            account.instances.iter().filter(|instance| !["near", "far"].contains(&&*instance.name))
+        {
+            assert_eq!(instance.ledger.dropped.total(), 0, "{workers} workers: {instance:?}");
+        }
+        rig.host.stop().expect("it ran").balance().expect("balanced");
+    }
+}
+
+#[test]
+fn a_device_that_only_observers_are_at_sees_what_another_takes() {
+    let mut rig = rig(2);
+    rig.host.start().expect("threads");
+    let over = |receive: &str| json!({"source": {"receive": receive}});
+    rig.apply(&[
+        device("taken", json!({"mode": "direct", "over": over("udp")})),
+        function("f", reflector("taken")),
+        function("spy", json!({"image": "monitor"})),
+        device("seen", json!({"mode": "direct", "over": over("udp")})),
+        put(Kind::Observer, "spy", json!({"at": ["seen"]})),
+    ]);
+    rig.moves("f");
+    wait("the observer sees what the other device takes", || seen(&rig, "spy") > 100);
+    rig.moves("f");
+    let lost = |rig: &Rig| {
+        let account = rig.account();
+        account.ports.iter().map(|port| port.counters.ledger.dropped.total()).sum::<u64>()
+    };
+    assert_eq!(lost(&rig), 0);
+    // What is seen and taken by none is no loss.
+    rig.apply(&[delete(Kind::Function, "f"), delete(Kind::Device, "taken")]);
+    let before = seen(&rig, "spy");
+    wait("it is seen all the same", || seen(&rig, "spy") > before + 100);
+    assert_eq!(lost(&rig), 0);
+    // A device that nothing opens and no observer is at takes what it wants, and drops it.
+    rig.apply(&[delete(Kind::Observer, "spy")]);
+    wait("packets that nothing receives", || lost(&rig) > 0);
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}

@@ -111,7 +111,10 @@ fn names(object: &Object, other: &Object) -> bool {
             Some(Value::Object(ports)) => ports.contains_key(&object.name),
             over => any(over),
         },
-        (_, Kind::Observer) => any(other.spec.get("at")),
+        (_, Kind::Observer) => {
+            let items = other.spec.get("at").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            items.iter().filter_map(Value::as_str).flat_map(api::names_at).any(|name| name == object.name)
+        }
         (_, Kind::Function) => any(other.spec.get("attach")),
         _ => any(Some(&other.spec)),
     }

@@ -213,6 +213,44 @@ chains:
 }
 
 #[test]
+fn observers_see_ports_devices_and_wires_and_take_nothing() {
+    let yaml = "
+superfluid: 1
+ports:
+  source: {type: generator, rate: 100kpps, flows: 500, count: 20000}
+  end: {type: sink}
+devices:
+  edge: {mode: bridge, over: [source, end]}
+  half: {mode: direct, over: {source: {receive: 'src net 198.18.0.0/17'}}}
+functions:
+  gate: {image: forwarder, config: {reflect: true}, attach: {left: edge}}
+  both: {image: monitor}
+  near: {image: monitor, pool: own}
+  some: {image: monitor}
+  wanted: {image: monitor}
+observers:
+  both: {at: ['edge~gate:left']}
+  near: {at: ['edge:end', end], filter: 'not src net 198.18.0.0/17'}
+  some: {at: [source], sample: 1/10}
+  wanted: {at: [half]}
+";
+    let (lines, output) = run_file(yaml, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    let seen = |name: &str| {
+        let of = |key: &str| account["functions"][name][key].as_u64().expect("a count");
+        of("packets") + of("missed")
+    };
+    assert_eq!(account["ports"]["end"]["packets"]["delivered"], 20_000, "{account}");
+    assert_eq!(account["packets"]["dropped"], serde_json::json!({}), "{account}");
+    assert_eq!(seen("both"), 40_000, "to the function, and from it");
+    assert_eq!(seen("wanted") * 2 + seen("near"), 40_000, "one half, and the other one at two places");
+    assert!((1_700..2_300).contains(&seen("some")), "one of ten: {}", seen("some"));
+    let near = &account["functions"]["near"];
+    assert_eq!(near["ledger"]["copied"], near["packets"], "in another pool it gets copies");
+}
+
+#[test]
 fn a_function_with_a_pool_of_its_own_gets_copies() {
     let yaml = CHAIN.replace("swap: {image: forwarder,", "swap: {image: forwarder, pool: own,");
     let (lines, output) = run_file(&yaml, &[]);

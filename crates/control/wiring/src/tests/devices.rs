@@ -107,7 +107,7 @@ fn a_port_that_devices_choose_from_has_a_classifier() {
 fn a_device_that_observers_alone_open_receives_nothing() {
     let mut wiring = host(vec![("d", device("default", 1))], vec![opens("f0:2", "d", None)]);
     wiring.instances.insert("f0".to_owned(), Instance { interfaces: 3, ..instance("default") });
-    wiring.observations.insert(Observation { observer: "f0".into(), at: "f1".into(), interface: None });
+    wiring.observations.insert(seen("f0", Watched::Instance("f1".into(), None)));
     assert_eq!(laid(&wiring), ["p0 - [d]", "f0:2 - [d]"]);
 }
 
@@ -220,4 +220,29 @@ fn a_device_is_open_to_whom_it_names() {
     let may = |tenant: &str, function: &str| device.is_open_to(tenant, function);
     assert!(may("default", "any") && may("red", "any") && may("blue", "ids"));
     assert!(!may("blue", "any") && !may("green", "ids"));
+}
+
+#[test]
+fn a_device_that_observers_are_at_is_laid_as_one_and_takes_nothing_where_they_are_alone() {
+    let d = || Watched::Device("d".into(), None);
+    let side = |port: &str| Watched::Device("d".into(), Some(port.into()));
+    let wired = opens("f0:0", "d", None);
+    let watched = |at: Watched, edges: Vec<Edge>| {
+        let mut wiring = host(vec![("d", device("default", 1))], edges);
+        wiring.observations.insert(seen("f1", at));
+        (laid(&wiring), wiring.device_layout().only_seeing.into_iter().collect::<Vec<_>>())
+    };
+    assert_eq!(laid(&host(vec![("d", device("default", 1))], vec![wired.clone()])), ["p0 - f0:0"]);
+    for at in [d(), side("p0"), Watched::Wire(wired.clone())] {
+        assert_eq!(watched(at, vec![wired.clone()]), (vec!["p0 - [d]".into(), "f0:0 - [d]".into()], vec![]));
+    }
+    let pair = ("d".to_owned(), "p0".to_owned());
+    for at in [d(), side("p0")] {
+        assert_eq!(watched(at, vec![]), (vec!["p0 - <p0>".into(), "<p0> - [d]".into()], vec![pair.clone()]));
+    }
+    // Where something opens another side, one side may still be only seen.
+    let mut wiring = host(vec![("d", device("default", 2))], vec![opens("f0:0", "d", Some("p1"))]);
+    wiring.observations.insert(seen("f1", d()));
+    assert_eq!(wiring.device_layout().only_seeing.into_iter().collect::<Vec<_>>(), [pair]);
+    assert_eq!(laid(&wiring), ["p0 - <p0>", "p1 - [d]", "f0:0 - [d]", "<p0> - [d]"]);
 }

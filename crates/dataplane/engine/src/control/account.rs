@@ -10,6 +10,7 @@ use packet_memory::Pool;
 use port::{PortCounters, PortStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use telemetry::clock::{Cycles, Moment};
 use telemetry::{Imbalance, Latencies, Ledger};
 use virtual_device::{DeviceCounters, PortDevicesCounters};
@@ -313,7 +314,7 @@ impl Worker {
             calls: counters.calls,
             faults: counters.faults,
             restarts: counters.restarts,
-            missed: counters.missed,
+            missed: counters.missed + instance.missed_elsewhere.load(Relaxed),
             cycles: self.time.scheduler.used(instance.entity),
             promised: self.time.scheduler.promised(instance.entity),
             throttled: self.time.scheduler.throttled(instance.entity),

@@ -109,16 +109,12 @@ impl Worker {
         id
     }
 
-    /// Takes a port out, its wire cut.
+    /// Takes a port out, its wire and observers cut.
     pub(crate) fn take_port(&mut self, id: PortId) -> Option<Box<PortNode>> {
         self.ports.maintained.retain(|number| *number != id.index());
-        self.ports.remove(id.index())
-    }
-
-    pub(crate) fn forget_observers(&mut self, id: InstanceId) {
-        if let Some(instance) = self.instances.get_mut(id.index()) {
-            instance.observers.clear();
-        }
+        let mut node = self.ports.remove(id.index())?;
+        node.observers.clear();
+        Some(node)
     }
 
     /// Enters an instance's deadlines again.

@@ -1,6 +1,7 @@
 //! Taps: code that is shown packets without being part of their way: a capture, say, or a trace.
 
 use crate::ids::{InstanceId, PoolId, PortId};
+use crate::path::observers::Seen;
 use crate::path::switching::Source;
 use crate::worker::Worker;
 use packet_memory::{Packet, Pool};
@@ -58,13 +59,17 @@ impl Worker {
         self.upkeep.tapped = true;
     }
 
-    /// Shows packets of a port to its taps.
-    #[cold]
+    /// Shows packets of a port to its taps, and those that pass it to its observers.
+    #[inline(never)]
     pub(crate) fn show_port(&mut self, port: usize, packets: &[Packet], passage: Passage) {
         let node = &mut self.ports[port];
-        let pool = &self.pools[usize::from(node.pool.0)];
+        let owner = node.pool;
+        let pool = &self.pools[usize::from(owner.0)];
         for tap in &mut node.taps {
             tap.see(pool, packets, passage);
+        }
+        if matches!(passage, Passage::Received | Passage::Transmitted) {
+            self.show_at(Seen::Port(port), packets, owner, |_, _| true);
         }
     }
 

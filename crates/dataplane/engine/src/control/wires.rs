@@ -2,9 +2,10 @@
 
 use crate::forwarding::Forwarding;
 use crate::ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
+use crate::path::observers::{Observer, Seen, View};
 use crate::path::switching::SwitchNode;
 use crate::state::backpressure::WireWait;
-use crate::state::instances::{Instance, InstanceSetup, Observer};
+use crate::state::instances::{Instance, InstanceSetup};
 use crate::state::ports::PortNode;
 use crate::worker::Worker;
 use cpu_share::{Claim, TenantId};
@@ -61,6 +62,7 @@ impl Worker {
             latencies: Latencies::default(),
             board: Arc::default(),
             taps: Vec::new(),
+            observers: Vec::new(),
         }))
     }
 
@@ -200,8 +202,33 @@ impl Worker {
 
     /// Shows the packets of an instance (those that come in by one interface, or all) to another first.
     pub fn observe(&mut self, observer: InstanceId, at: InstanceId, interface: Option<u16>) {
-        self.instances[observer.index()].is_observer = true;
-        self.instances[at.index()].observers.push(Observer { instance: observer, interface });
+        let watching = &mut self.instances[observer.index()];
+        watching.is_observer = true;
+        let (target, missed) = (Target::Instance(observer, 0), watching.missed_elsewhere.clone());
+        let observer = Observer::new(target, View::default(), missed);
+        self.instances[at.index()].observers.push(observer.at_interface(interface));
+    }
+
+    /// Shows what passes an end to an instance: what comes in by an interface, what a port receives and
+    /// transmits, what comes in or goes out by a plug of a switch.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`] or [`WireError::NoInterface`].
+    pub fn observe_at(&mut self, observer: InstanceId, at: Target, view: View) -> Result<(), WireError> {
+        self.end(at)?;
+        let watching = self.instances.get_mut(observer.index()).ok_or(WireError::Absent)?;
+        watching.is_observer = true;
+        let (target, missed) = (Target::Instance(observer, 0), watching.missed_elsewhere.clone());
+        let observer = Observer::new(target, view, missed);
+        let (seen, observer) = match at {
+            Target::Instance(id, interface) => {
+                (Seen::Instance(id.index()), observer.at_interface(Some(interface)))
+            }
+            Target::Port(port) => (Seen::Port(port.index()), observer),
+            Target::Switch(id, plug) => (Seen::Switch(id.index()), observer.at_plug(Some(plug))),
+        };
+        self.observers_at(seen).push(observer);
+        Ok(())
     }
 
     /// Changes a tenant's claim.

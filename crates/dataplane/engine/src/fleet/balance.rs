@@ -15,6 +15,7 @@
 
 use super::Fleet;
 use super::counters::GATHER;
+use super::observations::Observation;
 use super::state::{End, FleetInstance, State};
 use crate::control::quiesce::Quiesced;
 use crate::ids::SwitchId;
@@ -227,8 +228,9 @@ impl State {
             End::Switch(..) => None,
         };
         graph.wires = self.neighbours().into_iter().filter_map(|(a, b)| Some((part(a)?, part(b)?))).collect();
-        let observed = |(observer, at, _): &(FleetInstance, FleetInstance, _)| {
-            Some((part(End::Instance(*observer, 0))?, part(End::Instance(*at, 0))?))
+        let observed = |seen: &Observation| {
+            let (observer, at) = seen.pair()?;
+            Some((part(End::Instance(observer, 0))?, part(End::Instance(at, 0))?))
         };
         graph.together = self.observations.iter().filter_map(observed).collect();
         let placement = Placement::new(&graph, shared)?;

@@ -4,6 +4,7 @@
 //! All of it is done through a [`Change`], in one go however much it is. The calls of [`Fleet`] of the same
 //! names are changes of one thing.
 
+use super::observations::Place;
 use super::state::{End, FleetInstance, FleetPort, Home, State};
 use super::{Fleet, FleetError};
 use crate::control::account::{InstanceAccount, PortAccount};
@@ -13,6 +14,7 @@ use crate::control::takeover::{GuestSetup, TakeoverError};
 use crate::control::tap::Tap;
 use crate::forwarding::Forwarding;
 use crate::ids::{InstanceId, PoolId, ServiceId, SwitchId, WireError};
+use crate::path::observers::View;
 use crate::state::instances::{Instance, InstanceSetup, Policies};
 use crate::worker::Worker;
 use cpu_share::{Claim, TenantId};
@@ -264,6 +266,7 @@ impl Change<'_, '_> {
     pub fn remove_switch(&mut self, switch: SwitchId) {
         let end = End::Switch(switch, virtual_switch::SwitchPort(0));
         self.state.detach(self.workers, end);
+        self.state.unobserve_switch(self.workers, switch);
         self.workers.iter_mut().for_each(|worker| worker.end_switch(switch));
         self.state.remove_switch(switch);
     }
@@ -400,6 +403,11 @@ impl Change<'_, '_> {
         Some(self.workers[home.worker].time.now.nanos)
     }
 
+    /// Since when the first of the workers that were touched has done nothing; `None`: none was touched.
+    pub fn first_still_since(&self) -> Option<Nanos> {
+        self.workers.still_since()
+    }
+
     /// The account of one instance, without its report.
     pub fn account_of(&mut self, instance: FleetInstance) -> Option<InstanceAccount> {
         let home = self.state.instance(instance)?;
@@ -493,7 +501,16 @@ impl Change<'_, '_> {
         at: FleetInstance,
         interface: Option<u16>,
     ) -> Result<(), FleetError> {
-        self.state.observe(self.workers, observer, at, interface)
+        self.observe_at(observer, Place::Instance(at, interface), View::default())
+    }
+
+    /// Shows an instance what passes a place. An observer that cannot be called at once is sent copies, and
+    /// misses what there is no room for; nothing else waits or is lost for that.
+    ///
+    /// # Errors
+    /// [`FleetError`].
+    pub fn observe_at(&mut self, observer: FleetInstance, at: Place, view: View) -> Result<(), FleetError> {
+        self.state.observe(self.workers, observer, at, view)
     }
 
     /// Ends an observation.
@@ -506,7 +523,15 @@ impl Change<'_, '_> {
         at: FleetInstance,
         interface: Option<u16>,
     ) -> Result<(), FleetError> {
-        self.state.unobserve(self.workers, observer, at, interface)
+        self.unobserve_at(observer, Place::Instance(at, interface))
+    }
+
+    /// Ends an observation of a place.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`]: there is none.
+    pub fn unobserve_at(&mut self, observer: FleetInstance, at: Place) -> Result<(), FleetError> {
+        self.state.unobserve(self.workers, observer, at)
     }
 
     /// Lets a tenant's functions reach an end by a service, on every worker.

@@ -150,36 +150,6 @@ impl State {
         }
     }
 
-    pub(super) fn unobserve(
-        &mut self,
-        workers: &mut Quiesced<'_>,
-        observer: FleetInstance,
-        at: FleetInstance,
-        interface: Option<u16>,
-    ) -> Result<(), FleetError> {
-        let before = self.observations.len();
-        self.observations.retain(|seen| *seen != (observer, at, interface));
-        if self.observations.len() == before {
-            return Err(WireError::Absent.into());
-        }
-        self.change += 1;
-        self.show_to_those_left(workers, at);
-        if !self.observations.iter().any(|(other, _, _)| *other == observer)
-            && let Some(home) = self.instance(observer)
-        {
-            workers[home.worker].instances[home.id.index()].is_observer = false;
-        }
-        Ok(())
-    }
-
-    /// Enters which observers of an instance are left.
-    fn show_to_those_left(&mut self, workers: &mut Quiesced<'_>, at: FleetInstance) {
-        if let Some(home) = self.instance(at) {
-            workers[home.worker].forget_observers(home.id);
-        }
-        self.lay_observations(workers, &[at]);
-    }
-
     /// Takes a port out.
     pub(super) fn remove_port(
         &mut self,
@@ -188,6 +158,7 @@ impl State {
     ) -> Result<PortAccount, FleetError> {
         let home = self.port(port).ok_or(WireError::Absent)?;
         self.detach(workers, End::Port(port));
+        self.unobserve_port(workers, port);
         self.forget_port(port);
         let worker = &mut workers[home.worker];
         let account = worker.close_port(home.id).ok_or(WireError::Absent)?;
@@ -204,11 +175,7 @@ impl State {
     ) -> Result<(InstanceAccount, Box<Instance>), FleetError> {
         let home = self.instance(instance).ok_or(WireError::Absent)?;
         self.detach(workers, End::Instance(instance, 0));
-        let concerns =
-            |(observer, at, _): &(FleetInstance, FleetInstance, _)| *observer == instance || *at == instance;
-        while let Some((observer, at, interface)) = self.observations.iter().find(|o| concerns(o)).copied() {
-            self.unobserve(workers, observer, at, interface)?;
-        }
+        self.unobserve_instance(workers, instance)?;
         self.forget_instance(instance);
         let (account, removed) = workers[home.worker].end_instance(home.id).ok_or(WireError::Absent)?;
         self.gone.merge(&account.ledger);

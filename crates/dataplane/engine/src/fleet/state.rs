@@ -2,6 +2,7 @@
 
 use super::FleetError;
 use super::counters::Boards;
+use super::observations::Observation;
 use crate::control::account::Account;
 use crate::control::quiesce::Quiesced;
 use crate::ids::{InstanceId, PoolId, PortId, ServiceId, SwitchId, Target, WireError};
@@ -61,9 +62,6 @@ pub(super) struct Relay {
     /// Worker and port where packets arrive.
     pub(super) arriving: Home<PortId>,
 }
-
-/// An observer, the instance that it observes, and by which interface alone.
-pub(super) type Observation = (FleetInstance, FleetInstance, Option<u16>);
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -257,10 +255,10 @@ impl State {
         let mut next = 0;
         while let Some(&one) = all.get(next) {
             next += 1;
-            for (observer, at, _) in &self.observations {
+            for (observer, at) in self.observations.iter().filter_map(Observation::pair) {
                 for (mine, other) in [(observer, at), (at, observer)] {
-                    if *mine == one && !all.contains(other) {
-                        all.push(*other);
+                    if mine == one && !all.contains(&other) {
+                        all.push(other);
                     }
                 }
             }

@@ -128,25 +128,6 @@ impl State {
         Ok(())
     }
 
-    /// Shows the packets of one instance to another.
-    pub(super) fn observe(
-        &mut self,
-        workers: &mut Quiesced<'_>,
-        observer: FleetInstance,
-        at: FleetInstance,
-        interface: Option<u16>,
-    ) -> Result<(), FleetError> {
-        let home = self.instance(at).ok_or(WireError::Absent)?;
-        let watching = self.instance(observer).ok_or(WireError::Absent)?;
-        if watching.worker != home.worker {
-            self.move_to(workers, &[End::Instance(observer, 0)], home.worker)?;
-        }
-        self.change += 1;
-        self.observations.push((observer, at, interface));
-        self.lay_observations(workers, &[at]);
-        Ok(())
-    }
-
     /// Moves ports and instances to a worker; returns how many.
     pub(super) fn move_to(
         &mut self,
@@ -211,7 +192,12 @@ impl State {
         }
         self.lay_switches(workers, &ends)?;
         self.lay_services(workers)?;
-        self.lay_observations(workers, &instances);
+        let at_far = far.iter().filter_map(|end| match end {
+            End::Instance(instance, _) => Some(*instance),
+            End::Port(_) | End::Switch(..) => None,
+        });
+        let concerned: BTreeSet<FleetInstance> = instances.iter().copied().chain(at_far).collect();
+        self.lay_observations(workers, &concerned, &ports)?;
         self.find_all_consumers(workers);
         Ok(instances.len() + ports.len())
     }
@@ -430,28 +416,9 @@ impl State {
         Ok(())
     }
 
-    /// Enters which instances observe these, and which they observe.
-    pub(super) fn lay_observations(&mut self, workers: &mut Quiesced<'_>, instances: &[FleetInstance]) {
-        let observed: BTreeSet<FleetInstance> = self
-            .observations
-            .iter()
-            .filter(|(observer, at, _)| instances.contains(observer) || instances.contains(at))
-            .map(|(_, at, _)| *at)
-            .collect();
-        for at in observed {
-            let Some(home) = self.instance(at) else { continue };
-            workers[home.worker].forget_observers(home.id);
-            for (observer, of, interface) in &self.observations {
-                if let (true, Some(watching)) = (*of == at, self.instance(*observer)) {
-                    workers[home.worker].observe(watching.id, home.id, *interface);
-                }
-            }
-        }
-    }
-
     /// How an end is reached from a worker by packets of a pool: directly, or over a relay, made if there is
     /// none yet.
-    fn way(
+    pub(super) fn way(
         &mut self,
         workers: &mut Quiesced<'_>,
         from: usize,

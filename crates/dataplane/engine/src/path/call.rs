@@ -2,8 +2,8 @@
 
 use crate::control::fault::Life;
 use crate::control::tap::Passage;
-use crate::ids::PoolId;
 use crate::path::deliver::HandOff;
+use crate::path::observers::Seen;
 use crate::worker::Worker;
 use guest::{GuestFault, LeftOver, Progress};
 use packet_memory::Packet;
@@ -55,7 +55,8 @@ impl Worker {
         if !self.instances[index].feeds.is_empty() {
             self.remember_feeds(index);
         }
-        self.show_to_observers(index, batch);
+        let owner = self.instances[index].pool;
+        self.show_at(Seen::Instance(index), batch, owner, |_, _| true);
         if !self.instances[index].taps.is_empty() {
             self.show_instance(index, batch, Passage::Arrived);
         }
@@ -157,54 +158,5 @@ impl Worker {
             self.route(index, packet);
         }
         self.flush_ports();
-    }
-
-    /// Shows a batch, which stays its owner's, to the observers of the instance.
-    fn show_to_observers(&mut self, index: usize, batch: &[Packet]) {
-        let owner = self.instances[index].pool;
-        for n in 0..self.instances[index].observers.len() {
-            let observer = self.instances[index].observers[n];
-            let seen = observer.instance.index();
-            match observer.interface {
-                None => self.show(seen, batch, owner),
-                Some(interface) => {
-                    // Runs of packets that came in by the interface observed.
-                    let by_interface = |packet: &Packet| packet.record().ingress == interface;
-                    for run in batch.chunk_by(|a, b| by_interface(a) == by_interface(b)) {
-                        if run.first().is_some_and(by_interface) {
-                            self.show(seen, run, owner);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn show(&mut self, index: usize, packets: &[Packet], owner: PoolId) {
-        let instance = &mut self.instances[index];
-        if !matches!(instance.life, Life::Up { .. }) || instance.suspended.is_some() {
-            instance.counters.missed += packets.len() as u64;
-            return;
-        }
-        let (entity, at_once) = (instance.entity, instance.pool == owner && !instance.stands_still());
-        // What it was sent before comes first.
-        let at_once = at_once && instance.queue.is_empty();
-        let owner_account = self.time.switch(entity);
-        if at_once && self.time.scheduler.hand_off(entity, self.time.now.cycles) {
-            let instance = &mut self.instances[index];
-            instance.counters.calls += 1;
-            instance.counters.packets += packets.len() as u64;
-            instance.counters.count_bytes(packets);
-            self.upkeep.note_call(index, &mut instance.called);
-            if let Life::Up { guest, .. } = &mut instance.life {
-                match guest.observe(packets, self.time.now) {
-                    Ok(()) => self.after_call(index),
-                    Err(fault) => self.on_guest_fault(index, &fault, None),
-                }
-            }
-        } else {
-            self.copy_to_observer(index, packets, owner);
-        }
-        self.time.switch(owner_account);
     }
 }

@@ -97,7 +97,7 @@ impl Worker {
     /// Hands packets of its pool to a port.
     #[inline]
     pub(crate) fn transmit(&mut self, port: usize, batch: &mut Vec<Packet>) {
-        if !self.ports[port].taps.is_empty() {
+        if self.ports[port].is_watched() {
             self.show_port(port, batch, Passage::Transmitted);
         }
         let node = &mut self.ports[port];
@@ -193,26 +193,6 @@ impl Worker {
         };
         self.time.switch(before);
         copy
-    }
-
-    /// Makes copies for an observer that may not run now, or lives in another pool; what finds no room, it
-    /// misses.
-    pub(crate) fn copy_to_observer(&mut self, index: usize, packets: &[Packet], owner: PoolId) {
-        let observer = &mut self.instances[index];
-        let (here, there) = (&self.pools[owner.0 as usize], &self.pools[observer.pool.0 as usize]);
-        for packet in packets {
-            let copy = if observer.queue.room() > 0 { there.copy_from(here, packet) } else { Ok(None) };
-            match copy {
-                Ok(Some(copy)) => {
-                    observer.counters.ledger.copied += 1;
-                    observer.queue.push(copy, &mut self.batches.spare);
-                }
-                Ok(None) | Err(_) => observer.counters.missed += 1,
-            }
-        }
-        if !observer.queue.is_empty() {
-            self.wake_instance(index);
-        }
     }
 
     /// Does something with each packet of a batch, and then hands to ports what that has gathered there.

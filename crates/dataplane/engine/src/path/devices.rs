@@ -41,14 +41,14 @@ impl Worker {
             return None;
         }
         if let Some(way) = self.way_of_all(id, from, &mut batch) {
-            return self.go_together(source, id, batch, way);
+            return self.go_together(source, (id, from), batch, way);
         }
         let mut ways = std::mem::take(&mut self.batches.ways);
         self.decide_ways(source, id, from, &batch, &mut ways);
         let first = ways.first().copied().unwrap_or(Way::Nowhere);
         if ways.iter().all(|way| *way == first) {
             self.batches.ways = ways;
-            return self.go_together(source, id, batch, first);
+            return self.go_together(source, (id, from), batch, first);
         }
         // Those that go one way go together, in their order.
         while let Some(way) = ways.first().copied() {
@@ -56,7 +56,7 @@ impl Worker {
             let mut left = ways.iter();
             together.extend(batch.extract_if(.., |_| left.next() == Some(&way)));
             ways.retain(|other| *other != way);
-            if let Some(handed) = self.go_together(source, id, together, way) {
+            if let Some(handed) = self.go_together(source, (id, from), together, way) {
                 self.put_back(handed);
             }
         }
@@ -89,6 +89,8 @@ impl Worker {
             self.batches.ways = ways;
             way
         });
+        let owner = self.pool_of_source(source);
+        self.show_passing(id, from, Some(way), std::slice::from_ref(&packet), owner);
         self.go(source, id, packet, way);
     }
 
@@ -107,8 +109,7 @@ impl Worker {
         }
     }
 
-    /// Finds out where each of the packets goes. What a device that only sees packets gets of them goes there
-    /// at once.
+    /// Finds out where each of the packets goes. What devices see that take none is shown there at once.
     fn decide_ways(
         &mut self,
         source: Source,
@@ -118,7 +119,8 @@ impl Worker {
         ways: &mut Vec<Way>,
     ) {
         ways.clear();
-        let memory = &self.pools[usize::from(self.pool_of_source(source).0)];
+        let owner = self.pool_of_source(source);
+        let memory = &self.pools[usize::from(owner.0)];
         match &self.switches[id.index()].forwarding {
             Forwarding::Device(device) => {
                 let mut decisions = device.decide(from, packets.len(), self.time.now.nanos);
@@ -135,13 +137,8 @@ impl Worker {
                     decisions.next(&head[..length], packet.length(), |plug| seen.push((n, plug)))
                 }));
                 drop(decisions);
-                for (n, plug) in seen.drain(..) {
-                    if let Some(copy) = self.duplicate(source, &packets[n]) {
-                        self.go(source, id, copy, Way::To(plug));
-                    }
-                }
+                self.show_seen(id, &mut seen, packets, owner);
                 self.batches.seen = seen;
-                self.flush_ports();
             }
             // It decides by itself.
             Forwarding::Learning(_) => {}
@@ -152,10 +149,12 @@ impl Worker {
     fn go_together(
         &mut self,
         source: Source,
-        id: SwitchId,
+        (id, from): (SwitchId, SwitchPort),
         mut batch: Vec<Packet>,
         way: Way,
     ) -> Option<HandOff> {
+        let owner = self.pool_of_source(source);
+        self.show_passing(id, from, Some(way), &batch, owner);
         if let Way::To(plug) = way
             && let Some(target) = self.switch(id).end(plug)
             && self.batches.in_a_row < IN_A_ROW
@@ -170,7 +169,7 @@ impl Worker {
                 return None;
             }
             self.batches.in_a_row += 1;
-            let delivered = self.deliver_batch(source, self.pool_of_source(source), target, batch);
+            let delivered = self.deliver_batch(source, owner, target, batch);
             let handed = match delivered {
                 Ok(next) => next,
                 Err(refused) => {
@@ -205,6 +204,7 @@ impl Worker {
                 }
             }
             Way::Filter => self.drop_from(source, packet, DropReason::SwitchFiltered),
+            Way::Seen => self.end_seen(source, packet),
             Way::Nowhere => self.drop_from(source, packet, DropReason::NoDevice),
         }
     }

@@ -10,6 +10,7 @@ pub(crate) mod classify;
 pub(crate) mod deliver;
 pub(crate) mod devices;
 pub(crate) mod long;
+pub(crate) mod observers;
 pub(crate) mod queue;
 pub(crate) mod receive;
 pub(crate) mod switching;

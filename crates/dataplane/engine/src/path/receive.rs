@@ -188,7 +188,7 @@ impl Worker {
     /// looks it up in a switch, in the account of the instances that get it.
     fn classify_and_queue(&mut self, index: usize, target: Target, mut batch: Vec<Packet>) {
         let node = &self.ports[index];
-        let (pool, watched) = (node.pool, !node.taps.is_empty());
+        let (pool, watched) = (node.pool, node.is_watched());
         if !node.relay {
             classify(&self.pools[usize::from(pool.0)], &mut batch, self.ports.flow_hash);
         }

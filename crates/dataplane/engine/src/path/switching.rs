@@ -7,6 +7,7 @@
 use crate::forwarding::Forwarding;
 use crate::ids::{PoolId, SwitchId, Target};
 use crate::path::deliver::HandOff;
+use crate::path::observers::Observer;
 use crate::worker::Worker;
 use packet_memory::Packet;
 use std::collections::BTreeSet;
@@ -21,11 +22,19 @@ pub(crate) struct SwitchNode {
     ends: Vec<Option<Target>>,
     /// It was taken out.
     pub(crate) is_gone: bool,
+    /// Instances that are shown what passes.
+    pub(crate) observers: Vec<Observer>,
 }
 
 impl SwitchNode {
     pub(crate) fn new(name: &str, forwarding: Forwarding) -> SwitchNode {
-        SwitchNode { name: name.to_owned(), forwarding, ends: Vec::new(), is_gone: false }
+        SwitchNode {
+            name: name.to_owned(),
+            forwarding,
+            ends: Vec::new(),
+            is_gone: false,
+            observers: Vec::new(),
+        }
     }
 
     /// Where what leaves by a port goes.
@@ -45,6 +54,7 @@ impl SwitchNode {
     /// It is no more; its place is kept for the next one.
     pub(crate) fn end_for_good(&mut self) {
         self.clear();
+        self.observers.clear();
         self.is_gone = true;
     }
 
@@ -125,6 +135,7 @@ impl Worker {
             Route::Flood if same => node.only_other(from).filter(|other| node.end(from) != Some(*other)),
             _ => None,
         };
+        self.show_passing(id, from, None, &batch, pool);
         // Mostly all of a batch goes the same way; then it moves as a whole.
         let delivered = match target {
             Some(target) => self.deliver_batch(source, pool, target, batch),
@@ -153,6 +164,7 @@ impl Worker {
         let pool = self.pool_of_source(source);
         let (head, _) = self.pools[usize::from(pool.0)].head::<HEAD>(&packet);
         let route = table.decide(from, &head, self.time.now.nanos);
+        self.show_passing(id, from, None, std::slice::from_ref(&packet), pool);
         self.follow(source, id, from, packet, route);
     }
 

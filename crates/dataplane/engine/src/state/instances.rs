@@ -8,7 +8,8 @@ use crate::control::board::Board;
 use crate::control::fault::{FailPolicy, Life, RestartPolicy};
 use crate::control::starts::{StartWork, Started};
 use crate::control::tap::Tap;
-use crate::ids::{InstanceId, PoolId, Target};
+use crate::ids::{PoolId, Target};
+use crate::path::observers::Observer;
 use crate::path::queue::Queue;
 use crate::state::backpressure::Ahead;
 use crate::state::sparse::Sparse;
@@ -17,6 +18,7 @@ use guest::{Guest, SlotConfig};
 use packet_memory::Packet;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use telemetry::clock::{Moment, Nanos};
 use telemetry::{Latencies, Ledger};
 
@@ -87,14 +89,6 @@ pub struct InstanceSetup {
     pub queue: usize,
 }
 
-/// Another instance that is shown the packets of an instance.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Observer {
-    pub(crate) instance: InstanceId,
-    /// Only those that come in by this interface.
-    pub(crate) interface: Option<u16>,
-}
-
 /// Counters of one instance, kept by the host.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InstanceCounters {
@@ -138,6 +132,8 @@ pub(crate) struct Instance {
     pub(crate) observers: Vec<Observer>,
     /// It sees packets that stay their owners', and what it is sent is copies.
     pub(crate) is_observer: bool,
+    /// Packets that it did not get to see for want of room on the way from other workers.
+    pub(crate) missed_elsewhere: Arc<AtomicU64>,
     pub(crate) queue: Queue,
     /// Most packets of one call: as many as take a slice.
     pub(crate) batch: usize,
@@ -208,6 +204,7 @@ impl Instance {
             links: vec![None; usize::from(setup.interfaces)],
             observers: Vec::new(),
             is_observer: false,
+            missed_elsewhere: Arc::default(),
             queue: Queue::new(setup.queue),
             batch,
             called: false,

@@ -27,4 +27,6 @@ pub(crate) struct Batches {
     pub(crate) identification: u16,
     /// How many devices it has passed since it was handed on.
     pub(crate) in_a_row: u8,
+    /// An observer is being called that was shown packets at once.
+    pub(crate) showing: bool,
 }

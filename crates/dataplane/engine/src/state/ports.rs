@@ -9,6 +9,7 @@ use crate::control::account::PortAccount;
 use crate::control::board::Board;
 use crate::control::tap::Tap;
 use crate::ids::{PoolId, Target};
+use crate::path::observers::Observer;
 use crate::state::backpressure::WireWait;
 use crate::state::sparse::Sparse;
 use packet_memory::Packet;
@@ -49,6 +50,16 @@ pub(crate) struct PortNode {
     pub(crate) board: Arc<Board<PortAccount>>,
     /// What is shown the packets that come and go.
     pub(crate) taps: Vec<Box<dyn Tap>>,
+    /// The same, of instances.
+    pub(crate) observers: Vec<Observer>,
+}
+
+impl PortNode {
+    /// There are taps or observers to be shown what comes and goes.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        !self.taps.is_empty() || !self.observers.is_empty()
+    }
 }
 
 /// See the module's documentation.

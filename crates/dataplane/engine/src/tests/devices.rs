@@ -7,27 +7,27 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use virtual_device::{Balance, Device, DeviceSettings, Mode, Opener, PortDevices, Share, SwitchPort};
 
 /// Ports have plugs from 0 on, openers from 100 on.
-const OPENERS: u16 = 100;
+pub(super) const OPENERS: u16 = 100;
 
 /// Settings with so many ports and so many openers of the whole device, which all receive.
-fn settings(mode: Mode, share: Share, ports: u16, openers: u16) -> DeviceSettings {
+pub(super) fn settings(mode: Mode, share: Share, ports: u16, openers: u16) -> DeviceSettings {
     let opener = |n| Opener { plug: SwitchPort(OPENERS + n), side: None, receives: true };
     let openers = (0..openers).map(opener).collect();
     DeviceSettings::new(mode, share, (0..ports).map(SwitchPort).collect(), openers)
 }
 
 /// A device of a fleet.
-struct Plugs(SwitchId);
+pub(super) struct Plugs(pub(super) SwitchId);
 
 impl Plugs {
-    fn of(rig: &Rig, settings: DeviceSettings) -> (Plugs, Arc<Device>) {
+    pub(super) fn of(rig: &Rig, settings: DeviceSettings) -> (Plugs, Arc<Device>) {
         let device = Arc::new(Device::new(settings, None));
         (Plugs(rig.fleet.add_switch("device", device.clone(), None).expect("few devices")), device)
     }
-    fn port(&self, index: u16) -> End {
+    pub(super) fn port(&self, index: u16) -> End {
         End::Switch(self.0, SwitchPort(index))
     }
-    fn opener(&self, index: u16) -> End {
+    pub(super) fn opener(&self, index: u16) -> End {
         End::Switch(self.0, SwitchPort(OPENERS + index))
     }
 }
@@ -41,25 +41,25 @@ struct Link {
 }
 
 /// What a test has of a link.
-struct Far {
-    port: FleetPort,
+pub(super) struct Far {
+    pub(super) port: FleetPort,
     sent: Arc<Mutex<Vec<u8>>>,
     is_up: Arc<AtomicBool>,
 }
 
 impl Far {
-    fn of(rig: &Rig, worker: usize, pool: usize, offers: Vec<u8>) -> Far {
+    pub(super) fn of(rig: &Rig, worker: usize, pool: usize, offers: Vec<u8>) -> Far {
         let (sent, is_up) = (Arc::default(), Arc::new(AtomicBool::new(true)));
         let counters = PortCounters::default();
         let link = Link { offers, sent: Arc::clone(&sent), is_up: is_up.clone(), counters };
         let port = rig.fleet.add_port(worker, "link", rig.pools[pool].1, Box::new(link)).expect("a worker");
         Far { port, sent, is_up }
     }
-    fn end(&self) -> End {
+    pub(super) fn end(&self) -> End {
         End::Port(self.port)
     }
     /// What it was sent, sorted.
-    fn take(&self) -> Vec<u8> {
+    pub(super) fn take(&self) -> Vec<u8> {
         let mut sent = std::mem::take(&mut *self.sent.lock().expect("not poisoned"));
         sent.sort_unstable();
         sent
@@ -98,7 +98,7 @@ impl Port for Link {
 }
 
 /// Sends everything back by the interface by which it came.
-fn echo() -> Manner {
+pub(super) fn echo() -> Manner {
     Manner::deciding(|_, ingress| Action::Give(Verdict::Interface(ingress)))
 }
 
@@ -276,16 +276,28 @@ fn at_port(rules: &[(&str, bool)]) -> PortDevices {
     PortDevices::new(SwitchPort(0), rules.iter().enumerate().map(rule).collect(), None)
 }
 
-/// A port with devices over it, each with a function that answers.
-fn under_devices(rig: &Rig, link: &Far, rules: &[(&str, bool)], places: &[usize]) -> (SwitchId, Vec<Plugs>) {
+/// A port with devices over it, each with a function that answers, or, where a device only sees packets, that
+/// observes. What the functions saw comes beside.
+pub(super) fn under_devices(
+    rig: &Rig,
+    link: &Far,
+    rules: &[(&str, bool)],
+    places: &[usize],
+) -> (SwitchId, Vec<(Plugs, scripted::Seen)>) {
     let id = rig.fleet.add_switch("port", Arc::new(at_port(rules)), None).expect("few");
     rig.link(link.end(), End::Switch(id, SwitchPort(0)));
     let device = |(n, place): (u16, &usize)| {
         let (device, _) = Plugs::of(rig, settings(Mode::Direct, Share::Single, 1, 1));
         rig.link(End::Switch(id, SwitchPort(1 + n)), device.port(0));
-        let manner = if rules[usize::from(n)].1 { consume() } else { echo() };
-        rig.link(device.opener(0), End::Instance(rig.add(*place, 0, manner).0, 0));
-        device
+        let (function, seen) = rig.add(*place, 0, echo());
+        if rules[usize::from(n)].1 {
+            let at = Place::Switch(device.0, None);
+            let done = rig.fleet.change(|change| change.observe_at(function, at, View::default()));
+            done.expect("not stopped").expect("both are there");
+        } else {
+            rig.link(device.opener(0), End::Instance(function, 0));
+        }
+        (device, seen)
     };
     let devices = (0u16..).zip(places).map(device).collect();
     (id, devices)
@@ -308,7 +320,7 @@ fn a_port_under_one_device_leads_to_its_function_alone() {
     };
     assert_eq!((set(&[("udp", false)]), set(&[("", false)])), (0, 1));
     assert!(rig.fleet.wrong_consumers().is_empty());
-    let device = devices[0].0;
+    let device = devices[0].0.0;
     rig.fleet.change(|change| change.remove_switch(device)).expect("not stopped");
     assert_eq!(rig.fleet.consumers(), 0);
     rig.stop();
@@ -326,15 +338,13 @@ fn a_port_under_several_devices_is_classified() {
         assert_eq!(link.take(), (0..20).collect::<Vec<_>>());
         let account = rig.stop();
         let got: Vec<u64> = account.instances.iter().map(|instance| instance.packets).collect();
-        assert_eq!(got, [10, 10, 1], "the last one sees a copy");
-        assert_eq!((account.ledger.copied, account.ledger.consumed), (1, 1));
+        assert_eq!(got, [10, 10, 1], "the last one sees what another takes");
+        let copied = u64::from(workers > 1);
+        assert_eq!((account.ledger.copied, account.ledger.consumed), (copied, copied));
         assert_eq!(account.ledger.dropped[DropReason::NoDevice], 20);
         assert_eq!(account.ledger.dropped.total(), 20);
         let at_port = account.port_devices[0].counters;
-        assert_eq!(
-            (at_port.received, at_port.transmitted, at_port.unwanted, at_port.copied),
-            (40, 20, 20, 1)
-        );
+        assert_eq!((at_port.received, at_port.transmitted, at_port.unwanted, at_port.seen), (40, 20, 20, 1));
     }
 }
 

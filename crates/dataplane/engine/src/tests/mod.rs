@@ -10,6 +10,7 @@ mod fleet;
 mod idle;
 mod interleavings;
 mod moves;
+mod observers;
 mod property;
 mod scripted;
 mod shares;

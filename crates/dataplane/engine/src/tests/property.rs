@@ -23,6 +23,9 @@ enum Step {
     Unlink(usize, usize),
     Unserve(u16),
     Unobserve(usize, usize),
+    /// The same at any port, interface or plug.
+    Watch(usize, usize, u8),
+    Unwatch(usize, usize, u8),
     ReplaceInstance(usize, usize),
     ReplacePort(usize, usize),
     ReplaceSwitch(usize),
@@ -56,6 +59,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (any(), any()).prop_map(|(a, b)| Step::Unlink(a, b)),
         1 => (0u16..3).prop_map(Step::Unserve),
         1 => (any(), any()).prop_map(|(one, other)| Step::Unobserve(one, other)),
+        2 => (any(), any(), proptest::arbitrary::any::<u8>()).prop_map(|(one, end, seed)| Step::Watch(one, end, seed)),
+        1 => (any(), any(), proptest::arbitrary::any::<u8>()).prop_map(|(one, end, seed)| Step::Unwatch(one, end, seed)),
         1 => (any(), any()).prop_map(|(which, worker)| Step::ReplaceInstance(which, worker)),
         1 => (any(), any()).prop_map(|(which, worker)| Step::ReplacePort(which, worker)),
         1 => any().prop_map(Step::ReplaceSwitch),
@@ -95,6 +100,18 @@ fn port_devices(seed: u8, before: Option<&PortDevices>) -> PortDevices {
     // Even destinations are stations, odd ones groups.
     let rules = vec![rule(1, ["", "ether dst 04:00:00:00:00:00"][usize::from(seed % 2)]), rule(2, "")];
     PortDevices::new(SwitchPort(0), rules, before)
+}
+
+/// Where an observer stands that is shown what passes an end, and what of that.
+fn watched(end: End, seed: u8) -> (Place, View) {
+    let at = match end {
+        End::Instance(instance, interface) => Place::Interface(instance, interface),
+        End::Port(port) => Place::Port(port),
+        End::Switch(switch, plug) => Place::Switch(switch, seed.is_multiple_of(2).then_some(plug)),
+    };
+    let filter =
+        seed.is_multiple_of(3).then(|| capture::Filter::parse("ether dst 04:00:00:00:00:00").expect("one"));
+    (at, View { filter: filter.map(Arc::new), one_of: u32::from(seed / 64) })
 }
 
 /// Decisions of all kinds, by chance.
@@ -194,6 +211,16 @@ proptest! {
                     if one % instances.len() != other % instances.len() {
                         let _ = rig.fleet.observe(instance(one), instance(other), None);
                     }
+                }
+                Step::Watch(one, at, seed) => {
+                    let (one, (at, view)) = (instance(one), watched(end(at), seed));
+                    if !matches!(at, Place::Interface(at, _) if at == one) {
+                        let _ = rig.fleet.change(move |change| change.observe_at(one, at, view));
+                    }
+                }
+                Step::Unwatch(one, at, seed) => {
+                    let (one, (at, _)) = (instance(one), watched(end(at), seed));
+                    let _ = rig.fleet.change(move |change| change.unobserve_at(one, at));
                 }
                 Step::Serve(number, to) => rig.fleet.serve(service(number), end(to)).expect("it is there"),
                 Step::Report => {

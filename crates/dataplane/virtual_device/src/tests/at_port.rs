@@ -54,18 +54,18 @@ fn the_first_that_wants_a_packet_takes_it_and_others_see_it() {
     assert_eq!(devices.only(PORT), None);
     assert_eq!(classify(&devices, 17), (Way::To(device(1)), vec![device(3), device(4)]));
     assert_eq!(classify(&devices, 6), (Way::To(device(2)), vec![device(4)]));
-    assert_eq!(devices.counters().copied, 3);
+    assert_eq!(devices.counters().seen, 3);
 }
 
 #[test]
-fn what_none_takes_goes_to_the_last_that_sees_it_or_nowhere() {
+fn what_none_takes_ends_where_it_was_seen_or_nowhere() {
     let rules = vec![(rule("udp", 1, true), device(1)), (rule("udp", 2, true), device(2))];
     let devices = PortDevices::new(PORT, rules, None);
-    assert_eq!(classify(&devices, 17), (Way::To(device(2)), vec![device(1)]));
+    assert_eq!(classify(&devices, 17), (Way::Seen, vec![device(1), device(2)]));
     assert_eq!(classify(&devices, 6), (Way::Nowhere, vec![]));
     let after = PortDevices::new(PORT, Vec::new(), Some(&devices));
     assert_eq!(after.whole(PORT, 4), Some(Way::Nowhere));
     let counters =
-        PortDevicesCounters { received: 6, copied: 1, unwanted: 5, ..PortDevicesCounters::default() };
+        PortDevicesCounters { received: 6, seen: 2, unwanted: 5, ..PortDevicesCounters::default() };
     assert_eq!(after.counters(), counters);
 }

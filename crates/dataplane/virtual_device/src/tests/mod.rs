@@ -39,7 +39,7 @@ fn plugs(device: &Device, way: Way) -> Vec<SwitchPort> {
         Way::Each(several) => {
             (0..several.count()).map(|n| device.plug(several, n).expect("a plug")).collect()
         }
-        Way::Filter | Way::Nowhere => Vec::new(),
+        Way::Filter | Way::Seen | Way::Nowhere => Vec::new(),
     }
 }
 
