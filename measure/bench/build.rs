@@ -2,8 +2,20 @@
 
 use std::path::Path;
 
-const MODULES: [&str; 10] =
-    ["burn", "call", "empty", "hold", "slow_export", "slow_start", "spin", "timer_storm", "touch", "trap"];
+const MODULES: [&str; 12] = [
+    "burn",
+    "call",
+    "empty",
+    "hold",
+    "slow",
+    "slow_export",
+    "slow_start",
+    "spin",
+    "timer_storm",
+    "touch",
+    "trap",
+    "work",
+];
 
 fn main() {
     let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");

@@ -17,10 +17,12 @@ use image::Image;
 use nf_sdk::native::Runner;
 use packet_memory::{Packet, Pool};
 use port::Port;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use telemetry::clock::{Clock, Nanos};
+use virtual_device::{Device, DeviceSettings, Mode, Opener, Share, SwitchPort};
 
 /// Functions in a chain.
 const HOPS: usize = 50;
@@ -106,13 +108,22 @@ pub(crate) struct Shape {
     pub(crate) clock: Clock,
     /// Longest time of a call.
     pub(crate) max_call: Nanos,
+    /// Functions are joined by rootless devices in place of wires.
+    pub(crate) rootless: bool,
 }
 
 impl Shape {
     /// With everything else as it is by default.
     pub(crate) fn of(hops: usize) -> Shape {
         let max_call = InstanceSettings::default().max_call;
-        Shape { hops, batch: BATCH, packets: usize::MAX, clock: Clock::calibrate(), max_call }
+        Shape {
+            hops,
+            batch: BATCH,
+            packets: usize::MAX,
+            clock: Clock::calibrate(),
+            max_call,
+            rootless: false,
+        }
     }
 }
 
@@ -177,7 +188,13 @@ impl EngineChain {
                 queue: 1024,
             };
             let id = worker.add_instance(setup, guest);
-            worker.link(last, Target::Instance(id, 0)).map_err(BenchError::setup)?;
+            let mut next = Target::Instance(id, 0);
+            if shape.rootless && hop > 0 {
+                let device = worker.add_switch("hop", rootless()).map_err(BenchError::setup)?;
+                worker.link(Target::Switch(device, SwitchPort(1)), next).map_err(BenchError::setup)?;
+                next = Target::Switch(device, SwitchPort(0));
+            }
+            worker.link(last, next).map_err(BenchError::setup)?;
             last = Target::Instance(id, 1);
         }
         let out = worker.add_port("sink", pool_id, Box::new(Counter::new(delivered.clone())));
@@ -226,6 +243,24 @@ impl EngineChain {
         }
         Ok(())
     }
+}
+
+/// A rootless device with an opener at plug 0 and one at 1.
+fn rootless() -> Arc<Device> {
+    let opener = |plug| Opener { plug: SwitchPort(plug), side: None, receives: true };
+    let openers = vec![opener(0), opener(1)];
+    let (mode, share) = (Mode::Rootless, Share::Single);
+    Arc::new(Device::new(
+        DeviceSettings {
+            mode,
+            share,
+            ports: Vec::new(),
+            openers,
+            send: BTreeMap::new(),
+            tunnels: BTreeMap::new(),
+        },
+        None,
+    ))
 }
 
 /// The same functions natively in a bare loop: the same feed, and no engine between them.

@@ -22,12 +22,14 @@ pub(crate) fn module(name: &str) -> Result<Image, BenchError> {
         "call" => (wasm!("call"), "64KiB"),
         "empty" => (wasm!("empty"), "64KiB"),
         "hold" => (wasm!("hold"), "64KiB"),
+        "slow" => (wasm!("slow"), "64KiB"),
         "slow_export" => (wasm!("slow_export"), "64KiB"),
         "slow_start" => (wasm!("slow_start"), "64KiB"),
         "spin" => (wasm!("spin"), "64KiB"),
         "timer_storm" => (wasm!("timer_storm"), "64KiB"),
         "touch" => (wasm!("touch"), "1GiB"),
         "trap" => (wasm!("trap"), "64KiB"),
+        "work" => (wasm!("work"), "64KiB"),
         _ => return Err(BenchError::Setup(format!("there is no module `{name}`"))),
     };
     let manifest = format!(

@@ -16,6 +16,7 @@ mod call;
 mod chain;
 mod compare_sides;
 mod daemon;
+mod devices;
 mod dpi_load;
 mod dpi_rules;
 mod feed;
@@ -29,6 +30,7 @@ mod instructions;
 mod machine;
 mod native_guest;
 mod peers;
+mod policies;
 mod product;
 mod report;
 mod router;
@@ -97,6 +99,8 @@ pub const NAMES: &[&str] = &[
     "upgrade",
     "changes",
     "router",
+    "devices",
+    "policies",
     "hostile",
     "shares",
     "shares-cost",
@@ -164,6 +168,10 @@ pub enum Bench {
     Changes,
     /// Another file of routes for a router at full load.
     Router,
+    /// Observers, hops and changes of virtual devices.
+    Devices,
+    /// What devices want of ports, and what is taken off packets and put on.
+    Policies,
     /// A chain beside a tenant that does what it can to be noticed.
     Hostile,
     /// How exactly processor shares are kept.
@@ -216,6 +224,8 @@ impl Bench {
             "upgrade" => Bench::Upgrade,
             "changes" => Bench::Changes,
             "router" => Bench::Router,
+            "devices" => Bench::Devices,
+            "policies" => Bench::Policies,
             "hostile" => Bench::Hostile,
             "shares" => Bench::Shares,
             "shares-cost" => Bench::SharesCost,
@@ -255,6 +265,8 @@ impl Bench {
             Bench::Upgrade => "upgrade",
             Bench::Changes => "changes",
             Bench::Router => "router",
+            Bench::Devices => "devices",
+            Bench::Policies => "policies",
             Bench::Hostile => "hostile",
             Bench::Shares => "shares",
             Bench::SharesCost => "shares-cost",
@@ -316,6 +328,12 @@ impl Bench {
             Bench::Upgrade => daemon::upgrade::run(progress),
             Bench::Changes => daemon::changes::run(progress),
             Bench::Router => router::run(progress),
+            Bench::Policies => policies::run(progress),
+            Bench::Devices => {
+                let (results, told) = devices::run(progress)?;
+                notes = told;
+                Ok(results)
+            }
             Bench::Tap => tap::run(progress),
             Bench::Hostile => {
                 let (results, told) = daemon::hostile::run(progress)?;

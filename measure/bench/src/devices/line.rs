@@ -1,0 +1,152 @@
+//! A worker with a device between a feed and a function, and observers at the device.
+
+use crate::chain::Factory;
+use crate::feed::{Counter, Feed, Frames};
+use crate::frames::BATCH;
+use crate::guests::program;
+use crate::{BenchError, RUNS};
+use cpu_share::Claim;
+use engine::{
+    FailPolicy, GuestFactory, InstanceId, InstanceSetup, PoolId, RestartPolicy, Target, View, Worker,
+    WorkerSettings,
+};
+use guest_wasm::{InstanceSettings, Sandbox};
+use image::Image;
+use packet_memory::Pool;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+use telemetry::clock::Clock;
+use virtual_device::{Device, DeviceSettings, Mode, Opener, Share, SwitchPort};
+
+/// A run, and the one before that warms up.
+pub(super) const ROUNDS: usize = RUNS + 1;
+
+/// What a function of an image is made of.
+pub(super) fn setup(
+    image: &Image,
+    factory: Factory,
+    tenant: cpu_share::TenantId,
+    pool: PoolId,
+) -> InstanceSetup {
+    InstanceSetup {
+        name: image.manifest().name.as_str().to_owned(),
+        pool,
+        tenant,
+        owner: "default".to_owned(),
+        claim: Claim::default(),
+        interfaces: image.manifest().interfaces.len() as u16,
+        flow_hash: false,
+        drop_reasons: image.manifest().drop_reasons.clone(),
+        counters: image.manifest().counters.clone(),
+        factory: Box::new(factory),
+        fail: FailPolicy::Closed,
+        restart: RestartPolicy::default(),
+        queue: 1024,
+    }
+}
+
+/// Makes guests of an image without a configuration.
+pub(super) fn factory(sandbox: &Sandbox, image: &Image, pool: &Arc<Pool>) -> Result<Factory, BenchError> {
+    Ok(Factory {
+        program: program(sandbox, image)?,
+        pool: pool.clone(),
+        settings: InstanceSettings::default(),
+    })
+}
+
+/// A direct device: its port is at plug 0, its opener at 1.
+pub(super) fn direct() -> Arc<Device> {
+    let openers = vec![Opener { plug: SwitchPort(1), side: None, receives: true }];
+    let ports = vec![SwitchPort(0)];
+    let (mode, share, tunnels) = (Mode::Direct, Share::Single, BTreeMap::new());
+    Arc::new(Device::new(
+        DeviceSettings { mode, share, ports, openers, send: BTreeMap::new(), tunnels },
+        None,
+    ))
+}
+
+/// See the module's documentation.
+pub(super) struct Line {
+    worker: Worker,
+    delivered: Arc<AtomicU64>,
+    observers: Vec<InstanceId>,
+}
+
+impl Line {
+    /// With packets of a size, and so many observers.
+    pub(super) fn new(
+        sandbox: &Sandbox,
+        image: &Image,
+        size: usize,
+        observers: usize,
+        pool: &Arc<Pool>,
+    ) -> Result<Line, BenchError> {
+        let clock = Clock::calibrate();
+        let mut worker = Worker::new(WorkerSettings::default(), clock, |_| {}).map_err(BenchError::setup)?;
+        let pool_id = worker.add_pool(pool.clone()).map_err(BenchError::setup)?;
+        let factory = factory(sandbox, image, pool)?;
+        let add = |worker: &mut Worker| {
+            let guest = factory.start().map_err(BenchError::Setup)?;
+            let setup = setup(image, factory.clone(), worker.default_tenant(), pool_id);
+            Ok::<_, BenchError>(worker.add_instance(setup, guest))
+        };
+        let function = add(&mut worker)?;
+        let feed = Feed::open(Frames::Computed { size }).at_most(BATCH);
+        let source = worker.add_port("feed", pool_id, Box::new(feed));
+        let device = worker.add_switch("device", direct()).map_err(BenchError::setup)?;
+        let delivered = Arc::new(AtomicU64::new(0));
+        let sink = worker.add_port("sink", pool_id, Box::new(Counter::new(delivered.clone())));
+        for (a, b) in [
+            (Target::Port(source), Target::Switch(device, SwitchPort(0))),
+            (Target::Switch(device, SwitchPort(1)), Target::Instance(function, 0)),
+            (Target::Instance(function, 1), Target::Port(sink)),
+        ] {
+            worker.link(a, b).map_err(BenchError::setup)?;
+        }
+        let observers = (0..observers)
+            .map(|_| {
+                let observer = add(&mut worker)?;
+                let at = Target::Switch(device, SwitchPort(0));
+                worker.observe_at(observer, at, View::default()).map_err(BenchError::setup)?;
+                Ok(observer)
+            })
+            .collect::<Result<Vec<_>, BenchError>>()?;
+        Ok(Line { worker, delivered, observers })
+    }
+
+    /// Sends packets through; nanoseconds a packet.
+    pub(super) fn run(&mut self, packets: usize) -> Result<f64, BenchError> {
+        let before = self.delivered.load(Relaxed);
+        let began = Instant::now();
+        let mut turns = 0;
+        while self.delivered.load(Relaxed) - before < packets as u64 {
+            self.worker.turn();
+            turns += 1;
+            if turns > packets {
+                return Err(BenchError::Invalid("the chain does not deliver".into()));
+            }
+        }
+        let took = began.elapsed().as_nanos() as f64;
+        Ok(took / (self.delivered.load(Relaxed) - before) as f64)
+    }
+
+    /// Checks that nothing was lost, and that every observer was called with every packet itself.
+    pub(super) fn check(mut self) -> Result<(), BenchError> {
+        let account = self.worker.account(false);
+        account.balance().map_err(BenchError::setup)?;
+        let generated = account.ledger.generated;
+        let shown =
+            account.instances.iter().filter(|instance| instance.packets + account.in_flight >= generated);
+        let missed: u64 = account.instances.iter().map(|instance| instance.missed).sum();
+        let lost = (account.ledger.dropped.total(), account.ledger.copied, missed);
+        if lost != (0, 0, 0) || shown.count() != 1 + self.observers.len() {
+            return Err(BenchError::Invalid(format!(
+                "of {generated} packets {} were lost, {} copied and {} missed by observers",
+                lost.0, lost.1, lost.2
+            )));
+        }
+        Ok(())
+    }
+}
