@@ -28,6 +28,7 @@ mod guest_module;
 mod image_load;
 mod monitor;
 mod mutate;
+mod nat;
 mod neighbours;
 mod path_mtu;
 mod policer;
@@ -77,6 +78,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "guest_module", run: guest_module::run },
     Harness { name: "image_load", run: image_load::run },
     Harness { name: "monitor", run: monitor::run },
+    Harness { name: "nat", run: nat::run },
     Harness { name: "neighbours", run: neighbours::run },
     Harness { name: "path_mtu", run: path_mtu::run },
     Harness { name: "policer", run: policer::run },

@@ -73,7 +73,7 @@ impl<'a> StateReader<'a> {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<(&[u8], &[u8])> {
         if self.broken || !self.fill(8) {
-            self.broken |= self.left() != 0;
+            self.broken |= self.left() != 0 || self.offset < self.host.stream_length(stream::STATE);
             return None;
         }
         let length = |at: usize| {

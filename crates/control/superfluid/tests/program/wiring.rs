@@ -42,6 +42,20 @@ fn two_tenants_exchange_copies() {
 }
 
 #[test]
+fn inside_hosts_share_an_outside_address() {
+    let yaml = fs::read_to_string(root().join("examples/nat.yaml")).expect("the example");
+    let (lines, output) = run_file(&yaml.replace("rate: 200kpps", "rate: 200kpps, count: 5000"), &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    let report = &account["functions"]["home"]["report"];
+    assert_eq!(report["packets"]["outward"], 5000, "{account}");
+    assert_eq!(report["sessions"]["now"], 1000);
+    // The sink has looked at every checksum.
+    assert_eq!(account["ports"]["end"]["packets"]["delivered"], 5000);
+    assert_eq!(account["ports"]["end"]["packets"]["dropped"], serde_json::json!({}));
+}
+
+#[test]
 fn devices_share_a_port_and_openers_share_a_device() {
     let yaml = fs::read_to_string(root().join("examples/devices.yaml")).expect("the example");
     let (lines, output) = run_file(&yaml.replace("rate: 100kpps", "rate: 100kpps, count: 8000"), &[]);

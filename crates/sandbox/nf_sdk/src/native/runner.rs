@@ -274,6 +274,12 @@ mod tests {
         }
 
         #[test]
+        fn a_beginning_of_an_entry_is_refused(state in prop::collection::vec(any::<u8>(), 1..8)) {
+            let mut to = Runner::<Keeper>::new(&[]).expect("no configuration");
+            prop_assert!(!to.import_state(&state));
+        }
+
+        #[test]
         fn any_state_is_refused_or_taken(state in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut to = Runner::<Keeper>::new(&[]).expect("no configuration");
             to.import_state(&state);

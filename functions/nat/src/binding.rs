@@ -1,0 +1,468 @@
+//! Inside hosts and their mappings.
+//!
+//! A mapping gives an inside end one outside end for all that it talks to (endpoint-independent mapping, RFC 4787
+//! REQ-1, RFC 5382 REQ-1). It lasts as long as it has sessions; that of a forwarded port lasts for ever. A host
+//! lasts as long as it has mappings, and its mappings have one outside address (RFC 4787 REQ-2).
+
+use crate::index::{Index, finish, mix};
+use crate::ports::Ports;
+use crate::session::InsideEnds;
+use crate::settings::Settings;
+use crate::slab::Slab;
+use crate::wire::{Address, Port};
+use nf_sdk::{HalfLine, Line};
+
+/// The words of a host.
+mod host {
+    pub const ADDRESS: usize = 0;
+    /// Four words: of IPv4 the first three are 0.
+    pub const WORDS: usize = 4;
+    /// VLANs, and in the lowest bit whether it is of IPv6.
+    pub const KIND: usize = 4;
+    /// Sessions that count for its limit.
+    pub const SESSIONS: usize = 5;
+    pub const PORTS: usize = 6;
+    pub const MAPPINGS: usize = 7;
+    /// The place of its outside address in the pool.
+    pub const OUTSIDE: usize = 8;
+    /// Its Ethernet address in two words; zeros while it is not known.
+    pub const MAC: usize = 9;
+}
+
+/// The words of a mapping.
+mod mapping {
+    pub const HOST: usize = 0;
+    /// Protocol and VLANs.
+    pub const KIND: usize = 1;
+    /// Inside port in the lower half, outside port in the upper.
+    pub const PORTS: usize = 2;
+    pub const OUTSIDE: usize = 3;
+    pub const SESSIONS: usize = 4;
+    pub const FLAGS: usize = 5;
+}
+
+/// In a mapping's flags: it is in use.
+const USED: u32 = 1;
+/// In a mapping's flags: of a forwarded port.
+const LASTING: u32 = 2;
+
+/// Where packets for a mapping go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// The inside end's address: four words, of IPv4 the last alone.
+    pub address: [u32; 4],
+    /// It is of IPv6.
+    pub is_v6: bool,
+    /// The inside port.
+    pub port: Port,
+    /// The mapping's number.
+    pub mapping: u32,
+    /// It is a forwarded port.
+    pub is_forwarded: bool,
+}
+
+/// Why there is no mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoMapping {
+    /// The host has as many ports or sessions as one may have.
+    HostLimit,
+    /// The host's outside address has no free port.
+    NoPort,
+    /// There is no room for another host or mapping.
+    Full,
+}
+
+/// Hosts and mappings.
+pub struct Bindings {
+    hosts: Slab<Line>,
+    host_index: Index,
+    mappings: Slab<HalfLine>,
+    inside: Index,
+    outside: Index,
+    /// Ports of the pool.
+    pub ports: Ports,
+    seed: u64,
+    paired: bool,
+    host_ports: u32,
+    host_sessions: u32,
+}
+
+const VLANS: u32 = !0xff;
+
+fn address_words(ends: &InsideEnds) -> [u32; 4] {
+    [ends.upper[0], ends.upper[1], ends.upper[2], ends.inside]
+}
+
+fn host_kind(ends: &InsideEnds) -> u32 {
+    ends.kind & VLANS | u32::from(ends.is_v6)
+}
+
+impl Bindings {
+    /// Takes the memory; `None` when there is not as much.
+    pub fn new(settings: &Settings) -> Option<Bindings> {
+        // A forwarded port may be its host's only one.
+        let forwards = settings.forwards.len();
+        let (hosts, mappings) = (settings.max_hosts + forwards, settings.max_sessions + forwards);
+        Some(Bindings {
+            hosts: Slab::new(hosts)?,
+            host_index: Index::new(hosts)?,
+            mappings: Slab::new(mappings)?,
+            inside: Index::new(mappings)?,
+            outside: Index::new(mappings)?,
+            ports: Ports::new(settings),
+            seed: 0,
+            paired: settings.paired,
+            host_ports: settings.host_ports,
+            host_sessions: settings.host_sessions,
+        })
+    }
+
+    /// Sets the secret, and makes the mappings of forwarded ports; only once, before there is any mapping.
+    /// False when there is no room for them.
+    pub fn begin(&mut self, seed: u64, settings: &Settings) -> bool {
+        if !self.mappings.is_empty() {
+            return true;
+        }
+        self.seed = seed;
+        settings.forwards.iter().all(|forward| {
+            let (inside, port) = forward.inside;
+            let ends = InsideEnds {
+                inside,
+                ports: u32::from(port.swap_bytes()),
+                kind: u32::from(forward.protocol),
+                ..InsideEnds::default()
+            };
+            let Some(place) = self.ports.find(forward.outside.0) else { return false };
+            let host = match self.find_host(&ends) {
+                Some(host) => host,
+                None => match self.add_host(&ends, place) {
+                    Some(host) => host,
+                    None => return false,
+                },
+            };
+            self.ports.take(place, forward.protocol, forward.outside.1)
+                && self.add(host, &ends, place, forward.outside.1, USED | LASTING).is_some()
+        })
+    }
+
+    /// Hosts that have mappings.
+    pub fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Mappings, those of forwarded ports included.
+    pub fn mappings(&self) -> usize {
+        self.mappings.len()
+    }
+
+    fn host_hash(&self, ends: &InsideEnds) -> u64 {
+        let hash = mix(self.seed, ends.upper[0], ends.upper[1]);
+        finish(mix(hash, ends.upper[2], host_kind(ends)), ends.inside, 0)
+    }
+
+    fn inside_hash(&self, host: u32, kind: u32, port: Port) -> u64 {
+        finish(mix(self.seed, host, kind), u32::from(port), 1)
+    }
+
+    fn outside_hash(&self, address: Address, protocol: u8, port: Port) -> u64 {
+        finish(mix(self.seed, address, u32::from(port) | u32::from(protocol) << 16), 0, 2)
+    }
+
+    fn find_host(&self, ends: &InsideEnds) -> Option<u32> {
+        let words = address_words(ends);
+        self.host_index.find(self.host_hash(ends), |number| {
+            let line = &self.hosts.get(number).0;
+            line[..host::WORDS] == words && line[host::KIND] == host_kind(ends)
+        })
+    }
+
+    fn add_host(&mut self, ends: &InsideEnds, outside: u32) -> Option<u32> {
+        let mut line = Line([0; 16]);
+        line.0[host::ADDRESS..host::WORDS].copy_from_slice(&address_words(ends));
+        line.0[host::KIND] = host_kind(ends);
+        line.0[host::OUTSIDE] = outside;
+        let number = self.hosts.take(line)?;
+        if !self.host_index.insert(self.host_hash(ends), number) {
+            self.hosts.give_back(number);
+            return None;
+        }
+        Some(number)
+    }
+
+    fn remove_host(&mut self, number: u32) {
+        let line = &self.hosts.get(number).0;
+        let mut ends = InsideEnds { kind: line[host::KIND] & VLANS, ..InsideEnds::default() };
+        ends.upper.copy_from_slice(&line[..3]);
+        ends.inside = line[3];
+        ends.is_v6 = line[host::KIND] & 1 != 0;
+        self.host_index.remove(self.host_hash(&ends), number);
+        self.hosts.give_back(number);
+    }
+
+    fn add(&mut self, host: u32, ends: &InsideEnds, place: u32, port: u16, flags: u32) -> Option<u32> {
+        let outside = self.ports.address(place);
+        let wire = port.swap_bytes();
+        let mut line = HalfLine([0; 8]);
+        line.0[mapping::HOST] = host;
+        line.0[mapping::KIND] = ends.kind;
+        line.0[mapping::PORTS] = ends.ports & 0xffff | u32::from(wire) << 16;
+        line.0[mapping::OUTSIDE] = outside;
+        line.0[mapping::FLAGS] = flags;
+        let number = self.mappings.take(line)?;
+        let inside_hash = self.inside_hash(host, ends.kind, ends.ports as u16);
+        if !self.inside.insert(inside_hash, number) {
+            self.mappings.give_back(number);
+            return None;
+        }
+        if !self.outside.insert(self.outside_hash(outside, ends.kind as u8, wire), number) {
+            self.inside.remove(inside_hash, number);
+            self.mappings.give_back(number);
+            return None;
+        }
+        let line = &mut self.hosts.get_mut(host).0;
+        line[host::MAPPINGS] += 1;
+        if flags & LASTING == 0 {
+            line[host::PORTS] += 1;
+        }
+        Some(number)
+    }
+
+    /// The mapping of an inside end, if it has one.
+    pub fn find(&self, ends: &InsideEnds) -> Option<u32> {
+        let host = self.find_host(ends)?;
+        self.find_of(host, ends)
+    }
+
+    fn find_of(&self, host: u32, ends: &InsideEnds) -> Option<u32> {
+        let (kind, port) = (ends.kind, ends.ports as u16);
+        self.inside.find(self.inside_hash(host, kind, port), |number| {
+            let line = &self.mappings.get(number).0;
+            line[mapping::HOST] == host
+                && line[mapping::KIND] == kind
+                && line[mapping::PORTS] as u16 == port
+                && line[mapping::FLAGS] & USED != 0
+        })
+    }
+
+    /// The mapping of an inside end, which is made if it has none. A host's Ethernet address is noted on the
+    /// way.
+    pub fn obtain(&mut self, ends: &InsideEnds, mac: [u32; 2]) -> Result<u32, NoMapping> {
+        let known = self.find_host(ends);
+        if let Some(host) = known {
+            let line = &mut self.hosts.get_mut(host).0;
+            line[host::MAC..host::MAC + 2].copy_from_slice(&mac);
+            if line[host::SESSIONS] >= self.host_sessions {
+                return Err(NoMapping::HostLimit);
+            }
+            if let Some(mapping) = self.find_of(host, ends) {
+                return Ok(mapping);
+            }
+            if self.hosts.get(host).0[host::PORTS] >= self.host_ports {
+                return Err(NoMapping::HostLimit);
+            }
+        }
+        if self.mappings.is_full() {
+            return Err(NoMapping::Full);
+        }
+        let chance = self.inside_hash(ends.inside ^ ends.upper[1], ends.kind, ends.ports as u16);
+        let host = match known {
+            Some(host) => host,
+            None => {
+                let chosen = self.ports.choose(self.host_hash(ends) >> 48);
+                let host = self.add_host(ends, chosen).ok_or(NoMapping::Full)?;
+                self.hosts.get_mut(host).0[host::MAC..host::MAC + 2].copy_from_slice(&mac);
+                host
+            }
+        };
+        let mapping = self.allocate(host, ends, chance);
+        if mapping.is_err() && self.hosts.get(host).0[host::MAPPINGS] == 0 {
+            self.remove_host(host);
+        }
+        mapping
+    }
+
+    fn allocate(&mut self, host: u32, ends: &InsideEnds, chance: u64) -> Result<u32, NoMapping> {
+        let (protocol, wanted) = (ends.kind as u8, (ends.ports as u16).swap_bytes());
+        let own = self.hosts.get(host).0[host::OUTSIDE];
+        let count = self.ports.addresses() as u32;
+        let others = if self.paired { 1 } else { count };
+        for place in (0..others).map(|n| (own + n) % count.max(1)) {
+            if let Some(port) = self.ports.allocate(place, protocol, wanted, chance) {
+                return self.add(host, ends, place, port, USED).ok_or_else(|| {
+                    self.ports.give_back(place, protocol, port);
+                    NoMapping::Full
+                });
+            }
+        }
+        Err(NoMapping::NoPort)
+    }
+
+    /// Makes a mapping as another instance had it; `None` when its outside end is not free, is not in the pool
+    /// or there is no room.
+    pub fn restore(&mut self, ends: &InsideEnds, outside: (Address, Port), mac: [u32; 2]) -> Option<u32> {
+        let place = self.ports.find(outside.0)?;
+        let known = self.find_host(ends);
+        if let Some(mapping) = known.and_then(|host| self.find_of(host, ends)) {
+            let line = &self.mappings.get(mapping).0;
+            let is_same =
+                line[mapping::OUTSIDE] == outside.0 && (line[mapping::PORTS] >> 16) as u16 == outside.1;
+            return is_same.then_some(mapping);
+        }
+        let (protocol, port) = (ends.kind as u8, outside.1.swap_bytes());
+        if !self.ports.take(place, protocol, port) {
+            return None;
+        }
+        let host = known.or_else(|| self.add_host(ends, place));
+        let mapping = host.and_then(|host| self.add(host, ends, place, port, USED));
+        match (host, mapping) {
+            (Some(host), Some(_)) => {
+                self.hosts.get_mut(host).0[host::MAC..host::MAC + 2].copy_from_slice(&mac);
+            }
+            (host, _) => {
+                self.ports.give_back(place, protocol, port);
+                if let Some(host) = host.filter(|host| self.hosts.get(*host).0[host::MAPPINGS] == 0) {
+                    self.remove_host(host);
+                }
+            }
+        }
+        mapping
+    }
+
+    /// Where a packet for this outside end goes.
+    pub fn target(&self, address: Address, kind: u32, port: Port) -> Option<Target> {
+        let number = self.outside.find(self.outside_hash(address, kind as u8, port), |number| {
+            let line = &self.mappings.get(number).0;
+            line[mapping::OUTSIDE] == address
+                && (line[mapping::PORTS] >> 16) as u16 == port
+                && line[mapping::KIND] == kind
+                && line[mapping::FLAGS] & USED != 0
+        })?;
+        let line = &self.mappings.get(number).0;
+        let host = &self.hosts.get(line[mapping::HOST]).0;
+        let mut address = [0; 4];
+        address.copy_from_slice(&host[..host::WORDS]);
+        Some(Target {
+            address,
+            is_v6: host[host::KIND] & 1 != 0,
+            port: line[mapping::PORTS] as u16,
+            mapping: number,
+            is_forwarded: line[mapping::FLAGS] & LASTING != 0,
+        })
+    }
+
+    /// The outside end of a mapping.
+    pub fn outside_end(&self, mapping: u32) -> (Address, Port) {
+        let line = &self.mappings.get(mapping).0;
+        (line[mapping::OUTSIDE], (line[mapping::PORTS] >> 16) as u16)
+    }
+
+    /// The Ethernet address of a mapping's host; zeros while it is not known.
+    pub fn mac(&self, mapping: u32) -> [u32; 2] {
+        let host = &self.hosts.get(self.mappings.get(mapping).0[mapping::HOST]).0;
+        [host[host::MAC], host[host::MAC + 1]]
+    }
+
+    /// A session uses the mapping from now on.
+    pub fn hold(&mut self, mapping: u32) {
+        self.mappings.get_mut(mapping).0[mapping::SESSIONS] += 1;
+    }
+
+    /// A session counts for the limit of the mapping's host from now on.
+    pub fn count(&mut self, mapping: u32) {
+        let host = self.mappings.get(mapping).0[mapping::HOST];
+        self.hosts.get_mut(host).0[host::SESSIONS] += 1;
+    }
+
+    /// A session does not use the mapping any more; the last one takes it along, and its host with the last
+    /// mapping.
+    pub fn release(&mut self, mapping: u32, counted: bool) {
+        let line = &mut self.mappings.get_mut(mapping).0;
+        line[mapping::SESSIONS] -= 1;
+        let host = line[mapping::HOST];
+        self.hosts.get_mut(host).0[host::SESSIONS] -= u32::from(counted);
+        self.drop_unused(mapping);
+    }
+
+    /// Takes a mapping away that has no sessions.
+    pub fn drop_unused(&mut self, mapping: u32) {
+        let [host, kind, ports, outside, sessions, flags, ..] = self.mappings.get(mapping).0;
+        if sessions != 0 || flags & LASTING != 0 || flags & USED == 0 {
+            return;
+        }
+        let (inside_port, outside_port) = (ports as u16, (ports >> 16) as u16);
+        self.inside.remove(self.inside_hash(host, kind, inside_port), mapping);
+        self.outside.remove(self.outside_hash(outside, kind as u8, outside_port), mapping);
+        self.mappings.give_back(mapping);
+        if let Some(place) = self.ports.find(outside) {
+            self.ports.give_back(place, kind as u8, outside_port.swap_bytes());
+        }
+        let line = &mut self.hosts.get_mut(host).0;
+        line[host::PORTS] -= 1;
+        line[host::MAPPINGS] -= 1;
+        if line[host::MAPPINGS] == 0 {
+            self.remove_host(host);
+        }
+    }
+}
+
+/// The addresses that inside ends have sent to, for address-dependent filtering: how many sessions a mapping has
+/// with each remote address.
+pub struct Permissions {
+    entries: Slab<HalfLine>,
+    index: Index,
+    seed: u64,
+}
+
+impl Permissions {
+    /// Room for as many as there are sessions; `None` when there is no memory for it.
+    pub fn new(limit: usize, seed: u64) -> Option<Permissions> {
+        Some(Permissions { entries: Slab::new(limit)?, index: Index::new(limit)?, seed })
+    }
+
+    /// Sets the secret; only while there is nothing.
+    pub fn set_seed(&mut self, seed: u64) {
+        if self.entries.is_empty() {
+            self.seed = seed;
+        }
+    }
+
+    fn find(&self, mapping: u32, remote: Address) -> (u64, Option<u32>) {
+        let hash = finish(self.seed, mapping, remote);
+        let found = self.index.find(hash, |number| {
+            let [_, of, address, count, ..] = self.entries.get(number).0;
+            count != 0 && of == mapping && address == remote
+        });
+        (hash, found)
+    }
+
+    /// Whether the mapping has a session with this address.
+    pub fn has(&self, mapping: u32, remote: Address) -> bool {
+        self.find(mapping, remote).1.is_some()
+    }
+
+    /// The mapping has another session with this address. What finds no room is refused by the filter.
+    pub fn add(&mut self, mapping: u32, remote: Address) {
+        match self.find(mapping, remote) {
+            (_, Some(number)) => self.entries.get_mut(number).0[3] += 1,
+            (hash, None) => {
+                let entry = HalfLine([0, mapping, remote, 1, 0, 0, 0, 0]);
+                if let Some(number) = self.entries.take(entry)
+                    && !self.index.insert(hash, number)
+                {
+                    self.entries.give_back(number);
+                }
+            }
+        }
+    }
+
+    /// The mapping has one less.
+    pub fn remove(&mut self, mapping: u32, remote: Address) {
+        let (hash, Some(number)) = self.find(mapping, remote) else { return };
+        let count = &mut self.entries.get_mut(number).0[3];
+        *count -= 1;
+        if *count == 0 {
+            self.index.remove(hash, number);
+            self.entries.give_back(number);
+        }
+    }
+}

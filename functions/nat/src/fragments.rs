@@ -1,0 +1,168 @@
+//! Fragments: later ones have no ports, and go where the first one of their datagram went.
+//!
+//! 1. A first fragment that was translated is remembered: 2,048 of them, the oldest of four makes room.
+//! 2. A later one that comes before the first is held (RFC 4787 REQ-14), at most 64 of them and 16 from one
+//!    address. It goes on when the first one comes, and is dropped when its time is over.
+//!
+//! A later fragment that overlaps the first one is dropped: it could replace the ports (RFC 1858, RFC 5722).
+
+use crate::index::{finish, mix};
+use alloc::vec;
+use alloc::vec::Vec;
+use nf_sdk::{Slot, Verdict};
+
+/// Datagrams remembered at a time.
+const DATAGRAMS: usize = 2048;
+/// Places that a datagram may be in.
+const WAYS: usize = 4;
+/// Fragments held at a time.
+const HELD: usize = 64;
+/// Of these, from one address.
+const HELD_OF_ONE: usize = 16;
+/// Bytes of fragments held at a time.
+const HELD_BYTES: usize = 256 * 1024;
+
+/// What all fragments of a datagram have in common, as they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Datagram {
+    /// Source and destination; of IPv4 one word each, the rest zeros.
+    pub addresses: [u32; 8],
+    /// The datagram's number.
+    pub identification: u32,
+    /// Protocol and VLANs.
+    pub kind: u32,
+    /// The interface that it came in by.
+    pub ingress: u16,
+}
+
+/// How the first fragment was translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// Source and destination afterwards; of IPv4 one word each, the rest zeros.
+    pub addresses: [u32; 8],
+    /// The IP version afterwards is another.
+    pub changes_version: bool,
+    /// Where it went.
+    pub verdict: Verdict,
+    /// The Ethernet address that it was sent to, where it was changed.
+    pub mac: Option<[u32; 2]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct First {
+    datagram: Datagram,
+    course: Course,
+    expires: u32,
+    /// Bytes of the datagram that it had.
+    length: u32,
+}
+
+/// A fragment that waits for the first one.
+#[derive(Debug)]
+pub struct Held {
+    datagram: Datagram,
+    /// Where it belongs in the datagram, in bytes.
+    pub offset: u32,
+    /// The packet's slot.
+    pub slot: Slot,
+    /// The packet.
+    pub bytes: Vec<u8>,
+    /// The tenant's mark.
+    pub mark: u64,
+    expires: u32,
+}
+
+/// What becomes of a later fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Later {
+    /// It goes where the first one went.
+    Follows(Course),
+    /// It may be held.
+    Early,
+    /// It overlaps the first one, or there is no room to hold it.
+    Refused,
+}
+
+/// First fragments that passed and later ones that wait.
+pub struct Fragments {
+    firsts: Vec<Option<First>>,
+    held: Vec<Held>,
+    bytes: usize,
+    timeout: u32,
+}
+
+fn home(datagram: &Datagram) -> usize {
+    let words = datagram.addresses.chunks_exact(2);
+    let hash = words.fold(u64::from(datagram.identification), |hash, two| mix(hash, two[0], two[1]));
+    finish(hash, datagram.kind, u32::from(datagram.ingress)) as usize % (DATAGRAMS / WAYS) * WAYS
+}
+
+impl Fragments {
+    /// No memory is taken before the first fragment. `timeout`: ticks that fragments wait for others.
+    pub fn new(timeout: u32) -> Fragments {
+        Fragments { firsts: Vec::new(), held: Vec::new(), bytes: 0, timeout }
+    }
+
+    /// Fragments held.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Remembers a first fragment of `length` bytes behind its header; those that waited for it.
+    pub fn first(&mut self, datagram: &Datagram, course: Course, length: u32, now: u32) -> Vec<Held> {
+        if self.firsts.is_empty() {
+            self.firsts = vec![None; DATAGRAMS];
+        }
+        let home = home(datagram);
+        let ways = self.firsts.get_mut(home..home + WAYS).unwrap_or_default();
+        let is_same = |way: &Option<First>| way.is_some_and(|first| first.datagram == *datagram);
+        let place = ways.iter().position(is_same).or_else(|| {
+            let left =
+                |way: &Option<First>| way.map_or(i32::MIN, |first| first.expires.wrapping_sub(now) as i32);
+            (0..ways.len()).min_by_key(|number| left(&ways[*number]))
+        });
+        if let Some(way) = place.and_then(|place| ways.get_mut(place)) {
+            let expires = now.wrapping_add(self.timeout);
+            *way = Some(First { datagram: *datagram, course, expires, length });
+        }
+        let waiting = self.held.extract_if(.., |held| held.datagram == *datagram);
+        let mut waiting: Vec<Held> = waiting.collect();
+        self.bytes -= waiting.iter().map(|held| held.bytes.len()).sum::<usize>();
+        waiting.sort_by_key(|held| held.offset);
+        waiting
+    }
+
+    /// What becomes of a later fragment of `length` bytes.
+    pub fn later(&self, datagram: &Datagram, offset: u32, length: usize, now: u32) -> Later {
+        let home = home(datagram);
+        let ways = self.firsts.get(home..home + WAYS).unwrap_or_default();
+        let first = ways
+            .iter()
+            .flatten()
+            .find(|first| first.datagram == *datagram && first.expires.wrapping_sub(now) as i32 > 0);
+        if let Some(first) = first {
+            return if offset >= first.length { Later::Follows(first.course) } else { Later::Refused };
+        }
+        let of_one = self.held.iter().filter(|held| held.datagram.addresses[..4] == datagram.addresses[..4]);
+        if self.held.len() >= HELD || of_one.count() >= HELD_OF_ONE || self.bytes + length > HELD_BYTES {
+            return Later::Refused;
+        }
+        Later::Early
+    }
+
+    /// Holds a later fragment.
+    pub fn hold(&mut self, datagram: &Datagram, offset: u32, packet: (Slot, Vec<u8>, u64), now: u32) {
+        let (slot, bytes, mark) = packet;
+        self.bytes += bytes.len();
+        let expires = now.wrapping_add(self.timeout);
+        self.held.push(Held { datagram: *datagram, offset, slot, bytes, mark, expires });
+    }
+
+    /// Fragments that waited for too long, or all of them.
+    pub fn expired(&mut self, now: u32, all: bool) -> Vec<Held> {
+        let over = self.held.extract_if(.., |held| all || held.expires.wrapping_sub(now) as i32 <= 0);
+        let over: Vec<Held> = over.collect();
+        self.bytes -= over.iter().map(|held| held.bytes.len()).sum::<usize>();
+        over
+    }
+}

@@ -1,0 +1,166 @@
+//! Which ports of the pool are taken, a bit each, and which one a mapping gets.
+//!
+//! A port is used by one mapping at a time (RFC 4787 REQ-3a, RFC 5382 REQ-7). The choice: the inside host's own
+//! port if it is free and may be preserved; else the first free one from a place that a secret decides
+//! (RFC 6056), of the same range (0-1023 or above, RFC 4787 REQ-3b) and for UDP of the same parity (REQ-4), as
+//! long as there is one.
+
+use crate::settings::{Settings, place};
+use crate::wire::{Address, ICMP, UDP};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Words of the ports of one address and protocol.
+const WORDS: usize = 1024;
+/// Protocols that have ports.
+const PROTOCOLS: usize = 3;
+/// Ports of even numbers.
+const EVEN: u64 = 0x5555_5555_5555_5555;
+/// Below this, ports are well-known.
+const WELL_KNOWN: u16 = 1024;
+
+/// The ports of the pool.
+pub struct Ports {
+    /// In order.
+    pool: Vec<Address>,
+    taken: Vec<u64>,
+    /// Ports in use, by address.
+    used: Vec<u32>,
+    range: (u16, u16),
+    preserve: bool,
+    /// Where a host's mappings begin to look for an address once this many ports of one are used.
+    busy: u32,
+}
+
+impl Ports {
+    /// All free.
+    pub fn new(settings: &Settings) -> Ports {
+        let count = settings.pool.len();
+        let (first, last) = settings.ports;
+        let each = u32::from(last - first) + 1;
+        Ports {
+            pool: settings.pool.clone(),
+            taken: vec![0; count * PROTOCOLS * WORDS],
+            used: vec![0; count],
+            range: settings.ports,
+            preserve: settings.preserve,
+            busy: each / 4 * 3,
+        }
+    }
+
+    /// The place of an address in the pool.
+    #[inline(always)]
+    pub fn find(&self, address: Address) -> Option<u32> {
+        match *self.pool.as_slice() {
+            [only] => (only == address).then_some(0),
+            _ => self.pool.binary_search(&address).ok().map(|place| place as u32),
+        }
+    }
+
+    /// An address of the pool.
+    pub fn address(&self, number: u32) -> Address {
+        self.pool.get(number as usize).copied().unwrap_or(0)
+    }
+
+    /// Addresses in the pool.
+    pub fn addresses(&self) -> usize {
+        self.pool.len()
+    }
+
+    /// Ports in use.
+    pub fn in_use(&self) -> u64 {
+        self.used.iter().map(|used| u64::from(*used)).sum()
+    }
+
+    /// The address for a host that has none yet: the first from a place that `chance` decides that is not busy,
+    /// else the one with the fewest ports in use.
+    pub fn choose(&self, chance: u64) -> u32 {
+        let count = self.pool.len();
+        let begin = (chance % count.max(1) as u64) as usize;
+        let mut order = (begin..count).chain(0..begin);
+        let used = |number: &usize| self.used.get(*number).copied().unwrap_or(0);
+        let idle = order.clone().find(|number| used(number) < self.busy);
+        idle.or_else(|| order.by_ref().min_by_key(used)).unwrap_or(0) as u32
+    }
+
+    fn at(number: u32, protocol: u8) -> usize {
+        (number as usize * PROTOCOLS + place(protocol).min(PROTOCOLS - 1)) * WORDS
+    }
+
+    /// Takes this very port; false when it is taken. `number` is the address' place in the pool; ports are in
+    /// host order here.
+    pub fn take(&mut self, number: u32, protocol: u8, port: u16) -> bool {
+        let word = self.taken.get_mut(Self::at(number, protocol) + usize::from(port) / 64);
+        let Some(word) = word else { return false };
+        let bit = 1 << (port % 64);
+        let is_free = *word & bit == 0;
+        *word |= bit;
+        if is_free && let Some(used) = self.used.get_mut(number as usize) {
+            *used += 1;
+        }
+        is_free
+    }
+
+    /// Gives a port back.
+    pub fn give_back(&mut self, number: u32, protocol: u8, port: u16) {
+        let word = self.taken.get_mut(Self::at(number, protocol) + usize::from(port) / 64);
+        if let (Some(word), Some(used)) = (word, self.used.get_mut(number as usize)) {
+            *word &= !(1 << (port % 64));
+            *used -= 1;
+        }
+    }
+
+    /// Takes a port for the inside port `wanted`.
+    pub fn allocate(&mut self, number: u32, protocol: u8, wanted: u16, chance: u64) -> Option<u16> {
+        let (first, last) = self.range;
+        if protocol == ICMP {
+            if self.preserve && self.take(number, protocol, wanted) {
+                return Some(wanted);
+            }
+            return self.search(number, protocol, (0, u16::MAX), u64::MAX, chance);
+        }
+        if self.preserve && (first..=last).contains(&wanted) && self.take(number, protocol, wanted) {
+            return Some(wanted);
+        }
+        let low = (first, last.min(WELL_KNOWN - 1));
+        let high = (first.max(WELL_KNOWN), last);
+        let ranges = if wanted < WELL_KNOWN { [low, high] } else { [high, low] };
+        let parity = if wanted % 2 == 0 { EVEN } else { !EVEN };
+        let masks: &[u64] = if protocol == UDP { &[parity, u64::MAX] } else { &[u64::MAX] };
+        masks.iter().find_map(|mask| {
+            ranges.iter().find_map(|range| self.search(number, protocol, *range, *mask, chance))
+        })
+    }
+
+    /// Takes the first free port of a range whose bit `mask` has, from a place on that `chance` decides.
+    fn search(
+        &mut self,
+        number: u32,
+        protocol: u8,
+        (first, last): (u16, u16),
+        mask: u64,
+        chance: u64,
+    ) -> Option<u16> {
+        let count = u64::from(last).checked_sub(u64::from(first))? + 1;
+        let begin = usize::from(first) + (chance >> 16) as usize % count as usize;
+        let words = self.taken.get(Self::at(number, protocol)..)?.get(..WORDS)?;
+        // The bits of a word that lie within two bounds, both included.
+        let within = |word: usize, low: usize, high: usize| {
+            let from = low.saturating_sub(word * 64);
+            let to = (high + 1).saturating_sub(word * 64).min(64);
+            if from >= 64 || to == 0 {
+                return 0;
+            }
+            (u64::MAX << from) & (u64::MAX >> (64 - to))
+        };
+        let parts = [(begin, usize::from(last)), (usize::from(first), begin)];
+        let port = parts.into_iter().find_map(|(low, high)| {
+            (low / 64..=high / 64).find_map(|word| {
+                let free = !words.get(word)? & mask & within(word, low, high);
+                (free != 0).then(|| word * 64 + free.trailing_zeros() as usize)
+            })
+        })?;
+        let port = u16::try_from(port).ok()?;
+        self.take(number, protocol, port).then_some(port)
+    }
+}

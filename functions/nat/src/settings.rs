@@ -1,0 +1,303 @@
+//! The configuration, checked beyond what the schema can say, and time in ticks.
+
+use crate::wire::{Address, ICMP, TCP, UDP, wire_v4};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use nf_sdk::{Config, Error, Json, Map, Nanos, Prefix, Value};
+
+/// Most addresses of the pool.
+pub const MAX_POOL: usize = 1024;
+/// Most ports that are forwarded.
+pub const MAX_FORWARDED: usize = 65_536;
+/// Nanoseconds of a tick, as a power of two: 67 ms.
+const TICK_BITS: u32 = 26;
+
+/// Counts ticks from the first batch on; points in time are compared by their difference.
+#[derive(Debug, Default)]
+pub struct Ticks {
+    epoch: Option<Nanos>,
+}
+
+impl Ticks {
+    /// The tick that a point in time lies in.
+    #[inline(always)]
+    pub fn at(&mut self, now: Nanos) -> u32 {
+        (now.since(*self.epoch.get_or_insert(now)).0 >> TICK_BITS) as u32
+    }
+
+    /// Whether the first batch has come.
+    pub fn have_begun(&self) -> bool {
+        self.epoch.is_some()
+    }
+}
+
+/// A span in ticks, rounded up, and one more because a span begins anywhere in a tick.
+pub fn span(span: Nanos) -> u32 {
+    ((span.0 >> TICK_BITS) + 2).min(1 << 30) as u32
+}
+
+/// Which packets from outside a mapping lets in (RFC 4787 section 5, RFC 5382 section 4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filtering {
+    /// Those of any sender.
+    EndpointIndependent,
+    /// Those of addresses that the inside end has sent to.
+    AddressDependent,
+    /// Those of addresses and ports that the inside end has sent to.
+    AddressAndPortDependent,
+}
+
+/// A port of the pool that leads to an inside host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forward {
+    /// [`TCP`] or [`UDP`].
+    pub protocol: u8,
+    /// Address and port of the pool.
+    pub outside: (Address, u16),
+    /// Address and port of the inside host.
+    pub inside: (Address, u16),
+}
+
+/// Protocol, address and port.
+type End = (u8, Address, u16);
+
+impl Forward {
+    fn outside_end(&self) -> End {
+        (self.protocol, self.outside.0, self.outside.1)
+    }
+
+    fn inside_end(&self) -> End {
+        (self.protocol, self.inside.0, self.inside.1)
+    }
+}
+
+/// How long sessions may be idle, in ticks.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// UDP.
+    pub udp: u32,
+    /// TCP, both sides have agreed.
+    pub established: u32,
+    /// TCP, opening or ending.
+    pub transitory: u32,
+    /// ICMP queries.
+    pub icmp: u32,
+    /// Fragments that wait for the first one, and first ones for later ones.
+    pub fragment: u32,
+}
+
+/// The configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The outside addresses.
+    pub pool: Vec<Address>,
+    /// Inside sources that are translated; all IPv4 without any.
+    pub inside: Vec<(Address, Address)>,
+    /// Which packets from outside a mapping lets in.
+    pub filtering: Filtering,
+    /// All mappings of a host have one outside address.
+    pub paired: bool,
+    /// Ports that are given out, in host order.
+    pub ports: (u16, u16),
+    /// A mapping gets the port that the inside host uses, if it is free.
+    pub preserve: bool,
+    /// Ports that lead to inside hosts.
+    pub forwards: Vec<Forward>,
+    /// Most sessions.
+    pub max_sessions: usize,
+    /// Most inside hosts.
+    pub max_hosts: usize,
+    /// Most sessions of one inside host.
+    pub host_sessions: u32,
+    /// Most outside ports of one inside host.
+    pub host_ports: u32,
+    /// Packets from outside give a UDP session more time too.
+    pub inbound_refresh: bool,
+    /// A SYN that nothing asked for is answered after six seconds.
+    pub answer: bool,
+    /// How long sessions may be idle.
+    pub timeouts: Timeouts,
+}
+
+fn refused(parts: &[&str]) -> Error {
+    Error::Refused(parts.concat())
+}
+
+fn numbered(key: &str, number: usize, text: &str) -> Error {
+    let mut digits = String::new();
+    Json::new(&mut digits).number(number as u64);
+    refused(&[key, "[", &digits, "]: ", text])
+}
+
+/// The IPv4 prefixes of a list.
+fn prefixes(value: Value<'_>, key: &str) -> Result<Vec<Prefix>, Error> {
+    let wrong = || Error::WrongType(String::from(key));
+    let prefixes: Option<Vec<Prefix>> = value.list().ok_or_else(wrong)?.map(|item| item.prefix()).collect();
+    let prefixes = prefixes.ok_or_else(wrong)?;
+    match prefixes.iter().position(|prefix| !prefix.address.is_ipv4()) {
+        Some(number) => Err(numbered(key, number, "allowed are prefixes of IPv4")),
+        None => Ok(prefixes),
+    }
+}
+
+/// First address and number of addresses of an IPv4 prefix, in host order.
+fn range(prefix: &Prefix) -> (u32, u64) {
+    let bits = match prefix.address {
+        IpAddr::V4(address) => address.to_bits(),
+        IpAddr::V6(_) => 0,
+    };
+    let mask = u32::MAX.checked_shl(32 - u32::from(prefix.length.min(32))).unwrap_or(0);
+    (bits & mask, 1 << (32 - u32::from(prefix.length.min(32))))
+}
+
+impl Settings {
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// What the host's check should have refused, and what contradicts itself.
+    pub fn read(config: &Config) -> Result<Settings, Error> {
+        let bound = |key: &str, most: i64| {
+            let count = config.integer(key)?;
+            if (1..=most).contains(&count) {
+                Ok(count as usize)
+            } else {
+                Err(refused(&[key, ": out of range"]))
+            }
+        };
+        let pool = pool(config)?;
+        let mut inside = vec![];
+        if let Some(list) = config.optional("inside")? {
+            for prefix in prefixes(list, "inside")? {
+                let (first, count) = range(&prefix);
+                inside.push((first, !((count - 1) as u32)));
+            }
+        }
+        let forwards = forwards(config, &pool)?;
+        let ports = config.port_range("ports")?;
+        if ports.0 == 0 {
+            return Err(refused(&["ports: 0 is no port; allowed are ranges within 1-65535"]));
+        }
+        let ticks = |key: &str| config.duration(key).map(span);
+        Ok(Settings {
+            pool,
+            inside,
+            filtering: match config.text("filtering")? {
+                "endpoint-independent" => Filtering::EndpointIndependent,
+                "address-dependent" => Filtering::AddressDependent,
+                "address-and-port-dependent" => Filtering::AddressAndPortDependent,
+                other => return Err(refused(&["filtering: `", other, "` is no way of filtering"])),
+            },
+            paired: config.text("pooling")? == "paired",
+            ports,
+            preserve: config.boolean("preserve_ports")?,
+            forwards,
+            max_sessions: bound("max_sessions", 4_000_000)?,
+            max_hosts: bound("max_hosts", 1_000_000)?,
+            host_sessions: bound("host_sessions", 4_000_000)? as u32,
+            host_ports: bound("host_ports", 65_536)? as u32,
+            inbound_refresh: config.boolean("udp_inbound_refresh")?,
+            answer: config.text("unsolicited")? == "answer",
+            timeouts: Timeouts {
+                udp: ticks("udp_timeout")?,
+                established: ticks("tcp_established_timeout")?,
+                transitory: ticks("tcp_transitory_timeout")?,
+                icmp: ticks("icmp_timeout")?,
+                fragment: ticks("fragment_timeout")?,
+            },
+        })
+    }
+}
+
+fn pool(config: &Config) -> Result<Vec<Address>, Error> {
+    let mut pool = vec![];
+    for prefix in
+        prefixes(config.optional("pool")?.ok_or_else(|| Error::Missing(String::from("pool")))?, "pool")?
+    {
+        let (first, count) = range(&prefix);
+        if pool.len() as u64 + count > MAX_POOL as u64 {
+            return Err(refused(&["pool: more than 1024 addresses"]));
+        }
+        pool.extend((0..count as u32).map(|n| wire_v4(first + n)));
+    }
+    pool.sort_unstable();
+    if pool.is_empty() {
+        return Err(refused(&["pool: at least one address is needed"]));
+    }
+    match pool.windows(2).any(|two| two[0] == two[1]) {
+        true => Err(refused(&["pool: an address is there twice"])),
+        false => Ok(pool),
+    }
+}
+
+fn forwards(config: &Config, pool: &[Address]) -> Result<Vec<Forward>, Error> {
+    let mut forwards: Vec<Forward> = vec![];
+    let Some(list) = config.optional("forwards")? else { return Ok(forwards) };
+    let list = list.list().ok_or_else(|| Error::WrongType(String::from("forwards")))?;
+    for (number, item) in list.enumerate() {
+        let wrong = |text: &str| numbered("forwards", number, text);
+        let map = item.map().ok_or_else(|| Error::WrongType(String::from("forwards")))?;
+        let begin = forward(&map, &mut forwards).map_err(|error| wrong(&error.message()))?;
+        if forwards.len() > MAX_FORWARDED {
+            return Err(wrong("more than 65536 ports are forwarded"));
+        }
+        if forwards.iter().skip(begin).any(|forward| pool.binary_search(&forward.outside.0).is_err()) {
+            return Err(wrong("`outside` is not in the pool"));
+        }
+    }
+    // A port leads to one host, and an inside end has one mapping.
+    for (end, text) in [
+        (Forward::outside_end as fn(&Forward) -> End, "forwards: an outside port is there twice"),
+        (Forward::inside_end, "forwards: an inside address and port is there twice"),
+    ] {
+        let mut ends: Vec<End> = forwards.iter().map(end).collect();
+        ends.sort_unstable();
+        if ends.windows(2).any(|two| two[0] == two[1]) {
+            return Err(refused(&[text]));
+        }
+    }
+    Ok(forwards)
+}
+
+/// Reads one item; where its ports begin in the list.
+fn forward(map: &Map<'_>, forwards: &mut Vec<Forward>) -> Result<usize, Error> {
+    let address = |key: &str| match map.address(key)? {
+        IpAddr::V4(address) => Ok(wire_v4(address.to_bits())),
+        IpAddr::V6(_) => Err(refused(&[key, ": an IPv4 address is needed"])),
+    };
+    let protocol = match map.text("protocol")? {
+        "tcp" => TCP,
+        "udp" => UDP,
+        other => return Err(refused(&["protocol: `", other, "` is neither tcp nor udp"])),
+    };
+    let (outside, inside) = (address("outside")?, address("inside")?);
+    let (first, last) = map.port_range("ports")?;
+    let to = match map.optional("inside_port")? {
+        None => first,
+        Some(port) => {
+            let port = port.integer().and_then(|port| u16::try_from(port).ok());
+            port.ok_or_else(|| refused(&["inside_port: no port"]))?
+        }
+    };
+    if first == 0 || to == 0 || u32::from(to) + u32::from(last - first) > 65_535 {
+        return Err(refused(&["the ports reach beyond 1-65535"]));
+    }
+    let begin = forwards.len();
+    forwards.extend((first..=last).map(|port| Forward {
+        protocol,
+        outside: (outside, port),
+        inside: (inside, to + (port - first)),
+    }));
+    Ok(begin)
+}
+
+/// The number of a protocol in tables by protocol.
+pub fn place(protocol: u8) -> usize {
+    match protocol {
+        TCP => 0,
+        UDP => 1,
+        ICMP => 2,
+        _ => 3,
+    }
+}

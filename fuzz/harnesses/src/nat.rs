@@ -1,0 +1,61 @@
+//! Any frames get one counted verdict and keep their length, any state is taken or refused, and what is exported
+//! is taken.
+
+use crate::configuration::Configuration;
+use nat::Nat;
+use nf_abi::{PacketRecord, offload};
+use nf_sdk::native::{Runner, TestPacket};
+use nf_sdk::{Nanos, Verdict};
+use std::sync::LazyLock;
+
+const CONFIGS: [&str; 3] = [
+    "{pool: [198.51.100.7/32], max_sessions: 40, max_hosts: 9}",
+    "{pool: [198.51.100.0/30], max_sessions: 40, filtering: address-dependent, host_sessions: 9, ports: 1000-1009, \
+     preserve_ports: false, forwards: [{protocol: tcp, outside: 198.51.100.1, ports: 80-81, inside: 192.0.2.10}]}",
+    "{pool: [198.51.100.7/32], inside: [192.0.2.0/24], filtering: address-and-port-dependent, pooling: arbitrary, \
+     udp_inbound_refresh: true, unsolicited: ignore, fragment_timeout: 2s}",
+];
+
+static ENCODED: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
+    let configuration = Configuration::of(include_str!("../../../functions/nat/function.yaml"));
+    CONFIGS.map(|text| configuration.read(text, ""))
+});
+
+pub fn run(data: &[u8]) {
+    let &[mode, split, ref data @ ..] = data else { return };
+    let config = &ENCODED[usize::from(mode) % ENCODED.len()];
+    let mut runner = Runner::<Nat>::new(config).expect("in range");
+    let (state, mut frames) = data.split_at(usize::from(split).min(data.len()));
+    runner.import_state(state);
+
+    let (mut now, mut seen) = (Nanos(1 << 60), 0u64);
+    // A length, an interface with the state of the checksum, and how much later the packet comes.
+    while let &[length, ingress, later, ref rest @ ..] = frames {
+        let (frame, rest) = rest.split_at(usize::from(length).min(rest.len()));
+        frames = rest;
+        now = now.saturating_add(Nanos(u64::from(later) << 28));
+        let record = PacketRecord {
+            ingress: u16::from(ingress & 1),
+            offload_flags: if ingress & 2 == 0 { 0 } else { offload::NEEDS_CHECKSUM },
+            csum_start: 34,
+            csum_offset: u16::from(ingress >> 2),
+            ..PacketRecord::default()
+        };
+        let out = runner.run(&[TestPacket { bytes: frame.to_vec(), record }], now);
+        let verdict = out[0].verdict.expect("a verdict");
+        let is_known = matches!(verdict, Verdict::Interface(0 | 1) | Verdict::Drop(0..=8) | Verdict::Hold(_));
+        assert!(is_known, "{verdict:?}");
+        assert_eq!(out[0].bytes.as_ref().map(Vec::len), Some(frame.len()));
+        if runner.host().deadline().is_some_and(|deadline| deadline <= now) {
+            runner.timer(now);
+        }
+        seen += 1;
+    }
+    let state = runner.export_state().expect("offered");
+    runner.finish(now);
+    assert_eq!((0..13).map(|counter| runner.host().counter(counter)).sum::<u64>(), seen);
+    let report: serde_json::Value = serde_json::from_str(&runner.report(now).expect("always")).expect("JSON");
+    assert!(report["sessions"]["now"].as_u64() <= report["sessions"]["max"].as_u64());
+    let mut other = Runner::<Nat>::new(config).expect("in range");
+    assert!(other.import_state(&state));
+}
