@@ -125,7 +125,7 @@ impl Ports {
         let low = (first, last.min(WELL_KNOWN - 1));
         let high = (first.max(WELL_KNOWN), last);
         let ranges = if wanted < WELL_KNOWN { [low, high] } else { [high, low] };
-        let parity = if wanted % 2 == 0 { EVEN } else { !EVEN };
+        let parity = if wanted.is_multiple_of(2) { EVEN } else { !EVEN };
         let masks: &[u64] = if protocol == UDP { &[parity, u64::MAX] } else { &[u64::MAX] };
         masks.iter().find_map(|mask| {
             ranges.iter().find_map(|range| self.search(number, protocol, *range, *mask, chance))

@@ -93,11 +93,11 @@ fn classbench_rules(count: usize, numbers: &mut Numbers) -> (String, Vec<Flow>) 
 }
 
 /// Packets to measure with, and by which interface each comes in.
-struct Load<B = Frame> {
-    frames: Vec<B>,
-    ingress: Vec<u16>,
+pub(crate) struct Load<B = Frame> {
+    pub(crate) frames: Vec<B>,
+    pub(crate) ingress: Vec<u16>,
     /// Bytes of each packet, if that is more than its frame has: what follows is whatever its buffer holds.
-    size: Option<usize>,
+    pub(crate) size: Option<usize>,
 }
 
 /// What is shown packets.
@@ -110,15 +110,20 @@ enum Side {
 }
 
 /// Both sides of a comparison.
-struct Pair<F> {
-    sandboxed: WasmGuest,
+pub(crate) struct Pair<F> {
+    pub(crate) sandboxed: WasmGuest,
     native: NativeGuest<F>,
     pool: Arc<Pool>,
     buffers: Vec<Packet>,
 }
 
 impl<F: NativeFunction> Pair<F> {
-    fn new(sandbox: &Sandbox, image: &Image, config: &str, native: F) -> Result<Pair<F>, BenchError> {
+    pub(crate) fn new(
+        sandbox: &Sandbox,
+        image: &Image,
+        config: &str,
+        native: F,
+    ) -> Result<Pair<F>, BenchError> {
         Pair::with(sandbox, image, configuration(image, config)?, native)
     }
 
@@ -162,7 +167,7 @@ impl<F: NativeFunction> Pair<F> {
     }
 
     /// Shows both sides packets that are not measured.
-    fn prepare<B: AsRef<[u8]>>(&mut self, load: &Load<B>) -> Result<(), BenchError> {
+    pub(crate) fn prepare<B: AsRef<[u8]>>(&mut self, load: &Load<B>) -> Result<(), BenchError> {
         let (ours, theirs) = (self.pass(load, Side::Sandboxed)?.1, self.pass(load, Side::Native)?.1);
         if ours != theirs {
             return Err(BenchError::Invalid("sandboxed and native decided differently".into()));
@@ -171,7 +176,11 @@ impl<F: NativeFunction> Pair<F> {
     }
 
     /// Measures both sides in turns.
-    fn measure(&mut self, load: &Load, expected: Option<fn(u16) -> u32>) -> Result<Times, BenchError> {
+    pub(crate) fn measure(
+        &mut self,
+        load: &Load,
+        expected: Option<fn(u16) -> u32>,
+    ) -> Result<Times, BenchError> {
         if let Some(expected) = expected {
             let digest = load
                 .ingress
@@ -189,7 +198,7 @@ impl<F: NativeFunction> Pair<F> {
     }
 
     /// Measures both sides in turns with packets that are brought up to date before each turn.
-    fn measure_each<B: AsRef<[u8]>>(
+    pub(crate) fn measure_each<B: AsRef<[u8]>>(
         &mut self,
         load: &mut Load<B>,
         mut update: impl FnMut(&mut Load<B>),
@@ -224,15 +233,16 @@ impl<F: NativeFunction> Pair<F> {
         Ok(())
     }
 
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.pool.free_batch(self.buffers.drain(..));
     }
 }
 
+/// What a packet takes, in each run.
 #[derive(Default)]
-struct Times {
-    sandboxed: Vec<f64>,
-    native: Vec<f64>,
+pub(crate) struct Times {
+    pub(crate) sandboxed: Vec<f64>,
+    pub(crate) native: Vec<f64>,
     ratio: Vec<f64>,
     /// What measuring costs; it is in none of the others.
     harness: Vec<f64>,
@@ -240,7 +250,13 @@ struct Times {
 
 impl Times {
     /// Adds the figures of one function.
-    fn report(&self, name: &str, ratio: Option<f64>, ns: Option<f64>, into: &mut Vec<Measurement>) {
+    pub(crate) fn report(
+        &self,
+        name: &str,
+        ratio: Option<f64>,
+        ns: Option<f64>,
+        into: &mut Vec<Measurement>,
+    ) {
         into.push(Measurement::new(&format!("{name}-ratio"), "x", &self.ratio, ratio.map(Bound::ratio)));
         into.push(Measurement::new(&format!("{name}-ns"), "ns", &self.sandboxed, ns.map(Bound::AtMost)));
         into.push(Measurement::new(&format!("{name}-native-ns"), "ns", &self.native, None));
@@ -663,6 +679,8 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
 
     progress(0.77, "router, 1,000,000 routes");
     routing(&sandbox, &mut numbers, &mut results)?;
+    progress(0.78, "nat, 65,536 established sessions");
+    crate::nat::sessions(&sandbox, 65_536, &mut numbers)?.report("nat", Some(1.4), None, &mut results);
 
     progress(0.8, "monitor, a full table");
     full_table(&sandbox, &mut numbers, &mut results)?;

@@ -28,6 +28,7 @@ mod hypernf;
 mod instantiate;
 mod instructions;
 mod machine;
+mod nat;
 mod native_guest;
 mod peers;
 mod policies;
@@ -81,6 +82,7 @@ pub const NAMES: &[&str] = &[
     "call",
     "account",
     "functions",
+    "nat",
     "chain",
     "instructions",
     "instantiate",
@@ -132,6 +134,8 @@ pub enum Bench {
     Account,
     /// Functions, sandboxed against native.
     Functions,
+    /// Address translation with a million sessions.
+    Nat,
     /// Chains of fifty, and what the engine costs for each hop.
     Chain,
     /// Instructions of a hop.
@@ -206,6 +210,7 @@ impl Bench {
             "call" => Bench::Call,
             "account" => Bench::Account,
             "functions" => Bench::Functions,
+            "nat" => Bench::Nat,
             "chain" => Bench::Chain,
             "instructions" => Bench::Instructions,
             "instantiate" => Bench::Instantiate,
@@ -247,6 +252,7 @@ impl Bench {
             Bench::Call => "call",
             Bench::Account => "account",
             Bench::Functions => "functions",
+            Bench::Nat => "nat",
             Bench::Chain => "chain",
             Bench::Instructions => "instructions",
             Bench::Instantiate => "instantiate",
@@ -314,6 +320,7 @@ impl Bench {
             Bench::Call => call::run(progress),
             Bench::Account => hypernf::account::run(progress),
             Bench::Functions => functions::run(progress),
+            Bench::Nat => nat::run(progress),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),
             Bench::Stop => stop::run(progress),

@@ -10,7 +10,7 @@ proptest! {
         let mut index = Index::new(60).expect("memory");
         let mut model = BTreeMap::new();
         // Hashes that are spread, or such as have few tags and groups.
-        let hash = |key: u64| if spread { key.wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { key % 3 << 56 | key % 2 };
+        let hash = |key: u64| if spread { key.wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { (key % 3) * (1 << 56) + key % 2 };
         for (number, (key, add)) in (1u32..).zip(steps) {
             if add && !model.contains_key(&key) {
                 prop_assert!(index.insert(hash(key), number));

@@ -7,12 +7,14 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 type Key = (u8, u8, u16);
+/// When each remote end was sent to last.
+type Sent = BTreeMap<(u8, u16), f64>;
 
 /// Mappings by protocol, inside host and port; what is known of each: the outside port, and when each remote end was
 /// sent to last.
 #[derive(Default)]
 struct Model {
-    mappings: BTreeMap<Key, (u16, BTreeMap<(u8, u16), f64>)>,
+    mappings: BTreeMap<Key, (u16, Sent)>,
 }
 
 impl Model {
@@ -28,7 +30,7 @@ impl Model {
         sent.any(|sent| (300.0..310.0).contains(&(now - sent)))
     }
 
-    fn inside_of(&self, port: u16) -> Option<(Key, &BTreeMap<(u8, u16), f64>)> {
+    fn inside_of(&self, port: u16) -> Option<(Key, &Sent)> {
         self.mappings.iter().find(|(_, (outside, _))| *outside == port).map(|(key, (_, sent))| (*key, sent))
     }
 }
