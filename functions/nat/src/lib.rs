@@ -8,7 +8,8 @@
 //! 2. Every other packet takes the [`slow`] way: [`view`] reads it, [`translator`] finds or begins its session in
 //!    [`binding`] and [`ports`], [`icmp`] turns errors inside out, [`fragments`] lets later fragments follow.
 //! 3. What is sent from inside to the pool is translated twice and goes back to the inside.
-//! 4. What may not be translated passes as it is or is dropped; [`unsolicited`] answers late.
+//! 4. With a prefix for it, packets of IPv6 become packets of IPv4 and back ([`nat64`]).
+//! 5. What may not be translated passes as it is or is dropped; [`unsolicited`] answers late.
 //!
 //! Limits: 1,024 addresses in the pool, 4,000,000 sessions; memory is taken once, at the start.
 #![cfg_attr(target_arch = "wasm32", no_std)]
@@ -20,6 +21,7 @@ pub mod fragments;
 pub mod icmp;
 pub mod index;
 pub mod metrics;
+pub mod nat64;
 pub mod ports;
 pub mod session;
 pub mod settings;

@@ -26,11 +26,13 @@ pub enum Reason {
     NoPort = 7,
     /// A later fragment whose first one did not come or overlaps it, or that there is no room for.
     Fragment = 8,
+    /// It has no counterpart in the other version of IP, or no hops left there.
+    Untranslatable = 9,
 }
 
 /// Names in the report and in the manifest: packets that were translated from inside, from outside and back to
 /// the inside, packets that pass as they are, then the reasons.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "outward",
     "inward",
     "hairpinned",
@@ -44,6 +46,7 @@ pub const NAMES: [&str; 13] = [
     "host-limit",
     "no-port",
     "fragment",
+    "untranslatable",
 ];
 /// The place of the first reason.
 const REASONS: usize = 4;

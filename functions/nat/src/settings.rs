@@ -1,5 +1,6 @@
 //! The configuration, checked beyond what the schema can say, and time in ticks.
 
+use crate::nat64;
 use crate::wire::{Address, ICMP, TCP, UDP, wire_v4};
 use alloc::string::String;
 use alloc::vec;
@@ -117,6 +118,8 @@ pub struct Settings {
     pub inbound_refresh: bool,
     /// A SYN that nothing asked for is answered after six seconds.
     pub answer: bool,
+    /// The IPv6 prefix that stands for the IPv4 internet.
+    pub nat64: Option<nat64::Prefix>,
     /// How long sessions may be idle.
     pub timeouts: Timeouts,
 }
@@ -199,6 +202,7 @@ impl Settings {
             host_ports: bound("host_ports", 65_536)? as u32,
             inbound_refresh: config.boolean("udp_inbound_refresh")?,
             answer: config.text("unsolicited")? == "answer",
+            nat64: prefix64(config)?,
             timeouts: Timeouts {
                 udp: ticks("udp_timeout")?,
                 established: ticks("tcp_established_timeout")?,
@@ -208,6 +212,15 @@ impl Settings {
             },
         })
     }
+}
+
+fn prefix64(config: &Config) -> Result<Option<nat64::Prefix>, Error> {
+    let Some(value) = config.optional("nat64_prefix")? else { return Ok(None) };
+    let prefix = value.prefix().ok_or_else(|| Error::WrongType(String::from("nat64_prefix")))?;
+    let prefix = nat64::Prefix::new(prefix.address, prefix.length);
+    prefix.map(Some).ok_or_else(|| {
+        refused(&["nat64_prefix: allowed are IPv6 prefixes of 32, 40, 48, 56, 64 and 96 bits"])
+    })
 }
 
 fn pool(config: &Config) -> Result<Vec<Address>, Error> {

@@ -4,12 +4,15 @@
 use crate::fragments::{Course, Datagram, Held, Later};
 use crate::icmp;
 use crate::metrics::{Passed, Reason, Tally};
+use crate::nat64::{self, View6};
 use crate::session::{InsideEnds, OutsideEnds, at, flag};
 use crate::translator::Translator;
 use crate::unsolicited::unreachable;
 use crate::view::{Part, View};
-use crate::wire::{TCP, half, host_v4, put_half, put_word, word};
-use nf_sdk::headers::{Dissection, Fragment, dissect};
+use crate::wire::{TCP, half, host_v4, put_half, put_word, wire_v4, word};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use nf_sdk::headers::{Dissection, Fragment, Network, dissect};
 use nf_sdk::{Host, Packet, Verdict, offload};
 
 /// ICMP errors about what could not be translated, at most, in [`ANSWERS_IN`] ticks: 64 in 1.07 s.
@@ -31,6 +34,8 @@ type Judgement = Result<(Passed, Verdict), Reason>;
 pub struct Slow {
     /// When answers were counted last, and how many they were since then.
     answers: (u32, u32),
+    /// Source and destination of the packet, if it has become one of IPv6.
+    became: Option<[u32; 8]>,
 }
 
 /// Packets between neighbours, which no router forwards: they pass as they are.
@@ -98,9 +103,13 @@ impl Slow {
     ) -> Option<Judgement> {
         let from_inside = packet.ingress() & 1 == 0;
         let as_is = Ok((Passed::AsIs, if from_inside { OUTSIDE } else { INSIDE }));
-        let Some(network) = dissection.network.as_ref().filter(|network| network.source.is_ipv4()) else {
-            return Some(as_is);
-        };
+        let Some(network) = dissection.network.as_ref() else { return Some(as_is) };
+        if !network.source.is_ipv4() {
+            return match self.prefixed(translator, network).filter(|_| from_inside) {
+                Some(remote) => self.judge6(translator, packet, dissection, network, remote, tally, host),
+                None => Some(as_is),
+            };
+        }
         let mut view = match View::new(packet.bytes(), dissection, network) {
             Ok(view) => view,
             // What is not translated may be of any protocol.
@@ -129,13 +138,21 @@ impl Slow {
         if let (Fragment::Later { offset, .. }, Some(datagram)) = (view.fragment, datagram) {
             return self.later(translator, packet, &mut view, &datagram, u32::from(offset), host);
         }
+        self.became = None;
         let judgement = self.whole(translator, packet, &mut view, host);
         if let (Some(datagram), Ok((_, verdict))) = (datagram, &judgement) {
             let mut addresses = [0; 8];
             (addresses[0], addresses[4]) = (view.source, view.destination);
+            let addresses = self.became.unwrap_or(addresses);
             let is_back = from_inside && *verdict == INSIDE;
             let mac = is_back.then(|| mac_at(packet.bytes(), 0));
-            let course = Course { addresses, changes_version: false, verdict: *verdict, mac };
+            let course = Course {
+                addresses,
+                protocol: view.protocol(),
+                changes_version: self.became.is_some(),
+                verdict: *verdict,
+                mac,
+            };
             let length = (view.end - view.l4) as u32;
             let now = translator.sessions.now;
             for held in translator.fragments.first(&datagram, course, length, now) {
@@ -152,6 +169,94 @@ impl Slow {
         Some(judgement)
     }
 
+    /// The IPv4 address that an IPv6 packet is for.
+    fn prefixed(&self, translator: &Translator, network: &Network) -> Option<u32> {
+        let IpAddr::V6(destination) = network.destination else { return None };
+        translator.settings.nat64?.extract(nat64::words(&destination.octets()))
+    }
+
+    /// An IPv6 packet from inside for a remote end of IPv4.
+    #[allow(clippy::too_many_arguments)]
+    fn judge6(
+        &mut self,
+        translator: &mut Translator,
+        packet: &mut Packet<'_>,
+        dissection: &Dissection,
+        network: &Network,
+        remote: u32,
+        tally: &mut Tally,
+        host: &mut Host,
+    ) -> Option<Judgement> {
+        let view = match View6::new(packet.bytes(), dissection, network) {
+            Ok(view) => view,
+            Err(reason) => return Some(Err(reason)),
+        };
+        let prefix = translator.settings.nat64?;
+        // Neither an address of the prefix nor what could be taken for one of IPv4 has sent this.
+        if prefix.extract(view.source).is_some() || view.source[..3] == [0; 3] {
+            return Some(Err(Reason::Malformed));
+        }
+        let datagram = view.datagram();
+        if let (Fragment::Later { offset, .. }, Some(datagram)) = (view.fragment, datagram) {
+            let offset = u32::from(offset);
+            return match self.early(translator, packet, &datagram, offset, host)? {
+                Ok(course) => Some(follow6(packet, &view, &course)),
+                Err(reason) => Some(Err(reason)),
+            };
+        }
+        let judgement = self.whole6(translator, packet, &view, remote);
+        if let (Some(datagram), Ok((passed, verdict))) = (datagram, &judgement) {
+            // What comes behind a hairpin would have to be translated twice.
+            let Some(outside) = dissect(packet.bytes()).ok().and_then(|found| found.network) else {
+                return Some(judgement);
+            };
+            let mut addresses = [0; 8];
+            if let (IpAddr::V4(source), IpAddr::V4(destination)) = (outside.source, outside.destination) {
+                (addresses[0], addresses[4]) = (wire_v4(source.to_bits()), wire_v4(destination.to_bits()));
+                let course = Course {
+                    addresses,
+                    protocol: outside.protocol,
+                    changes_version: true,
+                    verdict: *verdict,
+                    mac: None,
+                };
+                let length = (view.end - view.l4) as u32;
+                let now = translator.sessions.now;
+                for held in translator.fragments.first(&datagram, course, length, now) {
+                    follow_held(held, &course, length, *passed, tally, host);
+                }
+            }
+        }
+        Some(judgement)
+    }
+
+    fn whole6(
+        &mut self,
+        translator: &mut Translator,
+        packet: &mut Packet<'_>,
+        view: &View6,
+        remote: u32,
+    ) -> Judgement {
+        let record = packet.record();
+        let partial =
+            record.offload_flags & offload::NEEDS_CHECKSUM != 0 && usize::from(record.csum_start) == view.l4;
+        // How it is to be segmented is said of its own version.
+        if record.gso_type != offload::GSO_NONE {
+            return Err(Reason::Untranslatable);
+        }
+        let mac = mac_at(packet.bytes(), 6);
+        nat64::outward(translator, packet, view, remote, partial, mac)?;
+        if !translator.is_outside(remote) {
+            return Ok((Passed::Outward, OUTSIDE));
+        }
+        let found = dissect(packet.bytes()).map_err(|_| Reason::Malformed)?;
+        let network = found.network.as_ref().ok_or(Reason::Malformed)?;
+        let mut view = View::new(packet.bytes(), &found, network)?;
+        let target = inward(translator, packet, &mut view, partial, true)?.0;
+        turn_back(packet.bytes_mut(), target);
+        Ok((Passed::Hairpinned, INSIDE))
+    }
+
     /// A packet with its transport header.
     fn whole(
         &mut self,
@@ -164,9 +269,10 @@ impl Slow {
         let partial =
             record.offload_flags & offload::NEEDS_CHECKSUM != 0 && usize::from(record.csum_start) == view.l4;
         let from_inside = record.ingress & 1 == 0;
-        let frame = packet.bytes_mut();
+        let is_segmented = record.gso_type != offload::GSO_NONE;
         let mut is_outward = false;
         if from_inside && translator.is_inside(view.source) {
+            let frame = packet.bytes_mut();
             if let Err(reason) = outward(translator, frame, view, partial) {
                 self.refuse(translator, frame, view, reason, host);
                 return Err(reason);
@@ -176,11 +282,15 @@ impl Slow {
         if !translator.is_outside(view.destination) {
             return Ok((Passed::Outward, OUTSIDE));
         }
-        let mac = inward(translator, frame, view, partial, from_inside)?;
+        let (mac, addresses) = inward(translator, packet, view, partial, from_inside)?;
+        self.became = addresses;
+        if addresses.is_some() && is_segmented {
+            return Err(Reason::Untranslatable);
+        }
         if !from_inside {
             return Ok((Passed::Inward, INSIDE));
         }
-        turn_back(frame, mac);
+        turn_back(packet.bytes_mut(), mac);
         Ok((if is_outward { Passed::Hairpinned } else { Passed::Inward }, INSIDE))
     }
 
@@ -219,17 +329,34 @@ impl Slow {
         offset: u32,
         host: &mut Host,
     ) -> Option<Judgement> {
+        let course = match self.early(translator, packet, datagram, offset, host)? {
+            Ok(course) => course,
+            Err(reason) => return Some(Err(reason)),
+        };
+        if course.changes_version {
+            return Some(follow4(packet, view, &course));
+        }
+        follow(packet.bytes_mut(), view, &course);
+        let passed = match (course.mac, datagram.ingress & 1) {
+            (Some(_), _) => Passed::Hairpinned,
+            (None, 0) => Passed::Outward,
+            (None, _) => Passed::Inward,
+        };
+        Some(Ok((passed, course.verdict)))
+    }
+
+    /// How the first fragment of a later one was translated; `None` when the later one is held.
+    fn early(
+        &mut self,
+        translator: &mut Translator,
+        packet: &mut Packet<'_>,
+        datagram: &Datagram,
+        offset: u32,
+        host: &mut Host,
+    ) -> Option<Result<Course, Reason>> {
         let now = translator.sessions.now;
         match translator.fragments.later(datagram, offset, packet.len(), now) {
-            Later::Follows(course) => {
-                follow(packet.bytes_mut(), view, &course);
-                let passed = match (course.mac, datagram.ingress & 1) {
-                    (Some(_), _) => Passed::Hairpinned,
-                    (None, 0) => Passed::Outward,
-                    (None, _) => Passed::Inward,
-                };
-                Some(Ok((passed, course.verdict)))
-            }
+            Later::Follows(course) => Some(Ok(course)),
             Later::Early => match host.slot() {
                 Some(slot) => {
                     packet.hold(&slot);
@@ -300,6 +427,38 @@ fn follow(frame: &mut [u8], view: &mut View, course: &Course) {
     }
 }
 
+/// A later fragment of IPv4 becomes one of IPv6.
+fn follow4(packet: &mut Packet<'_>, view: &View, course: &Course) -> Judgement {
+    let header = nat64::header_v6(packet.bytes(), view, course.ends_v6())?;
+    nat64::replace(packet, view.l3, view.l4, view.end, &header)?;
+    Ok((Passed::Inward, course.verdict))
+}
+
+/// A later fragment of IPv6 becomes one of IPv4.
+fn follow6(packet: &mut Packet<'_>, view: &View6, course: &Course) -> Judgement {
+    let header = nat64::header_v4(packet.bytes(), view, course.protocol, course.ends_v4())?;
+    nat64::replace(packet, view.l3, view.l4, view.end, &header)?;
+    Ok((Passed::Outward, course.verdict))
+}
+
+/// The bytes of a later fragment that follows its first one.
+fn followed(held: &mut Held, course: &Course) -> Option<Vec<u8>> {
+    let found = dissect(&held.bytes).ok()?;
+    let network = found.network.as_ref()?;
+    if network.source.is_ipv6() {
+        let view = View6::new(&held.bytes, &found, network).ok()?;
+        let header = nat64::header_v4(&held.bytes, &view, course.protocol, course.ends_v4()).ok()?;
+        return nat64::replaced(&held.bytes, view.l3, view.l4, view.end, &header);
+    }
+    let mut view = View::new(&held.bytes, &found, network).ok()?;
+    if course.changes_version {
+        let header = nat64::header_v6(&held.bytes, &view, course.ends_v6()).ok()?;
+        return nat64::replaced(&held.bytes, view.l3, view.l4, view.end, &header);
+    }
+    follow(&mut held.bytes, &mut view, course);
+    Some(core::mem::take(&mut held.bytes))
+}
+
 /// Sends a fragment on that waited for its first one: the packet's bytes can be changed no more, hence another
 /// packet takes its place.
 fn follow_held(
@@ -310,18 +469,11 @@ fn follow_held(
     tally: &mut Tally,
     host: &mut Host,
 ) {
-    let view = dissect(&held.bytes).ok().and_then(|dissection| {
-        let network = dissection.network?;
-        View::new(&held.bytes, &dissection, &network).ok()
+    let bytes = if held.offset >= first { followed(&mut held, course) } else { None };
+    let sent = bytes.is_some_and(|bytes| {
+        let slot = host.packet_new(&bytes);
+        slot.is_ok_and(|slot| host.emit(slot, course.verdict, held.mark).is_ok())
     });
-    let sent = match view {
-        Some(mut view) if held.offset >= first => {
-            follow(&mut held.bytes, &mut view, course);
-            let slot = host.packet_new(&held.bytes);
-            slot.is_ok_and(|slot| host.emit(slot, course.verdict, held.mark).is_ok())
-        }
-        _ => false,
-    };
     if !sent {
         return drop_held([held], tally, host);
     }
@@ -354,17 +506,23 @@ fn outward(
     Ok(())
 }
 
-/// Translates a packet to the pool; the Ethernet address of the host that it goes to, zeros if that is not known.
+/// Translates a packet to the pool; the Ethernet address of the host that it goes to, zeros if that is not known, and
+/// its addresses if it has become a packet of IPv6.
+#[allow(clippy::type_complexity)]
 fn inward(
     translator: &mut Translator,
-    frame: &mut [u8],
+    packet: &mut Packet<'_>,
     view: &mut View,
     partial: bool,
     from_inside: bool,
-) -> Result<[u32; 2], Reason> {
+) -> Result<([u32; 2], Option<[u32; 8]>), Reason> {
     if view.part == Part::Error {
-        let target = icmp::inward(translator, frame, view)?;
-        return Ok(translator.bindings.mac(target.mapping));
+        let target = icmp::inward(translator, packet.bytes_mut(), view)?;
+        let mac = translator.bindings.mac(target.mapping);
+        if target.is_v6 {
+            nat64::inward(translator, packet, view, &target, false)?;
+        }
+        return Ok((mac, None));
     }
     let ends = OutsideEnds {
         outside: view.destination,
@@ -375,8 +533,13 @@ fn inward(
     let is_reply = view.part == Part::Reply;
     match translator.inward(&ends, view.flags, is_reply) {
         Ok(target) => {
-            view.set_end(frame, false, target.address[3], target.port, partial);
-            Ok(translator.bindings.mac(target.mapping))
+            let mac = translator.bindings.mac(target.mapping);
+            if target.is_v6 {
+                let addresses = nat64::inward(translator, packet, view, &target, partial)?;
+                return Ok((mac, Some(addresses)));
+            }
+            view.set_end(packet.bytes_mut(), false, target.address[3], target.port, partial);
+            Ok((mac, None))
         }
         Err(reason) => {
             let is_syn = view.protocol() == TCP && view.flags & (flag::SYN | flag::ACK) == flag::SYN;
@@ -384,7 +547,7 @@ fn inward(
             if is_unasked && !from_inside && translator.settings.answer {
                 let now = translator.sessions.now;
                 let (l3, l4) = (view.l3, view.l4);
-                translator.unsolicited.note(ends, now, || unreachable(frame, l3, l4, PORT, None));
+                translator.unsolicited.note(ends, now, || unreachable(packet.bytes(), l3, l4, PORT, None));
             }
             Err(reason)
         }

@@ -336,7 +336,9 @@ impl Translator {
         if self.sessions.is_full() || self.sessions.find_inside(ends).is_some() {
             return None;
         }
-        if !ends.is_v6 && !self.is_inside(ends.inside) {
+        let is_translated =
+            if ends.is_v6 { self.settings.nat64.is_some() } else { self.is_inside(ends.inside) };
+        if !is_translated {
             return None;
         }
         let mapping = self.bindings.restore(ends, outside, mac)?;

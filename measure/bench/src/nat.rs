@@ -4,6 +4,7 @@ use crate::frames::{DISTINCT, Flow, Frame, Numbers};
 use crate::functions::{Load, Pair, Times};
 use crate::guests::{configuration, stock};
 use crate::{BenchError, Bound, Measurement, RUNS};
+use guest::Guest;
 use guest_wasm::{Sandbox, watchdog};
 use nat::Nat;
 use nf_abi::Verdict;
@@ -28,7 +29,7 @@ fn pair(sandbox: &Sandbox, config: &str) -> Result<Pair<Runner<Nat>>, BenchError
 /// The inside end of a number, and the flow to the remote end of another.
 fn flow(end: u32, remote: u32) -> Flow {
     Flow {
-        source: 0x0a00_0000 | end / PORTS,
+        source: 0x0a00_0000 + end / PORTS,
         destination: 0xc612_0000 | remote & 0x1_ffff,
         source_port: 1024 + (end % INSIDE_ENDS) as u16,
         destination_port: 443,

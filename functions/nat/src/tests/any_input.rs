@@ -46,7 +46,7 @@ proptest! {
             let length = frame.len();
             let out = bench.runner.run(&[TestPacket::new(frame, ingress)], at(bench.now));
             let verdict = out[0].verdict.expect("a verdict");
-            prop_assert!(matches!(verdict, Verdict::Interface(0 | 1) | Verdict::Drop(0..=8) | Verdict::Hold(_)));
+            prop_assert!(matches!(verdict, Verdict::Interface(0 | 1) | Verdict::Drop(0..=9) | Verdict::Hold(_)));
             prop_assert_eq!(out[0].bytes.as_ref().map(Vec::len), Some(length));
             seen += 1;
             held += u64::from(matches!(verdict, Verdict::Hold(_)));
@@ -54,7 +54,7 @@ proptest! {
         // Those that were held are counted when their time is over or their first one has come.
         bench.wait(10.0);
         let _ = held;
-        let counted: u64 = (0..13).map(|counter| bench.runner.host().counter(counter)).sum();
+        let counted: u64 = (0..14).map(|counter| bench.runner.host().counter(counter)).sum();
         prop_assert_eq!(counted, seen);
         prop_assert_eq!(bench.report()["fragments_held"].as_u64(), Some(0));
     }

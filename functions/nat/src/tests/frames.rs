@@ -45,10 +45,10 @@ pub fn icmp(from: &str, to: &str, kind: [u8; 2], rest: [u8; 4], body: &[u8]) -> 
     let mut payload = vec![kind[0], kind[1], 0, 0];
     payload.extend(rest);
     payload.extend(body);
-    packet(from, to, 1, &payload)
+    packet(from, to, if ip(from).is_ipv4() { 1 } else { 58 }, &payload)
 }
 
-/// An echo request (8) or reply (0).
+/// An echo request (8, 128) or reply (0, 129).
 pub fn echo(from: &str, to: &str, kind: u8, identifier: u16) -> Vec<u8> {
     let [a, b] = identifier.to_be_bytes();
     icmp(from, to, [kind, 0], [a, b, 0, 1], &[7; 20])
@@ -129,6 +129,7 @@ pub mod drop {
     pub const HOST_LIMIT: Verdict = Verdict::Drop(6);
     pub const NO_PORT: Verdict = Verdict::Drop(7);
     pub const FRAGMENT: Verdict = Verdict::Drop(8);
+    pub const UNTRANSLATABLE: Verdict = Verdict::Drop(9);
 }
 
 pub const OUT: Verdict = Verdict::Interface(1);

@@ -4,5 +4,6 @@ mod frames;
 mod icmp;
 mod index;
 mod model;
+mod nat64;
 mod tcp;
 mod udp;

@@ -182,7 +182,7 @@ fn req_12_icmp_errors_end_nothing() {
 }
 
 /// The fragments of a frame, cut after so many bytes behind its IPv4 header.
-fn fragments(frame: &[u8], cut: usize) -> [Vec<u8>; 2] {
+pub fn fragments(frame: &[u8], cut: usize) -> [Vec<u8>; 2] {
     let mut parts = [frame[..34 + cut].to_vec(), frame[..34].to_vec()];
     parts[1].extend(&frame[34 + cut..]);
     for (part, field) in parts.iter_mut().zip([0x2000u16, (cut / 8) as u16]) {
@@ -195,7 +195,7 @@ fn fragments(frame: &[u8], cut: usize) -> [Vec<u8>; 2] {
 }
 
 /// Two fragments put together again.
-fn whole(first: &[u8], second: &[u8]) -> Vec<u8> {
+pub fn whole(first: &[u8], second: &[u8]) -> Vec<u8> {
     let mut frame = first.to_vec();
     frame.extend(&second[34..]);
     let total = (frame.len() - 14) as u16;

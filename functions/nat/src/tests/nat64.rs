@@ -1,0 +1,353 @@
+//! NAT64 by the requirements of RFC 6146, RFC 7915 and RFC 6052.
+
+use super::frames::*;
+use super::udp::{fragments, whole};
+use crate::nat64::Prefix;
+use flags::{ACK, SYN};
+use nf_sdk::headers::checksum::{self, Endpoints};
+use nf_sdk::headers::ipv6;
+use nf_sdk::native::frames::seal;
+use nf_sdk::native::{ConfigValue, TestPacket};
+use nf_sdk::{PacketRecord, Verdict, offload};
+use proptest::prelude::*;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+const H: &str = "2001:db8::1";
+const K: &str = "2001:db8::2";
+/// What stands for `R`, `S` and `EXT`.
+const R6: &str = "64:ff9b::cb00:7109";
+const S6: &str = "64:ff9b::cb00:710a";
+const EXT6: &str = "64:ff9b::c633:6407";
+
+fn prefix(text: &str, bits: u8) -> (&'static str, ConfigValue) {
+    ("nat64_prefix", ConfigValue::Prefix(ip(text), bits))
+}
+
+fn bench() -> Bench {
+    Bench::new(&[prefix("64:ff9b::", 96)])
+}
+
+#[test]
+fn rfc_6052_addresses() {
+    for (text, bits, address) in [
+        ("2001:db8::", 32, "2001:db8:c000:221::"),
+        ("2001:db8:100::", 40, "2001:db8:1c0:2:21::"),
+        ("2001:db8:122::", 48, "2001:db8:122:c000:2:2100::"),
+        ("2001:db8:122:300::", 56, "2001:db8:122:3c0:0:221::"),
+        ("2001:db8:122:344::", 64, "2001:db8:122:344:c0:2:2100::"),
+        ("2001:db8:122:344::", 96, "2001:db8:122:344::192.0.2.33"),
+    ] {
+        let prefix = Prefix::new(ip(text), bits).expect("a good length");
+        let four = u32::from_le_bytes([192, 0, 2, 33]);
+        let bytes: Vec<u8> = prefix.embed(four).iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(IpAddr::from(<[u8; 16]>::try_from(bytes).expect("sixteen")), ip(address), "{bits}");
+        assert_eq!(prefix.extract(prefix.embed(four)), Some(four));
+        let mut other = prefix.embed(four);
+        other[0] ^= 1;
+        assert_eq!(prefix.extract(other), None);
+    }
+    assert_eq!(Prefix::new(ip("64:ff9b::"), 95), None);
+    assert_eq!(Prefix::new(ip("192.0.2.0"), 32), None);
+}
+
+#[test]
+fn sessions_of_every_protocol_go_there_and_back() {
+    let mut bench = bench();
+    let frames = [
+        (tcp((H, 4000), (R6, 80), SYN), tcp((R, 80), (EXT, 4000), SYN | ACK)),
+        (tcp((H, 4000), (R6, 80), ACK), tcp((R, 80), (EXT, 4000), ACK)),
+        (udp((H, 4000), (R6, 80)), udp((R, 80), (EXT, 4000))),
+        (echo(H, R6, 128, 4000), echo(R, EXT, 0, 4000)),
+    ];
+    for (there, back) in frames {
+        let (verdict, out) = bench.show(0, there.clone());
+        assert_eq!(verdict, OUT);
+        let (from, to) = ends(&out);
+        assert_eq!((from, to.0.as_str()), (end(EXT, 4000), R));
+        assert_eq!(out.len() + 20, there.len());
+        assert_eq!((&out[..12], out[22]), (&there[..12], 63));
+        let (verdict, inside) = bench.show(1, back.clone());
+        assert_eq!(verdict, IN);
+        let (from, to) = ends(&inside);
+        assert_eq!((from.0.as_str(), to), (R6, end(H, 4000)));
+        assert_eq!((inside.len(), inside[21]), (back.len() + 20, 63));
+    }
+    assert_eq!(bench.report()["sessions"]["now"], 3);
+    // Without the prefix, IPv6 passes as it is; so does what is not for the prefix.
+    let other = udp((H, 4000), (K, 80));
+    assert_eq!(bench.show(0, other.clone()), (OUT, other));
+    let frame = udp((H, 4000), (R6, 80));
+    assert_eq!(Bench::new(&[]).show(0, frame.clone()), (OUT, frame));
+}
+
+#[test]
+fn mappings_filtering_and_times_are_those_of_ipv4() {
+    let mut bench = Bench::new(&[
+        prefix("64:ff9b::", 96),
+        ("filtering", ConfigValue::text("address-dependent")),
+        ("preserve_ports", ConfigValue::Boolean(false)),
+    ]);
+    let mapped = bench.mapped(udp((H, 4000), (R6, 80)));
+    assert_eq!(bench.mapped(udp((H, 4000), (R6, 81))), mapped);
+    let other = bench.mapped(udp((K, 4000), (R6, 80)));
+    let four = bench.mapped(udp((A, 4000), (R, 80)));
+    assert!(mapped != other && mapped != four && other != four);
+    assert_eq!(bench.inward(udp((R, 9), (EXT, mapped.1))), end(H, 4000));
+    assert_eq!(bench.inward(udp((R, 9), (EXT, four.1))), end(A, 4000));
+    assert_eq!(bench.outside(udp((S, 80), (EXT, mapped.1))), drop::FILTERED);
+    bench.wait(200.0);
+    // Sessions go over, and end where there is no prefix.
+    let state = bench.runner.export_state().expect("offered");
+    let mut next = self::bench();
+    next.now = bench.now;
+    assert!(next.runner.import_state(&state));
+    assert_eq!(next.inward(udp((R, 80), (EXT, mapped.1))), end(H, 4000));
+    assert_eq!(next.mapped(udp((H, 4000), (R6, 80))), mapped);
+    let mut without = Bench::new(&[]);
+    assert!(without.runner.import_state(&state));
+    assert_eq!(without.report()["sessions"]["now"], 1);
+    bench.wait(110.0);
+    assert_eq!(bench.outside(udp((R, 80), (EXT, mapped.1))), drop::NO_MAPPING);
+}
+
+#[test]
+fn hairpins_between_hosts_of_either_version() {
+    let mut bench = bench();
+    bench.mapped(udp((K, 5000), (R6, 53)));
+    bench.mapped(udp((B, 6000), (R, 53)));
+    let (verdict, bytes) = bench.show(0, udp((H, 4000), (EXT6, 5000)));
+    assert_eq!((verdict, ends(&bytes)), (IN, (end(EXT6, 4000), end(K, 5000))));
+    let (verdict, bytes) = bench.show(0, udp((H, 4000), (EXT6, 6000)));
+    assert_eq!((verdict, ends(&bytes)), (IN, (end(EXT, 4000), end(B, 6000))));
+    let (verdict, bytes) = bench.show(0, udp((B, 6000), (EXT, 4000)));
+    assert_eq!((verdict, ends(&bytes)), (IN, (end(EXT6, 6000), end(H, 4000))));
+    assert_eq!(bench.report()["packets"]["hairpinned"], 3);
+}
+
+/// What an error carries of a frame of either version.
+fn beginning(frame: &[u8], bytes: usize) -> Vec<u8> {
+    let header = if frame[14] >> 4 == 6 { 40 } else { 20 };
+    frame[14..(14 + header + bytes).min(frame.len())].to_vec()
+}
+
+#[test]
+fn errors_from_outside_are_turned_inside_out() {
+    for frame in [tcp((H, 4000), (R6, 80), SYN), udp((H, 4000), (R6, 80)), echo(H, R6, 128, 4000)] {
+        let mut bench =
+            Bench::new(&[prefix("64:ff9b::", 96), ("preserve_ports", ConfigValue::Boolean(false))]);
+        let (_, out) = bench.show(0, frame.clone());
+        for (sent, rest, told, word) in [
+            ([3, 1], 0u32, [1, 0], 0u32),
+            ([3, 3], 0, [1, 4], 0),
+            ([3, 13], 0, [1, 1], 0),
+            ([3, 2], 0, [4, 1], 6),
+            ([3, 4], 1400, [2, 0], 1420),
+            ([3, 4], 0, [2, 0], 1280),
+            ([11, 0], 0, [3, 0], 0),
+            ([12, 0], 9 << 24, [4, 0], 6),
+        ] {
+            for bytes in [8, 100] {
+                let error = icmp(S, EXT, sent, rest.to_be_bytes(), &beginning(&out, bytes));
+                let (verdict, inside) = bench.show(1, error);
+                assert_eq!(verdict, IN);
+                assert_eq!((ends(&inside).0.0.as_str(), ends(&inside).1.0.as_str()), (S6, H));
+                assert_eq!((&inside[54..56], &inside[58..62]), (&told[..], &word.to_be_bytes()[..]));
+                // What it carries is what was sent, but for the hop that it has come on.
+                let mut carried = inside[62..].to_vec();
+                carried[7] += 1;
+                let length = carried.len();
+                if frame[20] != 58 {
+                    assert_eq!(carried, beginning(&frame, 100)[..length]);
+                } else {
+                    assert_eq!(carried[44..], beginning(&frame, 100)[44..length]);
+                }
+            }
+        }
+        let strange = icmp(S, EXT, [3, 14], [0; 4], &beginning(&out, 8));
+        assert_eq!(bench.outside(strange), drop::UNTRANSLATABLE);
+    }
+}
+
+#[test]
+fn errors_from_inside_are_turned_inside_out() {
+    let mut bench = Bench::new(&[prefix("64:ff9b::", 96), ("preserve_ports", ConfigValue::Boolean(false))]);
+    let (_, port) = bench.mapped(udp((H, 4000), (R6, 80)));
+    let arrived = udp((R, 80), (EXT, port));
+    let (_, inside) = bench.show(1, arrived.clone());
+    for (sent, rest, told, word) in [
+        ([1, 4], 0u32, [3, 3], 0u32),
+        ([1, 0], 0, [3, 1], 0),
+        ([1, 1], 0, [3, 10], 0),
+        ([2, 0], 1280, [3, 4], 1260),
+        ([3, 0], 0, [11, 0], 0),
+        ([4, 1], 6, [3, 2], 0),
+        ([4, 0], 7, [12, 0], 8 << 24),
+    ] {
+        let (verdict, out) = bench.show(0, icmp(H, R6, sent, rest.to_be_bytes(), &beginning(&inside, 100)));
+        assert_eq!(verdict, OUT);
+        assert_eq!((ends(&out).0.0.as_str(), ends(&out).1.0.as_str()), (EXT, R));
+        assert_eq!((&out[34..36], &out[38..42]), (&told[..], &word.to_be_bytes()[..]));
+        assert!(checksum::verify(&out[42..62]));
+        assert_eq!(out[54..62], arrived[26..34]);
+        assert_eq!(out[62..], arrived[34..]);
+    }
+    let mut wrong = icmp(H, R6, [1, 4], [0; 4], &beginning(&inside, 100));
+    wrong[56] ^= 1;
+    assert_eq!(bench.inside(wrong), drop::MALFORMED);
+    let unknown = beginning(&udp((R6, 80), (K, 4000)), 100);
+    assert_eq!(bench.inside(icmp(K, R6, [1, 4], [0; 4], &unknown)), drop::NO_SESSION);
+    assert_eq!(bench.inside(icmp(H, R6, [133, 0], [0; 4], &[])), drop::UNTRANSLATABLE);
+}
+
+/// The fragments of an IPv6 frame.
+fn fragments6(frame: &[u8], cut: usize) -> [Vec<u8>; 2] {
+    let parts = [(&frame[54..54 + cut], 1u16), (&frame[54 + cut..], cut as u16)];
+    parts.map(|(data, field)| {
+        let mut part = frame[..54].to_vec();
+        part[18..20].copy_from_slice(&(8 + data.len() as u16).to_be_bytes());
+        part[20] = 44;
+        part.extend([frame[20], 0]);
+        part.extend(field.to_be_bytes());
+        part.extend([0, 1, 2, 3]);
+        part.extend(data);
+        part
+    })
+}
+
+/// Two IPv6 fragments put together again.
+fn whole6(first: &[u8], second: &[u8]) -> Vec<u8> {
+    let mut frame = first[..54].to_vec();
+    frame[20] = first[54];
+    frame.extend(&first[62..]);
+    frame.extend(&second[62..]);
+    let length = (frame.len() - 54) as u16;
+    frame[14..][ipv6::field::PAYLOAD_LENGTH].copy_from_slice(&length.to_be_bytes());
+    frame
+}
+
+#[test]
+fn fragments_in_any_order() {
+    for early in [false, true] {
+        let mut bench = bench();
+        let run = |bench: &mut Bench, ingress: u16, [first, second]: [Vec<u8>; 2]| {
+            let before = bench.runner.host().emitted().len();
+            if early {
+                assert!(matches!(bench.show(ingress, second.clone()).0, Verdict::Hold(_)));
+            }
+            let one = bench.show(ingress, first).1;
+            if early {
+                let emitted = bench.runner.host().emitted();
+                return (one, emitted[before].bytes.clone().expect("a packet of its own"));
+            }
+            let (verdict, two) = bench.show(ingress, second);
+            assert!(matches!(verdict, Verdict::Interface(_)), "{verdict:?}");
+            (one, two)
+        };
+        let (one, two) = run(&mut bench, 0, fragments6(&udp((H, 4000), (R6, 80)), 8));
+        let frame = whole(&one, &two);
+        assert_sound(&frame);
+        assert_eq!(ends(&frame), (end(EXT, 4000), end(R, 80)));
+        let (one, two) = run(&mut bench, 1, fragments(&udp((R, 80), (EXT, 4000)), 8));
+        let frame = whole6(&one, &two);
+        assert_sound(&frame);
+        assert_eq!(ends(&frame), (end(R6, 80), end(H, 4000)));
+    }
+}
+
+#[test]
+fn udp_without_a_checksum_gets_one() {
+    let mut bench = bench();
+    bench.mapped(udp((H, 4000), (R6, 80)));
+    let mut frame = udp((R, 80), (EXT, 4000));
+    frame[40..42].fill(0);
+    let (verdict, bytes) = bench.show(1, frame.clone());
+    assert_eq!(verdict, IN);
+    let ends = Endpoints::V6 {
+        source: R6.parse::<Ipv6Addr>().expect("an address"),
+        destination: H.parse::<Ipv6Addr>().expect("an address"),
+    };
+    assert!(bytes[60..62] != [0, 0] && ends.verify(17, &bytes[54..]));
+    let [first, _] = fragments(&frame, 8);
+    assert_eq!(bench.outside(first), drop::UNTRANSLATABLE);
+}
+
+#[test]
+fn what_has_no_counterpart_is_dropped() {
+    let mut bench = bench();
+    let mut last_hop = udp((H, 4000), (R6, 80));
+    last_hop[21] = 1;
+    assert_eq!(bench.inside(last_hop), drop::UNTRANSLATABLE);
+    assert_eq!(bench.inside(udp((EXT6, 4000), (R6, 80))), drop::MALFORMED);
+    assert_eq!(bench.inside(udp(("::10.0.0.1", 4000), (R6, 80))), drop::MALFORMED);
+    assert_eq!(bench.inside(packet(H, R6, 132, &[0; 30])), drop::PROTOCOL);
+    let mut segmented = TestPacket::new(tcp((H, 4000), (R6, 80), SYN), 0);
+    segmented.record.gso_type = offload::GSO_TCPV6;
+    let out = bench.runner.run(&[segmented], at(0.0));
+    assert_eq!(out[0].verdict, Some(drop::UNTRANSLATABLE));
+    assert_eq!(bench.report()["sessions"]["opened"], 0);
+    let refused = nf_sdk::native::Runner::<crate::Nat>::new(&config(&[prefix("64:ff9b::", 90)]));
+    assert!(refused.is_err_and(|error| error.message().contains("96 bits")));
+}
+
+#[test]
+fn a_partial_checksum_stays_one() {
+    let mut bench = bench();
+    let mut frame = udp((H, 4000), (R6, 80));
+    let pseudo = |frame: &[u8], addresses: std::ops::Range<usize>, length: u16| {
+        let sum = checksum::Sum::ZERO.add_bytes(&frame[addresses]).add_u16(17).add_u16(length);
+        sum.folded().to_be_bytes()
+    };
+    let sum = pseudo(&frame, 22..54, 20);
+    frame[60..62].copy_from_slice(&sum);
+    let mut packet = TestPacket::new(frame, 0);
+    packet.record = PacketRecord {
+        offload_flags: offload::NEEDS_CHECKSUM,
+        csum_start: 54,
+        csum_offset: 6,
+        ..PacketRecord::default()
+    };
+    let out = bench.runner.run(&[packet], at(0.0));
+    let bytes = out[0].bytes.as_ref().expect("an extent");
+    assert_eq!((out[0].verdict, &bytes[40..42]), (Some(OUT), &pseudo(bytes, 26..34, 20)[..]));
+}
+
+proptest! {
+    #[test]
+    fn every_packet_stays_sound(
+        host in any::<[u8; 16]>(), remote in any::<[u8; 4]>(), port in any::<u16>(), far in any::<u16>(),
+        body in prop::collection::vec(any::<u8>(), 0..200), bits in 0usize..6, is_tcp in any::<bool>(),
+    ) {
+        let bits = [32, 40, 48, 56, 64, 96][bits];
+        prop_assume!(host[0] != 0x20 && host[..12] != [0; 12]);
+        let remote4 = Ipv4Addr::from(remote);
+        // Neighbours and the pool apart.
+        prop_assume!(!remote4.is_multicast() && !remote4.is_broadcast() && !remote4.is_link_local());
+        prop_assume!(!remote4.is_unspecified() && remote4.to_string() != EXT);
+        let mut bench = Bench::new(&[prefix("2001:db8::", bits)]);
+        let prefix = Prefix::new(ip("2001:db8::"), bits).expect("a good length");
+        let six: Vec<u8> = prefix.embed(u32::from_le_bytes(remote)).iter().flat_map(|word| word.to_le_bytes()).collect();
+        let six = IpAddr::from(<[u8; 16]>::try_from(six).expect("sixteen")).to_string();
+        let (host, remote) = (Ipv6Addr::from(host).to_string(), remote4.to_string());
+        let make = |from: End<'_>, to: End<'_>| {
+            let mut frame = if is_tcp { tcp(from, to, SYN) } else { udp(from, to) };
+            frame.extend(&body);
+            let at = if frame[14] >> 4 == 6 { 18 } else { 16 };
+            let length = (frame.len() - if at == 18 { 54 } else { 14 }) as u16;
+            frame[at..at + 2].copy_from_slice(&length.to_be_bytes());
+            if !is_tcp {
+                let udp = if at == 18 { 58 } else { 38 };
+                let length = 20 + body.len() as u16;
+                frame[udp..udp + 2].copy_from_slice(&length.to_be_bytes());
+            }
+            seal(&mut frame);
+            frame
+        };
+        let (verdict, out) = bench.show(0, make((&host, port), (&six, far)));
+        prop_assert_eq!(verdict, OUT);
+        let (from, to) = ends(&out);
+        prop_assert_eq!((from.0.as_str(), to), (EXT, (remote.clone(), far)));
+        let (verdict, back) = bench.show(1, make((&remote, far), (EXT, from.1)));
+        prop_assert_eq!(verdict, IN);
+        prop_assert_eq!(ends(&back), ((six, far), (host, port)));
+    }
+}
