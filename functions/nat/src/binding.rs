@@ -160,8 +160,43 @@ impl Bindings {
         finish(mix(hash, ends.upper[2], host_kind(ends)), ends.inside, 0)
     }
 
-    fn inside_hash(&self, host: u32, kind: u32, port: Port) -> u64 {
-        finish(mix(self.seed, host, kind), u32::from(port), 1)
+    /// The hash of an inside end; what it talks to is no part of it.
+    fn inside_hash(&self, ends: &InsideEnds) -> u64 {
+        let seed = if ends.is_v6 {
+            mix(mix(self.seed, ends.upper[0], ends.upper[1]), ends.upper[2], 1)
+        } else {
+            self.seed
+        };
+        finish(mix(seed, ends.inside, ends.kind), ends.ports & 0xffff, 1)
+    }
+
+    /// The inside end of a mapping.
+    fn inside_end(&self, mapping: u32) -> InsideEnds {
+        let [number, kind, ports, ..] = self.mappings.get(mapping).0;
+        let line = &self.hosts.get(number).0;
+        let mut ends = InsideEnds { kind, ports: ports & 0xffff, inside: line[3], ..InsideEnds::default() };
+        ends.upper.copy_from_slice(&line[..3]);
+        ends.is_v6 = line[host::KIND] & 1 != 0;
+        ends
+    }
+
+    /// Reads the lines of the indexes in which an inside end is looked for, to have them in the cache.
+    #[inline(always)]
+    pub fn touch_index(&self, ends: &InsideEnds) -> u32 {
+        self.host_index.touch(self.host_hash(ends)) ^ self.inside.touch(self.inside_hash(ends))
+    }
+
+    /// The place in the pool of the outside address that an inside end's host probably has.
+    #[inline(always)]
+    pub fn probable_place(&self, ends: &InsideEnds) -> u32 {
+        self.hosts.get(self.host_index.probable(self.host_hash(ends))).0[host::OUTSIDE]
+    }
+
+    /// Reads what a mapping to this outside end is noted in.
+    #[inline(always)]
+    pub fn touch_outside(&self, place: u32, protocol: u8, port: Port) -> u32 {
+        let hash = self.outside_hash(self.ports.address(place), protocol, port);
+        self.outside.touch(hash) ^ self.ports.touch(place, protocol, port.swap_bytes())
     }
 
     fn outside_hash(&self, address: Address, protocol: u8, port: Port) -> u64 {
@@ -209,7 +244,7 @@ impl Bindings {
         line.0[mapping::OUTSIDE] = outside;
         line.0[mapping::FLAGS] = flags;
         let number = self.mappings.take(line)?;
-        let inside_hash = self.inside_hash(host, ends.kind, ends.ports as u16);
+        let inside_hash = self.inside_hash(ends);
         if !self.inside.insert(inside_hash, number) {
             self.mappings.give_back(number);
             return None;
@@ -235,7 +270,7 @@ impl Bindings {
 
     fn find_of(&self, host: u32, ends: &InsideEnds) -> Option<u32> {
         let (kind, port) = (ends.kind, ends.ports as u16);
-        self.inside.find(self.inside_hash(host, kind, port), |number| {
+        self.inside.find(self.inside_hash(ends), |number| {
             let line = &self.mappings.get(number).0;
             line[mapping::HOST] == host
                 && line[mapping::KIND] == kind
@@ -264,7 +299,7 @@ impl Bindings {
         if self.mappings.is_full() {
             return Err(NoMapping::Full);
         }
-        let chance = self.inside_hash(ends.inside ^ ends.upper[1], ends.kind, ends.ports as u16);
+        let chance = self.inside_hash(ends).rotate_left(23);
         let host = match known {
             Some(host) => host,
             None => {
@@ -389,8 +424,8 @@ impl Bindings {
         if sessions != 0 || flags & LASTING != 0 || flags & USED == 0 {
             return;
         }
-        let (inside_port, outside_port) = (ports as u16, (ports >> 16) as u16);
-        self.inside.remove(self.inside_hash(host, kind, inside_port), mapping);
+        let outside_port = (ports >> 16) as u16;
+        self.inside.remove(self.inside_hash(&self.inside_end(mapping)), mapping);
         self.outside.remove(self.outside_hash(outside, kind as u8, outside_port), mapping);
         self.mappings.give_back(mapping);
         if let Some(place) = self.ports.find(outside) {

@@ -105,7 +105,7 @@ impl NetworkFunction for Nat {
 
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
         self.advance(now, SWEEP_PER_BATCH);
-        self.touched ^= usual::look_up(&self.translator.sessions, batch, &mut self.window);
+        self.touched ^= usual::look_up(&self.translator, batch, &mut self.window);
         let (packets, host) = batch.split();
         let Nat { translator, slow, tally, window, .. } = self;
         usual::translate(translator, packets, window, tally, |translator, packet, tally| {

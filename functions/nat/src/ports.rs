@@ -87,6 +87,12 @@ impl Ports {
         (number as usize * PROTOCOLS + place(protocol).min(PROTOCOLS - 1)) * WORDS
     }
 
+    /// Reads the word of a port, to have it in the cache.
+    #[inline(always)]
+    pub fn touch(&self, number: u32, protocol: u8, port: u16) -> u32 {
+        self.taken.get(Self::at(number, protocol) + usize::from(port) / 64).map_or(0, |word| *word as u32)
+    }
+
     /// Takes this very port; false when it is taken. `number` is the address' place in the pool; ports are in
     /// host order here.
     pub fn take(&mut self, number: u32, protocol: u8, port: u16) -> bool {

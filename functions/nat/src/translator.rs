@@ -172,7 +172,7 @@ impl Translator {
             return Err(Reason::TableFull);
         }
         let mut mapping = self.bindings.obtain(ends, mac);
-        // The port of a session that nobody answers is worth less than a new one.
+        // The port of a session without an answer is worth less than a new one.
         for _ in 0..MAKE_ROOM {
             if mapping != Err(NoMapping::NoPort) || !self.make_room() {
                 break;

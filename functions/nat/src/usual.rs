@@ -2,7 +2,7 @@
 //! the time.
 
 use crate::metrics::Tally;
-use crate::session::{Sessions, at, flag};
+use crate::session::{InsideEnds, at, flag};
 use crate::translator::Translator;
 use crate::view::correct;
 use crate::wire::{TCP, UDP, half, put_half, put_word, updated, word};
@@ -34,6 +34,12 @@ struct Ahead {
     key: [u32; 4],
     hash: u64,
     ingress: u32,
+    /// Its TCP flags change nothing.
+    is_usual: bool,
+    /// It probably begins a session from inside.
+    is_new: bool,
+    /// The place in the pool of the outside address that it then has.
+    place: u32,
 }
 
 /// What is kept of the packets of a batch.
@@ -51,9 +57,9 @@ impl Default for Window {
     }
 }
 
-/// The key of a common packet whose TCP flags change nothing.
+/// The key of a common packet, and whether its TCP flags change nothing.
 #[inline(always)]
-fn key(packet: &[u8], ingress: u32) -> Option<[u32; 4]> {
+fn key(packet: &[u8], ingress: u32) -> Option<([u32; 4], bool)> {
     let bytes: &[u8; COMMON] = packet.first_chunk()?;
     let start = u8x16::new(*bytes[12..].first_chunk()?);
     if !(start & COMMON_MASK).simd_eq(COMMON_BITS).all() {
@@ -66,31 +72,33 @@ fn key(packet: &[u8], ingress: u32) -> Option<[u32; 4]> {
     }
     let least = if is_tcp { 40 } else { 28 };
     let changing = if is_tcp { flag::SYN | flag::FIN | flag::RST } else { 0 };
-    if total < least || total as usize > packet.len() - 14 || bytes[FLAGS] & changing != 0 {
+    if total < least || total as usize > packet.len() - 14 {
         return None;
     }
     // Packets from outside have their ends the other way round, and so do halves that are rotated.
     let ends = u64::from(word(bytes, SOURCE)?) | u64::from(word(bytes, DESTINATION)?) << 32;
     let ends = ends.rotate_left(32 * (ingress & 1));
     let ports = word(bytes, PORTS)?.rotate_left(16 * (ingress & 1));
-    Some([ends as u32, (ends >> 32) as u32, ports, protocol])
+    Some(([ends as u32, (ends >> 32) as u32, ports, protocol], bytes[FLAGS] & changing == 0))
 }
 
 /// Reads all packets, then finds out where their sessions probably are and has those fetched into the cache.
 #[inline(always)]
-pub fn look_up(sessions: &Sessions, batch: &mut Batch<'_>, window: &mut Window) -> u32 {
+pub fn look_up(translator: &Translator, batch: &mut Batch<'_>, window: &mut Window) -> u32 {
+    let sessions = &translator.sessions;
     let count = batch.len();
     let mut touched = 0;
     for (packet, ahead) in batch.packets().zip(&mut window.ahead) {
         let ahead = &mut **ahead;
         ahead.ingress = u32::from(packet.ingress() & 1);
         match key(packet.bytes(), ahead.ingress) {
-            Some(key) => {
+            Some((key, is_usual)) => {
+                ahead.is_usual = is_usual;
                 let [local, remote, ports, kind] = key;
                 ahead.hash = sessions.hash(local, remote, ports, kind);
                 ahead.key = key;
             }
-            None => ahead.key[3] = 0,
+            None => (ahead.key[3], ahead.is_usual) = (0, false),
         }
     }
     // Loops of their own, and short: the processor then has all of the batch's reads on their way at a time.
@@ -102,6 +110,39 @@ pub fn look_up(sessions: &Sessions, batch: &mut Batch<'_>, window: &mut Window) 
     }
     for eight in window.numbers.chunks_exact(8).take(count.div_ceil(8)) {
         touched = eight.iter().fold(touched, |touched, number| touched ^ sessions.touch(*number));
+    }
+    let mut is_any_new = false;
+    for (ahead, number) in window.ahead.iter_mut().zip(&window.numbers).take(count) {
+        let [local, _, ports, kind] = ahead.key;
+        let words = &sessions.get(*number).0;
+        let differs = words[at::INSIDE] ^ local | words[at::INSIDE_PORTS] ^ ports;
+        ahead.is_new = ahead.ingress == 0 && kind != 0 && differs != 0;
+        is_any_new |= ahead.is_new;
+    }
+    if is_any_new { touched ^ look_up_new(translator, window, count) } else { touched }
+}
+
+/// The same for what a session that begins is noted in: its host, its mapping by both ends, its port, and the session
+/// by its outside ends, with the port that the host uses.
+#[inline(never)]
+fn look_up_new(translator: &Translator, window: &mut Window, count: usize) -> u32 {
+    let Translator { sessions, bindings, .. } = translator;
+    let ends = |ahead: &Ahead| {
+        let [inside, remote, ports, kind] = ahead.key;
+        InsideEnds { inside, remote, ports, kind, ..InsideEnds::default() }
+    };
+    let mut touched = 0;
+    for ahead in window.ahead.iter().take(count).filter(|ahead| ahead.is_new) {
+        touched ^= bindings.touch_index(&ends(ahead));
+    }
+    for ahead in window.ahead.iter_mut().take(count).filter(|ahead| ahead.is_new) {
+        ahead.place = bindings.probable_place(&ends(ahead));
+    }
+    for ahead in window.ahead.iter().take(count).filter(|ahead| ahead.is_new) {
+        let [_, remote, ports, kind] = ahead.key;
+        touched ^= bindings.touch_outside(ahead.place, kind as u8, ports as u16);
+        let hash = sessions.hash(bindings.ports.address(ahead.place), remote, ports, kind);
+        touched ^= sessions.touch_index(hash, 1);
     }
     touched
 }
@@ -126,9 +167,9 @@ pub fn translate(
     let mut counts = [0, 0];
     for ((mut packet, ahead), number) in packets.zip(&window.ahead).zip(&window.numbers) {
         let ahead = &**ahead;
-        let line = match ahead.key[3] {
-            0 => None,
-            _ => translator.sessions.usual(*number, ahead.key, ahead.ingress),
+        let line = match ahead.is_usual {
+            false => None,
+            true => translator.sessions.usual(*number, ahead.key, ahead.ingress),
         };
         let Some(line) = line else {
             other(translator, &mut packet, tally);
