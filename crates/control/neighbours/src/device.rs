@@ -117,13 +117,16 @@ impl Device {
     }
 
     /// Other settings from now on: addresses and groups that stay are not disturbed, and neighbours in networks
-    /// that stay remain known. Another `mac` begins everything anew.
+    /// that stay remain known. Another `mac` gives back what the device
+    /// holds of others, and begins everything anew.
     ///
     /// # Errors
     /// As [`Settings::check`]; nothing has changed then.
     pub fn change(&mut self, settings: Settings, now: Nanos) -> Result<(), SettingsError> {
         settings.check()?;
         if settings.mac != self.settings.mac {
+            self.leave_groups(now);
+            self.dhcp_release(now);
             let seed = self.rng.u64(..);
             let (counters, put) =
                 (self.counters(), std::mem::replace(&mut self.outbox, Outbox::new(&settings.limits)));

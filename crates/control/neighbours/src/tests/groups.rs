@@ -86,6 +86,16 @@ fn groups_are_joined_and_left_by_two_reports_each() {
     let left = [&[0, 0, 0, 1][..], &[3, 0, 0, 0, 239, 1, 1, 1]].concat();
     assert_eq!(sent.iter().map(|sent| sent.3.clone()).collect::<Vec<_>>(), [left.clone(), left]);
     assert_eq!(bench.device.groups().collect::<Vec<_>>(), [ip(OTHER_GROUP)]);
+    // Another link-layer address: left as this station, joined as the other.
+    let other = Settings { mac: OTHER, ..member() };
+    let mut moved = Bench::settled(member());
+    moved.device.change(other, moved.now).unwrap();
+    let sent = moved.run(Nanos(0));
+    let told: Vec<_> = sent.iter().map(|(_, f)| ethernet::View::new(f).unwrap().source()).collect();
+    assert_eq!(
+        (told, own(&sent)[0].3.clone(), own(&sent)[1].3.clone()),
+        (vec![OURS, OTHER], both(3), both(4))
+    );
     bench.device.stop(bench.now);
     let frame = bench.device.next_frame().unwrap();
     assert_eq!(own(&[(bench.now, frame)])[0].3, [&[0, 0, 0, 1][..], &[3, 0, 0, 0, 239, 1, 1, 2]].concat());
