@@ -180,8 +180,8 @@ struct Cut;
 
 #[inline]
 fn view<'a>(frame: &'a [u8], level: &Level) -> Result<Option<View<'a>>, Cut> {
-    let Level { path, dissection, .. } = *level;
-    let Some(network) = dissection.network else { return Ok(None) };
+    let Level { path, dissection, .. } = level;
+    let Some(network) = &dissection.network else { return Ok(None) };
     let ttl_at = dissection.l3_offset + if network.source.is_ipv4() { 8 } else { 7 };
     let mut tags = dissection.tags.as_slice().iter().map(|tag| tag.tci & 0xfff);
     let mut view = View {
@@ -192,7 +192,7 @@ fn view<'a>(frame: &'a [u8], level: &Level) -> Result<Option<View<'a>>, Cut> {
         protocol: network.protocol,
         ttl: frame.get(ttl_at).copied().ok_or(Cut)?,
         vlans: [tags.next(), tags.next()],
-        path,
+        path: *path,
         tcp: Tcp::default(),
         icmp: None,
         is_fragment: network.fragment != Fragment::Whole,

@@ -64,10 +64,11 @@ impl Dpi {
     /// The connection has ended, in the packet's direction or as a whole: what there is of messages is all
     /// there will be.
     pub(crate) fn end_messages(&mut self, passage: &Passage<'_>, seen: Seen, host: &mut Host) -> Ruling {
-        let flow = *self.tracker.table.get(seen.flow);
+        let flow = self.tracker.table.get(seen.flow);
         if flow.session == 0 || !self.detector.limits().reads {
             return Ruling::Go;
         }
+        let flow = *flow;
         for side in [seen.side, 1 - seen.side] {
             if seen.has_ended || flow.sides[side].is_finished && flow.sides[side].held == 0 {
                 let ruling = self.end_message(&flow, side, Some(passage), host);

@@ -52,7 +52,7 @@ use detect::{Carrier, Detector, Portion, Stream};
 use event::Alert;
 use flow::tcp::Place;
 use flow::tracker::{Seen, Tracker};
-use flow::{Fate, Flow};
+use flow::{Fate, Flow, Side};
 use header::{Frame, View};
 use metrics::{Count, Reason, Tally};
 use nf_sdk::fragments::{Fragments, Limits, Outcome};
@@ -242,17 +242,15 @@ impl Dpi {
         mut arrival: Arrival,
         host: &mut Host,
     ) -> Result<(), Reason> {
-        let mut next = Ok(Some(outermost));
-        while let Some(level) = match next {
-            Ok(level) => level,
-            Err(_) => return self.malformed(),
-        } {
-            if !self.level(frame, &level, arrival, host)? {
-                return Ok(());
-            }
+        let mut level = outermost;
+        while self.level(frame, &level, arrival, host)? {
+            level = match self.settings.tunnels.inside(frame, &level) {
+                Ok(Some(inside)) => inside,
+                Ok(None) => break,
+                Err(_) => return self.malformed(),
+            };
             // A port verifies the outermost checksum alone.
             arrival.is_vouched_for = arrival.is_unfinished;
-            next = self.settings.tunnels.inside(frame, &level);
         }
         Ok(())
     }
@@ -375,10 +373,10 @@ impl Dpi {
             self.look_at_ended(host);
             self.detector.begin();
         }
+        let flow = self.tracker.table.get(seen.flow);
         // The segment that completes a handshake is not yet part of what was agreed, unless it has data.
-        let is_established = seen.was_established
-            || !view.payload.is_empty() && self.tracker.table.get(seen.flow).is_established();
-        match self.tracker.table.get(seen.flow).fate {
+        let is_established = seen.was_established || !view.payload.is_empty() && flow.is_established();
+        match flow.fate {
             Fate::Open => {}
             Fate::Dropped => return Err(Reason::Flow),
             Fate::Passed => return Ok(()),
@@ -388,6 +386,11 @@ impl Dpi {
         let passage =
             Passage { view, time, ingress, flow: Some(seen), ended: None, is_established, is_ignored };
         let mut budget = Budget::new(view.payload.len());
+        if view.protocol != packet::protocol::TCP {
+            // There is no stream, and nothing waits for it.
+            let ruling = self.show(&passage, view.payload, Portion::Alone, &mut budget, host);
+            return self.judge_within(ruling, budget.was_spent(), false);
+        }
         let (portion, is_unseen) = match seen.place {
             Place::None | Place::Ignored => (Portion::Alone, false),
             // Whether the receiver takes the first or the second is not known.
@@ -413,22 +416,19 @@ impl Dpi {
         if let Portion::Next { skip } = portion {
             self.tracker.advance(seen.flow, seen.side, shown.len() - skip);
         }
-        if ruling == Ruling::Go && !is_ignored {
-            ruling = self.held(&passage, seen, &mut budget, host);
+        let flow = self.tracker.table.get(seen.flow);
+        let is_ending = seen.is_end || seen.has_ended;
+        if ruling == Ruling::Go
+            && (is_ending || flow.sides.iter().any(|side| side.held != 0 || side.is_finished))
+        {
+            ruling = self.look_behind(&passage, seen, is_ignored, &mut budget, host);
         }
-        if ruling == Ruling::Go && self.tracker.acknowledged(seen) {
-            ruling = self.behind_gap(&passage, seen, &mut budget, host);
-        }
-        if ruling == Ruling::Go && seen.is_end {
-            ruling = self.look_at_end(&passage, seen, host);
-        }
-        if ruling == Ruling::Go && seen.has_ended {
-            ruling = self.look_at_waiting(&passage, seen, host);
-        }
-        if ruling == Ruling::Go {
-            ruling = self.end_messages(&passage, seen, host);
-        }
-        let is_overloaded = budget.was_spent() || is_unseen;
+        self.judge_within(ruling, budget.was_spent() || is_unseen, is_ignored)
+    }
+
+    /// The verdict on a packet that may have asked for more work than there is for it, or that its receiver
+    /// ignores.
+    fn judge_within(&mut self, ruling: Ruling, is_overloaded: bool, is_ignored: bool) -> Result<(), Reason> {
         self.tally.add(Count::Overloads, u64::from(is_overloaded));
         let otherwise = match () {
             () if is_overloaded && self.settings.drops_overload => Some(Reason::Overload),
@@ -436,6 +436,36 @@ impl Dpi {
             () => None,
         };
         self.judge(ruling, otherwise)
+    }
+
+    /// What waited for a segment: others that are held, behind it or behind a gap, and what a connection's end
+    /// tells.
+    #[inline(never)]
+    fn look_behind(
+        &mut self,
+        passage: &Passage<'_>,
+        seen: Seen,
+        is_ignored: bool,
+        budget: &mut Budget,
+        host: &mut Host,
+    ) -> Ruling {
+        let mut ruling = Ruling::Go;
+        if !is_ignored {
+            ruling = self.held(passage, seen, budget, host);
+        }
+        if ruling == Ruling::Go && self.tracker.acknowledged(seen) {
+            ruling = self.behind_gap(passage, seen, budget, host);
+        }
+        if ruling == Ruling::Go && seen.is_end {
+            ruling = self.look_at_end(passage, seen, host);
+        }
+        if ruling == Ruling::Go && seen.has_ended {
+            ruling = self.look_at_waiting(passage, seen, host);
+        }
+        if ruling == Ruling::Go {
+            ruling = self.end_messages(passage, seen, host);
+        }
+        ruling
     }
 
     /// Held segments that the stream has come to.
@@ -500,16 +530,16 @@ impl Dpi {
             if reads {
                 context.app = self.recognise(number, direction, view, payload, portion);
             }
-            if portion.skip().is_some() && self.detector.window() > 0 {
-                self.tracker.window(number, side, self.now);
-            }
-            let flow: &mut Flow = self.tracker.table.get_mut(number);
             if self.detector.has_addresses() {
+                let flow: &mut Flow = self.tracker.table.get_mut(number);
                 context.judges_addresses &= !core::mem::replace(&mut flow.sides[side].is_judged, true);
             }
             if let Some(skip) = portion.skip() {
-                let window = self.tracker.windows.get_mut(flow.sides[side].window);
-                stream = Some(Stream { window, position: flow.sides[side].position, skip });
+                if self.detector.window() > 0 {
+                    self.tracker.window(number, side, self.now);
+                }
+                let Side { window, position, .. } = self.tracker.table.get(number).sides[side];
+                stream = Some(Stream { window: self.tracker.windows.get_mut(window), position, skip });
             }
         }
         self.detector.detect(&context, payload, portion, stream, budget);

@@ -166,7 +166,6 @@ impl Tracker {
         };
         let flow = self.table.get_mut(number);
         flow.last = now;
-        let was_established = flow.is_established();
         if view.protocol != protocol::TCP {
             let side = usize::from(flow.client_is_second != is_second);
             flow.sides[side].is_seen = true;
@@ -183,6 +182,7 @@ impl Tracker {
                 was_established,
             };
         }
+        let was_established = flow.stage >= Stage::Established;
         // Only a SYN begins a connection in the place of another one.
         let before = (view.tcp.flags & SYN != 0).then_some(*flow);
         let step = tcp::step(flow, is_second, view.tcp, view.payload.len(), self.pick_up);
