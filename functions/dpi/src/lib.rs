@@ -57,8 +57,8 @@ use header::{Frame, View};
 use metrics::{Count, Reason, Tally};
 use nf_sdk::fragments::{Fragments, Limits, Outcome};
 use nf_sdk::{
-    Batch, Config, Error, Host, Nanos, NetworkFunction, Severity, StateReader, StateWriter, Verdict,
-    superfluid_function,
+    Batch, Config, Error, Host, Nanos, NetworkFunction, PacketTime, Severity, StateReader, StateWriter,
+    Verdict, superfluid_function,
 };
 use packet::tunnel::Level;
 use rules::bits::{Act, Bits, Owner};
@@ -88,7 +88,8 @@ pub struct Dpi {
     text: String,
     /// What matched in the packet.
     matched: Vec<u32>,
-    /// Of the last batch.
+    /// What packets say, and what it was when the last one came or the last timer fired.
+    time: PacketTime,
     now: Nanos,
     timer_is_set: bool,
     /// What was left out of the rules has been said.
@@ -152,6 +153,7 @@ impl NetworkFunction for Dpi {
             tally: Tally::default(),
             text: String::new(),
             matched: Vec::new(),
+            time: PacketTime::default(),
             now: Nanos(0),
             timer_is_set: false,
             is_announced: false,
@@ -159,8 +161,12 @@ impl NetworkFunction for Dpi {
     }
 
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
-        self.now = now;
-        if self.tracker.begin(now) {
+        if let Some(first) = batch.packets().next() {
+            self.time.see(first.timestamp());
+            self.now = self.time.latest();
+        }
+        // No sender knows the host's time as exactly as a secret is made of it.
+        if self.tracker.begin(now.0, self.now) {
             self.fragments.set_seed(now.0.wrapping_mul(0x9fb2_1c65_1e98_df25).rotate_left(31));
         }
         if !core::mem::replace(&mut self.is_announced, true) {
@@ -170,6 +176,8 @@ impl NetworkFunction for Dpi {
         for mut packet in packets {
             let ingress = usize::from(packet.ingress() & 1);
             let time = Some(packet.timestamp()).filter(|time| time.0 != 0).unwrap_or(now);
+            self.time.see(packet.timestamp());
+            self.now = self.time.latest();
             let is_unfinished = checksums::are_unfinished(packet.record());
             let is_vouched_for = is_unfinished || checksums::are_verified(packet.record());
             let arrival = Arrival { time, ingress, is_vouched_for, is_unfinished, is_whole: false };
@@ -177,6 +185,7 @@ impl NetworkFunction for Dpi {
             let onward = Verdict::Interface(1 - ingress as u16).encode();
             packet.verdict_encoded(self.tally.judge(judgement, onward));
         }
+        self.time.seen(now);
         self.flush(host);
         if !self.timer_is_set && self.has_flows() {
             self.timer_is_set = true;
@@ -186,9 +195,9 @@ impl NetworkFunction for Dpi {
 
     fn timer(&mut self, host: &mut Host, now: Nanos) {
         self.timer_is_set = false;
-        self.now = now;
-        self.tracker.sweep(now);
-        self.fragments.expire(now);
+        self.now = self.time.at(now);
+        self.tracker.sweep(self.now);
+        self.fragments.expire(self.now);
         self.look_at_ended(host);
         self.flush(host);
         if self.has_flows() {

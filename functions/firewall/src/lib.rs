@@ -41,8 +41,8 @@ use judge::{Judge, judge_tracked};
 use metrics::{Reason, Tally};
 use nf_sdk::headers::tunnel::Tunnels;
 use nf_sdk::{
-    Batch, Config, Error, Host, MAX_BATCH, Nanos, NetworkFunction, StateReader, StateWriter, Verdict,
-    superfluid_function,
+    Batch, Config, Error, Host, MAX_BATCH, Nanos, NetworkFunction, PacketTime, StateReader, StateWriter,
+    Verdict, superfluid_function,
 };
 use settings::Settings;
 use ticks::Ticks;
@@ -77,6 +77,7 @@ pub struct Firewall {
     /// Flows that come from another instance have to be accepted by the rules.
     recheck: bool,
     tally: Tally,
+    time: PacketTime,
     ticks: Ticks,
     timer_is_set: bool,
     window: Box<Window>,
@@ -95,6 +96,7 @@ impl NetworkFunction for Firewall {
             recheck: settings.recheck,
             judge: Judge::new(settings).ok_or_else(no_memory)?,
             tally: Tally::default(),
+            time: PacketTime::default(),
             ticks: Ticks::default(),
             timer_is_set: false,
             window: Box::new(Window {
@@ -106,12 +108,15 @@ impl NetworkFunction for Firewall {
     }
 
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
-        let tick = self.ticks.at(now);
+        self.time.see(batch.newest());
+        self.time.seen(now);
+        let time = self.time.latest();
+        let tick = self.ticks.at(time);
         self.judge.now = tick;
         match &mut self.tracker {
             None => filter(&mut self.judge, &mut self.tally, batch),
             Some(tracker) => {
-                tracker.advance(now, tick, SWEEP_PER_BATCH);
+                tracker.advance(now, time, tick, SWEEP_PER_BATCH);
                 self.touched ^= look_up(tracker, &self.judge, batch, &mut self.window);
                 track(tracker, &mut self.judge, &mut self.tally, batch, &mut self.window);
                 self.tally.flush_turnover(tracker.turnover(), batch.host());
@@ -127,7 +132,8 @@ impl NetworkFunction for Firewall {
     fn timer(&mut self, host: &mut Host, now: Nanos) {
         self.timer_is_set = false;
         let Some(tracker) = &mut self.tracker else { return };
-        tracker.advance(now, self.ticks.at(now), SWEEP_PER_TIMER);
+        let time = self.time.at(now);
+        tracker.advance(now, time, self.ticks.at(time), SWEEP_PER_TIMER);
         self.tally.flush_turnover(tracker.turnover(), host);
         if tracker.flows() > 0 {
             self.timer_is_set = true;

@@ -186,19 +186,19 @@ impl Tracker {
     }
 
     /// Moves time on and sweeps at most `groups` groups of each table. The first time it is called, the
-    /// tables' secret is made of the time too: guests have no other source of chance.
+    /// tables' secret is made of `now`, the host's time: guests have no other source of chance.
     #[inline(always)]
-    pub fn advance(&mut self, now: Nanos, tick: u32, groups: usize) {
+    pub fn advance(&mut self, now: Nanos, time: Nanos, tick: u32, groups: usize) {
         self.terms.now = tick;
-        if self.swept.is_none_or(|before| now.since(before) >= SWEEP_PAUSE) {
-            self.sweep(now, groups);
+        if self.swept.is_none_or(|before| time.since(before) >= SWEEP_PAUSE) {
+            self.sweep(now, time, groups);
         }
     }
 
     #[inline(never)]
-    fn sweep(&mut self, now: Nanos, groups: usize) {
-        let Some(before) = self.swept.replace(now) else { return self.seed(now.0) };
-        let elapsed = now.since(before).0;
+    fn sweep(&mut self, now: Nanos, time: Nanos, groups: usize) {
+        let Some(before) = self.swept.replace(time) else { return self.seed(now.0) };
+        let elapsed = time.since(before).0;
         let due = [self.pace[0].due(&self.v4, elapsed, groups), self.pace[1].due(&self.v6, elapsed, groups)];
         let terms = &self.terms;
         let ended = self.v4.sweep(due[0], |flow| !terms.is_live(flow))

@@ -10,8 +10,8 @@ use crate::tracks::{Origin, Tracks};
 use crate::{report, state};
 use alloc::string::String;
 use nf_sdk::{
-    Batch, Config, Error, Host, MAX_BATCH, Nanos, NetworkFunction, Severity, StateReader, StateWriter,
-    Verdict,
+    Batch, Config, Error, Host, MAX_BATCH, Nanos, NetworkFunction, PacketTime, Severity, StateReader,
+    StateWriter, Verdict,
 };
 
 /// A packet on its way to the flow table.
@@ -25,39 +25,6 @@ struct Pending {
     /// Only with a collector: when it came, in milliseconds, and how.
     ms: u64,
     origin: Origin,
-}
-
-/// The time that packets say it is: of a capture that is read as fast as it goes, the recorded one. It never runs
-/// backwards.
-#[derive(Clone, Copy, Default)]
-struct PacketTime {
-    latest: Nanos,
-    /// From there to the host's time, which has to wrap around where that is behind.
-    lag: u64,
-}
-
-impl PacketTime {
-    /// A packet came.
-    #[inline(always)]
-    fn see(&mut self, timestamp: Nanos) {
-        self.latest = self.latest.max(timestamp);
-    }
-
-    /// The packets of this call have been seen.
-    #[inline(always)]
-    fn seen(&mut self, now: Nanos) {
-        self.lag = now.0.wrapping_sub(self.latest.0);
-    }
-
-    /// What time it is when the host's clock says `now`.
-    fn at(&self, now: Nanos) -> Nanos {
-        self.latest.max(Nanos(now.0.wrapping_sub(self.lag)))
-    }
-
-    /// When it is that time by the host's clock.
-    fn host_time(&self, time: Nanos) -> Nanos {
-        Nanos(time.0.wrapping_add(self.lag))
-    }
 }
 
 /// Verdicts by the interface that a packet came in by: from one side to the other, and none for what comes
@@ -144,7 +111,7 @@ impl NetworkFunction for Monitor {
         }
         if let Some(first) = batch.packets().next() {
             self.time.see(first.timestamp());
-            self.totals.at(self.time.latest);
+            self.totals.at(self.time.latest());
         }
         let mut sooner = false;
         if self.exporter.is_none() {
@@ -153,7 +120,7 @@ impl NetworkFunction for Monitor {
             sooner = self.count::<true>(batch);
         }
         self.time.seen(now);
-        self.totals.at(self.time.latest);
+        self.totals.at(self.time.latest());
         if !self.timer_set && self.settings.interval.is_some() {
             self.first_line(batch.host());
         }
@@ -214,7 +181,7 @@ impl Monitor {
         for mut packet in batch.packets() {
             let bytes = packet.original_len() as u64;
             self.time.see(packet.timestamp());
-            let now = self.time.latest;
+            let now = self.time.latest();
             if packet.record().snapped() > 0 {
                 self.totals.count_snapped(bytes);
             }
@@ -259,7 +226,7 @@ impl Monitor {
         }
         if EXPORT && let Some(exporter) = &mut self.exporter {
             // Also for flows in tunnels, which are counted above.
-            sooner |= exporter.wake(self.time.latest, self.table.tracks().map_or(0, Tracks::waiting));
+            sooner |= exporter.wake(self.time.latest(), self.table.tracks().map_or(0, Tracks::waiting));
         }
         sooner
     }
@@ -308,7 +275,7 @@ impl Monitor {
     #[cold]
     fn first_line(&mut self, host: &mut Host) {
         self.timer_set = true;
-        self.next_line = self.settings.interval.map(|interval| self.time.latest.saturating_add(interval));
+        self.next_line = self.settings.interval.map(|interval| self.time.latest().saturating_add(interval));
         self.set_timer(host);
     }
 }

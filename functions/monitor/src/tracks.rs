@@ -65,13 +65,16 @@ pub(crate) struct Track {
     last: u64,
     interface: u16,
     vlan: u16,
+    /// The first packet that was not exported has come.
+    has_begun: bool,
 }
 
 impl Track {
     /// Of a flow whose first packet came now.
     pub(crate) fn begun(ms: u64, origin: Origin) -> Track {
         let Origin { interface, vlan, extra } = origin;
-        Track { start: ms, last: ms, interface, vlan, extra: u64::from(extra), ..Track::default() }
+        let extra = u64::from(extra);
+        Track { start: ms, last: ms, interface, vlan, extra, has_begun: true, ..Track::default() }
     }
 
     /// Of a flow that another instance saw, which is not exported here.
@@ -141,7 +144,7 @@ impl Tracks {
     #[cold]
     pub(crate) fn note(&mut self, entry: usize, ms: u64, origin: Origin) {
         let Some(track) = self.list.get_mut(entry) else { return };
-        if track.start == 0 {
+        if !core::mem::replace(&mut track.has_begun, true) {
             (track.start, track.interface, track.vlan) = (ms, origin.interface, origin.vlan);
         }
         track.extra = sum(track.extra, u64::from(origin.extra));

@@ -37,8 +37,8 @@ use length::Counting;
 use meter::{GREEN, Level};
 use metrics::{Decisions, MARKED, PASSED, Reason, Tally};
 use nf_sdk::{
-    Batch, Config, Error, Host, MAX_BATCH, Nanos, NetworkFunction, Packet, StateReader, StateWriter, Verdict,
-    superfluid_function,
+    Batch, Config, Error, Host, MAX_BATCH, Nanos, NetworkFunction, Packet, PacketTime, StateReader,
+    StateWriter, Verdict, superfluid_function,
 };
 use policer::{Action, Policer};
 use settings::{NonIp, Settings};
@@ -116,6 +116,7 @@ pub(crate) struct Policing {
 pub struct Policers {
     policing: Policing,
     window: Box<Window>,
+    time: PacketTime,
     timer_is_set: bool,
     /// What the look-ahead reads comes here: loads without a use of their result are left out by compilers.
     touched: u64,
@@ -139,7 +140,7 @@ impl NetworkFunction for Policers {
         };
         let ahead = core::array::from_fn(|_| Box::default());
         let window = Box::new(Window { ahead, slots: [0; MAX_BATCH] });
-        Ok(Policers { policing, window, timer_is_set: false, touched: 0 })
+        Ok(Policers { policing, window, time: PacketTime::default(), timer_is_set: false, touched: 0 })
     }
 
     fn process(&mut self, batch: &mut Batch<'_>, now: Nanos) {
@@ -148,7 +149,9 @@ impl NetworkFunction for Policers {
             // A sender does not know to the nanosecond when the first packet was looked at.
             policing.table.set_seed(now.0);
         }
-        let now_here = policing.clock.advance(now);
+        self.time.see(batch.newest());
+        self.time.seen(now);
+        let now_here = policing.clock.advance(self.time.latest());
         self.touched ^= look_up(policing, batch, &mut self.window);
         police(policing, batch, &self.window, now_here);
         if !self.timer_is_set && !policing.table.is_empty() {
@@ -160,7 +163,7 @@ impl NetworkFunction for Policers {
 
     fn timer(&mut self, host: &mut Host, now: Nanos) {
         let policing = &mut self.policing;
-        let now_here = policing.clock.advance(now);
+        let now_here = policing.clock.advance(self.time.at(now));
         policing.sweep(now_here);
         policing.tally.flush(host);
         self.timer_is_set = !policing.table.is_empty();

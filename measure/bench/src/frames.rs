@@ -1,6 +1,7 @@
 //! Frames to measure with: 64 bytes each, all different, brought into warm buffers as a port would.
 
 use engine::classify;
+use guest_wasm::watchdog;
 use packet_memory::{Packet, Pool};
 
 /// Packets that differ, at the least.
@@ -117,10 +118,12 @@ pub(crate) fn fill(
     frames: &[impl AsRef<[u8]>],
     ingress: impl Fn(usize) -> u16,
 ) {
+    // Functions go by what packets are stamped with.
+    let now = watchdog::clock().now();
     for (n, (packet, frame)) in packets.iter_mut().zip(frames).enumerate() {
         let written = pool.write(packet, frame.as_ref());
         debug_assert!(written.is_ok(), "a frame fits into a buffer");
-        packet.edit(|record| (record.ingress, record.verdict) = (ingress(n), 0));
+        packet.edit(|record| (record.ingress, record.verdict, record.timestamp) = (ingress(n), 0, now.0));
     }
     classify(pool, packets, true);
 }

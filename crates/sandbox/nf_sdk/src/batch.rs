@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::packet::Packet;
 use crate::window::Window;
-use crate::{MAX_BATCH, PacketRecord};
+use crate::{MAX_BATCH, Nanos, PacketRecord};
 
 /// Up to [`MAX_BATCH`] packets, and the host for the time of the call.
 pub struct Batch<'a> {
@@ -29,6 +29,12 @@ impl<'a> Batch<'a> {
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// The latest time that a packet is stamped with.
+    #[inline(always)]
+    pub fn newest(&self) -> Nanos {
+        Nanos(self.records.iter().map(|record| record.timestamp).max().unwrap_or(0))
     }
 
     /// The packets in order. May be walked more than once; an iterator costs a pointer.

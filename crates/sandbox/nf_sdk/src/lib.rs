@@ -91,6 +91,7 @@ mod lines;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod native;
 mod packet;
+mod packet_time;
 pub mod pieces;
 mod slots;
 mod state;
@@ -107,6 +108,7 @@ pub use json::Json;
 pub use lines::{HalfLine, Line, QuarterLine, TableEntry, zeroed_table};
 pub use nf_abi::{MAX_BATCH, PacketRecord, Verdict, offload, tunnel};
 pub use packet::Packet;
+pub use packet_time::PacketTime;
 pub use slots::Slot;
 pub use state::{StateReader, StateWriter};
 

@@ -104,14 +104,14 @@ impl Tracker {
         })
     }
 
-    /// The first time, makes the table's secret from the time: functions have no other source of chance. Whether
-    /// it was the first.
+    /// The first time, makes the table's secret from the host's time: functions have no other source of `chance`.
+    /// Whether it was the first.
     #[inline]
-    pub fn begin(&mut self, now: Nanos) -> bool {
+    pub fn begin(&mut self, chance: u64, now: Nanos) -> bool {
         let is_first = !self.has_begun;
         if is_first {
             self.has_begun = true;
-            self.seed(now.0);
+            self.seed(chance);
             // Flows from elsewhere were taken over at a time that was not known.
             self.table.for_each(|flow| flow.last = Nanos(now.0.saturating_sub(UNKNOWN.since(flow.last).0)));
         }

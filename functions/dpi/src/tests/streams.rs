@@ -1,7 +1,8 @@
 //! Patterns in streams, however their segments come.
 
-use super::frames::{Bench, CLIENT, NONE, SERVER, flags, tcp};
-use nf_sdk::native::ConfigValue;
+use super::frames::{Bench, CLIENT, NONE, SERVER, at, flags, tcp, udp};
+use nf_sdk::PacketRecord;
+use nf_sdk::native::{ConfigValue, TestPacket};
 
 const SPLIT: &str = "alert tcp any any -> any any (content:\"malicious\"; sid:1;)";
 
@@ -294,4 +295,27 @@ fn lengths_split_anywhere() {
         found.sort_unstable();
         assert_eq!(found, expected, "{text:?} byte by byte");
     }
+}
+
+#[test]
+fn flows_end_by_the_time_that_packets_say() {
+    let mut bench = Bench::new("alert udp any any -> any any (flow:established; content:\"x\"; sid:1;)", &[]);
+    let mut show = |seconds: u64, ends: [(&str, u16); 2]| {
+        let timestamp = (1_000_000_000 + seconds) * 1_000_000_000;
+        let packet = TestPacket {
+            bytes: udp(ends[0], ends[1], b"x"),
+            record: PacketRecord { timestamp, ..PacketRecord::default() },
+        };
+        // All of it is read at once.
+        bench.runner.run(&[packet], at(0.0));
+        bench.told().len()
+    };
+    assert_eq!((show(0, [CLIENT, SERVER]), show(299, [SERVER, CLIENT])), (0, 1));
+    assert_eq!((show(599, [SERVER, CLIENT]), show(900, [CLIENT, SERVER])), (1, 0));
+    assert_eq!(bench.count("flows-expired"), 1);
+    // Without packets time goes on as the host's does.
+    for seconds in 0..64 {
+        bench.runner.timer(at(301.0 + f64::from(seconds)));
+    }
+    assert_eq!(bench.count("flows-expired"), 2);
 }

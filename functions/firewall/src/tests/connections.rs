@@ -2,7 +2,8 @@
 
 use super::frames::{Bench, IN, OUT, drop, flags, icmp, packet, prefix, rule, tagged, tcp, udp};
 use flags::{ACK, FIN, RST, SYN};
-use nf_sdk::native::ConfigValue;
+use nf_sdk::PacketRecord;
+use nf_sdk::native::{ConfigValue, TestPacket};
 
 const A: &str = "10.0.0.1";
 const B: &str = "192.0.2.9";
@@ -668,4 +669,23 @@ fn contradictory_rules_are_refused() {
         let error = Runner::<crate::Firewall>::new(&config).err().expect("refused").to_string();
         assert!(error.contains(says), "{error}");
     }
+}
+
+#[test]
+fn time_is_what_packets_say_however_fast_a_capture_is_read() {
+    let mut bench = Bench::new(outbound(), &[]);
+    // Recorded years before, and read at once.
+    let mut show = |seconds: u64, ingress: u16, frame: Vec<u8>| {
+        let timestamp = (1_000_000_000 + seconds) * 1_000_000_000;
+        let record = PacketRecord { ingress, timestamp, ..PacketRecord::default() };
+        let now = super::frames::at(bench.now);
+        bench.runner.run(&[TestPacket { bytes: frame, record }], now)[0].verdict
+    };
+    assert_eq!(show(0, 0, udp(A, 1000, B, 53)), Some(OUT));
+    assert_eq!(show(29, 1, udp(B, 53, A, 1000)), Some(IN));
+    assert_eq!(show(29 + 181, 1, udp(B, 53, A, 1000)), Some(drop::DENIED));
+    // Between packets time goes on as the host's does.
+    assert_eq!(show(220, 0, udp(A, 1001, B, 53)), Some(OUT));
+    bench.wait(100.0);
+    assert_eq!(bench.report()["flows"]["expired"], 2);
 }

@@ -528,3 +528,21 @@ fn contradictions_are_told() {
         assert_eq!(refused(wrong), format!("ipfix: {key} is out of range"));
     }
 }
+
+#[test]
+fn a_flow_that_began_at_time_zero_began_then() {
+    let (mut runner, mut collector) = (exporting(10, V4), Collector::new(V4));
+    let ends = [("10.0.0.1", 1), ("10.0.0.2", 2)]
+        .map(|(address, port)| (address.parse().expect("an address"), port));
+    let sent = Sent { protocol: 17, source: ends[0], destination: ends[1], length: 60 };
+    // Padding is what a flow's counts alone do not say.
+    for (time, padding) in [(1, 0), (5 * MILLISECOND, 9)] {
+        let mut frame = sent.frame();
+        frame.resize(frame.len() + padding, 0);
+        runner.run(&[TestPacket::new(frame, 0)], Nanos(time));
+    }
+    advance(&mut runner, 20 * SECOND);
+    collector.collect(&runner);
+    let starts: Vec<u64> = collector.flows.iter().map(|record| record.get("FlowStartMilliseconds")).collect();
+    assert_eq!(starts, [0]);
+}

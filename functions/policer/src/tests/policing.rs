@@ -328,3 +328,21 @@ fn impossible_state_is_refused_whole() {
         assert_eq!(ask(&mut to, frame(1, length, false), 0, at(0)), PASS);
     }
 }
+
+#[test]
+fn buckets_fill_by_the_time_that_packets_say() {
+    let config = "policers: [{packet_rate: 1pps, packet_burst: 1}]";
+    let recorded = |step: u64| {
+        let mut runner = function(config);
+        let packet = |n: u64| TestPacket {
+            bytes: udp("10.0.0.1", [1, 2], "10.0.0.2", 100),
+            record: PacketRecord {
+                timestamp: 1_000_000_000 * (1_000_000_000 + n * step),
+                ..PacketRecord::default()
+            },
+        };
+        // All of it is read at once.
+        (0..10).filter(|n| runner.run(&[packet(*n)], at(0))[0].verdict == Some(PASS)).count()
+    };
+    assert_eq!((recorded(1), recorded(0)), (10, 1));
+}
