@@ -4,6 +4,8 @@
 //! them at random, so that nearly each one of a batch goes another way. What is counted is what a packet takes
 //! more than over a plain wire between the same ends.
 
+mod tunnels;
+
 use crate::feed::{Counter, Feed, Frames};
 use crate::frames::{BATCH, DISTINCT, Numbers};
 use crate::guests::pool;
@@ -31,6 +33,7 @@ const MOST_RATIO: f64 = 2.0;
 pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement>, BenchError> {
     let mut results = Vec::new();
     classify(progress, &mut results)?;
+    tunnels::run(progress, &mut results)?;
     Ok(results)
 }
 
