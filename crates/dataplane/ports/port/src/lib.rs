@@ -10,8 +10,8 @@
 //! 5. [`Port::close`] gives back what its rings still hold.
 //!
 //! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], and
-//! [`mod@fault`], which stands before any of them and spoils what passes; each in a folder with the same
-//! files. [`relay`] is the wire between two workers. Those that need a driver are crates of their own; what
+//! [`mod@fault`] and [`mod@station`], which stand before any of them: the one spoils what passes, the other has
+//! room for stations of the platform's own; each in a folder with the same files. [`relay`] is the wire between two workers. Those that need a driver are crates of their own; what
 //! those on interfaces of the kernel share of their life is [`attachment`].
 //!
 //! Limits: a port is used by one worker at a time and belongs to one pool.
@@ -28,6 +28,7 @@ pub mod pcap;
 mod random;
 pub mod relay;
 pub mod sink;
+pub mod station;
 mod status;
 mod sync;
 mod taking;
@@ -44,6 +45,7 @@ pub use counters::PortCounters;
 pub use status::{PortEvent, PortStatus, Wake};
 
 use packet_memory::{Packet, Pool};
+use std::sync::Arc;
 use telemetry::clock::Nanos;
 
 /// A place where packets enter and leave.
@@ -124,6 +126,11 @@ pub trait Port: Send {
     /// The port as an end of a wire to another worker, if that is what it is: its packets have been
     /// classified and counted before.
     fn relay(&mut self) -> Option<&mut relay::RelayPort> {
+        None
+    }
+
+    /// Where stations of the platform's own are put at the port, if there is such a place.
+    fn stations(&self) -> Option<Arc<station::Stations>> {
         None
     }
 

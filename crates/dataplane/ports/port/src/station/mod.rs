@@ -1,0 +1,279 @@
+//! Stations of the platform's own at a port: what neighbours on the link know a device by, beside the packets of
+//! functions.
+//!
+//! 1. A [`StationPort`] stands before a port from when it is opened. Without a station it hands everything
+//!    through, and looks at no packet.
+//! 2. [`Stations::attach`] puts a station there, while packets pass or not, and gives the [`Link`] by which the
+//!    control plane reads and sends frames. Dropping the link takes the station away.
+//! 3. Of packets that come in, those of neighbour protocols ([`mod@select`]) go to the stations: those for one
+//!    alone are taken and counted as consumed, those for all are copied and go on.
+//! 4. Frames of the link go out with the port's next look outside; the link wakes its worker for that. They are
+//!    counted as generated.
+//!
+//! Limits: [`FRAMES`] frames wait on either way, and a station takes [`RATE`] in a second: of what is beyond,
+//! copies are not made and frames for the station alone are dropped as `port-full`. Frames with VLAN tags are
+//! not looked at. A port that nothing is wired to is not looked at by its worker, so its stations are silent.
+
+mod link;
+mod select;
+#[cfg(test)]
+mod tests;
+
+pub use link::{Link, Stations};
+pub use select::Identity;
+
+use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
+use link::Seat;
+use packet_memory::{Packet, Pool};
+use rustix::event::epoll;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use select::{HEAD, Take};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use telemetry::clock::Nanos;
+use telemetry::{DropReason, Ledger};
+
+/// Frames that wait on either way.
+pub const FRAMES: usize = 256;
+
+/// Frames that a station takes in a second, and as many at once as wait.
+pub const RATE: u64 = 10_000;
+
+/// Frames of a station that go out at one look.
+const SENT_AT_ONCE: usize = 32;
+
+/// A port with room for stations. See the module's documentation.
+pub struct StationPort {
+    inner: Box<dyn Port>,
+    stations: Arc<Stations>,
+    seats: Vec<Seat>,
+    /// Becomes readable when the inner port, or a link, has something.
+    readable: OwnedFd,
+    /// The inner port's descriptor that is watched; -1: none.
+    watched: AtomicI32,
+    passing: Vec<Packet>,
+    ledger: Ledger,
+    /// Frames of stations for which there was no buffer.
+    unsent: u64,
+    /// Of the inner port and the stations; only kept when there was a station.
+    counters: Option<PortCounters>,
+}
+
+impl StationPort {
+    /// Stands before a port.
+    ///
+    /// # Errors
+    /// The kernel's refusal of a descriptor.
+    pub fn new(inner: Box<dyn Port>) -> io::Result<StationPort> {
+        let readable = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let stations = Arc::new(Stations::new()?);
+        epoll::add(&readable, stations.event(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        let (seats, passing, ledger) = (Vec::new(), Vec::new(), Ledger::default());
+        let watched = AtomicI32::new(-1);
+        Ok(StationPort {
+            inner,
+            stations,
+            seats,
+            readable,
+            watched,
+            passing,
+            ledger,
+            unsent: 0,
+            counters: None,
+        })
+    }
+
+    /// Takes notice of links that came and of frames that they left.
+    #[cold]
+    fn attend(&mut self, pool: &Pool, now: Nanos) {
+        self.stations.clear(&mut self.seats);
+        if self.counters.is_none() && self.seats.is_empty() {
+            return;
+        }
+        for seat in &mut self.seats {
+            for _ in 0..SENT_AT_ONCE {
+                let Some(frame) = seat.next_frame() else { break };
+                let Some(mut packet) = pool.allocate() else {
+                    self.unsent += 1;
+                    continue;
+                };
+                if frame.is_empty() || pool.write(&mut packet, &frame).is_err() {
+                    self.unsent += 1;
+                    pool.free(packet);
+                    continue;
+                }
+                packet.edit(|record| record.timestamp = now.0);
+                self.ledger.generated += 1;
+                self.passing.push(packet);
+            }
+        }
+        self.seats.retain(|seat| !seat.is_gone());
+        if self.seats.iter().any(Seat::has_frames) {
+            self.stations.signal();
+        }
+        if !self.passing.is_empty() {
+            self.inner.transmit(pool, now, &mut self.passing);
+        }
+        self.count();
+    }
+
+    /// Looks through packets that came in, from `first` on.
+    fn look(&mut self, pool: &Pool, now: Nanos, first: usize, out: &mut Vec<Packet>) {
+        let (seats, ledger) = (&mut self.seats, &mut self.ledger);
+        for seat in seats.iter_mut() {
+            seat.refill(now);
+        }
+        let taken = out.extract_if(first.., |packet| {
+            let (head, length) = pool.head::<HEAD>(packet);
+            let Some(head) = head.get(..length) else { return false };
+            let mut is_taken = false;
+            for seat in seats.iter_mut() {
+                match seat.selects(head) {
+                    Take::Pass => {}
+                    Take::Copy => drop(seat.put(|| pool.to_vec(packet))),
+                    Take::All => {
+                        match seat.put(|| pool.to_vec(packet)) {
+                            true => ledger.consumed += 1,
+                            false => ledger.dropped[DropReason::PortFull] += 1,
+                        }
+                        is_taken = true;
+                        break;
+                    }
+                }
+            }
+            is_taken
+        });
+        pool.free_batch(taken);
+        self.seats.iter_mut().for_each(Seat::tell);
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let mut counters = self.inner.counters().clone();
+        counters.ledger.merge(&self.ledger);
+        self.counters = Some(counters);
+    }
+
+    /// Has the one descriptor become readable when the inner port's does.
+    fn watch(&self, inner: BorrowedFd<'_>) -> bool {
+        let number = inner.as_raw_fd();
+        // A descriptor that was closed is watched no more, and another one may have its number: only one that is
+        // watched already is refused.
+        let event = epoll::EventData::new_u64(1);
+        if self.watched.load(Relaxed) == number {
+            return true;
+        }
+        let watches = match epoll::add(&self.readable, inner, event, epoll::EventFlags::IN) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => true,
+            Err(_) => false,
+        };
+        if watches {
+            self.watched.store(number, Relaxed);
+        }
+        watches
+    }
+}
+
+impl Port for StationPort {
+    fn receive(&mut self, pool: &Pool, now: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        if self.stations.is_signalled() {
+            self.attend(pool, now);
+        }
+        let first = out.len();
+        self.inner.receive(pool, now, budget, out);
+        if !self.seats.is_empty() {
+            self.look(pool, now, first, out);
+        } else if self.counters.is_some() {
+            self.count();
+        }
+    }
+
+    fn transmit(&mut self, pool: &Pool, now: Nanos, packets: &mut Vec<Packet>) {
+        self.inner.transmit(pool, now, packets);
+        if self.counters.is_some() {
+            self.count();
+        }
+    }
+
+    fn wake(&self) -> Wake<'_> {
+        let inner = self.inner.wake();
+        match inner.readable {
+            Some(fd) if !self.watch(fd) => inner,
+            _ => Wake { readable: Some(self.readable.as_fd()), at: inner.at },
+        }
+    }
+
+    fn status(&self) -> PortStatus {
+        self.inner.status()
+    }
+
+    fn maintain(&mut self, now: Nanos) -> Vec<PortEvent> {
+        let events = self.inner.maintain(now);
+        if !events.is_empty() {
+            // The interface may have come back with another descriptor of the same number.
+            self.watched.store(-1, Relaxed);
+        }
+        if self.counters.is_some() {
+            self.count();
+        }
+        events
+    }
+
+    fn needs_maintenance(&self) -> bool {
+        self.inner.needs_maintenance()
+    }
+
+    fn counters(&self) -> &PortCounters {
+        self.counters.as_ref().unwrap_or_else(|| self.inner.counters())
+    }
+
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        let mut details = self.inner.details();
+        if self.counters.is_some() {
+            details.push(("station_frames_missed", self.seats.iter().map(Seat::missed).sum()));
+            details.push(("station_frames_unsent", self.unsent));
+        }
+        details
+    }
+
+    fn mtu(&self) -> Option<u32> {
+        self.inner.mtu()
+    }
+
+    fn reads_flow_hash(&self) -> bool {
+        self.inner.reads_flow_hash()
+    }
+
+    fn backlog(&self) -> usize {
+        self.inner.backlog()
+    }
+
+    fn room(&self) -> usize {
+        self.inner.room()
+    }
+
+    fn want_room(&self) {
+        self.inner.want_room();
+    }
+
+    fn signal(&mut self) {
+        self.inner.signal();
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.inner.in_flight()
+    }
+
+    fn stations(&self) -> Option<Arc<Stations>> {
+        Some(self.stations.clone())
+    }
+
+    fn close(&mut self, pool: &Pool) -> Result<(), String> {
+        let closed = self.inner.close(pool);
+        if self.counters.is_some() {
+            self.count();
+        }
+        closed
+    }
+}

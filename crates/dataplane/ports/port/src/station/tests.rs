@@ -1,0 +1,208 @@
+//! What stations get, what goes on, and that nothing is lost on either way.
+
+use super::*;
+use crate::testing::{NOW, assert_conserved, packets, pool};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, RwLock};
+
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
+
+/// A port whose outside is two lists.
+#[derive(Default)]
+struct Wire {
+    incoming: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    outgoing: Arc<Mutex<Vec<Vec<u8>>>>,
+    counters: PortCounters,
+}
+
+impl Port for Wire {
+    fn receive(&mut self, pool: &Pool, _: Nanos, budget: usize, out: &mut Vec<Packet>) {
+        for frame in self.incoming.lock().expect("a test").drain(..).take(budget) {
+            self.counters.ledger.received += 1;
+            out.extend(packets(pool, [&frame[..]]));
+        }
+    }
+
+    fn transmit(&mut self, pool: &Pool, _: Nanos, packets: &mut Vec<Packet>) {
+        self.outgoing.lock().expect("a test").extend(packets.iter().map(|packet| pool.to_vec(packet)));
+        self.counters.deliver(pool, packets);
+    }
+
+    fn wake(&self) -> Wake<'_> {
+        Wake::default()
+    }
+
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+}
+
+struct Bench {
+    pool: Pool,
+    port: StationPort,
+    incoming: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    outgoing: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let wire = Wire::default();
+        let (incoming, outgoing) = (wire.incoming.clone(), wire.outgoing.clone());
+        let port = StationPort::new(Box::new(wire)).expect("descriptors");
+        Bench { pool: pool(1024), port, incoming, outgoing }
+    }
+
+    /// Has these come in; what goes on.
+    fn receive(&mut self, frames: impl IntoIterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
+        self.incoming.lock().expect("a test").extend(frames);
+        let mut out = Vec::new();
+        self.port.receive(&self.pool, NOW, 1024, &mut out);
+        assert_conserved(&self.port, &self.pool, 0, out.len());
+        let went_on = out.iter().map(|packet| self.pool.to_vec(packet)).collect();
+        // What is in the test's hands is counted as delivered elsewhere.
+        self.port.ledger.delivered += out.len() as u64;
+        self.pool.free_batch(out);
+        went_on
+    }
+
+    fn is_readable(&self) -> bool {
+        let readable = self.port.wake().readable.expect("its own descriptor");
+        let mut waits = [rustix::event::PollFd::from_borrowed_fd(readable, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut waits, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)
+    }
+}
+
+fn identity(addresses: &[&str]) -> Identity {
+    let addresses = addresses.iter().map(|text| text.parse::<IpAddr>().expect("an address")).collect();
+    Identity { mac: MAC, dhcp: true, addresses: Arc::new(RwLock::new(addresses)) }
+}
+
+fn frame(destination: [u8; 6], ethertype: u16, rest: &[u8]) -> Vec<u8> {
+    let mut frame = destination.to_vec();
+    frame.extend([2, 0, 0, 0, 0, 1]);
+    frame.extend(ethertype.to_be_bytes());
+    frame.extend(rest);
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+fn ipv4(protocol: u8, destination: [u8; 4], fragment: u8, rest: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, 60, 0, 1, fragment, 0, 64, protocol, 0, 0, 192, 0, 2, 1];
+    packet.extend(destination);
+    packet.extend(rest);
+    packet
+}
+
+fn ipv6(extension: bool, kind: u8, destination: u8) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, 0, 32, if extension { 0 } else { 58 }, 255];
+    packet.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    packet.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, destination]);
+    if extension {
+        packet.extend([58, 0, 5, 2, 0, 0, 1, 0]);
+    }
+    packet.push(kind);
+    packet
+}
+
+#[test]
+fn a_station_gets_neighbour_protocols_and_nothing_else() {
+    const ALL: [u8; 6] = [0xff; 6];
+    const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 8];
+    let station = identity(&["192.0.2.9", "fe80::9"]);
+    let dhcp = [0, 67, 0, 68];
+    for (what, destination, kind, rest, expected) in [
+        ("ARP for all", ALL, 0x0806, vec![], Take::Copy),
+        ("an ARP reply", MAC, 0x0806, vec![], Take::All),
+        ("an ARP reply for another", OTHER, 0x0806, vec![], Take::Pass),
+        ("tagged ARP", ALL, 0x8100, vec![0, 1, 8, 6], Take::Pass),
+        ("a ping", MAC, 0x0800, ipv4(1, [192, 0, 2, 9], 0, &[8]), Take::All),
+        ("a ping with DF", MAC, 0x0800, ipv4(1, [192, 0, 2, 9], 0x40, &[8]), Take::All),
+        ("a ping of another address", MAC, 0x0800, ipv4(1, [192, 0, 2, 7], 0, &[8]), Take::Pass),
+        ("a fragment of a ping", MAC, 0x0800, ipv4(1, [192, 0, 2, 9], 0x20, &[8]), Take::Pass),
+        ("a ping's answer", MAC, 0x0800, ipv4(1, [192, 0, 2, 9], 0, &[0]), Take::Pass),
+        ("an IGMP query", [1, 0, 0x5e, 0, 0, 1], 0x0800, ipv4(2, [224, 0, 0, 1], 0, &[0x11]), Take::Copy),
+        ("a DHCP offer", MAC, 0x0800, ipv4(17, [192, 0, 2, 9], 0, &dhcp), Take::All),
+        ("a DNS answer", MAC, 0x0800, ipv4(17, [192, 0, 2, 9], 0, &[0, 53, 0, 68]), Take::Pass),
+        ("TCP", MAC, 0x0800, ipv4(6, [192, 0, 2, 9], 0, &[0; 20]), Take::Pass),
+        ("a solicitation", [0x33, 0x33, 0xff, 0, 0, 9], 0x86dd, ipv6(false, 135, 9), Take::Copy),
+        ("an advertisement", MAC, 0x86dd, ipv6(false, 136, 9), Take::All),
+        ("an MLD query", [0x33, 0x33, 0, 0, 0, 1], 0x86dd, ipv6(true, 130, 1), Take::Copy),
+        ("a ping of IPv6", MAC, 0x86dd, ipv6(false, 128, 9), Take::All),
+        ("a ping of another", MAC, 0x86dd, ipv6(false, 128, 7), Take::Pass),
+        ("too big", MAC, 0x86dd, ipv6(false, 2, 9), Take::Pass),
+    ] {
+        let mut frame = frame(destination, kind, &rest);
+        frame.truncate(HEAD);
+        assert_eq!(station.select(&frame), expected, "{what}");
+        // However short, it is looked at without going beyond its end.
+        for length in 0..frame.len() {
+            station.select(&frame[..length]);
+        }
+    }
+    let without = Identity { dhcp: false, ..identity(&[]) };
+    assert_eq!(without.select(&frame(MAC, 0x0800, &ipv4(17, [192, 0, 2, 9], 0, &dhcp))), Take::Pass);
+}
+
+#[test]
+fn a_port_without_stations_hands_everything_through() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.receive([frame([0xff; 6], 0x0806, &[])]).len(), 1);
+    assert!(bench.port.counters.is_none() && bench.port.details().is_empty());
+    assert!(!bench.is_readable());
+}
+
+#[test]
+fn stations_come_and_go_while_packets_pass() {
+    let mut bench = Bench::new();
+    let told = Arc::new(AtomicUsize::new(0));
+    let stations = bench.port.stations().expect("room for stations");
+    let tell = told.clone();
+    let mut link = stations.attach(identity(&[]), move || {
+        tell.fetch_add(1, SeqCst);
+    });
+    assert!(bench.is_readable(), "the worker is woken");
+    let (all, own, other) =
+        (frame([0xff; 6], 0x0806, &[1]), frame(MAC, 0x0806, &[2]), frame([2, 9, 9, 9, 9, 9], 0x0806, &[3]));
+    let went_on = bench.receive([all.clone(), own.clone(), other.clone()]);
+    assert_eq!(went_on, [all.clone(), other.clone()]);
+    assert_eq!(
+        (link.next_frame(), link.next_frame(), link.next_frame()),
+        (Some(all.clone()), Some(own.clone()), None)
+    );
+    assert_eq!((told.load(SeqCst), bench.port.counters().ledger.consumed), (1, 1));
+    assert!(!bench.is_readable());
+
+    assert!(link.send(other.clone()));
+    assert!(bench.is_readable());
+    bench.receive([]);
+    assert_eq!(bench.outgoing.lock().expect("a test")[..], [other]);
+    assert_eq!(bench.port.counters().ledger.generated, 1);
+
+    // What it has left is sent after it.
+    assert!(link.send(own.clone()));
+    drop(link);
+    assert_eq!(bench.receive([own.clone()]), [own], "it is a function's from now on");
+    assert_eq!(bench.outgoing.lock().expect("a test").len(), 2);
+}
+
+#[test]
+fn what_is_beyond_the_bounds_is_counted() {
+    let mut bench = Bench::new();
+    let mut link = bench.port.stations().expect("room").attach(identity(&[]), || ());
+    let went_on = bench.receive((0..300).map(|_| frame(MAC, 0x0806, &[])));
+    assert!(went_on.is_empty());
+    let ledger = bench.port.counters().ledger.clone();
+    assert_eq!((ledger.consumed, ledger.dropped[DropReason::PortFull]), (256, 44));
+    assert_eq!((link.missed(), std::iter::from_fn(|| link.next_frame()).count()), (44, 256));
+    // There is room again, and no token: it has had its rate. Copies are not made, and their packets go on.
+    assert_eq!(bench.receive([frame([0xff; 6], 0x0806, &[])]).len(), 1);
+    assert_eq!((link.missed(), link.next_frame()), (45, None));
+
+    assert!((0..256).all(|_| link.send(frame([0xff; 6], 0x0806, &[]))));
+    assert!(!link.send(vec![0; 60]), "as many wait as may");
+    (0..8).for_each(|_| drop(bench.receive([])));
+    assert_eq!(bench.outgoing.lock().expect("a test").len(), 256, "32 at each look");
+    assert!(!bench.is_readable());
+}
