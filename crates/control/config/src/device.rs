@@ -49,8 +49,12 @@ impl Reader<'_> {
             Some("balance") => Share::Balance,
             _ => Share::Single,
         };
-        let device = Device { tenant, mode, share, over, open_to };
+        let Ok(station) = self.station(place, &key.text, node, &values) else { return };
+        let device = Device { tenant, mode, share, over, open_to, station };
         self.sends(place, node, &device);
+        if !self.may_have_station(place, node, &device) {
+            return;
+        }
         if let Some(allowed) = device.ports_allowed() {
             let position = node.get("over").map_or(place.position(), |node| node.position);
             place.key("over", position).report(&mut self.faults, || {

@@ -54,6 +54,7 @@ mod observers;
 mod read;
 mod reference;
 mod services;
+mod station;
 mod switch;
 #[cfg(test)]
 mod tests;

@@ -186,7 +186,8 @@ impl Sink {
                 PortEvent::CameUp(text) => tell(Kind::Port, &port, "up", &text),
                 PortEvent::Notice(text) => tell(Kind::Port, &port, "notice", &text),
             },
-            Event::Finished => {}
+            // The host has answered it.
+            Event::Asked { .. } | Event::Finished => {}
         }
         if let Some(notices) = self.notices.get() {
             notices.logged();

@@ -7,6 +7,7 @@ use crate::function::policies;
 use crate::hand_over::TakenOver;
 use crate::initial_placement::InitialPlacement;
 use crate::prepare::{Beginning, Prepared};
+use crate::stations::There;
 use crate::workshop::Unused;
 use engine::{Change, End, FleetError, PoolId, Removed, Stopped};
 use guest_wasm::watchdog;
@@ -56,7 +57,7 @@ impl Host {
             there.chain(prepared.pools.values()).for_each(|pool| pool.keep_headers());
         }
         let clock = watchdog::clock();
-        self.fleet.change(|change| {
+        let mut done = self.fleet.change(|change| {
             let mut work = Work {
                 deployed: &mut deployed,
                 change,
@@ -78,7 +79,10 @@ impl Host {
             troubles.extend(late.map(|error| error.to_string()));
             let stood_still = change.first_still_since().map_or(Nanos(0), |first| clock.now().since(first));
             CarriedOut { removed, handed, stood_still, troubles, unused: Unused { pools, workshop } }
-        })
+        })?;
+        let Deployed { wiring, instances, stations: ports, .. } = &*deployed;
+        done.troubles.extend(self.stations.follow(&There { wiring, instances, ports }, &self.fleet));
+        Ok(done)
     }
 }
 
@@ -137,6 +141,7 @@ impl Work<'_, '_, '_> {
             self.deployed.take_instance(name);
         }
         for name in &plan.remove_ports {
+            self.deployed.stations.remove(name);
             if let Some(id) = self.deployed.ports.remove(name) {
                 let removed = self.change.remove_port(id).map(|_| ());
                 self.note("port", name, removed);
@@ -242,6 +247,8 @@ impl Work<'_, '_, '_> {
         for (name, port) in plan.add_ports {
             let pool: Option<PoolId> = self.deployed.pools.get(&port.tenant).map(|(_, id)| *id);
             if let (Some(opened), Some(pool)) = (ports.remove(&name), pool) {
+                let stations = opened.stations().map(|stations| (name.clone(), stations));
+                self.deployed.stations.extend(stations);
                 match self.change.add_port(homes[&name], &name, pool, opened) {
                     Ok(id) => drop(self.deployed.ports.insert(name.clone(), id)),
                     Err(error) => self.troubles.push(format!("port `{name}`: {error}")),

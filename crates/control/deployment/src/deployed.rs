@@ -5,6 +5,7 @@ use crate::observers::LaidObservation;
 use cpu_share::TenantId;
 use engine::{End, FleetInstance, FleetPort, PoolId, ServiceId, SwitchId};
 use packet_memory::Pool;
+use port::station::Stations;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,6 +24,8 @@ pub(crate) struct Deployed {
     /// Observations as they are laid.
     pub(crate) watched: BTreeMap<Observation, LaidObservation>,
     pub(crate) ports: HashMap<String, FleetPort>,
+    /// Where stations are put at ports that are on a link.
+    pub(crate) stations: HashMap<String, Arc<Stations>>,
     pub(crate) instances: HashMap<String, FleetInstance>,
     /// Functions that are paused and not frozen, and since when.
     pub(crate) paused: HashMap<String, Instant>,

@@ -6,7 +6,11 @@ use indexmap::IndexMap;
 use packet_memory::Pool;
 use port::Port;
 use port::fault::{self, FaultPort};
+use port::station::StationPort;
 use std::sync::Arc;
+
+/// Drivers of ports that devices may have addresses at.
+const ON_A_LINK: [&str; 3] = ["af_packet", "af_xdp", "tap"];
 
 /// Opens a port as a wiring says. What there is to say of it goes to `notices`: one that waits for its
 /// interface, say.
@@ -23,6 +27,9 @@ pub(crate) fn open(
     let mut opened = Opening { name, pool, catalog, notices }.open(&port.driver, &port.settings)?;
     if let Some(fault) = &port.fault {
         opened = Box::new(FaultPort::new(opened, fault::Config::from_value(fault)?));
+    }
+    if ON_A_LINK.contains(&port.driver.as_str()) {
+        opened = Box::new(StationPort::new(opened).map_err(|error| error.to_string())?);
     }
     opened.maintain(watchdog::clock().now());
     Ok(opened)

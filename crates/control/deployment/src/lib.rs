@@ -39,6 +39,7 @@ mod prepare;
 mod programs;
 mod regular_file;
 mod shared_images;
+mod stations;
 #[cfg(test)]
 mod tests;
 mod workshop;
@@ -66,6 +67,7 @@ use guest_wasm::watchdog;
 use hand_over::Handing;
 use offload::Offload;
 use packet_memory::{PageKind, Pool, PoolConfig};
+use stations::Stations;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use telemetry::clock::Nanos;
@@ -98,6 +100,7 @@ pub struct Host {
     /// Stands in for pools that were given back.
     stand_in: Arc<Pool>,
     notices: Mutex<Vec<String>>,
+    stations: Stations,
 }
 
 impl Host {
@@ -115,6 +118,12 @@ impl Host {
         let offload = Arc::new(Offload::new(&offload::Settings::default())?);
         // Without tenants all is the operator's, who waits for no share.
         offload.set_share(DEFAULT_TENANT, None);
+        let stations = Stations::new();
+        let asked = stations.asker();
+        let tell = move |event| match event {
+            Event::Asked { instance, asks } => asked(instance, asks),
+            event => tell(event),
+        };
         let fleet = Fleet::new(&settings, *watchdog::clock(), tell)?.with_background(offload.clone());
         let (workshop, notices) = Workshop::open().map_err(HostError::Sandbox)?;
         let small = PoolConfig { buffers: 1, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
@@ -130,6 +139,7 @@ impl Host {
             shared_images: Arc::default(),
             stand_in: Arc::new(stand_in),
             notices: Mutex::new(notices),
+            stations,
         })
     }
 
@@ -198,6 +208,7 @@ impl Host {
     /// # Errors
     /// [`Stopped`]: it was before.
     pub fn stop(&self) -> Result<Account, Stopped> {
+        self.stations.end();
         self.fleet.stop().map_err(|_| Stopped)
     }
 

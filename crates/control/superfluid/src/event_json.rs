@@ -31,6 +31,10 @@ pub(crate) fn event(event: &Event) -> Value {
             };
             json!({ "event": "port", "port": port, "what": what, "text": text })
         }
+        Event::Asked { instance, asks } => json!({
+            "event": "asked", "function": instance,
+            "addresses": asks.iter().map(|ask| ask.address.to_string()).collect::<Vec<_>>(),
+        }),
         Event::Finished => json!({ "event": "finished" }),
     }
 }

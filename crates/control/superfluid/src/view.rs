@@ -55,6 +55,7 @@ impl View {
             Event::Port { port, event: PortEvent::WentDown(text) } => format!("port {port}: down: {text}"),
             Event::Port { port, event: PortEvent::CameUp(text) } => format!("port {port}: up: {text}"),
             Event::Port { port, event: PortEvent::Notice(text) } => format!("port {port}: {text}"),
+            Event::Asked { instance, asks } => format!("{instance}: asks for {} addresses", asks.len()),
             Event::Finished => "finished: no port has anything more to give".to_owned(),
         };
         self.say(&line);

@@ -16,6 +16,7 @@ use crate::{Edge, Endpoint, Port, Service, WatchedDevices, Wiring};
 use capture::Filter;
 use encapsulation::{Encapsulation, LayerKind};
 use indexmap::IndexMap;
+use neighbours::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use virtual_device::{MAX_PORTS, Mode, Share};
@@ -36,6 +37,8 @@ pub struct Device {
     pub over: IndexMap<String, PortPolicy>,
     /// Functions of other tenants that may open it.
     pub open_to: Vec<Grant>,
+    /// What it is on its link, if it has addresses or gets one.
+    pub station: Option<Settings>,
 }
 
 /// What a device wants of a port.

@@ -2,6 +2,7 @@
 
 use super::*;
 use ::virtual_device::{Balance, Mode, Share};
+use std::net::IpAddr;
 use telemetry::clock::Nanos;
 use wiring::Opening;
 
@@ -292,4 +293,63 @@ fn headers_that_cannot_be_are_told() {
         "devices:\n  d: {mode: direct, over: {nic1: {encapsulate: [{vlan: {id: 7}}]}}}\nwires: [[d, fw:0]]\n",
     ).replace("default: {}", "default: {pool: {headroom: 0}}"));
     assert!(small.contains("the headers take 4 bytes, and buffers of the port's tenant have 0"), "{small}");
+}
+
+#[test]
+fn a_device_is_a_station_on_a_link() {
+    let file = |device: &str| {
+        format!(
+            "superfluid: 1\nports: {{lan: {{type: af_packet, interface: eth0}}, dev: {{type: 'null'}}}}\n\
+             devices:\n  d: {{{device}}}\nfunctions: {{fw: {{image: firewall, attach: {{inside: d}}}}}}\n"
+        )
+    };
+    let station = |device: &str| match check("f.yaml", &file(device), &shelf()) {
+        Ok(configuration) => Ok(configuration.wiring.devices["d"].station.clone()),
+        Err(faults) => Err(lines(&faults)),
+    };
+    assert_eq!(station("mode: direct, over: [lan]"), Ok(None));
+    let given = station(
+        "mode: direct, over: [lan], addresses: [192.0.2.9/24, '2001:db8::9/64'], mac: 02:00:00:00:00:09, mtu: 9000, \
+         multicast: [239.1.1.1]",
+    );
+    let given = given.unwrap().unwrap();
+    let addresses: Vec<String> = given.addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(addresses, ["192.0.2.9/24", "2001:db8::9/64"]);
+    assert_eq!((given.mac, given.mtu, given.dhcp, given.ipv6), ([2, 0, 0, 0, 0, 9], 9000, false, true));
+    assert_eq!(given.multicast, [IpAddr::from([239, 1, 1, 1])]);
+    let own = station("mode: direct, over: [lan], dhcp: true").unwrap().unwrap();
+    assert_eq!((own.mac[0], own.mtu, own.dhcp, own.ipv6), (2, 1500, true, false));
+    assert_eq!(station("mode: direct, over: [lan], dhcp: true").unwrap().unwrap().mac, own.mac);
+    for (device, fault) in [
+        (
+            "mode: direct, over: [lan], addresses: [192.0.2.9]",
+            "addresses[0]: found `192.0.2.9`; allowed: an address with",
+        ),
+        ("mode: direct, over: [lan], addresses: [192.0.2.9/+8]", "found `192.0.2.9/+8`"),
+        ("mode: direct, over: [lan], addresses: [192.0.2.9/33]", "192.0.2.9/33: allowed are 1 to 32 bits"),
+        (
+            "mode: direct, over: [lan], addresses: [192.0.2.255/24]",
+            "192.0.2.255; allowed: the address of one host",
+        ),
+        ("mode: direct, over: [lan], addresses: [192.0.2.9/24, 192.0.2.9/24]", "192.0.2.9 is there twice"),
+        ("mode: direct, over: [lan], multicast: [192.0.2.9]", "192.0.2.9; allowed: 224.0.0.0/4"),
+        (
+            "mode: direct, over: [lan], dhcp: true, mac: 01:00:00:00:00:09",
+            "01:00:00:00:00:09; allowed: the address of one",
+        ),
+        ("mode: direct, over: [lan], mac: 02:00:00:00:00:09", "d.mac: `mac` says nothing here"),
+        ("mode: direct, over: [lan], mtu: 9000", "d.mtu: `mtu` says nothing here"),
+        ("mode: rootless, dhcp: true", "d.dhcp: the device is over no port"),
+        (
+            "mode: direct, over: [dev], dhcp: true",
+            "d.dhcp: the driver of its port `dev` is `null`; allowed: over ports of",
+        ),
+        (
+            "mode: direct, over: {lan: {decapsulate: [vlan]}}, addresses: [192.0.2.9/24]",
+            "packets of its port `lan` are in tunnels",
+        ),
+    ] {
+        let faults = station(device).unwrap_err();
+        assert!(faults.contains(fault), "{device}: {faults}");
+    }
 }

@@ -12,7 +12,7 @@ pub(super) fn device(tenant: &str, ports: usize) -> Device {
         _ => Mode::Bridge,
     };
     let over = (0..ports).map(|n| (format!("p{n}"), PortPolicy::default())).collect();
-    Device { tenant: tenant.to_owned(), mode, share: Share::Single, over, open_to: Vec::new() }
+    Device { tenant: tenant.to_owned(), mode, share: Share::Single, over, open_to: Vec::new(), station: None }
 }
 
 fn opens(interface: &str, device: &str, port: Option<&str>) -> Edge {

@@ -107,6 +107,7 @@ impl Worker {
             self.on_guest_fault(index, &fault, None);
             return Ok(());
         }
+        self.give_devices(index);
         self.reschedule(index);
         if self.instances[index].has_work() {
             self.wake_instance(index);

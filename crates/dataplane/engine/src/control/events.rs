@@ -1,6 +1,6 @@
 //! What a worker tells.
 
-use guest::{Events, LogLine};
+use guest::{Ask, Events, LogLine};
 use telemetry::clock::Nanos;
 
 /// Something that happened, for the operator.
@@ -33,6 +33,13 @@ pub enum Event {
         instance: String,
         /// What.
         events: Events,
+    },
+    /// A function asked for addresses of neighbours.
+    Asked {
+        /// The instance.
+        instance: String,
+        /// Which.
+        asks: Vec<Ask>,
     },
     /// Something happened to a port.
     Port {

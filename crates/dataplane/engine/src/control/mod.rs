@@ -4,6 +4,7 @@
 pub(crate) mod account;
 pub(crate) mod board;
 pub(crate) mod detach;
+pub(crate) mod devices;
 pub(crate) mod events;
 pub(crate) mod fault;
 pub(crate) mod moves;

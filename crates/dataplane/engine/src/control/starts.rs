@@ -149,6 +149,7 @@ impl Worker {
                     self.tell(Event::Restarted { instance: name });
                     // What it said while it was started.
                     self.upkeep.note_call(index, &mut self.instances[index].called);
+                    self.give_devices(index);
                     self.after_call(index);
                 }
                 Err(reason) => self.start_failed(index, reason),

@@ -108,6 +108,7 @@ impl Worker {
         match self.instances[index].life {
             Life::Up { .. } => {
                 self.upkeep.note_call(index, &mut self.instances[index].called);
+                self.give_devices(index);
                 self.after_call(index);
             }
             Life::Down { .. } | Life::Starting { .. } => self.schedule(index, now),

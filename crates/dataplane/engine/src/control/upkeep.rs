@@ -135,12 +135,15 @@ impl Worker {
     pub(crate) fn collect(&mut self, index: usize) {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
-        let (lines, events) = (guest.take_log(), guest.take_events());
+        let (lines, events, asks) = (guest.take_log(), guest.take_events(), guest.take_asks());
         for line in lines {
             (self.upkeep.tell)(Event::Log { instance: instance.name.clone(), line });
         }
         if !events.is_empty() {
             (self.upkeep.tell)(Event::Found { instance: instance.name.clone(), events });
+        }
+        if !asks.is_empty() {
+            (self.upkeep.tell)(Event::Asked { instance: instance.name.clone(), asks });
         }
     }
 

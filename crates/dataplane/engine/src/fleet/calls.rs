@@ -4,6 +4,7 @@ use super::state::{End, FleetInstance};
 use super::{Fleet, FleetError};
 use crate::control::account::Account;
 use cpu_share::Claim;
+use std::sync::Arc;
 use telemetry::clock::Nanos;
 
 /// What was moved, and for how long the workers were stopped.
@@ -44,6 +45,18 @@ impl Fleet {
         self.with(move |workers, state| {
             if let Some(home) = state.instance(instance) {
                 workers[home.worker].set_claim(home.id, claim);
+            }
+        })
+    }
+
+    /// What an instance reads of the devices behind its interfaces from now on, see `nf_abi::stream::DEVICES`.
+    ///
+    /// # Errors
+    /// [`FleetError::Stopped`].
+    pub fn set_devices(&self, instance: FleetInstance, entries: Arc<[u8]>) -> Result<(), FleetError> {
+        self.with(move |workers, state| {
+            if let Some(home) = state.instance(instance) {
+                workers[home.worker].set_devices(home.id, entries);
             }
         })
     }

@@ -163,6 +163,8 @@ pub(crate) struct Instance {
     pub(crate) due: bool,
     /// Its guest is elsewhere, with so many packets; see [`crate::detach`].
     pub(crate) detached: Option<usize>,
+    /// What its guests read of the devices behind its interfaces, once that was said.
+    pub(crate) devices: Option<Arc<[u8]>>,
     /// Bounds that were set since it was made, for guests whose start was under way.
     pub(crate) bounds: Option<(Nanos, SlotConfig)>,
     /// When the worker's timers have it due; [`Nanos::MAX`] when they do not.
@@ -220,6 +222,7 @@ impl Instance {
             paused: false,
             due: false,
             detached: None,
+            devices: None,
             bounds: None,
             timer_at: Nanos::MAX,
             life: Life::up(guest, setup.restart.first_delay, now.nanos),

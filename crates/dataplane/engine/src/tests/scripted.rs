@@ -65,6 +65,8 @@ pub(super) enum Call {
     Resume,
     Observe,
     Timer,
+    /// It was told of its devices; the first byte of what it reads.
+    Devices(u8),
     Report,
 }
 
@@ -103,6 +105,8 @@ pub(super) struct Scripted {
     /// Gives up this slot at the next call.
     emit: Option<u16>,
     deadline: Option<Nanos>,
+    new_devices: Option<Arc<[u8]>>,
+    asks: Vec<guest::Ask>,
     /// The verdicts of a call that is switched out, and how often it still will be.
     suspended: Option<(Vec<u32>, u32)>,
 }
@@ -189,10 +193,21 @@ impl Guest for Scripted {
         Ok(())
     }
     fn deadline(&self) -> Option<Nanos> {
-        self.deadline
+        if self.new_devices.is_some() { Some(Nanos(0)) } else { self.deadline }
+    }
+    fn set_devices(&mut self, entries: Arc<[u8]>) {
+        self.new_devices = Some(entries);
+    }
+    fn take_asks(&mut self) -> Vec<guest::Ask> {
+        std::mem::take(&mut self.asks)
     }
     fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
         self.not_in_a_call();
+        if let Some(entries) = self.new_devices.take() {
+            self.seen.note(Call::Devices(entries[0]));
+            self.asks.push(guest::Ask { interface: 1, address: [192, 0, 2, entries[0]].into() });
+            return Ok(());
+        }
         self.seen.note(Call::Timer);
         if self.manner.overdue {
             self.spend(0);
@@ -278,6 +293,8 @@ impl Factory {
             clock: self.clock,
             emit: None,
             deadline: (self.manner.overdue || self.manner.every.is_some()).then_some(Nanos(1)),
+            new_devices: None,
+            asks: Vec::new(),
             suspended: None,
         }))
     }

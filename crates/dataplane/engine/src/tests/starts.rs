@@ -218,3 +218,28 @@ fn workers_stop_while_a_start_is_under_way() {
     // It comes to nothing, and is dropped where it was made.
     later.end_all();
 }
+
+#[test]
+fn what_is_known_of_devices_is_told_once_and_to_the_next_guest_too() {
+    let rig = Rig::new(1, 1);
+    let mut offers = vec![0; 64];
+    offers.extend([9; 200]);
+    let (left, right) = (rig.script(0, 0, offers).0, rig.script(0, 0, vec![]).0);
+    let (f, seen) = rig.add(0, 0, fragile());
+    rig.fleet.set_devices(f, Arc::new([7])).expect("it works");
+    rig.turn(5);
+    let devices = |seen: &Seen| {
+        let calls = seen.calls();
+        calls.iter().filter(|call| matches!(call, Call::Devices(7))).count()
+    };
+    assert_eq!(devices(&seen), 1, "once");
+    // It faults at a packet, and the guest that is started in its place is told as well.
+    rig.chain((left, right), &[f]);
+    until_asked(&rig);
+    rig.later.end_all();
+    rig.wait("the next guest", || {
+        rig.turn(1);
+        devices(&seen) == 2
+    });
+    rig.stop();
+}
