@@ -11,8 +11,9 @@
 //!
 //! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], and
 //! [`mod@fault`] and [`mod@station`], which stand before any of them: the one spoils what passes, the other has
-//! room for stations of the platform's own; each in a folder with the same files. [`relay`] is the wire between two workers. Those that need a driver are crates of their own; what
-//! those on interfaces of the kernel share of their life is [`attachment`].
+//! room for stations of the platform's own; each in a folder with the same files. [`relay`] is the wire between
+//! two workers. Those that need a driver are crates of their own; what those on interfaces of the kernel share
+//! of their life is [`attachment`].
 //!
 //! Limits: a port is used by one worker at a time and belongs to one pool.
 

@@ -56,6 +56,8 @@ pub struct StationPort {
     ledger: Ledger,
     /// Frames of stations for which there was no buffer.
     unsent: u64,
+    /// Frames that stations missed that are gone.
+    missed: u64,
     /// Of the inner port and the stations; only kept when there was a station.
     counters: Option<PortCounters>,
 }
@@ -80,6 +82,7 @@ impl StationPort {
             passing,
             ledger,
             unsent: 0,
+            missed: 0,
             counters: None,
         })
     }
@@ -108,7 +111,12 @@ impl StationPort {
                 self.passing.push(packet);
             }
         }
-        self.seats.retain(|seat| !seat.is_gone());
+        let missed = &mut self.missed;
+        self.seats.retain(|seat| {
+            let is_gone = seat.is_gone();
+            *missed += if is_gone { seat.missed() } else { 0 };
+            !is_gone
+        });
         if self.seats.iter().any(Seat::has_frames) {
             self.stations.signal();
         }
@@ -231,7 +239,8 @@ impl Port for StationPort {
     fn details(&self) -> Vec<(&'static str, u64)> {
         let mut details = self.inner.details();
         if self.counters.is_some() {
-            details.push(("station_frames_missed", self.seats.iter().map(Seat::missed).sum()));
+            let missed = self.missed + self.seats.iter().map(Seat::missed).sum::<u64>();
+            details.push(("station_frames_missed", missed));
             details.push(("station_frames_unsent", self.unsent));
         }
         details

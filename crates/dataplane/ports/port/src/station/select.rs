@@ -1,7 +1,7 @@
 //! Which packets a station gets, by their first bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 /// Bytes that are looked at.
 pub(super) const HEAD: usize = 64;
@@ -85,7 +85,8 @@ impl Identity {
         }
     }
 
+    /// Whether an address is the station's. A worker waits for no lock: while they are changed it has none.
     fn has(&self, address: IpAddr) -> bool {
-        self.addresses.read().unwrap_or_else(PoisonError::into_inner).contains(&address)
+        self.addresses.try_read().is_ok_and(|addresses| addresses.contains(&address))
     }
 }

@@ -206,3 +206,32 @@ fn what_is_beyond_the_bounds_is_counted() {
     assert_eq!(bench.outgoing.lock().expect("a test").len(), 256, "32 at each look");
     assert!(!bench.is_readable());
 }
+
+#[test]
+fn a_storm_leaves_other_packets_alone() {
+    const RACKET: usize = 500;
+    let mut bench = Bench::new();
+    let mut link = bench.port.stations().expect("room").attach(identity(&["192.0.2.9"]), || ());
+    // Each claims to be another neighbour.
+    let spoofed = |n: usize| frame(MAC, 0x0806, &(n as u32).to_be_bytes());
+    let other = frame(MAC, 0x0800, &ipv4(17, [192, 0, 2, 9], 0, &[1, 187, 200, 0]));
+    let mut read = 0;
+    for round in 0..40 {
+        let storm = (0..RACKET).flat_map(|n| {
+            let packet = n.is_multiple_of(10).then(|| other.clone());
+            packet.into_iter().chain([spoofed(round * RACKET + n)])
+        });
+        let went_on = bench.receive(storm);
+        assert_eq!(went_on.len(), RACKET / 10, "all packets that are not the station's, and no other");
+        assert!(went_on.iter().all(|packet| *packet == other));
+        read += std::iter::from_fn(|| link.next_frame()).count();
+    }
+    // The time of the bench stands still: what the station gets is its burst, whether it is read or not.
+    assert_eq!((read, link.missed()), (FRAMES, (40 * RACKET - FRAMES) as u64));
+    let ledger = &bench.port.counters().ledger;
+    assert_eq!((ledger.consumed, ledger.dropped[DropReason::PortFull]), (read as u64, link.missed()));
+    let missed = link.missed();
+    drop(link);
+    assert_eq!(bench.receive([spoofed(0)]).len(), 1, "no station, nothing that is taken");
+    assert_eq!(bench.port.details()[0], ("station_frames_missed", missed), "what was counted stays");
+}
