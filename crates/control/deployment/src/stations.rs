@@ -11,7 +11,7 @@
 //!
 //! Limits: bounds on frames are those of [`port::station`] and [`neighbours::Limits`], for each device; 1,024
 //! messages with asks wait, and functions ask again for what is lost. Addresses that are on no network of a device
-//! are told to be unreachable for 20 s, 256 of each device.
+//! are told to be unreachable for 20 s, 256 of each device. Functions are told 100 times in a second at most.
 
 mod entries;
 mod feed;
@@ -36,6 +36,9 @@ const ASKS: usize = 1024;
 
 /// The longest sleep: what no other thread tells of is found then.
 const LONGEST: Nanos = Nanos::from_millis(1_000);
+
+/// What changes within this time is told together: neighbours, and functions that ask, stop workers no oftener.
+const TOGETHER: Duration = Duration::from_millis(10);
 
 /// What functions asked for: their name, and which addresses.
 type Asked = (String, Vec<Ask>);
@@ -172,11 +175,16 @@ impl Shared {
                 }
                 (state.work(asked, now), state.changed())
             };
-            // Without the lock: the workers come to a stop for it.
+            let has_told = !told.is_empty();
+            // Without the lock: the function's worker comes to a stop for it.
             for (instance, entries) in told {
                 if fleet.set_devices(instance, entries).is_err() {
                     return;
                 }
+            }
+            if has_told {
+                std::thread::sleep(TOGETHER);
+                continue;
             }
             let span = due.unwrap_or(now.saturating_add(LONGEST)).since(now).min(LONGEST);
             std::thread::park_timeout(Duration::from_nanos(span.0));
