@@ -5,7 +5,7 @@ use engine::{
     FailPolicy, GuestFactory, GuestSetup, InstanceSetup, Policies, PoolId, RestartPolicy, StartWork,
 };
 use guest::{Cold, Guest, NotFrozen, SlotConfig};
-use guest_wasm::{InstanceError, InstanceSettings, Program, SharedMemory, Slice};
+use guest_wasm::{InstanceError, InstanceSettings, LOG_LINES, Program, SharedMemory, Slice};
 use image::Image;
 use packet_memory::Pool;
 use snapshot::Saved;
@@ -90,6 +90,23 @@ impl StartedFunction {
         observes: bool,
         saved: Option<(&Saved<'_>, Option<Arc<SharedMemory>>)>,
     ) -> Result<StartedFunction, String> {
+        let program = (image, program);
+        StartedFunction::start_telling(instance, program, pool, slice, observes, saved, LOG_LINES)
+    }
+
+    /// The same; of what it says it tells at most `log_lines` lines.
+    ///
+    /// # Errors
+    /// As [`StartedFunction::start`].
+    pub(crate) fn start_telling(
+        instance: &Instance,
+        (image, program): (Image, Arc<Program>),
+        pool: Arc<Pool>,
+        slice: Slice,
+        observes: bool,
+        saved: Option<(&Saved<'_>, Option<Arc<SharedMemory>>)>,
+        log_lines: usize,
+    ) -> Result<StartedFunction, String> {
         let policies = policies(instance, &pool);
         // An observer's copies are bounded like any packets of its own: they must not starve functions that
         // forward.
@@ -101,6 +118,7 @@ impl StartedFunction {
             memory: Some(instance.memory),
             resident: instance.resident,
             preemptible: instance.preemptible.then_some(slice),
+            log_lines,
             ..InstanceSettings::default()
         };
         let factory = Factory { program, pool, settings, slice };

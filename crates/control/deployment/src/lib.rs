@@ -49,6 +49,7 @@ pub use catalog::Catalog;
 pub use desired::{Checked, Desired, ObjectChange};
 pub use drivers::missing_interfaces;
 pub use event_queue::EventQueue;
+pub use guest_wasm::LOG_LINES;
 pub use hand_over::{HAND_OVER, TakenOver};
 pub use hop_tap::{HopNames, HopPackets, HopTap};
 pub use inject::InjectError;

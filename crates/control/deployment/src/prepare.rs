@@ -331,11 +331,12 @@ fn own_pools(instances: &IndexMap<String, Instance>) -> impl Iterator<Item = (St
     })
 }
 
-/// Starts every function of a wiring with its configuration, and nothing else.
+/// Starts every function of a wiring with its configuration, and nothing else. Of what a function says it tells
+/// at most `log_lines` lines.
 ///
 /// # Errors
 /// What each function that refuses has to say.
-pub fn rehearse(wiring: &Wiring, catalog: &Catalog) -> Result<(), Vec<PrepareError>> {
+pub fn rehearse(wiring: &Wiring, catalog: &Catalog, log_lines: usize) -> Result<(), Vec<PrepareError>> {
     let place = |reason: String| vec![PrepareError::Placement(reason)];
     let (workshop, _) = Workshop::open().map_err(place)?;
     let small = PoolConfig { buffers: 64, pages: Some(PageKind::Ordinary), ..PoolConfig::default() };
@@ -345,7 +346,8 @@ pub fn rehearse(wiring: &Wiring, catalog: &Catalog) -> Result<(), Vec<PrepareErr
     for (name, instance) in &wiring.instances {
         let program = workshop.program(catalog, &instance.image);
         let started = program.and_then(|program| {
-            StartedFunction::start(instance, program, pool.clone(), Slice(wiring.workers.slice), false, None)
+            let slice = Slice(wiring.workers.slice);
+            StartedFunction::start_telling(instance, program, pool.clone(), slice, false, None, log_lines)
         });
         refused.extend(started.err().map(|reason| failed("function", name)(&reason)));
     }

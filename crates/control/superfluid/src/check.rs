@@ -8,6 +8,8 @@ use std::io::Read;
 use std::path::Path;
 use wiring::Wiring;
 
+/// Most lines of what a function says of its configuration, with `--all`.
+const ALL_LINES: usize = 1 << 16;
 /// Largest file that is read.
 const LARGEST: u64 = yaml_document::MAX_TEXT as u64;
 
@@ -57,16 +59,14 @@ fn limits(path: &Path) -> Vec<String> {
 pub(crate) fn check(options: &CheckOptions) -> Outcome {
     match load(&options.file) {
         Some((wiring, catalog)) => {
-            let faults = limits(&options.file);
+            let mut faults = limits(&options.file);
+            // What a schema cannot say, the functions themselves do.
+            let lines = if options.all { ALL_LINES } else { deployment::LOG_LINES };
+            if let Err(refused) = deployment::rehearse(&wiring, &catalog, lines) {
+                faults.extend(refused.iter().map(|error| format!("{}: {error}", options.file.display())));
+            }
             if !faults.is_empty() {
                 faults.iter().for_each(|fault| console::error().line(fault));
-                return Outcome::BadInput;
-            }
-            // What a schema cannot say, the functions themselves do.
-            if let Err(refused) = deployment::rehearse(&wiring, &catalog) {
-                for error in &refused {
-                    console::error().line(&format!("{}: {error}", options.file.display()));
-                }
                 return Outcome::BadInput;
             }
             // No fault: the port waits for it, as it does when the file is run.

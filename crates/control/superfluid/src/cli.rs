@@ -200,6 +200,10 @@ pub(crate) struct RestoreOptions {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  superfluid check examples/edge.yaml")]
 pub(crate) struct CheckOptions {
+    /// List all faults that functions find in files that their configuration names, such as rules; else the first
+    /// ones of each function, and how many more there are.
+    #[arg(long)]
+    pub(crate) all: bool,
     /// The file.
     pub(crate) file: PathBuf,
 }

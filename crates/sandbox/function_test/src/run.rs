@@ -57,9 +57,7 @@ pub(crate) fn start(case: &Case, program: &Arc<Program>, pool: &Arc<Pool>) -> Re
         slots: SlotConfig { quota: QUOTA, longest_hold: Nanos::from_millis(60_000) },
         max_call: Nanos::from_millis(1_000),
         max_control_call: Nanos::from_millis(60_000),
-        memory: None,
-        resident: None,
-        preemptible: None,
+        ..InstanceSettings::default()
     };
     WasmGuest::new(program, pool, settings).map_err(|error| match error {
         InstanceError::Refused { log, .. } if !log.is_empty() => {

@@ -12,8 +12,6 @@ use wasmtime::{Caller, Linker, Trap};
 
 /// Longest log line; the rest is cut off.
 const LONGEST_LINE: usize = 1024;
-/// Most log lines between two collections.
-const MOST_LINES: usize = 64;
 /// Most events between two collections, and most bytes of them.
 const MOST_EVENTS: usize = 16 << 10;
 const MOST_EVENT_BYTES: usize = 4 << 20;
@@ -106,7 +104,7 @@ fn write<T: HostState>(mut caller: Caller<'_, T>, which: u32, address: u32, leng
         }
         stream::DEVICES => ask(state, bytes),
         stream::LOG_ERROR..=stream::LOG_DEBUG => {
-            if state.log.len() >= MOST_LINES {
+            if state.log.len() >= state.most_lines {
                 state.lines_lost = state.lines_lost.saturating_add(1);
                 return error::LIMIT;
             }

@@ -60,7 +60,7 @@ pub use preemptible::PreemptibleGuest;
 pub use program::{CompileError, Program, ProgramFacts};
 pub use restore::{restore, restore_sharing};
 pub use sandbox::{Artifact, FIBRE_STACK, Sandbox, SandboxError};
-pub use settings::{InstanceSettings, Slice};
+pub use settings::{InstanceSettings, LOG_LINES, Slice};
 pub use shared_memory::SharedMemory;
 pub use shell::{Access, ShellCounts};
 pub use touched::{make_resident, resident};

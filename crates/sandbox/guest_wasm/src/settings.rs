@@ -22,7 +22,12 @@ pub struct InstanceSettings {
     pub resident: Option<u64>,
     /// Switches calls with packets out when a stretch has lasted this long; `None` lets each run to its end.
     pub preemptible: Option<Slice>,
+    /// Most log lines between two collections.
+    pub log_lines: usize,
 }
+
+/// [`InstanceSettings::log_lines`] of a function that runs.
+pub const LOG_LINES: usize = 64;
 
 /// How long a call runs before it is switched out. Shorter ones than 1 us are as long as that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +43,7 @@ impl Default for InstanceSettings {
             memory: None,
             resident: None,
             preemptible: None,
+            log_lines: LOG_LINES,
         }
     }
 }

@@ -4,8 +4,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use nf_sdk::Json;
 
+/// Faults that are listed before it is said how many more there are: no more are shown of a function that is to
+/// be started.
+pub const FIRST_FAULTS: usize = 60;
 /// Most faults that are kept; the others are counted.
-pub const MAX_FAULTS: usize = 60;
+pub const MAX_FAULTS: usize = 16_384;
 
 /// A mistake in a rule file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,31 +51,37 @@ impl Faults {
         self.total == 0
     }
 
-    /// A line for each fault, `FILE:LINE:COLUMN: text`, of at most `longest` bytes, and one that says how
-    /// many more there are.
+    /// A line for each fault, `FILE:LINE:COLUMN: text`, of at most `longest` bytes; behind the first
+    /// [`FIRST_FAULTS`] one that says how many more there are, and at the end one that says how many are not
+    /// listed.
     pub fn lines(&self, file: &str, longest: usize) -> Vec<String> {
-        let mut lines: Vec<String> = self
-            .list
-            .iter()
-            .map(|fault| {
-                let mut line = String::from(file);
-                line.push(':');
-                push_number(&mut line, u64::from(fault.line));
-                line.push(':');
-                push_number(&mut line, u64::from(fault.column));
-                line.push_str(": ");
-                line.push_str(&fault.text);
-                clip(&mut line, longest);
-                line
-            })
-            .collect();
-        if self.total > self.list.len() {
-            let mut line = String::from(file);
-            line.push_str(": ");
-            push_number(&mut line, (self.total - self.list.len()) as u64);
-            line.push_str(" more faults");
+        let mut lines = Vec::new();
+        let mut add = |mut line: String| {
             clip(&mut line, longest);
             lines.push(line);
+        };
+        let counted = |count: usize, what: &str| {
+            let mut line = String::from(file);
+            line.push_str(": ");
+            push_number(&mut line, count as u64);
+            line.push_str(what);
+            line
+        };
+        for (place, fault) in self.list.iter().enumerate() {
+            if place == FIRST_FAULTS {
+                add(counted(self.total - FIRST_FAULTS, " more faults"));
+            }
+            let mut line = String::from(file);
+            line.push(':');
+            push_number(&mut line, u64::from(fault.line));
+            line.push(':');
+            push_number(&mut line, u64::from(fault.column));
+            line.push_str(": ");
+            line.push_str(&fault.text);
+            add(line);
+        }
+        if self.total > self.list.len() {
+            add(counted(self.total - self.list.len(), " faults are not listed"));
         }
         lines
     }

@@ -132,9 +132,19 @@ fn all_faults_are_told_with_their_places() {
 fn many_faults_are_counted() {
     let rules: String = (0..1000).map(|_| "alert tcp any any -> any any (foo;)\n").collect();
     let lines = lines(&rules);
-    assert_eq!(lines.len(), 61);
+    assert_eq!(lines.len(), 2001);
     assert!(lines.iter().all(|line| line.len() <= 1024));
     assert_eq!(lines[60], "test.rules: 1940 more faults");
+    assert!(lines[2000].starts_with("test.rules:1000:"), "{}", lines[2000]);
+}
+
+#[test]
+fn of_more_faults_than_are_kept_the_rest_is_counted() {
+    let rules: String = (0..10_000).map(|_| "alert tcp any any -> any any (foo;)\n").collect();
+    let lines = lines(&rules);
+    assert_eq!(lines.len(), 16_386);
+    assert_eq!(lines[60], "test.rules: 19940 more faults");
+    assert_eq!(lines[16_385], "test.rules: 3616 faults are not listed");
 }
 
 #[test]

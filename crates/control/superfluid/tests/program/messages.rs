@@ -215,3 +215,26 @@ fn a_rule_file_with_mistakes_is_told_line_by_line_and_nothing_starts() {
         assert!(errors.lines().count() >= 3 && !errors.contains("bad.rules:1:"), "{errors}");
     }
 }
+
+#[test]
+fn check_lists_all_faults_of_a_rule_file_on_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules: String =
+        (1..=300).map(|sid| format!("alert tcp any any -> any any (contnet:\"x\"; sid:{sid};)\n")).collect();
+    fs::write(folder.path().join("bad.rules"), rules).expect("written");
+    let file = folder.path().join("test.yaml");
+    let yaml = "superfluid: 1\nports: {a: {type: \"null\"}, b: {type: \"null\"}}\n\
+                functions: {ids: {image: dpi, config: {rules: bad.rules}}}\nchains: {main: [a, ids, b]}\n";
+    fs::write(&file, yaml).expect("written");
+    let faults = |options: &[&str]| {
+        let file = file.display().to_string();
+        let output = run(&[&["check", file.as_str()], options].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let errors = text(&output.stderr);
+        let places = (1..=300).filter(|line| errors.contains(&format!("bad.rules:{line}:"))).count();
+        (places, errors.contains("bad.rules: 240 more faults"))
+    };
+    // As many lines as a function that starts may say at once.
+    assert_eq!(faults(&[]), (63, true));
+    assert_eq!(faults(&["--all"]), (300, true));
+}
