@@ -244,27 +244,35 @@ impl Streams {
         frame
     }
 
+    /// A handshake behind which the client's first byte has the number `next`, and the interface that each frame
+    /// comes in by.
+    pub(crate) fn handshake(flow: usize, next: u32) -> ([Vec<u8>; 4], [u16; 4]) {
+        const SERVER: u32 = 5000;
+        let frames = [
+            Streams::frame(flow, false, 0x02, next.wrapping_sub(1), 0, &[]),
+            Streams::frame(flow, true, 0x12, SERVER, next, &[]),
+            Streams::frame(flow, false, 0x10, next, SERVER + 1, &[]),
+            Streams::frame(flow, true, 0x10, SERVER + 1, next, &[]),
+        ];
+        (frames, [0, 1, 0, 1])
+    }
+
+    /// What the client says from the byte of this number on.
+    pub(crate) fn segment(flow: usize, seq: u32, data: &[u8]) -> Vec<u8> {
+        Streams::frame(flow, false, 0x10, seq, 5001, data)
+    }
+
     /// All handshakes, and the interface that each frame comes in by.
     pub(crate) fn opening(&self) -> (Vec<Vec<u8>>, Vec<u16>) {
-        const SERVER: u32 = 5000;
-        let handshake = |(flow, next): (usize, &u32)| {
-            [
-                Streams::frame(flow, false, 0x02, next.wrapping_sub(1), 0, &[]),
-                Streams::frame(flow, true, 0x12, SERVER, *next, &[]),
-                Streams::frame(flow, false, 0x10, *next, SERVER + 1, &[]),
-                Streams::frame(flow, true, 0x10, SERVER + 1, *next, &[]),
-            ]
-        };
-        let frames: Vec<Vec<u8>> = self.next.iter().enumerate().flat_map(handshake).collect();
-        let ingress = [0, 1].into_iter().cycle().take(frames.len()).collect();
-        (frames, ingress)
+        let all = || self.next.iter().enumerate().map(|(flow, next)| Streams::handshake(flow, *next));
+        (all().flat_map(|(frames, _)| frames).collect(), all().flat_map(|(_, ingress)| ingress).collect())
     }
 
     /// The segments of a pass; [`Streams::advance`] gives them their places.
     pub(crate) fn segments(&self, numbers: &mut Numbers) -> (Vec<Vec<u8>>, Vec<u16>) {
         let frame = |flow: &usize| {
             let data = payload(PAYLOAD, numbers);
-            Streams::frame(*flow, false, 0x10, 0, 5001, &data)
+            Streams::segment(*flow, 0, &data)
         };
         (self.order.iter().map(frame).collect(), vec![0; SEGMENTS])
     }

@@ -21,6 +21,12 @@ const PROTOCOL: usize = 23;
 /// The network that clients are in, whose first byte counts passes.
 const CLIENTS: u8 = 10;
 
+/// Bytes that a frame of the traffic carries for applications, headers of IPv4 and TCP being without options.
+pub(crate) fn data_length(frame: &[u8]) -> usize {
+    let headers = if frame[PROTOCOL] == protocol::UDP { 42 } else { 54 };
+    frame.len().saturating_sub(headers)
+}
+
 /// The traffic.
 pub(crate) struct Traffic {
     /// Frames from client and server.

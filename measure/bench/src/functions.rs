@@ -3,6 +3,7 @@
 use crate::chain::last_rule_flow;
 use crate::dpi_load::{self, Streams};
 use crate::dpi_rules::{self, Passes, Traffic};
+use crate::dpi_worst;
 use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers, fill, lengthened};
 use crate::guests::{configuration, configuration_with, instance_with, pool, program, stock};
 use crate::native_guest::{NativeFunction, NativeGuest};
@@ -694,5 +695,7 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     }
     progress(0.97, "dpi, rules as a public set has them");
     detection_by_public_rules(&sandbox, &mut results)?;
+    progress(0.98, "dpi, the most that a sender makes it spend");
+    dpi_worst::run(&sandbox, &mut results)?;
     Ok(results)
 }

@@ -19,6 +19,7 @@ mod daemon;
 mod devices;
 mod dpi_load;
 mod dpi_rules;
+mod dpi_worst;
 mod feed;
 mod first_touch;
 mod frames;
