@@ -1,4 +1,4 @@
-//! A device, a policy and an opener that come and go at full load: packets that others lose, and for how long
+//! A device, a policy and an opener that come and go under load: packets that others lose, and for how long
 //! their worker stands still. Each change goes the way of `apply`, as it is carried out on the host.
 
 use crate::daemon::pause::host;
@@ -12,6 +12,8 @@ use wiring::{Plan, Wiring};
 
 /// Times that each of the three comes and goes in one run.
 const CHANGES: usize = 10;
+/// What the function gets: less than both openers together can take, as two that share a port throttle nothing.
+const RATE: &str = "1Mpps";
 /// Between changes.
 const BETWEEN: Duration = Duration::from_millis(2);
 
@@ -19,7 +21,7 @@ const BETWEEN: Duration = Duration::from_millis(2);
 fn document(policy: &str, device: &str, opener: &str) -> String {
     format!(
         "superfluid: 1\n\
-         ports:\n  source: {{type: generator, flows: 1000, order: random}}\n  sink: {{type: sink}}\n\
+         ports:\n  source: {{type: generator, flows: 1000, order: random, rate: {RATE}}}\n  sink: {{type: sink}}\n\
          devices:\n  edge: {{mode: bridge, share: duplicate, over: {{source: {{receive: \"{policy}\"}}, sink: {{}}}}}}\n{device}\
          functions:\n  f: {{image: forwarder, config: {{reflect: true}}, attach: {{left: edge}}}}\n{opener}"
     )
