@@ -13,9 +13,18 @@ use encapsulation::Headers;
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 
+/// Headers that were taken off a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The headers.
+    pub headers: Headers,
+    /// What took them off, by a number of its own.
+    pub by: u64,
+}
+
 /// A place for each buffer, or none.
 #[derive(Default)]
-pub(crate) struct KeptHeaders(OnceLock<Box<[UnsafeCell<Headers>]>>);
+pub(crate) struct KeptHeaders(OnceLock<Box<[UnsafeCell<Kept>]>>);
 
 // SAFETY: a place is reached with a borrow of the packet that owns its buffer alone: no two threads have one at
 // the same time, and one that has it later was handed the packet.
@@ -30,7 +39,7 @@ impl std::fmt::Debug for KeptHeaders {
 impl Pool {
     /// Makes places for headers that are taken off packets, if there are none yet: memory for all buffers.
     pub fn keep_headers(&self) {
-        let place = || UnsafeCell::new(Headers::NONE);
+        let place = || UnsafeCell::new(Kept { headers: Headers::NONE, by: 0 });
         self.kept.0.get_or_init(|| (0..self.config().buffers).map(|_| place()).collect());
     }
 
@@ -39,7 +48,7 @@ impl Pool {
     /// # Panics
     /// When the packet is of another pool.
     #[inline]
-    pub fn kept<'a>(&'a self, packet: &'a Packet) -> Option<&'a Headers> {
+    pub fn kept<'a>(&'a self, packet: &'a Packet) -> Option<&'a Kept> {
         let place = self.place(packet).filter(|_| packet.has_kept())?;
         // SAFETY: the packet owns the place, and is borrowed for as long as this is.
         Some(unsafe { &*place.get() })
@@ -51,7 +60,7 @@ impl Pool {
     /// # Panics
     /// When the packet is of another pool.
     #[inline]
-    pub fn keep<'a>(&'a self, packet: &'a mut Packet) -> Option<&'a mut Headers> {
+    pub fn keep<'a>(&'a self, packet: &'a mut Packet) -> Option<&'a mut Kept> {
         let place = self.place(packet)?;
         packet.set_kept(true);
         // SAFETY: the packet owns the place, and is borrowed mutably for as long as this is.
@@ -75,7 +84,7 @@ impl Pool {
     }
 
     #[inline]
-    fn place(&self, packet: &Packet) -> Option<&UnsafeCell<Headers>> {
+    fn place(&self, packet: &Packet) -> Option<&UnsafeCell<Kept>> {
         let start = self.locate(packet);
         self.kept.0.get()?.get(start >> self.buffer_size().trailing_zeros())
     }

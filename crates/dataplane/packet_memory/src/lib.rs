@@ -30,6 +30,7 @@ mod pool;
 mod pool_id;
 
 pub use buffer::Buffer;
+pub use kept::Kept;
 pub use memory_file::{MemoryFile, PageKind};
 pub use packet::Packet;
 pub use pool::{BufferSize, Pool, PoolConfig, PoolError, TooLong};

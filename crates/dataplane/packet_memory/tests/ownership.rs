@@ -1,6 +1,6 @@
 //! A model of owners: whatever is done, every buffer has one owner and its bytes are that owner's.
 
-use packet_memory::{Buffer, BufferSize, Packet, PageKind, Pool, PoolConfig, PoolError};
+use packet_memory::{Buffer, BufferSize, Kept, Packet, PageKind, Pool, PoolConfig, PoolError};
 use proptest::prelude::*;
 
 fn pool(buffers: u32) -> Pool {
@@ -300,12 +300,12 @@ fn packets_of_neighbouring_buffers_begin_in_different_lines_and_what_fits_one_fi
     }
 }
 
-fn headers(tag: u8) -> encapsulation::Headers {
+fn headers(tag: u8) -> Kept {
     let frame = [&[2; 12][..], &[0x81, 0, 0x20, tag, 8, 0, 0x45, 0]].concat();
     let (mut front, mut kept) = (encapsulation::Front::NONE, encapsulation::Headers::NONE);
     encapsulation::take_off(&frame, 20, &[encapsulation::LayerKind::Vlan], &mut front, &mut kept)
         .expect("a tagged frame");
-    kept
+    Kept { headers: kept, by: tag.into() }
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(crate) fn v4(frame: &[u8], at: usize, mtu: u32) -> Option<Vec<u8>> {
             && !address.is_unspecified()
             && !address.is_loopback()
     };
-    if !is_one(from) || !is_one(to) || !may_answer(frame) {
+    if !view.dont_fragment() || !is_one(from) || !is_one(to) || !may_answer(frame) {
         return None;
     }
     let quoted = packet.get(..LONGEST_V4 - 28).unwrap_or(packet);

@@ -86,12 +86,13 @@ impl Station {
 
     /// A function asks for an address.
     pub(super) fn resolve(&mut self, address: IpAddr, now: Nanos) {
-        if let Resolution::Refused(_) = self.device.resolve(address, now)
-            && self.off_link.len() < MOST_OFF_LINK
-            && self.off_link.insert(address, now.saturating_add(OFF_LINK)).is_none()
-        {
-            self.changes += 1;
-        }
+        let changed = match self.device.resolve(address, now) {
+            Resolution::Refused(_) if self.off_link.len() >= MOST_OFF_LINK => false,
+            Resolution::Refused(_) => self.off_link.insert(address, now.saturating_add(OFF_LINK)).is_none(),
+            // It is on the link by now.
+            _ => self.off_link.remove(&address).is_some(),
+        };
+        self.changes += u64::from(changed);
     }
 
     /// Takes what came, does what is due, sends what there is to send; when something is due next.

@@ -160,7 +160,7 @@ impl Worker {
             && self.batches.in_a_row < IN_A_ROW
             && match self.encapsulates(id, plug) {
                 true => self.encapsulates_in_place(source, (id, plug), target, &batch),
-                false => self.fit(id, plug, &batch),
+                false => self.fit(source, id, plug, &batch),
             }
         {
             self.encapsulate_all(source, id, plug, &mut batch);
@@ -220,7 +220,7 @@ impl Worker {
         self.batches.in_a_row += 1;
         if self.encapsulates(id, plug) {
             self.leave_encapsulated(source, id, plug, packet, target);
-        } else if !self.fit(id, plug, std::slice::from_ref(&packet)) {
+        } else if !self.fit(source, id, plug, std::slice::from_ref(&packet)) {
             self.leave_long(source, id, plug, packet, 0);
         } else {
             self.forward(source, packet, target);

@@ -7,15 +7,18 @@ use crate::path::classify::flow_of;
 use crate::path::switching::Source;
 use crate::worker::Worker;
 use nf_abi::offload::NEEDS_CHECKSUM;
-use packet_memory::Packet;
+use packet_memory::{Packet, Pool};
 use path_mtu::{Remedy, too_long};
 use telemetry::DropReason;
 use virtio_net::{complete_checksum, is_whole};
 use virtual_device::Device;
 use virtual_switch::SwitchPort;
 
-/// Bytes of a VLAN tag of the packet's own, which do not count.
-const TAGS: u32 = 8;
+/// Where a frame says what it carries, and bytes of a VLAN tag there.
+const ETHERTYPE: usize = 12;
+const TAG: u32 = 4;
+/// Tags that do not count, and how deep that is looked.
+const TAGS: u32 = 2;
 /// Bytes of an Ethernet header.
 const ETHERNET: u32 = 14;
 
@@ -29,12 +32,11 @@ impl Worker {
 
     /// Whether all of these packets fit the link by which they leave.
     #[inline]
-    pub(crate) fn fit(&self, id: SwitchId, plug: SwitchPort, batch: &[Packet]) -> bool {
+    pub(crate) fn fit(&self, source: Source, id: SwitchId, plug: SwitchPort, batch: &[Packet]) -> bool {
         let longest = self.device(id).map_or(u32::MAX, |device| device.longest(plug));
-        let tagged = |packet: &Packet| if packet.record().vlan == 0 { 0 } else { TAGS };
-        batch
-            .iter()
-            .all(|packet| packet.length() <= longest.saturating_add(tagged(packet)) || is_whole(packet))
+        let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
+        let fits = |it: &Packet| it.length() <= longest.saturating_add(tags(pool, it)) || is_whole(it);
+        batch.iter().all(|it| it.length() <= longest || fits(it))
     }
 
     /// Ends a packet that is longer, with headers of so many bytes in front, than the link of a port takes.
@@ -55,7 +57,9 @@ impl Worker {
         if packet.record().offload_flags & NEEDS_CHECKSUM != 0 && complete_checksum(&pool, &mut packet) {
             packet.edit(|record| record.offload_flags &= !NEEDS_CHECKSUM);
         }
-        let mtu = longest.saturating_sub(ETHERNET + headers);
+        // With headers in front the packet's own tags are inside of them, and count.
+        let inside = if headers > 0 { tags(&pool, &packet) } else { 0 };
+        let mtu = longest.saturating_sub(ETHERNET + headers + inside);
         let is_deep = self.batches.in_a_row > 2;
         match too_long(&pool.to_vec(&packet), mtu) {
             Remedy::Fragments(fragments) if !is_deep => {
@@ -111,4 +115,13 @@ impl Worker {
     fn may_answer(&self, id: SwitchId) -> bool {
         self.device(id).is_some_and(|device| device.may_answer(self.time.now.nanos))
     }
+}
+
+/// Bytes of the tags of a packet's own.
+fn tags(pool: &Pool, packet: &Packet) -> u32 {
+    let tagged = |n: &u32| {
+        let kind = pool.word(packet, ETHERTYPE + (n * TAG) as usize);
+        kind.is_some_and(|[k0, k1, ..]| packet::ethernet::is_tag(u16::from_be_bytes([k0, k1])))
+    };
+    (0..TAGS).take_while(tagged).count() as u32 * TAG
 }

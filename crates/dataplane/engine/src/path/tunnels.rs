@@ -11,7 +11,7 @@ use crate::path::switching::Source;
 use crate::worker::Worker;
 use encapsulation::{Front, Headers, LayerKind, MAX_BYTES, Reason, put_back, take_off};
 use nf_abi::offload::{GSO_NONE, NEEDS_CHECKSUM};
-use packet_memory::{Packet, Pool};
+use packet_memory::{Kept, Packet, Pool};
 use telemetry::DropReason;
 use virtio_net::{is_whole, split};
 use virtual_device::{Device, Tunnels};
@@ -43,7 +43,9 @@ impl Worker {
         let (pool, with_flow_hash) =
             (&self.pools[usize::from(self.pool_of_source(source).0)], self.ports.flow_hash);
         let mut refused = Vec::new();
-        let other = |packet: &mut Packet| !decapsulate(pool, packet, &tunnels.decapsulate, with_flow_hash);
+        let by = number(id, from);
+        let other =
+            |packet: &mut Packet| !decapsulate(pool, packet, &tunnels.decapsulate, by, with_flow_hash);
         refused.extend(batch.extract_if(.., other));
         for packet in refused {
             self.drop_from(source, packet, DropReason::BadTunnel);
@@ -68,8 +70,9 @@ impl Worker {
         let Some((device, tunnels)) = tunnels_at(&self.switch(id).forwarding, plug) else { return false };
         let (longest, pool) = (device.longest(plug), &self.pools[usize::from(here.0)]);
         let own = tunnels.encapsulate.map_or(0, |own| own.overhead());
-        let headers =
-            |packet: &Packet| pool.kept(packet).map_or(own, |kept| kept.bytes().len().max(own)) as u32;
+        let headers = |packet: &Packet| {
+            pool.kept(packet).map_or(own, |kept| kept.headers.bytes().len().max(own)) as u32
+        };
         stays && batch.iter().all(|it| it.length().saturating_add(headers(it)) <= longest && !is_whole(it))
     }
 
@@ -84,7 +87,7 @@ impl Worker {
         let mut refused = Vec::new();
         let Some((device, tunnels)) = tunnels_at(&self.switches[id.index()].forwarding, plug) else { return };
         let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
-        let (here, identification) = (device.device_port(plug), &mut self.batches.identification);
+        let (here, identification) = (number(id, plug), &mut self.batches.identification);
         let (longest, mut reasons) = (device.longest(plug), Vec::new());
         refused.extend(batch.extract_if(.., |packet| {
             *identification = identification.wrapping_add(1);
@@ -142,6 +145,11 @@ impl Worker {
     }
 }
 
+/// The number of a plug of a device, for what is kept.
+fn number(id: SwitchId, plug: SwitchPort) -> u64 {
+    (id.index() as u64) << 16 | u64::from(plug.0)
+}
+
 /// Why a packet does not leave with headers in front.
 #[derive(Clone, Copy)]
 enum Refused {
@@ -153,7 +161,13 @@ enum Refused {
 
 /// Takes layers off a packet and fills its record. False when it does not have them; it is to be dropped then.
 #[inline]
-fn decapsulate(pool: &Pool, packet: &mut Packet, layers: &[LayerKind], with_flow_hash: bool) -> bool {
+fn decapsulate(
+    pool: &Pool,
+    packet: &mut Packet,
+    layers: &[LayerKind],
+    by: u64,
+    with_flow_hash: bool,
+) -> bool {
     if layers.is_empty() {
         return true;
     }
@@ -161,7 +175,10 @@ fn decapsulate(pool: &Pool, packet: &mut Packet, layers: &[LayerKind], with_flow
     let (head, whole) = (&head[..length], packet.length());
     let (mut front, mut lost) = (Front::NONE, None);
     let kept = match pool.keep(packet) {
-        Some(place) => place,
+        Some(place) => {
+            place.by = by;
+            &mut place.headers
+        }
         None => lost.insert(Headers::NONE),
     };
     let Ok(taken) = take_off(head, whole, layers, &mut front, kept) else { return false };
@@ -196,18 +213,18 @@ fn encapsulate(
     pool: &Pool,
     packet: &mut Packet,
     tunnels: &Tunnels,
-    here: Option<u8>,
+    here: u64,
     identification: u16,
     longest: u32,
 ) -> Result<(), Refused> {
     let (head, length) = pool.head::<SHOWN>(packet);
     let (head, length, record) = (&head[..length], packet.length(), packet.record());
     let layers = tunnels.decapsulate.iter().copied();
-    let same = |kept: &&Headers| layers.len() > 0 && kept.layers().eq(layers.clone());
-    let kept = pool.kept(packet).filter(|_| Some(record.device_port) != here).filter(same);
+    let same = |kept: &&Kept| layers.len() > 0 && kept.headers.layers().eq(layers.clone());
+    let kept = pool.kept(packet).filter(|kept| kept.by != here).filter(same);
     let mut front = Front::NONE;
     let made = match (kept, &tunnels.encapsulate) {
-        (Some(kept), _) => put_back(kept, head, length, &mut front),
+        (Some(kept), _) => put_back(&kept.headers, head, length, &mut front),
         (None, Some(own)) => own.put_on(head, length, record.flow_hash, identification, &mut front),
         (None, None) if tunnels.decapsulate.is_empty() => return Ok(()),
         (None, None) => return Err(Refused::Lost(DropReason::NoEncapsulation)),

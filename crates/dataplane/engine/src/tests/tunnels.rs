@@ -347,3 +347,54 @@ fn answers_are_limited() {
     let ledger = bridge.rig.stop().ledger;
     assert_eq!((ledger.generated, ledger.dropped[DropReason::TooLong]), (told as u64, 200));
 }
+
+/// A direct device over a port, with what its packets have around them.
+fn direct(rig: &Rig, offers: Vec<Frame>, tunnels: Arc<Tunnels>, mtu: Option<u32>) -> (End, Sent) {
+    let opener = Opener { plug: OPENER, side: None, receives: true };
+    let mut settings = DeviceSettings::new(Mode::Direct, Share::Single, vec![SwitchPort(0)], vec![opener]);
+    settings.tunnels = [(0, tunnels)].into();
+    let device = Arc::new(Device::new(settings, None));
+    device.set_mtu(SwitchPort(0), mtu);
+    let id = rig.fleet.add_switch("device", device, None).expect("few devices");
+    let sent = Sent::default();
+    let wire = Wire { offers, sent: sent.clone(), mtu, counters: PortCounters::default() };
+    let port = rig.fleet.add_port(0, "wire", rig.pools[0].1, Box::new(wire)).expect("a worker");
+    rig.link(End::Port(port), End::Switch(id, SwitchPort(0)));
+    (End::Switch(id, OPENER), sent)
+}
+
+/// Each is the first port of its device, and another port all the same.
+#[test]
+fn what_was_taken_off_at_one_device_is_put_back_at_another() {
+    let rig = Rig::new(1, 1);
+    rig.pools[0].0.keep_headers();
+    let frames: Vec<_> = (1..=9).map(|name| inside(&frame(name), &vxlan(7))).collect();
+    let (left, _) = direct(&rig, plain(frames.clone()), tunnels(&[LayerKind::Vxlan], None), None);
+    let (right, sent) = direct(&rig, Vec::new(), tunnels(&[LayerKind::Vxlan], None), None);
+    let between = rig.wire(0);
+    rig.link(left, End::Instance(between, 0));
+    rig.link(End::Instance(between, 1), right);
+    rig.turn(4);
+    let sent = sent.lock().expect("not poisoned");
+    assert_eq!(sent.iter().map(|(frame, _)| frame.clone()).collect::<Vec<_>>(), frames);
+    assert_eq!(rig.stop().ledger.dropped.total(), 0);
+}
+
+/// A tag of the packet's own is inside of the tunnel, and counts; in front of the frame it does not.
+#[test]
+fn tags_count_inside_of_a_tunnel() {
+    let tagged = |payload: usize| {
+        let frame = datagram(payload, false);
+        [&frame[..12], &[0x81, 0, 0, 9], &frame[12..]].concat()
+    };
+    for (tunnel, fits) in [(None, 1000 - 28), (Some(tunnels(&[], Some(vxlan(7)))), 1000 - 28 - 50 - 4)] {
+        let offers = [plain([tagged(fits), tagged(fits + 1)]), Vec::new()];
+        let bridge = Bridge::with_mtu(Some(1000), TOGETHER, offers, [None, tunnel]);
+        bridge.rig.turn(8);
+        let (passed, answers) = (bridge.sent(1), bridge.sent(0));
+        let is_answer = |answer: &Vec<u8>| answer[44..46] == (fits as u16 + 28).to_be_bytes();
+        assert_eq!((passed.len(), answers.len()), (1, 1), "{fits}");
+        assert!(is_answer(&answers[0]), "{:?}", &answers[0][38..50]);
+        bridge.rig.stop();
+    }
+}

@@ -16,6 +16,14 @@
 
 mod link;
 mod select;
+
+/// Completes a checksum that the packet's sender left to be completed: the protocols verify what they get.
+fn finish_checksum(pool: &Pool, packet: &mut Packet) {
+    let unfinished = packet.record().offload_flags & NEEDS_CHECKSUM != 0;
+    if unfinished && complete_checksum(pool, packet) {
+        packet.edit(|record| record.offload_flags &= !NEEDS_CHECKSUM);
+    }
+}
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +32,7 @@ pub use select::Identity;
 
 use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
 use link::Seat;
+use nf_abi::offload::NEEDS_CHECKSUM;
 use packet_memory::{Packet, Pool};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -33,6 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use telemetry::clock::Nanos;
 use telemetry::{DropReason, Ledger};
+use virtio_net::complete_checksum;
 
 /// Frames that wait on either way.
 pub const FRAMES: usize = 256;
@@ -132,6 +142,7 @@ impl StationPort {
         for seat in seats.iter_mut() {
             seat.refill(now);
         }
+        // Before anything is given back: the pool's lists are locked meanwhile.
         let taken = out.extract_if(first.., |packet| {
             let (head, length) = pool.head::<HEAD>(packet);
             let Some(head) = head.get(..length) else { return false };
@@ -139,8 +150,12 @@ impl StationPort {
             for seat in seats.iter_mut() {
                 match seat.selects(head) {
                     Take::Pass => {}
-                    Take::Copy => drop(seat.put(|| pool.to_vec(packet))),
+                    Take::Copy => {
+                        finish_checksum(pool, packet);
+                        seat.put(|| pool.to_vec(packet));
+                    }
                     Take::All => {
+                        finish_checksum(pool, packet);
                         match seat.put(|| pool.to_vec(packet)) {
                             true => ledger.consumed += 1,
                             false => ledger.dropped[DropReason::PortFull] += 1,
@@ -152,7 +167,10 @@ impl StationPort {
             }
             is_taken
         });
-        pool.free_batch(taken);
+        let taken: Vec<Packet> = taken.collect();
+        if !taken.is_empty() {
+            pool.free_batch(taken);
+        }
         self.seats.iter_mut().for_each(Seat::tell);
         self.count();
     }
