@@ -24,6 +24,7 @@
 mod buffer;
 mod free_list;
 mod kept;
+mod likeness;
 mod memory_file;
 mod packet;
 mod pool;
@@ -31,6 +32,7 @@ mod pool_id;
 
 pub use buffer::Buffer;
 pub use kept::Kept;
+pub use likeness::Likeness;
 pub use memory_file::{MemoryFile, PageKind};
 pub use packet::Packet;
 pub use pool::{BufferSize, Pool, PoolConfig, PoolError, TooLong};

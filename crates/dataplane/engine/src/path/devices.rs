@@ -160,7 +160,7 @@ impl Worker {
             && self.batches.in_a_row < IN_A_ROW
             && match self.encapsulates(id, plug) {
                 true => self.encapsulates_in_place(source, (id, plug), target, &batch),
-                false => self.fit(source, id, plug, &batch),
+                false => self.fit_mtu(source, id, plug, &batch),
             }
         {
             self.encapsulate_all(source, id, plug, &mut batch);
@@ -220,8 +220,8 @@ impl Worker {
         self.batches.in_a_row += 1;
         if self.encapsulates(id, plug) {
             self.leave_encapsulated(source, id, plug, packet, target);
-        } else if !self.fit(source, id, plug, std::slice::from_ref(&packet)) {
-            self.leave_long(source, id, plug, packet, 0);
+        } else if !self.fit_mtu(source, id, plug, std::slice::from_ref(&packet)) {
+            self.leave_oversized(source, id, plug, packet, 0);
         } else {
             self.forward(source, packet, target);
         }

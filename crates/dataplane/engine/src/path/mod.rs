@@ -9,7 +9,7 @@ pub(crate) mod call;
 pub(crate) mod classify;
 pub(crate) mod deliver;
 pub(crate) mod devices;
-pub(crate) mod long;
+pub(crate) mod mtu;
 pub(crate) mod observers;
 pub(crate) mod queue;
 pub(crate) mod receive;

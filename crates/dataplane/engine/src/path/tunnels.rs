@@ -98,7 +98,7 @@ impl Worker {
         for (packet, refused) in refused.into_iter().zip(reasons) {
             match refused {
                 Refused::Lost(reason) => self.drop_from(source, packet, reason),
-                Refused::TooLong { headers } => self.leave_long(source, id, plug, packet, headers),
+                Refused::TooLong { headers } => self.leave_oversized(source, id, plug, packet, headers),
             }
         }
     }

@@ -35,33 +35,17 @@ pub fn split(pool: &Pool, packet: Packet, room: usize, out: &mut Vec<Packet>) ->
     let bytes = if is_whole(&packet) { pool.to_vec(&packet) } else { Vec::new() };
     let Some(cut) = Cut::new(&bytes, &VnetHeader::of(packet.record()), room) else { return Err(packet) };
     let (mut cut, mut pieces, mut split) = (cut.singly(), 0, Split::default());
-    let (shown, kept) = (packet.shown(), pool.kept(&packet).copied());
+    let likeness = pool.likeness(&packet);
     // Its buffer may be the one that is needed.
     pool.free(packet);
     while let Some(piece) = cut.next() {
         pieces += 1;
-        let written = pool.allocate().and_then(|mut segment| {
-            let payload = &bytes[piece.payload.clone()];
-            let written = pool.set_length(&mut segment, piece.headers.len() + payload.len()).is_ok()
-                && pool.patch(&mut segment, 0, piece.headers).is_ok()
-                && pool.patch(&mut segment, piece.headers.len(), payload).is_ok();
-            if !written {
-                pool.free(segment);
-                return None;
+        let segment = pool.make_like(&likeness, [piece.headers, &bytes[piece.payload.clone()]]);
+        match segment {
+            Some(mut segment) => {
+                segment.edit(|record| piece.vnet.note(record, 0));
+                out.push(segment);
             }
-            segment.edit(|record| {
-                *record = shown;
-                piece.vnet.note(record, 0);
-            });
-            if let Some(headers) = &kept
-                && let Some(place) = pool.keep(&mut segment)
-            {
-                *place = *headers;
-            }
-            Some(segment)
-        });
-        match written {
-            Some(segment) => out.push(segment),
             None => split.lost += 1,
         }
     }

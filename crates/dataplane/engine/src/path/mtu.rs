@@ -6,11 +6,10 @@ use crate::ids::SwitchId;
 use crate::path::classify::flow_of;
 use crate::path::switching::Source;
 use crate::worker::Worker;
-use nf_abi::offload::NEEDS_CHECKSUM;
 use packet_memory::{Packet, Pool};
 use path_mtu::{Remedy, too_long};
 use telemetry::DropReason;
-use virtio_net::{complete_checksum, is_whole};
+use virtio_net::{finish_checksum, is_whole};
 use virtual_device::Device;
 use virtual_switch::SwitchPort;
 
@@ -32,7 +31,7 @@ impl Worker {
 
     /// Whether all of these packets fit the link by which they leave.
     #[inline]
-    pub(crate) fn fit(&self, source: Source, id: SwitchId, plug: SwitchPort, batch: &[Packet]) -> bool {
+    pub(crate) fn fit_mtu(&self, source: Source, id: SwitchId, plug: SwitchPort, batch: &[Packet]) -> bool {
         let longest = self.device(id).map_or(u32::MAX, |device| device.longest(plug));
         let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
         let fits = |it: &Packet| it.length() <= longest.saturating_add(tags(pool, it)) || is_whole(it);
@@ -41,7 +40,7 @@ impl Worker {
 
     /// Ends a packet that is longer, with headers of so many bytes in front, than the link of a port takes.
     #[cold]
-    pub(crate) fn leave_long(
+    pub(crate) fn leave_oversized(
         &mut self,
         source: Source,
         id: SwitchId,
@@ -54,36 +53,18 @@ impl Worker {
         };
         let (longest, here) = (device.longest(plug), device.device_port(plug));
         let pool = self.pools[usize::from(self.pool_of_source(source).0)].clone();
-        if packet.record().offload_flags & NEEDS_CHECKSUM != 0 && complete_checksum(&pool, &mut packet) {
-            packet.edit(|record| record.offload_flags &= !NEEDS_CHECKSUM);
-        }
+        finish_checksum(&pool, &mut packet);
         // With headers in front the packet's own tags are inside of them, and count.
         let inside = if headers > 0 { tags(&pool, &packet) } else { 0 };
         let mtu = longest.saturating_sub(ETHERNET + headers + inside);
         let is_deep = self.batches.in_a_row > 2;
         match too_long(&pool.to_vec(&packet), mtu) {
             Remedy::Fragments(fragments) if !is_deep => {
-                let shown = packet.shown();
-                let kept = pool.kept(&packet).copied();
+                let likeness = pool.likeness(&packet);
                 pool.free(packet);
                 self.ledger_of(source).split += fragments.len() as u64 - 1;
                 for fragment in fragments {
-                    let made = pool.allocate().and_then(|mut made| {
-                        made.edit(|record| *record = shown);
-                        if let Some(kept) = &kept
-                            && let Some(place) = pool.keep(&mut made)
-                        {
-                            *place = *kept;
-                        }
-                        match pool.write(&mut made, &fragment) {
-                            Ok(()) => Some(made),
-                            Err(_) => {
-                                pool.free(made);
-                                None
-                            }
-                        }
-                    });
-                    match made {
+                    match pool.make_like(&likeness, [&fragment, &[]]) {
                         Some(made) => self.leave_by(source, id, plug, made),
                         None => self.ledger_of(source).dropped[DropReason::NoBuffer] += 1,
                     }
