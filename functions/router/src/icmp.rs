@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use nf_sdk::Nanos;
 use packet::checksum::{self, Endpoints};
-use packet::{Fragment, Network, Transport, icmpv4, icmpv6, protocol};
+use packet::{icmpv4, icmpv6, protocol};
 
 /// Where an IP packet begins in the frames made here.
 const AT: usize = crate::header::ETHERNET;
@@ -54,26 +54,6 @@ impl Fault {
             Fault::NoNeighbour => (unreachable, 3, [0; 4]),
             Fault::TooBig(mtu) => (icmpv6::kind::PACKET_TOO_BIG, 0, mtu.to_be_bytes()),
         }
-    }
-}
-
-/// Whether an error may be sent about a packet, whose addresses are one host's each: not about errors, nor
-/// about fragments other than the first.
-pub fn may_answer(network: &Network) -> bool {
-    if matches!(network.fragment, Fragment::Later { .. }) {
-        return false;
-    }
-    match (network.protocol, network.transport) {
-        (protocol::ICMPV4, Transport::Icmp { kind, .. }) if network.source.is_ipv4() => {
-            !icmpv4::is_error(kind)
-        }
-        (protocol::ICMPV6, Transport::Icmp { kind, .. }) if network.source.is_ipv6() => {
-            !icmpv6::is_error(kind) && kind != icmpv6::kind::REDIRECT
-        }
-        // A message that is cut before its type may be one.
-        (protocol::ICMPV4, _) => network.source.is_ipv6(),
-        (protocol::ICMPV6, _) => network.source.is_ipv4(),
-        _ => true,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Answers to senders of packets that are too long.
 
 use packet::checksum::{self, Endpoints};
-use packet::{Dissection, Fragment, Network, Transport, icmpv4, icmpv6, ipv4, protocol};
+use packet::{icmpv4, icmpv6, ipv4, protocol};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Longest IPv4 packet that carries an answer (RFC 1812, section 4.3.2.3).
@@ -84,22 +84,8 @@ fn back(frame: &[u8], at: usize) -> Option<Vec<u8>> {
     Some(link)
 }
 
-/// Whether an answer may be sent about a packet: not about errors, nor about fragments but the first.
+/// Whether an answer may be sent about a packet.
 fn may_answer(frame: &[u8]) -> bool {
-    let Some(network) = packet::dissect(frame).ok().and_then(|found: Dissection| found.network) else {
-        return false;
-    };
-    let Network { fragment, protocol, transport, .. } = network;
-    if matches!(fragment, Fragment::Later { .. }) {
-        return false;
-    }
-    match (protocol, transport) {
-        (protocol::ICMPV4, Transport::Icmp { kind, .. }) => !icmpv4::is_error(kind),
-        (protocol::ICMPV6, Transport::Icmp { kind, .. }) => {
-            !icmpv6::is_error(kind) && kind != icmpv6::kind::REDIRECT
-        }
-        // A message that is cut before its type may be an error.
-        (protocol::ICMPV4 | protocol::ICMPV6, _) => false,
-        _ => true,
-    }
+    let found = packet::dissect(frame).ok();
+    found.and_then(|found| found.network).is_some_and(|network| network.may_be_answered())
 }

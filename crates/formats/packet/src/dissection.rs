@@ -126,6 +126,27 @@ impl Dissection {
 }
 
 impl Network {
+    /// Whether an ICMP error may be sent about it, as far as its headers tell (RFC 1122 section 3.2.2, RFC 4443
+    /// section 2.4(e)): not about errors, nor about fragments other than the first. That its addresses are one
+    /// host's each is for the caller to see to.
+    pub fn may_be_answered(&self) -> bool {
+        if matches!(self.fragment, Fragment::Later { .. }) {
+            return false;
+        }
+        match (self.protocol, self.transport) {
+            (protocol::ICMPV4, Transport::Icmp { kind, .. }) if self.source.is_ipv4() => {
+                !icmpv4::is_error(kind)
+            }
+            (protocol::ICMPV6, Transport::Icmp { kind, .. }) if self.source.is_ipv6() => {
+                !icmpv6::is_error(kind) && kind != icmpv6::kind::REDIRECT
+            }
+            // A message that is cut before its type may be one.
+            (protocol::ICMPV4, _) => self.source.is_ipv6(),
+            (protocol::ICMPV6, _) => self.source.is_ipv4(),
+            _ => true,
+        }
+    }
+
     /// The 5-tuple.
     pub fn flow_key(&self) -> FlowKey {
         let (source_port, destination_port) = match self.transport {

@@ -17,7 +17,7 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use telemetry::DropReason;
-use virtio_net::complete_checksum;
+use virtio_net::finish_checksum;
 
 /// What is asked for when the settings say nothing of the transmit buffer.
 const TRANSMIT_BUFFER: u64 = 4 << 20;
@@ -116,7 +116,8 @@ impl Link {
         counters: &mut PortCounters,
     ) -> (usize, Option<Left>) {
         if !self.offload {
-            complete_checksums(pool, packets);
+            // Nothing behind this port will.
+            packets.iter_mut().for_each(|packet| finish_checksum(pool, packet));
         }
         let (mut next, mut full) = (0, 0);
         while next < packets.len() {
@@ -221,16 +222,6 @@ fn fits(packet: &Packet, limit: usize) -> bool {
 fn count(completed: Completed, counters: &mut PortCounters) {
     counters.ledger.delivered += completed.packets;
     counters.delivered_bytes += completed.bytes;
-}
-
-/// Computes the checksums that nothing behind this port will compute; a packet whose fields name no place for
-/// it goes out as it is and fails at its receiver, as it would have done anyway.
-fn complete_checksums(pool: &Pool, packets: &mut [Packet]) {
-    for packet in packets {
-        if packet.record().offload_flags & offload::NEEDS_CHECKSUM != 0 && complete_checksum(pool, packet) {
-            packet.edit(|record| record.offload_flags &= !offload::NEEDS_CHECKSUM);
-        }
-    }
 }
 
 /// A packet socket that is not bound yet, with what sending depends on; `vnet`: with virtio-net headers.

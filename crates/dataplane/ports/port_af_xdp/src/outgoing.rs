@@ -7,7 +7,7 @@ use nf_abi::offload;
 use packet_memory::{Packet, Pool};
 use port::PortCounters;
 use telemetry::DropReason;
-use virtio_net::complete_checksum;
+use virtio_net::finish_checksum;
 
 /// Bytes of an Ethernet header.
 pub(crate) const HEADER: u32 = 14;
@@ -96,13 +96,7 @@ impl Outgoing {
             self.spent.push(packet);
             return Err(DropReason::PortRefused);
         }
-        // One whose fields name no place goes out as it is and fails at its receiver, as it would have done
-        // anyway.
-        if packet.record().offload_flags & offload::NEEDS_CHECKSUM != 0
-            && complete_checksum(pool, &mut packet)
-        {
-            packet.edit(|record| record.offload_flags &= !offload::NEEDS_CHECKSUM);
-        }
+        finish_checksum(pool, &mut packet);
         if link.umem.is_tenants && link.umem.can_send(&packet) {
             return Ok(packet);
         }

@@ -1,5 +1,6 @@
 //! Completes a partial checksum, for ports that cannot ask their outside to.
 
+use nf_abi::offload::NEEDS_CHECKSUM;
 use packet_memory::{Packet, Pool};
 
 /// Sums 16-bit words as in RFC 1071; `bytes` begins at an even place of the whole.
@@ -15,6 +16,15 @@ pub(crate) fn folded(mut total: u64) -> u16 {
         total = (total & 0xffff) + (total >> 16);
     }
     total as u16
+}
+
+/// Completes the checksum that a packet's sender left to be completed, if it did. One whose fields name no place
+/// in the packet is left as it is, and fails at its receiver as it would have done anyway.
+#[inline]
+pub fn finish_checksum(pool: &Pool, packet: &mut Packet) {
+    if packet.record().offload_flags & NEEDS_CHECKSUM != 0 && complete_checksum(pool, packet) {
+        packet.edit(|record| record.offload_flags &= !NEEDS_CHECKSUM);
+    }
 }
 
 /// Computes the checksum over everything from `csum_start` on, pseudo-header's share in the field already,

@@ -26,7 +26,7 @@ mod split;
 mod tests;
 mod tunnel;
 
-pub use checksum::complete_checksum;
+pub use checksum::{complete_checksum, finish_checksum};
 pub use header::VnetHeader;
 pub use segments::{Cut, Piece};
 pub use split::{Split, is_whole, split, split_in_tunnels};

@@ -22,13 +22,11 @@ use crate::VnetHeader;
 use crate::checksum::{folded, sum};
 use crate::tunnel::Outer;
 use nf_abi::offload;
+use packet::protocol::{TCP, UDP};
 use std::ops::Range;
 
 /// Most bytes of headers.
 pub(crate) const HEADERS: usize = 256;
-
-pub(crate) const TCP: u8 = 6;
-pub(crate) const UDP: u8 = 17;
 
 /// A frame that is being cut.
 #[derive(Clone, Debug)]

@@ -6,17 +6,15 @@
 //! checksum begins says how far in that is.
 
 use crate::checksum::{folded, sum};
-use crate::segments::{UDP, checksum_at, put, v4_length, word};
+use crate::segments::{checksum_at, put, v4_length, word};
+use packet::ethernet::ethertype;
+use packet::protocol::{GRE, IPV4, IPV6, UDP};
+use packet::tunnel::{GENEVE_PORT, VXLAN_PORT};
 
 /// Most tunnels.
 const DEPTH: usize = 4;
 /// Most VLAN tags.
 const TAGS: usize = 4;
-const VXLAN: u16 = 4789;
-const GENEVE: u16 = 6081;
-const GRE: u8 = 47;
-const IPV4: u8 = 4;
-const IPV6: u8 = 41;
 
 /// An IP header, and the UDP header behind it if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,16 +58,16 @@ impl Outer {
                 let options = [0x8000, 0x2000, 0x1000].iter().filter(|flag| flags & **flag != 0).count();
                 let inside = behind + 4 + 4 * options;
                 match word(frame, behind + 2)? {
-                    0x6558 => (outer, network_at(frame, inside)?),
-                    0x0800 | 0x86dd => (outer, inside),
+                    ethertype::TRANSPARENT_ETHERNET => (outer, network_at(frame, inside)?),
+                    ethertype::IPV4 | ethertype::IPV6 => (outer, inside),
                     _ => return None,
                 }
             }
             UDP => {
                 let outer = Outer { udp: Some((behind, word(frame, behind + 6)? != 0)), ..outer };
                 match word(frame, behind + 2)? {
-                    VXLAN => (outer, network_at(frame, behind + 16)?),
-                    GENEVE => {
+                    VXLAN_PORT => (outer, network_at(frame, behind + 16)?),
+                    GENEVE_PORT => {
                         let options = usize::from(*frame.get(behind + 8)? & 0x3f) * 4;
                         (outer, network_at(frame, behind + 16 + options)?)
                     }
@@ -124,8 +122,8 @@ fn network_at(frame: &[u8], ethernet: usize) -> Option<usize> {
     let mut at = ethernet + 12;
     for _ in 0..=TAGS {
         match word(frame, at)? {
-            0x8100 | 0x88a8 => at += 4,
-            0x0800 | 0x86dd => return Some(at + 2),
+            ethertype::VLAN | ethertype::SERVICE_VLAN => at += 4,
+            ethertype::IPV4 | ethertype::IPV6 => return Some(at + 2),
             _ => return None,
         }
     }

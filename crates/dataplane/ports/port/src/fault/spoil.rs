@@ -3,7 +3,7 @@
 use crate::random::below;
 use nf_abi::{PacketRecord, offload};
 use packet_memory::{Packet, Pool};
-use virtio_net::complete_checksum;
+use virtio_net::finish_checksum;
 
 /// Bytes of an Ethernet header: no port gives less.
 const HEADER: u32 = 14;
@@ -47,8 +47,8 @@ pub(super) fn flip(pool: &Pool, packet: &mut Packet, bit: u64) -> bool {
     if bytes == 0 {
         return false;
     }
-    if partial && bytes == length && complete_checksum(pool, packet) {
-        packet.edit(|record| record.offload_flags &= !offload::NEEDS_CHECKSUM);
+    if partial && bytes == length {
+        finish_checksum(pool, packet);
     }
     packet.edit(|record| record.offload_flags &= !offload::CHECKSUM_VALID);
     let bit = ((u128::from(bit) * u128::from(bytes * 8)) >> 64) as u64;

@@ -16,14 +16,6 @@
 
 mod link;
 mod select;
-
-/// Completes a checksum that the packet's sender left to be completed: the protocols verify what they get.
-fn finish_checksum(pool: &Pool, packet: &mut Packet) {
-    let unfinished = packet.record().offload_flags & NEEDS_CHECKSUM != 0;
-    if unfinished && complete_checksum(pool, packet) {
-        packet.edit(|record| record.offload_flags &= !NEEDS_CHECKSUM);
-    }
-}
 #[cfg(test)]
 mod tests;
 
@@ -32,7 +24,6 @@ pub use select::Identity;
 
 use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
 use link::Seat;
-use nf_abi::offload::NEEDS_CHECKSUM;
 use packet_memory::{Packet, Pool};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -42,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use telemetry::clock::Nanos;
 use telemetry::{DropReason, Ledger};
-use virtio_net::complete_checksum;
+use virtio_net::finish_checksum;
 
 /// Frames that wait on either way.
 pub const FRAMES: usize = 256;
@@ -150,6 +141,7 @@ impl StationPort {
             for seat in seats.iter_mut() {
                 match seat.selects(head) {
                     Take::Pass => {}
+                    // The protocols verify what they get.
                     Take::Copy => {
                         finish_checksum(pool, packet);
                         seat.put(|| pool.to_vec(packet));
