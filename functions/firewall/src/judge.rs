@@ -7,9 +7,9 @@ use crate::metrics::Reason;
 use crate::rule::Action;
 use crate::rule_set::RuleSet;
 use crate::settings::Settings;
-use crate::ticks;
 use crate::tracker::{Ahead, COMMON, Tracked, Tracker, is_related, track, usual};
 use nf_sdk::headers::tunnel::Tunnels;
+use nf_sdk::ticks;
 
 /// Rules, fragments, and what passes without either.
 pub struct Judge {

@@ -28,7 +28,6 @@ pub mod rule_set;
 pub mod settings;
 mod state;
 pub mod tcp;
-pub mod ticks;
 pub mod tracker;
 
 #[cfg(test)]
@@ -40,12 +39,12 @@ use header::{Class, Common, KEY4, parse};
 use judge::{Judge, judge_tracked};
 use metrics::{Reason, Tally};
 use nf_sdk::headers::tunnel::Tunnels;
+use nf_sdk::ticks::Ticks;
 use nf_sdk::{
     Batch, Config, Error, Host, MAX_BATCH, Nanos, NetworkFunction, PacketTime, StateReader, StateWriter,
     Verdict, superfluid_function,
 };
 use settings::Settings;
-use ticks::Ticks;
 use tracker::{Ahead, COMMON, SWEEP_PER_BATCH, Tracker, usual, usual_elsewhere};
 
 /// How often the table is swept when no packets come.

@@ -9,9 +9,9 @@ use crate::header::{ACK, FIN, Header, RST, SYN};
 use crate::rule::{ICMP, ICMPV6, TCP, UDP};
 use crate::settings::{Settings, Timeouts};
 use crate::tcp::{self, BEGUN_OUTSIDE, DOUBTED, Doubt, Segment, State, Step, USUAL_INSIDE, acknowledges};
-use crate::ticks::span;
 use alloc::boxed::Box;
 use alloc::vec;
+use nf_sdk::ticks::span;
 use nf_sdk::{HalfLine, Line, Nanos};
 
 /// Nanoseconds in which the whole table is swept once, as a power of two: 8.6 s.

@@ -40,10 +40,11 @@ mod tests;
 use alloc::boxed::Box;
 use alloc::string::String;
 use metrics::Tally;
+use nf_sdk::ticks::Ticks;
 use nf_sdk::{
     Batch, Config, Error, Host, Nanos, NetworkFunction, StateReader, StateWriter, superfluid_function,
 };
-use settings::{Settings, Ticks};
+use settings::Settings;
 use slow::Slow;
 use translator::Translator;
 use usual::Window;

@@ -1,4 +1,4 @@
-//! The configuration, checked beyond what the schema can say, and time in ticks.
+//! The configuration, checked beyond what the schema can say.
 
 use crate::nat64;
 use crate::wire::{Address, ICMP, TCP, UDP, wire_v4};
@@ -6,39 +6,13 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use nf_sdk::{Config, Error, Json, Map, Nanos, Prefix, Value};
+use nf_sdk::ticks::span;
+use nf_sdk::{Config, Error, Json, Map, Prefix, Value};
 
 /// Most addresses of the pool.
 pub const MAX_POOL: usize = 1024;
 /// Most ports that are forwarded.
 pub const MAX_FORWARDED: usize = 65_536;
-/// Nanoseconds of a tick, as a power of two: 67 ms.
-const TICK_BITS: u32 = 26;
-
-/// Counts ticks from the first batch on; points in time are compared by their difference.
-#[derive(Debug, Default)]
-pub struct Ticks {
-    epoch: Option<Nanos>,
-}
-
-impl Ticks {
-    /// The tick that a point in time lies in.
-    #[inline(always)]
-    pub fn at(&mut self, now: Nanos) -> u32 {
-        (now.since(*self.epoch.get_or_insert(now)).0 >> TICK_BITS) as u32
-    }
-
-    /// Whether the first batch has come.
-    pub fn have_begun(&self) -> bool {
-        self.epoch.is_some()
-    }
-}
-
-/// A span in ticks, rounded up, and one more because a span begins anywhere in a tick.
-pub fn span(span: Nanos) -> u32 {
-    ((span.0 >> TICK_BITS) + 2).min(1 << 30) as u32
-}
-
 /// Which packets from outside a mapping lets in (RFC 4787 section 5, RFC 5382 section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filtering {

@@ -202,7 +202,7 @@ impl Router {
         host: &mut Host,
         now: Nanos,
     ) -> u32 {
-        if icmp::may_answer(network) {
+        if network.may_be_answered() {
             let counter = match self.error(packet, network, fault, host) {
                 None => ICMP_UNSENT,
                 Some(_) if !self.limiter.take(now) => ICMP_LIMITED,

@@ -95,6 +95,7 @@ mod packet_time;
 pub mod pieces;
 mod slots;
 mod state;
+pub mod ticks;
 mod tunnels;
 mod window;
 

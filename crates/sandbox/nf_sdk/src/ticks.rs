@@ -1,7 +1,7 @@
-//! Time in 32 bits: ticks of 2^26 ns (67 ms), counted from the first batch. They may wrap (after nine years);
+//! Time in 32 bits, for tables with a time in each entry: ticks of 2^26 ns (67 ms), counted from the first batch. They may wrap (after nine years);
 //! points are compared by their difference.
 
-use nf_sdk::Nanos;
+use crate::Nanos;
 
 /// Nanoseconds of a tick, as a power of two.
 const TICK_BITS: u32 = 26;
