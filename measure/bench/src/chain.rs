@@ -1,7 +1,7 @@
 //! Chains of fifty on one core: what the engine costs for each hop, and what the sandboxes cost against
 //! native code.
 
-use crate::feed::{Counter, Feed};
+use crate::feed::{Counter, Feed, drive};
 use crate::frames::{BATCH, DISTINCT, Flow, Frame, Numbers};
 use crate::functions::ten_rules;
 use crate::guests::{configuration, module, pool, program, stock};
@@ -17,7 +17,6 @@ use image::Image;
 use nf_sdk::native::Runner;
 use packet_memory::{Packet, Pool};
 use port::Port;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -204,18 +203,7 @@ impl EngineChain {
 
     /// Sends packets through; nanoseconds a packet.
     pub(crate) fn run(&mut self, packets: usize) -> Result<f64, BenchError> {
-        let before = self.delivered.load(Relaxed);
-        let began = Instant::now();
-        let mut turns = 0;
-        while self.delivered.load(Relaxed) - before < packets as u64 {
-            self.worker.turn();
-            turns += 1;
-            if turns > packets {
-                return Err(BenchError::Invalid("the chain does not deliver".into()));
-            }
-        }
-        let took = began.elapsed().as_nanos() as f64;
-        Ok(took / (self.delivered.load(Relaxed) - before) as f64)
+        drive(&mut self.worker, &self.delivered, packets)
     }
 
     /// Packets that have come out.
@@ -250,17 +238,7 @@ fn rootless() -> Arc<Device> {
     let opener = |plug| Opener { plug: SwitchPort(plug), side: None, receives: true };
     let openers = vec![opener(0), opener(1)];
     let (mode, share) = (Mode::Rootless, Share::Single);
-    Arc::new(Device::new(
-        DeviceSettings {
-            mode,
-            share,
-            ports: Vec::new(),
-            openers,
-            send: BTreeMap::new(),
-            tunnels: BTreeMap::new(),
-        },
-        None,
-    ))
+    Arc::new(Device::new(DeviceSettings::new(mode, share, Vec::new(), openers), None))
 }
 
 /// The same functions natively in a bare loop: the same feed, and no engine between them.

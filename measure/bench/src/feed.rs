@@ -1,12 +1,15 @@
 //! Where packets come from and go to in the benches: ports that cost as little as a NIC's rings would. A feed
 //! is compiled for its kind of frames, so that one kind costs another nothing.
 
+use crate::BenchError;
 use crate::chain::numbered;
 use crate::frames::{DISTINCT, Frame};
+use engine::Worker;
 use packet_memory::{Packet, Pool};
 use port::{Port, PortCounters, Wake};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 use telemetry::clock::Nanos;
 
 /// Frames that are sent in turn.
@@ -201,6 +204,21 @@ impl Port for Counter {
     fn counters(&self) -> &PortCounters {
         &self.counters
     }
+}
+
+/// Turns a worker until so many packets more have come out; nanoseconds a packet.
+pub(crate) fn drive(worker: &mut Worker, delivered: &AtomicU64, packets: usize) -> Result<f64, BenchError> {
+    let before = delivered.load(Relaxed);
+    let began = Instant::now();
+    let mut turns = 0;
+    while delivered.load(Relaxed) - before < packets as u64 {
+        worker.turn();
+        turns += 1;
+        if turns > packets {
+            return Err(BenchError::Invalid("what is measured does not deliver".into()));
+        }
+    }
+    Ok(began.elapsed().as_nanos() as f64 / (delivered.load(Relaxed) - before) as f64)
 }
 
 /// Slots of a [`MemoryPort`]'s ring.

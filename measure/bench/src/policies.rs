@@ -6,7 +6,7 @@
 
 mod tunnels;
 
-use crate::feed::{Counter, Feed, Frames};
+use crate::feed::{Counter, Feed, Frames, drive};
 use crate::frames::{BATCH, DISTINCT, Numbers};
 use crate::guests::pool;
 use crate::{BenchError, Bound, Measurement, RUNS};
@@ -14,10 +14,8 @@ use capture::Filter;
 use classifier::Rule;
 use engine::{Target, Worker, WorkerSettings};
 use packet_memory::Pool;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::sync::atomic::AtomicU64;
 use telemetry::clock::Clock;
 use virtual_device::{Device, DeviceSettings, Mode, Opener, PortDevices, Share, SwitchPort};
 
@@ -147,14 +145,8 @@ impl Line {
         worker.link(source, Target::Switch(classifier, SwitchPort(0))).map_err(BenchError::setup)?;
         for plug in 1..=policies.len() as u16 {
             let opener = Opener { plug: SwitchPort(1), side: None, receives: true };
-            let settings = DeviceSettings {
-                mode: Mode::Direct,
-                share: Share::Single,
-                ports: vec![SwitchPort(0)],
-                openers: vec![opener],
-                send: BTreeMap::new(),
-                tunnels: BTreeMap::new(),
-            };
+            let settings =
+                DeviceSettings::new(Mode::Direct, Share::Single, vec![SwitchPort(0)], vec![opener]);
             let device = worker.add_switch("device", Arc::new(Device::new(settings, None)));
             let device = device.map_err(BenchError::setup)?;
             let (outside, opener) =
@@ -167,18 +159,7 @@ impl Line {
 
     /// Sends packets through; nanoseconds a packet.
     fn run(&mut self, packets: usize) -> Result<f64, BenchError> {
-        let before = self.delivered.load(Relaxed);
-        let began = Instant::now();
-        let mut turns = 0;
-        while self.delivered.load(Relaxed) - before < packets as u64 {
-            self.worker.turn();
-            turns += 1;
-            if turns > packets {
-                return Err(BenchError::Invalid("the devices do not deliver".into()));
-            }
-        }
-        let took = began.elapsed().as_nanos() as f64;
-        Ok(took / (self.delivered.load(Relaxed) - before) as f64)
+        drive(&mut self.worker, &self.delivered, packets)
     }
 
     /// Checks that nothing was lost, and that every device got its part.

@@ -3,6 +3,7 @@
 use crate::dpdk::Telemetry;
 use crate::polling::{Polling, Window};
 use crate::process::Process;
+use crate::testpmd::with_forwarding;
 use crate::{Cores, Folder, PeerError};
 use std::path::Path;
 use std::time::Duration;
@@ -92,11 +93,7 @@ fn arguments(end: End, name: &str, socket: &Path, burst: usize, buffers: u32, co
         "--lcores={sender},{device} --main-lcore={sender} --in-memory --no-pci --file-prefix={name} --vdev={null} \
          --vdev=net_memif0,role={role},socket={socket},socket-abstract=no,id=0,bsize=2048,rsize={RING}"
     );
-    let application = format!(
-        "--forward-mode=macswap --nb-cores=1 --burst={burst} --mbcache=250 --total-num-mbufs={buffers} \
-         --no-lsc-interrupt --stats-period=3600 --auto-start"
-    );
-    eal.split_whitespace().chain(["--"]).chain(application.split_whitespace()).map(str::to_owned).collect()
+    with_forwarding(&eal, burst, buffers)
 }
 
 #[cfg(test)]

@@ -80,6 +80,11 @@ fn arguments(driver: Driver, burst: usize, buffers: u32, cores: Cores) -> Vec<St
         "--lcores={sender},{device} --main-lcore={sender} --in-memory --no-pci --file-prefix=testpmd \
          --vdev={first} --vdev={second}"
     );
+    with_forwarding(&eal, burst, buffers)
+}
+
+/// The whole command line of one that forwards by itself with one core, of its part for DPDK.
+pub(crate) fn with_forwarding(eal: &str, burst: usize, buffers: u32) -> Vec<String> {
     let application = format!(
         "--forward-mode=macswap --nb-cores=1 --burst={burst} --mbcache=250 --total-num-mbufs={buffers} \
          --no-lsc-interrupt --stats-period=3600 --auto-start"

@@ -1,7 +1,7 @@
 //! A worker with a device between a feed and a function, and observers at the device.
 
 use crate::chain::Factory;
-use crate::feed::{Counter, Feed, Frames};
+use crate::feed::{Counter, Feed, Frames, drive};
 use crate::frames::BATCH;
 use crate::guests::program;
 use crate::{BenchError, RUNS};
@@ -13,10 +13,8 @@ use engine::{
 use guest_wasm::{InstanceSettings, Sandbox};
 use image::Image;
 use packet_memory::Pool;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::sync::atomic::AtomicU64;
 use telemetry::clock::Clock;
 use virtual_device::{Device, DeviceSettings, Mode, Opener, Share, SwitchPort};
 
@@ -60,11 +58,7 @@ pub(super) fn factory(sandbox: &Sandbox, image: &Image, pool: &Arc<Pool>) -> Res
 pub(super) fn direct() -> Arc<Device> {
     let openers = vec![Opener { plug: SwitchPort(1), side: None, receives: true }];
     let ports = vec![SwitchPort(0)];
-    let (mode, share, tunnels) = (Mode::Direct, Share::Single, BTreeMap::new());
-    Arc::new(Device::new(
-        DeviceSettings { mode, share, ports, openers, send: BTreeMap::new(), tunnels },
-        None,
-    ))
+    Arc::new(Device::new(DeviceSettings::new(Mode::Direct, Share::Single, ports, openers), None))
 }
 
 /// See the module's documentation.
@@ -118,18 +112,7 @@ impl Line {
 
     /// Sends packets through; nanoseconds a packet.
     pub(super) fn run(&mut self, packets: usize) -> Result<f64, BenchError> {
-        let before = self.delivered.load(Relaxed);
-        let began = Instant::now();
-        let mut turns = 0;
-        while self.delivered.load(Relaxed) - before < packets as u64 {
-            self.worker.turn();
-            turns += 1;
-            if turns > packets {
-                return Err(BenchError::Invalid("the chain does not deliver".into()));
-            }
-        }
-        let took = began.elapsed().as_nanos() as f64;
-        Ok(took / (self.delivered.load(Relaxed) - before) as f64)
+        drive(&mut self.worker, &self.delivered, packets)
     }
 
     /// Checks that nothing was lost, and that every observer was called with every packet itself.

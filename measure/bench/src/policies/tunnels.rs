@@ -1,6 +1,6 @@
 //! What it costs a packet that a device takes the headers of VXLAN off it, and puts them on.
 
-use crate::feed::{Counter, Feed, Frames};
+use crate::feed::{Counter, Feed, Frames, drive};
 use crate::frames::{BATCH, DISTINCT};
 use crate::guests::pool;
 use crate::{BenchError, Bound, Measurement, RUNS};
@@ -11,7 +11,6 @@ use port::{Port, PortCounters, Wake};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
 use telemetry::clock::{Clock, Nanos};
 use virtual_device::{Device, DeviceSettings, Mode, Opener, Share, SwitchPort, Tunnels};
 
@@ -157,17 +156,7 @@ impl Line {
 
     /// Sends packets through; nanoseconds a packet.
     fn run(&mut self, packets: usize) -> Result<f64, BenchError> {
-        let before = self.delivered.load(Relaxed);
-        let began = Instant::now();
-        let mut turns = 0;
-        while self.delivered.load(Relaxed) - before < packets as u64 {
-            self.worker.turn();
-            turns += 1;
-            if turns > packets {
-                return Err(BenchError::Invalid("the device does not deliver".into()));
-            }
-        }
-        Ok(began.elapsed().as_nanos() as f64 / (self.delivered.load(Relaxed) - before) as f64)
+        drive(&mut self.worker, &self.delivered, packets)
     }
 
     /// Checks that nothing was lost, and that packets left with so many bytes.
