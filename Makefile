@@ -36,6 +36,7 @@ check-aarch64:   ## Type-check everything for aarch64, without compiling C
 test:            ## Everything that must hold: formatting, lints, unit, property and end-to-end tests
 	@scripts/setup test
 	@cargo fmt --all --check
+	@cargo fetch --locked --quiet
 	@cargo deny --offline --log-level error check licenses sources bans
 	@cargo clippy --profile quick --workspace --all-targets --locked --quiet -- --deny warnings
 	@cargo test --profile quick --workspace --locked
