@@ -39,6 +39,7 @@ mod schema_value;
 pub mod smoke;
 mod snapshot;
 mod snapshot_file;
+mod stripe;
 mod tunnels;
 mod unfinished_checksum;
 mod virtio_header;
@@ -88,6 +89,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "schema_value", run: schema_value::run },
     Harness { name: "snapshot", run: snapshot::run },
     Harness { name: "snapshot_file", run: snapshot_file::run },
+    Harness { name: "stripe", run: stripe::run },
     Harness { name: "tunnels", run: tunnels::run },
     Harness { name: "unfinished_checksum", run: unfinished_checksum::run },
     Harness { name: "virtio_header", run: virtio_header::run },
