@@ -4,12 +4,12 @@
 //! REQ-1, RFC 5382 REQ-1). It lasts as long as it has sessions; that of a forwarded port lasts for ever. A host
 //! lasts as long as it has mappings, and its mappings have one outside address (RFC 4787 REQ-2).
 
-use crate::index::{Index, finish, mix};
 use crate::ports::Ports;
 use crate::session::InsideEnds;
 use crate::settings::Settings;
-use crate::slab::Slab;
-use crate::wire::{Address, Port};
+use nf_sdk::index::{Index, finish, mix};
+use nf_sdk::slab::Slab;
+use nf_sdk::wire::{Address, Port};
 use nf_sdk::{HalfLine, Line};
 
 /// The words of a host.

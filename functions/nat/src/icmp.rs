@@ -7,8 +7,8 @@ use crate::metrics::Reason;
 use crate::session::{InsideEnds, OutsideEnds};
 use crate::translator::Translator;
 use crate::view::{Part, View, query};
-use crate::wire::{Address, ICMP, Port, TCP, UDP, half, put_half, word};
 use nf_sdk::headers::{Fragment, checksum};
+use nf_sdk::wire::{Address, ICMP, Port, TCP, UDP, half, put_half, word};
 
 /// Bytes of an ICMP header.
 const HEADER: usize = 8;

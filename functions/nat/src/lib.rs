@@ -6,7 +6,7 @@
 //!    batch is read first, then all lines of the indexes are fetched, then all sessions; memory answers for the
 //!    whole batch at once that way. A usual packet is rewritten by what its session says.
 //! 2. Every other packet takes the [`slow`] way: [`view`] reads it, [`translator`] finds or begins its session in
-//!    [`binding`] and [`ports`], [`icmp`] turns errors inside out, [`fragments`] lets later fragments follow.
+//!    [`binding`] and [`ports`], [`icmp`] turns errors inside out, later fragments follow their first one's [`course`].
 //! 3. What is sent from inside to the pool is translated twice and goes back to the inside.
 //! 4. With a prefix for it, packets of IPv6 become packets of IPv4 and back ([`nat64`]).
 //! 5. What may not be translated passes as it is or is dropped; [`unsolicited`] answers late.
@@ -17,22 +17,19 @@
 extern crate alloc;
 
 pub mod binding;
-pub mod fragments;
+pub mod course;
 pub mod icmp;
-pub mod index;
 pub mod metrics;
 pub mod nat64;
 pub mod ports;
 pub mod session;
 pub mod settings;
-pub mod slab;
 pub mod slow;
 mod state;
 pub mod translator;
 pub mod unsolicited;
 pub mod usual;
 pub mod view;
-pub mod wire;
 
 #[cfg(test)]
 mod tests;

@@ -6,17 +6,19 @@
 //! ([`Reason::Untranslatable`]).
 
 use crate::binding::Target;
-use crate::fragments::Datagram;
 use crate::metrics::Reason;
 use crate::session::{InsideEnds, OutsideEnds};
 use crate::translator::Translator;
-use crate::view::{Part, View, query, transport_checksum, vlans};
-use crate::wire::{Address, ICMP, ICMPV6, Port, TCP, UDP, folded, gain, gain_half, half, put_half, word};
+use crate::view::{Part, View, query, vlans};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use nf_sdk::Packet;
 use nf_sdk::headers::checksum::{self, Sum};
 use nf_sdk::headers::{Dissection, Fragment, Network};
+use nf_sdk::later_fragments::Datagram;
+use nf_sdk::wire::{
+    Address, ICMP, ICMPV6, Port, TCP, UDP, folded, gain, gain_half, half, put_half, transport_checksum, word,
+};
 
 /// Bytes of an IPv4 header without options, of an IPv6 header, and of a fragment header.
 const V4: usize = 20;
@@ -273,7 +275,7 @@ fn set_port(message: &mut [u8], protocol: u8, at_source: bool, port: Port, addre
     let ports = gain_half(half(message, place).unwrap_or(0), port);
     put_half(message, place, port);
     if let Some(at) = transport_checksum(protocol).filter(|_| protocol != ICMP) {
-        crate::view::correct(message, at, protocol, addresses, ports, partial);
+        nf_sdk::wire::correct(message, at, protocol, addresses, ports, partial);
     }
 }
 
@@ -588,7 +590,7 @@ fn carried_query(message: &mut [u8], kind: u8) {
     }
     let gain = gain_half(old, half(message, 0).unwrap_or(0));
     let checksum = half(message, 2).unwrap_or(0);
-    put_half(message, 2, crate::wire::updated(checksum, gain));
+    put_half(message, 2, nf_sdk::wire::updated(checksum, gain));
 }
 
 /// An ICMP error from outside, about a packet that was translated on its way out.

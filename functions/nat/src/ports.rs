@@ -6,9 +6,9 @@
 //! long as there is one.
 
 use crate::settings::{Settings, place};
-use crate::wire::{Address, ICMP, UDP};
 use alloc::vec;
 use alloc::vec::Vec;
+use nf_sdk::wire::{Address, ICMP, UDP};
 
 /// Words of the ports of one address and protocol.
 const WORDS: usize = 1024;

@@ -4,11 +4,11 @@
 //! Sessions that have no answer yet or have ended wait in a list, the oldest first: when there is no room, the
 //! first of them goes. A session whose time is over counts as absent at once, whether it was swept or not.
 
-use crate::index::{Index, finish, mix};
 use crate::settings::{Settings, Timeouts};
-use crate::slab::Slab;
-use crate::wire::{Address, ICMP, Port, TCP, gain, gain_half};
 use nf_sdk::Line;
+use nf_sdk::index::{Index, finish, mix};
+use nf_sdk::slab::Slab;
+use nf_sdk::wire::{Address, ICMP, Port, TCP, gain, gain_half};
 
 /// The words of a session.
 pub mod at {
@@ -362,7 +362,7 @@ impl Sessions {
         let transport = if inside.kind as u8 == ICMP {
             ports
         } else {
-            crate::wire::folded(u32::from(network) + u32::from(ports))
+            nf_sdk::wire::folded(u32::from(network) + u32::from(ports))
         };
         words[at::GAIN] = u32::from(network) | u32::from(transport) << 16;
         let ends = OutsideEnds {

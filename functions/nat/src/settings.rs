@@ -1,12 +1,12 @@
 //! The configuration, checked beyond what the schema can say.
 
 use crate::nat64;
-use crate::wire::{Address, ICMP, TCP, UDP, wire_v4};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use nf_sdk::ticks::span;
+use nf_sdk::wire::{Address, ICMP, TCP, UDP, wire_v4};
 use nf_sdk::{Config, Error, Json, Map, Prefix, Value};
 
 /// Most addresses of the pool.

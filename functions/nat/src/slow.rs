@@ -1,7 +1,7 @@
 //! Packets that are not usual: the beginnings and ends of sessions, hairpins, ICMP, fragments, and what is not
 //! translated.
 
-use crate::fragments::{Course, Datagram, Held, Later};
+use crate::course::Course;
 use crate::icmp;
 use crate::metrics::{Passed, Reason, Tally};
 use crate::nat64::{self, View6};
@@ -9,10 +9,11 @@ use crate::session::{InsideEnds, OutsideEnds, at, flag};
 use crate::translator::Translator;
 use crate::unsolicited::unreachable;
 use crate::view::{Part, View};
-use crate::wire::{TCP, half, host_v4, put_half, put_word, wire_v4, word};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use nf_sdk::headers::{Dissection, Fragment, Network, dissect};
+use nf_sdk::later_fragments::{Datagram, Held, Later};
+use nf_sdk::wire::{TCP, half, host_v4, put_half, put_word, wire_v4, word};
 use nf_sdk::{Host, Packet, Verdict, offload};
 
 /// ICMP errors about what could not be translated, at most, in [`ANSWERS_IN`] ticks: 64 in 1.07 s.

@@ -8,7 +8,7 @@
 use crate::session::{BEGUN_OUTSIDE, COUNTED, InsideEnds, State, at};
 use crate::settings::place;
 use crate::translator::Translator;
-use crate::wire::{ICMP, TCP, UDP};
+use nf_sdk::wire::{ICMP, TCP, UDP};
 use nf_sdk::{StateReader, StateWriter};
 
 const VERSION: u8 = 1;

@@ -1,15 +1,16 @@
 //! The translation itself: which session a packet belongs to, whether it may begin one, and where it goes.
 
 use crate::binding::{Bindings, NoMapping, Permissions, Target};
-use crate::fragments::Fragments;
+use crate::course::Course;
 use crate::metrics::Reason;
 use crate::session::{
     BEGUN_OUTSIDE, COUNTED, HAIRPIN, InsideEnds, OutsideEnds, Sessions, State, at, flag, is_tcp, step,
 };
 use crate::settings::{Filtering, Settings};
 use crate::unsolicited::Unsolicited;
-use crate::wire::{Address, ICMP, UDP};
 use nf_sdk::Nanos;
+use nf_sdk::later_fragments::Fragments;
+use nf_sdk::wire::{Address, ICMP, UDP};
 
 /// Nanoseconds in which all sessions are swept once, as a power of two: 8.6 s.
 const SWEEP_BITS: u32 = 33;
@@ -29,7 +30,7 @@ pub struct Translator {
     /// With address-dependent filtering alone.
     permissions: Option<Permissions>,
     /// Fragments.
-    pub fragments: Fragments,
+    pub fragments: Fragments<Course>,
     /// SYNs that nothing asked for.
     pub unsolicited: Unsolicited,
     /// Sessions opened, expired and evicted, and ICMP errors sent.

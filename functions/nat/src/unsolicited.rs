@@ -2,12 +2,12 @@
 //! the inside end sent a SYN of its own in between, as in a simultaneous open.
 
 use crate::session::OutsideEnds;
-use crate::wire::{put_half, word};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use nf_sdk::Nanos;
 use nf_sdk::headers::checksum;
 use nf_sdk::ticks::span;
+use nf_sdk::wire::{put_half, word};
 
 /// SYNs that wait at a time; further ones get no answer.
 const WAITING: usize = 256;

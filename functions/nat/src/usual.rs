@@ -4,9 +4,8 @@
 use crate::metrics::Tally;
 use crate::session::{InsideEnds, at, flag};
 use crate::translator::Translator;
-use crate::view::correct;
-use crate::wire::{TCP, UDP, half, put_half, put_word, updated, word};
 use alloc::boxed::Box;
+use nf_sdk::wire::{TCP, UDP, correct, half, put_half, put_word, updated, word};
 use nf_sdk::{Batch, MAX_BATCH, Packet, Packets, Verdict, offload};
 use wide::bytemuck::cast;
 use wide::u8x16;

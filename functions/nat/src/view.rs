@@ -1,11 +1,12 @@
 //! What the translator reads from a packet that is not usual, and writing of ends and checksums.
 
 use crate::metrics::Reason;
-use crate::wire::{
-    Address, ICMP, Port, TCP, UDP, folded, gain, gain_half, half, put_half, put_word, updated, wire_v4, word,
-};
 use core::net::IpAddr;
-use nf_sdk::headers::{Dissection, Fragment, Network, checksum};
+use nf_sdk::headers::{Dissection, Fragment, Network};
+use nf_sdk::wire::{
+    Address, ICMP, Port, TCP, UDP, correct, gain, gain_half, half, put_half, put_word, transport_checksum,
+    updated, wire_v4, word,
+};
 
 /// What of a packet is translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,31 +185,4 @@ impl View {
         put_half(frame, at, updated(half(frame, at).unwrap_or(0), gain));
         gain
     }
-}
-
-/// Where in a transport header the checksum is.
-pub fn transport_checksum(protocol: u8) -> Option<usize> {
-    match protocol {
-        TCP => Some(16),
-        UDP => Some(6),
-        ICMP => Some(2),
-        _ => None,
-    }
-}
-
-/// Corrects a transport checksum after what the sums of addresses and of ports gained.
-#[inline(always)]
-pub fn correct(frame: &mut [u8], at: usize, protocol: u8, addresses: u16, ports: u16, partial: bool) {
-    let Some(checksum) = half(frame, at) else { return };
-    let both = folded(u32::from(addresses) + u32::from(ports));
-    let new = match protocol {
-        ICMP => updated(checksum, ports),
-        // The field holds the sum of the pseudo header, which is not its complement.
-        _ if partial => folded(u32::from(checksum) + u32::from(addresses)),
-        // No checksum (RFC 768).
-        UDP if checksum == 0 => return,
-        UDP => checksum::udp_wire(updated(checksum, both)),
-        _ => updated(checksum, both),
-    };
-    put_half(frame, at, new);
 }

@@ -10,8 +10,9 @@
 //!    [`NetworkFunction::import_state`] carry its tables into another instance.
 //!
 //! What functions share is here too: [`headers`] reads and writes packet headers and checksums, [`fragments`]
-//! puts datagrams together, [`pieces`] holds parts of a stream that come in any order and overlap, [`devices`]
-//! finds the MAC addresses of next hops.
+//! puts datagrams together, [`later_fragments`] lets later ones follow their first one, [`pieces`] holds parts of a
+//! stream that come in any order and overlap, [`index`] and [`slab`] keep entries by key in memory that is taken
+//! once, [`wire`] corrects checksums, [`devices`] finds the MAC addresses of next hops.
 //!
 //! [`superfluid_function!`] turns the type into an image: on `wasm32` it makes the exports of the contract,
 //! the panic handler and the allocator come with this crate. On every other target the same source is an
@@ -86,18 +87,22 @@ pub mod entry;
 mod error;
 pub mod fragments;
 mod host;
+pub mod index;
 mod json;
+pub mod later_fragments;
 mod lines;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod native;
 mod packet;
 mod packet_time;
 pub mod pieces;
+pub mod slab;
 mod slots;
 mod state;
 pub mod ticks;
 mod tunnels;
 mod window;
+pub mod wire;
 
 /// Views of packet headers, checksums, and [`dissect`](::packet::dissect), which reads all headers of a frame.
 pub use ::packet as headers;

@@ -2,7 +2,6 @@ mod any_input;
 mod bounds;
 mod frames;
 mod icmp;
-mod index;
 mod model;
 mod nat64;
 mod tcp;

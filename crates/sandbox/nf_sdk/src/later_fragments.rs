@@ -1,15 +1,16 @@
-//! Fragments: later ones have no ports, and go where the first one of their datagram went.
+//! Later fragments have no ports, and go where the first one of their datagram went, without being put together.
 //!
-//! 1. A first fragment that was translated is remembered: 2,048 of them, the oldest of four makes room.
+//! 1. What became of a first fragment is remembered, as the function wants it (`C`): 2,048 of them, the oldest of
+//!    four makes room.
 //! 2. A later one that comes before the first is held (RFC 4787 REQ-14), at most 64 of them and 16 from one
 //!    address. It goes on when the first one comes, and is dropped when its time is over.
 //!
 //! A later fragment that overlaps the first one is dropped: it could replace the ports (RFC 1858, RFC 5722).
 
+use crate::Slot;
 use crate::index::{finish, mix};
 use alloc::vec;
 use alloc::vec::Vec;
-use nf_sdk::{Slot, Verdict};
 
 /// Datagrams remembered at a time.
 const DATAGRAMS: usize = 2048;
@@ -35,38 +36,10 @@ pub struct Datagram {
     pub ingress: u16,
 }
 
-/// How the first fragment was translated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Course {
-    /// Source and destination afterwards; of IPv4 one word each, the rest zeros.
-    pub addresses: [u32; 8],
-    /// Its protocol afterwards.
-    pub protocol: u8,
-    /// The IP version afterwards is another.
-    pub changes_version: bool,
-    /// Where it went.
-    pub verdict: Verdict,
-    /// The Ethernet address that it was sent to, where it was changed.
-    pub mac: Option<[u32; 2]>,
-}
-
-impl Course {
-    /// Source and destination of IPv4.
-    pub fn ends_v4(&self) -> [u32; 2] {
-        [self.addresses[0], self.addresses[4]]
-    }
-
-    /// Source and destination of IPv6.
-    pub fn ends_v6(&self) -> [[u32; 4]; 2] {
-        let [a, b, c, d, e, f, g, h] = self.addresses;
-        [[a, b, c, d], [e, f, g, h]]
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
-struct First {
+struct First<C> {
     datagram: Datagram,
-    course: Course,
+    course: C,
     expires: u32,
     /// Bytes of the datagram that it had.
     length: u32,
@@ -89,9 +62,9 @@ pub struct Held {
 
 /// What becomes of a later fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Later {
+pub enum Later<C> {
     /// It goes where the first one went.
-    Follows(Course),
+    Follows(C),
     /// It may be held.
     Early,
     /// It overlaps the first one, or there is no room to hold it.
@@ -99,8 +72,8 @@ pub enum Later {
 }
 
 /// First fragments that passed and later ones that wait.
-pub struct Fragments {
-    firsts: Vec<Option<First>>,
+pub struct Fragments<C> {
+    firsts: Vec<Option<First<C>>>,
     held: Vec<Held>,
     bytes: usize,
     timeout: u32,
@@ -112,9 +85,9 @@ fn home(datagram: &Datagram) -> usize {
     finish(hash, datagram.kind, u32::from(datagram.ingress)) as usize % (DATAGRAMS / WAYS) * WAYS
 }
 
-impl Fragments {
+impl<C: Copy> Fragments<C> {
     /// No memory is taken before the first fragment. `timeout`: ticks that fragments wait for others.
-    pub fn new(timeout: u32) -> Fragments {
+    pub fn new(timeout: u32) -> Fragments<C> {
         Fragments { firsts: Vec::new(), held: Vec::new(), bytes: 0, timeout }
     }
 
@@ -124,16 +97,16 @@ impl Fragments {
     }
 
     /// Remembers a first fragment of `length` bytes behind its header; those that waited for it.
-    pub fn first(&mut self, datagram: &Datagram, course: Course, length: u32, now: u32) -> Vec<Held> {
+    pub fn first(&mut self, datagram: &Datagram, course: C, length: u32, now: u32) -> Vec<Held> {
         if self.firsts.is_empty() {
             self.firsts = vec![None; DATAGRAMS];
         }
         let home = home(datagram);
         let ways = self.firsts.get_mut(home..home + WAYS).unwrap_or_default();
-        let is_same = |way: &Option<First>| way.is_some_and(|first| first.datagram == *datagram);
+        let is_same = |way: &Option<First<C>>| way.is_some_and(|first| first.datagram == *datagram);
         let place = ways.iter().position(is_same).or_else(|| {
             let left =
-                |way: &Option<First>| way.map_or(i32::MIN, |first| first.expires.wrapping_sub(now) as i32);
+                |way: &Option<First<C>>| way.map_or(i32::MIN, |first| first.expires.wrapping_sub(now) as i32);
             (0..ways.len()).min_by_key(|number| left(&ways[*number]))
         });
         if let Some(way) = place.and_then(|place| ways.get_mut(place)) {
@@ -148,7 +121,7 @@ impl Fragments {
     }
 
     /// What becomes of a later fragment of `length` bytes.
-    pub fn later(&self, datagram: &Datagram, offset: u32, length: usize, now: u32) -> Later {
+    pub fn later(&self, datagram: &Datagram, offset: u32, length: usize, now: u32) -> Later<C> {
         let home = home(datagram);
         let ways = self.firsts.get(home..home + WAYS).unwrap_or_default();
         let first = ways

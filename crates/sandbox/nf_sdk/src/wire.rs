@@ -79,3 +79,30 @@ pub const fn gain_half(old: u16, new: u16) -> u16 {
 pub const fn updated(checksum: u16, gain: u16) -> u16 {
     !folded((!checksum) as u32 + gain as u32)
 }
+
+/// Where in a transport header the checksum is.
+pub fn transport_checksum(protocol: u8) -> Option<usize> {
+    match protocol {
+        TCP => Some(16),
+        UDP => Some(6),
+        ICMP => Some(2),
+        _ => None,
+    }
+}
+
+/// Corrects a transport checksum after what the sums of addresses and of ports gained.
+#[inline(always)]
+pub fn correct(frame: &mut [u8], at: usize, protocol: u8, addresses: u16, ports: u16, partial: bool) {
+    let Some(checksum) = half(frame, at) else { return };
+    let both = folded(u32::from(addresses) + u32::from(ports));
+    let new = match protocol {
+        ICMP => updated(checksum, ports),
+        // The field holds the sum of the pseudo header, which is not its complement.
+        _ if partial => folded(u32::from(checksum) + u32::from(addresses)),
+        // No checksum (RFC 768).
+        UDP if checksum == 0 => return,
+        UDP => ::packet::checksum::udp_wire(updated(checksum, both)),
+        _ => updated(checksum, both),
+    };
+    put_half(frame, at, new);
+}

@@ -11,8 +11,8 @@
 //! Limits: memory is taken once; an entry is in one of [`MAX_PROBES`] groups chosen by the hash, so that keys
 //! that collide on purpose cost bounded time and are refused.
 
+use crate::{Line, zeroed_table};
 use alloc::boxed::Box;
-use nf_sdk::{Line, zeroed_table};
 use wide::bytemuck::cast;
 use wide::u8x16;
 
@@ -178,3 +178,6 @@ impl Index {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

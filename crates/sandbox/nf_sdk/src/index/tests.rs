@@ -1,8 +1,8 @@
 //! The index against a map.
 
-use crate::index::Index;
+use super::Index;
+use alloc::collections::BTreeMap;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 proptest! {
     #[test]

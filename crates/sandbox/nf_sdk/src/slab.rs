@@ -1,7 +1,7 @@
 //! Entries of one size in memory that is taken once. Entry 0 is never given out, so that 0 can mean "none".
 
+use crate::{HalfLine, Line, TableEntry, zeroed_table};
 use alloc::boxed::Box;
-use nf_sdk::{HalfLine, Line, TableEntry, zeroed_table};
 
 /// An entry that has a word for the list of free ones.
 pub trait Entry: TableEntry {
