@@ -98,10 +98,25 @@ impl Worker {
         self.tell(Event::Fault { instance: name, reason: fault.to_string(), retry_after: delay });
     }
 
+    /// An instance is an observer from now on, or no more: the copies that still wait for it would pass for
+    /// packets then, and are missed.
+    pub(crate) fn set_observer(&mut self, index: usize, observes: bool) {
+        let instance = &mut self.instances[index];
+        let mut copies = Vec::new();
+        if instance.is_observer && !observes {
+            instance.queue.drain(&mut copies);
+            instance.counters.missed += copies.len() as u64;
+            instance.counters.ledger.consumed += copies.len() as u64;
+        }
+        instance.is_observer = observes;
+        self.free(index, copies);
+    }
+
     /// A batch has come to an instance that is down.
     #[cold]
     pub(crate) fn bypass(&mut self, index: usize, batch: Vec<Packet>) {
-        let open = self.instances[index].fail == FailPolicy::Open;
+        // Nobody waits for the copies that an observer was sent.
+        let open = self.instances[index].fail == FailPolicy::Open && !self.instances[index].is_observer;
         for packet in batch {
             let other = other_interface(&self.instances[index], packet.record().ingress).filter(|_| open);
             match other {

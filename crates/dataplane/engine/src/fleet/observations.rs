@@ -158,7 +158,7 @@ impl State {
 
     fn set_observing(&self, workers: &mut Quiesced<'_>, observer: FleetInstance, observes: bool) {
         if let Some(home) = self.instance(observer) {
-            workers[home.worker].instances[home.id.index()].is_observer = observes;
+            workers[home.worker].set_observer(home.id.index(), observes);
         }
     }
 

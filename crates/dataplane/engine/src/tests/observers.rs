@@ -136,6 +136,25 @@ fn an_observer_that_stands_still_loses_its_own_copies_alone() {
 }
 
 #[test]
+fn copies_that_wait_for_an_observer_end_when_it_observes_no_more() {
+    let rig = Rig::new(1, 1);
+    let (left, right) = (Far::of(&rig, 0, 0, vec![7; 5]), Far::of(&rig, 0, 0, vec![]));
+    let f = rig.wire(0);
+    rig.link(left.end(), End::Instance(f, 0));
+    rig.link(right.end(), End::Instance(f, 1));
+    let ((observer, seen), place) = (eye(&rig, 0, 0), Place::Port(left.port));
+    observe(&rig, observer, place, View::default());
+    rig.fleet.pause(observer).expect("it has not stopped");
+    rig.turn(4);
+    rig.fleet.change(|change| change.unobserve_at(observer, place)).expect("runs").expect("it did");
+    rig.fleet.resume(observer).expect("it has not stopped");
+    rig.turn(4);
+    assert_eq!((right.take().len(), seen.bytes().len()), (5, 0));
+    let account = rig.stop();
+    assert_eq!((account.instances[1].missed, account.ledger.dropped.total()), (5, 0));
+}
+
+#[test]
 fn observers_follow_what_moves_and_end_with_what_goes() {
     let rig = Rig::new(3, 1);
     let left = Far::of(&rig, 0, 0, (0..10).collect());
