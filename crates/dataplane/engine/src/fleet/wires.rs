@@ -445,17 +445,24 @@ impl State {
     }
 
     /// Empties all relays to where they lead. Those that lead to switches come last, and one by one: what
-    /// they hold may go on by others, which have room for it then.
+    /// they hold may go on by others, which have room for it then. What went by a relay that was emptied
+    /// before, to an observer or from switch to switch, is left for the next round: as often as a packet may pass
+    /// from one to the next.
     pub(super) fn absorb_relays(&self, workers: &mut Quiesced<'_>) {
         let (switched, plain): (Vec<_>, Vec<_>) =
             self.relays.iter().partition(|((end, _, _), _)| matches!(end, End::Switch(..)));
-        let mut absorb = |relay: &Relay| {
+        let absorb = |workers: &mut Quiesced<'_>, relay: &Relay| {
             workers[relay.arriving.worker].absorb_relay(relay.arriving.id);
         };
-        plain.iter().for_each(|(_, relay)| absorb(relay));
-        for (_, relay) in switched {
-            absorb(relay);
-            plain.iter().for_each(|(_, relay)| absorb(relay));
+        for _ in 0..nf_abi::HOP_BUDGET {
+            plain.iter().for_each(|(_, relay)| absorb(workers, relay));
+            for (_, relay) in &switched {
+                absorb(workers, relay);
+                plain.iter().for_each(|(_, relay)| absorb(workers, relay));
+            }
+            if self.relays.values().all(|relay| is_empty(workers, relay)) {
+                break;
+            }
         }
     }
 
@@ -489,4 +496,10 @@ impl State {
             End::Switch(..) => None,
         }
     }
+}
+
+/// Whether nothing is on its way to the other worker.
+fn is_empty(workers: &Quiesced<'_>, relay: &Relay) -> bool {
+    let node = workers[relay.arriving.worker].ports.get(relay.arriving.id.index());
+    node.is_none_or(|node| node.port.in_flight() == 0)
 }
