@@ -1,5 +1,6 @@
 //! Packets that are longer than the link takes by which they leave a device: they are fragmented, or their
-//! sender is told, as if the answer had come by that port. What is still to be segmented is the port's to cut.
+//! sender is told, as if the answer had come by that port. What is still to be segmented is the port's to cut, unless its
+//! segments are too long.
 
 use crate::forwarding::Forwarding;
 use crate::ids::SwitchId;
@@ -9,7 +10,7 @@ use crate::worker::Worker;
 use packet_memory::{Packet, Pool};
 use path_mtu::{Remedy, too_long};
 use telemetry::DropReason;
-use virtio_net::{finish_checksum, is_whole};
+use virtio_net::{finish_checksum, is_whole, longest_segment, split};
 use virtual_device::Device;
 use virtual_switch::SwitchPort;
 
@@ -34,7 +35,7 @@ impl Worker {
     pub(crate) fn fit_mtu(&self, source: Source, id: SwitchId, plug: SwitchPort, batch: &[Packet]) -> bool {
         let longest = self.device(id).map_or(u32::MAX, |device| device.longest(plug));
         let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
-        let fits = |it: &Packet| it.length() <= longest.saturating_add(tags(pool, it)) || is_whole(it);
+        let fits = |it: &Packet| longest_segment(pool, it) <= longest.saturating_add(tags(pool, it));
         batch.iter().all(|it| it.length() <= longest || fits(it))
     }
 
@@ -59,6 +60,11 @@ impl Worker {
         let mtu = longest.saturating_sub(ETHERNET + headers + inside);
         let is_deep = self.batches.in_a_row > 2;
         match too_long(&pool.to_vec(&packet), mtu) {
+            // Each segment is a packet of its own, and some may fit.
+            Remedy::Fragments(_) if !is_deep && is_whole(&packet) => {
+                let segments = self.segments(source, packet);
+                self.each(segments, |worker, segment| worker.leave_by(source, id, plug, segment));
+            }
             Remedy::Fragments(fragments) if !is_deep => {
                 let likeness = pool.likeness(&packet);
                 pool.free(packet);
@@ -91,6 +97,21 @@ impl Worker {
             }
             _ => self.drop_from(source, packet, DropReason::TooLong),
         }
+    }
+
+    /// The segments of a packet that is still to be cut, in its pool.
+    pub(crate) fn segments(&mut self, source: Source, packet: Packet) -> Vec<Packet> {
+        let mut segments = self.batches.spare.pop().unwrap_or_default();
+        let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
+        match split(pool, packet, pool.room() as usize, &mut segments) {
+            Ok(split) => {
+                let ledger = self.ledger_of(source);
+                ledger.split += split.more;
+                ledger.dropped[DropReason::NoBuffer] += split.lost;
+            }
+            Err(packet) => self.drop_from(source, packet, DropReason::Malformed),
+        }
+        segments
     }
 
     fn may_answer(&self, id: SwitchId) -> bool {

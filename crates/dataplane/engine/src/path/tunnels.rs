@@ -13,7 +13,7 @@ use encapsulation::{Front, Headers, LayerKind, MAX_BYTES, Reason, put_back, take
 use nf_abi::offload::{GSO_NONE, NEEDS_CHECKSUM};
 use packet_memory::{Kept, Packet, Pool};
 use telemetry::DropReason;
-use virtio_net::{is_whole, split};
+use virtio_net::is_whole;
 use virtual_device::{Device, Tunnels};
 use virtual_switch::SwitchPort;
 
@@ -123,20 +123,14 @@ impl Worker {
             false => (self.copy_to_pool(source, packet, end), Source::Port(port.index())),
         };
         let Some(packet) = packet else { return };
-        let mut packets = self.batches.spare.pop().unwrap_or_default();
-        if is_whole(&packet) {
-            let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
-            match split(pool, packet, pool.room() as usize, &mut packets) {
-                Ok(split) => {
-                    let ledger = self.ledger_of(source);
-                    ledger.split += split.more;
-                    ledger.dropped[DropReason::NoBuffer] += split.lost;
-                }
-                Err(packet) => self.drop_from(source, packet, DropReason::Malformed),
+        let mut packets = match is_whole(&packet) {
+            true => self.segments(source, packet),
+            false => {
+                let mut packets = self.batches.spare.pop().unwrap_or_default();
+                packets.push(packet);
+                packets
             }
-        } else {
-            packets.push(packet);
-        }
+        };
         self.encapsulate_all(source, id, plug, &mut packets);
         for packet in packets.drain(..) {
             self.forward(source, packet, target);

@@ -336,6 +336,50 @@ fn the_sender_of_what_is_longer_than_the_link_ahead_is_told() {
     }
 }
 
+/// Datagrams of so much payload each, still to be cut, which may be fragmented or not.
+fn whole(payload: usize, each: u16, may: bool) -> Frame {
+    let mut frame = datagram(payload, may);
+    frame[38..40].copy_from_slice(&(8 + payload as u16).to_be_bytes());
+    let record = nf_abi::PacketRecord {
+        offload_flags: offload::NEEDS_CHECKSUM,
+        csum_start: 34,
+        csum_offset: 6,
+        gso_type: offload::GSO_UDP_L4,
+        gso_size: each,
+        ..nf_abi::PacketRecord::default()
+    };
+    (frame, record)
+}
+
+/// What counts of a packet that is still to be cut is how long its segments are.
+#[test]
+fn segments_that_are_longer_than_the_link_ahead_do_not_leave_whole() {
+    // They fit, to the byte.
+    let bridge =
+        Bridge::with_mtu(Some(1000), TOGETHER, [vec![whole(1800, 972, false)], Vec::new()], [None, None]);
+    bridge.rig.turn(12);
+    assert_eq!(bridge.sent(1).iter().map(Vec::len).collect::<Vec<_>>(), [42 + 1800]);
+    bridge.rig.stop();
+
+    let bridge =
+        Bridge::with_mtu(Some(1000), TOGETHER, [vec![whole(1800, 973, false)], Vec::new()], [None, None]);
+    bridge.rig.turn(12);
+    let answers = bridge.sent(0);
+    let [answer] = &answers[..] else { panic!("one answer: {answers:?}") };
+    assert_eq!((answer[34], answer[35], &answer[40..42]), (3, 4, &1000u16.to_be_bytes()[..]));
+    let ledger = bridge.rig.stop().ledger;
+    assert_eq!((ledger.dropped[DropReason::TooLong], ledger.dropped.total()), (1, 1));
+
+    // Two datagrams, of which the second fits; of the first come two fragments.
+    let bridge =
+        Bridge::with_mtu(Some(1000), TOGETHER, [vec![whole(1800, 1200, true)], Vec::new()], [None, None]);
+    bridge.rig.turn(12);
+    let lengths: Vec<_> = bridge.sent(1).iter().map(Vec::len).collect();
+    assert_eq!(lengths, [34 + 976, 34 + 1208 - 976, 42 + 600]);
+    let ledger = bridge.rig.stop().ledger;
+    assert_eq!((ledger.split, ledger.dropped.total()), (2, 0));
+}
+
 /// A sender that does not listen is told so often and no more.
 #[test]
 fn answers_are_limited() {

@@ -29,4 +29,4 @@ mod tunnel;
 pub use checksum::{complete_checksum, finish_checksum};
 pub use header::VnetHeader;
 pub use segments::{Cut, Piece};
-pub use split::{Split, is_whole, split, split_in_tunnels};
+pub use split::{Split, is_whole, longest_segment, split, split_in_tunnels};

@@ -62,38 +62,63 @@ pub struct Piece<'a> {
     pub vnet: VnetHeader,
 }
 
-impl Cut {
-    /// How a frame is cut into pieces of at most `room` bytes; `None` when it cannot be.
-    pub fn new(frame: &[u8], vnet: &VnetHeader, room: usize) -> Option<Cut> {
+/// Where the headers lie of a frame that is to be cut.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// The headers in front, outermost first.
+    outer: Vec<Outer>,
+    network: usize,
+    transport: usize,
+    is_v4: bool,
+    protocol: u8,
+    /// Bytes of all headers together.
+    pub(crate) header_length: usize,
+}
+
+impl Layout {
+    /// That of a frame of `length` bytes, of which the headers suffice; `None` when they have not the form that the
+    /// virtio-net header claims.
+    pub(crate) fn of(frame: &[u8], length: usize, vnet: &VnetHeader) -> Option<Layout> {
         let protocol = match vnet.gso_type & !offload::GSO_ECN {
             offload::GSO_TCPV4 | offload::GSO_TCPV6 => TCP,
             offload::GSO_UDP_L4 => UDP,
             _ => return None,
         };
-        let partial = vnet.flags & offload::NEEDS_CHECKSUM != 0;
-        let (outer, network) = Outer::of(frame, partial.then(|| usize::from(vnet.csum_start)))?;
+        let partial = (vnet.flags & offload::NEEDS_CHECKSUM != 0).then(|| usize::from(vnet.csum_start));
+        let (outer, network) = Outer::of(frame, partial)?;
         let ip = frame.get(network..)?;
-        let is_v4 = ip.first()? >> 4 == 4;
+        let (is_v4, length) = (ip.first()? >> 4 == 4, length.checked_sub(network)?);
         let transport = match is_v4 {
-            true => network + v4_header(ip, protocol)?,
+            true => network + v4_header(ip, length, protocol)?,
             false => {
-                network + v6_header(ip, protocol, partial.then(|| usize::from(vnet.csum_start)), network)?
+                network + v6_header(ip, length, protocol, partial.map(|start| start.wrapping_sub(network)))?
             }
         };
         let claims_v4 = vnet.gso_type & !offload::GSO_ECN == offload::GSO_TCPV4;
         let agrees = protocol == UDP || claims_v4 == is_v4;
-        if !agrees || (partial && usize::from(vnet.csum_start) != transport) {
+        if !agrees || partial.is_some_and(|start| start != transport) {
             return None;
         }
         let segment = frame.get(transport..)?;
-        let own = match protocol {
-            TCP => usize::from(segment.get(12)? >> 4) * 4,
-            _ => 8,
+        let (own, least) = match protocol {
+            TCP => (usize::from(segment.get(12)? >> 4) * 4, 20),
+            _ => (8, 8),
         };
         let header_length = transport + own;
-        let least = if protocol == TCP { 20 } else { 8 };
+        let fits = own >= least && header_length <= HEADERS;
+        fits.then_some(Layout { outer, network, transport, is_v4, protocol, header_length })
+    }
+}
+
+impl Cut {
+    /// How a frame is cut into pieces of at most `room` bytes; `None` when it cannot be.
+    pub fn new(frame: &[u8], vnet: &VnetHeader, room: usize) -> Option<Cut> {
+        let Layout { outer, network, transport, is_v4, protocol, header_length } =
+            Layout::of(frame, frame.len(), vnet)?;
+        let partial = vnet.flags & offload::NEEDS_CHECKSUM != 0;
+        let ip = frame.get(network..)?;
         let size = usize::from(vnet.gso_size);
-        if own < least || header_length > HEADERS || header_length >= frame.len() || size == 0 {
+        if header_length >= frame.len() || size == 0 {
             return None;
         }
         let step = room.checked_sub(header_length)? / size * size;
@@ -228,20 +253,20 @@ pub(crate) fn v4_length(first: u8) -> usize {
 }
 
 /// Bytes of the IPv4 header of a whole datagram of this protocol.
-fn v4_header(ip: &[u8], protocol: u8) -> Option<usize> {
+fn v4_header(ip: &[u8], whole: usize, protocol: u8) -> Option<usize> {
     let length = v4_length(*ip.first()?);
-    let whole = usize::from(word(ip, 2)?) == ip.len() && word(ip, 6)? & 0x3fff == 0;
-    (length >= 20 && length < ip.len() && whole && *ip.get(9)? == protocol).then_some(length)
+    let is_whole = usize::from(word(ip, 2)?) == whole && word(ip, 6)? & 0x3fff == 0;
+    (length >= 20 && length < whole && is_whole && *ip.get(9)? == protocol).then_some(length)
 }
 
-/// Bytes of the IPv6 header, with extension headers where the kernel says where the checksum begins.
-fn v6_header(ip: &[u8], protocol: u8, checksum: Option<usize>, network: usize) -> Option<usize> {
-    let whole = *ip.first()? >> 4 == 6 && usize::from(word(ip, 4)?) + 40 == ip.len();
+/// The same of IPv6, with extension headers where the kernel says where the checksum begins.
+fn v6_header(ip: &[u8], whole: usize, protocol: u8, checksum: Option<usize>) -> Option<usize> {
+    let is_whole = *ip.first()? >> 4 == 6 && usize::from(word(ip, 4)?) + 40 == whole;
     let behind = match *ip.get(6)? == protocol {
         true => 40,
-        false => checksum?.checked_sub(network)?,
+        false => checksum?,
     };
-    (whole && behind >= 40 && behind < ip.len()).then_some(behind)
+    (is_whole && behind >= 40 && behind < whole).then_some(behind)
 }
 
 pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u16> {

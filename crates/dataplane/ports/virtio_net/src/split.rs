@@ -1,7 +1,7 @@
 //! Packets that are still to be cut into segments, where what is ahead of them cannot do it: each segment
 //! becomes a packet.
 
-use crate::segments::HEADERS;
+use crate::segments::{HEADERS, Layout};
 use crate::tunnel::Outer;
 use crate::{Cut, VnetHeader};
 use nf_abi::offload;
@@ -11,6 +11,18 @@ use packet_memory::{Packet, Pool};
 #[inline]
 pub fn is_whole(packet: &Packet) -> bool {
     packet.record().gso_type & !offload::GSO_ECN != offload::GSO_NONE
+}
+
+/// Bytes of the longest packet, with its headers, that a packet becomes when it is cut: its own where it is not to
+/// be, or where its headers do not say how.
+pub fn longest_segment(pool: &Pool, packet: &Packet) -> u32 {
+    let record = packet.record();
+    if !is_whole(packet) {
+        return packet.length();
+    }
+    let (head, length) = pool.head::<HEADERS>(packet);
+    let layout = Layout::of(&head[..length], packet.length() as usize, &VnetHeader::of(record));
+    layout.map_or(packet.length(), |layout| layout.header_length as u32 + u32::from(record.gso_size))
 }
 
 /// What became of a packet that was cut.
