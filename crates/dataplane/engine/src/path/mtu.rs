@@ -4,7 +4,7 @@
 
 use crate::forwarding::Forwarding;
 use crate::ids::SwitchId;
-use crate::path::classify::flow_of;
+use crate::path::classify::classify;
 use crate::path::switching::Source;
 use crate::worker::Worker;
 use packet_memory::{Packet, Pool};
@@ -58,7 +58,7 @@ impl Worker {
         // With headers in front the packet's own tags are inside of them, and count.
         let inside = if headers > 0 { tags(&pool, &packet) } else { 0 };
         let mtu = longest.saturating_sub(ETHERNET + headers + inside);
-        let is_deep = self.batches.in_a_row > 2;
+        let (is_deep, now) = (self.batches.in_a_row > 2, self.time.now.nanos);
         match too_long(&pool.to_vec(&packet), mtu) {
             // Each segment is a packet of its own, and some may fit.
             Remedy::Fragments(_) if !is_deep && is_whole(&packet) => {
@@ -76,7 +76,7 @@ impl Worker {
                     }
                 }
             }
-            Remedy::Answer(answer) if !is_deep && self.may_answer(id) => {
+            Remedy::Answer(answer) if !is_deep && self.device(id).is_some_and(|it| it.may_answer(now)) => {
                 let (timestamp, mark) = (packet.record().timestamp, packet.record().mark);
                 self.drop_from(source, packet, DropReason::TooLong);
                 let Some(mut made) = pool.allocate() else { return };
@@ -84,13 +84,9 @@ impl Worker {
                 if pool.write(&mut made, &answer).is_err() {
                     return self.drop_from(source, made, DropReason::TooLong);
                 }
-                let (flow_hash, vlan) = flow_of(&pool, &made, self.ports.flow_hash);
-                made.edit(|record| {
-                    (record.timestamp, record.mark, record.hop_budget) =
-                        (timestamp, mark, nf_abi::HOP_BUDGET);
-                    (record.flow_hash, record.vlan, record.device_port) =
-                        (flow_hash, vlan, here.unwrap_or(0));
-                });
+                let here = here.unwrap_or(0);
+                made.edit(|it| (it.timestamp, it.mark, it.device_port) = (timestamp, mark, here));
+                classify(&pool, std::slice::from_mut(&mut made), self.ports.flow_hash);
                 self.batches.in_a_row += 1;
                 self.enter(source, id, plug, made);
                 self.batches.in_a_row -= 1;
@@ -99,9 +95,13 @@ impl Worker {
         }
     }
 
-    /// The segments of a packet that is still to be cut, in its pool.
+    /// The segments of a packet that is still to be cut, in its pool; another packet is its own.
     pub(crate) fn segments(&mut self, source: Source, packet: Packet) -> Vec<Packet> {
         let mut segments = self.batches.spare.pop().unwrap_or_default();
+        if !is_whole(&packet) {
+            segments.push(packet);
+            return segments;
+        }
         let pool = &self.pools[usize::from(self.pool_of_source(source).0)];
         match split(pool, packet, pool.room() as usize, &mut segments) {
             Ok(split) => {
@@ -112,10 +112,6 @@ impl Worker {
             Err(packet) => self.drop_from(source, packet, DropReason::Malformed),
         }
         segments
-    }
-
-    fn may_answer(&self, id: SwitchId) -> bool {
-        self.device(id).is_some_and(|device| device.may_answer(self.time.now.nanos))
     }
 }
 

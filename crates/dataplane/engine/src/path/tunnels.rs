@@ -123,14 +123,7 @@ impl Worker {
             false => (self.copy_to_pool(source, packet, end), Source::Port(port.index())),
         };
         let Some(packet) = packet else { return };
-        let mut packets = match is_whole(&packet) {
-            true => self.segments(source, packet),
-            false => {
-                let mut packets = self.batches.spare.pop().unwrap_or_default();
-                packets.push(packet);
-                packets
-            }
-        };
+        let mut packets = self.segments(source, packet);
         self.encapsulate_all(source, id, plug, &mut packets);
         for packet in packets.drain(..) {
             self.forward(source, packet, target);
