@@ -5,7 +5,7 @@ use crate::fields::{ADDRESSES, ETHERNET, array_at, ip_of, put, traffic_class, u1
 use crate::{Front, LayerKind, MAX_BYTES, MAX_LAYERS, Mismatch, Reason, plain};
 use packet::ethernet::{ethertype, is_tag};
 use packet::tunnel::{GENEVE_PORT, VXLAN_PORT};
-use packet::{checksum, protocol};
+use packet::{checksum, ecn, protocol};
 
 /// What became of a packet whose headers were taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -441,13 +441,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// ECN of a packet whose outer header had this one: RFC 6040, figure 4.
+/// ECN of a packet whose outer header had this one.
 #[inline]
 fn combined(outer: u8, inner: u8) -> Result<u8, Reason> {
-    match (inner, outer) {
-        (0, 3) => Err(Reason::Congestion),
-        (1 | 2, 3) => Ok(3),
-        (2, 1) => Ok(1),
-        _ => Ok(inner),
-    }
+    ecn::taken_off(outer, inner).ok_or(Reason::Congestion)
 }

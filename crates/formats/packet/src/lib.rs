@@ -27,6 +27,7 @@ extern crate std;
 pub mod arp;
 pub mod checksum;
 mod dissection;
+pub mod ecn;
 mod error;
 pub mod ethernet;
 mod field_access;
