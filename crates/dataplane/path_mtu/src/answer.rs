@@ -1,8 +1,10 @@
 //! Answers to senders of packets that are too long.
 
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, Ipv6Addr};
 use packet::checksum::{self, Endpoints};
 use packet::{icmpv4, icmpv6, ipv4, protocol};
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Longest IPv4 packet that carries an answer (RFC 1812, section 4.3.2.3).
 const LONGEST_V4: usize = 576;

@@ -1,5 +1,6 @@
 //! Fragments of an IPv4 packet.
 
+use alloc::vec::Vec;
 use packet::{checksum, ipv4};
 
 /// Options that each fragment has, not the first one alone (RFC 791, section 3.1).

@@ -14,13 +14,19 @@
 //! All of these are functions of copied bytes. Limits: IPv6 packets are not fragmented (RFC 8200, section 5); the MTU of
 //! an answer about IPv6 is 1,280 at least.
 
+#![no_std]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod answer;
 mod fragment;
 #[cfg(test)]
 mod tests;
 
+use alloc::vec::Vec;
 use packet::ethernet::{self, ethertype};
 
 /// What is to be done about a packet that is too long.

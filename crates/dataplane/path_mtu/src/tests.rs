@@ -2,6 +2,7 @@ use super::*;
 use packet::{checksum, ipv4, ipv6, protocol};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::vec;
 
 const MAC: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 
