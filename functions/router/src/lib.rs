@@ -39,13 +39,12 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use header::{ETHERNET, common4, common6, flow4, flow6, forward4, forward6};
 use hops::{Hop, Hops, Way};
-use icmp::Limiter;
 use links::Links;
 use metrics::{FORWARDED, Reason, Tally};
 use nf_sdk::devices::NextHops;
 use nf_sdk::{
-    Batch, Config, Error, Host, MAX_BATCH, Nanos, NetworkFunction, Severity, StateReader, StateWriter,
-    superfluid_function,
+    Batch, Config, Error, Host, Limiter, MAX_BATCH, Nanos, NetworkFunction, Severity, StateReader,
+    StateWriter, superfluid_function,
 };
 use settings::Settings;
 use table::{Four, Table};

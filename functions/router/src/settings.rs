@@ -1,7 +1,6 @@
 //! The configuration, checked beyond what the schema can say, and the table made of it.
 
 use crate::hops::{Hop, Silent};
-use crate::icmp::Limiter;
 use crate::links::Neighbours;
 use crate::routes_file::{self, address_of, masked, small_number};
 use crate::table::{Routes, Table, TableError};
@@ -9,7 +8,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use nf_sdk::{Config, Error, Map};
+use nf_sdk::{Config, Error, Limiter, Map};
 
 /// Most interfaces, and their names: each is one character.
 pub const MAX_INTERFACES: usize = 8;

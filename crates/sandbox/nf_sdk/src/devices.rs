@@ -213,20 +213,27 @@ impl Devices {
                 NeighbourState::Unreachable => Link::Unreachable,
             };
         }
-        let destination = match address {
-            // RFC 1112 section 6.4, RFC 2464 section 7.
-            IpAddr::V4(four) if four.is_multicast() => {
-                let [_, b, c, d] = four.octets();
-                [0x01, 0x00, 0x5e, b & 0x7f, c, d]
-            }
-            IpAddr::V6(six) if six.is_multicast() => {
-                let [.., a, b, c, d] = six.octets();
-                [0x33, 0x33, a, b, c, d]
-            }
-            _ if behind.is_broadcast(address) => [0xff; 6],
-            _ if !behind.is_up || address.is_unspecified() => return Link::Unreachable,
-            _ => return Link::Unknown,
-        };
-        Link::Known { source, destination }
+        match group_mac(address) {
+            Some(destination) => Link::Known { source, destination },
+            None if behind.is_broadcast(address) => Link::Known { source, destination: [0xff; 6] },
+            None if !behind.is_up || address.is_unspecified() => Link::Unreachable,
+            None => Link::Unknown,
+        }
+    }
+}
+
+/// The MAC address that packets to a multicast group have (RFC 1112 section 6.4, RFC 2464 section 7); `None` for an
+/// address that is no group's.
+pub fn group_mac(group: IpAddr) -> Option<Mac> {
+    match group {
+        IpAddr::V4(four) if four.is_multicast() => {
+            let [_, b, c, d] = four.octets();
+            Some([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+        }
+        IpAddr::V6(six) if six.is_multicast() => {
+            let [.., a, b, c, d] = six.octets();
+            Some([0x33, 0x33, a, b, c, d])
+        }
+        _ => None,
     }
 }

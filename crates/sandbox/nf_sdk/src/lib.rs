@@ -90,6 +90,7 @@ mod host;
 pub mod index;
 mod json;
 pub mod later_fragments;
+mod limiter;
 mod lines;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod native;
@@ -111,6 +112,7 @@ pub use config::{Address, Config, File, List, Map, Prefix, Value};
 pub use error::Error;
 pub use host::{Host, HostRefusal, Severity};
 pub use json::Json;
+pub use limiter::Limiter;
 pub use lines::{HalfLine, Line, QuarterLine, TableEntry, zeroed_table};
 pub use nf_abi::{MAX_BATCH, PacketRecord, Verdict, offload, tunnel};
 pub use packet::Packet;

@@ -1,8 +1,8 @@
 //! Packets on their way to a neighbour, and those that wait until it is known.
 //!
 //! Limits: [`MAX_HELD_FOR_ADDRESS`] packets wait for an address, [`MAX_HELD`] for an interface, and none for
-//! longer than the host holds packets (1 s by default): a packet beyond that is dropped for the function's own
-//! reason. An address is asked for once in a second while packets for it come and it is not known, and
+//! longer than the host holds packets (1 s by default), or for longer than 1 s when the function made it: a packet
+//! beyond that is dropped for the function's own reason. An address is asked for once in a second while packets for it come and it is not known, and
 //! once a minute when it is.
 
 use super::{Devices, Link, Mac};
@@ -21,6 +21,9 @@ pub const MAX_HELD: usize = 256;
 /// for packets that the host has taken back.
 const ASK_AGAIN: Nanos = Nanos::from_secs(1);
 const LOOK_AGAIN: Nanos = Nanos::from_millis(100);
+
+/// How long a packet waits that the function made; the host takes back those that came in.
+const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
 
 /// How often neighbours that packets are sent to are asked for again, so that the platform keeps them.
 const KEEP: Nanos = Nanos::from_secs(60);
@@ -42,6 +45,8 @@ struct Held {
     slot: Slot,
     mark: u64,
     since: Nanos,
+    /// Whether the function made it.
+    is_own: bool,
 }
 
 /// Packets that wait for an address.
@@ -49,6 +54,17 @@ struct Held {
 struct Waiting {
     packets: Vec<Held>,
     asked: Option<Nanos>,
+}
+
+impl Waiting {
+    /// Asks for the address, unless that was done a moment ago.
+    fn ask(&mut self, host: &mut Host, interface: u16, address: IpAddr, now: Nanos) {
+        if self.asked.is_none_or(|asked| now.since(asked) >= ASK_AGAIN)
+            && host.ask(interface, address).is_ok()
+        {
+            self.asked = Some(now);
+        }
+    }
 }
 
 /// Sends packets to neighbours.
@@ -94,21 +110,19 @@ impl NextHops {
         address: IpAddr,
         now: Nanos,
     ) -> Sent {
-        if !self.devices.was_read() {
-            // An unreadable table knows no neighbour.
-            let _ = self.devices.read(host);
-        }
-        if now >= self.keep_at {
-            self.keep(host, now);
-        }
+        self.look_after(host, now);
         match self.devices.link(interface, address) {
             Link::Known { source, destination } if write(packet.bytes_mut(), source, destination) => {
                 packet.verdict(Verdict::Interface(interface));
                 return Sent::Sent;
             }
             Link::Unknown => {
-                if let Some(slot) = self.wait(host, packet.mark(), interface, address, now) {
-                    packet.verdict(Verdict::Hold(slot));
+                if self.may_wait(host, interface, address, now)
+                    && let Some(slot) = host.slot()
+                {
+                    packet.verdict(Verdict::Hold(slot.number()));
+                    let held = Held { slot, mark: packet.mark(), since: now, is_own: false };
+                    self.wait(host, held, interface, address);
                     return Sent::Held;
                 }
             }
@@ -116,6 +130,44 @@ impl NextHops {
         }
         packet.verdict(Verdict::Drop(self.no_neighbour));
         Sent::Dropped
+    }
+
+    /// Sends a packet that the function made ([`Host::packet_new`]) as [`NextHops::send`] does one that came in.
+    pub fn send_own(
+        &mut self,
+        host: &mut Host,
+        slot: Slot,
+        interface: u16,
+        address: IpAddr,
+        now: Nanos,
+    ) -> Sent {
+        self.look_after(host, now);
+        let (verdict, sent) = match self.devices.link(interface, address) {
+            Link::Known { source, destination }
+                if host.held(&slot).is_some_and(|bytes| write(bytes, source, destination)) =>
+            {
+                (Verdict::Interface(interface), Sent::Sent)
+            }
+            Link::Unknown if self.may_wait(host, interface, address, now) => {
+                self.wait(host, Held { slot, mark: 0, since: now, is_own: true }, interface, address);
+                return Sent::Held;
+            }
+            _ => (Verdict::Drop(self.no_neighbour), Sent::Dropped),
+        };
+        // It is in its slot: it was made in this call or the caller keeps it.
+        let _ = host.emit(slot, verdict, 0);
+        sent
+    }
+
+    /// Reads the table the first time, and keeps neighbours that are in use.
+    fn look_after(&mut self, host: &mut Host, now: Nanos) {
+        if !self.devices.was_read() {
+            // An unreadable table knows no neighbour.
+            let _ = self.devices.read(host);
+        }
+        if now >= self.keep_at {
+            self.keep(host, now);
+        }
     }
 
     /// Asks again for neighbours that packets were sent to.
@@ -126,35 +178,25 @@ impl NextHops {
         self.keep_at = now.saturating_add(if done { KEEP } else { LOOK_AGAIN });
     }
 
-    /// Takes a slot for a packet that waits, and asks for the address; `None` when too many wait.
-    fn wait(
-        &mut self,
-        host: &mut Host,
-        mark: u64,
-        interface: u16,
-        address: IpAddr,
-        now: Nanos,
-    ) -> Option<u16> {
+    /// Whether one more packet may wait for an address, which is asked for again where packets wait for it already.
+    fn may_wait(&mut self, host: &mut Host, interface: u16, address: IpAddr, now: Nanos) -> bool {
         if !self.has_room(interface, address) && now.since(self.looked) >= LOOK_AGAIN {
             self.looked = now;
             self.forget_expired(host, now);
         }
         let has_room = self.has_room(interface, address);
-        let slot = if has_room { host.slot() } else { None };
         // An address that nothing waits for is not remembered: there is no end of them.
-        if slot.is_none() && !self.waiting.contains_key(&(interface, address)) {
-            return None;
+        if !has_room && let Some(waiting) = self.waiting.get_mut(&(interface, address)) {
+            waiting.ask(host, interface, address, now);
         }
+        has_room
+    }
+
+    /// Has a packet wait, and asks for the address.
+    fn wait(&mut self, host: &mut Host, held: Held, interface: u16, address: IpAddr) {
         let waiting = self.waiting.entry((interface, address)).or_default();
-        if waiting.asked.is_none_or(|asked| now.since(asked) >= ASK_AGAIN)
-            && host.ask(interface, address).is_ok()
-        {
-            waiting.asked = Some(now);
-        }
-        let slot = slot?;
-        let number = slot.number();
-        waiting.packets.push(Held { slot, mark, since: now });
-        Some(number)
+        waiting.ask(host, interface, address, held.since);
+        waiting.packets.push(held);
     }
 
     fn has_room(&self, interface: u16, address: IpAddr) -> bool {
@@ -170,13 +212,17 @@ impl NextHops {
             .map(|(_, waiting)| waiting)
     }
 
-    /// Gives slots back whose packets the host has held for too long. What came a moment ago is passed over: a
+    /// Gives slots back whose packets the host has held for too long, and drops the function's own that have waited for
+    /// too long. What came a moment ago is passed over: a
     /// packet is not in its slot before the call ends in which it came.
     fn forget_expired(&mut self, host: &mut Host, now: Nanos) {
+        let no_neighbour = self.no_neighbour;
         self.waiting.retain(|_, waiting| {
             let mut kept = Vec::new();
             for held in waiting.packets.drain(..) {
-                if now.since(held.since) < LOOK_AGAIN || host.held(&held.slot).is_some() {
+                if held.is_own && now.since(held.since) >= LONGEST_WAIT {
+                    let _ = host.emit(held.slot, Verdict::Drop(no_neighbour), 0);
+                } else if now.since(held.since) < LOOK_AGAIN || host.held(&held.slot).is_some() {
                     kept.push(held);
                 } else {
                     host.release(held.slot);
