@@ -45,6 +45,7 @@ mod unfinished_checksum;
 mod virtio_header;
 mod virtio_segments;
 mod virtual_switch;
+mod vxlan_gateway;
 
 /// Guests and rooms for them, which the sandbox's own tests use too.
 #[allow(dead_code)]
@@ -95,6 +96,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "virtio_header", run: virtio_header::run },
     Harness { name: "virtio_segments", run: virtio_segments::run },
     Harness { name: "virtual_switch", run: virtual_switch::run },
+    Harness { name: "vxlan_gateway", run: vxlan_gateway::run },
 ];
 
 /// Runs the harness of this name.

@@ -1,4 +1,4 @@
-//! Tunnels of devices with the kernel's VXLAN at the other end, and TCP that interfaces leave to be segmented.
+//! Tunnels of devices and of functions with the kernel's VXLAN at the other end, and TCP that interfaces leave to be segmented.
 //! Runs in namespaces of its own.
 
 use serde_json::Value;
@@ -145,6 +145,47 @@ chains: {{c: ['gateway:lan', gate, 'gateway:wan']}}
                 line.client.ip("route flush cache").expect("what it learned is for the next round to learn");
             });
             assert!(account["packets"]["split"].as_u64() > Some(0), "{account}");
+        }
+    });
+}
+
+/// The function is the endpoint: the kernel at the other end finds it by ARP, and each learns what is behind the other.
+#[test]
+fn the_gateway_joins_a_link_with_the_kernels_network() {
+    isolated("the_gateway_joins_a_link_with_the_kernels_network", || {
+        let line = Line::new().expect("a line");
+        vxlan(&line.server, FAR, NEAR, "02:00:00:00:00:01", SERVER);
+        line.server.ip(&format!("neigh del {NEAR} dev eth0")).expect("it is asked for");
+        let text = format!(
+            "\
+superfluid: 1
+ports: {{lan: {{type: af_packet, interface: sf-lan}}, wan: {{type: af_packet, interface: sf-wan}}}}
+devices:
+  underlay: {{mode: direct, over: [wan], addresses: [{NEAR}/24], mac: '02:00:00:00:00:01'}}
+functions:
+  gateway:
+    image: vxlan-gateway
+    attach: {{vlan: lan, vxlan: underlay}}
+    config: {{local: {NEAR}, networks: [{{vni: 7, remotes: [{FAR}]}}]}}
+"
+        );
+        for large in [false, true] {
+            let account = run(&line, &text, large, || {
+                pings_and_streams(&line);
+                line.client
+                    .run(&format!("ping -c 1 -W 2 -s 1450 -M dont {SERVER}"), LIMIT)
+                    .expect("it is fragmented");
+                let told = line.client.run(&format!("ping -c 1 -W 2 -s 1450 -M do {SERVER}"), LIMIT);
+                let told = told.expect_err("it is too long").to_string();
+                assert!(told.contains("mtu = 1450") || told.contains("mtu=1450"), "{told}");
+                line.client.ip("route flush cache").expect("what it learned is for the next round to learn");
+            });
+            let counters = &account["functions"]["gateway"]["counters"];
+            let number = |name: &str| counters[name].as_u64().unwrap_or(0);
+            assert!(number("encapsulated") > 20 && number("decapsulated") > 20, "{account}");
+            // The first question is for all, and waits until the other end is found.
+            assert!(number("flooded") + number("held") > 0 && number("learned") >= 2, "{account}");
+            assert_eq!((number("unknown-vni"), number("bad-checksum"), number("displaced")), (0, 0, 0));
         }
     });
 }

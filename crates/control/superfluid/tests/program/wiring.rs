@@ -136,6 +136,20 @@ fn a_router_leads_each_packet_by_the_longest_prefix() {
 }
 
 #[test]
+fn a_vxlan_gateway_sends_what_is_for_all_to_each_endpoint() {
+    let yaml = fs::read_to_string(root().join("examples/vxlan-gateway.yaml")).expect("the example");
+    let (lines, output) = run_file(&yaml.replace("rate: 100kpps", "rate: 100kpps, count: 5000"), &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let account = last(&lines);
+    let counters = &account["functions"]["gateway"]["counters"];
+    let number = |name: &str| counters[name].as_u64().unwrap_or(0);
+    assert_eq!((number("flooded"), number("copies") + number("copies-lost")), (5000, 5000), "{account}");
+    // The sink has looked at the checksums of all of them.
+    assert_eq!(account["ports"]["wan"]["packets"]["delivered"].as_u64(), Some(5000 + number("copies")));
+    assert_eq!(account["packets"]["dropped"], serde_json::json!({}));
+}
+
+#[test]
 fn tenants_and_their_functions_get_the_processor_that_they_were_promised() {
     let yaml = fs::read_to_string(root().join("examples/shares.yaml")).expect("the example");
     let (lines, output) = run_file(&yaml, &["--for", "3s"]);
