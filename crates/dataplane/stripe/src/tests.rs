@@ -151,6 +151,8 @@ proptest! {
         let anew = sent(Session(2), 0, &after, &delays, |_| Some(0));
         frames.extend(anew.iter().map(|frame| Frame { at: frame.at + start, sent: frame.sent + count, ..*frame }));
         frames.sort_by_key(|frame| frame.at);
+        // A receiver that had nothing of the first session takes it for the newer one.
+        prop_assume!(frames[0].sent < count);
         let arrived = receive(&frames);
         prop_assert_eq!(&arrived.late, &[]);
         let anew: Vec<u64> = arrived.given_on.iter().map(|(sent, _)| *sent).filter(|sent| *sent >= count).collect();
