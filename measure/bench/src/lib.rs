@@ -12,6 +12,8 @@
 //!
 //! Limits: one thread; figures of a shared machine vary, medians and ratios less than the rest.
 
+mod applications;
+mod between_hosts;
 mod call;
 mod chain;
 mod compare_sides;
@@ -42,6 +44,7 @@ mod saving;
 mod statistics;
 mod stop;
 mod tap;
+mod tcp;
 #[cfg(test)]
 mod tests;
 
@@ -91,6 +94,8 @@ pub const NAMES: &[&str] = &[
     "first-touch",
     "rss",
     "tap",
+    "tcp",
+    "applications",
     "peers",
     "compare",
     "snapshot",
@@ -151,6 +156,10 @@ pub enum Bench {
     Rss,
     /// TCP between two TAP devices, beside the kernel's bridge.
     Tap,
+    /// The same beside a bridge that filters, and beside Open vSwitch.
+    Tcp,
+    /// Applications through a firewall, beside the kernel's bridge.
+    Applications,
     /// Beside DPDK, Open vSwitch and Suricata.
     Peers,
     /// What the functions find and decide, beside Suricata, tshark and nft.
@@ -219,6 +228,8 @@ impl Bench {
             "first-touch" => Bench::FirstTouch,
             "rss" => Bench::Rss,
             "tap" => Bench::Tap,
+            "tcp" => Bench::Tcp,
+            "applications" => Bench::Applications,
             "peers" => Bench::Peers,
             "compare" => Bench::Compare,
             "snapshot" => Bench::Snapshot,
@@ -261,6 +272,8 @@ impl Bench {
             Bench::FirstTouch => "first-touch",
             Bench::Rss => "rss",
             Bench::Tap => "tap",
+            Bench::Tcp => "tcp",
+            Bench::Applications => "applications",
             Bench::Peers => "peers",
             Bench::Compare => "compare",
             Bench::Snapshot => "snapshot",
@@ -317,6 +330,10 @@ impl Bench {
         progress: &mut dyn FnMut(f64, &str),
     ) -> Result<(Report, Vec<Experiment>), BenchError> {
         let (mut notes, mut experiments) = (Vec::new(), Vec::new());
+        let told = |(results, words): (Vec<Measurement>, Vec<String>)| {
+            notes = words;
+            results
+        };
         let results = match self {
             Bench::Call => call::run(progress),
             Bench::Account => hypernf::account::run(progress),
@@ -337,32 +354,14 @@ impl Bench {
             Bench::Changes => daemon::changes::run(progress),
             Bench::Router => router::run(progress),
             Bench::Policies => policies::run(progress),
-            Bench::Devices => {
-                let (results, told) = devices::run(progress)?;
-                notes = told;
-                Ok(results)
-            }
+            Bench::Devices => devices::run(progress).map(told),
             Bench::Tap => tap::run(progress),
-            Bench::Hostile => {
-                let (results, told) = daemon::hostile::run(progress)?;
-                notes = told;
-                Ok(results)
-            }
-            Bench::Instructions => {
-                let (results, told) = instructions::run(progress)?;
-                notes = told;
-                Ok(results)
-            }
-            Bench::Peers => {
-                let (results, told) = peers::run(progress)?;
-                notes = told;
-                Ok(results)
-            }
-            Bench::Compare => {
-                let (results, told) = compare_sides::run(inputs, progress)?;
-                notes = told;
-                Ok(results)
-            }
+            Bench::Tcp => tcp::run(progress).map(told),
+            Bench::Applications => applications::run(progress).map(told),
+            Bench::Hostile => daemon::hostile::run(progress).map(told),
+            Bench::Instructions => instructions::run(progress).map(told),
+            Bench::Peers => peers::run(progress).map(told),
+            Bench::Compare => compare_sides::run(inputs, progress).map(told),
             other => other.find(progress).map(|found| {
                 experiments = found.experiments;
                 found.results

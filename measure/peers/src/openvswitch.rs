@@ -74,9 +74,7 @@ impl OpenVswitch {
         let at = Place { folder: &folder, namespace: &namespace };
         let database = at.database()?;
         let mut configuration = at.configure(caches, cores)?;
-        let mut daemon = Process::start("ovs-vswitchd", &mut at.daemon())?;
-        daemon
-            .wait_for("no control socket", COMMAND, |_| folder.file("daemon.ctl").exists().then_some(()))?;
+        let daemon = at.start()?;
         configuration += &at.bridge()?;
         let socket = Telemetry::path(folder.path(), "ovs");
         let polling = Polling::ready(daemon, &socket, 3, "pmd-", cores)?;
@@ -99,9 +97,9 @@ impl OpenVswitch {
 }
 
 /// Where its files and sockets are.
-struct Place<'a> {
-    folder: &'a Folder,
-    namespace: &'a Namespace,
+pub(crate) struct Place<'a> {
+    pub(crate) folder: &'a Folder,
+    pub(crate) namespace: &'a Namespace,
 }
 
 impl Place<'_> {
@@ -113,15 +111,15 @@ impl Place<'_> {
         command
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.file(name).display().to_string()
     }
 
-    fn run(&self, program: &str, words: &[&str]) -> Result<String, PeerError> {
+    pub(crate) fn run(&self, program: &str, words: &[&str]) -> Result<String, PeerError> {
         Ok(run(self.command(program).args(words), COMMAND)?.stdout)
     }
 
-    fn database(&self) -> Result<Process, PeerError> {
+    pub(crate) fn database(&self) -> Result<Process, PeerError> {
         self.run("ovsdb-tool", &["create", &self.path("conf.db"), SCHEMA])?;
         let mut command = self.command("ovsdb-server");
         command.arg(self.path("conf.db")).args(quiet("database.ctl", self));
@@ -132,7 +130,7 @@ impl Place<'_> {
         Ok(database)
     }
 
-    fn vsctl(&self, words: &[&str]) -> Result<String, PeerError> {
+    pub(crate) fn vsctl(&self, words: &[&str]) -> Result<String, PeerError> {
         let database = format!("--db=unix:{}", self.path("db.sock"));
         let mut line = vec![database.as_str(), "--timeout=25"];
         line.extend(words);
@@ -156,24 +154,34 @@ impl Place<'_> {
         self.vsctl(&words)
     }
 
-    fn daemon(&self) -> Command {
+    /// The daemon, when it can be told what to do.
+    pub(crate) fn start(&self) -> Result<Process, PeerError> {
         let mut command = self.command(DAEMON);
         command.arg(format!("unix:{}", self.path("db.sock"))).args(quiet("daemon.ctl", self));
-        command
+        let mut daemon = Process::start("ovs-vswitchd", &mut command)?;
+        let socket = self.folder.file("daemon.ctl");
+        daemon.wait_for("no control socket", COMMAND, |_| socket.exists().then_some(()))?;
+        Ok(daemon)
+    }
+
+    /// A bridge in user space that passes nothing yet.
+    pub(crate) fn add_bridge(&self) -> Result<String, PeerError> {
+        let settings = ["datapath_type=netdev", "fail_mode=secure"];
+        self.vsctl(&[&["add-br", "br0", "--", "set", "Bridge", "br0"][..], &settings].concat())
+    }
+
+    /// What the bridge does with packets from here on.
+    pub(crate) fn set_flows(&self, flows: &str) -> Result<(), PeerError> {
+        let file = self.folder.write("flows", flows)?;
+        let bridge = format!("unix:{}", self.path("br0.mgmt"));
+        self.run("ovs-ofctl", &["del-flows", &bridge])?;
+        self.run("ovs-ofctl", &["add-flows", &bridge, &file.display().to_string()])?;
+        Ok(())
     }
 
     /// Two ports that repeat the captures, one that takes everything, and the flows between.
     fn bridge(&self) -> Result<String, PeerError> {
-        let mut told = self.vsctl(&[
-            "add-br",
-            "br0",
-            "--",
-            "set",
-            "Bridge",
-            "br0",
-            "datapath_type=netdev",
-            "fail_mode=secure",
-        ])?;
+        let mut told = self.add_bridge()?;
         let ports = [
             format!("eth_pcap0,rx_pcap={},infinite_rx=1", self.path("inside.pcap")),
             format!("eth_pcap1,rx_pcap={},infinite_rx=1", self.path("outside.pcap")),
@@ -195,10 +203,7 @@ impl Place<'_> {
                 &number,
             ])?;
         }
-        let flows = self.folder.write("flows", FLOWS)?;
-        let bridge = format!("unix:{}", self.path("br0.mgmt"));
-        self.run("ovs-ofctl", &["del-flows", &bridge])?;
-        self.run("ovs-ofctl", &["add-flows", &bridge, &flows.display().to_string()])?;
+        self.set_flows(FLOWS)?;
         // Superfluid's firewall follows sequence numbers no further than a reset needs; nor shall the peer.
         self.control(&["dpctl/ct-disable-tcp-seq-chk"])?;
         Ok(told + "ovs-appctl dpctl/ct-disable-tcp-seq-chk\n" + FLOWS)
