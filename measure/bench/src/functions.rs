@@ -129,7 +129,12 @@ impl<F: NativeFunction> Pair<F> {
     }
 
     /// The same with a configuration as functions get it.
-    fn with(sandbox: &Sandbox, image: &Image, config: Vec<u8>, native: F) -> Result<Pair<F>, BenchError> {
+    pub(crate) fn with(
+        sandbox: &Sandbox,
+        image: &Image,
+        config: Vec<u8>,
+        native: F,
+    ) -> Result<Pair<F>, BenchError> {
         let pool = pool(64, None)?;
         let sandboxed = instance_with(&program(sandbox, image)?, &pool, config)?;
         let mut buffers = Vec::new();
@@ -682,6 +687,9 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     routing(&sandbox, &mut numbers, &mut results)?;
     progress(0.78, "nat, 65,536 established sessions");
     crate::nat::sessions(&sandbox, 65_536, &mut numbers)?.report("nat", Some(1.4), None, &mut results);
+    progress(0.79, "load-balancer, 65,536 established connections");
+    let times = crate::balancer::connections(&sandbox, 65_536, &mut numbers)?;
+    times.report("balancer", Some(1.4), None, &mut results);
 
     progress(0.8, "monitor, a full table");
     full_table(&sandbox, &mut numbers, &mut results)?;

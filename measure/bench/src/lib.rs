@@ -13,6 +13,7 @@
 //! Limits: one thread; figures of a shared machine vary, medians and ratios less than the rest.
 
 mod applications;
+mod balancer;
 mod between_hosts;
 mod call;
 mod chain;
@@ -87,6 +88,7 @@ pub const NAMES: &[&str] = &[
     "account",
     "functions",
     "nat",
+    "balancer",
     "chain",
     "instructions",
     "instantiate",
@@ -142,6 +144,8 @@ pub enum Bench {
     Functions,
     /// Address translation with a million sessions.
     Nat,
+    /// Load balancing.
+    Balancer,
     /// Chains of fifty, and what the engine costs for each hop.
     Chain,
     /// Instructions of a hop.
@@ -221,6 +225,7 @@ impl Bench {
             "account" => Bench::Account,
             "functions" => Bench::Functions,
             "nat" => Bench::Nat,
+            "balancer" => Bench::Balancer,
             "chain" => Bench::Chain,
             "instructions" => Bench::Instructions,
             "instantiate" => Bench::Instantiate,
@@ -265,6 +270,7 @@ impl Bench {
             Bench::Account => "account",
             Bench::Functions => "functions",
             Bench::Nat => "nat",
+            Bench::Balancer => "balancer",
             Bench::Chain => "chain",
             Bench::Instructions => "instructions",
             Bench::Instantiate => "instantiate",
@@ -339,6 +345,7 @@ impl Bench {
             Bench::Account => hypernf::account::run(progress),
             Bench::Functions => functions::run(progress),
             Bench::Nat => nat::run(progress),
+            Bench::Balancer => balancer::run(progress),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),
             Bench::Stop => stop::run(progress),

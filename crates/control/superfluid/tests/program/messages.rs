@@ -42,7 +42,17 @@ fn files_that_are_no_files_and_images_that_are_none_are_refused() {
 
     let inspected = run(&["image", "inspect", &folder.path().join("bad.wasm").display().to_string()]);
     assert_eq!(inspected.status.code(), Some(2));
-    for name in ["dpi", "firewall", "forwarder", "monitor", "nat", "policer", "router", "vxlan-gateway"] {
+    for name in [
+        "dpi",
+        "firewall",
+        "forwarder",
+        "load-balancer",
+        "monitor",
+        "nat",
+        "policer",
+        "router",
+        "vxlan-gateway",
+    ] {
         let inspected = run(&["image", "inspect", name]);
         assert!(inspected.status.success());
         assert!(text(&inspected.stdout).contains(name));

@@ -55,6 +55,33 @@ fn inside_hosts_share_an_outside_address() {
     assert_eq!(account["ports"]["end"]["packets"]["dropped"], serde_json::json!({}));
 }
 
+/// Flows go to the servers that have weight, by their weights.
+#[test]
+fn servers_share_the_flows_of_a_virtual_address() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let servers = fs::read_to_string(root().join("examples/load-balancer.servers")).expect("the example");
+    fs::write(folder.path().join("load-balancer.servers"), &servers).expect("written");
+    let yaml = fs::read_to_string(root().join("examples/load-balancer.yaml")).expect("the example");
+    let file = folder.path().join("load-balancer.yaml");
+    fs::write(&file, yaml.replace("rate: 100kpps", "rate: 100kpps, count: 8192")).expect("written");
+    let output = run(&["run", &file.display().to_string(), "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
+        .collect();
+    let account = last(&lines);
+    let report = &account["functions"]["front"]["report"];
+    assert_eq!(report["packets"]["forwarded"], 8192, "{account}");
+    let dns = &report["services"]["dns"];
+    assert_eq!((&dns["servers"], &dns["connections"]), (&4.into(), &4096.into()));
+    let most = dns["most"].as_u64().expect("a count");
+    assert!((1900..2200).contains(&most), "half of them: {most}");
+    // The sink has looked at every checksum.
+    assert_eq!(account["ports"]["farm"]["packets"]["delivered"], 8192);
+    assert_eq!(account["ports"]["farm"]["packets"]["dropped"], serde_json::json!({}));
+}
+
 #[test]
 fn devices_share_a_port_and_openers_share_a_device() {
     let yaml = fs::read_to_string(root().join("examples/devices.yaml")).expect("the example");

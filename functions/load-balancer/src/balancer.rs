@@ -1,0 +1,350 @@
+//! Which server a client's packet goes to, and what both sides' packets make of a connection.
+//!
+//! 1. A connection that is known goes to its server. A server that is down loses it: the client gets a reset, or
+//!    another server the packets.
+//! 2. A new one gets a server that is up: the client's one before (affinity), the least loaded, or Maglev's. It is
+//!    half open until both sides have agreed: the client has acknowledged the server's SYN, or the server has
+//!    answered. Where answers do not pass, the client's second packet stands for that.
+//! 3. Where there is no room for another half-open one, the packet goes to Maglev's server without being
+//!    remembered (`stateless`), and so does what follows until there is room: a flood of SYNs costs no connection
+//!    its place, and servers answer it with SYN cookies as they would without a balancer.
+//!
+//! Sequence numbers are not looked at but for the handshake. A connection that was reset goes on with any packet
+//! that is no reset, so that a forged one ends nothing.
+
+use crate::affinity::{Affinity, Known};
+use crate::connection::{Connections, Key, State};
+use crate::ends::Words;
+use crate::metrics::Reason;
+use crate::services::Services;
+use crate::settings::Settings;
+use alloc::string::String;
+use nf_sdk::Nanos;
+use nf_sdk::index::{finish, mix};
+
+/// Bits of TCP's flags.
+pub mod flag {
+    /// The sender will send no more.
+    pub const FIN: u8 = 1;
+    /// A connection begins.
+    pub const SYN: u8 = 2;
+    /// It is reset.
+    pub const RST: u8 = 4;
+    /// The acknowledgment counts.
+    pub const ACK: u8 = 16;
+}
+
+/// Nanoseconds in which all entries are swept once, as a power of two: 8.6 s.
+const SWEEP_BITS: u32 = 33;
+/// Time between two sweeps, at least.
+const SWEEP_PAUSE: Nanos = Nanos::from_millis(1);
+
+/// What is read of a TCP header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// See [`flag`].
+    pub flags: u8,
+    /// Sequence number.
+    pub sequence: u32,
+    /// Acknowledgment number.
+    pub acknowledgment: u32,
+}
+
+impl Segment {
+    fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// Why a packet of a client goes to no server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It is dropped.
+    Drop(Reason),
+    /// It is dropped as [`Reason::ServerDown`], and the client is told that the connection is reset.
+    Reset,
+}
+
+/// What began and ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turnover {
+    /// Connections that were put into the table.
+    pub opened: u64,
+    /// Those whose time was over.
+    pub expired: u64,
+    /// Half-open ones that made room.
+    pub evicted: u64,
+    /// Packets of clients that went to Maglev's server without being remembered.
+    pub stateless: u64,
+    /// Connections that went to another server because theirs was down.
+    pub moved: u64,
+}
+
+/// Services and connections.
+pub struct Balancer {
+    /// The services.
+    pub services: Services,
+    /// The connections.
+    pub connections: Connections,
+    /// Where clients' connections went before.
+    pub affinity: Affinity,
+    /// What began and ended.
+    pub turnover: Turnover,
+    swept: Option<Nanos>,
+    credit: u64,
+    cursor: u32,
+}
+
+/// The hash by which Maglev chooses: of the client's end, with affinity of its address alone.
+fn choice_hash(key: &Key, by_address: bool) -> u64 {
+    let [a, b, c, d]: Words = key.client;
+    let port = if by_address { 0 } else { key.ports & 0xffff };
+    finish(mix(mix(0, a, b), c, d), port, u32::from(key.is_v6))
+}
+
+impl Balancer {
+    /// As the configuration says.
+    ///
+    /// # Errors
+    /// What contradicts itself, or that there is no memory.
+    pub fn new(settings: Settings) -> Result<Balancer, String> {
+        let no_memory = || String::from("not enough memory for max_connections and max_clients");
+        let max_half_open = settings.max_half_open.min(settings.max_connections);
+        let connections = Connections::new(settings.max_connections, max_half_open, settings.timeouts);
+        let needs_clients = settings.services.iter().any(|service| service.affinity.is_some());
+        let clients = if needs_clients { settings.max_clients } else { 0 };
+        Ok(Balancer {
+            services: Services::new(settings.services)?,
+            connections: connections.ok_or_else(no_memory)?,
+            affinity: Affinity::new(clients).ok_or_else(no_memory)?,
+            turnover: Turnover::default(),
+            swept: None,
+            credit: 0,
+            cursor: 0,
+        })
+    }
+
+    /// Chooses the tables' secret; without effect once there are connections.
+    pub fn begin(&mut self, chance: u64) {
+        let seed = chance.wrapping_mul(0xa076_1d64_78bd_642f).rotate_left(29) ^ chance >> 3;
+        self.connections.set_seed(seed);
+        self.affinity.set_seed(seed.rotate_left(17));
+    }
+
+    /// Moves time on and sweeps at most `most` entries.
+    #[inline(always)]
+    pub fn advance(&mut self, now: Nanos, tick: u32, most: usize) {
+        self.connections.now = tick;
+        if self.swept.is_none_or(|before| now.since(before) >= SWEEP_PAUSE) {
+            self.sweep(now, most);
+        }
+    }
+
+    #[inline(never)]
+    fn sweep(&mut self, now: Nanos, most: usize) {
+        for _ in 0..most {
+            let Some(number) = self.connections.expired_half_open() else { break };
+            self.close(number);
+            self.turnover.expired += 1;
+        }
+        let before = self.swept.replace(now).unwrap_or(now);
+        let bound = u64::from(self.connections.bound());
+        let elapsed = now.since(before).0.min(1 << SWEEP_BITS);
+        self.credit = (self.credit + elapsed * bound).min(bound << SWEEP_BITS);
+        let due = (self.credit >> SWEEP_BITS).min(most as u64);
+        self.credit -= due << SWEEP_BITS;
+        for _ in 0..due {
+            self.cursor = if self.cursor + 1 >= self.connections.bound() { 1 } else { self.cursor + 1 };
+            if self.connections.is_over(self.cursor) {
+                self.close(self.cursor);
+                self.turnover.expired += 1;
+            }
+        }
+    }
+
+    /// Ends a connection.
+    pub fn close(&mut self, number: u32) {
+        let server = self.connections.server(number);
+        self.connections.remove(number);
+        self.services.count(server, false);
+    }
+
+    /// Puts a connection in; `None` when there is no room.
+    pub fn open(&mut self, key: &Key, server: u16, state: State) -> Option<u32> {
+        let number = self.connections.insert(key, server, state)?;
+        self.services.count(server, true);
+        Some(number)
+    }
+
+    /// The connection of a key; one whose time is over ends here.
+    pub fn find(&mut self, key: &Key) -> Option<u32> {
+        match self.connections.find(key)? {
+            Ok(number) => Some(number),
+            Err(number) => {
+                self.close(number);
+                self.turnover.expired += 1;
+                None
+            }
+        }
+    }
+
+    /// The server of a client's packet; `segment` is that of TCP.
+    ///
+    /// # Errors
+    /// Why it goes to none.
+    pub fn client_packet(&mut self, key: &Key, segment: Option<Segment>) -> Result<u16, Refused> {
+        let is_syn = segment.is_some_and(|segment| segment.flags & (flag::SYN | flag::ACK) == flag::SYN);
+        let mut was_moved = false;
+        if let Some(number) = self.find(key) {
+            let server = self.connections.server(number);
+            if !self.services.is_up(server) {
+                self.close(number);
+                let moves = self.services.get(key.service).is_some_and(|service| service.settings.moves);
+                // A SYN begins anew whatever was there.
+                if !moves && !is_syn && segment.is_some() {
+                    return Err(Refused::Reset);
+                }
+                was_moved = true;
+            } else {
+                self.step_of_client(number, key, segment);
+                return Ok(server);
+            }
+        }
+        let server = self.begin_connection(key, segment, is_syn)?;
+        self.turnover.moved += u64::from(was_moved);
+        Ok(server)
+    }
+
+    /// The server that Maglev finds, for packets whose connection is not known.
+    pub fn by_hash(&self, key: &Key) -> Option<u16> {
+        let by_address = self.services.get(key.service)?.settings.affinity.is_some();
+        self.services.by_hash(key.service, choice_hash(key, by_address))
+    }
+
+    fn begin_connection(
+        &mut self,
+        key: &Key,
+        segment: Option<Segment>,
+        is_syn: bool,
+    ) -> Result<u16, Refused> {
+        let none = Refused::Drop(Reason::NoServer);
+        let settings = &self.services.get(key.service).ok_or(none)?.settings;
+        let has_affinity = settings.affinity.is_some();
+        let hash = choice_hash(key, has_affinity);
+        // A reset begins nothing.
+        let begins = segment.is_none_or(|segment| !segment.has(flag::RST));
+        if !begins || !self.connections.takes_half_open() {
+            let server = self.services.by_hash(key.service, hash).ok_or(none)?;
+            self.turnover.stateless += 1;
+            return Ok(server);
+        }
+        let now = self.connections.now;
+        let before = if has_affinity { self.affinity.find(&key.client, key.service, now) } else { None };
+        let before = before.filter(|server| self.services.takes_new(*server));
+        // The middle of a connection that is not known went where Maglev sent its SYN.
+        let is_new = is_syn || segment.is_none();
+        let server = before.or_else(|| match is_new {
+            true => self.services.for_new(key.service, hash),
+            false => self.services.by_hash(key.service, hash),
+        });
+        let server = server.ok_or(none)?;
+        if let Some(oldest) = self.connections.in_the_way() {
+            self.close(oldest);
+            self.turnover.evicted += 1;
+        }
+        match self.open(key, server, if is_syn { State::Opening } else { State::OneSided }) {
+            Some(_) => {
+                self.turnover.opened += 1;
+                Ok(server)
+            }
+            // All places that its hash may have are taken.
+            None => {
+                self.turnover.stateless += 1;
+                self.services.by_hash(key.service, hash).ok_or(none)
+            }
+        }
+    }
+
+    /// Both sides have agreed.
+    fn confirm(&mut self, number: u32, state: State) {
+        self.connections.set_state(number, state);
+        let key = self.connections.key(number);
+        let affinity = self.services.get(key.service).and_then(|service| service.settings.affinity);
+        if let Some(span) = affinity {
+            let (server, now) = (self.connections.server(number), self.connections.now);
+            let expires = now.wrapping_add(span);
+            self.affinity.note(&Known { client: key.client, service: key.service, server, expires }, now);
+        }
+    }
+
+    fn step_of_client(&mut self, number: u32, key: &Key, segment: Option<Segment>) {
+        let is_direct = self.services.get(key.service).is_some_and(|service| service.settings.is_direct);
+        let Some(state) = self.connections.state(number) else { return };
+        let Some(segment) = segment else {
+            match state {
+                State::OneSided if is_direct => self.confirm(number, State::Udp),
+                // It goes on, whether it is answered or not.
+                _ => self.connections.refresh(number),
+            }
+            return;
+        };
+        if segment.flags & (flag::SYN | flag::RST) != 0 && state.is_half_open() {
+            return;
+        }
+        match state {
+            State::Opening | State::OneSided if is_direct => self.confirm(number, State::Established),
+            State::Answered
+                if segment.has(flag::ACK) && segment.acknowledgment == self.connections.expected(number) =>
+            {
+                self.confirm(number, State::Established);
+                self.step_of_both(number, State::Established, segment);
+            }
+            State::Opening | State::Answered | State::OneSided => {}
+            _ => self.step_of_both(number, state, segment),
+        }
+    }
+
+    /// A packet from a server: what it makes of its connection, if that is known.
+    pub fn server_packet(&mut self, key: &Key, server: u16, segment: Option<Segment>) {
+        let Some(number) = self.find(key) else { return };
+        let Some(state) = self.connections.state(number) else { return };
+        if self.connections.server(number) != server {
+            return;
+        }
+        let Some(segment) = segment else {
+            match state {
+                State::OneSided => self.confirm(number, State::Udp),
+                _ => self.connections.refresh(number),
+            }
+            return;
+        };
+        match state {
+            State::Opening | State::Answered | State::OneSided if segment.has(flag::RST) => {
+                self.close(number)
+            }
+            State::Opening | State::Answered if segment.has(flag::SYN) => {
+                self.connections.answered(number, segment.sequence.wrapping_add(1));
+            }
+            State::OneSided if !segment.has(flag::SYN) => self.confirm(number, State::Established),
+            State::Opening | State::Answered | State::OneSided => {}
+            _ => self.step_of_both(number, state, segment),
+        }
+    }
+
+    /// What either side's segment makes of a connection that both have agreed to.
+    fn step_of_both(&mut self, number: u32, state: State, segment: Segment) {
+        let next = match state {
+            // What comes next shows whether the other side believed it.
+            _ if segment.has(flag::RST) => State::Reset,
+            _ if segment.has(flag::FIN) => State::Closing,
+            // The client's next connection from the same port, with the same server: a forged SYN changes nothing.
+            State::Closing if segment.has(flag::SYN) => State::Established,
+            State::Reset => State::Established,
+            state => state,
+        };
+        // A segment that is sent again gives no further time to what was reset.
+        if !(state == State::Reset && next == State::Reset) {
+            self.connections.set_state(number, next);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Health checks: which servers are up.
+//!
+//! 1. Each server of a service with a `check` is asked once in its interval, from an address of the device behind
+//!    `servers` and a port (or echo identifier) of its own. The first checks are spread over an interval.
+//! 2. What comes back is compared with what was asked: address, port, and the acknowledgment or number that only the
+//!    server could know. A TCP handshake that was answered is reset.
+//! 3. `fall` checks without an answer in a row make a server go down, `rise` answers make it come up again. Both
+//!    are logged and counted.
+//!
+//! Limits: without a device with addresses behind `servers` nothing is checked, and servers are up.
+
+use crate::balancer::{Segment, flag};
+use crate::ends::{self, words};
+use crate::links::{Links, SERVERS, is_own, write};
+use crate::probe;
+use crate::services::{Services, Way};
+use crate::settings::{Check, Probe};
+use crate::view::View;
+use alloc::format;
+use alloc::vec::Vec;
+use nf_sdk::headers::{icmpv4, icmpv6};
+use nf_sdk::index::mix;
+use nf_sdk::wire::{ICMP, ICMPV6, TCP, UDP, half};
+use nf_sdk::{Host, Nanos, Severity, Verdict};
+
+/// The port of the first server's checks (RFC 6335 section 6).
+const FIRST_PORT: u16 = 49_152;
+/// Servers whose first checks are at different times.
+const SPREAD: u64 = 64;
+/// Time between two looks at what is due, at least.
+const PAUSE: Nanos = Nanos::from_millis(10);
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turns {
+    /// Checks that were made.
+    pub checks: u64,
+    /// Servers that went down.
+    pub down: u64,
+    /// Servers that came up.
+    pub up: u64,
+}
+
+/// What is known of a server's checks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Answers in a row, while it is down.
+    pub good: u8,
+    /// Checks without an answer in a row.
+    pub bad: u8,
+    /// When it is checked next.
+    next: Nanos,
+    /// Until when the check that was made is waited for; 0: none is.
+    until: Nanos,
+    /// What tells the check's answer from others.
+    token: u32,
+}
+
+/// All checks.
+#[derive(Default)]
+pub struct Checks {
+    /// By server; of servers without a check, nothing is ever due.
+    pub health: Vec<Health>,
+    /// What was counted.
+    pub turns: Turns,
+    has_begun: bool,
+    /// Nothing is checked because there is no address to check from: that was said.
+    was_told: bool,
+}
+
+fn check_of(services: &Services, server: u16) -> Option<&Check> {
+    let service = services.rewrite(server)?.service;
+    services.get(service)?.settings.check.as_ref()
+}
+
+/// The port that is checked.
+fn port_of(services: &Services, server: u16, check: &Check) -> u16 {
+    let service = services.rewrite(server).and_then(|server| services.get(server.service));
+    let first = service.map_or(0, |service| service.settings.ports.0);
+    check.port.unwrap_or_else(|| services.port(server, first))
+}
+
+impl Checks {
+    /// For so many servers.
+    pub fn new(servers: usize) -> Checks {
+        Checks { health: alloc::vec![Health::default(); servers], ..Checks::default() }
+    }
+
+    /// Makes what checks are due, and gives up those that were not answered; when to look again.
+    pub fn timer(
+        &mut self,
+        services: &mut Services,
+        links: &Links,
+        host: &mut Host,
+        now: Nanos,
+    ) -> Option<Nanos> {
+        if !services.all.iter().any(|service| service.settings.check.is_some()) {
+            return None;
+        }
+        if links.device(SERVERS).is_none_or(|device| device.addresses.is_empty()) {
+            if !core::mem::replace(&mut self.was_told, true) {
+                host.log(
+                    Severity::Warning,
+                    "no server is checked: the interface `servers` has no address of a device",
+                );
+            }
+            return None;
+        }
+        let begins = !core::mem::replace(&mut self.has_begun, true);
+        let mut soonest = None;
+        for number in 0..self.health.len() as u16 {
+            let Some(check) = check_of(services, number) else { continue };
+            let (interval, timeout) = (check.interval, check.timeout);
+            let Some(health) = self.health.get_mut(usize::from(number)) else { continue };
+            if begins {
+                let share = interval.0 / SPREAD * (u64::from(number) % SPREAD);
+                (health.next, health.until) = (now.saturating_add(Nanos(share)), Nanos(0));
+            }
+            if health.until != Nanos(0) && now >= health.until {
+                health.until = Nanos(0);
+                self.failed(services, host, number);
+            }
+            let Some(health) = self.health.get_mut(usize::from(number)) else { continue };
+            if now >= health.next {
+                // The clock is the token: no server can tell it before.
+                health.token = mix(now.0, u32::from(number), 0) as u32;
+                health.next = now.saturating_add(interval);
+                health.until = now.saturating_add(timeout);
+                self.turns.checks += 1;
+                self.send(services, links, host, number);
+            }
+            let Some(health) = self.health.get(usize::from(number)) else { continue };
+            let due = if health.until == Nanos(0) { health.next } else { health.next.min(health.until) };
+            soonest = Some(soonest.map_or(due, |soonest: Nanos| soonest.min(due)));
+        }
+        soonest.map(|soonest| soonest.max(now.saturating_add(PAUSE)))
+    }
+
+    /// Makes a check. One that cannot be sent is one without an answer.
+    fn send(&self, services: &Services, links: &Links, host: &mut Host, number: u16) {
+        let (Some(check), Some(server)) =
+            (check_of(services, number), services.servers.get(usize::from(number)))
+        else {
+            return;
+        };
+        let Some(source) = links.source_for(server.address) else { return };
+        let token = self.health.get(usize::from(number)).map_or(0, |health| health.token);
+        let own = FIRST_PORT + number;
+        let (from, to) = ((source, own), (server.address, port_of(services, number, check)));
+        let frame = match check.by {
+            Probe::Tcp => {
+                probe::tcp(from, to, Segment { flags: flag::SYN, sequence: token, acknowledgment: 0 })
+            }
+            Probe::Icmp => probe::echo(source, server.address, own, token as u16),
+            Probe::Udp => probe::udp(from, to, &check.payload),
+        };
+        if let Some(frame) = frame {
+            emit(services, links, host, number, frame);
+        }
+    }
+
+    /// Whether a packet from the servers answers a check; what it says is taken.
+    pub fn answer(
+        &mut self,
+        services: &mut Services,
+        links: &Links,
+        host: &mut Host,
+        frame: &[u8],
+        view: &View,
+    ) -> bool {
+        if !self.has_begun
+            || !links.device(SERVERS).is_some_and(|own| is_own(own, &view.destination, view.is_v6))
+        {
+            return false;
+        }
+        let message = frame.get(view.l4..view.end).unwrap_or_default();
+        let own = match view.protocol {
+            TCP | UDP => view.destination_port(),
+            _ => half(message, 4).unwrap_or(0),
+        };
+        let number = own.swap_bytes().wrapping_sub(FIRST_PORT);
+        let Some(check) = check_of(services, number) else { return false };
+        let (Some(health), Some(server)) =
+            (self.health.get(usize::from(number)).copied(), services.servers.get(usize::from(number)))
+        else {
+            return false;
+        };
+        if words(server.address) != view.source || server.address.is_ipv6() != view.is_v6 {
+            return false;
+        }
+        let port = port_of(services, number, check);
+        let is_port = view.source_port() == port.swap_bytes();
+        let (is_answer, is_good) = match (check.by, view.protocol) {
+            (Probe::Tcp, TCP) => {
+                let is_ours = view.segment.acknowledgment == health.token.wrapping_add(1);
+                let agrees =
+                    view.segment.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN | flag::ACK;
+                (is_port, is_ours && agrees)
+            }
+            (Probe::Udp, UDP) => (is_port, true),
+            (Probe::Icmp, ICMP | ICMPV6) => {
+                let reply = if view.is_v6 { icmpv6::kind::ECHO_REPLY } else { icmpv4::kind::ECHO_REPLY };
+                let is_ours = half(message, 6).map(u16::swap_bytes) == Some(health.token as u16);
+                (message.first() == Some(&reply), is_ours)
+            }
+            _ => (false, false),
+        };
+        if !is_answer {
+            return false;
+        }
+        if is_good && check.by == Probe::Tcp {
+            // What the server has begun ends here, whether it is late or not.
+            let sequence = view.segment.acknowledgment;
+            let from = (ends::address(view.destination, view.is_v6), FIRST_PORT + number);
+            let reset = Segment { flags: flag::RST, sequence, acknowledgment: 0 };
+            if let Some(frame) = probe::tcp(from, (server.address, port), reset) {
+                emit(services, links, host, number, frame);
+            }
+        }
+        if is_good && health.until != Nanos(0) {
+            self.passed(services, host, number);
+        }
+        true
+    }
+
+    fn passed(&mut self, services: &mut Services, host: &mut Host, number: u16) {
+        let Some(rise) = check_of(services, number).map(|check| check.rise) else { return };
+        let Some(health) = self.health.get_mut(usize::from(number)) else { return };
+        (health.until, health.bad) = (Nanos(0), 0);
+        health.good = health.good.saturating_add(1);
+        if !services.is_up(number) && health.good >= rise {
+            self.turns.up += 1;
+            services.set_up(number, true);
+            tell(services, host, number, Severity::Info, "is up again");
+        }
+    }
+
+    fn failed(&mut self, services: &mut Services, host: &mut Host, number: u16) {
+        let Some(fall) = check_of(services, number).map(|check| check.fall) else { return };
+        let Some(health) = self.health.get_mut(usize::from(number)) else { return };
+        health.good = 0;
+        health.bad = health.bad.saturating_add(1);
+        if services.is_up(number) && health.bad >= fall {
+            self.turns.down += 1;
+            services.set_up(number, false);
+            tell(services, host, number, Severity::Warning, "is down: its checks are not answered");
+        }
+    }
+}
+
+fn tell(services: &Services, host: &mut Host, number: u16, severity: Severity, what: &str) {
+    let service = services.rewrite(number).and_then(|server| services.get(server.service));
+    let name = service.map_or("", |service| service.settings.name.as_str());
+    host.log(severity, &format!("service {name}: server {} {what}", services.name(number)));
+}
+
+fn emit(services: &Services, links: &Links, host: &mut Host, number: u16, mut frame: Vec<u8>) {
+    let Some(server) = services.servers.get(usize::from(number)) else { return };
+    let known = services.rewrite(number).map(|server| server.way).filter(|way| matches!(way, Way::Known(_)));
+    let Some(way) = known.or_else(|| links.way(SERVERS, server.address)) else {
+        return links.ask(host, SERVERS, server.address);
+    };
+    if write(&mut frame, &way)
+        && let Ok(slot) = host.packet_new(&frame)
+    {
+        // Refused or not, the check's answer tells.
+        let _ = host.emit(slot, Verdict::Interface(SERVERS), 0);
+    }
+}

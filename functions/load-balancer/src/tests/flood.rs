@@ -1,0 +1,137 @@
+//! Floods: connections that are established stay where they are, and the table stays within its bounds.
+
+use super::*;
+use flags::{ACK, RST, SYN};
+use proptest::prelude::*;
+
+/// An attacker's packet: a forged source, and anything that it can say.
+#[derive(Clone, Debug)]
+enum Attack {
+    Syn(u32),
+    Ack(u32, u32),
+    Reset(u32),
+    Udp(u32),
+}
+
+fn attack() -> impl Strategy<Value = Attack> {
+    let source = || 1000u32..100_000;
+    prop_oneof![
+        4 => source().prop_map(Attack::Syn),
+        2 => (source(), any::<u32>()).prop_map(|(source, number)| Attack::Ack(source, number)),
+        // The sources of real clients too.
+        1 => (0u32..60).prop_map(Attack::Reset),
+        1 => (0u32..60, any::<u32>()).prop_map(|(source, number)| Attack::Ack(source, number)),
+        1 => (0u32..60).prop_map(Attack::Syn),
+        2 => source().prop_map(Attack::Udp),
+    ]
+}
+
+const SERVICES: &str = "
+services:
+  - {name: web, address: 198.51.100.7, protocol: tcp, ports: '80', choose: CHOICE, servers: [SERVERS]}
+  - {name: dns, address: 198.51.100.7, protocol: udp, ports: '53', servers: [{address: 10.0.0.1}, {address: 10.0.0.2}]}
+max_connections: 80
+max_half_open: HALF
+";
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    /// Whatever comes with forged sources, connections that clients have agreed to keep their servers, and none is
+    /// evicted.
+    #[test]
+    fn no_flood_breaks_an_established_connection(
+        attacks in prop::collection::vec((attack(), any::<bool>(), 0u32..3), 100..600),
+        half in prop::sample::select(vec![1usize, 10, 40, 80]),
+        choice in prop::sample::select(vec!["maglev", "least-loaded"]),
+    ) {
+        let servers: Vec<String> = (1..=20).map(|n| format!("{{address: 10.0.0.{n}, port: 8080}}")).collect();
+        let config = SERVICES
+            .replace("CHOICE", choice)
+            .replace("SERVERS", &servers.join(", "))
+            .replace("HALF", &half.to_string());
+        let mut bench = Bench::new(&config);
+        let service = end(VIP, 80);
+        let established: Vec<End> = (0..60).map(|number| bench.connect(&client(number), &service)).collect();
+        for (attack, is_answered, later) in attacks {
+            bench.wait(f64::from(later) / 10.0);
+            let (from, frame) = match attack {
+                Attack::Syn(source) => (client(source), tcp(&client(source), &service, SYN)),
+                Attack::Ack(source, number) => (client(source), segment(&client(source), &service, ACK, number)),
+                Attack::Reset(source) => (client(source), tcp(&client(source), &service, RST)),
+                Attack::Udp(source) => (client(source), udp(&client(source), &end(VIP, 53))),
+            };
+            let (verdict, bytes) = bench.show(0, frame);
+            prop_assert_eq!(verdict, TO_SERVER);
+            // A server answers what it does not know with a reset, and a SYN with another.
+            let server = ends(&bytes).1;
+            let is_real = (0..60).any(|number| client(number) == from);
+            match attack {
+                _ if !is_answered || is_real => {}
+                Attack::Syn(_) => {
+                    bench.answer(tcp(&server, &from, SYN | ACK));
+                }
+                Attack::Ack(..) => {
+                    bench.answer(tcp(&server, &from, RST));
+                }
+                Attack::Reset(_) | Attack::Udp(_) => {}
+            }
+            let connections = &bench.report()["connections"];
+            prop_assert!(connections["now"].as_u64() <= Some(80));
+            prop_assert!(connections["half_open"].as_u64() <= Some(half as u64));
+        }
+        for (number, server) in (0..60).zip(&established) {
+            prop_assert_eq!(&bench.server(tcp(&client(number), &service, ACK)), server);
+            prop_assert_eq!(bench.answer(tcp(server, &client(number), ACK)), end(VIP, 80));
+        }
+    }
+}
+
+/// While the half-open ones are as many as they may be, clients still connect: without being remembered until there is
+/// room.
+#[test]
+fn clients_connect_during_a_flood() {
+    let mut bench = Bench::new(&format!("{}\nmax_half_open: 10\nmax_connections: 100\n", web(20, "")));
+    let service = end(VIP, 80);
+    for number in 1000..3000 {
+        bench.server(tcp(&client(number), &service, SYN));
+    }
+    assert_eq!(
+        (bench.report()["connections"]["half_open"].clone(), bench.event("stateless")),
+        (10.into(), 1990)
+    );
+    let server = bench.connect(&client(1), &service);
+    for _ in 0..3 {
+        assert_eq!(bench.server(tcp(&client(1), &service, ACK)), server);
+        assert_eq!(bench.answer(tcp(&server, &client(1), ACK)), service);
+    }
+    assert_eq!(bench.report()["connections"]["now"], 10);
+    // The flood is over, and its places are free: the connection is picked up.
+    bench.wait(12.0);
+    assert_eq!(bench.server(tcp(&client(1), &service, ACK)), server);
+    assert_eq!(bench.answer(tcp(&server, &client(1), ACK)), service);
+    let connections = &bench.report()["connections"];
+    assert_eq!((&connections["now"], &connections["half_open"]), (&1.into(), &0.into()));
+}
+
+#[test]
+fn a_full_table_gives_up_half_open_ones_the_oldest_first() {
+    let mut bench = Bench::new(&format!("{}\nmax_half_open: 50\nmax_connections: 50\n", web(5, "")));
+    let service = end(VIP, 80);
+    for number in 0..40 {
+        bench.connect(&client(number), &service);
+    }
+    for number in 1000..1030 {
+        bench.server(tcp(&client(number), &service, SYN));
+    }
+    assert_eq!(
+        (bench.event("connections-evicted"), bench.report()["connections"]["now"].clone()),
+        (20, 50.into())
+    );
+    for number in 100..110 {
+        bench.connect(&client(number), &service);
+    }
+    // Now there are established ones alone, and the next goes without being remembered.
+    assert_eq!(bench.report()["connections"]["half_open"], 0);
+    bench.server(tcp(&client(2000), &service, SYN));
+    assert_eq!((bench.event("stateless"), bench.event("connections-evicted")), (1, 30));
+}

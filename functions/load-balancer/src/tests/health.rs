@@ -1,0 +1,192 @@
+//! Health checks on a simulated clock.
+
+use super::devices::{entries, neighbour};
+use super::*;
+use flags::{ACK, RST, SYN};
+use nf_sdk::devices::NeighbourState;
+use nf_sdk::headers::tcp::View;
+
+fn known() -> Vec<nf_sdk::devices::DeviceEntry> {
+    entries(&[
+        neighbour(1, "10.0.0.1", NeighbourState::Reachable, 0x51),
+        neighbour(1, "10.0.0.2", NeighbourState::Reachable, 0x52),
+        neighbour(1, "2001:db8:a::1", NeighbourState::Reachable, 0x56),
+    ])
+}
+
+fn config(check: &str, more: &str) -> String {
+    web(2, &format!(", check: {{{check}}}{more}"))
+}
+
+/// What a server makes of the packets that it was sent since the last time: a SYN is answered, an echo request and a
+/// datagram too.
+fn replies(frame: &[u8]) -> Option<Vec<u8>> {
+    let network = dissect(frame).expect("sound").network.expect("IP");
+    assert_sound(frame);
+    let (from, to) = (network.destination.to_string(), network.source.to_string());
+    let message = &frame[network.l4_offset..network.end];
+    match network.protocol {
+        6 => {
+            let view = View::new(message).expect("a segment");
+            if view.flags().0 as u8 & SYN == 0 {
+                return None;
+            }
+            let (from, to) = ((from, view.destination_port()), (to, view.source_port()));
+            Some(segment(&from, &to, SYN | ACK, view.sequence().wrapping_add(1)))
+        }
+        17 => {
+            let ports = [message[2], message[3], message[0], message[1]];
+            let answer = [&ports[..], &[0, 12, 0, 0, 1, 2, 3, 4]].concat();
+            Some(packet(&from, &to, 17, &answer))
+        }
+        protocol => {
+            let mut answer = message.to_vec();
+            answer[0] = if protocol == 1 { 0 } else { 129 };
+            answer[2..4].fill(0);
+            Some(packet(&from, &to, protocol, &answer))
+        }
+    }
+}
+
+/// Lets time pass; those servers that `lives` names answer.
+fn pass(bench: &mut Bench, seconds: f64, lives: &[&str]) {
+    let mut seen = bench.runner.host().emitted().len();
+    for _ in 0..(seconds * 100.0) as usize {
+        bench.wait(0.01);
+        let sent: Vec<Vec<u8>> =
+            bench.runner.host().emitted()[seen..].iter().filter_map(|sent| sent.bytes.clone()).collect();
+        seen += sent.len();
+        for frame in sent {
+            let server = dissect(&frame).expect("sound").network.expect("IP").destination.to_string();
+            if lives.contains(&server.as_str())
+                && let Some(answer) = replies(&frame)
+            {
+                assert_eq!(bench.show(1, answer).0, Verdict::Consume);
+            }
+            seen = bench.runner.host().emitted().len();
+        }
+    }
+}
+
+fn up(bench: &Bench) -> u64 {
+    bench.report()["services"]["web"]["up"].as_u64().expect("a count")
+}
+
+#[test]
+fn servers_go_down_and_come_up_again() {
+    for check in ["by: tcp", "by: icmp", "by: udp, payload: 'are you there?'", "by: tcp, port: 9"] {
+        let mut bench =
+            Bench::new(&config(&format!("{check}, interval: 1s, timeout: 500ms, rise: 2, fall: 3"), ""));
+        bench.runner.set_devices(&known(), at(0.0));
+        pass(&mut bench, 5.0, &["10.0.0.1", "10.0.0.2"]);
+        assert_eq!((up(&bench), bench.event("servers-down")), (2, 0), "{check}");
+        assert!((8..=12).contains(&bench.event("checks")), "{check}");
+        // Two checks are not enough.
+        pass(&mut bench, 2.0, &["10.0.0.1"]);
+        assert_eq!(up(&bench), 2, "{check}");
+        pass(&mut bench, 2.0, &["10.0.0.1"]);
+        assert_eq!((up(&bench), bench.event("servers-down")), (1, 1), "{check}");
+        let log = bench.runner.host().log().last().expect("a line").1.clone();
+        assert_eq!(log, "service web: server 10.0.0.2:8080 is down: its checks are not answered");
+        assert_eq!(bench.report()["services"]["web"]["down"][0], "10.0.0.2:8080");
+        for number in 0..50 {
+            assert_eq!(bench.server(tcp(&client(number), &end(VIP, 80), SYN)).0, "10.0.0.1");
+        }
+        // One answer is not enough either.
+        pass(&mut bench, 1.0, &["10.0.0.1", "10.0.0.2"]);
+        assert_eq!(up(&bench), 1, "{check}");
+        pass(&mut bench, 2.0, &["10.0.0.1", "10.0.0.2"]);
+        assert_eq!((up(&bench), bench.event("servers-up")), (2, 1), "{check}");
+        let log = bench.runner.host().log().last().expect("a line").1.clone();
+        assert_eq!(log, "service web: server 10.0.0.2:8080 is up again");
+    }
+}
+
+#[test]
+fn servers_of_ipv6_are_checked() {
+    for check in ["tcp", "icmp", "udp"] {
+        let config = format!(
+            "services: [{{name: web, address: '{VIP6}', protocol: tcp, ports: '80', check: {{by: {check}, interval: 1s}}, \
+             servers: [{{address: '2001:db8:a::1'}}]}}]"
+        );
+        let mut bench = Bench::new(&config);
+        bench.runner.set_devices(&known(), at(0.0));
+        pass(&mut bench, 5.0, &["2001:db8:a::1"]);
+        assert_eq!(up(&bench), 1);
+        pass(&mut bench, 5.0, &[]);
+        assert_eq!(up(&bench), 0);
+        assert_eq!(bench.client(tcp(&end("2001:db8:c::9", 1), &end(VIP6, 80), SYN)), drop(Reason::NoServer));
+    }
+}
+
+#[test]
+fn a_handshake_is_reset_and_what_is_forged_is_no_answer() {
+    let mut bench = Bench::new(&config("by: tcp, interval: 1s, timeout: 1s, fall: 2", ""));
+    bench.runner.set_devices(&known(), at(0.0));
+    bench.wait(0.05);
+    let syn = bench.runner.host().emitted()[0].bytes.clone().expect("its own");
+    assert_eq!(syn[..12], [2, 0, 0, 0, 0, 0x51, 2, 0, 0, 0, 0, 0x50]);
+    let (own, server) = ends(&syn);
+    assert_eq!((own.0.as_str(), server.clone()), ("10.0.0.254", end("10.0.0.1", 8080)));
+    let sequence = View::new(&syn[34..]).expect("a segment").sequence();
+    // Not the acknowledgment of what was sent; a refusal.
+    for (flags, acknowledgment) in
+        [(SYN | ACK, 7), (SYN | ACK, sequence), (RST | ACK, sequence.wrapping_add(1))]
+    {
+        assert_eq!(bench.show(1, segment(&server, &own, flags, acknowledgment)).0, Verdict::Consume);
+    }
+    assert_eq!(bench.runner.host().emitted().len(), 2, "the checks of two servers");
+    bench.show(1, segment(&server, &own, SYN | ACK, sequence.wrapping_add(1)));
+    let reset = bench.runner.host().emitted()[2].bytes.clone().expect("its own");
+    let view = View::new(&reset[34..]).expect("a segment");
+    assert_eq!((view.flags().0 as u8, view.sequence()), (RST, sequence.wrapping_add(1)));
+    assert_eq!(ends(&reset), (own.clone(), server.clone()));
+    assert_sound(&reset);
+    // From another source, or to another port, it is no answer at all.
+    let other = end("10.0.0.9", 8080);
+    assert_eq!(bench.show(1, segment(&other, &own, SYN | ACK, 1)).0, TO_CLIENT);
+}
+
+#[test]
+fn connections_of_a_server_that_is_down_are_reset_or_moved() {
+    for (more, moves) in [("", false), (", on_down: move", true)] {
+        let mut bench = Bench::new(&config("interval: 1s, timeout: 500ms, fall: 1", more));
+        bench.runner.set_devices(&known(), at(0.0));
+        let service = end(VIP, 80);
+        let servers: Vec<End> = (0..40).map(|number| bench.connect(&client(number), &service)).collect();
+        assert!(servers.iter().any(|server| server.0 == "10.0.0.2"));
+        pass(&mut bench, 3.0, &["10.0.0.1"]);
+        assert_eq!(up(&bench), 1);
+        for (number, server) in (0..40).zip(&servers) {
+            let before = bench.runner.host().emitted().len();
+            let (verdict, bytes) = bench.show(0, tcp(&client(number), &service, ACK));
+            if server.0 == "10.0.0.1" || moves {
+                assert_eq!((verdict, ends(&bytes).1), (TO_SERVER, end("10.0.0.1", 8080)));
+                continue;
+            }
+            assert_eq!(verdict, drop(Reason::ServerDown));
+            let reset = bench.runner.host().emitted()[before].clone();
+            let bytes = reset.bytes.expect("its own");
+            assert_sound(&bytes);
+            let view = View::new(&bytes[34..]).expect("a segment");
+            assert_eq!((reset.verdict, ends(&bytes)), (TO_CLIENT, (service.clone(), client(number))));
+            assert_eq!((view.flags().0 as u8, view.sequence()), (RST, 10));
+            // What comes next begins anew.
+            assert_eq!(bench.server(tcp(&client(number), &service, SYN)).0, "10.0.0.1");
+        }
+        let on_second = servers.iter().filter(|server| server.0 == "10.0.0.2").count() as u64;
+        let expected = if moves { (0, on_second) } else { (on_second, 0) };
+        assert_eq!((bench.event("resets"), bench.event("moved")), expected);
+    }
+}
+
+#[test]
+fn without_a_device_nothing_is_checked() {
+    let mut bench = Bench::new(&config("interval: 1s", ""));
+    bench.server(tcp(&client(1), &end(VIP, 80), SYN));
+    bench.wait(60.0);
+    assert_eq!((up(&bench), bench.event("checks")), (2, 0));
+    let lines = bench.runner.host().log();
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0].1, "no server is checked: the interface `servers` has no address of a device");
+}
