@@ -25,8 +25,6 @@ use nf_sdk::{Host, Nanos, Severity, Verdict};
 
 /// The port of the first server's checks (RFC 6335 section 6).
 const FIRST_PORT: u16 = 49_152;
-/// Servers whose first checks are at different times.
-const SPREAD: u64 = 64;
 /// Time between two looks at what is due, at least.
 const PAUSE: Nanos = Nanos::from_millis(10);
 
@@ -107,13 +105,14 @@ impl Checks {
             return None;
         }
         let begins = !core::mem::replace(&mut self.has_begun, true);
+        let all = self.health.len() as u64;
         let mut soonest = None;
         for number in 0..self.health.len() as u16 {
             let Some(check) = check_of(services, number) else { continue };
             let (interval, timeout) = (check.interval, check.timeout);
             let Some(health) = self.health.get_mut(usize::from(number)) else { continue };
             if begins {
-                let share = interval.0 / SPREAD * (u64::from(number) % SPREAD);
+                let share = interval.0 / all.max(1) * u64::from(number);
                 (health.next, health.until) = (now.saturating_add(Nanos(share)), Nanos(0));
             }
             if health.until != Nanos(0) && now >= health.until {
@@ -126,8 +125,12 @@ impl Checks {
                 health.token = mix(now.0, u32::from(number), 0) as u32;
                 health.next = now.saturating_add(interval);
                 health.until = now.saturating_add(timeout);
-                self.turns.checks += 1;
-                self.send(services, links, host, number);
+                if self.send(services, links, host, number) {
+                    self.turns.checks += 1;
+                } else if let Some(health) = self.health.get_mut(usize::from(number)) {
+                    // The host takes no more packets in this call.
+                    (health.next, health.until) = (now.saturating_add(PAUSE), Nanos(0));
+                }
             }
             let Some(health) = self.health.get(usize::from(number)) else { continue };
             let due = if health.until == Nanos(0) { health.next } else { health.next.min(health.until) };
@@ -136,14 +139,14 @@ impl Checks {
         soonest.map(|soonest| soonest.max(now.saturating_add(PAUSE)))
     }
 
-    /// Makes a check. One that cannot be sent is one without an answer.
-    fn send(&self, services: &Services, links: &Links, host: &mut Host, number: u16) {
+    /// Makes a check; false when the host took no packet. One whose next hop is not known is one without an answer.
+    fn send(&self, services: &Services, links: &Links, host: &mut Host, number: u16) -> bool {
         let (Some(check), Some(server)) =
             (check_of(services, number), services.servers.get(usize::from(number)))
         else {
-            return;
+            return true;
         };
-        let Some(source) = links.source_for(server.address) else { return };
+        let Some(source) = links.source_for(server.address) else { return true };
         let token = self.health.get(usize::from(number)).map_or(0, |health| health.token);
         let own = FIRST_PORT + number;
         let (from, to) = ((source, own), (server.address, port_of(services, number, check)));
@@ -154,9 +157,7 @@ impl Checks {
             Probe::Icmp => probe::echo(source, server.address, own, token as u16),
             Probe::Udp => probe::udp(from, to, &check.payload),
         };
-        if let Some(frame) = frame {
-            emit(services, links, host, number, frame);
-        }
+        frame.is_none_or(|frame| emit(services, links, host, number, frame))
     }
 
     /// Whether a packet from the servers answers a check; what it says is taken.
@@ -254,16 +255,15 @@ fn tell(services: &Services, host: &mut Host, number: u16, severity: Severity, w
     host.log(severity, &format!("service {name}: server {} {what}", services.name(number)));
 }
 
-fn emit(services: &Services, links: &Links, host: &mut Host, number: u16, mut frame: Vec<u8>) {
-    let Some(server) = services.servers.get(usize::from(number)) else { return };
+/// Sends a frame to a server; false when the host took it not.
+fn emit(services: &Services, links: &Links, host: &mut Host, number: u16, mut frame: Vec<u8>) -> bool {
+    let Some(server) = services.servers.get(usize::from(number)) else { return true };
     let known = services.rewrite(number).map(|server| server.way).filter(|way| matches!(way, Way::Known(_)));
     let Some(way) = known.or_else(|| links.way(SERVERS, server.address)) else {
-        return links.ask(host, SERVERS, server.address);
+        links.ask(host, SERVERS, server.address);
+        return true;
     };
-    if write(&mut frame, &way)
-        && let Ok(slot) = host.packet_new(&frame)
-    {
-        // Refused or not, the check's answer tells.
-        let _ = host.emit(slot, Verdict::Interface(SERVERS), 0);
-    }
+    write(&mut frame, &way);
+    let slot = host.packet_new(&frame);
+    slot.is_ok_and(|slot| host.emit(slot, Verdict::Interface(SERVERS), 0).is_ok())
 }

@@ -59,6 +59,8 @@ use usual::Window;
 
 /// How often connections are swept when no packets come.
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
+/// How soon tables are made anew for which one call had no time.
+const STALE_INTERVAL: Nanos = Nanos::from_millis(10);
 /// Most entries that a batch sweeps.
 const SWEEP_PER_BATCH: usize = 512;
 /// Most entries that the timer sweeps at a time.
@@ -101,7 +103,11 @@ impl LoadBalancer {
         let over = self.fragments.expired(self.balancer.connections.now, false);
         drop_held(over, &mut self.tally, host);
         self.links.keep(host, now);
-        let checks = self.checks.timer(&mut self.balancer.services, &self.links, host, now);
+        let mut checks = self.checks.timer(&mut self.balancer.services, &self.links, host, now);
+        if self.balancer.services.has_stale() {
+            self.balancer.services.refresh();
+            checks = Some(now.saturating_add(STALE_INTERVAL));
+        }
         let needs_sweep = !self.balancer.connections.is_empty() || self.fragments.held() > 0;
         let sweep = needs_sweep.then(|| now.saturating_add(SWEEP_INTERVAL));
         let next = [checks, sweep, self.links.next_keep()].into_iter().flatten().min();

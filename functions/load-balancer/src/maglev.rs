@@ -89,10 +89,11 @@ impl Maglev {
         Maglev { places }
     }
 
-    /// The server of a hash; `None` when there is none at all.
-    pub fn choose(&self, hash: u64) -> Option<u16> {
+    /// The server of a hash, or the next one that may be chosen; `None` when there is none.
+    pub fn choose(&self, hash: u64, may_be: impl Fn(u16) -> bool) -> Option<u16> {
         let place = ((hash >> 32) * self.places.len() as u64) >> 32;
-        self.places.get(place as usize).copied()
+        let (before, from) = self.places.split_at_checked(place as usize)?;
+        from.iter().chain(before).copied().find(|server| may_be(*server))
     }
 
     /// All places.

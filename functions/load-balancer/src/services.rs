@@ -14,6 +14,9 @@ use core::net::SocketAddr;
 use core::ops::Range;
 use nf_sdk::wire::{folded, gain, gain_half};
 
+/// Places of tables that one call makes anew, at least: a table of them takes some 3 ms.
+const REFRESHED: usize = 65_537;
+
 /// How a frame gets its Ethernet addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
@@ -63,6 +66,8 @@ pub struct Running {
     pub servers: Range<u16>,
     maglev: Maglev,
     least: Option<Tournament>,
+    /// A server has come up or gone down since the table was made.
+    is_stale: bool,
 }
 
 impl Running {
@@ -86,6 +91,8 @@ pub struct Services {
     pub virtual_ends: Ends,
     /// Servers whose answers pass, by their end.
     pub server_ends: Ends,
+    /// Services whose table is stale.
+    stale: usize,
 }
 
 impl Services {
@@ -118,6 +125,7 @@ impl Services {
                 servers,
                 maglev: Maglev::default(),
                 least,
+                is_stale: false,
             });
         }
         let name =
@@ -137,7 +145,8 @@ impl Services {
             )
         })?;
         let connections = alloc::vec![0; servers.len()];
-        let mut services = Services { all, servers, rewrites, connections, virtual_ends, server_ends };
+        let mut services =
+            Services { all, servers, rewrites, connections, virtual_ends, server_ends, stale: 0 };
         for number in 0..services.all.len() {
             services.choose_among(number as u16);
         }
@@ -179,7 +188,7 @@ impl Services {
         self.is_up(server) && self.servers.get(usize::from(server)).is_some_and(|server| server.weight > 0)
     }
 
-    /// Makes what a service chooses its servers by, after one came up or went down.
+    /// Makes what a service chooses its servers by.
     fn choose_among(&mut self, service: u16) {
         let Some(running) = self.all.get(usize::from(service)) else { return };
         let size = maglev::size(running.servers.len());
@@ -194,6 +203,28 @@ impl Services {
             for (number, load) in loads.into_iter().enumerate() {
                 least.set(number as u16, load);
             }
+        }
+    }
+
+    /// Whether there are tables to be made anew.
+    #[inline(always)]
+    pub fn has_stale(&self) -> bool {
+        self.stale > 0
+    }
+
+    /// Makes stale tables anew, as many as one call has time for. Until then what they choose is passed over.
+    #[cold]
+    pub fn refresh(&mut self) {
+        let mut places = 0;
+        for number in 0..self.all.len() {
+            let Some(running) = self.all.get_mut(number).filter(|running| running.is_stale) else { continue };
+            if places >= REFRESHED {
+                break;
+            }
+            running.is_stale = false;
+            self.stale -= 1;
+            places += maglev::size(running.servers.len());
+            self.choose_among(number as u16);
         }
     }
 
@@ -217,13 +248,18 @@ impl Services {
     pub fn set_up(&mut self, server: u16, is_up: bool) {
         let Some(rewrite) = self.rewrites.get_mut(usize::from(server)) else { return };
         rewrite.is_up = is_up;
-        let service = rewrite.service;
-        self.choose_among(service);
+        let (service, load) = (usize::from(rewrite.service), self.load(server));
+        let Some(running) = self.all.get_mut(service) else { return };
+        if let Some(least) = &mut running.least {
+            least.set(server - running.servers.start, load);
+        }
+        self.stale += usize::from(!core::mem::replace(&mut running.is_stale, true));
     }
 
     /// The server of a hash, wherever its connections are.
     pub fn by_hash(&self, service: u16, hash: u64) -> Option<u16> {
-        self.get(service)?.maglev.choose(hash)
+        let running = self.get(service)?;
+        running.maglev.choose(hash, |server| !running.is_stale || self.takes_new(server))
     }
 
     /// The server of a new connection with this hash.
@@ -231,7 +267,7 @@ impl Services {
         let running = self.get(service)?;
         match &running.least {
             Some(least) => least.best().map(|number| running.servers.start + number),
-            None => running.maglev.choose(hash),
+            None => self.by_hash(service, hash),
         }
     }
 

@@ -65,6 +65,11 @@ fn times_states_and_clients_go_over() {
     assert_eq!(after.report()["connections"]["now"], 1);
 }
 
+/// A balancer with a small table: many are made.
+fn small(servers: usize) -> String {
+    format!("{}\nmax_connections: 100\n", web(servers, ", affinity: 60s"))
+}
+
 #[test]
 fn services_that_are_gone_take_their_connections_along() {
     let mut before = Bench::new(&web(5, ""));
@@ -79,13 +84,13 @@ fn services_that_are_gone_take_their_connections_along() {
 
 #[test]
 fn state_that_is_none_is_refused_and_leaves_nothing() {
-    let mut before = Bench::new(&web(2, ", affinity: 60s"));
+    let mut before = Bench::new(&small(2));
     before.connect(&client(1), &end(VIP, 80));
     before.connect(&client(2), &end(VIP, 80));
     let state = before.runner.export_state().expect("offered");
     let mut taken = 0;
     for length in 0..state.len() {
-        let mut after = Bench::new(&web(2, ", affinity: 60s"));
+        let mut after = Bench::new(&small(2));
         if after.runner.import_state(&state[..length]) {
             taken += 1;
         } else {
@@ -102,7 +107,7 @@ proptest! {
         state in prop::collection::vec(any::<u8>(), 0..300),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
     ) {
-        let config = web(3, ", affinity: 60s");
+        let config = small(3);
         let _ = Bench::new(&config).runner.import_state(&state);
         let mut before = Bench::new(&config);
         for number in 0..5 {

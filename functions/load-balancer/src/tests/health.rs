@@ -135,9 +135,9 @@ fn a_handshake_is_reset_and_what_is_forged_is_no_answer() {
     {
         assert_eq!(bench.show(1, segment(&server, &own, flags, acknowledgment)).0, Verdict::Consume);
     }
-    assert_eq!(bench.runner.host().emitted().len(), 2, "the checks of two servers");
+    assert_eq!(bench.runner.host().emitted().len(), 1, "the check alone");
     bench.show(1, segment(&server, &own, SYN | ACK, sequence.wrapping_add(1)));
-    let reset = bench.runner.host().emitted()[2].bytes.clone().expect("its own");
+    let reset = bench.runner.host().emitted()[1].bytes.clone().expect("its own");
     let view = View::new(&reset[34..]).expect("a segment");
     assert_eq!((view.flags().0 as u8, view.sequence()), (RST, sequence.wrapping_add(1)));
     assert_eq!(ends(&reset), (own.clone(), server.clone()));
@@ -189,4 +189,50 @@ fn without_a_device_nothing_is_checked() {
     let lines = bench.runner.host().log();
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0].1, "no server is checked: the interface `servers` has no address of a device");
+}
+
+/// What the host does not take is checked a moment later, and is no failure.
+#[test]
+fn a_host_that_takes_no_packets_lets_no_server_go_down() {
+    let mut bench = Bench::new(&config("interval: 1s, timeout: 500ms, fall: 1", ""));
+    bench.runner.refuse_packets(true);
+    bench.runner.set_devices(&known(), at(0.0));
+    bench.wait(5.0);
+    assert_eq!((up(&bench), bench.event("checks")), (2, 0));
+    bench.runner.refuse_packets(false);
+    bench.wait(5.0);
+    assert_eq!((up(&bench), bench.event("servers-down")), (0, 2));
+}
+
+/// Many servers go down at once: what the tables choose until they are made anew is passed over.
+#[test]
+fn no_server_that_is_down_is_chosen_while_tables_are_stale() {
+    for choose in ["maglev", "least-loaded"] {
+        let service = |service: u32| {
+            let server = |n: u32| format!("{{address: 10.{service}.{}.{}}}", n / 200, n % 200 + 1);
+            let servers: Vec<String> = (0..300).map(server).collect();
+            format!(
+                "{{name: s{service}, address: 198.51.100.{}, protocol: tcp, ports: '80', choose: {choose}, check: \
+                 {{interval: 100ms, timeout: 10ms, fall: 1}}, servers: [{}]}}",
+                service + 1,
+                servers.join(", ")
+            )
+        };
+        let services: Vec<String> = (0..4).map(service).collect();
+        let mut bench = Bench::new(&format!("services: [{}]", services.join(", ")));
+        let live = neighbour(1, "10.3.0.7", NeighbourState::Reachable, 0x57);
+        bench.runner.set_devices(&entries(&[live]), at(0.0));
+        let mut was_stale = 0;
+        for step in 0..14 {
+            pass(&mut bench, 0.01, &["10.3.0.7"]);
+            let services = &bench.runner.function().balancer.services;
+            was_stale += u32::from(services.has_stale());
+            let up: Vec<String> =
+                (900..1200).filter(|n| services.is_up(*n)).map(|n| services.name(n)).collect();
+            let server = ends(&bench.show(0, tcp(&client(step), &end("198.51.100.4", 80), SYN)).1).1;
+            assert!(up.contains(&server.0), "{server:?}");
+        }
+        assert!(was_stale > 3, "{was_stale}");
+        assert_eq!(bench.server(tcp(&client(999), &end("198.51.100.4", 80), SYN)).0, "10.3.0.7");
+    }
 }
