@@ -21,9 +21,9 @@ const CONFIGS: [&str; 3] = [
      timeout: 100ms, fall: 1}, servers: [{address: 10.0.0.1, port: 8080}, {address: 10.0.0.2, weight: 0}]}, {name: near, \
      address: 198.51.100.8, protocol: tcp, ports: '80', forward: direct, servers: [{address: 10.0.0.1}]}, {name: dns, \
      address: 198.51.100.7, protocol: udp, ports: '53', check: {by: icmp, interval: 1s}, servers: [{address: 10.0.0.1}]}], \
-     unmatched: drop, max_clients: 4}",
+     unmatched: drop, max_clients: 4, max_connections: 40}",
     "{services: [{name: web, address: 198.51.100.7, protocol: tcp, ports: '80', on_down: move, check: {by: udp, interval: 1s}, \
-     servers: [{address: 10.0.0.1, port: 8080}]}]}",
+     servers: [{address: 10.0.0.1, port: 8080}]}], max_connections: 40}",
 ];
 
 static ENCODED: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
