@@ -66,7 +66,7 @@ fn answers(flow: Flow, server: u32) -> Flow {
 fn chosen(runner: &mut Runner<LoadBalancer>, flows: &[Flow], flags: u8) -> Result<Vec<u32>, BenchError> {
     let now = nf_sdk::Nanos(watchdog::clock().now().0);
     let packets: Vec<TestPacket> =
-        flows.iter().map(|flow| TestPacket::new(flow.frame(flags, 0).as_ref().to_vec(), 0)).collect();
+        flows.iter().map(|flow| TestPacket::new(flow.frame(flags, 0).to_vec(), 0)).collect();
     let to_server = |outcome: &nf_sdk::native::Outcome| {
         let is_sent = outcome.verdict == Some(Verdict::Interface(1));
         server_of(outcome.bytes.as_deref().filter(|_| is_sent)?)
@@ -139,8 +139,8 @@ fn broken() -> Result<f64, BenchError> {
         .flat_map(|(flow, server)| {
             let answer = answers(*flow, *server).frame(0x12, 0);
             [
-                TestPacket::new(answer.as_ref().to_vec(), 1),
-                TestPacket::new(flow.frame(0x10, 1).as_ref().to_vec(), 0),
+                TestPacket::new(answer.to_vec(), 1),
+                TestPacket::new(flow.frame(0x10, 1).to_vec(), 0),
             ]
         })
         .collect();
