@@ -138,10 +138,7 @@ fn broken() -> Result<f64, BenchError> {
         .zip(&servers)
         .flat_map(|(flow, server)| {
             let answer = answers(*flow, *server).frame(0x12, 0);
-            [
-                TestPacket::new(answer.to_vec(), 1),
-                TestPacket::new(flow.frame(0x10, 1).to_vec(), 0),
-            ]
+            [TestPacket::new(answer.to_vec(), 1), TestPacket::new(flow.frame(0x10, 1).to_vec(), 0)]
         })
         .collect();
     before.run(&agreed, now);
