@@ -11,6 +11,7 @@ fn main() {
     for part in [
         "crates/formats/nf_abi/src",
         "crates/sandbox/nf_sdk/src",
+        "crates/sandbox/packet_filter/src",
         "crates/formats/packet/src",
         "include",
         "Cargo.lock",

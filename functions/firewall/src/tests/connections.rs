@@ -456,7 +456,7 @@ fn fragments_are_bounded() {
         assert_eq!(bench.inside(fragment(id, 0, true, &head)), OUT);
     }
     let count = bench.report()["fragmented_datagrams"].as_u64().expect("a number");
-    assert!((1000..=crate::fragments::FRAGMENTS as u64).contains(&count), "{count}");
+    assert!((1000..=packet_filter::fragments::FRAGMENTS as u64).contains(&count), "{count}");
     assert_eq!(bench.inside(fragment(19_999, 8, false, &[9; 8])), OUT, "the newest is known");
 }
 

@@ -1,7 +1,7 @@
 //! Frames for tests, and a firewall to show them to.
 
 use crate::Firewall;
-pub use nf_sdk::native::frames::packet;
+pub use nf_sdk::native::frames::{flags, icmp, packet, tcp, udp};
 use nf_sdk::native::{ConfigValue, Outcome, Runner, TestPacket};
 use nf_sdk::{Nanos, Verdict};
 use std::net::IpAddr;
@@ -9,43 +9,6 @@ use std::net::IpAddr;
 /// An address.
 pub fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
-}
-
-/// A UDP packet.
-pub fn udp(source: &str, source_port: u16, destination: &str, destination_port: u16) -> Vec<u8> {
-    let mut payload = vec![];
-    payload.extend(source_port.to_be_bytes());
-    payload.extend(destination_port.to_be_bytes());
-    payload.extend([0, 20, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
-    packet(source, destination, 17, &payload)
-}
-
-/// TCP flags.
-pub mod flags {
-    pub const FIN: u8 = 1;
-    pub const SYN: u8 = 2;
-    pub const RST: u8 = 4;
-    pub const ACK: u8 = 16;
-}
-
-/// A TCP segment of these flags, sequence and acknowledgement number, with `data` bytes.
-pub fn tcp(ends: [(&str, u16); 2], flags: u8, seq: u32, ack: u32, data: usize) -> Vec<u8> {
-    let mut payload = vec![];
-    payload.extend(ends[0].1.to_be_bytes());
-    payload.extend(ends[1].1.to_be_bytes());
-    payload.extend(seq.to_be_bytes());
-    payload.extend(ack.to_be_bytes());
-    payload.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
-    payload.extend(std::iter::repeat_n(7, data));
-    packet(ends[0].0, ends[1].0, 6, &payload)
-}
-
-/// An ICMP or ICMPv6 message: type, code, the four bytes behind the checksum, and what follows.
-pub fn icmp(source: &str, destination: &str, kind: [u8; 2], rest: [u8; 4], body: &[u8]) -> Vec<u8> {
-    let mut payload = vec![kind[0], kind[1], 0, 0];
-    payload.extend(rest);
-    payload.extend(body);
-    packet(source, destination, if ip(source).is_ipv4() { 1 } else { 58 }, &payload)
 }
 
 /// Puts VLAN tags behind the addresses, all but the innermost of the providers' type.

@@ -1,10 +1,7 @@
-//! Tests of the whole function and of its parts against plainer ones.
+//! Tests of the whole function.
 
 mod any_input;
 mod connections;
 mod frames;
-mod matching;
 mod model;
-mod packets;
-mod table;
 mod tunnels;

@@ -38,6 +38,55 @@ pub fn packet(source: &str, destination: &str, protocol: u8, payload: &[u8]) -> 
     frame
 }
 
+/// A UDP packet with twelve bytes of data.
+///
+/// # Panics
+/// As [`packet`].
+pub fn udp(source: &str, source_port: u16, destination: &str, destination_port: u16) -> Vec<u8> {
+    let mut payload = vec![];
+    payload.extend(source_port.to_be_bytes());
+    payload.extend(destination_port.to_be_bytes());
+    payload.extend([0, 20, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    packet(source, destination, protocol::UDP, &payload)
+}
+
+/// TCP flags (RFC 9293 section 3.1).
+#[allow(missing_docs)]
+pub mod flags {
+    pub const FIN: u8 = 1;
+    pub const SYN: u8 = 2;
+    pub const RST: u8 = 4;
+    pub const ACK: u8 = 16;
+}
+
+/// A TCP segment from the first end to the second, of these flags, sequence and acknowledgement number, with
+/// `data` bytes.
+///
+/// # Panics
+/// As [`packet`].
+pub fn tcp(ends: [(&str, u16); 2], flags: u8, seq: u32, ack: u32, data: usize) -> Vec<u8> {
+    let mut payload = vec![];
+    payload.extend(ends[0].1.to_be_bytes());
+    payload.extend(ends[1].1.to_be_bytes());
+    payload.extend(seq.to_be_bytes());
+    payload.extend(ack.to_be_bytes());
+    payload.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    payload.extend(std::iter::repeat_n(7, data));
+    packet(ends[0].0, ends[1].0, protocol::TCP, &payload)
+}
+
+/// An ICMP or ICMPv6 message: type, code, the four bytes behind the checksum, and what follows.
+///
+/// # Panics
+/// As [`packet`].
+pub fn icmp(source: &str, destination: &str, kind: [u8; 2], rest: [u8; 4], body: &[u8]) -> Vec<u8> {
+    let mut payload = vec![kind[0], kind[1], 0, 0];
+    payload.extend(rest);
+    payload.extend(body);
+    let family = if source.contains(':') { protocol::ICMPV6 } else { protocol::ICMPV4 };
+    packet(source, destination, family, &payload)
+}
+
 /// Puts right checksums into a frame that was changed: of IPv4, TCP, UDP, ICMP and ICMPv6, as far as it is
 /// one of these.
 pub fn seal(frame: &mut [u8]) {

@@ -7,7 +7,7 @@
 use crate::flow_table::{Flow, FlowTable, Slot};
 use crate::header::{ACK, FIN, Header, RST, SYN};
 use crate::rule::{ICMP, ICMPV6, TCP, UDP};
-use crate::settings::{Settings, Timeouts};
+use crate::settings::{Timeouts, Tracking};
 use crate::tcp::{self, BEGUN_OUTSIDE, DOUBTED, Doubt, Segment, State, Step, USUAL_INSIDE, acknowledges};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -169,7 +169,7 @@ impl Terms {
 
 impl Tracker {
     /// Takes the tables' memory; `None` when there is not as much.
-    pub fn new(settings: &Settings) -> Option<Tracker> {
+    pub fn new(settings: &Tracking) -> Option<Tracker> {
         Some(Tracker {
             v4: FlowTable::new(settings.max_flows)?,
             v6: FlowTable::new(settings.max_flows_ipv6)?,

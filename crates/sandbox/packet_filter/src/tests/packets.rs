@@ -1,8 +1,8 @@
 //! What is read from packets.
 
-use super::frames::{self, flags};
 use crate::header::{Class, Common, Header, Least, parse, parse_embedded};
 use nf_sdk::headers::tunnel::Tunnels;
+use nf_sdk::native::frames::{self, flags};
 use proptest::prelude::*;
 
 fn read(frame: &[u8], ingress: u32) -> Header {

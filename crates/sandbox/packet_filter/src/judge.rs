@@ -3,18 +3,32 @@
 
 use crate::fragments::Fragments;
 use crate::header::{Class, Header, KEY6, Least, parse, parse_embedded};
-use crate::metrics::Reason;
 use crate::rule::Action;
-use crate::rule_set::RuleSet;
-use crate::settings::Settings;
+use crate::rule_set::Rules;
+use crate::tally::Reason;
 use crate::tracker::{Ahead, COMMON, Tracked, Tracker, is_related, track, usual};
 use nf_sdk::headers::tunnel::Tunnels;
-use nf_sdk::ticks;
+use nf_sdk::{Nanos, ticks};
+
+/// What happens to packets that no rule is about, and what is looked into.
+#[derive(Clone, Debug)]
+pub struct Handling {
+    /// Frames that are not IP.
+    pub non_ip: Action,
+    /// IP that cannot be read.
+    pub unreadable: Action,
+    /// IPv6 discovery passes without a rule.
+    pub discovery: bool,
+    /// Tunnels whose innermost packet is judged.
+    pub tunnels: Tunnels,
+    /// How long later fragments may follow the first.
+    pub fragments: Nanos,
+}
 
 /// Rules, fragments, and what passes without either.
-pub struct Judge {
+pub struct Judge<R> {
     /// The rules.
-    pub rules: RuleSet,
+    pub rules: R,
     /// First fragments that were accepted.
     pub fragments: Fragments,
     /// Now, in ticks.
@@ -35,21 +49,21 @@ fn accepted_or(accept: bool, reason: Reason) -> Result<(), Reason> {
     if accept { Ok(()) } else { Err(reason) }
 }
 
-impl Judge {
-    /// Compiles the rules; `None` when there is no memory for them.
-    pub fn new(settings: Settings) -> Option<Judge> {
-        Some(Judge {
-            rules: RuleSet::new(settings.rules, settings.default_action)?,
+impl<R: Rules> Judge<R> {
+    /// Judges by these rules.
+    pub fn new(rules: R, handling: Handling) -> Judge<R> {
+        Judge {
+            rules,
             fragments: Fragments::default(),
             now: 0,
-            fragment_ticks: ticks::span(settings.timeouts.fragment),
-            non_ip: settings.non_ip,
-            unreadable: settings.unreadable,
-            tunnels: settings.tunnels,
-            least: Least::new(&settings.tunnels),
-            discovery: settings.discovery,
+            fragment_ticks: ticks::span(handling.fragments),
+            non_ip: handling.non_ip,
+            unreadable: handling.unreadable,
+            least: Least::new(&handling.tunnels),
+            tunnels: handling.tunnels,
+            discovery: handling.discovery,
             header: Header::default(),
-        })
+        }
     }
 
     /// Any packet, without connection tracking.
@@ -57,8 +71,13 @@ impl Judge {
     pub fn any(&mut self, packet: &[u8], ingress: u32) -> Result<(), Reason> {
         let mut header = self.header;
         parse(packet, ingress, &self.tunnels, &mut header);
-        let judgement = self.by_rules(&header);
-        self.remember(&header, judgement)
+        self.by_rules_alone(&header)
+    }
+
+    /// A packet that was read, without connection tracking.
+    pub fn by_rules_alone(&mut self, header: &Header) -> Result<(), Reason> {
+        let judgement = self.by_rules(header);
+        self.remember(header, judgement)
     }
 
     /// By rules where there are any for this class of packet.
@@ -91,8 +110,8 @@ impl Judge {
 
 /// A packet that was read, with connection tracking.
 #[inline(never)]
-pub fn judge_tracked(
-    judge: &mut Judge,
+pub fn judge_tracked<R: Rules>(
+    judge: &mut Judge<R>,
     tracker: &mut Tracker,
     header: &Header,
     packet: &[u8],

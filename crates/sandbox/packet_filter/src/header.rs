@@ -425,6 +425,8 @@ fn is_cut(packet: &[u8]) -> bool {
 pub fn parse(packet: &[u8], ingress: u32, tunnels: &Tunnels, header: &mut Header) {
     header.fragment = Fragment::default();
     header.path = 0;
+    // The interface is known of whatever came.
+    header.kind = kind(0, ingress);
     header.class = match link(packet, tunnels) {
         Ok(link) => {
             header.path = link.path;

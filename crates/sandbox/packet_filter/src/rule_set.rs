@@ -56,6 +56,18 @@ impl<const W: usize, const C: usize> FamilyRules<W, C> {
     }
 }
 
+/// Something that says which packets may pass.
+pub trait Rules {
+    /// Decides about an IPv4 packet, and counts: whether it is accepted.
+    fn decide4(&mut self, view: &View<2>) -> bool;
+    /// The same about an IPv6 packet.
+    fn decide6(&mut self, view: &View<8>) -> bool;
+    /// Whether an IPv4 packet would be accepted. Nothing is counted.
+    fn accepts4(&self, view: &View<2>) -> bool;
+    /// The same of an IPv6 packet.
+    fn accepts6(&self, view: &View<8>) -> bool;
+}
+
 /// Every rule with its action and how often it decided.
 pub struct RuleSet {
     /// As configured, in order.
@@ -93,34 +105,32 @@ impl RuleSet {
         })
     }
 
-    /// Decides about an IPv4 packet, and counts: whether it is accepted.
-    #[inline(always)]
-    pub fn decide4(&mut self, view: &View<2>) -> bool {
-        let number = self.v4.find(view);
-        self.count(number)
-    }
-
-    /// The same about an IPv6 packet.
-    pub fn decide6(&mut self, view: &View<8>) -> bool {
-        let number = self.v6.find(view);
-        self.count(number)
-    }
-
-    /// Whether an IPv4 packet would be accepted. Nothing is counted.
-    pub fn accepts4(&self, view: &View<2>) -> bool {
-        self.decisions[self.v4.find(view)].accept
-    }
-
-    /// The same of an IPv6 packet.
-    pub fn accepts6(&self, view: &View<8>) -> bool {
-        self.decisions[self.v6.find(view)].accept
-    }
-
     /// Counts a hit; whether the rule accepts.
     #[inline(always)]
     pub fn count(&mut self, number: usize) -> bool {
         let decision = &mut self.decisions[number];
         decision.hits += 1;
         decision.accept
+    }
+}
+
+impl Rules for RuleSet {
+    #[inline(always)]
+    fn decide4(&mut self, view: &View<2>) -> bool {
+        let number = self.v4.find(view);
+        self.count(number)
+    }
+
+    fn decide6(&mut self, view: &View<8>) -> bool {
+        let number = self.v6.find(view);
+        self.count(number)
+    }
+
+    fn accepts4(&self, view: &View<2>) -> bool {
+        self.decisions[self.v4.find(view)].accept
+    }
+
+    fn accepts6(&self, view: &View<8>) -> bool {
+        self.decisions[self.v6.find(view)].accept
     }
 }

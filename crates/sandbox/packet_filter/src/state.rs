@@ -6,7 +6,7 @@
 
 use crate::flow_table::{Flow, FlowTable, Slot};
 use crate::header::{KEY6, is_key6, opening, unmapped};
-use crate::rule_set::RuleSet;
+use crate::rule_set::Rules;
 use crate::tcp::{self, BEGUN_OUTSIDE, LASTING, MOST_WINDOW, State, WINDOW_AT};
 use crate::tracker::{Terms, Tracker};
 use nf_sdk::{StateReader, StateWriter};
@@ -124,7 +124,7 @@ pub fn pass_over(entries: &mut StateReader<'_>) -> bool {
 }
 
 /// Whether the rules accept the packet that opened a flow.
-fn is_accepted(rules: &RuleSet, key: &[u8], state: u32) -> Option<bool> {
+fn is_accepted(rules: &impl Rules, key: &[u8], state: u32) -> Option<bool> {
     let (family, key) = key.split_first()?;
     let ingress = u32::from(state & BEGUN_OUTSIDE != 0);
     Some(match family {
@@ -145,9 +145,9 @@ fn is_accepted(rules: &RuleSet, key: &[u8], state: u32) -> Option<bool> {
 
 /// Takes flows over; those for which there is no room are left out, and those that `rules`, if there are
 /// such, deny. False, and the tables are empty, when an entry is not what [`export`] writes.
-pub fn import(
+pub fn import<R: Rules>(
     tracker: &mut Tracker,
-    rules: Option<&RuleSet>,
+    rules: Option<&R>,
     has_begun: bool,
     entries: &mut StateReader<'_>,
 ) -> bool {
@@ -171,8 +171,8 @@ pub fn import(
     !entries.is_broken()
 }
 
-struct Importer<'a> {
-    rules: Option<&'a RuleSet>,
+struct Importer<'a, R> {
+    rules: Option<&'a R>,
     v4: Coming<[u32; 4]>,
     v6: Coming<[u32; KEY6]>,
     /// As long as there was no batch whose time could be the tables' secret: other instances' flows, which
@@ -180,7 +180,7 @@ struct Importer<'a> {
     seed: Option<u64>,
 }
 
-impl Importer<'_> {
+impl<R: Rules> Importer<'_, R> {
     fn take(&mut self, tracker: &mut Tracker, name: &[u8], value: &[u8]) -> Option<()> {
         let (family, key) = name.split_first()?;
         let [left, state, inside, outside] = words(value)?;

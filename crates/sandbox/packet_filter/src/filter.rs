@@ -1,0 +1,244 @@
+//! The way of a batch.
+
+use crate::header::{Class, Common, Header, KEY4, parse};
+use crate::judge::Judge;
+use crate::rule_set::Rules;
+use crate::state;
+use crate::tally::{Reason, Tally};
+use crate::tracker::{Ahead, COMMON, SWEEP_PER_BATCH, Tracker, usual, usual_elsewhere};
+use alloc::boxed::Box;
+use nf_sdk::headers::tunnel::Tunnels;
+use nf_sdk::ticks::Ticks;
+use nf_sdk::{Batch, Host, MAX_BATCH, Nanos, PacketTime, StateReader, StateWriter, Verdict};
+
+/// How often the table is swept when no packets come.
+const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
+/// Most groups of a table that the timer sweeps at a time.
+const SWEEP_PER_TIMER: usize = 1 << 15;
+
+/// Verdict of an accepted packet, by the interface (0 or 1) that it came in by: on to the other one.
+#[inline(always)]
+fn onward(ingress: u32) -> u32 {
+    const OUTWARD: u32 = Verdict::Interface(1).encode();
+    const CHANGE: u32 = OUTWARD ^ Verdict::Interface(0).encode();
+    OUTWARD ^ (ingress * CHANGE)
+}
+
+/// What is kept of the packets of a batch.
+struct Window {
+    /// Each is reached by an address of its own: the fields of one are then at fixed distances from it, which
+    /// the sandbox's loads and stores include, while distances in an array are added one by one.
+    ahead: [Box<Ahead<[u32; KEY4]>>; MAX_BATCH],
+    /// The slots that probably have the keys.
+    slots: [u32; MAX_BATCH],
+}
+
+/// A filter between interface 0, inside, and interface 1, outside, that counts `N` fates of packets.
+pub struct Filter<R: Rules, const N: usize> {
+    /// Rules, fragments, and what passes without either.
+    pub judge: Judge<R>,
+    /// Connections; `None`: rules alone decide.
+    pub tracker: Option<Tracker>,
+    /// Counts.
+    pub tally: Tally<N>,
+    time: PacketTime,
+    ticks: Ticks,
+    timer_is_set: bool,
+    window: Box<Window>,
+    /// What the look-ahead reads comes here: loads without a use of their result are left out by compilers.
+    touched: u32,
+}
+
+impl<R: Rules, const N: usize> Filter<R, N> {
+    /// A filter that has seen nothing.
+    pub fn new(judge: Judge<R>, tracker: Option<Tracker>) -> Filter<R, N> {
+        Filter {
+            judge,
+            tracker,
+            tally: Tally::default(),
+            time: PacketTime::default(),
+            ticks: Ticks::default(),
+            timer_is_set: false,
+            window: Box::new(Window {
+                ahead: core::array::from_fn(|_| Box::default()),
+                slots: [0; MAX_BATCH],
+            }),
+            touched: 0,
+        }
+    }
+
+    /// Moves time on: that of the packets' reception, and the same in ticks.
+    #[inline(always)]
+    fn advance(&mut self, batch: &Batch<'_>, now: Nanos) -> (Nanos, u32) {
+        self.time.see(batch.newest());
+        self.time.seen(now);
+        let time = self.time.latest();
+        let tick = self.ticks.at(time);
+        self.judge.now = tick;
+        (time, tick)
+    }
+
+    /// Rules alone decide.
+    #[inline(always)]
+    pub fn process_stateless(&mut self, batch: &mut Batch<'_>, now: Nanos) {
+        self.advance(batch, now);
+        let Filter { judge, tally, .. } = self;
+        let (mut accepted, mut denied) = (0, 0);
+        for mut packet in batch.packets() {
+            let ingress = u32::from(packet.ingress() & 1);
+            let onward = onward(ingress);
+            let verdict = match Common::new(packet.bytes(), &judge.least) {
+                Some(common) => {
+                    let accept = judge.rules.decide4(&common.view(ingress));
+                    accepted += u32::from(accept);
+                    denied += u32::from(!accept);
+                    if accept { onward } else { Verdict::Drop(Reason::Denied as u16).encode() }
+                }
+                None => tally.judge(judge.any(packet.bytes(), ingress), onward),
+            };
+            packet.verdict_encoded(verdict);
+        }
+        tally.add(accepted, denied);
+        self.tally.flush(batch.host());
+    }
+
+    /// Packets go by their flows. One for which `may_be_usual` is false, by its bytes and its interface, is shown to
+    /// `unusual`, as is every one that is not the usual packet of a known flow.
+    #[inline(always)]
+    pub fn process<E: Into<u16>>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        now: Nanos,
+        may_be_usual: impl Fn(&[u8], u32) -> bool,
+        unusual: impl FnMut(&mut Judge<R>, &mut Tracker, &Header, &[u8]) -> Result<(), E>,
+    ) {
+        let (time, tick) = self.advance(batch, now);
+        let Filter { judge, tracker: Some(tracker), tally, window, .. } = self else { return };
+        tracker.advance(now, time, tick, SWEEP_PER_BATCH);
+        self.touched ^= look_up(tracker, judge, batch, window, may_be_usual);
+        track(tracker, judge, tally, batch, window, unusual);
+        tally.flush_turnover(tracker.turnover(), batch.host());
+        if !self.timer_is_set && tracker.flows() > 0 {
+            self.timer_is_set = true;
+            batch.host().timer_set(now.saturating_add(SWEEP_INTERVAL));
+        }
+        tally.flush(batch.host());
+    }
+
+    /// Sweeps when no packets come.
+    pub fn timer(&mut self, host: &mut Host, now: Nanos) {
+        self.timer_is_set = false;
+        let Some(tracker) = &mut self.tracker else { return };
+        let time = self.time.at(now);
+        tracker.advance(now, time, self.ticks.at(time), SWEEP_PER_TIMER);
+        self.tally.flush_turnover(tracker.turnover(), host);
+        if tracker.flows() > 0 {
+            self.timer_is_set = true;
+            host.timer_set(now.saturating_add(SWEEP_INTERVAL));
+        }
+    }
+
+    /// Writes every live flow; false when the host takes no more.
+    pub fn export_state(&self, out: &mut StateWriter<'_>) -> bool {
+        // Without tracking there is nothing to know, and nothing is lost.
+        self.tracker.as_ref().is_none_or(|tracker| state::export(tracker, out))
+    }
+
+    /// Takes over flows, with `recheck` those alone whose opening packet the rules accept. False, and there are none, when an
+    /// entry is not what [`Filter::export_state`] writes.
+    pub fn import_state(&mut self, recheck: bool, entries: &mut StateReader<'_>) -> bool {
+        let has_begun = self.ticks.have_begun();
+        let rules = recheck.then_some(&self.judge.rules);
+        match &mut self.tracker {
+            Some(tracker) => state::import(tracker, rules, has_begun, entries),
+            None => state::pass_over(entries),
+        }
+    }
+}
+
+/// Reads all packets, then finds out where their flows probably are and has those places fetched into the
+/// cache.
+#[inline(always)]
+fn look_up<R: Rules>(
+    tracker: &Tracker,
+    judge: &Judge<R>,
+    batch: &mut Batch<'_>,
+    window: &mut Window,
+    may_be_usual: impl Fn(&[u8], u32) -> bool,
+) -> u32 {
+    let count = batch.len();
+    for (packet, ahead) in batch.packets().zip(&mut window.ahead) {
+        let ingress = u32::from(packet.ingress() & 1);
+        let ahead = &mut **ahead;
+        ahead.ingress = ingress;
+        let common = Common::new(packet.bytes(), &judge.least);
+        if let Some(common) = common.filter(|_| may_be_usual(packet.bytes(), ingress)) {
+            // What was stored word by word is dear to read as a whole: the hash is made of what is at hand.
+            let key = common.key(ingress);
+            ahead.hash = tracker.v4.hash(&key);
+            ahead.key = key;
+            let (flags, end, ack) = common.progress();
+            (ahead.flags, ahead.end, ahead.ack) = (u32::from(flags) | COMMON, end, ack);
+        } else {
+            ahead.flags = 0;
+            look_up_other(tracker, &judge.tunnels, packet.bytes(), ingress, ahead);
+        }
+    }
+    for (ahead, slot) in window.ahead.iter().zip(&mut window.slots).take(count) {
+        *slot = tracker.v4.probable(ahead.hash);
+    }
+    let mut touched = 0;
+    // A loop of its own, and short: the processor then has all of the batch's reads on their way at a time.
+    for eight in window.slots.chunks_exact(8).take(count.div_ceil(8)) {
+        touched = eight.iter().fold(touched, |touched, slot| touched ^ tracker.v4.touch(*slot));
+    }
+    touched
+}
+
+/// Reads a packet that is not common.
+#[inline(never)]
+fn look_up_other(
+    tracker: &Tracker,
+    tunnels: &Tunnels,
+    packet: &[u8],
+    ingress: u32,
+    ahead: &mut Ahead<[u32; KEY4]>,
+) {
+    let header = &mut ahead.header;
+    parse(packet, ingress, tunnels, header);
+    if header.class == Class::Flow6 {
+        header.hash6 = tracker.v6.hash(&header.key);
+        header.slot6 = tracker.v6.probable(header.hash6);
+        ahead.end = tracker.v6.touch(header.slot6);
+    }
+}
+
+/// Each packet goes by its flow's state.
+#[inline(always)]
+fn track<R: Rules, E: Into<u16>, const N: usize>(
+    tracker: &mut Tracker,
+    judge: &mut Judge<R>,
+    tally: &mut Tally<N>,
+    batch: &mut Batch<'_>,
+    window: &mut Window,
+    mut unusual: impl FnMut(&mut Judge<R>, &mut Tracker, &Header, &[u8]) -> Result<(), E>,
+) {
+    let mut accepted = 0;
+    for ((mut packet, ahead), slot) in batch.packets().zip(&mut window.ahead).zip(&window.slots) {
+        let ahead = &mut **ahead;
+        // `usual` asks for the ACK flag or what stands for it, which a packet that is not common does not have.
+        let is_usual = usual(&mut tracker.v4, &tracker.terms, ahead, *slot)
+            || ahead.flags != 0 && usual_elsewhere(&mut tracker.v4, &tracker.terms, ahead);
+        let verdict = if is_usual {
+            accepted += 1;
+            onward(ahead.ingress)
+        } else {
+            if ahead.flags != 0 {
+                parse(packet.bytes(), ahead.ingress, &judge.tunnels, &mut ahead.header);
+            }
+            tally.judge(unusual(judge, tracker, &ahead.header, packet.bytes()), onward(ahead.ingress))
+        };
+        packet.verdict_encoded(verdict);
+    }
+    tally.add(accepted, 0);
+}

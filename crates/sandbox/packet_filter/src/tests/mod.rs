@@ -1,0 +1,5 @@
+//! Tests of the parts against plainer ones.
+
+mod matching;
+mod packets;
+mod table;
