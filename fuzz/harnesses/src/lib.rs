@@ -37,6 +37,7 @@ mod registry_documents;
 mod rewrite;
 mod router;
 mod schema_value;
+mod security_groups;
 pub mod smoke;
 mod snapshot;
 mod snapshot_file;
@@ -90,6 +91,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "rewrite", run: rewrite::run },
     Harness { name: "router", run: router::run },
     Harness { name: "schema_value", run: schema_value::run },
+    Harness { name: "security_groups", run: security_groups::run },
     Harness { name: "snapshot", run: snapshot::run },
     Harness { name: "snapshot_file", run: snapshot_file::run },
     Harness { name: "stripe", run: stripe::run },

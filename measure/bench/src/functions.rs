@@ -690,6 +690,8 @@ pub(crate) fn run(progress: &mut dyn FnMut(f64, &str)) -> Result<Vec<Measurement
     progress(0.79, "load-balancer, 65,536 established connections");
     let times = crate::balancer::connections(&sandbox, 65_536, &mut numbers)?;
     times.report("balancer", Some(1.4), None, &mut results);
+    progress(0.79, "security groups, 65,536 connections");
+    crate::groups::connections(&sandbox, &mut numbers)?.report("groups", Some(1.4), None, &mut results);
 
     progress(0.8, "monitor, a full table");
     full_table(&sandbox, &mut numbers, &mut results)?;

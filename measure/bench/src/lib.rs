@@ -27,6 +27,7 @@ mod feed;
 mod first_touch;
 mod frames;
 mod functions;
+mod groups;
 mod guests;
 mod hypernf;
 mod instantiate;
@@ -89,6 +90,7 @@ pub const NAMES: &[&str] = &[
     "functions",
     "nat",
     "balancer",
+    "groups",
     "chain",
     "instructions",
     "instantiate",
@@ -146,6 +148,8 @@ pub enum Bench {
     Nat,
     /// Load balancing.
     Balancer,
+    /// Security groups with 65,536 connections.
+    Groups,
     /// Chains of fifty, and what the engine costs for each hop.
     Chain,
     /// Instructions of a hop.
@@ -226,6 +230,7 @@ impl Bench {
             "functions" => Bench::Functions,
             "nat" => Bench::Nat,
             "balancer" => Bench::Balancer,
+            "groups" => Bench::Groups,
             "chain" => Bench::Chain,
             "instructions" => Bench::Instructions,
             "instantiate" => Bench::Instantiate,
@@ -271,6 +276,7 @@ impl Bench {
             Bench::Functions => "functions",
             Bench::Nat => "nat",
             Bench::Balancer => "balancer",
+            Bench::Groups => "groups",
             Bench::Chain => "chain",
             Bench::Instructions => "instructions",
             Bench::Instantiate => "instantiate",
@@ -346,6 +352,7 @@ impl Bench {
             Bench::Functions => functions::run(progress),
             Bench::Nat => nat::run(progress),
             Bench::Balancer => balancer::run(progress),
+            Bench::Groups => groups::run(progress),
             Bench::Chain => chain::run(progress),
             Bench::Instantiate => instantiate::run(progress),
             Bench::Stop => stop::run(progress),

@@ -1,0 +1,116 @@
+//! What passes without a rule, because no address is of any use without it: ARP, neighbour and router discovery, and
+//! DHCP. From inside it passes as far as it claims what is the device's: not another's address, and not to be a router
+//! or a DHCP server.
+
+use crate::identity::{Identity, inside};
+use crate::metrics::Reason;
+use core::net::{IpAddr, Ipv4Addr};
+use nf_sdk::headers::ethernet::{self, ethertype};
+use packet_filter::header::{Class, Header};
+use packet_filter::rule::UDP;
+
+/// Bytes of an ARP packet of IPv4 over Ethernet (RFC 826), and how it begins: both kinds of addresses, their lengths.
+const ARP: usize = 28;
+const ARP_KINDS: [u8; 6] = [0, 1, 8, 0, 6, 4];
+/// What it asks or says.
+const REQUEST: [u8; 2] = [0, 1];
+const REPLY: [u8; 2] = [0, 2];
+
+/// ICMPv6 types of RFC 4861 section 4, of which a host sends two kinds of solicitation and advertisements of itself.
+const ROUTER_SOLICITATION: u8 = 133;
+const ROUTER_ADVERTISEMENT: u8 = 134;
+const NEIGHBOUR_SOLICITATION: u8 = 135;
+const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
+const REDIRECT: u8 = 137;
+/// Options with a link-layer address, of the source and the target.
+const LINK_LAYER_ADDRESSES: [u8; 2] = [1, 2];
+
+/// UDP ports of DHCP's server and client (RFC 2131 section 4.1).
+const SERVER: u16 = 67;
+const CLIENT: u16 = 68;
+
+/// A frame that is not IP.
+pub fn arp(identity: &Identity, packet: &[u8], is_from_inside: bool) -> Result<(), Reason> {
+    let view = ethernet::View::new(packet).map_err(|_| Reason::Malformed)?;
+    if view.ethertype() != ethertype::ARP {
+        return Err(Reason::NonIp);
+    }
+    let body: &[u8; ARP] =
+        packet.get(view.header_length()..).and_then(|rest| rest.first_chunk()).ok_or(Reason::Malformed)?;
+    let operation = [body[6], body[7]];
+    if body[..6] != ARP_KINDS || (operation != REQUEST && operation != REPLY) {
+        return Err(Reason::Malformed);
+    }
+    if !is_from_inside {
+        return Ok(());
+    }
+    let is_mac = identity.mac().is_none_or(|mac| body[8..14] == mac);
+    let sender = [body[14], body[15], body[16], body[17]];
+    // Whether an address is free is asked without one (RFC 5227).
+    let is_probe = sender == [0; 4] && operation == REQUEST;
+    if is_mac && (is_probe || identity.has_ipv4(sender)) { Ok(()) } else { Err(Reason::Spoofed) }
+}
+
+/// Discovery or MLD from inside.
+pub fn discovery(identity: &Identity, header: &Header, packet: &[u8]) -> Result<(), Reason> {
+    let source = inside(header);
+    let is_unspecified = source.is_unspecified();
+    let is_own = matches!(source, IpAddr::V6(six) if identity.has_ipv6(six.octets()));
+    if !is_own && !is_unspecified {
+        return Err(Reason::Spoofed);
+    }
+    let message = packet.get(usize::from(header.message)..).ok_or(Reason::Malformed)?;
+    let honest = match message.first() {
+        Some(&ROUTER_ADVERTISEMENT | &REDIRECT) => false,
+        Some(&NEIGHBOUR_ADVERTISEMENT) => {
+            let target = message.get(8..).and_then(|rest| rest.first_chunk()).ok_or(Reason::Malformed)?;
+            is_own && identity.has_ipv6(*target) && options(identity, message.get(24..))?
+        }
+        Some(&NEIGHBOUR_SOLICITATION) => options(identity, message.get(24..))?,
+        Some(&ROUTER_SOLICITATION) => options(identity, message.get(8..))?,
+        _ => true,
+    };
+    if honest { Ok(()) } else { Err(Reason::Spoofed) }
+}
+
+/// Whether link-layer addresses in the options (RFC 4861 section 4.6) are the device's, as far as that is known.
+fn options(identity: &Identity, options: Option<&[u8]>) -> Result<bool, Reason> {
+    let mut rest = options.ok_or(Reason::Malformed)?;
+    while let [kind, length, ..] = *rest {
+        let (option, behind) = rest
+            .split_at_checked(usize::from(length) * 8)
+            .filter(|_| length != 0)
+            .ok_or(Reason::Malformed)?;
+        let claims = LINK_LAYER_ADDRESSES.contains(&kind);
+        if claims && identity.mac().is_some_and(|mac| option.get(2..8) != Some(&mac)) {
+            return Ok(false);
+        }
+        rest = behind;
+    }
+    Ok(true)
+}
+
+/// DHCP (RFC 2131): `None` where the rules are asked. A client's broadcasts leave, answers to one come in; a renewal, which
+/// goes to a server's own address, is for the rules: it could go anywhere.
+pub fn dhcp(identity: &Identity, header: &Header, packet: &[u8]) -> Option<Result<(), Reason>> {
+    if header.class != Class::Flow4 || header.key[3] as u8 != UDP || header.fragment.is_fragment {
+        return None;
+    }
+    let (source, destination) = ((header.ports >> 16) as u16, header.ports as u16);
+    match (header.ingress() == 0, source, destination) {
+        (true, SERVER, CLIENT) => Some(Err(Reason::Spoofed)),
+        (true, CLIENT, SERVER) if header.key[1] == u32::MAX => {
+            let is_client = inside(header) == IpAddr::V4(Ipv4Addr::UNSPECIFIED) || identity.has(header);
+            Some(if is_client { Ok(()) } else { Err(Reason::Spoofed) })
+        }
+        // The address may be the one that is being given.
+        (false, SERVER, CLIENT) if is_sent_to(identity, packet) => Some(Ok(())),
+        _ => None,
+    }
+}
+
+/// Whether a frame is for the device, or for all.
+fn is_sent_to(identity: &Identity, packet: &[u8]) -> bool {
+    let destination = packet.first_chunk::<6>();
+    destination == Some(&[0xff; 6]) || identity.mac().is_none_or(|mac| destination == Some(&mac))
+}

@@ -1,0 +1,76 @@
+//! Why packets are dropped, and the report.
+
+use crate::identity::Identity;
+use crate::layers::Layers;
+use alloc::string::String;
+use nf_sdk::Json;
+use packet_filter::filter::Filter;
+use packet_filter::{report, tally};
+
+/// Why a packet is dropped; the numbers are places in the manifest's `drop_reasons`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A reason of every filter.
+    Filter(tally::Reason),
+    /// A header contradicts itself.
+    Malformed,
+    /// Neither IP nor ARP.
+    NonIp,
+    /// From inside, and claims what is not the device's.
+    Spoofed,
+    /// From outside, for an address that is not the device's.
+    Misaddressed,
+}
+
+impl From<tally::Reason> for Reason {
+    fn from(reason: tally::Reason) -> Reason {
+        Reason::Filter(reason)
+    }
+}
+
+impl From<Reason> for u16 {
+    fn from(reason: Reason) -> u16 {
+        match reason {
+            Reason::Filter(reason) => reason.into(),
+            Reason::Malformed => tally::Reason::Malformed.into(),
+            Reason::NonIp => tally::Reason::NonIp.into(),
+            Reason::Spoofed => 8,
+            Reason::Misaddressed => 9,
+        }
+    }
+}
+
+/// Names in the report and in the manifest, accepted packets first, then the reasons.
+pub const NAMES: [&str; 11] = [
+    "accepted",
+    "denied",
+    "malformed",
+    "no-flow",
+    "bad-state",
+    "table-full",
+    "fragment",
+    "non-ip",
+    "unreadable",
+    "spoofed",
+    "misaddressed",
+];
+
+/// Writes the report.
+pub fn report(filter: &Filter<Layers, { NAMES.len() }>, identity: &Identity, out: &mut String) {
+    let mut json = Json::new(out);
+    json.object();
+    report::packets(&mut json, &NAMES, &filter.tally);
+    let layers = &filter.judge.rules;
+    for (name, rules) in [("administrator", &layers.administrator), ("tenant", &layers.tenant)] {
+        if let Some(rules) = rules {
+            json.key(name).object();
+            report::rules(&mut json, rules);
+            json.end_object();
+        }
+    }
+    if let Some(tracker) = &filter.tracker {
+        report::flows(&mut json, tracker);
+    }
+    json.member("addresses", identity.addresses() as u64);
+    json.member("fragmented_datagrams", filter.judge.fragments.count() as u64).end_object();
+}

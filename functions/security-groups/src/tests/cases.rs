@@ -1,0 +1,175 @@
+//! What becomes of packets of connections, case by case.
+
+use super::frames::{A, A6, B, B6, Bench, IN, OUT, config, drop, remote, rule, to_port};
+use nf_sdk::devices::DeviceEntry;
+use nf_sdk::native::Runner;
+use nf_sdk::native::frames::{flags, icmp, packet, seal, tcp, udp};
+
+const C: &str = "203.0.113.4";
+
+fn there(port: u16, flags: u8, seq: u32, ack: u32) -> Vec<u8> {
+    tcp([(B, port), (A, 443)], flags, seq, ack, 0)
+}
+
+fn back(port: u16, flags: u8, seq: u32, ack: u32) -> Vec<u8> {
+    tcp([(A, 443), (B, port)], flags, seq, ack, 0)
+}
+
+/// Opens a connection from outside.
+fn open(bench: &mut Bench, port: u16) {
+    assert_eq!(bench.outside(there(port, flags::SYN, 100, 0)), IN);
+    assert_eq!(bench.inside(back(port, flags::SYN | flags::ACK, 500, 101)), OUT);
+    assert_eq!(bench.outside(there(port, flags::ACK, 101, 501)), IN);
+}
+
+fn lives(bench: &mut Bench, port: u16) -> bool {
+    let there = bench.outside(there(port, flags::ACK, 101, 501));
+    let back = bench.inside(back(port, flags::ACK, 501, 101));
+    assert_eq!(there == IN, back == OUT);
+    there == IN
+}
+
+fn https() -> ConfigRules {
+    vec![to_port("in", "tcp", 443)]
+}
+
+type ConfigRules = Vec<nf_sdk::native::ConfigValue>;
+
+#[test]
+fn nothing_passes_without_a_rule() {
+    let mut bench = Bench::of(vec![]);
+    assert_eq!(bench.outside(there(1000, flags::SYN, 100, 0)), drop::DENIED);
+    assert_eq!(bench.inside(udp(A, 4000, B, 53)), drop::DENIED);
+    assert_eq!(bench.inside(udp(A6, 4000, B6, 53)), drop::DENIED);
+    assert_eq!(bench.outside(icmp(B, A, [8, 0], [0, 1, 0, 1], &[])), drop::DENIED);
+    assert_eq!(bench.report()["tenant"]["default"]["hits"], 4);
+    assert_eq!(bench.report()["administrator"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_rule_is_for_its_direction_and_answers_pass() {
+    let mut bench = Bench::of(https());
+    open(&mut bench, 1000);
+    assert!(lives(&mut bench, 1000));
+    assert_eq!(bench.inside(tcp([(A, 1000), (B, 443)], flags::SYN, 1, 0, 0)), drop::DENIED, "out");
+    assert_eq!(bench.outside(tcp([(B, 1000), (A, 80)], flags::SYN, 1, 0, 0)), drop::DENIED, "another port");
+    let mut bench = Bench::of(vec![to_port("out", "udp", 53)]);
+    assert_eq!(bench.inside(udp(A, 4000, B, 53)), OUT);
+    assert_eq!(bench.outside(udp(B, 53, A, 4000)), IN);
+    assert_eq!(bench.outside(udp(C, 53, A, 4000)), drop::DENIED);
+}
+
+#[test]
+fn both_layers_have_to_allow() {
+    let web = rule("in", &[remote("198.51.100.0/24")]);
+    let mut bench = Bench::new(&[("administrator", vec![web]), ("tenant", https())]);
+    assert_eq!(bench.outside(there(1000, flags::SYN, 100, 0)), IN);
+    assert_eq!(
+        bench.outside(tcp([(C, 1000), (A, 443)], flags::SYN, 1, 0, 0)),
+        drop::DENIED,
+        "the administrator"
+    );
+    assert_eq!(bench.outside(tcp([(B, 1000), (A, 80)], flags::SYN, 1, 0, 0)), drop::DENIED, "the tenant");
+    let report = bench.report();
+    assert_eq!(report["administrator"]["default"]["hits"], 1);
+    assert_eq!(report["tenant"]["default"]["hits"], 1);
+    let mut bench = Bench::new(&[("administrator", vec![]), ("tenant", https())]);
+    assert_eq!(bench.outside(there(1000, flags::SYN, 100, 0)), drop::DENIED);
+    assert!(Runner::<crate::SecurityGroups>::new(&config(&[], true)).is_err(), "no layer at all");
+}
+
+#[test]
+fn sources_are_the_devices() {
+    let everything = || vec![rule("in", &[]), rule("out", &[])];
+    let mut bench = Bench::of(everything());
+    assert_eq!(bench.inside(udp(A, 1, B, 2)), OUT);
+    assert_eq!(bench.inside(udp(C, 1, B, 2)), drop::SPOOFED);
+    assert_eq!(bench.inside(udp("2001:db8::8", 1, B6, 2)), drop::SPOOFED);
+    let mut frame = udp(A, 1, B, 2);
+    frame[11] ^= 1;
+    assert_eq!(
+        bench.inside(frame.clone()),
+        drop::SPOOFED,
+        "the Ethernet address, of a connection that is known"
+    );
+    frame[13] = 7;
+    assert_eq!(bench.inside(frame), drop::SPOOFED);
+    assert_eq!(bench.outside(udp(B, 2, A, 1)), IN);
+    assert_eq!(bench.outside(udp(B, 2, C, 1)), drop::MISADDRESSED);
+    assert_eq!(bench.outside(udp(B, 1, "224.0.0.251", 5353)), IN);
+    assert_eq!(bench.outside(udp(B, 1, "192.0.2.255", 5353)), IN, "broadcast");
+    assert_eq!(bench.outside(udp(B6, 1, "ff02::fb", 5353)), IN);
+    assert_eq!(bench.inside(udp("224.0.0.251", 5353, B, 1)), drop::SPOOFED, "what is for many opens nothing");
+    let mut bench = Bench::of(vec![to_port("in", "udp", 5353)]);
+    assert_eq!(bench.outside(udp(B, 1, "224.0.0.251", 5353)), IN);
+    assert_eq!(bench.outside(udp(B, 1, "224.0.0.251", 5354)), drop::DENIED);
+}
+
+#[test]
+fn a_rule_that_goes_ends_what_it_alone_allowed() {
+    let from_b = || rule("in", &[remote("198.51.100.7/32")]);
+    let mut bench = Bench::of(vec![to_port("in", "tcp", 443), to_port("in", "udp", 53), from_b()]);
+    open(&mut bench, 1000);
+    assert_eq!(bench.outside(udp(C, 9, A, 53)), IN);
+    // Another rule allows the first connection too.
+    let mut bench = bench.change(&[("tenant", vec![to_port("in", "udp", 53), from_b()])]);
+    assert!(lives(&mut bench, 1000));
+    assert_eq!(bench.inside(udp(A, 53, C, 9)), OUT);
+    // A rule that comes breaks nothing, and neither does an order.
+    let mut bench = bench.change(&[("tenant", vec![https().remove(0), from_b(), to_port("in", "udp", 53)])]);
+    assert!(lives(&mut bench, 1000));
+    assert_eq!(bench.inside(udp(A, 53, C, 9)), OUT);
+    let mut bench = bench.change(&[("tenant", vec![to_port("in", "udp", 53)])]);
+    assert!(!lives(&mut bench, 1000), "nothing allows it any more");
+    assert_eq!(bench.inside(udp(A, 53, C, 9)), OUT, "and no other ends");
+    // A layer that comes is asked too.
+    let mut bench = bench.change(&[("administrator", vec![]), ("tenant", vec![to_port("in", "udp", 53)])]);
+    assert_eq!(bench.inside(udp(A, 53, C, 9)), drop::DENIED);
+}
+
+#[test]
+fn fragments_and_errors_follow_what_is_allowed() {
+    let mut bench = Bench::of(vec![to_port("out", "udp", 53)]);
+    let fragment = |source: &str, destination: &str, offset: u16, more: bool| {
+        let mut frame = udp(source, 4000, destination, 53);
+        frame[20..22].copy_from_slice(&(offset / 8 | u16::from(more) << 13).to_be_bytes());
+        seal(&mut frame);
+        frame
+    };
+    assert_eq!(bench.inside(fragment(A, B, 24, false)), drop::FRAGMENT, "before the first");
+    assert_eq!(bench.inside(fragment(A, B, 0, true)), OUT);
+    assert_eq!(bench.inside(fragment(A, B, 24, false)), OUT);
+    assert_eq!(bench.inside(fragment(C, B, 24, false)), drop::SPOOFED);
+    let question = udp(A, 4000, B, 53);
+    assert_eq!(bench.outside(icmp(C, A, [3, 3], [0; 4], &question[14..])), IN);
+    assert_eq!(bench.outside(icmp(C, A, [3, 3], [0; 4], &udp(A, 4001, B, 53)[14..])), drop::NO_FLOW);
+    assert_eq!(bench.outside(packet(C, A, 47, &[0; 8])), drop::DENIED);
+    assert_eq!(bench.outside(vec![0; 13]), drop::MALFORMED);
+}
+
+#[test]
+fn addresses_of_the_device_are_followed() {
+    let everything = config(&[("tenant", vec![rule("out", &[])])], false);
+    let mut bench = Bench { runner: Runner::new(&everything).expect("good"), now: 0.0 };
+    assert_eq!(bench.inside(udp(A, 1, B, 2)), drop::SPOOFED, "no address is known");
+    let mac = [2, 0, 0, 0, 0, 2];
+    let device = |addresses: &[&str]| {
+        let link = DeviceEntry::Interface { interface: 1, is_up: true, mac, mtu: 1500 };
+        let own = addresses.iter().map(|address| DeviceEntry::Address {
+            interface: 1,
+            address: address.parse().expect("an address"),
+            prefix: 24,
+        });
+        std::iter::once(link).chain(own).collect::<Vec<_>>()
+    };
+    bench.runner.set_devices(&device(&[A]), super::frames::at(0.0));
+    assert_eq!(bench.inside(udp(A, 1, B, 2)), OUT);
+    assert_eq!(bench.outside(udp(B, 2, A, 1)), IN);
+    let mut other = udp(A, 1, B, 2);
+    other[6] = 6;
+    assert_eq!(bench.inside(other), drop::SPOOFED, "its MAC address");
+    bench.runner.set_devices(&device(&[C]), super::frames::at(0.0));
+    assert_eq!(bench.inside(udp(A, 1, B, 2)), drop::SPOOFED, "even of a connection that is known");
+    assert_eq!(bench.outside(udp(B, 2, A, 1)), drop::MISADDRESSED);
+    assert_eq!(bench.inside(udp(C, 1, B, 2)), OUT);
+}

@@ -1,0 +1,4 @@
+//! `harnesses::security_groups`, guided by coverage.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| harnesses::run("security_groups", data));

@@ -1,0 +1,60 @@
+//! Any frames get one counted verdict and stay as they are, what leaves has the device's Ethernet address, any state is taken
+//! or refused, and what is exported is taken.
+
+use crate::configuration::Configuration;
+use nf_sdk::native::{Runner, TestPacket};
+use nf_sdk::{Nanos, Verdict};
+use security_groups::SecurityGroups;
+use std::sync::LazyLock;
+
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+const IDENTITY: &str = "
+max_flows: 40
+max_flows_ipv6: 40
+mac: 02:00:00:00:00:02
+addresses: [192.0.2.9/24, \"2001:db8::9/64\"]
+";
+
+const RULES: [&str; 3] = [
+    "tenant: []",
+    "tenant: [{direction: out}, {direction: in, protocol: tcp, ports: 0-1023, remote: 198.51.100.0/24}]",
+    "administrator: [{direction: in}, {direction: out, protocol: udp}]\ntenant: [{direction: in}, {direction: out}]",
+];
+
+static ENCODED: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
+    let configuration = Configuration::of(include_str!("../../../functions/security-groups/function.yaml"));
+    RULES.map(|rules| configuration.read(&format!("{rules}{IDENTITY}"), ""))
+});
+
+pub fn run(data: &[u8]) {
+    let &[mode, split, ref data @ ..] = data else { return };
+    let config = &ENCODED[usize::from(mode) % ENCODED.len()];
+    let mut runner = Runner::<SecurityGroups>::new(config).expect("in range");
+    let (state, mut frames) = data.split_at(usize::from(split).min(data.len()));
+    runner.import_state(state);
+
+    let (mut now, mut seen) = (Nanos(1 << 60), 0u64);
+    // A length, an interface, and how much later the packet comes.
+    while let &[length, ingress, later, ref rest @ ..] = frames {
+        let (frame, rest) = rest.split_at(usize::from(length).min(rest.len()));
+        frames = rest;
+        now = now.saturating_add(Nanos(u64::from(later) << 28));
+        let out = runner.run(&[TestPacket::new(frame.to_vec(), u16::from(ingress))], now);
+        let onward = Verdict::Interface(1 - u16::from(ingress & 1));
+        let verdict = out[0].verdict.expect("a verdict");
+        assert!(verdict == onward || matches!(verdict, Verdict::Drop(0..=9)), "{verdict:?}");
+        assert!(verdict != Verdict::Interface(1) || frame[6..12] == MAC, "{verdict:?}");
+        assert_eq!(out[0].bytes.as_deref(), Some(frame));
+        if runner.host().deadline().is_some_and(|deadline| deadline <= now) {
+            runner.timer(now);
+        }
+        seen += 1;
+    }
+    assert_eq!((0..11).map(|counter| runner.host().counter(counter)).sum::<u64>(), seen);
+    let report: serde_json::Value = serde_json::from_str(&runner.report(now).expect("always")).expect("JSON");
+    assert!(report["flows"]["ipv4"].as_u64() <= Some(40) && report["flows"]["ipv6"].as_u64() <= Some(40));
+    let state = runner.export_state().expect("offered");
+    let mut other = Runner::<SecurityGroups>::new(config).expect("in range");
+    assert!(other.import_state(&state));
+}
