@@ -1,5 +1,5 @@
-//! The network function `security-groups`: what may reach the openers of a device and what may leave them. It stands
-//! between the device, at its interface `outside`, and whatever opens the device, at `inside`.
+//! The network function `security-groups`: what may reach what opens a device and what may leave it. It stands
+//! between the device, at its interface `outside`, and the function that would open the device, at `inside`.
 //!
 //! A packet's way is that of [`packet_filter`], with three things before the rules:
 //! 1. [`identity`]: what comes from inside has the device's addresses for sources, and what comes from outside goes to

@@ -132,7 +132,7 @@ fn fragments_and_errors_follow_what_is_allowed() {
     let mut bench = Bench::of(vec![to_port("out", "udp", 53)]);
     let fragment = |source: &str, destination: &str, offset: u16, more: bool| {
         let mut frame = udp(source, 4000, destination, 53);
-        frame[20..22].copy_from_slice(&(offset / 8 | u16::from(more) << 13).to_be_bytes());
+        frame[20..22].copy_from_slice(&((offset / 8) | (u16::from(more) << 13)).to_be_bytes());
         seal(&mut frame);
         frame
     };
