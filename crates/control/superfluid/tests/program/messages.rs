@@ -50,7 +50,8 @@ fn files_that_are_no_files_and_images_that_are_none_are_refused() {
         "monitor",
         "nat",
         "policer",
-        "router", "security-groups", "security-groups",
+        "router",
+        "security-groups",
         "vxlan-gateway",
     ] {
         let inspected = run(&["image", "inspect", name]);
