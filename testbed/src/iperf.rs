@@ -47,7 +47,16 @@ impl Iperf {
             let source = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
             return Err(TestbedError::Start { command: "iperf3 --server".to_owned(), source });
         }
-        let output = client.run(&command, Duration::from_secs(seconds.into()) + LIMIT)?;
+        let begin = Instant::now();
+        let output = loop {
+            match client.run(&command, Duration::from_secs(seconds.into()) + LIMIT) {
+                // It has still to do with the client before.
+                Err(TestbedError::Failed { output, .. }) if is_busy(&output) && begin.elapsed() < LIMIT => {
+                    thread::sleep(Duration::from_millis(50));
+                }
+                finished => break finished?,
+            }
+        };
         rate(&output.stdout).ok_or(TestbedError::Answer { command, output: output.stdout })
     }
 }
@@ -62,6 +71,11 @@ fn is_listening() -> bool {
     })
 }
 
+/// Whether a client was refused because the server measures for another one.
+fn is_busy(output: &str) -> bool {
+    ["Connection reset by peer", "the server is busy"].iter().any(|words| output.contains(words))
+}
+
 /// The last line for the receiver: of several connections it is their sum.
 fn rate(output: &str) -> Option<f64> {
     let row = output.lines().rfind(|row| row.contains("receiver"))?;
@@ -72,7 +86,7 @@ fn rate(output: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::rate;
+    use super::{is_busy, rate};
 
     #[test]
     fn the_rate_is_that_of_the_receiver_and_of_all() {
@@ -82,5 +96,12 @@ mod tests {
         let sum = "[SUM]   0.00-1.00   sec  2.0 GBytes  19000000 Kbits/sec                  receiver\n";
         assert_eq!(rate(&format!("{one}{sum}")), Some(19e9));
         assert_eq!(rate("iperf3: error - unable to connect to server"), None);
+    }
+
+    #[test]
+    fn a_server_that_is_busy_is_told_from_one_that_is_not_there() {
+        assert!(is_busy("iperf3: error - unable to connect to server: Connection reset by peer\n"));
+        assert!(is_busy("iperf3: error - the server is busy running a test. try again later\n"));
+        assert!(!is_busy("iperf3: error - unable to connect to server: Connection refused\n"));
     }
 }
