@@ -252,7 +252,9 @@ impl Balancer {
             self.close(oldest);
             self.turnover.evicted += 1;
         }
-        match self.open(key, server, if is_syn { State::Opening } else { State::OneSided }) {
+        let is_direct = self.services.rewrite(server).is_some_and(|server| server.is_direct);
+        let state = if is_syn || is_direct { State::Opening } else { State::OneSided };
+        match self.open(key, server, state) {
             Some(_) => {
                 self.turnover.opened += 1;
                 Ok(server)
@@ -282,7 +284,7 @@ impl Balancer {
         let Some(state) = self.connections.state(number) else { return };
         let Some(segment) = segment else {
             match state {
-                State::OneSided if is_direct => self.confirm(number, State::Udp),
+                State::Opening if is_direct => self.confirm(number, State::Udp),
                 // It goes on, whether it is answered or not.
                 _ => self.connections.refresh(number),
             }
@@ -292,7 +294,7 @@ impl Balancer {
             return;
         }
         match state {
-            State::Opening | State::OneSided if is_direct => self.confirm(number, State::Established),
+            State::Opening if is_direct => self.confirm(number, State::Established),
             State::Answered
                 if segment.has(flag::ACK) && segment.acknowledgment == self.connections.expected(number) =>
             {

@@ -30,7 +30,7 @@ pub struct Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// The client has sent a SYN.
+    /// The client has sent a SYN; where answers do not pass, anything.
     Opening = 1,
     /// The server has answered it.
     Answered = 2,
@@ -204,10 +204,10 @@ impl Connections {
         &self.entries.get(number).0
     }
 
-    /// The owner of an IPv4 connection with this key, if a packet without SYN, FIN and RST changes nothing of it but
-    /// the time, which is brought up to date.
+    /// The owner of an IPv4 connection with this key, if a packet without SYN, FIN and RST that came by this
+    /// interface (0: from the client) changes nothing of it but the time, which is brought up to date.
     #[inline(always)]
-    pub fn usual(&mut self, number: u32, client: u32, ports: u32, service: u16) -> Option<u32> {
+    pub fn usual(&mut self, number: u32, client: u32, ports: u32, service: u16, ingress: u32) -> Option<u32> {
         if number >= self.entries.bound() {
             return None;
         }
@@ -218,14 +218,21 @@ impl Connections {
             | words[at::OWNER] >> 16 ^ u32::from(service);
         // A state of IPv6 is beyond the bits.
         let state = words[at::STATE];
-        let is_usual = differs == 0
-            && state < 8
-            && USUAL >> state & 1 != 0
-            && words[at::EXPIRES].wrapping_sub(now) as i32 > 0;
-        if !is_usual {
+        let left = words[at::EXPIRES].wrapping_sub(now) as i32;
+        if differs != 0 || state >= 8 || left <= 0 {
             return None;
         }
-        words[at::EXPIRES] = now.wrapping_add(self.timeouts[state as usize & 7]);
+        if USUAL >> state & 1 != 0 {
+            words[at::EXPIRES] = now.wrapping_add(self.timeouts[state as usize & 7]);
+            return Some(words[at::OWNER]);
+        }
+        // What the server has not answered gets more time, and its place in the list, when half of it is over.
+        let one_sided = State::OneSided as u32;
+        let is_early =
+            state == one_sided && ingress == 0 && left > (self.timeouts[one_sided as usize] / 2) as i32;
+        if !is_early {
+            return None;
+        }
         Some(words[at::OWNER])
     }
 

@@ -221,7 +221,8 @@ fn take(function: &mut LoadBalancer, numbers: &mut Numbers, key: &[u8], value: &
                 let service = balancer.services.rewrite(server)?.service;
                 let running = balancer.services.get(service)?;
                 let of_protocol = match state {
-                    State::OneSided => true,
+                    State::Opening => running.settings.protocol == TCP || running.settings.is_direct,
+                    State::OneSided => !running.settings.is_direct,
                     State::Udp => running.settings.protocol == UDP,
                     _ => running.settings.protocol == TCP,
                 };

@@ -163,7 +163,8 @@ fn usual(
     ahead: &Ahead,
     number: u32,
 ) -> Option<()> {
-    let owner = balancer.connections.usual(number, ahead.client, ahead.ports, ahead.service)? as u16;
+    let owner =
+        balancer.connections.usual(number, ahead.client, ahead.ports, ahead.service, ahead.ingress)? as u16;
     let rewrite = balancer.services.rewrite(owner)?;
     let partial = is_partial(packet);
     if ahead.ingress == 0 {

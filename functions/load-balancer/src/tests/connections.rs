@@ -161,6 +161,22 @@ fn the_middle_of_a_connection_goes_where_its_beginning_went() {
     assert_eq!(half_open(&other), 0);
 }
 
+/// Where answers do not pass, the second packet is enough, and a flow lasts as one that is answered.
+#[test]
+fn flows_of_udp_that_are_answered_directly_last_too() {
+    let config = format!(
+        "services: [{{name: dns, address: {VIP}, protocol: udp, ports: '53', forward: direct, servers: [{{address: \
+         10.0.0.1, mac: '02:00:00:00:00:51'}}]}}]"
+    );
+    let mut bench = Bench::new(&config);
+    bench.client(udp(&client(1), &end(VIP, 53)));
+    assert_eq!(half_open(&bench), 1);
+    bench.client(udp(&client(1), &end(VIP, 53)));
+    assert_eq!((half_open(&bench), now(&bench)), (0, 1));
+    bench.wait(290.0);
+    assert_eq!(now(&bench), 1);
+}
+
 #[test]
 fn flows_of_udp_last_while_packets_come() {
     let config = format!(
