@@ -50,6 +50,8 @@ fn words6(address: Ipv6Addr) -> [u32; 4] {
 impl Own {
     fn add(&mut self, address: IpAddr, prefix: u8) {
         match address {
+            IpAddr::V4(four) if self.v4.contains(&word4(four)) => {}
+            IpAddr::V6(six) if self.v6.contains(&words6(six)) => {}
             IpAddr::V4(four) => {
                 self.v4.push(word4(four));
                 let hosts = u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);

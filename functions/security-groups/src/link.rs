@@ -46,8 +46,9 @@ pub fn arp(identity: &Identity, packet: &[u8], is_from_inside: bool) -> Result<(
     }
     let is_mac = identity.mac().is_none_or(|mac| body[8..14] == mac);
     let sender = [body[14], body[15], body[16], body[17]];
-    // Whether an address is free is asked without one (RFC 5227).
-    let is_probe = sender == [0; 4] && operation == REQUEST;
+    // Whether an address is free is asked without one (RFC 5227). Asked for another's, it would keep that from its address.
+    let target = [body[24], body[25], body[26], body[27]];
+    let is_probe = sender == [0; 4] && operation == REQUEST && identity.has_ipv4(target);
     if is_mac && (is_probe || identity.has_ipv4(sender)) { Ok(()) } else { Err(Reason::Spoofed) }
 }
 
@@ -66,7 +67,11 @@ pub fn discovery(identity: &Identity, header: &Header, packet: &[u8]) -> Result<
             let target = message.get(8..).and_then(|rest| rest.first_chunk()).ok_or(Reason::Malformed)?;
             is_own && identity.has_ipv6(*target) && options(identity, message.get(24..))?
         }
-        Some(&NEIGHBOUR_SOLICITATION) => options(identity, message.get(24..))?,
+        Some(&NEIGHBOUR_SOLICITATION) => {
+            let target = message.get(8..).and_then(|rest| rest.first_chunk()).ok_or(Reason::Malformed)?;
+            // As a probe of ARP: duplicate address detection (RFC 4862 section 5.4.3).
+            (is_own || identity.has_ipv6(*target)) && options(identity, message.get(24..))?
+        }
         Some(&ROUTER_SOLICITATION) => options(identity, message.get(8..))?,
         _ => true,
     };

@@ -21,6 +21,7 @@ fn arp_speaks_for_the_device_alone() {
     assert_eq!(bench.inside(arp(1, MAC, own, other)), OUT);
     assert_eq!(bench.inside(arp(2, MAC, own, other)), OUT);
     assert_eq!(bench.inside(arp(1, MAC, [0; 4], own)), OUT, "a probe");
+    assert_eq!(bench.inside(arp(1, MAC, [0; 4], other)), drop::SPOOFED, "a probe for another's address");
     assert_eq!(bench.inside(arp(2, MAC, [0; 4], own)), drop::SPOOFED);
     assert_eq!(bench.inside(arp(2, MAC, other, own)), drop::SPOOFED, "another's address");
     assert_eq!(bench.inside(arp(2, [2; 6], own, other)), drop::SPOOFED, "another's MAC address");
@@ -58,6 +59,7 @@ fn discovery_speaks_for_the_device_alone() {
         (solicitation(135, A6, B6, Some(MAC)), OUT, "solicitation"),
         (solicitation(135, link_local, B6, Some(MAC)), OUT, "from the link-local address"),
         (solicitation(135, "::", A6, None), OUT, "is it free?"),
+        (solicitation(135, "::", B6, None), drop::SPOOFED, "is another's free?"),
         (solicitation(135, "2001:db8::8", B6, None), drop::SPOOFED, "another's source"),
         (solicitation(135, A6, B6, Some([4; 6])), drop::SPOOFED, "another's MAC address"),
         (solicitation(136, A6, A6, Some(MAC)), OUT, "advertisement"),
