@@ -11,7 +11,7 @@ const UNIT: u64 = 100_000;
 pub fn run(data: &[u8]) {
     let (mut receiver, mut out) = (Receiver::default(), Vec::new());
     let (mut now, mut taken, mut ended) = (0, 0, 0);
-    let mut given_on = |now: Nanos, out: &mut Vec<Nanos>| {
+    let given_on = |now: Nanos, out: &mut Vec<Nanos>| {
         assert!(out.iter().all(|since| now.since(*since) <= WAIT), "one waited for too long");
         out.drain(..).count()
     };
