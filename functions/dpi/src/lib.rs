@@ -72,8 +72,10 @@ use threshold::{Outcome as Counted, Thresholds};
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(500);
 /// Most datagrams of which fragments are kept.
 const MAX_DATAGRAMS: usize = 2048;
-/// Names of the interfaces, as in the manifest.
+/// Names of the interfaces that packets pass, as in the manifest.
 const INTERFACES: [&str; 2] = ["inside", "outside"];
+/// The interface that copies of suspicious packets leave by.
+const SUSPICIOUS: u16 = 2;
 
 /// The function.
 pub struct Dpi {
@@ -94,6 +96,8 @@ pub struct Dpi {
     timer_is_set: bool,
     /// What was left out of the rules has been said.
     is_announced: bool,
+    /// The packet matched an alert or drop rule, or is dropped with its flow.
+    is_suspicious: bool,
 }
 
 /// A packet on its way.
@@ -157,6 +161,7 @@ impl NetworkFunction for Dpi {
             now: Nanos(0),
             timer_is_set: false,
             is_announced: false,
+            is_suspicious: false,
         })
     }
 
@@ -181,7 +186,14 @@ impl NetworkFunction for Dpi {
             let is_unfinished = checksums::are_unfinished(packet.record());
             let is_vouched_for = is_unfinished || checksums::are_verified(packet.record());
             let arrival = Arrival { time, ingress, is_vouched_for, is_unfinished, is_whole: false };
-            let judgement = self.frame(packet.bytes(), arrival, host);
+            self.is_suspicious = false;
+            let mut judgement = self.frame(packet.bytes(), arrival, host);
+            if packet.ingress() == SUSPICIOUS {
+                // It is looked at all the same: what an observer is shown has the interface of another function.
+                judgement = Err(Reason::FromSuspicious);
+            } else if self.is_suspicious && self.settings.copies {
+                self.copy(packet.bytes(), ingress, host);
+            }
             let onward = Verdict::Interface(1 - ingress as u16).encode();
             packet.verdict_encoded(self.tally.judge(judgement, onward));
         }
@@ -225,6 +237,17 @@ impl Dpi {
     /// Something is known that time ends.
     fn has_flows(&self) -> bool {
         !self.tracker.table.is_empty() || self.fragments.count() > 0
+    }
+
+    /// Sends a copy of a suspicious packet, whose mark says by which interface the packet came.
+    #[cold]
+    fn copy(&mut self, packet: &[u8], ingress: usize, host: &mut Host) {
+        let mark = 1 + ingress as u64;
+        // The host takes bytes from the function's own memory alone, where the packet is not.
+        let bytes = packet.to_vec();
+        let sent =
+            host.packet_new(&bytes).and_then(|slot| host.emit(slot, Verdict::Interface(SUSPICIOUS), mark));
+        self.tally.add(if sent.is_ok() { Count::Copies } else { Count::CopiesLost }, 1);
     }
 
     fn flush(&mut self, host: &mut Host) {
@@ -387,7 +410,10 @@ impl Dpi {
         let is_established = seen.was_established || !view.payload.is_empty() && flow.is_established();
         match flow.fate {
             Fate::Open => {}
-            Fate::Dropped => return Err(Reason::Flow),
+            Fate::Dropped => {
+                self.is_suspicious = true;
+                return Err(Reason::Flow);
+            }
             Fate::Passed => return Ok(()),
         }
         self.tally.add(Count::Bytes, view.payload.len() as u64);
@@ -684,9 +710,11 @@ impl Dpi {
             if outcome != Counted::Nothing && is_blocked {
                 (ruling, ends_flow) = (Ruling::Drop, self.settings.drops_flows);
             }
+            self.is_suspicious |= is_blocked && outcome != Counted::Nothing;
             if rule.is_silent {
                 continue;
             }
+            self.is_suspicious |= outcome != Counted::Nothing;
             if outcome != Counted::Tell {
                 self.tally.add(Count::Suppressed, 1);
                 continue;

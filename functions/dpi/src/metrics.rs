@@ -22,6 +22,8 @@ pub enum Reason {
     Overload = 4,
     /// Its receiver ignores it.
     Ignored = 5,
+    /// It came by the interface that copies leave by.
+    FromSuspicious = 6,
 }
 
 /// Counters, by their places in the manifest.
@@ -33,39 +35,43 @@ pub enum Count {
     /// The first of the reasons.
     Rule = 1,
     /// Alerts that were told.
-    Alerts = 7,
+    Alerts = 8,
     /// Matches that a threshold kept back.
-    Suppressed = 8,
+    Suppressed = 9,
     /// Alerts that the host had no room for.
-    Lost = 9,
+    Lost = 10,
     /// Bytes of payload.
-    Bytes = 10,
+    Bytes = 11,
     /// Packets whose headers cannot be read.
-    Malformed = 11,
+    Malformed = 12,
     /// Fragments.
-    Fragments = 12,
+    Fragments = 13,
     /// Datagrams that were put together from fragments.
-    Datagrams = 13,
+    Datagrams = 14,
     /// Fragments that there was no room for, and datagrams of which one never came.
-    FragmentsLost = 14,
+    FragmentsLost = 15,
     /// Packets with a wrong checksum.
-    WrongChecksums = 15,
+    WrongChecksums = 16,
     /// Packets and segments that their receivers ignore for another reason.
-    Ignored = 16,
+    Ignored = 17,
     /// Packets that were not matched to the end, or could not be kept.
-    Overloads = 17,
+    Overloads = 18,
     /// The first of what [`Turnover`] has.
-    Opened = 18,
+    Opened = 19,
     /// Places where a stream goes on without bytes that never came.
-    Gaps = 24,
+    Gaps = 25,
     /// Rules that waited for more of a stream and were forgotten.
-    PendingLost = 27,
+    PendingLost = 28,
     /// Directions whose messages were not read any further.
-    MessagesLost = 28,
+    MessagesLost = 29,
+    /// Copies of suspicious packets.
+    Copies = 30,
+    /// Those for which there was no buffer.
+    CopiesLost = 31,
 }
 
 /// Names in the report and in the manifest.
-pub const NAMES: [&str; 29] = [
+pub const NAMES: [&str; 32] = [
     "accepted",
     "rule",
     "flow",
@@ -73,6 +79,7 @@ pub const NAMES: [&str; 29] = [
     "fragment",
     "overload",
     "ignored",
+    "from-suspicious",
     "alerts",
     "alerts-suppressed",
     "alerts-lost",
@@ -95,6 +102,8 @@ pub const NAMES: [&str; 29] = [
     "conflicts",
     "pending-lost",
     "messages-lost",
+    "copies",
+    "copies-lost",
 ];
 
 /// Counts, by [`NAMES`].

@@ -18,6 +18,8 @@ const LONGEST_NAME: usize = 256;
 /// The configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Copies of suspicious packets are sent.
+    pub copies: bool,
     /// Drop rules drop.
     pub drops: bool,
     /// With a packet, its flow is dropped.
@@ -89,6 +91,7 @@ impl Settings {
             _ => (Overlap::Longer, FragmentOverlap::Discard),
         };
         let settings = Settings {
+            copies: config.text("suspicious")? == "copies",
             drops: config.text("inline")? == "drop",
             drops_flows: config.text("drop_scope")? == "flow",
             drops_overload: config.text("overload")? == "drop",

@@ -11,7 +11,7 @@ use yaml_document::{Document, Location, Position};
 #[test]
 fn the_manifest_is_in_order_and_its_defaults_work() {
     let manifest = Manifest::parse("function.yaml", include_str!("../function.yaml")).expect("in order");
-    assert_eq!(manifest.interfaces, ["inside", "outside"]);
+    assert_eq!(manifest.interfaces, ["inside", "outside", "suspicious"]);
     assert_eq!(manifest.counters, NAMES);
     // Reasons are counted behind what is accepted, in their order.
     assert_eq!(manifest.drop_reasons, NAMES[1..=manifest.drop_reasons.len()]);

@@ -67,13 +67,13 @@ proptest! {
             for (outcome, packet) in bench.runner.run(some, now).into_iter().zip(some) {
                 let onward = Verdict::Interface(1 - (packet.record.ingress & 1));
                 let verdict = outcome.verdict;
-                prop_assert!(verdict == Some(onward) || matches!(verdict, Some(Verdict::Drop(0..=5))), "{:?}", verdict);
+                prop_assert!(verdict == Some(onward) || matches!(verdict, Some(Verdict::Drop(0..=6))), "{:?}", verdict);
                 // The image declares that it only reads.
                 prop_assert_eq!(outcome.bytes.as_ref(), Some(&packet.bytes));
                 seen += 1;
             }
             bench.runner.timer(now);
-            let counted: u64 = (0..7).map(|counter| bench.runner.host().counter(counter)).sum();
+            let counted: u64 = (0..8).map(|counter| bench.runner.host().counter(counter)).sum();
             prop_assert_eq!(counted, seen);
             prop_assert_eq!(bench.count("alerts"), bench.runner.host().events().len() as u64);
             let now = bench.report()["flows"]["now"].as_u64().expect("a number");

@@ -98,6 +98,7 @@ pub fn config(rules: &str, changes: &[(&str, ConfigValue)]) -> Vec<u8> {
         ("variables", ConfigValue::List(variables.into())),
         ("inline", ConfigValue::text("drop")),
         ("drop_scope", ConfigValue::text("flow")),
+        ("suspicious", ConfigValue::text("none")),
         ("overload", ConfigValue::text("accept")),
         ("malformed", ConfigValue::text("accept")),
         ("fragments", ConfigValue::text("accept")),

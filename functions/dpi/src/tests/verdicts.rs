@@ -224,3 +224,40 @@ fn flows_move_to_another_instance() {
     assert_eq!(data(&mut last, 17, b"x").0, Verdict::Drop(FLOW));
     assert_eq!(to.runner.export_state().expect("offered").len(), state.len());
 }
+
+/// Copies of what matches and of what is dropped with its flow, each with the side that it came from.
+#[test]
+fn copies_of_suspicious_packets_are_sent_where_the_operator_wants_them() {
+    let rules = "drop tcp any any -> any any (content:\"malicious\"; sid:1;)\n\
+                 alert udp any any -> any any (content:\"abc\"; sid:2;)\n\
+                 alert udp any any -> any any (content:\"silent\"; noalert; sid:3;)\n\
+                 pass udp any any -> any any (content:\"friend\"; sid:4;)";
+    let copies = |bench: &Bench| -> Vec<(Verdict, u64, Vec<u8>)> {
+        let all = bench.runner.host().emitted().iter();
+        all.map(|copy| (copy.verdict, copy.mark, copy.bytes.clone().expect("its own"))).collect()
+    };
+    let mut bench = Bench::new(rules, &[("suspicious", ConfigValue::text("copies"))]);
+    bench.handshake();
+    assert_eq!(data(&mut bench, 0, b"harmless").0, ON);
+    assert_eq!(data(&mut bench, 8, b"malicious").0, Verdict::Drop(RULE));
+    let answer = tcp(SERVER, CLIENT, flags::ACK, 500, 104, b"x");
+    assert_eq!(bench.show(1, answer.clone()).0, Verdict::Drop(FLOW));
+    let datagram = udp(SERVER, CLIENT, b"abc");
+    assert_eq!(bench.show(1, datagram.clone()).0, Verdict::Interface(0));
+    for harmless in [&b"silent"[..], b"abc friend", b"xyz"] {
+        bench.show(0, udp(CLIENT, SERVER, harmless));
+    }
+    let to = Verdict::Interface(2);
+    let evil = tcp(CLIENT, SERVER, flags::ACK, 108, 500, b"malicious");
+    assert_eq!(copies(&bench), [(to, 1, evil), (to, 2, answer), (to, 2, datagram.clone())]);
+    assert_eq!((bench.count("copies"), bench.count("copies-lost")), (3, 0));
+    // What comes by their own interface goes nowhere.
+    assert_eq!(bench.show(2, datagram.clone()), (Verdict::Drop(6), vec![2]));
+    assert_eq!(copies(&bench).len(), 3);
+    bench.runner.refuse_packets(true);
+    bench.show(0, datagram.clone());
+    assert_eq!(bench.count("copies-lost"), 1);
+    let mut without = Bench::new(rules, &[]);
+    without.show(0, datagram);
+    assert!(copies(&without).is_empty());
+}

@@ -158,6 +158,7 @@ fn configuration(rules: &str) -> Vec<u8> {
         ),
         ("inline", ConfigValue::text("alert")),
         ("drop_scope", ConfigValue::text("flow")),
+        ("suspicious", ConfigValue::text("none")),
         ("overload", ConfigValue::text("accept")),
         ("malformed", ConfigValue::text("accept")),
         ("fragments", ConfigValue::text("accept")),
