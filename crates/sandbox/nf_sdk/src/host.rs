@@ -156,10 +156,11 @@ impl Host {
         self.slots.give_back(slot);
     }
 
-    /// Makes a packet with these bytes. It stays in its slot until [`Host::emit`].
+    /// Makes a packet with these bytes, which are in the function's own memory and not another packet's: of that,
+    /// make a copy. It stays in its slot until [`Host::emit`].
     ///
     /// # Errors
-    /// [`HostRefusal::Slot`]: no slot, quota or buffer is left, or the bytes do not fit a buffer.
+    /// [`HostRefusal::Slot`]: no slot, quota or buffer is left, or the bytes do not fit a buffer or are a packet's.
     pub fn packet_new(&mut self, bytes: &[u8]) -> Result<Slot, HostRefusal> {
         let slot = self.slots.take().ok_or(HostRefusal::Slot)?;
         if self.backend.packet_new(slot.number(), bytes) == 0 {
