@@ -26,6 +26,7 @@ mod forwarder;
 mod guest_host_calls;
 mod guest_module;
 mod image_load;
+mod ips;
 mod load_balancer;
 mod monitor;
 mod mutate;
@@ -81,6 +82,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "guest_host_calls", run: guest_host_calls::run },
     Harness { name: "guest_module", run: guest_module::run },
     Harness { name: "image_load", run: image_load::run },
+    Harness { name: "ips", run: ips::run },
     Harness { name: "load_balancer", run: load_balancer::run },
     Harness { name: "monitor", run: monitor::run },
     Harness { name: "nat", run: nat::run },

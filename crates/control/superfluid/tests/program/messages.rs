@@ -46,6 +46,7 @@ fn files_that_are_no_files_and_images_that_are_none_are_refused() {
         "dpi",
         "firewall",
         "forwarder",
+        "ips",
         "load-balancer",
         "monitor",
         "nat",
