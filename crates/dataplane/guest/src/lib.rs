@@ -171,7 +171,7 @@ pub trait Guest: Send {
     fn observe(&mut self, packets: &[Packet], now: Moment) -> Result<(), GuestFault>;
 
     /// When [`Guest::timer`] is due: the deadline that the function set, or at once when there is something new
-    /// of its devices.
+    /// of its devices; and when [`Guest::take_asks`] is, which comes before.
     fn deadline(&self) -> Option<Nanos>;
 
     /// What the function reads of the devices behind its interfaces from its next [`Guest::timer`] on, as

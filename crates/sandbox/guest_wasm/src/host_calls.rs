@@ -7,7 +7,7 @@
 use crate::state::{GuestState, HostState};
 use crate::watchdog;
 use guest::{Ask, LogLine};
-use nf_abi::{DeviceEntry, IMPORT_MODULE, MAX_ASKS, MAX_EVENT, MAX_SLOTS, Verdict, error, imports, stream};
+use nf_abi::{DeviceEntry, IMPORT_MODULE, MAX_EVENT, MAX_SLOTS, Verdict, error, imports, stream};
 use wasmtime::{Caller, Linker, Trap};
 
 /// Longest log line; the rest is cut off.
@@ -120,11 +120,11 @@ fn write<T: HostState>(mut caller: Caller<'_, T>, which: u32, address: u32, leng
 fn ask(state: &mut GuestState, bytes: &[u8]) -> i32 {
     match bytes.try_into().ok().and_then(DeviceEntry::decode) {
         Some(DeviceEntry::Neighbour { interface, address, .. }) if interface < state.facts.interfaces => {
-            if state.asks.len() >= MAX_ASKS {
-                return error::LIMIT;
+            if state.ask(Ask { interface, address }) {
+                0
+            } else {
+                error::LIMIT
             }
-            state.asks.push(Ask { interface, address });
-            0
         }
         _ => error::RANGE,
     }

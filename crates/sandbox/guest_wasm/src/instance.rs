@@ -88,7 +88,7 @@ impl Guest for WasmGuest {
     }
 
     fn take_asks(&mut self) -> Vec<Ask> {
-        std::mem::take(&mut self.0.store.data_mut().asks)
+        self.0.store.data_mut().take_asks()
     }
 
     fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {

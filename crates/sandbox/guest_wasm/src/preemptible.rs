@@ -256,7 +256,7 @@ impl Guest for PreemptibleGuest {
     }
 
     fn take_asks(&mut self) -> Vec<Ask> {
-        std::mem::take(&mut self.state.state_mut().asks)
+        self.state.state_mut().take_asks()
     }
 
     fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {

@@ -4,13 +4,16 @@ use crate::host_calls;
 use crate::program::{Program, ProgramFacts};
 use crate::settings::InstanceSettings;
 use guest::{Ask, Events, LogLine, SlotConfig, SlotTable, pack, unpack};
-use nf_abi::stream;
+use nf_abi::{MAX_ASKS, stream};
 use packet_memory::{Packet, Pool};
 use snapshot::{HostState as SavedState, Line, PacketState, SavedPacket};
 use std::borrow::Cow;
 use std::sync::Arc;
 use telemetry::clock::Nanos;
 use wasmtime::{InstancePre, Memory, Store, TypedFunc, WasmParams, WasmResults};
+
+/// Asks of an instance are told once in this time at most.
+const ASKS_APART: Nanos = Nanos::from_millis(1);
 
 /// What the host keeps for an instance; host calls work on it.
 pub(crate) struct GuestState {
@@ -38,7 +41,11 @@ pub(crate) struct GuestState {
     /// What it reads of the devices behind its interfaces, and what it will from its next timer on.
     pub(crate) devices: Arc<[u8]>,
     pub(crate) new_devices: Option<Arc<[u8]>>,
+    /// Addresses that it asks for; since there are some, when they are to be told.
     pub(crate) asks: Vec<Ask>,
+    pub(crate) asks_due: Option<Nanos>,
+    /// When asks may be told again.
+    asks_from: Nanos,
 }
 
 impl GuestState {
@@ -69,6 +76,8 @@ impl GuestState {
             devices: Arc::default(),
             new_devices: None,
             asks: Vec::new(),
+            asks_due: None,
+            asks_from: Nanos(0),
         }
     }
 
@@ -166,12 +175,35 @@ impl GuestState {
     /// Whether [`guest::Guest::left_over`] has something to tell.
     #[inline]
     pub(crate) fn has_left_over(&self) -> bool {
-        self.deadline.is_some() || self.kept() > 0
+        self.deadline.is_some() || self.kept() > 0 || self.asks_due.is_some()
     }
 
     /// When its timer is due, see [`guest::Guest::deadline`].
     pub(crate) fn due(&self) -> Option<Nanos> {
-        if self.new_devices.is_some() { Some(Nanos(0)) } else { self.deadline }
+        let asks = self.asks_due.filter(|_| !self.asks.is_empty());
+        match self.new_devices {
+            Some(_) => Some(Nanos(0)),
+            None => [asks, self.deadline].into_iter().flatten().min(),
+        }
+    }
+
+    /// Notes an address that it asks for: told as soon as its call has ended, but once in [`ASKS_APART`] at most.
+    /// Whether there was room.
+    pub(crate) fn ask(&mut self, ask: Ask) -> bool {
+        let has_room = self.asks.len() < MAX_ASKS;
+        if has_room {
+            self.asks.push(ask);
+            self.asks_due.get_or_insert(self.asks_from.max(self.now));
+        }
+        has_room
+    }
+
+    /// What it asked for since this was last called.
+    pub(crate) fn take_asks(&mut self) -> Vec<Ask> {
+        if self.asks_due.take().is_some() {
+            self.asks_from = self.now.saturating_add(ASKS_APART);
+        }
+        std::mem::take(&mut self.asks)
     }
 
     /// Puts what is new of its devices in its place; whether there was something.

@@ -135,13 +135,21 @@ impl Worker {
     pub(crate) fn collect(&mut self, index: usize) {
         let instance = &mut self.instances[index];
         let Life::Up { guest, .. } = &mut instance.life else { return };
-        let (lines, events, asks) = (guest.take_log(), guest.take_events(), guest.take_asks());
+        let (lines, events) = (guest.take_log(), guest.take_events());
         for line in lines {
             (self.upkeep.tell)(Event::Log { instance: instance.name.clone(), line });
         }
         if !events.is_empty() {
             (self.upkeep.tell)(Event::Found { instance: instance.name.clone(), events });
         }
+        self.tell_asks(index);
+    }
+
+    /// Tells which addresses an instance asks for.
+    pub(crate) fn tell_asks(&mut self, index: usize) {
+        let instance = &mut self.instances[index];
+        let Life::Up { guest, .. } = &mut instance.life else { return };
+        let asks = guest.take_asks();
         if !asks.is_empty() {
             (self.upkeep.tell)(Event::Asked { instance: instance.name.clone(), asks });
         }

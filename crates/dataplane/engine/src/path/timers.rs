@@ -60,6 +60,7 @@ impl Worker {
         // The length of this call says nothing about batches.
         instance.called_with = 0;
         self.expire_held(index);
+        self.tell_asks(index);
         let Life::Up { guest, .. } = &mut self.instances[index].life else { return };
         if guest.deadline().is_none_or(|deadline| deadline > now.nanos) {
             return self.after_call(index);

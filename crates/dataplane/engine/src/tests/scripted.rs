@@ -193,7 +193,7 @@ impl Guest for Scripted {
         Ok(())
     }
     fn deadline(&self) -> Option<Nanos> {
-        if self.new_devices.is_some() { Some(Nanos(0)) } else { self.deadline }
+        if self.new_devices.is_some() || !self.asks.is_empty() { Some(Nanos(0)) } else { self.deadline }
     }
     fn set_devices(&mut self, entries: Arc<[u8]>) {
         self.new_devices = Some(entries);

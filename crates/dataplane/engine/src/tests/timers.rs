@@ -130,6 +130,29 @@ fn logs_of_many_are_collected_a_few_at_a_time_and_in_their_accounts() {
 }
 
 #[test]
+fn what_a_function_asks_for_is_told_in_its_next_turn_and_in_its_account() {
+    let mut bench = Bench::new(&[64]);
+    let (f, seen) = bench.add(0, Manner::wire());
+    bench.worker.set_devices(f, Arc::new([7]));
+    let asks = |bench: &Bench| {
+        let events = bench.events.lock().expect("not poisoned");
+        events.iter().filter(|event| matches!(event, Event::Asked { .. })).count()
+    };
+    // Logs, which are collected now and then, are not looked at meanwhile.
+    (bench.worker.upkeep.next, bench.worker.upkeep.next_ports) = (Nanos::MAX, Nanos::MAX);
+    bench.turn(1);
+    assert_eq!((seen.calls().len(), asks(&bench)), (1, 0), "it is told of its devices, and asks");
+    let used = |worker: &Worker| worker.time.scheduler.used(worker.instances[f.index()].entity);
+    let before = used(&bench.worker);
+    bench.turn(1);
+    assert_eq!((seen.calls().len(), asks(&bench)), (1, 1), "it is not called for that");
+    assert!(used(&bench.worker) > before);
+    bench.turn(5);
+    assert_eq!((seen.calls().len(), asks(&bench)), (1, 1));
+    assert_whole(&bench.worker.stop());
+}
+
+#[test]
 fn a_report_is_charged_to_its_instance() {
     let mut bench = Bench::new(&[64]);
     bench.add(0, Manner::wire());
