@@ -27,6 +27,7 @@ mod image;
 mod kind;
 mod log;
 mod name;
+mod neighbour;
 mod object;
 mod operation;
 pub mod paths;
@@ -47,6 +48,10 @@ pub use image::Image;
 pub use kind::Kind;
 pub use log::LogLine;
 pub use name::{NAME_MAX, NameError, ObjectName, check_name, names_at, wire_name};
+pub use neighbour::{
+    AddressOrigin, AddressState, DeviceNeighbours, DhcpClient, Neighbour, NeighbourProtocol, NeighbourState,
+    Station, StationAddress,
+};
 pub use object::{Desired, Health, List, Object, attached_to};
 pub use operation::{Operation, OperationState};
 pub use problem::{Fault, FaultSource, Problem, ProblemType};

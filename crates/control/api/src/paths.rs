@@ -51,6 +51,11 @@ pub fn of_function(name: &str, part: &str) -> String {
     format!("/v1/functions/{}/{part}", escaped(name))
 }
 
+/// The neighbours of a device: `/v1/devices/bridge0/neighbours`.
+pub fn neighbours(device: &str) -> String {
+    format!("/v1/devices/{}/neighbours", escaped(device))
+}
+
 /// One operation.
 pub fn operation(id: &str) -> String {
     format!("{OPERATIONS}/{}", escaped(id))

@@ -63,6 +63,8 @@ pub enum Call {
     FunctionEvents,
     /// What it reports.
     Report,
+    /// What a device is on its links, and its neighbours.
+    Neighbours,
     /// Follows packets on their way.
     Trace,
     /// Captures packets.
@@ -147,6 +149,7 @@ impl Call {
             Call::FunctionEvents,
             Call::Report,
             Call::Save,
+            Call::Neighbours,
             Call::Snapshots,
             Call::Snapshot,
             Call::DeleteSnapshot,
@@ -232,6 +235,7 @@ impl Call {
             Call::Logs => "/v1/functions/{name}/logs".to_owned(),
             Call::FunctionEvents => "/v1/functions/{name}/events".to_owned(),
             Call::Report => "/v1/functions/{name}/report".to_owned(),
+            Call::Neighbours => "/v1/devices/{name}/neighbours".to_owned(),
             Call::Trace => paths::TRACES.to_owned(),
             Call::Capture => paths::CAPTURES.to_owned(),
             Call::Backup => paths::BACKUPS.to_owned(),
@@ -255,6 +259,7 @@ impl Call {
             | Call::Logs
             | Call::FunctionEvents
             | Call::Report => Names::Object(Kind::Function),
+            Call::Neighbours => Names::Object(Kind::Device),
             _ => Names::Word,
         }
     }
@@ -263,7 +268,7 @@ impl Call {
     pub fn parameters(self) -> &'static [&'static str] {
         match self {
             Call::List(Kind::Function | Kind::Port) => &["limit", "after", "tenant"],
-            Call::List(_) => &["limit", "after"],
+            Call::List(_) | Call::Neighbours => &["limit", "after"],
             Call::Put(Kind::Function) => &["allow_restart", "dry_run", "durable", "from", "wait"],
             Call::Put(_) => &["allow_restart", "dry_run", "durable", "wait"],
             Call::Delete(_) => &["dry_run", "durable", "wait"],
@@ -377,6 +382,7 @@ impl Call {
                     ("functions", "logs") => &[Call::Logs],
                     ("functions", "events") => &[Call::FunctionEvents],
                     ("functions", "report") => &[Call::Report],
+                    ("devices", "neighbours") => &[Call::Neighbours],
                     ("snapshots", "restore") => &[Call::Restore],
                     ("snapshots", "adopt") => &[Call::Adopt],
                     _ => &[],
@@ -426,7 +432,7 @@ mod tests {
             assert_eq!(Call::find(&call.method(), &path), Found::Call(call, named), "{path}");
             assert!(seen.insert((call.method().to_string(), call.path())), "{call:?} is there once");
         }
-        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 34);
+        assert_eq!(seen.len(), 4 * Kind::ALL.len() + 35);
     }
 
     #[test]

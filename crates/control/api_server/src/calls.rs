@@ -57,6 +57,7 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         Call::Logs => events::logs(state, &asked),
         Call::FunctionEvents => events::function_events(state, &asked),
         Call::Report => report(state, asked).await,
+        Call::Neighbours => neighbours(state, asked).await,
         Call::Apply => apply(state, asked).await,
         Call::Operations => Ok(items(&state.operations.all(&asked.rights))),
         Call::Operation => {
@@ -225,6 +226,20 @@ async fn report(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
             ),
             Err(problem) => problem.into(),
         }
+    })
+    .await
+}
+
+/// A device on its links. A tenant is shown its own alone.
+async fn neighbours(state: &Arc<State>, asked: Asked) -> Result<Answer, Problem> {
+    let id = asked.id(Kind::Device)?;
+    let limit = asked.number("limit", 1, PAGE.1)?.unwrap_or(PAGE.0) as usize;
+    let after = asked.address("after")?;
+    state.read(&asked.rights, &id)?;
+    aside(state, &asked.rights.clone(), move |state| {
+        let told = state.control.neighbours(&id.name, after, limit);
+        // Another tenant's device may have come to have the name.
+        state.read(&asked.rights, &id).map_or_else(Answer::from, |_| Answer::json(200, &told))
     })
     .await
 }

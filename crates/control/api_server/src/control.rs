@@ -3,12 +3,13 @@
 use crate::notices::Notices;
 use crate::outlet::Outlet;
 use api::{
-    Capture, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName, Password,
-    RotatedKey, Snapshot, Trace,
+    Capture, DeviceNeighbours, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName,
+    Password, RotatedKey, Snapshot, Trace,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use store::Store;
 
 /// The host, as the server sees it. All functions may be called from several threads at once, but for
@@ -104,6 +105,13 @@ pub trait Control: Send + Sync + 'static {
     /// How an object is, if there is something to tell; of a function, a
     /// [`FunctionStatus`](api::FunctionStatus).
     fn status(&self, kind: Kind, name: &str) -> Option<Value>;
+
+    /// What a device is on its links, with up to `limit` of its neighbours, of those whose addresses are behind
+    /// `after`. It waits for no worker. Without effect for one that is not there.
+    fn neighbours(&self, device: &str, after: Option<IpAddr>, limit: usize) -> DeviceNeighbours {
+        let _ = (device, after, limit);
+        DeviceNeighbours::default()
+    }
 
     /// Up to `limit` lines of a function's log with numbers above `after`, in order.
     fn logs(&self, function: &str, after: u64, limit: usize) -> Vec<LogLine>;

@@ -70,6 +70,7 @@ fn schemas() -> Value {
     types.subschema_for::<api::FunctionEvent>();
     types.subschema_for::<api::FunctionReport>();
     types.subschema_for::<api::FunctionStatus>();
+    types.subschema_for::<api::DeviceNeighbours>();
     types.subschema_for::<api::Health>();
     types.subschema_for::<api::Image>();
     types.subschema_for::<api::LogLine>();
@@ -287,6 +288,10 @@ fn naming(call: Call) -> (String, String) {
             ("getFunctionEvents", "What a function found and what happened to it: one JSON object a line.")
         }
         Call::Report => ("getReport", "What a function reports of itself."),
+        Call::Neighbours => (
+            "getNeighbours",
+            "What a device is on its links: its addresses, its groups, a part of its neighbours.",
+        ),
         Call::Trace => (
             "tracePackets",
             "Follows packets on their way through the functions: one JSON object a line, for each that has come to its end.",
@@ -315,6 +320,7 @@ fn parameters(call: Call) -> Value {
             Call::Get(kind) | Call::Put(kind) | Call::Delete(kind) => {
                 (name_schema(Some(kind)), "The object's name.")
             }
+            Call::Neighbours => (name_schema(Some(Kind::Device)), "The device's name."),
             Call::Operation => (name_schema(None), "The operation's `id`."),
             Call::Snapshot | Call::DeleteSnapshot | Call::Restore | Call::Adopt => {
                 (name_schema(None), "The snapshot's name.")
@@ -332,12 +338,17 @@ fn parameters(call: Call) -> Value {
         let (schema, of) = match (*name, call) {
             ("limit", Call::Logs) => (number(1, 10_000), "Most lines; 100 without it."),
             ("limit", Call::FunctionEvents) => (number(1, 10_000), "Most events; 100 without it."),
+            ("limit", Call::Neighbours) => (number(1, 1000), "Most neighbours; 100 without it."),
             ("limit", _) => (number(1, 1000), "Most objects; 100 without it."),
             ("after", Call::Events) => {
                 (number(0, (1 << 53) - 1), "The events after this revision; without it, those that come.")
             }
             ("after", Call::Logs) => (number(0, (1 << 53) - 1), "Lines with larger numbers."),
             ("after", Call::FunctionEvents) => (number(0, (1 << 53) - 1), "Events with larger numbers."),
+            ("after", Call::Neighbours) => (
+                json!({"anyOf": [{"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"}]}),
+                "Neighbours with addresses behind this one: `next` of the part before.",
+            ),
             ("after", _) => {
                 (json!({"type": "string"}), "Objects with names behind this one: `next` of the part before.")
             }
@@ -505,6 +516,9 @@ fn responses(call: Call) -> Value {
             None,
         ),
         Call::Report => add(200, "The report.", json(reference("FunctionReport")), None),
+        Call::Neighbours => {
+            add(200, "The device, and the neighbours.", json(reference("DeviceNeighbours")), None)
+        }
         Call::Trace => add(
             200,
             "A line for each packet.",

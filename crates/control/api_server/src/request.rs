@@ -17,8 +17,10 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use hyper::http::request::Parts;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
+use yaml_document::spelling;
 
 /// Bytes of a body that takes no thread of its own to be read.
 const SMALL: usize = 16 << 10;
@@ -215,6 +217,17 @@ impl Asked {
         text.map(Name::new)
             .transpose()
             .map_err(|error| one_fault(ProblemType::Malformed, Fault::new(parameter, error.to_string())))
+    }
+
+    /// A parameter that is an IP address.
+    pub fn address(&self, parameter: &str) -> Result<Option<IpAddr>, Problem> {
+        let address = |text: &str| {
+            text.parse().map_err(|_| {
+                let message = format!("found `{}`; allowed: an IPv4 or IPv6 address", spelling::shown(text));
+                one_fault(ProblemType::Malformed, Fault::new(parameter, message))
+            })
+        };
+        self.query.text(parameter).map(address).transpose()
     }
 
     /// The body as what the call takes.

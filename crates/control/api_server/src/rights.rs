@@ -68,6 +68,7 @@ impl Call {
             | Call::Logs
             | Call::FunctionEvents
             | Call::Report
+            | Call::Neighbours
             | Call::RegistryLogins
             | Call::List(_)
             | Call::Get(_) => Access::Read,

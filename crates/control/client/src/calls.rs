@@ -2,7 +2,7 @@
 
 use crate::exchange::Ask;
 use crate::{Client, ClientError};
-use api::{Health, Image, Kind, List, Object, Operation, Snapshot, paths};
+use api::{DeviceNeighbours, Health, Image, Kind, List, Object, Operation, Snapshot, paths};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -63,10 +63,7 @@ impl Client {
                 None => return Ok(objects),
                 // A daemon that repeats its pages would be asked for ever.
                 Some(next) if objects.len() > MOST_OBJECTS || page.after.as_ref() >= Some(&next) => {
-                    return Err(ClientError::Unreadable {
-                        daemon: self.daemon(),
-                        reason: "a list that does not come to its end".to_owned(),
-                    });
+                    return Err(self.endless());
                 }
                 Some(next) => page.after = Some(next),
             }
@@ -79,6 +76,25 @@ impl Client {
     /// [`ClientError`].
     pub fn object(&self, kind: Kind, name: &str) -> Result<Object, ClientError> {
         self.ask(Ask::get(paths::object(kind, name)))
+    }
+
+    /// What a device is on its links, and all neighbours that it knows, part after part; those that come and go
+    /// meanwhile are there or are not.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn neighbours(&self, device: &str) -> Result<DeviceNeighbours, ClientError> {
+        let ask = || Ask::get(paths::neighbours(device)).with("limit", &PAGE.to_string());
+        let mut told: DeviceNeighbours = self.ask(ask())?;
+        while let Some(next) = told.next.take() {
+            let part: DeviceNeighbours = self.ask(ask().with("after", &next))?;
+            if part.next.as_ref() == Some(&next) || told.items.len() > MOST_OBJECTS {
+                return Err(self.endless());
+            }
+            told.items.extend(part.items);
+            told.next = part.next;
+        }
+        Ok(told)
     }
 
     /// How the daemon is.
@@ -143,6 +159,11 @@ impl Client {
     /// [`ClientError`].
     pub fn operation(&self, id: &str) -> Result<Operation, ClientError> {
         self.ask(Ask::get(paths::operation(id)))
+    }
+
+    fn endless(&self) -> ClientError {
+        let reason = "a list that does not come to its end".to_owned();
+        ClientError::Unreadable { daemon: self.daemon(), reason }
     }
 
     fn items<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, ClientError> {

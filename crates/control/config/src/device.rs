@@ -3,6 +3,7 @@
 use crate::format::{device_schema, grant_schema, policy_schema};
 use crate::read::Reader;
 use crate::reference::What;
+use crate::station::{StationRead, port_station};
 use crate::tunnels::layers;
 use capture::Filter;
 use classifier::{Classifier, Rule};
@@ -11,7 +12,7 @@ use schema::Value;
 use std::collections::{BTreeMap, HashSet};
 use telemetry::clock::Nanos;
 use virtual_device::{Balance, Mode, Share};
-use wiring::{Device, Edge, Endpoint, Grant, MAX_OPENERS, Opening, PortPolicy};
+use wiring::{Device, Edge, Endpoint, Grant, MAX_OPENERS, Opening, PortPolicy, PortStation};
 use yaml_document::{Key, Location, Node, spelling};
 
 /// Devices at one port of which is found out what one takes from another.
@@ -36,7 +37,11 @@ impl Reader<'_> {
         }
         let values = device_schema().check_at(place, Some(node), &["over", "open_to"], &mut self.faults);
         let tenant = self.owner(place, key, node);
-        let over = self.over(place, node);
+        let station = match &values {
+            Some(values) => self.station(place, &key.text, node, values),
+            None => Err(()),
+        };
+        let over = self.over(place, node, station.as_ref().map(Option::as_ref).map_err(|()| ()));
         let open_to = self.open_to(place, node);
         let mode = values.as_ref().and_then(|values| self.mode(place, node, values));
         let (Some(values), Some(tenant), Some(over), Some(open_to), Some(mode)) =
@@ -49,10 +54,10 @@ impl Reader<'_> {
             Some("balance") => Share::Balance,
             _ => Share::Single,
         };
-        let Ok(station) = self.station(place, &key.text, node, &values) else { return };
-        let device = Device { tenant, mode, share, over, open_to, station };
+        let Ok(station) = station else { return };
+        let mut device = Device { tenant, mode, share, over, open_to, station };
         self.sends(place, node, &device);
-        if !self.may_have_station(place, node, &device) {
+        if !self.may_have_station(place, node, &mut device) {
             return;
         }
         if let Some(allowed) = device.ports_allowed() {
@@ -103,7 +108,12 @@ impl Reader<'_> {
     }
 
     /// The ports of a device, as a list or with policies for each.
-    fn over(&mut self, place: &Location<'_>, node: &Node) -> Option<IndexMap<String, PortPolicy>> {
+    fn over(
+        &mut self,
+        place: &Location<'_>,
+        node: &Node,
+        station: StationRead<'_>,
+    ) -> Option<IndexMap<String, PortPolicy>> {
         let Some((_, node)) = node.entry("over") else { return Some(IndexMap::new()) };
         let place = place.key("over", node.position);
         let (mut over, mut good) = (IndexMap::new(), true);
@@ -114,10 +124,12 @@ impl Reader<'_> {
                     good = false;
                     continue;
                 };
-                if over
-                    .insert(name.to_owned(), PortPolicy { priority: 100, ..PortPolicy::default() })
-                    .is_some()
-                {
+                let plain = PortPolicy {
+                    priority: 100,
+                    station: station.ok().flatten().map(|_| PortStation::default()),
+                    ..PortPolicy::default()
+                };
+                if over.insert(name.to_owned(), plain).is_some() {
                     place.report(&mut self.faults, || format!("`{name}` is named twice; allowed: once"));
                     good = false;
                 }
@@ -137,7 +149,7 @@ impl Reader<'_> {
         for (key, node) in entries {
             let place = place.key(&key.text, node.position);
             let known = self.is_port(&place.at(key.position), &key.text);
-            match self.policy(&place, node) {
+            match self.policy(&place, node, station) {
                 Some(policy) if known => drop(over.insert(key.text.clone(), policy)),
                 _ => good = false,
             }
@@ -145,7 +157,7 @@ impl Reader<'_> {
         good.then_some(over)
     }
 
-    fn policy(&mut self, place: &Location<'_>, node: &Node) -> Option<PortPolicy> {
+    fn policy(&mut self, place: &Location<'_>, node: &Node, station: StationRead<'_>) -> Option<PortPolicy> {
         let given = Some(node).filter(|node| !node.is_null());
         let values = policy_schema().check_at(place, given, &["encapsulate"], &mut self.faults)?;
         let receive = match values.get("receive").and_then(Value::as_text) {
@@ -153,12 +165,15 @@ impl Reader<'_> {
             None => None,
         };
         let priority = values.get("priority").and_then(Value::as_integer);
+        let (decapsulate, layers) = (layers(&values), self.encapsulate(place, node, station)?);
+        let station = station.ok().flatten().and_then(|own| port_station(own, &decapsulate, &layers));
         Some(PortPolicy {
             receive,
             priority: priority.and_then(|priority| u32::try_from(priority).ok())?,
-            decapsulate: layers(&values),
-            encapsulate: self.encapsulate(place, node)?,
+            decapsulate,
+            encapsulate: layers.encapsulation,
             send: values.get("send").and_then(Value::as_text).map(str::to_owned),
+            station,
         })
     }
 

@@ -1,11 +1,13 @@
 //! What a device is on its link: its addresses, and how it gets them.
 
 use crate::read::Reader;
+use crate::tunnels::PutOn;
+use encapsulation::{LayerKind, LayerSettings};
 use neighbours::{Mac, Prefix, Settings};
 use schema::Value;
 use std::net::IpAddr;
 use virtual_device::Mode;
-use wiring::Device;
+use wiring::{Device, PortStation};
 use yaml_document::{Location, Node, spelling};
 
 /// Drivers whose ports are on a link with neighbours.
@@ -47,7 +49,7 @@ impl Reader<'_> {
             }
         }
         if addresses.is_empty() && !dhcp && multicast.is_empty() {
-            for key in ["mac", "mtu"] {
+            for key in ["mac", "mtu", "gateways"] {
                 if let Some(node) = node.get(key) {
                     place.key(key, node.position).report(&mut self.faults, || {
                         format!("`{key}` says nothing here; allowed: with `addresses`, `dhcp: true` or `multicast`")
@@ -62,6 +64,7 @@ impl Reader<'_> {
         let mtu = values.get("mtu").and_then(Value::as_integer).and_then(|mtu| u16::try_from(mtu).ok());
         let mut settings = Settings::new(mac.unwrap_or_else(|| own_mac(name)));
         settings.mtu = mtu.unwrap_or(settings.mtu);
+        settings.gateways = list("gateways").iter().filter_map(Value::as_address).collect();
         (settings.addresses, settings.dhcp, settings.multicast) = (addresses, dhcp, multicast);
         (settings.ipv6, settings.router_advertisements) = (ipv6, ipv6);
         if let Err(error) = settings.check() {
@@ -71,8 +74,14 @@ impl Reader<'_> {
         Ok(Some(settings))
     }
 
-    /// Whether a device that has addresses is over ports where it has neighbours.
-    pub(crate) fn may_have_station(&mut self, place: &Location<'_>, node: &Node, device: &Device) -> bool {
+    /// Whether a device that has addresses is over ports where it has neighbours. Where they are for its tunnels, it is
+    /// at no port that has none.
+    pub(crate) fn may_have_station(
+        &mut self,
+        place: &Location<'_>,
+        node: &Node,
+        device: &mut Device,
+    ) -> bool {
         if device.station.is_none() {
             return true;
         }
@@ -85,7 +94,13 @@ impl Reader<'_> {
             });
             return false;
         }
-        for (name, policy) in &device.over {
+        if !device.has_station_inside() {
+            for policy in device.over.values_mut().filter(|policy| !policy.has_tunnels()) {
+                policy.station = None;
+            }
+        }
+        let is_outside = !device.has_station_inside();
+        for (name, policy) in device.over.iter().filter(|(_, policy)| policy.has_tunnels() || !is_outside) {
             let driver = self.wiring.ports.get(name).map(|port| port.driver.as_str());
             if driver.is_some_and(|driver| !ON_A_LINK.contains(&driver)) {
                 let driver = driver.unwrap_or_default().to_owned();
@@ -97,14 +112,44 @@ impl Reader<'_> {
                 });
                 return false;
             }
-            if policy.has_tunnels() {
+            let fits = policy.station.is_some_and(|station| station.outside == is_outside);
+            if !fits {
                 place.report(&mut self.faults, || {
-                    format!("packets of its port `{name}` are in tunnels; allowed: over ports without them")
+                    format!(
+                        "packets of its port `{name}` are in tunnels; allowed: over ports without them, or with \
+                         `decapsulate: [vlan]` and one `vlan` as `encapsulate`; or addresses outside of a tunnel, one of them its \
+                         `local`"
+                    )
                 });
                 return false;
             }
         }
         true
+    }
+}
+
+/// The addresses of a device that is read: none, or wrong, which was told.
+pub(crate) type StationRead<'a> = Result<Option<&'a Settings>, ()>;
+
+/// How a device with addresses is on the link of a port where these headers are taken off and put on; `None`: it is
+/// not.
+pub(crate) fn port_station(own: &Settings, decapsulate: &[LayerKind], put_on: &PutOn) -> Option<PortStation> {
+    let (tag, rest) = match put_on.layers.split_first() {
+        Some((LayerSettings::Vlan { id, priority, service }, rest)) => {
+            let ethertype = if *service { 0x88a8 } else { 0x8100 };
+            (Some((ethertype, u16::from(*priority) << 13 | id)), rest)
+        }
+        _ => (None, put_on.layers.as_slice()),
+    };
+    let is_local = |local| own.dhcp || own.addresses.iter().any(|prefix| prefix.address == local);
+    match (rest, tag, decapsulate) {
+        ([], None, []) | ([], Some(_), [LayerKind::Vlan]) => {
+            Some(PortStation { tag, ..PortStation::default() })
+        }
+        ([tunnel, ..], ..) if tunnel.outer().is_some_and(|outer| is_local(outer.local)) => {
+            Some(PortStation { tag, outside: true, remote: put_on.remote })
+        }
+        _ => None,
     }
 }
 

@@ -2,8 +2,11 @@
 
 use crate::format::layer_schemas;
 use crate::read::Reader;
+use crate::station::StationRead;
 use encapsulation::{Encapsulation, LayerKind, LayerSettings, Outer};
+use neighbours::Settings;
 use schema::Value;
+use std::net::IpAddr;
 use wiring::Device;
 use yaml_document::{Location, Node, spelling};
 
@@ -13,14 +16,47 @@ pub(crate) fn layers(policy: &Value) -> Vec<LayerKind> {
     named.iter().filter_map(Value::as_text).filter_map(LayerKind::of_name).collect()
 }
 
+/// What is put on; nothing without layers.
+#[derive(Debug, Default)]
+pub(crate) struct PutOn {
+    pub(crate) layers: Vec<LayerSettings>,
+    pub(crate) encapsulation: Option<Encapsulation>,
+    /// The other end of the tunnel, if it is to be found out where packets for that go.
+    pub(crate) remote: Option<IpAddr>,
+}
+
+/// Whether a device can find out where packets of a tunnel go.
+fn finds_next_hop(own: &Settings, local: IpAddr, remote: IpAddr) -> Result<(), String> {
+    if own.dhcp && local.is_ipv4() {
+        return Ok(());
+    }
+    if !own.addresses.iter().any(|prefix| prefix.address == local) {
+        return Err(format!(
+            "`local` is {local}, which is none of the device's addresses; allowed: one of them, or `local_mac` and \
+             `remote_mac`"
+        ));
+    }
+    let on_link = own.addresses.iter().any(|prefix| prefix.contains(remote));
+    // Routers of IPv6 tell of themselves.
+    let routed = remote.is_ipv6() || own.gateways.iter().any(IpAddr::is_ipv4);
+    if on_link || routed {
+        return Ok(());
+    }
+    Err(format!(
+        "`remote` is {remote}, which is in no network of the device; allowed: with `gateways` of the device, or with \
+         `remote_mac`"
+    ))
+}
+
 impl Reader<'_> {
-    /// What is put on; the inner `None`: nothing.
+    /// What is put on.
     pub(crate) fn encapsulate(
         &mut self,
         place: &Location<'_>,
         policy: &Node,
-    ) -> Option<Option<Encapsulation>> {
-        let Some((_, node)) = policy.entry("encapsulate") else { return Some(None) };
+        station: StationRead<'_>,
+    ) -> Option<PutOn> {
+        let Some((_, node)) = policy.entry("encapsulate") else { return Some(PutOn::default()) };
         let place = place.key("encapsulate", node.position);
         let Some(items) = node.as_list() else {
             place.report(&mut self.faults, || {
@@ -31,16 +67,30 @@ impl Reader<'_> {
             });
             return None;
         };
-        let layers: Option<Vec<LayerSettings>> = items
-            .iter()
-            .enumerate()
-            .map(|(n, item)| self.layer(&place.item(n, item.position), item))
-            .collect::<Vec<_>>()
-            .into_iter()
-            .collect();
-        match Encapsulation::new(&layers?) {
-            Ok(_) if items.is_empty() => Some(None),
-            Ok(encapsulation) => Some(Some(encapsulation)),
+        let mut put_on = PutOn::default();
+        let mut good = true;
+        for (n, item) in items.iter().enumerate() {
+            // Frames of a tunnel that stands in one VLAN or none are on the device's own link.
+            let is_on_link = match put_on.layers.as_slice() {
+                [] | [LayerSettings::Vlan { .. }] => n == put_on.layers.len(),
+                _ => false,
+            };
+            match self.layer(&place.item(n, item.position), item, (station, is_on_link)) {
+                Some((layer, remote)) => {
+                    put_on.layers.push(layer);
+                    put_on.remote = put_on.remote.or(remote);
+                }
+                None => good = false,
+            }
+        }
+        if !good || items.is_empty() {
+            return good.then_some(put_on);
+        }
+        match Encapsulation::new(&put_on.layers) {
+            Ok(encapsulation) => {
+                put_on.encapsulation = Some(encapsulation);
+                Some(put_on)
+            }
             Err(error) => {
                 place.report(&mut self.faults, || error.to_string());
                 None
@@ -48,7 +98,13 @@ impl Reader<'_> {
         }
     }
 
-    fn layer(&mut self, place: &Location<'_>, item: &Node) -> Option<LayerSettings> {
+    /// A layer, and the other end of it if where packets for that go is to be found out.
+    fn layer(
+        &mut self,
+        place: &Location<'_>,
+        item: &Node,
+        (station, is_on_link): (StationRead<'_>, bool),
+    ) -> Option<(LayerSettings, Option<IpAddr>)> {
         let names = || LayerKind::ALL.map(LayerKind::name);
         let Some([(key, node)]) = item.as_map() else {
             place.report(&mut self.faults, || {
@@ -74,11 +130,36 @@ impl Reader<'_> {
         let small = |key| number(key).and_then(|it| u8::try_from(it).ok());
         let flag = |key| values.get(key).and_then(Value::as_bool);
         let mac = |key| values.get(key).and_then(Value::as_mac);
-        if *kind == LayerKind::Gre {
-            for key in ["local_mac", "remote_mac"] {
-                if flag("frames") == Some(true) && mac(key).is_none() {
+        let has_link = match kind {
+            LayerKind::Vlan | LayerKind::Mpls | LayerKind::IpIp => false,
+            LayerKind::Gre => flag("frames") == Some(true),
+            LayerKind::Nvgre | LayerKind::Vxlan | LayerKind::Geneve => true,
+        };
+        let (mut local_mac, mut remote) = (mac("local_mac"), None);
+        if has_link {
+            let own = station.ok().flatten().filter(|_| is_on_link);
+            local_mac = local_mac.or(own.map(|own| own.mac));
+            let missing = ["local_mac", "remote_mac"].into_iter().find(|key| mac(key).is_none());
+            match (own, missing) {
+                (_, None) => {}
+                (Some(own), Some(_)) => {
+                    let end = |key| values.get(key).and_then(Value::as_address);
+                    let (near, far) = (end("local")?, end("remote")?);
+                    if let Err(fault) = finds_next_hop(own, near, far) {
+                        place.report(&mut self.faults, || fault);
+                        return None;
+                    }
+                    remote = mac("remote_mac").is_none().then_some(far);
+                }
+                // What is wrong with the device's addresses has been told.
+                (None, Some(_)) if station.is_err() => return None,
+                (None, Some(key)) => {
+                    let no_frames = if *kind == LayerKind::Gre { "`frames: false`, or " } else { "" };
                     place.report(&mut self.faults, || {
-                        format!("the required key `{key}` is missing; allowed without it: `frames: false`")
+                        format!(
+                            "the required key `{key}` is missing; allowed without it: {no_frames}the outermost tunnel of a \
+                             device with `addresses`, `local` among them, or with `dhcp: true`"
+                        )
                     });
                     return None;
                 }
@@ -91,10 +172,10 @@ impl Reader<'_> {
                 ttl: small("ttl")?,
                 services: small("dscp"),
                 dont_fragment: !flag("fragment")?,
-                link: (mac("remote_mac").unwrap_or_default(), mac("local_mac").unwrap_or_default()),
+                link: (mac("remote_mac").unwrap_or_default(), local_mac.unwrap_or_default()),
             })
         };
-        Some(match kind {
+        let layer = match kind {
             LayerKind::Vlan => LayerSettings::Vlan {
                 id: u16::try_from(number("id")?).ok()?,
                 priority: small("priority")?,
@@ -110,7 +191,8 @@ impl Reader<'_> {
             LayerKind::Vxlan => LayerSettings::Vxlan { vni: number("vni")?, outer: outer()? },
             LayerKind::Geneve => LayerSettings::Geneve { vni: number("vni")?, outer: outer()? },
             LayerKind::IpIp => LayerSettings::IpIp { outer: outer()? },
-        })
+        };
+        Some((layer, remote))
     }
 
     /// Faults of what a device's ports say of each other and of the packets' memory: of a port in `send` that is

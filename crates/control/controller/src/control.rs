@@ -6,8 +6,8 @@ use super::logs::now;
 use super::of_tenant;
 use super::refusal::{as_host, refused};
 use api::{
-    Capture, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName, RotatedKey,
-    Snapshot, Trace,
+    Capture, DeviceNeighbours, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName,
+    RotatedKey, Snapshot, Trace,
 };
 use api_server::{
     Asker, Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, ResolvedImages,
@@ -16,6 +16,7 @@ use deployment::Material;
 use engine::{Account, Fleet};
 use serde_json::{Value, json};
 use snapshot_folder::{FolderError, Rotated};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
@@ -107,6 +108,10 @@ impl Control for Handle {
 
     fn report(&self, function: &str) -> Result<FunctionReport, Refusal> {
         self.0.report(function)
+    }
+
+    fn neighbours(&self, device: &str, after: Option<IpAddr>, limit: usize) -> DeviceNeighbours {
+        self.0.neighbours(device, after, limit)
     }
 
     fn snapshots(&self) -> Vec<Snapshot> {

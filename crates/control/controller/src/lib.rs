@@ -30,6 +30,7 @@ mod kept;
 mod logs;
 mod memory;
 mod metrics;
+mod neighbours;
 mod notify;
 mod of_tenant;
 mod port_health;

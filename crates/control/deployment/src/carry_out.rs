@@ -80,8 +80,9 @@ impl Host {
             let stood_still = change.first_still_since().map_or(Nanos(0), |first| clock.now().since(first));
             CarriedOut { removed, handed, stood_still, troubles, unused: Unused { pools, workshop } }
         })?;
-        let Deployed { wiring, instances, stations: ports, .. } = &*deployed;
-        done.troubles.extend(self.stations.follow(&There { wiring, instances, ports }, &self.fleet));
+        let Deployed { wiring, instances, stations: ports, devices, .. } = &*deployed;
+        let there = There { wiring, instances, ports, next_hops: devices.next_hops() };
+        done.troubles.extend(self.stations.follow(&there, &self.fleet));
         Ok(done)
     }
 }

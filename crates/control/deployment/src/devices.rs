@@ -9,8 +9,9 @@ use classifier::Rule;
 use engine::{Change, End, FleetError, Forwarding, SwitchId};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
-use virtual_device::{Device, DeviceSettings, Opener as Plugged, PortDevices, SwitchPort, Tunnels};
+use virtual_device::{Device, DeviceSettings, NextHop, Opener as Plugged, PortDevices, SwitchPort, Tunnels};
 use wiring::{
     DeviceLayout, Edge, Endpoint, Joint, Link, Opener, Opening, Plan, PortPolicy, Service, WatchedDevices,
 };
@@ -27,9 +28,14 @@ pub(crate) struct LaidDevices {
     /// Plugs that were given up in this change: none of them is given to another end in it, so that what was
     /// known of the former end is forgotten before.
     given_up: Vec<(Joint, SwitchPort)>,
+    /// Where tunnels of devices lead to whose next hop is found out: by device and port, with the tunnel's other end.
+    next_hops: HashMap<String, NextHops>,
     /// Some device took headers off packets, for which pools have places from then on.
     keeps_headers: bool,
 }
+
+/// The other ends of a device's tunnels, by port, and the Ethernet addresses of the hops towards them.
+pub(crate) type NextHops = BTreeMap<String, (IpAddr, Arc<NextHop>)>;
 
 /// A device or classifier.
 #[derive(Default)]
@@ -169,6 +175,7 @@ impl DeviceChange {
             }
             stays
         });
+        laid.next_hops.retain(|name, _| self.layout.devices.contains_key(name));
     }
 
     /// Lays what comes, when everything is there.
@@ -316,10 +323,12 @@ fn settings(
         plugged.extend(plug.map(|plug| Plugged { plug, side, receives }));
     }
     let mut settings = DeviceSettings::new(device.mode, device.share, ports, plugged);
-    for (index, policy) in device.over.values().enumerate() {
+    let next_hops = deployed.devices.set_next_hops(name, device);
+    for (index, (port, policy)) in device.over.iter().enumerate() {
         if policy.has_tunnels() {
             let PortPolicy { decapsulate, encapsulate, .. } = policy.clone();
-            settings.tunnels.insert(index, Arc::new(Tunnels { decapsulate, encapsulate }));
+            let next_hop = next_hops.get(port).map(|(_, next_hop)| next_hop.clone());
+            settings.tunnels.insert(index, Arc::new(Tunnels { decapsulate, encapsulate, next_hop }));
         }
         let send = policy.send.as_ref().and_then(|port| device.over.get_index_of(port));
         settings.send.extend(send.map(|port| (index, port)));
@@ -328,6 +337,26 @@ fn settings(
 }
 
 impl LaidDevices {
+    /// Notes where the tunnels of a device lead to. What is known of a hop stays as long as the tunnel's other end.
+    fn set_next_hops(&mut self, name: &str, device: &wiring::Device) -> NextHops {
+        let before = self.next_hops.remove(name).unwrap_or_default();
+        let remotes = device.over.iter().filter_map(|(port, policy)| Some((port, policy.station?.remote?)));
+        let hops = remotes.map(|(port, remote)| {
+            let known = before.get(port).filter(|(end, _)| *end == remote).map(|(_, hop)| hop.clone());
+            (port.clone(), (remote, known.unwrap_or_default()))
+        });
+        let hops: NextHops = hops.collect();
+        if !hops.is_empty() {
+            self.next_hops.insert(name.to_owned(), hops.clone());
+        }
+        hops
+    }
+
+    /// Where tunnels of devices lead to whose next hop is to be found out.
+    pub(crate) fn next_hops(&self) -> &HashMap<String, NextHops> {
+        &self.next_hops
+    }
+
     /// Whether pools are to have places for headers that are taken off packets, now that these devices come.
     pub(crate) fn keep_headers<'a>(&mut self, mut added: impl Iterator<Item = &'a wiring::Device>) -> bool {
         let takes_off = |device: &wiring::Device| device.over.values().any(|it| !it.decapsulate.is_empty());

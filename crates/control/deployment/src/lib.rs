@@ -59,6 +59,7 @@ pub use named::{Named, pinned_file};
 pub use offload::Refused;
 pub use prepare::{Beginning, PrepareError, Prepared, rehearse};
 pub use shared_images::SharedImages;
+pub use stations::{ShownDevice, ShownNeighbour, ShownStation};
 pub use workshop::{Workshop, cache_directory};
 
 use api::DEFAULT_TENANT;

@@ -11,16 +11,23 @@
 //!
 //! Limits: bounds on frames are those of [`port::station`] and [`neighbours::Limits`], for each device; 1,024
 //! messages with asks wait, and functions ask again for what is lost. Addresses that are on no network of a device
-//! are told to be unreachable for 20 s, 256 of each device. Functions are told 100 times in a second at most.
+//! are told to be unreachable for 20 s, 256 of each device. Functions are told 100 times in a second at most, eight
+//! times at once ([`mod@pace`]).
 
 mod entries;
 mod feed;
+mod pace;
+mod shown;
 mod station;
 
+pub use shown::{ShownDevice, ShownNeighbour, ShownStation};
+
+use crate::devices::NextHops;
 use engine::{Fleet, FleetInstance};
 use feed::Feed;
 use guest::Ask;
 use guest_wasm::watchdog;
+use pace::Pace;
 use port::station as at_port;
 use station::Station;
 use std::collections::{BTreeMap, HashMap};
@@ -36,9 +43,6 @@ const ASKS: usize = 1024;
 
 /// The longest sleep: what no other thread tells of is found then.
 const LONGEST: Nanos = Nanos::from_millis(1_000);
-
-/// What changes within this time is told together: neighbours, and functions that ask, stop workers no oftener.
-const TOGETHER: Duration = Duration::from_millis(10);
 
 /// What functions asked for: their name, and which addresses.
 type Asked = (String, Vec<Ask>);
@@ -70,6 +74,7 @@ pub(crate) struct There<'a> {
     pub(crate) wiring: &'a Wiring,
     pub(crate) instances: &'a HashMap<String, FleetInstance>,
     pub(crate) ports: &'a HashMap<String, Arc<at_port::Stations>>,
+    pub(crate) next_hops: &'a HashMap<String, NextHops>,
 }
 
 impl Stations {
@@ -164,6 +169,7 @@ impl Shared {
     }
 
     fn run(&self, fleet: &Fleet) {
+        let mut pace = Pace::default();
         loop {
             let now = watchdog::clock().now();
             let asked: Vec<Asked> =
@@ -173,19 +179,22 @@ impl Shared {
                 if state.ends {
                     return;
                 }
-                (state.work(asked, now), state.changed())
+                let due = state.work(asked, now);
+                let may_tell = pace.ready() <= now;
+                (due, if may_tell { state.changed() } else { Vec::new() })
             };
-            let has_told = !told.is_empty();
+            if !told.is_empty() {
+                pace.told(now);
+            }
             // Without the lock: the function's worker comes to a stop for it.
             for (instance, entries) in told {
                 if fleet.set_devices(instance, entries).is_err() {
                     return;
                 }
             }
-            if has_told {
-                std::thread::sleep(TOGETHER);
-                continue;
-            }
+            // What changed and is not told yet is looked at then.
+            let next = Some(pace.ready()).filter(|ready| *ready > now);
+            let due = [due, next].into_iter().flatten().min();
             let span = due.unwrap_or(now.saturating_add(LONGEST)).since(now).min(LONGEST);
             std::thread::park_timeout(Duration::from_nanos(span.0));
         }
@@ -220,6 +229,7 @@ impl State {
             }
             if let Some(station) = self.stations.get_mut(name) {
                 station.stand_at(device, there.ports, waker);
+                station.lead(there.next_hops.get(name));
             }
         }
         let mut before = std::mem::take(&mut self.feeds);

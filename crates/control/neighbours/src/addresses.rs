@@ -178,6 +178,11 @@ impl Addresses {
         self.get(address).map(|own| &own.shown)
     }
 
+    /// Until when an address is valid.
+    pub(crate) fn until(&self, address: IpAddr) -> Option<Nanos> {
+        self.get(address).map(|own| own.valid)
+    }
+
     /// Until when an address of this origin is valid.
     pub(crate) fn valid_until(&self, address: IpAddr, origin: Origin) -> Option<Nanos> {
         self.get(address).filter(|own| own.shown.origin == origin).map(|own| own.valid)

@@ -182,8 +182,12 @@ impl Device {
 
     /// Neighbours in networks that the device has no more are forgotten.
     pub(crate) fn forget_off_link(&mut self) {
-        let keep: BTreeSet<IpAddr> =
-            self.table.iter().map(|entry| entry.address).filter(|address| self.on_link(*address)).collect();
+        let keep: BTreeSet<IpAddr> = self
+            .table
+            .iter(None)
+            .map(|entry| entry.address)
+            .filter(|address| self.on_link(*address))
+            .collect();
         self.table.retain(|address| keep.contains(&address));
     }
 
@@ -196,6 +200,13 @@ impl Device {
 
     /// A frame that came, without its frame check sequence.
     pub fn input(&mut self, frame: &[u8], now: Nanos) -> Input {
+        self.input_by(0, frame, now)
+    }
+
+    /// The same, for a device that has several ways to its link: by which one the frame came, which the neighbours
+    /// show that it tells of.
+    pub fn input_by(&mut self, way: u16, frame: &[u8], now: Nanos) -> Input {
+        self.table.way = way;
         let outcome = self.look_at(frame, now);
         match outcome {
             Input::Taken => self.counters.taken += 1,
@@ -385,9 +396,24 @@ impl Device {
         changes
     }
 
+    /// Addresses whose answers are waited for, if others are than when this was last called.
+    pub fn take_awaited(&mut self) -> Option<&BTreeSet<IpAddr>> {
+        self.table.take_awaited()
+    }
+
+    /// The number (`xid`) of the exchange of DHCP whose answers are waited for.
+    pub fn awaited_exchange(&self) -> Option<u32> {
+        self.dhcp.as_ref().and_then(Client::exchange)
+    }
+
     /// The neighbours, by their addresses.
     pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> + '_ {
-        self.table.iter()
+        self.table.iter(None)
+    }
+
+    /// The neighbours whose addresses are behind this one.
+    pub fn neighbours_after(&self, address: IpAddr) -> impl Iterator<Item = Neighbour> + '_ {
+        self.table.iter(Some(address))
     }
 
     /// How many neighbours are known or asked for.
@@ -398,6 +424,11 @@ impl Device {
     /// The addresses of the device.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.addresses.iter()
+    }
+
+    /// Until when one of its addresses is valid; none: it has no lifetime, or is not the device's.
+    pub fn valid_until(&self, address: IpAddr) -> Option<Nanos> {
+        self.addresses.until(address).filter(|until| *until < Nanos::MAX)
     }
 
     /// The routers of the device, the best first: those that are configured, then those that are learned.

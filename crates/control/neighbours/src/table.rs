@@ -14,6 +14,7 @@
 use crate::settings::Mac;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::ops::Bound;
 use telemetry::clock::Nanos;
 
 /// Tries of one kind, before the next kind or giving up (RFC 4861 section 10).
@@ -75,11 +76,16 @@ pub struct Neighbour {
     pub state: NeighbourState,
     /// Since when its link-layer address is what it is, or there is none.
     pub since: Nanos,
+    /// By which way its last answer came, as [`Device::input_by`](crate::Device::input_by) was told; none while there
+    /// is no link-layer address.
+    pub way: Option<u16>,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
     mac: Option<Mac>,
+    /// By which way its last answer came.
+    way: u16,
     state: NeighbourState,
     since: Nanos,
     /// Tries in this state.
@@ -90,6 +96,11 @@ struct Entry {
     leased: Nanos,
     /// When another station's claim was last looked into.
     challenged: Option<Nanos>,
+}
+
+/// Whether an answer of a neighbour in this state is waited for.
+fn is_awaited(state: NeighbourState) -> bool {
+    matches!(state, NeighbourState::Asked | NeighbourState::Probe)
 }
 
 /// What is to be sent for an entry.
@@ -123,8 +134,14 @@ pub(crate) struct Table {
     timers: BTreeSet<(Nanos, IpAddr)>,
     /// Entries without an answer, by their age.
     unanswered: BTreeSet<(Nanos, IpAddr)>,
+    /// Entries whose answers are waited for.
+    awaited: BTreeSet<IpAddr>,
+    /// Whether others are since this was last asked.
+    awaits_others: bool,
     /// How long an entry is reachable.
     pub(crate) reachable: Nanos,
+    /// By which way the frame came that is looked at.
+    pub(crate) way: u16,
     /// Whether an address got another station, or none, or is there or gone.
     changed: bool,
     /// Entries that gave way to others.
@@ -142,7 +159,10 @@ impl Table {
             entries: BTreeMap::new(),
             timers: BTreeSet::new(),
             unanswered: BTreeSet::new(),
+            awaited: BTreeSet::new(),
+            awaits_others: true,
             reachable: REACHABLE,
+            way: 0,
             changed: false,
             evicted: 0,
             full: 0,
@@ -170,13 +190,15 @@ impl Table {
         self.entries.len()
     }
 
-    /// The entries, by their addresses.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Neighbour> + '_ {
-        self.entries.iter().map(|(address, entry)| Neighbour {
+    /// The entries, by their addresses; of addresses behind one, if one is given.
+    pub(crate) fn iter(&self, after: Option<IpAddr>) -> impl Iterator<Item = Neighbour> + '_ {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.entries.range((from, Bound::Unbounded)).map(|(address, entry)| Neighbour {
             address: *address,
             mac: entry.mac,
             state: entry.state,
             since: entry.since,
+            way: entry.mac.map(|_| entry.way),
         })
     }
 
@@ -193,6 +215,7 @@ impl Table {
         self.make_room()?;
         let entry = Entry {
             mac: None,
+            way: 0,
             state: NeighbourState::Asked,
             since: now,
             tries: 0,
@@ -203,6 +226,7 @@ impl Table {
         self.timers.insert((now, address));
         self.unanswered.insert((now, address));
         self.entries.insert(address, entry);
+        self.await_answer(address, true);
         self.changed = true;
         Ok((NeighbourState::Asked, None))
     }
@@ -225,8 +249,21 @@ impl Table {
         if let Some(entry) = self.entries.remove(&address) {
             self.timers.remove(&(entry.due, address));
             self.unanswered.remove(&(entry.since, address));
+            self.await_answer(address, false);
             self.changed = true;
         }
+    }
+
+    fn await_answer(&mut self, address: IpAddr, is_awaited: bool) {
+        self.awaits_others |= match is_awaited {
+            true => self.awaited.insert(address),
+            false => self.awaited.remove(&address),
+        };
+    }
+
+    /// The entries whose answers are waited for, if others are than when this was last asked.
+    pub(crate) fn take_awaited(&mut self) -> Option<&BTreeSet<IpAddr>> {
+        std::mem::take(&mut self.awaits_others).then_some(&self.awaited)
     }
 
     /// Forgets the entries that are not among those to keep.
@@ -253,6 +290,7 @@ impl Table {
         if unanswered {
             self.unanswered.insert((entry.since, address));
         }
+        self.await_answer(address, is_awaited(state));
     }
 
     /// When something is to be done.
@@ -316,8 +354,7 @@ impl Table {
 
     /// Whether an answer for this address is waited for.
     pub(crate) fn waits_for(&self, address: IpAddr) -> bool {
-        let state = self.entries.get(&address).map(|entry| entry.state);
-        matches!(state, Some(NeighbourState::Asked | NeighbourState::Probe))
+        self.awaited.contains(&address)
     }
 
     /// A station answered that it has an address. Without effect for an address that was not asked for; for one that
@@ -361,9 +398,9 @@ impl Table {
     }
 
     fn learn(&mut self, address: IpAddr, mac: Mac, now: Nanos) {
-        if let Some(entry) = self.entries.get_mut(&address)
-            && entry.mac != Some(mac)
-        {
+        let Some(entry) = self.entries.get_mut(&address) else { return };
+        entry.way = self.way;
+        if entry.mac != Some(mac) {
             self.unanswered.remove(&(entry.since, address));
             entry.mac = Some(mac);
             entry.since = now;

@@ -29,6 +29,7 @@ mod given;
 mod host_wide;
 mod kinds;
 mod names;
+mod neighbours;
 mod numbers;
 pub(crate) mod options;
 mod paths;
@@ -76,6 +77,7 @@ pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
         RemoteCommand::Registry(RegistryCommand::Login(options)) => registry_login::login(options),
         RemoteCommand::Registry(RegistryCommand::Ls(options)) => registry_login::list(options),
         RemoteCommand::Registry(RegistryCommand::Logout(options)) => registry_login::logout(options),
+        RemoteCommand::Neighbours(options) => neighbours::neighbours(options),
         RemoteCommand::Top(options) => top::top(options),
         RemoteCommand::Events(options) => events::events(options),
         RemoteCommand::Trace(options) => trace::trace(options),

@@ -54,6 +54,7 @@ fn shells_complete_names_that_there_are() {
         daemon.put(&format!("/v1/functions/{name}"), json!({"image": "forwarder"}));
     }
     daemon.put("/v1/tenants/from", json!({}));
+    daemon.put("/v1/devices/bridge", json!({"mode": "rootless"}));
     let socket = daemon.path(SOCKET).display().to_string();
     for shell in ["bash", "zsh", "fish"] {
         let completed = |words: &[&str]| completed(shell, words, &socket);
@@ -67,6 +68,7 @@ fn shells_complete_names_that_there_are() {
             assert_eq!(completed(words), ["frame", "front"], "{shell}: {words:?}");
         }
         assert_eq!(completed(&["get", "tenants", "f"]), ["from"], "{shell}");
+        assert_eq!(completed(&["neighbours", "br"]), ["bridge"], "{shell}");
         for words in
             [&["get", "nothing", "f"][..], &["function", "create", "fr"], &["upgrade", "front", "fr"]]
         {

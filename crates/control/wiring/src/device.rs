@@ -19,6 +19,7 @@ use indexmap::IndexMap;
 use neighbours::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::IpAddr;
 use virtual_device::{MAX_PORTS, Mode, Share};
 
 /// Most openers of one device that get packets: each may have a copy made of every packet.
@@ -54,6 +55,20 @@ pub struct PortPolicy {
     pub encapsulate: Option<Encapsulation>,
     /// The port of the device by which that leaves which came by this one.
     pub send: Option<String>,
+    /// How the device is a station on the port's link, where it has addresses; `None`: not there.
+    pub station: Option<PortStation>,
+}
+
+/// How a device is a station on the link of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStation {
+    /// EtherType and control of the VLAN tag that its frames have there.
+    pub tag: Option<(u16, u16)>,
+    /// It is outside of the port's tunnel, where functions that open the device see nothing: its addresses are for the
+    /// tunnel alone.
+    pub outside: bool,
+    /// The other end of the tunnel, if it is to find out where packets for that go.
+    pub remote: Option<IpAddr>,
 }
 
 impl PortPolicy {
@@ -144,6 +159,12 @@ impl Grant {
 }
 
 impl Device {
+    /// Whether its addresses are those of its functions: not if they are for its tunnels.
+    pub fn has_station_inside(&self) -> bool {
+        let is_outside = |policy: &PortPolicy| policy.station.is_some_and(|station| station.outside);
+        self.station.is_some() && !self.over.values().any(is_outside)
+    }
+
     /// Two of its ports that are of two tenants.
     pub fn sides_of_two_tenants(&self, ports: &IndexMap<String, Port>) -> Option<(&str, &str)> {
         let mut known = self.over.keys().filter_map(|name| Some((name.as_str(), &ports.get(name)?.tenant)));

@@ -35,7 +35,9 @@ mod validate;
 mod workers;
 
 pub use cpu::{Cpu, Percent};
-pub use device::{Device, DeviceLayout, Grant, Joint, Link, MAX_OPENERS, Opener, Opening, PortPolicy};
+pub use device::{
+    Device, DeviceLayout, Grant, Joint, Link, MAX_OPENERS, Opener, Opening, PortPolicy, PortStation,
+};
 pub use fraction::Fraction;
 pub use memory::{Overdraft, Purse, RUNTIME, Size, TenantMemory, bytes, page_tables};
 pub use observation::{Observation, Shown, Watched, WatchedDevices};

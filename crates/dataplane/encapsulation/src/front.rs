@@ -28,10 +28,12 @@ impl Front {
         self.bytes.get(..self.length.into()).unwrap_or(&self.bytes)
     }
 
-    /// The same with other Ethernet addresses at the beginning, of the next hop.
-    pub fn set_link(&mut self, destination: [u8; 6], source: [u8; 6]) {
-        let ([to, from, ..], _) = self.bytes.as_chunks_mut::<6>() else { return };
-        (*to, *from) = (destination, source);
+    /// Has the frame go to this Ethernet address, of the next hop.
+    #[inline]
+    pub fn set_destination(&mut self, destination: [u8; 6]) {
+        if let Some(to) = self.bytes.first_chunk_mut::<6>() {
+            *to = destination;
+        }
     }
 }
 

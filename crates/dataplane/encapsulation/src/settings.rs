@@ -98,7 +98,8 @@ impl LayerSettings {
         }
     }
 
-    const fn outer(&self) -> Option<&Outer> {
+    /// The outer headers, if it is a tunnel over IP.
+    pub const fn outer(&self) -> Option<&Outer> {
         match self {
             LayerSettings::Vlan { .. } | LayerSettings::Mpls { .. } => None,
             LayerSettings::Gre { outer, .. }

@@ -61,6 +61,8 @@ drop_reasons! {
         "Let the device's `receive` name the tunnel, and look at the packets: `superfluid capture` at the port.";
     NoEncapsulation = "no-encapsulation", "Outside of the port packets have headers, and there are none for this packet: none were taken off it, and none are to be put on.",
         "Give the port an `encapsulate`.";
+    NoNeighbour = "no-neighbour", "The headers that a device puts on are for a next hop whose Ethernet address is not known.",
+        "`superfluid neighbours DEVICE` shows what was asked; or write `remote_mac` in the `encapsulate`.";
     HoldQuota = "hold-quota", "The function holds and owns as many packets as it may.",
         "Raise its `quota`, or let it release packets sooner.";
     HoldExpired = "hold-expired", "The function held the packet for longer than `longest_hold`.",

@@ -65,5 +65,5 @@ pub use bridge::Station;
 pub use counters::{DeviceCounters, PortDevicesCounters};
 pub use decisions::{Decisions, Several, Way};
 pub use device::Device;
-pub use settings::{Balance, DeviceSettings, MAX_PORTS, Mode, Opener, Share, Tunnels};
+pub use settings::{Balance, DeviceSettings, MAX_PORTS, Mode, NextHop, Opener, Share, Tunnels};
 pub use virtual_switch::SwitchPort;

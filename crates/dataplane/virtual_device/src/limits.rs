@@ -99,6 +99,7 @@ mod tests {
         let tunnels = Tunnels {
             decapsulate: vec![LayerKind::Vlan, LayerKind::Vlan, LayerKind::Gre],
             encapsulate: None,
+            next_hop: None,
         };
         settings.tunnels = [(1, Arc::new(tunnels))].into();
         let limits = Limits::new(&settings, None);

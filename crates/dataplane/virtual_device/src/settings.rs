@@ -3,6 +3,7 @@
 use encapsulation::{Encapsulation, LayerKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use telemetry::clock::Nanos;
 use virtual_switch::SwitchPort;
 
@@ -41,7 +42,43 @@ pub struct Tunnels {
     /// Put on what goes out, unless headers are kept that were taken off by another port with the same
     /// `decapsulate`.
     pub encapsulate: Option<Encapsulation>,
+    /// Where what is put on goes to, if that is found out while packets pass.
+    pub next_hop: Option<Arc<NextHop>>,
 }
+
+/// The Ethernet address of a tunnel's next hop, which the control plane finds out and workers read.
+#[derive(Debug, Default)]
+pub struct NextHop(AtomicU64);
+
+impl NextHop {
+    /// A bit above those of the address: it is known.
+    const KNOWN: u64 = 1 << 48;
+
+    /// The address, while it is known.
+    #[inline]
+    pub fn get(&self) -> Option<[u8; 6]> {
+        // The address is all that is read: nothing is ordered by it.
+        let value = self.0.load(Relaxed);
+        let [.., a, b, c, d, e, f] = value.to_be_bytes();
+        (value & NextHop::KNOWN != 0).then_some([a, b, c, d, e, f])
+    }
+
+    /// Sets it; `None`: it is not known.
+    pub fn set(&self, address: Option<[u8; 6]>) {
+        let known =
+            |[a, b, c, d, e, f]: [u8; 6]| NextHop::KNOWN | u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+        self.0.store(address.map_or(0, known), Relaxed);
+    }
+}
+
+/// One is another's equal if both are the same: what they hold changes.
+impl PartialEq for NextHop {
+    fn eq(&self, other: &NextHop) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for NextHop {}
 
 /// What opens a device: a function, or the head of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

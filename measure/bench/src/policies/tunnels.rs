@@ -36,8 +36,8 @@ pub(super) fn run(
     let plain: Vec<Vec<u8>> = (0..DISTINCT as u32).map(frame).collect();
     let tunnelled = plain.iter().map(|frame| around(&vxlan, frame)).collect::<Result<Vec<_>, _>>()?;
     let (plain, tunnelled) = (Arc::new(plain), Arc::new(tunnelled));
-    let off = Tunnels { decapsulate: vec![LayerKind::Vxlan], encapsulate: None };
-    let on = Tunnels { decapsulate: Vec::new(), encapsulate: Some(vxlan) };
+    let off = Tunnels { decapsulate: vec![LayerKind::Vxlan], encapsulate: None, next_hop: None };
+    let on = Tunnels { decapsulate: Vec::new(), encapsulate: Some(vxlan), next_hop: None };
     for (name, bound, frames, tunnels, way, length) in [
         ("vxlan-off-ns", OFF_NS, &tunnelled, off, [PORT, OPENER], INSIDE),
         ("vxlan-on-ns", ON_NS, &plain, on, [OPENER, PORT], INSIDE + AROUND),

@@ -124,6 +124,9 @@ fn every_call_is_described_and_every_answer_is_as_described() {
     ask("GET", &format!("{functions}/report"), "fw", "", "", 200);
     ask("POST", &format!("{functions}/snapshots"), "fw", "", r#"{"name": "s"}"#, 201);
     ask("POST", &format!("{functions}/snapshots"), "fw", "", r#"{"name": "s"}"#, 409);
+    ask("GET", "/v1/devices/{name}/neighbours", "pair", "?after=10.0.0.9&limit=7", "", 200);
+    ask("GET", "/v1/devices/{name}/neighbours", "none", "", "", 404);
+    ask("GET", "/v1/devices/{name}/neighbours", "pair", "?after=lan", "", 400);
     let snapshot = "/v1/snapshots/{name}";
     ask("GET", snapshot, "s", "", "", 200);
     ask("GET", "/v1/snapshots", "", "", "", 200);

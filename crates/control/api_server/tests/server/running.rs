@@ -112,3 +112,25 @@ fn requests_under_way_get_their_answer_when_the_server_ends() {
     assert!(!server.socket().exists());
     assert!(server.store.read("function", "fw").is_some());
 }
+
+#[test]
+fn neighbours_come_in_parts() {
+    let server = Running::new();
+    let mut client = server.client();
+    assert_eq!(client.get("/v1/devices/edge/neighbours").problem(), "not-found");
+    client.put("/v1/devices/edge", &json!({"mode": "rootless"}));
+    let first = client.get("/v1/devices/edge/neighbours?limit=250").json();
+    assert_eq!((first["items"].as_array().map(Vec::len), &first["next"]), (Some(250), &json!("10.0.0.249")));
+    let rest = client.get("/v1/devices/edge/neighbours?after=10.0.0.249").json();
+    assert_eq!((rest["items"].as_array().map(Vec::len), &rest["next"]), (Some(50), &json!(null)));
+    assert_eq!(client.get("/v1/devices/edge/neighbours").json()["items"].as_array().map(Vec::len), Some(100));
+    for wrong in ["after=10.0.0", "after=lan", "limit=0", "limit=1001", "before=10.0.0.1"] {
+        assert_eq!(
+            client.get(&format!("/v1/devices/edge/neighbours?{wrong}")).problem(),
+            "malformed",
+            "{wrong}"
+        );
+    }
+    let wrong = client.get("/v1/devices/edge/neighbours?after=lan").text();
+    assert!(wrong.contains("found `lan`; allowed: an IPv4 or IPv6 address"), "{wrong}");
+}

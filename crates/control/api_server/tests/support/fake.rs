@@ -10,9 +10,9 @@
 //! there.
 
 use api::{
-    Capture, Fault, FunctionEvent, FunctionEventKind, FunctionMemory, FunctionReport, FunctionState,
-    FunctionStatus, Image, Kind, Latency, LogLine, Name, ObjectName, RotatedKey, Snapshot, Trace, TraceEnd,
-    TraceLine,
+    Capture, DeviceNeighbours, Fault, FunctionEvent, FunctionEventKind, FunctionMemory, FunctionReport,
+    FunctionState, FunctionStatus, Image, Kind, Latency, LogLine, Name, Neighbour, NeighbourProtocol,
+    NeighbourState, ObjectName, RotatedKey, Snapshot, Trace, TraceEnd, TraceLine,
 };
 use api_server::{
     Asker, Control, Exposition, ImageResolution, Images, Notices, ObjectChange, Outlet, Prepared, Refusal,
@@ -20,6 +20,7 @@ use api_server::{
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -378,6 +379,23 @@ impl Control for Fake {
     fn report(&self, function: &str) -> Result<FunctionReport, Refusal> {
         let time = "2026-01-02T03:04:05.000006Z".to_owned();
         Ok(FunctionReport { time, current: true, report: json!({"of": function}) })
+    }
+
+    /// 300 neighbours, from 10.0.0.0 on.
+    fn neighbours(&self, _: &str, after: Option<IpAddr>, limit: usize) -> DeviceNeighbours {
+        let all = (0..300u32).map(|n| IpAddr::from(Ipv4Addr::from(0x0a00_0000 + n)));
+        let behind: Vec<_> = all.filter(|address| after.is_none_or(|after| *address > after)).collect();
+        let items = behind.iter().take(limit).map(|address| Neighbour {
+            address: address.to_string(),
+            mac: None,
+            state: NeighbourState::Incomplete,
+            since: "2026-01-02T03:04:05.000006Z".to_owned(),
+            port: None,
+            protocol: NeighbourProtocol::Arp,
+        });
+        let items: Vec<Neighbour> = items.collect();
+        let next = items.last().filter(|_| behind.len() > limit).map(|last| last.address.clone());
+        DeviceNeighbours { stations: Vec::new(), items, next }
     }
 
     fn snapshots(&self) -> Vec<Snapshot> {

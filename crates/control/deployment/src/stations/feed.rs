@@ -5,7 +5,7 @@ use super::station::Station;
 use engine::FleetInstance;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use wiring::{Edge, Endpoint, Wiring};
+use wiring::{Device, Edge, Endpoint, Wiring};
 
 /// A function that opens a device with addresses, or did.
 pub(super) struct Feed {
@@ -48,7 +48,7 @@ pub(super) fn openers(wiring: &Wiring) -> HashMap<String, Vec<Option<String>>> {
     let mut found: HashMap<String, Vec<Option<String>>> = HashMap::new();
     for (end, opening) in wiring.edges.iter().filter_map(Edge::opening) {
         let Endpoint::Interface(function, interface) = end else { continue };
-        let has_station = |name: &String| wiring.devices.get(name).is_some_and(|it| it.station.is_some());
+        let has_station = |name: &String| wiring.devices.get(name).is_some_and(Device::has_station_inside);
         let Some(instance) = wiring.instances.get(function).filter(|_| has_station(&opening.device)) else {
             continue;
         };

@@ -1,20 +1,32 @@
 //! One device on its link.
 
-use neighbours::{AddressState, Device, Resolution, Settings, SettingsError};
-use port::station::{self as at_port, Identity, Link};
+use crate::devices::NextHops;
+use neighbours::{AddressState, Device, Refusal, Resolution, Settings, SettingsError};
+use port::station::{self as at_port, Awaited, Identity, Link, Tag};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use telemetry::clock::Nanos;
-use virtual_device::Mode;
+use virtual_device::{Mode, NextHop};
+use wiring::{PortPolicy, PortStation};
 
 /// How long an address is unreachable that is on no network of the device.
 const OFF_LINK: Nanos = Nanos::from_millis(20_000);
 /// Most of them.
 const MOST_OFF_LINK: usize = 256;
+/// The next hops of tunnels are asked for again after this: well within [`neighbours::LEASE`].
+const ASKED_AGAIN: Nanos = Nanos::from_millis(60_000);
 /// Most frames that are looked at before others have their turn.
 const AT_ONCE: usize = 256;
+
+/// A way to a link.
+pub(super) struct PortLink {
+    pub(super) port: String,
+    at: Arc<at_port::Stations>,
+    tag: Option<Tag>,
+    link: Link,
+}
 
 /// A device on its link. `device` is what its protocols know, `links` lead to its ports.
 pub(super) struct Station {
@@ -22,7 +34,13 @@ pub(super) struct Station {
     settings: Settings,
     /// Its addresses, for the ports.
     addresses: Arc<RwLock<Vec<IpAddr>>>,
-    links: Vec<(String, Arc<at_port::Stations>, Link)>,
+    /// What it has asked for, for the ports.
+    awaited: Arc<RwLock<Awaited>>,
+    pub(super) links: Vec<PortLink>,
+    /// Where its tunnels lead to.
+    tunnels: Vec<(IpAddr, Arc<NextHop>)>,
+    /// The exchange of DHCP that the ports were told of.
+    exchange: Option<u32>,
     /// Its ports are one link: what it sends goes out by the first.
     bonds: bool,
     /// Addresses that are on none of its networks, and until when that is told.
@@ -39,7 +57,10 @@ impl Station {
             device: Device::new(settings.clone(), seed, now)?,
             settings: settings.clone(),
             addresses: Arc::default(),
+            awaited: Arc::default(),
             links: Vec::new(),
+            tunnels: Vec::new(),
+            exchange: None,
             bonds: false,
             off_link: BTreeMap::new(),
             changes: 1,
@@ -67,20 +88,33 @@ impl Station {
         ports: &HashMap<String, Arc<at_port::Stations>>,
         waker: &dyn Fn() -> Box<dyn Fn() + Send>,
     ) {
-        let wanted: Vec<(&String, &Arc<at_port::Stations>)> =
-            device.over.keys().filter_map(|name| ports.get_key_value(name)).collect();
-        self.links.retain(|(name, at, _)| {
-            wanted.iter().any(|(wanted, there)| *wanted == name && Arc::ptr_eq(there, at))
+        let tag = |station: PortStation| station.tag.map(|(ethertype, control)| Tag { ethertype, control });
+        let place = |(name, policy): (_, &PortPolicy)| {
+            let (name, at) = ports.get_key_value(name)?;
+            Some((name, at, tag(policy.station?)))
+        };
+        let wanted: Vec<(&String, &Arc<at_port::Stations>, Option<Tag>)> =
+            device.over.iter().filter_map(place).collect();
+        self.links.retain(|known| {
+            wanted.iter().any(|(name, at, tag)| {
+                *name == &known.port && Arc::ptr_eq(at, &known.at) && *tag == known.tag
+            })
         });
-        for (name, at) in wanted {
-            if self.links.iter().any(|(known, ..)| known == name) {
+        for (name, at, tag) in wanted {
+            if self.links.iter().any(|known| known.port == *name) {
                 continue;
             }
-            let addresses = self.addresses.clone();
-            let identity = Identity { mac: self.settings.mac, dhcp: self.settings.dhcp, addresses };
-            self.links.push((name.clone(), at.clone(), at.attach(identity, waker())));
+            let identity = Identity {
+                mac: self.settings.mac,
+                dhcp: self.settings.dhcp,
+                addresses: self.addresses.clone(),
+                awaited: self.awaited.clone(),
+                tag,
+            };
+            let link = at.attach(identity, waker());
+            self.links.push(PortLink { port: name.clone(), at: at.clone(), tag, link });
         }
-        self.links.sort_by_key(|(name, ..)| device.over.get_index_of(name));
+        self.links.sort_by_key(|known| device.over.get_index_of(&known.port));
         self.bonds = matches!(device.mode, Mode::Bond(_));
     }
 
@@ -98,13 +132,16 @@ impl Station {
     /// Takes what came, does what is due, sends what there is to send; when something is due next.
     pub(super) fn work(&mut self, now: Nanos) -> Option<Nanos> {
         let mut more = false;
-        for (_, _, link) in &mut self.links {
+        for (PortLink { link, .. }, way) in self.links.iter_mut().zip(0..) {
             let frames = std::iter::from_fn(|| link.next_frame()).take(AT_ONCE);
-            let count = frames.map(|frame| self.device.input(&frame, now)).count();
+            let count = frames.map(|frame| self.device.input_by(way, &frame, now)).count();
             more |= count == AT_ONCE;
         }
+        self.find_next_hops(now);
         self.device.poll(now);
+        self.await_answers();
         self.send();
+        let tunnels = self.find_next_hops(now);
         if self.device.take_changes().any() {
             self.changes += 1;
             let used = self.device.addresses().filter(|own| is_used(own.state));
@@ -115,14 +152,53 @@ impl Station {
         self.off_link.retain(|_, until| *until > now);
         self.changes += u64::from(self.off_link.len() != before);
         let off_link = self.off_link.values().min().copied();
-        let due = [self.device.next_deadline(), off_link].into_iter().flatten().min();
+        let due = [self.device.next_deadline(), off_link, tunnels].into_iter().flatten().min();
         if more { Some(now) } else { due }
+    }
+
+    /// Where its tunnels lead to.
+    pub(super) fn lead(&mut self, next_hops: Option<&NextHops>) {
+        self.tunnels = next_hops.into_iter().flat_map(|hops| hops.values().cloned()).collect();
+    }
+
+    /// Asks for the next hops of its tunnels, and keeps them fresh; when that is to be done again at the latest.
+    fn find_next_hops(&mut self, now: Nanos) -> Option<Nanos> {
+        for (remote, next_hop) in &self.tunnels {
+            let found = match self.device.resolve(*remote, now) {
+                Resolution::Refused(Refusal::OffLink) => {
+                    let mut routers = self.device.routers().filter(|it| it.is_ipv4() == remote.is_ipv4());
+                    let router = routers.next();
+                    router.map(|router| self.device.resolve(router, now))
+                }
+                found => Some(found),
+            };
+            next_hop.set(match found {
+                Some(Resolution::Known(mac)) => Some(mac),
+                _ => None,
+            });
+        }
+        (!self.tunnels.is_empty()).then(|| now.saturating_add(ASKED_AGAIN))
+    }
+
+    /// Tells the ports what answers to expect, before the questions are sent.
+    fn await_answers(&mut self) {
+        let exchange = self.device.awaited_exchange();
+        let addresses = self.device.take_awaited().cloned();
+        if addresses.is_none() && self.exchange == exchange {
+            return;
+        }
+        self.exchange = exchange;
+        let mut awaited = self.awaited.write().unwrap_or_else(PoisonError::into_inner);
+        awaited.exchange = exchange;
+        if let Some(addresses) = addresses {
+            awaited.addresses = addresses;
+        }
     }
 
     fn send(&mut self) {
         let several = if self.bonds { 1 } else { usize::MAX };
         while let Some(frame) = self.device.next_frame() {
-            for (_, _, link) in self.links.iter_mut().take(several) {
+            for PortLink { link, .. } in self.links.iter_mut().take(several) {
                 // Protocols send again what was lost.
                 link.send(frame.clone());
             }

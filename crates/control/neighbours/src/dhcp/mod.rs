@@ -145,9 +145,14 @@ impl Client {
 
     /// Whether a message may answer what is asked.
     pub(crate) fn is_awaited(&self, payload: &[u8]) -> bool {
-        let waits = !matches!(self.state, DhcpState::Waiting | DhcpState::Bound);
         let data = ipv4::View::new(payload).ok().and_then(|packet| udp::View::new(packet.payload()).ok());
-        waits && data.and_then(|data| message::exchange(data.payload())) == Some(self.xid)
+        let exchange = data.and_then(|data| message::exchange(data.payload()));
+        exchange.is_some() && exchange == self.exchange()
+    }
+
+    /// The number of the exchange whose answers are waited for.
+    pub(crate) fn exchange(&self) -> Option<u32> {
+        (!matches!(self.state, DhcpState::Waiting | DhcpState::Bound)).then_some(self.xid)
     }
 
     /// Begins anew after a while, without a lease.

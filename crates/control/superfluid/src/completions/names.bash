@@ -15,6 +15,7 @@ _superfluid_or_names() {
         function\ *) ((COMP_CWORD >= 3)) && kind=functions ;;
         snapshot\ save) ((COMP_CWORD >= 3)) && kind=functions ;;
         snapshot\ restore | snapshot\ rm | snapshot\ adopt) ((COMP_CWORD >= 3)) && kind=snapshots ;;
+        neighbours\ *) ((COMP_CWORD == 2)) && kind=devices ;;
         upgrade\ *) ((COMP_CWORD == 2)) && kind=functions ;;
         esac
     fi

@@ -15,6 +15,8 @@ function __superfluid_kind
             echo functions
         case 'snapshot restore*' 'snapshot rm*' 'snapshot adopt*'
             echo snapshots
+        case neighbours
+            echo devices
         case upgrade
             echo functions
         case '*'

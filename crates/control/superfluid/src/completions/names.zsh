@@ -13,6 +13,7 @@ _superfluid() {
         function\ *) ((CURRENT >= 4)) && kind=functions ;;
         snapshot\ save) ((CURRENT >= 4)) && kind=functions ;;
         snapshot\ restore | snapshot\ rm | snapshot\ adopt) ((CURRENT >= 4)) && kind=snapshots ;;
+        neighbours\ *) ((CURRENT == 3)) && kind=devices ;;
         upgrade\ *) ((CURRENT == 3)) && kind=functions ;;
         esac
     fi

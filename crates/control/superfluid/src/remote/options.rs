@@ -39,6 +39,8 @@ pub(crate) enum RemoteCommand {
     /// Set the logins at registries with which images are pulled for a tenant.
     #[command(subcommand)]
     Registry(RegistryCommand),
+    /// Show what devices are on their links, and the neighbours that they know.
+    Neighbours(NeighboursOptions),
     /// Watch functions work: how much each takes, and what is lost.
     Top(TopOptions),
     /// Tell what happens, as it happens.
@@ -467,6 +469,21 @@ pub(crate) struct RemoveOptions {
     /// Their names.
     #[arg(required = true, value_name = "NAME")]
     pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid neighbours\n  superfluid neighbours edge -o json\n\nNeighbours are what functions have asked for. Above them stand the addresses, gateways and groups of the devices \
+                        themselves: an address is tentative until no other station is found to have it, then preferred; one that another station has is a \
+                        duplicate."
+)]
+pub(crate) struct NeighboursOptions {
+    /// One device; without it, all that have addresses.
+    pub(crate) device: Option<String>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
     #[command(flatten)]
     pub(crate) connection: Connection,
 }

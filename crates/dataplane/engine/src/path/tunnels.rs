@@ -212,7 +212,15 @@ fn encapsulate(
     let mut front = Front::NONE;
     let made = match (kept, &tunnels.encapsulate) {
         (Some(kept), _) => put_back(&kept.headers, head, length, &mut front),
-        (None, Some(own)) => own.put_on(head, length, record.flow_hash, identification, &mut front),
+        (None, Some(own)) => {
+            let next_hop = tunnels.next_hop.as_ref().map(|it| it.get());
+            if next_hop == Some(None) {
+                return Err(Refused::Lost(DropReason::NoNeighbour));
+            }
+            let made = own.put_on(head, length, record.flow_hash, identification, &mut front);
+            next_hop.flatten().into_iter().for_each(|address| front.set_destination(address));
+            made
+        }
         (None, None) if tunnels.decapsulate.is_empty() => return Ok(()),
         (None, None) => return Err(Refused::Lost(DropReason::NoEncapsulation)),
     };

@@ -84,7 +84,7 @@ fn inside(frame: &[u8], of: &Encapsulation) -> Vec<u8> {
 }
 
 fn tunnels(decapsulate: &[LayerKind], encapsulate: Option<Encapsulation>) -> Arc<Tunnels> {
-    Arc::new(Tunnels { decapsulate: decapsulate.to_vec(), encapsulate })
+    Arc::new(Tunnels { decapsulate: decapsulate.to_vec(), encapsulate, next_hop: None })
 }
 
 /// A bridge between two ports, over which a function passes what the other end of each is sent.

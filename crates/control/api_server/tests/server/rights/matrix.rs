@@ -104,6 +104,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         Call::Upgrade => ("crimson-fw", json!({"image": "monitor"}).to_string(), Changed),
         Call::Save => ("crimson-fw", json!({"name": "crimson-again"}).to_string(), Changed),
         Call::Logs | Call::FunctionEvents | Call::Report => ("crimson-fw", none(), Own),
+        Call::Neighbours => ("crimson-device", none(), Own),
         Call::Trace => ("", json!({"count": 1, "for": "1s"}).to_string(), Forbidden),
         Call::Capture => ("", json!({"at": "crimson-fw"}).to_string(), Forbidden),
         Call::Adopt => ("crimson-saved", json!({"tenant": "crimson"}).to_string(), Forbidden),

@@ -1,6 +1,6 @@
 //! Both ends of what passes between a station's port and the control plane.
 
-use super::select::{Identity, Take};
+use super::select::{Identity, Tag, Take};
 use super::{FRAMES, RATE};
 use crate::event::Event;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -30,7 +30,8 @@ impl Stations {
     /// Puts a station there. `tell` is called by the port's worker when frames have come: it must not wait.
     pub fn attach(self: &Arc<Self>, identity: Identity, tell: impl Fn() + Send + 'static) -> Link {
         let (send, outgoing) = RingBuffer::new(FRAMES);
-        let (incoming, receive) = RingBuffer::new(FRAMES);
+        // As much again for answers that are awaited.
+        let (incoming, receive) = RingBuffer::new(2 * FRAMES);
         let missed = Arc::new(AtomicU64::new(0));
         let seat = Seat {
             identity,
@@ -39,8 +40,8 @@ impl Stations {
             missed: missed.clone(),
             tell: Box::new(tell),
             has_new: false,
-            tokens: FRAMES as u64 * SECOND,
-            filled: Nanos(0),
+            others: Budget::full(),
+            answers: Budget::full(),
         };
         self.coming.lock().unwrap_or_else(PoisonError::into_inner).push(seat);
         self.signal();
@@ -124,9 +125,29 @@ pub(super) struct Seat {
     missed: Arc<AtomicU64>,
     tell: Box<dyn Fn() + Send>,
     has_new: bool,
-    /// Frames that it may take now, in parts of a second.
+    /// For answers to what it asked, and for all else.
+    answers: Budget,
+    others: Budget,
+}
+
+/// A token bucket.
+#[derive(Debug)]
+struct Budget {
+    /// Frames that may be taken now, in parts of a second.
     tokens: u64,
     filled: Nanos,
+}
+
+impl Budget {
+    fn full() -> Budget {
+        Budget { tokens: FRAMES as u64 * SECOND, filled: Nanos(0) }
+    }
+
+    fn refill(&mut self, now: Nanos) {
+        let span = now.0.saturating_sub(self.filled.0).min(SECOND);
+        self.tokens = (self.tokens + span * RATE).min(FRAMES as u64 * SECOND);
+        self.filled = now;
+    }
 }
 
 impl std::fmt::Debug for Seat {
@@ -141,17 +162,21 @@ impl Seat {
     }
 
     pub(super) fn refill(&mut self, now: Nanos) {
-        let span = now.0.saturating_sub(self.filled.0).min(SECOND);
-        self.tokens = (self.tokens + span * RATE).min(FRAMES as u64 * SECOND);
-        self.filled = now;
+        self.answers.refill(now);
+        self.others.refill(now);
     }
 
-    /// Takes a frame; false when there is no room.
-    pub(super) fn put(&mut self, frame: impl FnOnce() -> Vec<u8>) -> bool {
-        let has_room = self.tokens >= SECOND && self.incoming.slots() > 0;
-        if has_room && self.incoming.push(frame()).is_ok() {
-            self.tokens -= SECOND;
-            self.has_new = true;
+    /// Takes a frame, of which these are the first bytes; false when there is no room.
+    pub(super) fn put(&mut self, head: &[u8], frame: impl FnOnce() -> Vec<u8>) -> bool {
+        let free = self.incoming.slots();
+        let (budget, has_room) = match self.identity.awaits(head) {
+            true => (&mut self.answers, free > 0),
+            false => (&mut self.others, free > FRAMES),
+        };
+        if has_room && budget.tokens >= SECOND {
+            let frame = if self.identity.tag.is_some() { Tag::take_off(frame()) } else { frame() };
+            budget.tokens -= SECOND;
+            self.has_new = self.incoming.push(frame).is_ok();
             return true;
         }
         self.missed.fetch_add(1, Relaxed);
@@ -166,7 +191,11 @@ impl Seat {
     }
 
     pub(super) fn next_frame(&mut self) -> Option<Vec<u8>> {
-        self.outgoing.pop().ok()
+        let frame = self.outgoing.pop().ok()?;
+        Some(match self.identity.tag {
+            Some(tag) => tag.put_on(frame),
+            None => frame,
+        })
     }
 
     /// Whether its link went, and left nothing to be sent.

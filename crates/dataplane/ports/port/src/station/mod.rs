@@ -10,9 +10,9 @@
 //! 4. Frames of the link go out with the port's next look outside; the link wakes its worker for that. They are
 //!    counted as generated.
 //!
-//! Limits: [`FRAMES`] frames wait on either way, and a station takes [`RATE`] in a second: of what is beyond,
-//! copies are not made and frames for the station alone are dropped as `port-full`. Frames with VLAN tags are
-//! not looked at. A port that nothing is wired to is not looked at by its worker, so its stations are silent.
+//! Limits: [`FRAMES`] frames wait on either way, and a station takes [`RATE`] in a second; as many again of answers to
+//! what it asked ([`Awaited`]). Of what is beyond, copies are not made and frames for the station alone are dropped as
+//! `port-full`. A station is where frames have no VLAN tags, or where they have one ([`Tag`]). A port that nothing is wired to is not looked at by its worker, so its stations are silent.
 
 mod link;
 mod select;
@@ -20,14 +20,14 @@ mod select;
 mod tests;
 
 pub use link::{Link, Stations};
-pub use select::Identity;
+pub use select::{Awaited, Identity, Tag};
 
 use crate::{Port, PortCounters, PortEvent, PortStatus, Wake};
 use link::Seat;
 use packet_memory::{Packet, Pool};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use select::{HEAD, Take};
+use select::{HEAD, LONG_HEAD, Take};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -139,22 +139,21 @@ impl StationPort {
             let Some(head) = head.get(..length) else { return false };
             let mut is_taken = false;
             for seat in seats.iter_mut() {
-                match seat.selects(head) {
-                    Take::Pass => {}
-                    // The protocols verify what they get.
-                    Take::Copy => {
-                        finish_checksum(pool, packet);
-                        seat.put(|| pool.to_vec(packet));
+                let take = seat.selects(head);
+                if take == Take::Pass {
+                    continue;
+                }
+                // The protocols verify what they get.
+                finish_checksum(pool, packet);
+                let (head, length) = pool.head::<LONG_HEAD>(packet);
+                let has_it = seat.put(head.get(..length).unwrap_or_default(), || pool.to_vec(packet));
+                if take == Take::All {
+                    match has_it {
+                        true => ledger.consumed += 1,
+                        false => ledger.dropped[DropReason::PortFull] += 1,
                     }
-                    Take::All => {
-                        finish_checksum(pool, packet);
-                        match seat.put(|| pool.to_vec(packet)) {
-                            true => ledger.consumed += 1,
-                            false => ledger.dropped[DropReason::PortFull] += 1,
-                        }
-                        is_taken = true;
-                        break;
-                    }
+                    is_taken = true;
+                    break;
                 }
             }
             is_taken

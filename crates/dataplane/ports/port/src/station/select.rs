@@ -1,10 +1,17 @@
 //! Which packets a station gets, by their first bytes.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, RwLock};
 
 /// Bytes that are looked at.
-pub(super) const HEAD: usize = 64;
+pub(super) const HEAD: usize = 72;
+/// The same of a frame that is the station's: the target of a neighbour advertisement is among them.
+pub(super) const LONG_HEAD: usize = 96;
+
+const IPV4: u16 = 0x0800;
+const ARP: u16 = 0x0806;
+const IPV6: u16 = 0x86dd;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +24,47 @@ pub(super) enum Take {
     All,
 }
 
+/// What a station has asked for. Answers to it have a budget of their own, so that a storm of other frames, answers that
+/// were not asked for among them, keeps nothing from being resolved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Awaited {
+    /// Addresses that ARP or neighbour discovery was asked for.
+    pub addresses: BTreeSet<IpAddr>,
+    /// The exchange of DHCP that goes on, by its number (`xid`).
+    pub exchange: Option<u32>,
+}
+
+/// The tag of an 802.1Q network, as it stands in frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// 0x8100 or 0x88a8.
+    pub ethertype: u16,
+    /// Priority and number of the network.
+    pub control: u16,
+}
+
+impl Tag {
+    /// Bits of [`Tag::control`] that are the number.
+    const NUMBER: u16 = 0x0fff;
+
+    /// A frame with the tag in it.
+    pub(super) fn put_on(self, mut frame: Vec<u8>) -> Vec<u8> {
+        let bytes = [self.ethertype.to_be_bytes(), self.control.to_be_bytes()].concat();
+        if frame.len() >= 12 {
+            frame.splice(12..12, bytes);
+        }
+        frame
+    }
+
+    /// A frame without the tag that is in it.
+    pub(super) fn take_off(mut frame: Vec<u8>) -> Vec<u8> {
+        if frame.len() >= 16 {
+            frame.drain(12..16);
+        }
+        frame
+    }
+}
+
 /// What a station is known by.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -26,6 +74,10 @@ pub struct Identity {
     pub dhcp: bool,
     /// Its addresses: it answers echo requests to them. They may change at any time.
     pub addresses: Arc<RwLock<Vec<IpAddr>>>,
+    /// What it waits for. It may change at any time.
+    pub awaited: Arc<RwLock<Awaited>>,
+    /// The network that it is in; without one, it is where frames have no tags.
+    pub tag: Option<Tag>,
 }
 
 impl Identity {
@@ -39,13 +91,50 @@ impl Identity {
             (_, true) => Take::All,
             _ => return Take::Pass,
         };
-        let is_ours = match (ethernet[12], ethernet[13]) {
-            (0x08, 0x06) => true,
-            (0x08, 0x00) => self.wants_v4(packet),
-            (0x86, 0xdd) => self.wants_v6(packet),
+        let Some((ethertype, packet)) = self.payload(ethernet, packet) else { return Take::Pass };
+        let is_ours = match ethertype {
+            ARP => true,
+            IPV4 => self.wants_v4(packet),
+            IPV6 => self.wants_v6(packet),
             _ => false,
         };
         if is_ours { take } else { Take::Pass }
+    }
+
+    /// What a frame of the station's network carries.
+    fn payload<'a>(&self, ethernet: &[u8; 14], rest: &'a [u8]) -> Option<(u16, &'a [u8])> {
+        let ethertype = u16::from_be_bytes([ethernet[12], ethernet[13]]);
+        let Some(tag) = self.tag else { return Some((ethertype, rest)) };
+        let (&[a, b, c, d], packet) = rest.split_first_chunk::<4>()?;
+        let is_of =
+            ethertype == tag.ethertype && (u16::from_be_bytes([a, b]) ^ tag.control) & Tag::NUMBER == 0;
+        is_of.then_some((u16::from_be_bytes([c, d]), packet))
+    }
+
+    /// Whether a frame that the station gets, of which these are the first bytes, answers what it asked. While that is
+    /// changed nothing does.
+    pub(super) fn awaits(&self, head: &[u8]) -> bool {
+        let Ok(awaited) = self.awaited.try_read() else { return false };
+        let found = || {
+            let (ethernet, packet) = head.split_first_chunk::<14>()?;
+            let (ethertype, packet) = self.payload(ethernet, packet)?;
+            let address = match ethertype {
+                ARP if packet.get(6..8)? == [0, 2] => {
+                    Ipv4Addr::from(*packet.get(14..)?.first_chunk::<4>()?).into()
+                }
+                IPV6 if packet.get(6) == Some(&58) && packet.get(40) == Some(&136) => {
+                    Ipv6Addr::from(*packet.get(48..)?.first_chunk::<16>()?).into()
+                }
+                IPV4 if packet.get(9) == Some(&17) => {
+                    let data = packet.get(usize::from(packet[0] & 15) * 4 + 8..)?;
+                    let exchange = u32::from_be_bytes(*data.get(4..)?.first_chunk::<4>()?);
+                    return Some(awaited.exchange == Some(exchange));
+                }
+                _ => return None,
+            };
+            Some(awaited.addresses.contains(&address))
+        };
+        found().unwrap_or(false)
     }
 
     fn wants_v4(&self, packet: &[u8]) -> bool {

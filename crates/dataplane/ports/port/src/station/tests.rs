@@ -76,7 +76,13 @@ impl Bench {
 
 fn identity(addresses: &[&str]) -> Identity {
     let addresses = addresses.iter().map(|text| text.parse::<IpAddr>().expect("an address")).collect();
-    Identity { mac: MAC, dhcp: true, addresses: Arc::new(RwLock::new(addresses)) }
+    Identity {
+        mac: MAC,
+        dhcp: true,
+        addresses: Arc::new(RwLock::new(addresses)),
+        awaited: Arc::default(),
+        tag: None,
+    }
 }
 
 fn frame(destination: [u8; 6], ethertype: u16, rest: &[u8]) -> Vec<u8> {
@@ -234,4 +240,68 @@ fn a_storm_leaves_other_packets_alone() {
     drop(link);
     assert_eq!(bench.receive([spoofed(0)]).len(), 1, "no station, nothing that is taken");
     assert_eq!(bench.port.details()[0], ("station_frames_missed", missed), "what was counted stays");
+}
+
+/// ARP, an answer of 192.0.2.x; a neighbour advertisement of fe80::x; an offer of the exchange x.
+fn answers(x: u8) -> [Vec<u8>; 3] {
+    let arp = [&[0, 1, 8, 0, 6, 4, 0, 2, 2, 0, 0, 0, 0, 1, 192, 0, 2, x][..], &MAC, &[192, 0, 2, 9]].concat();
+    let mut advertisement = ipv6(false, 136, 9);
+    advertisement.extend([0, 0, 0, 0x60, 0, 0, 0, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, x]);
+    let dhcp = ipv4(17, [192, 0, 2, 9], 0, &[0, 67, 0, 68, 0, 20, 0, 0, 2, 1, 6, 0, 0, 0, 0, x]);
+    [frame(MAC, 0x0806, &arp), frame(MAC, 0x86dd, &advertisement), frame(MAC, 0x0800, &dhcp)]
+}
+
+#[test]
+fn a_storm_starves_no_answer_that_is_awaited() {
+    let mut bench = Bench::new();
+    let identity = identity(&["192.0.2.9"]);
+    let awaited = identity.awaited.clone();
+    let mut link = bench.port.stations().expect("room").attach(identity, || ());
+    *awaited.write().expect("a test") = Awaited {
+        addresses: ["192.0.2.7", "fe80::7"].map(|text| text.parse().expect("an address")).into(),
+        exchange: Some(7),
+    };
+    // Requests for all and for the device, and answers that were not asked for: more than there is room for.
+    let request = |to| frame(to, 0x0806, &[0, 1, 8, 0, 6, 4, 0, 1]);
+    let storm: Vec<_> = (0..600)
+        .flat_map(|n| answers(100 + (n % 100) as u8).into_iter().chain([request(MAC), request([0xff; 6])]))
+        .collect();
+    for _ in 0..3 {
+        bench.receive(storm.iter().cloned());
+    }
+    assert_eq!(bench.receive(answers(7)).len(), 0);
+    let got: Vec<_> = std::iter::from_fn(|| link.next_frame()).collect();
+    assert_eq!(got.len(), FRAMES + 3);
+    assert_eq!(got[FRAMES..], answers(7), "whether the station is slow or not");
+    // What answers has a bound too.
+    let flood = (0..1000).flat_map(|_| answers(7));
+    bench.receive(flood);
+    assert_eq!(std::iter::from_fn(|| link.next_frame()).count(), FRAMES - 3);
+    // However short, they are looked at without going beyond their ends.
+    let identity = super::tests::identity(&[]);
+    for answer in answers(7) {
+        (0..answer.len()).for_each(|length| assert!(!identity.awaits(&answer[..length])));
+    }
+}
+
+#[test]
+fn a_station_is_in_one_network() {
+    let tagged =
+        |id: u16, frame: &[u8]| [&frame[..12], &[0x81, 0], &id.to_be_bytes()[..], &frame[12..]].concat();
+    let mut bench = Bench::new();
+    let tag = Some(Tag { ethertype: 0x8100, control: 0x6007 });
+    let mut link = bench.port.stations().expect("room").attach(Identity { tag, ..identity(&[]) }, || ());
+    let [arp, ..] = answers(7);
+    // Another priority is the same network; another number, another ethertype and none are not.
+    let service = [&arp[..12], &[0x88, 0xa8, 0, 7], &arp[12..]].concat();
+    let others = [tagged(8, &arp), arp.clone(), service, tagged(7, &tagged(9, &arp))];
+    assert_eq!(bench.receive(others.clone()), others);
+    assert_eq!(bench.receive([tagged(0x8007, &arp), tagged(7, &arp)]).len(), 0);
+    assert_eq!(
+        [link.next_frame(), link.next_frame(), link.next_frame()],
+        [Some(arp.clone()), Some(arp.clone()), None]
+    );
+    assert!(link.send(arp.clone()));
+    bench.receive([]);
+    assert_eq!(bench.outgoing.lock().expect("a test")[..], [tagged(0x6007, &arp)]);
 }
