@@ -18,11 +18,14 @@ const STREAM: usize = 3 << 20;
 /// Buffers that take what is still to be segmented as a whole.
 const LARGE: &str = "tenants: {default: {pool: {buffers: 1024, buffer_size: 64KiB}}}\n";
 
-/// Gives a host a device of the kernel's for network 7, with the host's address in it.
-fn vxlan(host: &Namespace, own: &str, other: &str, other_mac: &str, address: &str) {
+/// Gives a host a device of the kernel's for network 7, with the host's address in it. Without the other end's Ethernet
+/// address it asks for that.
+fn vxlan(host: &Namespace, own: &str, other: &str, other_mac: Option<&str>, address: &str) {
     host.ip("addr flush dev eth0").expect("the address moves into the tunnel");
     host.ip(&format!("addr add {own}/24 dev eth0")).expect("an address");
-    host.ip(&format!("neigh replace {other} lladdr {other_mac} dev eth0")).expect("a neighbour");
+    if let Some(mac) = other_mac {
+        host.ip(&format!("neigh replace {other} lladdr {mac} dev eth0")).expect("a neighbour");
+    }
     host.ip(&format!("link add vxlan7 type vxlan id 7 local {own} remote {other} dstport 4789 dev eth0"))
         .expect("the kernel's VXLAN");
     host.ip(&format!("addr add {address}/24 dev vxlan7")).expect("an address");
@@ -62,8 +65,8 @@ fn pings_and_streams(line: &Line) {
 fn what_is_in_a_tunnel_passes_a_function_and_goes_on_in_the_tunnel() {
     isolated("what_is_in_a_tunnel_passes_a_function_and_goes_on_in_the_tunnel", || {
         let line = Line::new().expect("a line");
-        vxlan(&line.client, NEAR, FAR, "02:00:00:00:00:02", CLIENT);
-        vxlan(&line.server, FAR, NEAR, "02:00:00:00:00:01", SERVER);
+        vxlan(&line.client, NEAR, FAR, Some("02:00:00:00:00:02"), CLIENT);
+        vxlan(&line.server, FAR, NEAR, Some("02:00:00:00:00:01"), SERVER);
         let text = "\
 superfluid: 1
 ports: {lan: {type: af_packet, interface: sf-lan}, wan: {type: af_packet, interface: sf-wan}}
@@ -93,8 +96,8 @@ chains: {c: ['inner:lan', gate, 'inner:wan']}
 fn tunnels_pass_a_wire_with_whatever_buffers() {
     isolated("tunnels_pass_a_wire_with_whatever_buffers", || {
         let line = Line::new().expect("a line");
-        vxlan(&line.client, NEAR, FAR, "02:00:00:00:00:02", CLIENT);
-        vxlan(&line.server, FAR, NEAR, "02:00:00:00:00:01", SERVER);
+        vxlan(&line.client, NEAR, FAR, Some("02:00:00:00:00:02"), CLIENT);
+        vxlan(&line.server, FAR, NEAR, Some("02:00:00:00:00:01"), SERVER);
         let text = "\
 superfluid: 1
 ports: {lan: {type: af_packet, interface: sf-lan}, wan: {type: af_packet, interface: sf-wan}}
@@ -115,7 +118,7 @@ wires: [[lan, wan]]
 fn a_device_is_a_gateway_between_frames_and_a_tunnel() {
     isolated("a_device_is_a_gateway_between_frames_and_a_tunnel", || {
         let line = Line::new().expect("a line");
-        vxlan(&line.server, FAR, NEAR, "02:00:00:00:00:01", SERVER);
+        vxlan(&line.server, FAR, NEAR, Some("02:00:00:00:00:01"), SERVER);
         let text = format!("\
 superfluid: 1
 ports: {{lan: {{type: af_packet, interface: sf-lan}}, wan: {{type: af_packet, interface: sf-wan}}}}
@@ -154,8 +157,7 @@ chains: {{c: ['gateway:lan', gate, 'gateway:wan']}}
 fn the_gateway_joins_a_link_with_the_kernels_network() {
     isolated("the_gateway_joins_a_link_with_the_kernels_network", || {
         let line = Line::new().expect("a line");
-        vxlan(&line.server, FAR, NEAR, "02:00:00:00:00:01", SERVER);
-        line.server.ip(&format!("neigh del {NEAR} dev eth0")).expect("it is asked for");
+        vxlan(&line.server, FAR, NEAR, None, SERVER);
         let text = format!(
             "\
 superfluid: 1
@@ -187,5 +189,46 @@ functions:
             assert!(number("flooded") + number("held") > 0 && number("learned") >= 2, "{account}");
             assert_eq!((number("unknown-vni"), number("bad-checksum"), number("displaced")), (0, 0, 0));
         }
+    });
+}
+
+/// No Ethernet address stands in the file: the device finds that of the other end, which finds the device's, and
+/// follows when it becomes another one.
+#[test]
+fn a_tunnel_finds_its_next_hop() {
+    isolated("a_tunnel_finds_its_next_hop", || {
+        let line = Line::new().expect("a line");
+        vxlan(&line.server, FAR, NEAR, None, SERVER);
+        let text = format!(
+            "\
+superfluid: 1
+ports: {{lan: {{type: af_packet, interface: sf-lan}}, wan: {{type: af_packet, interface: sf-wan}}}}
+devices:
+  gateway:
+    mode: bridge
+    addresses: [{NEAR}/24]
+    over:
+      lan: {{}}
+      wan:
+        receive: udp port 4789 and vni 7
+        decapsulate: [vxlan]
+        encapsulate: [{{vxlan: {{vni: 7, local: {NEAR}, remote: {FAR}}}}}]
+functions:
+  gate: {{image: firewall, config: {{default_action: accept}}}}
+chains: {{c: ['gateway:lan', gate, 'gateway:wan']}}
+"
+        );
+        let account = run(&line, &text, false, || {
+            pings_and_streams(&line);
+            line.server.ip("link set eth0 address 02:00:00:00:00:22").expect("another address");
+            let begin = Instant::now();
+            while line.client.run(&format!("ping -c 1 -W 1 {SERVER}"), LIMIT).is_err() {
+                assert!(begin.elapsed() < START, "it is not found again");
+                // The other end asks for the device, and so shows its address.
+                let _ = line.server.run(&format!("ping -c 1 -W 1 {CLIENT}"), LIMIT);
+            }
+        });
+        // The client's first packets come before the device may ask.
+        assert!(account["packets"]["dropped"]["no-neighbour"].as_u64() > Some(0), "{account}");
     });
 }

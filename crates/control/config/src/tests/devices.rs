@@ -4,7 +4,7 @@ use super::*;
 use ::virtual_device::{Balance, Mode, Share};
 use std::net::IpAddr;
 use telemetry::clock::Nanos;
-use wiring::Opening;
+use wiring::{Opening, PortStation};
 
 /// A file with three ports, and functions of two tenants, followed by `text` in line 9 and below.
 fn nics(text: &str) -> String {
@@ -348,8 +348,83 @@ fn a_device_is_a_station_on_a_link() {
             "mode: direct, over: {lan: {decapsulate: [vlan]}}, addresses: [192.0.2.9/24]",
             "packets of its port `lan` are in tunnels",
         ),
+        (
+            "mode: direct, over: {lan: {encapsulate: [{vlan: {id: 7}}]}}, addresses: [192.0.2.9/24]",
+            "packets of its port `lan` are in tunnels",
+        ),
+        (
+            "mode: direct, over: {lan: {decapsulate: [vxlan]}}, addresses: [192.0.2.9/24]",
+            "packets of its port `lan` are in tunnels",
+        ),
+        ("mode: direct, over: [lan], gateways: [192.0.2.1]", "d.gateways: `gateways` says nothing here"),
     ] {
         let faults = station(device).unwrap_err();
         assert!(faults.contains(fault), "{device}: {faults}");
+    }
+}
+
+#[test]
+fn a_tunnel_has_its_next_hop_found_by_a_device_with_addresses() {
+    let read = |device: &str, policy: &str| {
+        let text = format!(
+            "superfluid: 1\nports: {{lan: {{type: 'null'}}, wan: {{type: af_packet, interface: eth0}}}}\n\
+             devices:\n  d: {{mode: bridge, {device} over: {{lan: {{}}, wan: {{{policy}}}}}}}\n\
+             functions: {{fw: {{image: firewall, attach: {{inside: 'd:lan', outside: 'd:wan'}}}}}}\n"
+        );
+        match check("f.yaml", &text, &shelf()) {
+            Ok(configuration) => Ok(configuration.wiring.devices["d"].clone()),
+            Err(faults) => Err(lines(&faults)),
+        }
+    };
+    let vxlan = |ends: &str| format!("decapsulate: [vxlan], encapsulate: [{{vxlan: {{vni: 7, {ends}}}}}]");
+    let ends = "local: 192.0.2.9, remote: 192.0.2.7";
+    let remote = |device: &str, policy: &str| {
+        let device = read(device, policy).unwrap();
+        assert!(!device.has_station_inside() && device.over["lan"].station.is_none());
+        device.over["wan"].station.unwrap()
+    };
+    let addresses = "addresses: [192.0.2.9/24],";
+    let found = remote(addresses, &vxlan(ends));
+    assert_eq!(found, PortStation { tag: None, outside: true, remote: Some([192, 0, 2, 7].into()) });
+    // In a VLAN, behind a router, by DHCP; and with an address that is given.
+    let tagged = format!(
+        "decapsulate: [vlan, vxlan], encapsulate: [{{vlan: {{id: 5, priority: 3}}}}, {{vxlan: {{vni: 7, {ends}}}}}]"
+    );
+    assert_eq!(remote(addresses, &tagged), PortStation { tag: Some((0x8100, 0x6005)), ..found });
+    let far = "local: 192.0.2.9, remote: 198.51.100.7";
+    let routed = "addresses: [192.0.2.9/24], gateways: [192.0.2.1],";
+    assert_eq!(remote(routed, &vxlan(far)).remote, Some([198, 51, 100, 7].into()));
+    assert!(remote("dhcp: true,", &vxlan(far)).remote.is_some());
+    let given = format!("{far}, remote_mac: '02:00:00:00:00:02'");
+    assert_eq!(remote(addresses, &vxlan(&given)), PortStation { remote: None, ..found });
+    // A VLAN alone is inside.
+    let vlan = read("addresses: [192.0.2.9/24],", "decapsulate: [vlan], encapsulate: [{vlan: {id: 7}}]");
+    assert!(vlan.unwrap_err().contains("the driver of its port `lan` is `null`"));
+
+    for (device, policy, fault) in [
+        (
+            "",
+            vxlan(ends),
+            "the required key `local_mac` is missing; allowed without it: the outermost tunnel of a device",
+        ),
+        (addresses, vxlan(far), "`remote` is 198.51.100.7, which is in no network of the device"),
+        (
+            addresses,
+            vxlan("local: 192.0.2.8, remote: 192.0.2.7"),
+            "`local` is 192.0.2.8, which is none of the",
+        ),
+        (
+            addresses,
+            format!("encapsulate: [{{vxlan: {{vni: 7, {ends}}}}}, {{vxlan: {{vni: 8, {ends}}}}}]"),
+            "encapsulate[1].vxlan: the required key `local_mac` is missing",
+        ),
+        (
+            addresses,
+            format!("encapsulate: [{{mpls: {{label: 5}}}}, {{vxlan: {{vni: 8, {ends}}}}}]"),
+            "`local_mac` is missing",
+        ),
+    ] {
+        let faults = read(device, &policy).unwrap_err();
+        assert!(faults.contains(fault), "{policy}: {faults}");
     }
 }

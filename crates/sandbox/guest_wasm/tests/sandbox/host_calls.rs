@@ -215,10 +215,15 @@ fn asks_are_bounded_and_name_an_interface() {
     );
     let mut room = Room::new();
     let mut guest = room.guest(&program(&module(&fields), Access::Read), patient()).expect("an instance");
+    let mut before = Nanos(0);
     for _ in 0..2 {
         room.show(&mut guest, 0).expect("a flood of questions");
         assert_eq!(room.packets[0].record().mark as i64, i64::from(error::RANGE).pow(3), "no questions");
+        let due = guest.deadline().expect("its asks are to be told");
+        assert!(due >= before, "{due:?}: once in a millisecond");
+        before = due.saturating_add(Nanos::from_millis(1));
         let asks = guest.take_asks();
+        assert_eq!(guest.deadline(), None);
         assert_eq!(asks, vec![Ask { interface: 1, address: [192, 0, 2, 7].into() }; nf_abi::MAX_ASKS]);
     }
     let refused = 2 * (1000 - nf_abi::MAX_ASKS) as i64 * i64::from(error::LIMIT);
