@@ -89,7 +89,7 @@ impl Station {
         waker: &dyn Fn() -> Box<dyn Fn() + Send>,
     ) {
         let tag = |station: PortStation| station.tag.map(|(ethertype, control)| Tag { ethertype, control });
-        let place = |(name, policy): (_, &PortPolicy)| {
+        let place = |(name, policy): (&String, &PortPolicy)| {
             let (name, at) = ports.get_key_value(name)?;
             Some((name, at, tag(policy.station?)))
         };
@@ -166,8 +166,7 @@ impl Station {
         for (remote, next_hop) in &self.tunnels {
             let found = match self.device.resolve(*remote, now) {
                 Resolution::Refused(Refusal::OffLink) => {
-                    let mut routers = self.device.routers().filter(|it| it.is_ipv4() == remote.is_ipv4());
-                    let router = routers.next();
+                    let router = self.device.routers().find(|it| it.is_ipv4() == remote.is_ipv4());
                     router.map(|router| self.device.resolve(router, now))
                 }
                 found => Some(found),
