@@ -142,6 +142,7 @@ impl Reader<'_> {
             let missing = ["local_mac", "remote_mac"].into_iter().find(|key| mac(key).is_none());
             match (own, missing) {
                 (_, None) => {}
+                (Some(_), Some("local_mac")) if mac("remote_mac").is_some() => {}
                 (Some(own), Some(_)) => {
                     let end = |key| values.get(key).and_then(Value::as_address);
                     let (near, far) = (end("local")?, end("remote")?);
@@ -149,7 +150,7 @@ impl Reader<'_> {
                         place.report(&mut self.faults, || fault);
                         return None;
                     }
-                    remote = mac("remote_mac").is_none().then_some(far);
+                    remote = Some(far);
                 }
                 // What is wrong with the device's addresses has been told.
                 (None, Some(_)) if station.is_err() => return None,
