@@ -62,8 +62,13 @@ impl Underlay {
     pub fn update(&mut self, host: &mut Host, now: Nanos) {
         self.next.update(host, now);
         let local = self.settings.local;
+        // An address that is not known yet to be the device's alone is not told; a link-local one often is before.
+        let is_like_local = |address: &IpAddr| match address {
+            IpAddr::V4(_) => local.is_ipv4(),
+            IpAddr::V6(six) => local.is_ipv6() && !six.is_unicast_link_local(),
+        };
         if let Some(device) = self.next.devices().interface(VXLAN)
-            && !device.addresses.is_empty()
+            && device.addresses.iter().any(|(address, _)| is_like_local(address))
             && !device.has(local)
         {
             let line = format!("local: {local} is no address of the device at `vxlan`");

@@ -95,6 +95,9 @@ fn the_mtu_and_the_address_are_the_devices() {
     sent(&from_vxlan(&mut first, &in_vxlan(8, "192.0.2.2", &frame(ALL, host(2), 40)), at(0)), VLAN);
     assert!(first.host().log().is_empty());
     let other = DeviceEntry::Address { interface: VXLAN, address: ip("192.0.2.9"), prefix: 24 };
+    let link_local = DeviceEntry::Address { interface: VXLAN, address: ip("fe80::1"), prefix: 64 };
+    first.set_devices(&[entries()[0], link_local], at(0));
+    assert!(first.host().log().is_empty());
     first.set_devices(&[entries()[0], other], at(0));
     assert_eq!(first.host().log()[0].1, "local: 192.0.2.1 is no address of the device at `vxlan`");
 }
