@@ -41,7 +41,11 @@ impl Reader<'_> {
             Some(values) => self.station(place, &key.text, node, values),
             None => Err(()),
         };
-        let over = self.over(place, node, station.as_ref().map(Option::as_ref).map_err(|()| ()));
+        let own = match &station {
+            Ok(own) => Ok(own.as_ref()),
+            Err(()) => Err(()),
+        };
+        let over = self.over(place, node, own);
         let open_to = self.open_to(place, node);
         let mode = values.as_ref().and_then(|values| self.mode(place, node, values));
         let (Some(values), Some(tenant), Some(over), Some(open_to), Some(mode)) =
