@@ -56,6 +56,11 @@ impl NetworkFunction for Firewall {
         self.filter.timer(host, now);
     }
 
+    fn finish(&mut self, host: &mut Host, _now: Nanos) -> bool {
+        self.filter.finish(host);
+        false
+    }
+
     fn report(&self, out: &mut String, _now: Nanos) -> bool {
         metrics::report(&self.filter, out);
         true

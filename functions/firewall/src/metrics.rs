@@ -29,5 +29,7 @@ pub fn report(filter: &Filter<RuleSet, { NAMES.len() }>, out: &mut String) {
     if let Some(tracker) = &filter.tracker {
         report::flows(&mut json, tracker);
     }
-    json.member("fragmented_datagrams", filter.judge.fragments.count() as u64).end_object();
+    let fragments = &filter.judge.fragments;
+    json.member("fragmented_datagrams", fragments.count() as u64);
+    json.member("fragments_held", fragments.waiting.count() as u64).end_object();
 }

@@ -77,6 +77,11 @@ impl NetworkFunction for SecurityGroups {
         self.filter.timer(host, now);
     }
 
+    fn finish(&mut self, host: &mut Host, _now: Nanos) -> bool {
+        self.filter.finish(host);
+        false
+    }
+
     fn devices(&mut self, host: &mut Host, _now: Nanos) {
         self.read_devices(host);
     }

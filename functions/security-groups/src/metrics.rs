@@ -72,5 +72,7 @@ pub fn report(filter: &Filter<Layers, { NAMES.len() }>, identity: &Identity, out
         report::flows(&mut json, tracker);
     }
     json.member("addresses", identity.addresses() as u64);
-    json.member("fragmented_datagrams", filter.judge.fragments.count() as u64).end_object();
+    let fragments = &filter.judge.fragments;
+    json.member("fragmented_datagrams", fragments.count() as u64);
+    json.member("fragments_held", fragments.waiting.count() as u64).end_object();
 }

@@ -84,7 +84,8 @@ impl<R: Rules, const N: usize> Filter<R, N> {
         self.advance(batch, now);
         let Filter { judge, tally, .. } = self;
         let (mut accepted, mut denied) = (0, 0);
-        for mut packet in batch.packets() {
+        let (packets, host) = batch.split();
+        for mut packet in packets {
             let ingress = u32::from(packet.ingress() & 1);
             let onward = onward(ingress);
             let verdict = match Common::new(packet.bytes(), &judge.least) {
@@ -94,11 +95,19 @@ impl<R: Rules, const N: usize> Filter<R, N> {
                     denied += u32::from(!accept);
                     if accept { onward } else { Verdict::Drop(Reason::Denied as u16).encode() }
                 }
-                None => tally.judge(judge.any(packet.bytes(), ingress), onward),
+                None => {
+                    let judgement = judge.any(packet.bytes(), ingress);
+                    if judgement.is_err() && judge.fragments.hold(&mut packet, host, judge.now) {
+                        continue;
+                    }
+                    tally.judge(judgement, onward)
+                }
             };
             packet.verdict_encoded(verdict);
         }
         tally.add(accepted, denied);
+        tally.no_longer_waiting(judge.fragments.waiting.give_up_decided(batch));
+        self.set_timer(batch.host(), now);
         self.tally.flush(batch.host());
     }
 
@@ -117,22 +126,39 @@ impl<R: Rules, const N: usize> Filter<R, N> {
         tracker.advance(now, time, tick, SWEEP_PER_BATCH);
         self.touched ^= look_up(tracker, judge, batch, window, may_be_usual);
         track(tracker, judge, tally, batch, window, unusual);
+        tally.no_longer_waiting(judge.fragments.waiting.give_up_decided(batch));
         tally.flush_turnover(tracker.turnover(), batch.host());
-        if !self.timer_is_set && tracker.flows() > 0 {
-            self.timer_is_set = true;
-            batch.host().timer_set(now.saturating_add(SWEEP_INTERVAL));
-        }
-        tally.flush(batch.host());
+        self.set_timer(batch.host(), now);
+        self.tally.flush(batch.host());
     }
 
-    /// Sweeps when no packets come.
+    /// Sweeps when no packets come, and drops fragments that have waited for too long.
     pub fn timer(&mut self, host: &mut Host, now: Nanos) {
         self.timer_is_set = false;
-        let Some(tracker) = &mut self.tracker else { return };
         let time = self.time.at(now);
-        tracker.advance(now, time, self.ticks.at(time), SWEEP_PER_TIMER);
-        self.tally.flush_turnover(tracker.turnover(), host);
-        if tracker.flows() > 0 {
+        let tick = self.ticks.at(time);
+        if let Some(tracker) = &mut self.tracker {
+            tracker.advance(now, time, tick, SWEEP_PER_TIMER);
+            self.tally.flush_turnover(tracker.turnover(), host);
+        }
+        self.give_up(host, tick, false);
+        self.set_timer(host, now);
+    }
+
+    /// The program stops: fragments that wait for their first one are dropped.
+    pub fn finish(&mut self, host: &mut Host) {
+        self.give_up(host, self.judge.now, true);
+    }
+
+    fn give_up(&mut self, host: &mut Host, tick: u32, all: bool) {
+        self.tally.no_longer_waiting(self.judge.fragments.waiting.give_up_expired(host, tick, all));
+        self.tally.flush(host);
+    }
+
+    #[inline(always)]
+    fn set_timer(&mut self, host: &mut Host, now: Nanos) {
+        let has_flows = self.tracker.as_ref().is_some_and(|tracker| tracker.flows() > 0);
+        if !self.timer_is_set && (has_flows || self.judge.fragments.waiting.count() > 0) {
             self.timer_is_set = true;
             host.timer_set(now.saturating_add(SWEEP_INTERVAL));
         }
@@ -224,7 +250,8 @@ fn track<R: Rules, E: Into<u16>, const N: usize>(
     mut unusual: impl FnMut(&mut Judge<R>, &mut Tracker, &Header, &[u8]) -> Result<(), E>,
 ) {
     let mut accepted = 0;
-    for ((mut packet, ahead), slot) in batch.packets().zip(&mut window.ahead).zip(&window.slots) {
+    let (packets, host) = batch.split();
+    for ((mut packet, ahead), slot) in packets.zip(&mut window.ahead).zip(&window.slots) {
         let ahead = &mut **ahead;
         // `usual` asks for the ACK flag or what stands for it, which a packet that is not common does not have.
         let is_usual = usual(&mut tracker.v4, &tracker.terms, ahead, *slot)
@@ -236,7 +263,11 @@ fn track<R: Rules, E: Into<u16>, const N: usize>(
             if ahead.flags != 0 {
                 parse(packet.bytes(), ahead.ingress, &judge.tunnels, &mut ahead.header);
             }
-            tally.judge(unusual(judge, tracker, &ahead.header, packet.bytes()), onward(ahead.ingress))
+            let judgement = unusual(judge, tracker, &ahead.header, packet.bytes());
+            if judgement.is_err() && judge.fragments.hold(&mut packet, host, judge.now) {
+                continue;
+            }
+            tally.judge(judgement, onward(ahead.ingress))
         };
         packet.verdict_encoded(verdict);
     }

@@ -1,25 +1,43 @@
-//! First fragments that were accepted, so that the later ones, which have no ports, can follow them.
+//! What became of first fragments, so that the later ones, which have no ports, follow them: it is decided once for all
+//! fragments of a datagram.
+//!
+//! 1. A first fragment that is accepted or refused is remembered. An accepted one takes the place of a refused one or
+//!    of the oldest, a refused one that of no accepted one.
+//! 2. A later one passes if its first one was accepted, and is dropped if that was refused or is overlapped.
+//! 3. Before the first one, it is held ([`crate::waiting`]) until that comes or its time is over.
 
-use crate::header::{Header, KEY4, KEY6};
+use crate::header::{Class, Header, KEY4, KEY6};
+use crate::waiting::{WAIT, Waiting};
 use alloc::boxed::Box;
-use nf_sdk::{Line, zeroed_table};
+use nf_sdk::{Host, Line, Nanos, Packet, ticks, zeroed_table};
 
 /// Datagrams remembered at a time; 64 bytes each, taken when the first fragment is seen.
 pub const FRAGMENTS: usize = 2048;
 /// Places that a datagram may be in.
 const WAYS: usize = 4;
 
-/// Words of a line behind the key without ports: identification, whether the place is taken, when it ends,
-/// and the first fragment's length.
+/// Words of a line behind the key without ports: identification, whether the place is taken (with the interface and
+/// the family), when it ends, and the first fragment's length.
 const ID: usize = KEY6;
 const TAKEN: usize = KEY6 + 1;
 const EXPIRES: usize = KEY6 + 2;
 const LENGTH: usize = KEY6 + 3;
+/// Stands for the length of a first fragment that was refused: nothing is behind it.
+const REFUSED: u32 = u32::MAX;
 
-/// A small table; the oldest makes room.
-#[derive(Default)]
+/// First fragments, and later ones that wait for them.
 pub struct Fragments {
+    /// A small table.
     lines: Box<[Line]>,
+    /// Those that wait.
+    pub waiting: Waiting,
+    /// The later fragment that was asked about last, if its first one is not known: what it has in common with that,
+    /// and its offset.
+    early: Option<(Line, u32)>,
+    /// Ticks that a first one is remembered for.
+    timeout: u32,
+    /// Ticks that a later one waits for it.
+    wait: u32,
 }
 
 /// The parts that all fragments of a datagram share, as the line has them.
@@ -49,46 +67,102 @@ fn hash(identity: &Line) -> usize {
     mixed as usize % (FRAGMENTS / WAYS) * WAYS
 }
 
-fn same(line: &Line, identity: &Line) -> bool {
+/// Whether two are of one datagram.
+pub fn same(line: &Line, identity: &Line) -> bool {
     line.0[..EXPIRES] == identity.0[..EXPIRES]
 }
 
+/// The source address, and the interface that the datagram came in by.
+pub fn sender(identity: &Line) -> (&[u32], u16) {
+    let words = if identity.0[TAKEN] & 4 == 0 { 4 } else { 1 };
+    let ingress = (identity.0[TAKEN] >> 1 & 1) as usize;
+    (&identity.0[ingress * words..][..words], ingress as u16)
+}
+
+/// Whether a later fragment follows its first one, and leaves alone what was judged there: a fragment that overlaps
+/// the first could replace its ports (RFC 1858, RFC 5722).
+pub fn follows(first: &Line, offset: u32) -> bool {
+    offset >= first.0[LENGTH]
+}
+
 impl Fragments {
-    /// Remembers a first fragment that was accepted, until `expires`.
-    pub fn accept(&mut self, header: &Header, now: u32, expires: u32) {
-        if self.lines.is_empty() {
-            // Without memory, later fragments are dropped.
-            let Some(lines) = zeroed_table(FRAGMENTS) else { return };
-            self.lines = lines;
-        }
-        let mut identity = identity(header);
-        let home = hash(&identity);
-        let ways = &mut self.lines[home..home + WAYS];
-        let place = ways.iter().position(|line| same(line, &identity)).or_else(|| {
-            let left = |line: &Line| match line.0[TAKEN] {
-                0 => i64::MIN,
-                _ => i64::from(line.0[EXPIRES].wrapping_sub(now) as i32),
-            };
-            (0..WAYS).min_by_key(|way| left(&ways[*way]))
-        });
-        identity.0[EXPIRES] = expires;
-        identity.0[LENGTH] = header.fragment.length;
-        if let Some(place) = place {
-            ways[place] = identity;
+    /// No memory is taken before the first fragment. `timeout`: how long later fragments may follow the first one.
+    pub fn new(timeout: Nanos) -> Fragments {
+        Fragments {
+            lines: Box::default(),
+            waiting: Waiting::default(),
+            early: None,
+            timeout: ticks::span(timeout),
+            wait: ticks::span(timeout.min(WAIT)),
         }
     }
 
-    /// Whether a later fragment follows one that was accepted, and leaves alone what was judged there: a
-    /// fragment that overlaps the first could replace its ports (RFC 1858, RFC 5722).
-    pub fn follows(&self, header: &Header, now: u32) -> bool {
+    /// A packet was judged: remembers that if it is a first fragment.
+    pub fn judged(&mut self, header: &Header, accept: bool, now: u32) {
+        // What is not readable as far as its ports has no key.
+        let is_read = !matches!(header.class, Class::LaterFragment | Class::ShortFragment | Class::Malformed);
+        if header.fragment.is_fragment && is_read {
+            self.remember(header, accept, now);
+        }
+    }
+
+    #[inline(never)]
+    fn remember(&mut self, header: &Header, accept: bool, now: u32) {
+        let mut first = identity(header);
+        first.0[EXPIRES] = now.wrapping_add(self.timeout);
+        first.0[LENGTH] = if accept { header.fragment.length } else { REFUSED };
+        self.waiting.decide(&first);
+        if self.lines.is_empty() {
+            // Without memory, what comes later waits and is dropped.
+            let Some(lines) = zeroed_table(FRAGMENTS) else { return };
+            self.lines = lines;
+        }
+        let home = hash(&first);
+        let ways = &mut self.lines[home..home + WAYS];
+        // How much is lost with a line.
+        let worth = |line: &Line| {
+            let left = i64::from(line.0[EXPIRES].wrapping_sub(now) as i32);
+            match line.0[TAKEN] {
+                0 => i64::MIN,
+                _ if line.0[LENGTH] == REFUSED => left - (1 << 32),
+                _ => left,
+            }
+        };
+        let known = ways.iter().position(|line| same(line, &first));
+        let place = known.or_else(|| (0..WAYS).min_by_key(|way| worth(&ways[*way])));
+        if let Some(line) = place.map(|place| &mut ways[place])
+            && (accept || worth(line) <= 0)
+        {
+            *line = first;
+        }
+    }
+
+    /// Whether a later fragment follows one that was accepted. If not, [`Fragments::hold`] has to be asked.
+    pub fn follows(&mut self, header: &Header, now: u32) -> bool {
         let identity = identity(header);
         let home = hash(&identity);
         let ways = self.lines.get(home..home + WAYS).unwrap_or(&[]);
-        ways.iter().any(|line| {
-            same(line, &identity)
-                && line.0[EXPIRES].wrapping_sub(now) as i32 > 0
-                && header.fragment.offset >= line.0[LENGTH]
-        })
+        let is_known = |line: &&Line| same(line, &identity) && line.0[EXPIRES].wrapping_sub(now) as i32 > 0;
+        let offset = header.fragment.offset;
+        match ways.iter().find(is_known) {
+            Some(first) => follows(first, offset),
+            None => {
+                self.early = Some((identity, offset));
+                false
+            }
+        }
+    }
+
+    /// Holds the packet that was judged last if it came before its first fragment and there is room.
+    #[inline(always)]
+    pub fn hold(&mut self, packet: &mut Packet<'_>, host: &mut Host, now: u32) -> bool {
+        self.early.is_some() && self.hold_early(packet, host, now)
+    }
+
+    #[cold]
+    fn hold_early(&mut self, packet: &mut Packet<'_>, host: &mut Host, now: u32) -> bool {
+        let early = self.early.take();
+        early.is_some_and(|early| self.waiting.hold(early, packet, host, now.wrapping_add(self.wait)))
     }
 
     /// Datagrams remembered, ended ones that nothing replaced included.

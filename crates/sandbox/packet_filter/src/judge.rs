@@ -7,8 +7,8 @@ use crate::rule::Action;
 use crate::rule_set::Rules;
 use crate::tally::Reason;
 use crate::tracker::{Ahead, COMMON, Tracked, Tracker, is_related, track, usual};
+use nf_sdk::Nanos;
 use nf_sdk::headers::tunnel::Tunnels;
-use nf_sdk::{Nanos, ticks};
 
 /// What happens to packets that no rule is about, and what is looked into.
 #[derive(Clone, Debug)]
@@ -29,11 +29,10 @@ pub struct Handling {
 pub struct Judge<R> {
     /// The rules.
     pub rules: R,
-    /// First fragments that were accepted.
+    /// What became of first fragments, and later ones that wait for them.
     pub fragments: Fragments,
     /// Now, in ticks.
     pub now: u32,
-    fragment_ticks: u32,
     non_ip: Action,
     unreadable: Action,
     discovery: bool,
@@ -54,9 +53,8 @@ impl<R: Rules> Judge<R> {
     pub fn new(rules: R, handling: Handling) -> Judge<R> {
         Judge {
             rules,
-            fragments: Fragments::default(),
+            fragments: Fragments::new(handling.fragments),
             now: 0,
-            fragment_ticks: ticks::span(handling.fragments),
             non_ip: handling.non_ip,
             unreadable: handling.unreadable,
             least: Least::new(&handling.tunnels),
@@ -98,12 +96,9 @@ impl<R: Rules> Judge<R> {
         }
     }
 
-    /// Remembers a first fragment, if that is what was accepted.
+    /// Remembers what became of a packet, if it is a first fragment.
     fn remember(&mut self, header: &Header, judgement: Result<(), Reason>) -> Result<(), Reason> {
-        let is_first = header.fragment.is_fragment && header.class != Class::LaterFragment;
-        if is_first && judgement.is_ok() {
-            self.fragments.accept(header, self.now, self.now.wrapping_add(self.fragment_ticks));
-        }
+        self.fragments.judged(header, judgement.is_ok(), self.now);
         judgement
     }
 }

@@ -8,7 +8,7 @@
 //! 3. Stateful: [`filter`] reads the whole batch first, then looks all flows up in [`flow_table`], then each
 //!    packet goes by its flow's state ([`tracker`], [`tcp`]); memory answers for the whole batch at once that
 //!    way. Only a packet that opens a flow comes to the rules ([`judge`]).
-//! 4. [`fragments`] lets later fragments follow the first.
+//! 4. [`fragments`] lets later fragments follow the first, and [`waiting`] has them held until that has come.
 //!
 //! Flows go to another instance, and are asked of its rules there, by [`state`].
 //!
@@ -35,3 +35,4 @@ pub mod tcp;
 #[cfg(test)]
 mod tests;
 pub mod tracker;
+pub mod waiting;

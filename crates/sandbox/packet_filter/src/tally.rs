@@ -1,5 +1,6 @@
 //! Why packets are dropped, and counts of packets.
 
+use crate::waiting::Left;
 use nf_sdk::{Host, Verdict};
 
 /// Why a packet is dropped; the numbers are places in a manifest's `drop_reasons`, which may go on with others.
@@ -16,7 +17,7 @@ pub enum Reason {
     BadState = 3,
     /// There is no room for another flow.
     TableFull = 4,
-    /// A later fragment without its first one, or one that may not be.
+    /// A later fragment whose first one was refused, did not come in time or is overlapped, or one that may not be.
     Fragment = 5,
     /// Neither IPv4 nor IPv6.
     NonIp = 6,
@@ -65,6 +66,13 @@ impl<const N: usize> Tally<N> {
             *count += 1;
         }
         verdict
+    }
+
+    /// Counts fragments that no longer wait for their first one.
+    #[inline(always)]
+    pub fn no_longer_waiting(&mut self, left: Left) {
+        self.batch[0] += left.accepted;
+        self.batch[1 + Reason::Fragment as usize] += left.dropped;
     }
 
     /// Tells the host what the batch added: a host call for each counter that changed.

@@ -1,6 +1,6 @@
 //! What becomes of packets, case by case.
 
-use super::frames::{Bench, IN, OUT, drop, flags, icmp, packet, prefix, rule, tagged, tcp, udp};
+use super::frames::{Bench, IN, OUT, drop, flags, icmp, prefix, rule, tagged, tcp, udp};
 use flags::{ACK, FIN, RST, SYN};
 use nf_sdk::PacketRecord;
 use nf_sdk::native::{ConfigValue, TestPacket};
@@ -399,65 +399,6 @@ fn discovery_and_arp_pass() {
     let mut bench = Bench::new(vec![], &drop_all);
     assert_eq!(bench.inside(arp()), drop::NON_IP);
     assert_eq!(bench.outside(link(255)), drop::DENIED);
-}
-
-/// A fragment of UDP over IPv4: `offset` in bytes.
-fn fragment(id: u16, offset: u16, more: bool, data: &[u8]) -> Vec<u8> {
-    let mut frame = packet(A, B, 17, data);
-    frame[18..20].copy_from_slice(&id.to_be_bytes());
-    let field = (offset / 8) | if more { 0x2000 } else { 0 };
-    frame[20..22].copy_from_slice(&field.to_be_bytes());
-    frame
-}
-
-/// The same over IPv6.
-fn fragment6(id: u32, offset: u16, more: bool, data: &[u8]) -> Vec<u8> {
-    let mut payload = vec![17, 0];
-    payload.extend((offset | u16::from(more)).to_be_bytes());
-    payload.extend(id.to_be_bytes());
-    payload.extend(data);
-    packet(A6, B6, 44, &payload)
-}
-
-#[test]
-fn later_fragments_follow_the_first() {
-    let head = [0x0f, 0xa0, 0, 53, 0, 40, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
-    for stateful in [true, false] {
-        let rules = vec![rule(
-            "accept",
-            &[("protocol", ConfigValue::text("udp")), ("destination_ports", ConfigValue::PortRange(53, 53))],
-        )];
-        let mut bench = Bench::new(rules, &[("stateful", ConfigValue::Boolean(stateful))]);
-        assert_eq!(bench.inside(fragment(1, 16, false, &[9; 8])), drop::FRAGMENT, "before the first");
-        assert_eq!(bench.inside(fragment(1, 0, true, &head)), OUT);
-        assert_eq!(bench.inside(fragment(1, 16, true, &[9; 8])), OUT);
-        assert_eq!(bench.inside(fragment(1, 24, false, &[9; 3])), OUT);
-        assert_eq!(bench.inside(fragment(2, 16, false, &[9; 8])), drop::FRAGMENT, "another datagram");
-        assert_eq!(bench.outside(fragment(1, 16, false, &[9; 8])), drop::FRAGMENT, "the other side");
-        assert_eq!(bench.inside(fragment(1, 8, false, &[9; 8])), drop::FRAGMENT, "it overlaps the first");
-        assert_eq!(bench.inside(fragment(3, 0, true, &head[..7])), drop::FRAGMENT, "no whole header");
-        let denied = [0x0f, 0xa0, 0, 54, 0, 40, 0, 0];
-        assert_eq!(bench.inside(fragment(4, 0, true, &denied)), drop::DENIED);
-        assert_eq!(bench.inside(fragment(4, 8, false, &[9; 8])), drop::FRAGMENT);
-        assert_eq!(bench.inside(fragment6(1, 0, true, &head)), OUT);
-        assert_eq!(bench.inside(fragment6(1, 16, false, &[9; 8])), OUT);
-        assert_eq!(bench.inside(fragment6(2, 16, false, &[9; 8])), drop::FRAGMENT);
-        assert_eq!(bench.inside(fragment6(1, 8, false, &[9; 8])), drop::FRAGMENT);
-        bench.wait(31.0);
-        assert_eq!(bench.inside(fragment(1, 16, false, &[9; 8])), drop::FRAGMENT, "too late");
-    }
-}
-
-#[test]
-fn fragments_are_bounded() {
-    let head = [0x0f, 0xa0, 0, 53, 0, 40, 0, 0];
-    let mut bench = Bench::new(outbound(), &[]);
-    for id in 0..20_000 {
-        assert_eq!(bench.inside(fragment(id, 0, true, &head)), OUT);
-    }
-    let count = bench.report()["fragmented_datagrams"].as_u64().expect("a number");
-    assert!((1000..=packet_filter::fragments::FRAGMENTS as u64).contains(&count), "{count}");
-    assert_eq!(bench.inside(fragment(19_999, 8, false, &[9; 8])), OUT, "the newest is known");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Frames for tests, and a firewall to show them to.
 
 use crate::Firewall;
+use crate::metrics::NAMES;
 pub use nf_sdk::native::frames::{flags, icmp, packet, tcp, udp};
 use nf_sdk::native::{ConfigValue, Outcome, Runner, TestPacket};
 use nf_sdk::{Nanos, Verdict};
@@ -129,6 +130,11 @@ impl Bench {
             self.runner.timer(deadline);
         }
         self.now = end;
+    }
+
+    /// Packets of any verdict, by the function's own counters.
+    pub fn counted(&self) -> u64 {
+        (0..NAMES.len() as u32).map(|counter| self.runner.host().counter(counter)).sum()
     }
 
     pub fn report(&self) -> serde_json::Value {

@@ -2,6 +2,7 @@
 
 mod any_input;
 mod connections;
+mod fragments;
 mod frames;
 mod model;
 mod tunnels;

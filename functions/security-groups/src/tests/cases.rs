@@ -1,6 +1,7 @@
 //! What becomes of packets of connections, case by case.
 
 use super::frames::{A, A6, B, B6, Bench, IN, OUT, config, drop, remote, rule, to_port};
+use nf_sdk::Verdict;
 use nf_sdk::devices::DeviceEntry;
 use nf_sdk::native::Runner;
 use nf_sdk::native::frames::{flags, icmp, packet, seal, tcp, udp};
@@ -136,8 +137,13 @@ fn fragments_and_errors_follow_what_is_allowed() {
         seal(&mut frame);
         frame
     };
-    assert_eq!(bench.inside(fragment(A, B, 24, false)), drop::FRAGMENT, "before the first");
+    assert_eq!(bench.inside(fragment(C, B, 24, false)), drop::SPOOFED, "it does not wait");
+    assert_eq!(bench.outside(fragment(B, C, 24, false)), drop::MISADDRESSED);
+    assert_eq!(bench.inside(fragment(A, B, 24, false)), Verdict::Hold(0), "before the first");
     assert_eq!(bench.inside(fragment(A, B, 0, true)), OUT);
+    let given_up: Vec<Verdict> = bench.runner.host().emitted().iter().map(|packet| packet.verdict).collect();
+    assert_eq!(given_up, [OUT], "it waited for the first");
+    assert_eq!(bench.inside(fragment(A, B, 8, false)), drop::FRAGMENT, "it overlaps the first");
     assert_eq!(bench.inside(fragment(A, B, 24, false)), OUT);
     assert_eq!(bench.inside(fragment(C, B, 24, false)), drop::SPOOFED);
     let question = udp(A, 4000, B, 53);
