@@ -66,6 +66,8 @@ pub struct Running {
     pub servers: Range<u16>,
     maglev: Maglev,
     least: Option<Tournament>,
+    /// Servers that new connections may go to, in order: what a stale table does not lead to is chosen among them.
+    takers: Vec<u16>,
     /// A server has come up or gone down since the table was made.
     is_stale: bool,
 }
@@ -125,6 +127,7 @@ impl Services {
                 servers,
                 maglev: Maglev::default(),
                 least,
+                takers: Vec::new(),
                 is_stale: false,
             });
         }
@@ -148,6 +151,11 @@ impl Services {
         let mut services =
             Services { all, servers, rewrites, connections, virtual_ends, server_ends, stale: 0 };
         for number in 0..services.all.len() {
+            let of_service = services.all.get(number).map_or(0..0, |running| running.servers.clone());
+            let takers = of_service.filter(|server| services.takes_new(*server)).collect();
+            if let Some(running) = services.all.get_mut(number) {
+                running.takers = takers;
+            }
             services.choose_among(number as u16);
         }
         Ok(services)
@@ -248,18 +256,33 @@ impl Services {
     pub fn set_up(&mut self, server: u16, is_up: bool) {
         let Some(rewrite) = self.rewrites.get_mut(usize::from(server)) else { return };
         rewrite.is_up = is_up;
-        let (service, load) = (usize::from(rewrite.service), self.load(server));
+        let service = usize::from(rewrite.service);
+        let (load, takes_new) = (self.load(server), self.takes_new(server));
         let Some(running) = self.all.get_mut(service) else { return };
+        match running.takers.binary_search(&server) {
+            Ok(place) if !takes_new => drop(running.takers.remove(place)),
+            Err(place) if takes_new => running.takers.insert(place, server),
+            _ => {}
+        }
         if let Some(least) = &mut running.least {
             least.set(server - running.servers.start, load);
         }
         self.stale += usize::from(!core::mem::replace(&mut running.is_stale, true));
     }
 
-    /// The server of a hash, wherever its connections are.
+    /// The server of a hash, wherever its connections are; `None` at once when new connections may go to none.
     pub fn by_hash(&self, service: u16, hash: u64) -> Option<u16> {
         let running = self.get(service)?;
-        running.maglev.choose(hash, |server| !running.is_stale || self.takes_new(server))
+        let count = running.takers.len() as u64;
+        if count == 0 {
+            return None;
+        }
+        if !running.is_stale {
+            return running.maglev.choose(hash, |_| true);
+        }
+        // The table may have no place of a server that has come up since.
+        let any = || running.takers.get((((hash >> 32) * count) >> 32) as usize).copied();
+        running.maglev.choose(hash, |server| self.takes_new(server)).or_else(any)
     }
 
     /// The server of a new connection with this hash.

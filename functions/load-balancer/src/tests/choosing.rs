@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::least::{NEVER, Tournament, load};
-use crate::maglev::{Maglev, Member, name, size};
+use crate::maglev::{LONGEST_WALK, Maglev, Member, name, size};
+use crate::services::Services;
+use crate::settings::Settings;
 use flags::{ACK, SYN};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -101,6 +103,39 @@ proptest! {
             prop_assert_eq!(best.map_or(NEVER, |best| loads[usize::from(best)]), least);
             prop_assert_eq!(best.is_none(), least == NEVER);
         }
+    }
+}
+
+/// However few servers may be chosen, a call looks at few places.
+#[test]
+fn a_walk_through_the_table_is_bounded() {
+    let table = Maglev::new(65_537, &members(&[1; 700]));
+    let looks = std::cell::Cell::new(0);
+    let none = table.choose(7 << 32, |_| {
+        looks.set(looks.get() + 1);
+        false
+    });
+    assert_eq!((none, looks.get()), (None, LONGEST_WALK));
+}
+
+/// A table that was made when all were down has no place of any server; until it is made anew, those that are up again
+/// get what comes.
+#[test]
+fn a_server_that_comes_up_is_chosen_before_the_table_is_made_anew() {
+    for choose in ["maglev", "least-loaded"] {
+        let config = configure(&web(3, &format!(", choose: {choose}")), "").expect("in order");
+        let config = nf_sdk::Config::from_cbor(config).expect("in order");
+        let settings = Settings::read(&config).unwrap_or_else(|error| panic!("{error}"));
+        let mut services = Services::new(settings.services).expect("in order");
+        for server in 0..3 {
+            services.set_up(server, false);
+        }
+        assert_eq!((services.by_hash(0, 7 << 40), services.for_new(0, 7 << 40)), (None, None));
+        services.refresh();
+        assert_eq!(services.by_hash(0, 7 << 40), None);
+        services.set_up(1, true);
+        services.set_up(1, true);
+        assert_eq!((services.by_hash(0, 7 << 40), services.for_new(0, 7 << 40)), (Some(1), Some(1)));
     }
 }
 
