@@ -1,5 +1,6 @@
-//! Who the device is: its addresses, from the configuration and from the table of devices.
+//! The device's addresses, from the configuration and from the table of devices.
 
+use crate::link;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use nf_sdk::Host;
@@ -13,6 +14,8 @@ const OUTSIDE: u16 = 1;
 const SOURCE_MAC: core::ops::Range<usize> = 6..12;
 const SOURCE: usize = 26;
 const DESTINATION: usize = 30;
+/// The same of the ports behind an IPv4 header without options.
+const PORTS: usize = 34;
 
 /// What is known of the device.
 #[derive(Debug, Default)]
@@ -123,14 +126,16 @@ impl Identity {
         packet.get(SOURCE_MAC).is_none_or(|source| source == mac)
     }
 
-    /// Whether a common packet (untagged IPv4) may go by its connection alone: it comes from the device, or goes to it.
+    /// Whether a common packet (untagged IPv4) may go by its connection alone: it comes from the device, or goes to it. What
+    /// is from a DHCP server to a client does not leave: a connection that was opened from outside would let it.
     #[inline(always)]
     pub fn may_be_usual(&self, packet: &[u8], ingress: u32) -> bool {
         let at = if ingress == 0 { SOURCE } else { DESTINATION };
         let address =
             packet.get(at..).and_then(|rest| rest.first_chunk()).map(|four| u32::from_le_bytes(*four));
         let is_own = address.is_some_and(|address| self.has4(address));
-        is_own && (ingress != 0 || self.is_sender(packet))
+        let is_from_server = || packet.get(PORTS..).is_some_and(|rest| rest.starts_with(&link::FROM_SERVER));
+        is_own && (ingress != 0 || self.is_sender(packet) && !is_from_server())
     }
 
     #[inline(always)]

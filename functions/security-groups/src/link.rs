@@ -28,6 +28,11 @@ const LINK_LAYER_ADDRESSES: [u8; 2] = [1, 2];
 /// UDP ports of DHCP's server and client (RFC 2131 section 4.1).
 const SERVER: u16 = 67;
 const CLIENT: u16 = 68;
+/// The same of DHCPv6 (RFC 8415 section 7.2).
+const SERVER6: u16 = 547;
+const CLIENT6: u16 = 546;
+/// The ports of what a DHCP server sends to a client, as an IPv4 packet has them.
+pub const FROM_SERVER: [u8; 4] = [0, SERVER as u8, 0, CLIENT as u8];
 
 /// A frame that is not IP.
 pub fn arp(identity: &Identity, packet: &[u8], is_from_inside: bool) -> Result<(), Reason> {
@@ -96,20 +101,26 @@ fn options(identity: &Identity, options: Option<&[u8]>) -> Result<bool, Reason> 
 }
 
 /// DHCP (RFC 2131): `None` where the rules are asked. A client's broadcasts leave, answers to one come in; a renewal, which
-/// goes to a server's own address, is for the rules: it could go anywhere.
+/// goes to a server's own address, is for the rules: it could go anywhere. What a server sends does not leave, not even in
+/// fragments, whose first one would open the way for the rest; all else of fragments is for the rules.
 pub fn dhcp(identity: &Identity, header: &Header, packet: &[u8]) -> Option<Result<(), Reason>> {
-    if header.class != Class::Flow4 || header.key[3] as u8 != UDP || header.fragment.is_fragment {
+    let is_from_inside = header.ingress() == 0;
+    let ports = ((header.ports >> 16) as u16, header.ports as u16);
+    if header.protocol() != UDP || !matches!(header.class, Class::Flow4 | Class::Flow6) {
         return None;
     }
-    let (source, destination) = ((header.ports >> 16) as u16, header.ports as u16);
-    match (header.ingress() == 0, source, destination) {
-        (true, SERVER, CLIENT) => Some(Err(Reason::Spoofed)),
-        (true, CLIENT, SERVER) if header.key[1] == u32::MAX => {
+    match (header.class, ports) {
+        (Class::Flow4, (SERVER, CLIENT)) | (Class::Flow6, (SERVER6, CLIENT6)) if is_from_inside => {
+            Some(Err(Reason::Spoofed))
+        }
+        (Class::Flow6, _) => None,
+        _ if header.fragment.is_fragment => None,
+        (_, (CLIENT, SERVER)) if is_from_inside && header.key[1] == u32::MAX => {
             let is_client = inside(header) == IpAddr::V4(Ipv4Addr::UNSPECIFIED) || identity.has(header);
             Some(if is_client { Ok(()) } else { Err(Reason::Spoofed) })
         }
         // The address may be the one that is being given.
-        (false, SERVER, CLIENT) if is_sent_to(identity, packet) => Some(Ok(())),
+        (_, (SERVER, CLIENT)) if is_sent_to(identity, packet) => Some(Ok(())),
         _ => None,
     }
 }

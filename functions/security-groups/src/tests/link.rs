@@ -1,7 +1,7 @@
 //! ARP, discovery and DHCP.
 
-use super::frames::{A, A6, B, B6, Bench, IN, MAC, OUT, discovery, drop};
-use nf_sdk::native::frames::{packet, udp};
+use super::frames::{A, A6, B, B6, Bench, IN, MAC, OUT, discovery, drop, rule};
+use nf_sdk::native::frames::{packet, seal, udp};
 
 fn arp(operation: u8, mac: [u8; 6], sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
     let mut frame = [[0xff; 6], MAC].concat();
@@ -106,4 +106,22 @@ fn dhcp_passes_as_a_client() {
     reply[..6].fill(0xff);
     assert_eq!(bench.outside(reply), IN);
     assert_eq!(bench.report()["flows"]["opened"], 0);
+}
+
+#[test]
+fn no_rule_lets_a_dhcp_server_answer() {
+    let mut bench = Bench::of(vec![rule("in", &[]), rule("out", &[])]);
+    let answer = udp(A, 67, B, 68);
+    let mut first = answer.clone();
+    first[20] = 0x20;
+    seal(&mut first);
+    assert_eq!(bench.inside(first), drop::SPOOFED, "a first fragment would open the way");
+    assert_eq!(bench.inside(answer.clone()), drop::SPOOFED);
+    assert_eq!(bench.outside(udp(B, 68, A, 67)), IN, "what a rule allows");
+    assert_eq!(bench.inside(answer), drop::SPOOFED, "an answer of a connection");
+    assert_eq!(bench.inside(udp(A, 67, B, 69)), OUT);
+    assert_eq!(bench.inside(udp(A6, 547, B6, 546)), drop::SPOOFED, "DHCPv6");
+    assert_eq!(bench.outside(udp(B6, 546, A6, 547)), IN);
+    assert_eq!(bench.inside(udp(A6, 547, B6, 546)), drop::SPOOFED, "an answer of a connection");
+    assert_eq!(bench.inside(udp(A6, 546, B6, 547)), OUT);
 }
