@@ -120,6 +120,10 @@ fn judge_any(
     if is_from_inside && !identity.is_sender(packet) {
         return Err(Reason::Spoofed);
     }
+    // The device's addresses are those of its own network, not of any VLAN beside it.
+    if link::is_tagged(packet) {
+        return Err(if is_from_inside { Reason::Spoofed } else { Reason::Misaddressed });
+    }
     match header.class {
         Class::NonIp => return link::arp(identity, packet, is_from_inside),
         // The judge says why.

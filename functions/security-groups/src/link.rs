@@ -34,6 +34,12 @@ const CLIENT6: u16 = 546;
 /// The ports of what a DHCP server sends to a client, as an IPv4 packet has them.
 pub const FROM_SERVER: [u8; 4] = [0, SERVER as u8, 0, CLIENT as u8];
 
+/// Whether a frame has a VLAN tag, even one that is cut short.
+pub fn is_tagged(packet: &[u8]) -> bool {
+    let ethertype = packet.get(12..).and_then(|rest| rest.first_chunk()).map(|two| u16::from_be_bytes(*two));
+    matches!(ethertype, Some(ethertype::VLAN | ethertype::SERVICE_VLAN | ethertype::OLD_SERVICE_VLAN))
+}
+
 /// A frame that is not IP.
 pub fn arp(identity: &Identity, packet: &[u8], is_from_inside: bool) -> Result<(), Reason> {
     let view = ethernet::View::new(packet).map_err(|_| Reason::Malformed)?;

@@ -16,9 +16,9 @@ pub enum Reason {
     Malformed,
     /// Neither IP nor ARP.
     NonIp,
-    /// From inside, and claims what is not the device's.
+    /// From inside, and claims what is not the device's, or has a VLAN tag.
     Spoofed,
-    /// From outside, for an address that is not the device's.
+    /// From outside, for an address that is not the device's, or with a VLAN tag.
     Misaddressed,
 }
 

@@ -1,7 +1,7 @@
 //! ARP, discovery and DHCP.
 
 use super::frames::{A, A6, B, B6, Bench, IN, MAC, OUT, discovery, drop, rule};
-use nf_sdk::native::frames::{packet, seal, udp};
+use nf_sdk::native::frames::{packet, seal, tagged, udp};
 
 fn arp(operation: u8, mac: [u8; 6], sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
     let mut frame = [[0xff; 6], MAC].concat();
@@ -124,4 +124,31 @@ fn no_rule_lets_a_dhcp_server_answer() {
     assert_eq!(bench.outside(udp(B6, 546, A6, 547)), IN);
     assert_eq!(bench.inside(udp(A6, 547, B6, 546)), drop::SPOOFED, "an answer of a connection");
     assert_eq!(bench.inside(udp(A6, 546, B6, 547)), OUT);
+}
+
+#[test]
+fn no_rule_lets_a_vlan_tag_pass() {
+    let mut bench = Bench::of(vec![rule("in", &[]), rule("out", &[])]);
+    let own = [192, 0, 2, 9];
+    for (frame, why) in [
+        (arp(2, MAC, own, [192, 0, 2, 1]), "ARP"),
+        (solicitation(136, A6, A6, Some(MAC)), "discovery"),
+        (udp("0.0.0.0", 68, "255.255.255.255", 67), "DHCP"),
+        (udp(A, 1, B, 2), "IPv4"),
+        (udp(A6, 1, B6, 2), "IPv6"),
+    ] {
+        assert_eq!(bench.inside(frame.clone()), OUT, "{why}");
+        for vlans in [&[7][..], &[0], &[7, 9], &[1; 17]] {
+            assert_eq!(bench.inside(tagged(&frame, vlans)), drop::SPOOFED, "{why}, {vlans:?}");
+        }
+        let mut service = tagged(&frame, &[7]);
+        for kind in [[0x88, 0xa8], [0x91, 0x00]] {
+            service[12..14].copy_from_slice(&kind);
+            assert_eq!(bench.inside(service.clone()), drop::SPOOFED, "{why}, {kind:x?}");
+        }
+    }
+    for frame in [arp(2, [2; 6], [192, 0, 2, 1], own), udp(B, 2, A, 1), udp(B6, 2, A6, 1)] {
+        assert_eq!(bench.outside(frame.clone()), IN);
+        assert_eq!(bench.outside(tagged(&frame, &[7])), drop::MISADDRESSED);
+    }
 }
