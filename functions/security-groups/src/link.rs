@@ -16,6 +16,8 @@ const ARP_KINDS: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const REQUEST: [u8; 2] = [0, 1];
 const REPLY: [u8; 2] = [0, 2];
 
+/// ICMPv6 type of a multicast router's question (RFC 2710 section 3, RFC 3810 section 5.1).
+const LISTENER_QUERY: u8 = 130;
 /// ICMPv6 types of RFC 4861 section 4, of which a host sends two kinds of solicitation and advertisements of itself.
 const ROUTER_SOLICITATION: u8 = 133;
 const ROUTER_ADVERTISEMENT: u8 = 134;
@@ -73,7 +75,7 @@ pub fn discovery(identity: &Identity, header: &Header, packet: &[u8]) -> Result<
     }
     let message = packet.get(usize::from(header.message)..).ok_or(Reason::Malformed)?;
     let honest = match message.first() {
-        Some(&ROUTER_ADVERTISEMENT | &REDIRECT) => false,
+        Some(&LISTENER_QUERY | &ROUTER_ADVERTISEMENT | &REDIRECT) => false,
         Some(&NEIGHBOUR_ADVERTISEMENT) => {
             let target = message.get(8..).and_then(|rest| rest.first_chunk()).ok_or(Reason::Malformed)?;
             is_own && identity.has_ipv6(*target) && options(identity, message.get(24..))?

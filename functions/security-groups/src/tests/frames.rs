@@ -12,6 +12,8 @@ pub const B: &str = "198.51.100.7";
 pub const B6: &str = "2001:db8:1::7";
 /// The source of the frames of [`packet`].
 pub const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+/// What follows from it.
+pub const LINK_LOCAL: &str = "fe80::ff:fe00:2";
 
 pub const OUT: Verdict = Verdict::Interface(1);
 pub const IN: Verdict = Verdict::Interface(0);

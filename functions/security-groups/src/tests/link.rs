@@ -1,6 +1,6 @@
 //! ARP, discovery and DHCP.
 
-use super::frames::{A, A6, B, B6, Bench, IN, MAC, OUT, discovery, drop, rule};
+use super::frames::{A, A6, B, B6, Bench, IN, LINK_LOCAL, MAC, OUT, discovery, drop, rule};
 use nf_sdk::native::frames::{packet, seal, tagged, udp};
 
 fn arp(operation: u8, mac: [u8; 6], sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
@@ -54,10 +54,9 @@ fn solicitation(kind: u8, source: &str, target: &str, mac: Option<[u8; 6]>) -> V
 #[test]
 fn discovery_speaks_for_the_device_alone() {
     let mut bench = Bench::of(vec![]);
-    let link_local = "fe80::ff:fe00:2";
     for (frame, wanted, why) in [
         (solicitation(135, A6, B6, Some(MAC)), OUT, "solicitation"),
-        (solicitation(135, link_local, B6, Some(MAC)), OUT, "from the link-local address"),
+        (solicitation(135, LINK_LOCAL, B6, Some(MAC)), OUT, "from the link-local address"),
         (solicitation(135, "::", A6, None), OUT, "is it free?"),
         (solicitation(135, "::", B6, None), drop::SPOOFED, "is another's free?"),
         (solicitation(135, "2001:db8::8", B6, None), drop::SPOOFED, "another's source"),
@@ -65,9 +64,9 @@ fn discovery_speaks_for_the_device_alone() {
         (solicitation(136, A6, A6, Some(MAC)), OUT, "advertisement"),
         (solicitation(136, A6, B6, Some(MAC)), drop::SPOOFED, "of another's address"),
         (solicitation(136, "::", A6, Some(MAC)), drop::SPOOFED, "of none"),
-        (discovery(link_local, "ff02::2", &[133, 0, 0, 0, 0, 0, 0, 0]), OUT, "routers?"),
-        (discovery(link_local, "ff02::1", &[134; 16]), drop::DENIED, "an odd code is for the rules"),
-        (discovery(link_local, "ff02::1", &[134, 0, 0, 0, 0, 0, 0, 0]), drop::SPOOFED, "no router"),
+        (discovery(LINK_LOCAL, "ff02::2", &[133, 0, 0, 0, 0, 0, 0, 0]), OUT, "routers?"),
+        (discovery(LINK_LOCAL, "ff02::1", &[134; 16]), drop::DENIED, "an odd code is for the rules"),
+        (discovery(LINK_LOCAL, "ff02::1", &[134, 0, 0, 0, 0, 0, 0, 0]), drop::SPOOFED, "no router"),
         (solicitation(137, A6, B6, None), drop::SPOOFED, "no redirect"),
         (discovery(A6, "ff02::1", &[136, 0, 0, 0, 0, 0, 0, 0]), drop::MALFORMED, "too short"),
         (
@@ -84,9 +83,14 @@ fn discovery_speaks_for_the_device_alone() {
     let mut forwarded = solicitation(134, B6, B6, None);
     forwarded[21] = 254;
     assert_eq!(bench.outside(forwarded), drop::DENIED, "what is for many is for the rules");
-    let mut report = packet(link_local, "ff02::16", 58, &[143, 0, 0, 0, 0, 0, 0, 0]);
+    let mut report = packet(LINK_LOCAL, "ff02::16", 58, &[143, 0, 0, 0, 0, 0, 0, 0]);
     report[21] = 1;
     assert_eq!(bench.inside(report), OUT, "MLD");
+    let mut query = packet(LINK_LOCAL, "ff02::1", 58, &[&[130, 0][..], &[0; 22]].concat());
+    query[21] = 1;
+    assert_eq!(bench.inside(query.clone()), drop::SPOOFED, "no multicast router");
+    query[6] = 4;
+    assert_eq!(bench.outside(query), IN);
 }
 
 #[test]
