@@ -73,6 +73,10 @@ impl Connections {
     pub fn note(&mut self, key: Key, now: Nanos) -> Noted {
         self.forget(now, AT_ONCE);
         let before = self.take(&key);
+        let is_over = before.is_some_and(|before| self.is_over(before.since, now));
+        self.turnover.ended += u64::from(is_over);
+        // Another connection of the same ends: these have not been told of it.
+        let before = before.filter(|_| !is_over);
         if before.is_none() {
             self.turnover.added += 1;
             while self.known.len() >= self.most

@@ -46,3 +46,15 @@ fn without_a_buffer_nothing_is_sent() {
     suspicious(&mut runner, &request(1, 1, 1), 1, at(0));
     assert_eq!((counted(&runner, "unsent"), counted(&runner, "resets-sent")), (3, 0));
 }
+
+/// Others whose time is over are forgotten first, a few at a time.
+#[test]
+fn a_new_connection_of_the_same_ends_is_ended_too() {
+    let mut runner = ips("{resets: 1, block: 5s}");
+    for port in 1..=9 {
+        suspicious(&mut runner, &request(port, 1, 1), 1, at(0));
+    }
+    suspicious(&mut runner, &request(9, 1, 1), 1, at(6000));
+    assert_eq!((counted(&runner, "reset"), counted(&runner, "enough")), (10, 0));
+    assert_eq!((counted(&runner, "connections-added"), counted(&runner, "connections-ended")), (10, 5));
+}
