@@ -8,8 +8,8 @@
 //! 3. [`connections`] remembers it. Standing inline, between `inside` and `outside`, the function drops what comes of the
 //!    connection all the same, and tells its ends again, a few times.
 //!
-//! Limits: connections of TCP, and of UDP to be told of by ICMP, in the outermost IP packet and in one piece; at most
-//! 262,144 connections are remembered; how many are ended in a second is limited.
+//! Limits: connections of TCP, and of UDP to be told of by ICMP, in the outermost IP packet and in one piece (of what
+//! comes in fragments, the first one is dropped, and no end is told); at most 262,144 connections are remembered; how many are ended in a second is limited.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
@@ -110,7 +110,9 @@ impl Ips {
             Ok(segment) => segment,
             Err(Unreadable::Reset) => return self.tally.add(Count::ResetSeen, 1),
             Err(Unreadable::NotTcp) => return self.tally.add(Count::NotTcp, 1),
-            Err(Unreadable::Malformed) => return self.tally.add(Count::Unreadable, 1),
+            Err(Unreadable::Malformed | Unreadable::First(_)) => {
+                return self.tally.add(Count::Unreadable, 1);
+            }
         };
         if self.settings.is_never(segment.source()) || self.settings.is_never(segment.destination()) {
             return self.tally.add(Count::Never, 1);
@@ -132,16 +134,24 @@ impl Ips {
 
     /// A packet between the two sides.
     fn passing(&mut self, packet: &Packet<'_>, side: u16, host: &mut Host, now: Nanos) -> Verdict {
-        if !self.connections.is_empty()
-            && let Ok(segment) = segment::read(packet.bytes())
-            && self.connections.is_blocked(segment.key(), now)
-        {
-            let side = if self.settings.is_beside { INSIDE } else { side };
-            if segment.is_tcp() || self.settings.answers_udp {
-                self.tell(&segment, packet.bytes(), side, host, now);
+        if !self.connections.is_empty() {
+            let read = segment::read(packet.bytes());
+            let key = match &read {
+                Ok(segment) => Some(segment.key()),
+                // Without the first fragment no receiver puts the rest together.
+                Err(Unreadable::First(key)) => Some(*key),
+                Err(_) => None,
+            };
+            if key.is_some_and(|key| self.connections.is_blocked(key, now)) {
+                let side = if self.settings.is_beside { INSIDE } else { side };
+                if let Ok(segment) = read
+                    && (segment.is_tcp() || self.settings.answers_udp)
+                {
+                    self.tell(&segment, packet.bytes(), side, host, now);
+                }
+                self.tally.add(Count::Blocked, 1);
+                return Verdict::Drop(metrics::BLOCKED);
             }
-            self.tally.add(Count::Blocked, 1);
-            return Verdict::Drop(metrics::BLOCKED);
         }
         if self.settings.drops_others {
             return self.drop_other();

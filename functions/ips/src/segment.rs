@@ -15,11 +15,22 @@ pub struct Key {
     pub ends: [(IpAddr, u16); 2],
 }
 
+impl Key {
+    /// Of a packet from one end to the other.
+    fn new(protocol: u8, vlan: u16, from: (IpAddr, u16), to: (IpAddr, u16)) -> Key {
+        let mut ends = [from, to];
+        ends.sort();
+        Key { protocol, vlan, ends }
+    }
+}
+
 /// Why a packet ends no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// A header is cut short or contradicts itself, or it is a fragment.
+    /// A header is cut short or contradicts itself, or it is a fragment without ports.
     Malformed,
+    /// It is a first fragment of this connection: its end is not there, so that no number is known to reset by.
+    First(Key),
     /// It is neither TCP nor UDP.
     NotTcp,
     /// It is a reset, which is never answered by one (RFC 9293 section 3.5.2).
@@ -76,10 +87,8 @@ impl Segment {
 
     /// Its connection.
     pub fn key(&self) -> Key {
-        let mut ends = [self.source, self.destination];
-        ends.sort();
         let protocol = if self.is_tcp() { protocol::TCP } else { protocol::UDP };
-        Key { protocol, vlan: self.vlan, ends }
+        Key::new(protocol, self.vlan, self.source, self.destination)
     }
 }
 
@@ -105,8 +114,13 @@ pub fn read(frame: &[u8]) -> Result<Segment, Unreadable> {
     let Transport::Ports { source, destination } = network.transport else {
         return Err(Unreadable::Malformed);
     };
-    if network.fragment != Fragment::Whole || network.end > frame.len() || !is_between_ends {
+    if network.end > frame.len() || !is_between_ends {
         return Err(Unreadable::Malformed);
+    }
+    let (sender, receiver) = ((network.source, source), (network.destination, destination));
+    let vlan = found.vlan() & 0xfff;
+    if network.fragment != Fragment::Whole {
+        return Err(Unreadable::First(Key::new(network.protocol, vlan, sender, receiver)));
     }
     let mut numbers = None;
     if network.protocol == protocol::TCP {
@@ -123,9 +137,9 @@ pub fn read(frame: &[u8]) -> Result<Segment, Unreadable> {
         numbers = Some(Numbers { sequence: segment.sequence(), length, acknowledgment });
     }
     Ok(Segment {
-        source: (network.source, source),
-        destination: (network.destination, destination),
-        vlan: found.vlan() & 0xfff,
+        source: sender,
+        destination: receiver,
+        vlan,
         numbers,
         l3: found.l3_offset,
         end: network.end,

@@ -80,3 +80,21 @@ fn an_operator_reads_what_was_ended() {
         serde_json::from_str(&runner.report(at(0)).expect("always")).expect("JSON");
     assert_eq!((&report["connections"]["now"], &report["packets"]["reset"]), (&1.into(), &2.into()));
 }
+
+#[test]
+fn fragments_of_a_blocked_connection_do_not_come_together() {
+    let mut runner = ips("{resets: 1}");
+    suspicious(&mut runner, &request(7, 1, 1), 1, at(0));
+    let fragment = |port: u16, field: u16| {
+        let mut frame = request(port, 5, 1);
+        frame[20..22].copy_from_slice(&field.to_be_bytes());
+        nf_sdk::native::frames::seal(&mut frame);
+        frame
+    };
+    assert_eq!(passing(&mut runner, &fragment(7, 0x2000), INSIDE, at(1)), Verdict::Drop(0));
+    assert_eq!(passing(&mut runner, &fragment(8, 0x2000), INSIDE, at(1)), Verdict::Interface(OUTSIDE));
+    assert_eq!(passing(&mut runner, &fragment(7, 3), INSIDE, at(1)), Verdict::Interface(OUTSIDE));
+    assert_eq!((counted(&runner, "blocked"), made(&runner).len()), (1, 3), "its ends are not told");
+    suspicious(&mut runner, &fragment(9, 0x2000), 1, at(2));
+    assert_eq!((counted(&runner, "unreadable"), made(&runner).len()), (1, 3));
+}
