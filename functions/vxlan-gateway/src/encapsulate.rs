@@ -136,28 +136,38 @@ impl Gateway {
         // What is still to be segmented cannot be copied by a function: the host would not know that it is.
         let copy = (!others.is_empty() && packet.record().gso_type == 0).then(|| completed(packet));
         for remote in others {
-            let is_sent = copy.as_deref().is_some_and(|copy| self.copy(copy, frame, remote, host, now));
+            let is_sent =
+                copy.as_deref().is_some_and(|copy| self.copy(copy, frame, remote, host, now).is_ok());
             self.tally.add(if is_sent { Extra::Copies } else { Extra::CopiesLost }, 1);
         }
         let passed = self.put_on(packet, frame, last, host, now);
         self.passed(frame.network, packet, passed, Outcome::Flooded);
     }
 
-    /// Sends a frame of the function's own to an endpoint; whether there was a buffer and a way.
-    fn copy(&mut self, bytes: &[u8], frame: Frame, remote: IpAddr, host: &mut Host, now: Nanos) -> bool {
+    /// Sends a frame of the function's own to an endpoint, or keeps it until its next hop is known.
+    ///
+    /// # Errors
+    /// Why it was lost: there was no buffer or no way.
+    fn copy(
+        &mut self,
+        bytes: &[u8],
+        frame: Frame,
+        remote: IpAddr,
+        host: &mut Host,
+        now: Nanos,
+    ) -> Result<(), Reason> {
         let (Some(addresses), Some(rest)) = (bytes.get(..12), bytes.get(12 + frame.tag..)) else {
-            return false;
+            return Err(Reason::Malformed);
         };
         let mut made = vec![0; outer::length(remote)];
         made.extend(addresses);
         made.extend(rest);
         let outer = self.underlay.outer(remote, frame.vni, frame.hash, frame.ecn);
-        if outer.write(&mut made, None).is_none() {
-            return false;
-        }
-        match host.packet_new(&made) {
-            Ok(slot) => self.underlay.send_own(host, slot, remote, now) != Sent::Dropped,
-            Err(_) => false,
+        outer.write(&mut made, None).ok_or(Reason::TooLong)?;
+        let slot = host.packet_new(&made).map_err(|_| Reason::NoRoom)?;
+        match self.underlay.send_own(host, slot, remote, now) {
+            Sent::Sent | Sent::Held => Ok(()),
+            Sent::Dropped => Err(Reason::NoNeighbour),
         }
     }
 
@@ -179,11 +189,18 @@ impl Gateway {
             Remedy::Fragments(fragments) if packet.record().gso_type == 0 => {
                 let all = self.networks.get(frame.network).map_or(&[][..], |network| &network.flood);
                 let remotes: Vec<IpAddr> = to.map_or_else(|| all.to_vec(), |remote| vec![remote]);
+                // Of what is lost whole, the last reason is the packet's.
+                let (mut any_sent, mut lost) = (false, Reason::UnknownPeer);
                 for fragment in fragments {
                     for remote in &remotes {
-                        let is_sent = self.copy(&fragment, frame, *remote, host, now);
-                        self.tally.add(if is_sent { Extra::Copies } else { Extra::CopiesLost }, 1);
+                        let sent = self.copy(&fragment, frame, *remote, host, now);
+                        self.tally.add(if sent.is_ok() { Extra::Copies } else { Extra::CopiesLost }, 1);
+                        any_sent |= sent.is_ok();
+                        lost = sent.err().unwrap_or(lost);
                     }
+                }
+                if !any_sent {
+                    return self.drop_in(frame.network, packet, lost);
                 }
                 self.tally.passed(Outcome::Fragmented);
                 return packet.verdict(Verdict::Consume);

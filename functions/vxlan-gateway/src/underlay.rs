@@ -124,9 +124,8 @@ impl Underlay {
     pub fn send_own(&mut self, host: &mut Host, slot: Slot, remote: IpAddr, now: Nanos) -> Sent {
         let next = self.next_hop(remote);
         if host.held(&slot).is_some_and(|packet| self.write_known(packet, next)) {
-            // It was made in this call.
-            let _ = host.emit(slot, Verdict::Interface(VXLAN), 0);
-            return Sent::Sent;
+            let sent = host.emit(slot, Verdict::Interface(VXLAN), 0);
+            return sent.map_or(Sent::Dropped, |()| Sent::Sent);
         }
         self.next.send_own(host, slot, VXLAN, next, now)
     }

@@ -63,6 +63,17 @@ fn a_packet_that_may_be_fragmented_is() {
 }
 
 #[test]
+fn a_packet_of_which_no_fragment_was_sent_is_dropped() {
+    let mut first = gateway(FIRST);
+    first.refuse_packets(true);
+    dropped(&from_vlan(&mut first, &of_length(3000, 0), at(0)), Reason::NoRoom);
+    assert_eq!((counted(&first, "fragmented"), counted(&first, "copies-lost")), (0, 3));
+    first.refuse_packets(false);
+    assert_eq!(from_vlan(&mut first, &of_length(3000, 0), at(0)).verdict, Some(Verdict::Consume));
+    assert_eq!((counted(&first, "fragmented"), counted(&first, "copies")), (1, 3));
+}
+
+#[test]
 fn what_is_yet_to_be_segmented_is_measured_by_its_segments() {
     let mut first = gateway(FIRST);
     let ask = |first: &mut Runner<Gateway>, size| {
