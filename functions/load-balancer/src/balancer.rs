@@ -7,7 +7,8 @@
 //!    answered. Where answers do not pass, the client's second packet stands for that.
 //! 3. Where there is no room for another half-open one, the packet goes to Maglev's server without being
 //!    remembered (`stateless`), and so does what follows until there is room: a flood of SYNs costs no connection
-//!    its place, and servers answer it with SYN cookies as they would without a balancer.
+//!    its place, and servers answer it with SYN cookies as they would without a balancer. A client that is known
+//!    (affinity) has its server there too.
 //!
 //! Sequence numbers are not looked at but for the handshake. A connection that was reset goes on with any packet
 //! that is no reset, so that a forged one ends nothing.
@@ -230,19 +231,22 @@ impl Balancer {
         let none = Refused::Drop(Reason::NoServer);
         let settings = &self.services.get(key.service).ok_or(none)?.settings;
         let has_affinity = settings.affinity.is_some();
+        // Nothing shows there that a client's address is not forged: none is noted.
+        let is_by_address = has_affinity && settings.is_direct;
         let hash = choice_hash(key, has_affinity);
+        let now = self.connections.now;
+        let before = if has_affinity { self.affinity.find(&key.client, key.service, now) } else { None };
+        // Without being remembered too: a later packet of the connection goes the same way when there is room again.
+        let before = before.filter(|server| self.services.takes_new(*server));
         // A reset begins nothing.
         let begins = segment.is_none_or(|segment| !segment.has(flag::RST));
         if !begins || !self.connections.takes_half_open() {
-            let server = self.services.by_hash(key.service, hash).ok_or(none)?;
+            let server = before.or_else(|| self.services.by_hash(key.service, hash)).ok_or(none)?;
             self.turnover.stateless += 1;
             return Ok(server);
         }
-        let now = self.connections.now;
-        let before = if has_affinity { self.affinity.find(&key.client, key.service, now) } else { None };
-        let before = before.filter(|server| self.services.takes_new(*server));
         // The middle of a connection that is not known went where Maglev sent its SYN.
-        let is_new = is_syn || segment.is_none();
+        let is_new = (is_syn || segment.is_none()) && !is_by_address;
         let server = before.or_else(|| match is_new {
             true => self.services.for_new(key.service, hash),
             false => self.services.by_hash(key.service, hash),
@@ -262,16 +266,17 @@ impl Balancer {
             // All places that its hash may have are taken.
             None => {
                 self.turnover.stateless += 1;
-                self.services.by_hash(key.service, hash).ok_or(none)
+                before.or_else(|| self.services.by_hash(key.service, hash)).ok_or(none)
             }
         }
     }
 
-    /// Both sides have agreed.
+    /// Both sides have agreed; where answers do not pass, the client has sent a second packet.
     fn confirm(&mut self, number: u32, state: State) {
         self.connections.set_state(number, state);
         let key = self.connections.key(number);
-        let affinity = self.services.get(key.service).and_then(|service| service.settings.affinity);
+        let settings = self.services.get(key.service).map(|service| &service.settings);
+        let affinity = settings.filter(|settings| !settings.is_direct).and_then(|settings| settings.affinity);
         if let Some(span) = affinity {
             let (server, now) = (self.connections.server(number), self.connections.now);
             let expires = now.wrapping_add(span);

@@ -251,7 +251,10 @@ fn take(function: &mut LoadBalancer, numbers: &mut Numbers, key: &[u8], value: &
             let service = get(&numbers.services, service);
             let known = service.zip(get(&numbers.servers, server)).filter(|(service, _)| {
                 let running = balancer.services.get(*service);
-                running.is_some_and(|running| running.is_v6() == is_v6 && running.settings.affinity.is_some())
+                running.is_some_and(|running| {
+                    let notes = running.settings.affinity.is_some() && !running.settings.is_direct;
+                    running.is_v6() == is_v6 && notes
+                })
             });
             if let Some((service, server)) = known {
                 let now = balancer.connections.now;

@@ -204,6 +204,39 @@ fn a_client_keeps_its_server_as_long_as_the_affinity_lasts() {
     assert_ne!(server, next);
 }
 
+/// Where answers do not pass nothing shows that a client's address is not forged: none is noted, and a client's
+/// connections go together by its address.
+#[test]
+fn with_direct_forwarding_affinity_is_by_address_and_notes_no_client() {
+    for choose in ["maglev", "least-loaded"] {
+        let servers: Vec<String> =
+            (1..=10).map(|n| format!("{{address: 10.0.0.{n}, mac: 02:00:00:00:00:{n:02}}}")).collect();
+        let mut bench = Bench::new(&format!(
+            "services: [{{name: web, address: {VIP}, protocol: tcp, ports: '80', forward: direct, affinity: 1h, \
+             choose: {choose}, servers: [{}]}}]",
+            servers.join(", ")
+        ));
+        let mac = |bench: &mut Bench, from: &End, flags| -> Vec<u8> {
+            let (verdict, bytes) = bench.show(0, tcp(from, &end(VIP, 80), flags));
+            assert_eq!(verdict, TO_SERVER);
+            bytes[..6].to_vec()
+        };
+        let mut seen = std::collections::BTreeSet::new();
+        for number in 0..30 {
+            let address = client(number * 20_000).0;
+            let first = mac(&mut bench, &end(&address, 1000), SYN);
+            assert_eq!(mac(&mut bench, &end(&address, 1000), ACK), first);
+            for port in 1001..1005 {
+                assert_eq!(mac(&mut bench, &end(&address, port), SYN), first);
+                assert_eq!(mac(&mut bench, &end(&address, port), ACK), first);
+            }
+            seen.insert(first);
+        }
+        assert!(seen.len() > 5, "{seen:?}");
+        assert_eq!(bench.runner.function().balancer.affinity.iter(0).count(), 0);
+    }
+}
+
 #[test]
 fn a_drained_server_keeps_what_it_has() {
     let mut bench = Bench::new(&web(3, ""));

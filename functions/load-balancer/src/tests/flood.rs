@@ -113,6 +113,33 @@ fn clients_connect_during_a_flood() {
     assert_eq!((&connections["now"], &connections["half_open"]), (&1.into(), &0.into()));
 }
 
+/// A client that has a server keeps it when its connection is not remembered: the handshake goes to one server whether
+/// there is room for its packets or not.
+#[test]
+fn a_client_keeps_its_server_during_a_flood() {
+    let config = format!(
+        "{}\nmax_half_open: 3\nmax_connections: 100\n",
+        web(20, ", choose: least-loaded, affinity: 1h")
+    );
+    let mut bench = Bench::new(&config);
+    let service = end(VIP, 80);
+    for number in 1..10 {
+        let known = bench.connect(&client(number * 20_000), &service);
+        for more in 1..4 {
+            bench.server(tcp(&client(2_000_000 + number * 20_000 + more), &service, SYN));
+        }
+        let again = client(number * 20_000 + 1);
+        let before = bench.event("stateless");
+        assert_eq!(bench.server(tcp(&again, &service, SYN)), known);
+        assert_eq!(bench.event("stateless"), before + 1);
+        // The flood is over before the acknowledgment comes.
+        bench.wait(12.0);
+        assert_eq!(bench.server(tcp(&again, &service, ACK)), known);
+        assert_eq!(bench.event("stateless"), before + 1);
+        bench.wait(12.0);
+    }
+}
+
 #[test]
 fn a_full_table_gives_up_half_open_ones_the_oldest_first() {
     let mut bench = Bench::new(&format!("{}\nmax_half_open: 50\nmax_connections: 50\n", web(5, "")));
