@@ -7,7 +7,9 @@
 //! 3. `fall` checks without an answer in a row make a server go down, `rise` answers make it come up again. Both
 //!    are logged and counted.
 //!
-//! Limits: without a device with addresses behind `servers` nothing is checked, and servers are up.
+//! Limits: without a device with addresses behind `servers` nothing is checked, and servers are up; so is a server that
+//! no address of the device can check. A check that the host takes no packet for is put off; one that is put off for
+//! an interval counts as one without an answer.
 
 use crate::balancer::{Segment, flag};
 use crate::ends::{self, words};
@@ -50,6 +52,8 @@ pub struct Health {
     next: Nanos,
     /// Until when the check that was made is waited for; 0: none is.
     until: Nanos,
+    /// Since when the check that is due was put off, or since when that was last counted; 0: it was not.
+    put_off: Nanos,
     /// What tells the check's answer from others.
     token: u32,
 }
@@ -64,6 +68,18 @@ pub struct Checks {
     has_begun: bool,
     /// Nothing is checked because there is no address to check from: that was said.
     was_told: bool,
+    /// The same of a server.
+    was_told_of_server: bool,
+}
+
+/// What became of a check that is due.
+enum Made {
+    /// It is on its way.
+    Sent,
+    /// The host takes no more packets in this call.
+    PutOff,
+    /// The device behind `servers` has no address that it could come from.
+    NoSource,
 }
 
 fn check_of(services: &Services, server: u16) -> Option<&Check> {
@@ -102,8 +118,14 @@ impl Checks {
                     "no server is checked: the interface `servers` has no address of a device",
                 );
             }
+            // With the next address the checks begin anew.
+            self.has_begun = false;
+            for number in 0..self.health.len() as u16 {
+                self.give_up(services, number);
+            }
             return None;
         }
+        self.was_told = false;
         let begins = !core::mem::replace(&mut self.has_begun, true);
         let all = self.health.len() as u64;
         let mut soonest = None;
@@ -125,11 +147,24 @@ impl Checks {
                 health.token = mix(now.0, u32::from(number), 0) as u32;
                 health.next = now.saturating_add(interval);
                 health.until = now.saturating_add(timeout);
-                if self.send(services, links, host, number) {
-                    self.turns.checks += 1;
-                } else if let Some(health) = self.health.get_mut(usize::from(number)) {
-                    // The host takes no more packets in this call.
-                    (health.next, health.until) = (now.saturating_add(PAUSE), Nanos(0));
+                match self.send(services, links, host, number) {
+                    Made::Sent => {
+                        self.turns.checks += 1;
+                        if let Some(health) = self.health.get_mut(usize::from(number)) {
+                            health.put_off = Nanos(0);
+                        }
+                    }
+                    Made::PutOff => self.put_off(services, host, number, interval, now),
+                    Made::NoSource => {
+                        if self.give_up(services, number) {
+                            tell(services, host, number, Severity::Info, "is up: it is not checked");
+                        }
+                        if !core::mem::replace(&mut self.was_told_of_server, true) {
+                            let what = "is not checked: the device behind `servers` has no address to reach it from \
+                                        (said of the first such server alone)";
+                            tell(services, host, number, Severity::Warning, what);
+                        }
+                    }
                 }
             }
             let Some(health) = self.health.get(usize::from(number)) else { continue };
@@ -139,14 +174,45 @@ impl Checks {
         soonest.map(|soonest| soonest.max(now.saturating_add(PAUSE)))
     }
 
-    /// Makes a check; false when the host took no packet. One whose next hop is not known is one without an answer.
-    fn send(&self, services: &Services, links: &Links, host: &mut Host, number: u16) -> bool {
+    /// The host took no packet for a check: it is made a moment later.
+    fn put_off(
+        &mut self,
+        services: &mut Services,
+        host: &mut Host,
+        number: u16,
+        interval: Nanos,
+        now: Nanos,
+    ) {
+        let Some(health) = self.health.get_mut(usize::from(number)) else { return };
+        (health.next, health.until) = (now.saturating_add(PAUSE), Nanos(0));
+        if health.put_off == Nanos(0) {
+            health.put_off = now;
+        } else if now.since(health.put_off) >= interval {
+            health.put_off = now;
+            self.failed(services, host, number);
+        }
+    }
+
+    /// A server that is not checked is up, whatever was found before; nothing of it is waited for. Whether it was down.
+    fn give_up(&mut self, services: &mut Services, number: u16) -> bool {
+        let Some(health) = self.health.get_mut(usize::from(number)) else { return false };
+        *health = Health { next: health.next, ..Health::default() };
+        let was_down = !services.is_up(number);
+        if was_down {
+            self.turns.up += 1;
+            services.set_up(number, true);
+        }
+        was_down
+    }
+
+    /// Makes a check. One whose next hop is not known is one without an answer.
+    fn send(&self, services: &Services, links: &Links, host: &mut Host, number: u16) -> Made {
         let (Some(check), Some(server)) =
             (check_of(services, number), services.servers.get(usize::from(number)))
         else {
-            return true;
+            return Made::Sent;
         };
-        let Some(source) = links.source_for(server.address) else { return true };
+        let Some(source) = links.source_for(server.address) else { return Made::NoSource };
         let token = self.health.get(usize::from(number)).map_or(0, |health| health.token);
         let own = FIRST_PORT + number;
         let (from, to) = ((source, own), (server.address, port_of(services, number, check)));
@@ -157,7 +223,10 @@ impl Checks {
             Probe::Icmp => probe::echo(source, server.address, own, token as u16),
             Probe::Udp => probe::udp(from, to, &check.payload),
         };
-        frame.is_none_or(|frame| emit(services, links, host, number, frame))
+        match frame.is_none_or(|frame| emit(services, links, host, number, frame)) {
+            true => Made::Sent,
+            false => Made::PutOff,
+        }
     }
 
     /// Whether a packet from the servers answers a check; what it says is taken.

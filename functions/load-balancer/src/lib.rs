@@ -119,9 +119,10 @@ impl LoadBalancer {
 
     /// Makes sure that the timer comes for what packets have begun.
     fn set_timer(&mut self, host: &mut Host, now: Nanos) {
+        let is_stale = self.balancer.services.has_stale();
         let needs_sweep = !self.balancer.connections.is_empty() || self.fragments.held() > 0;
-        let soon = now.saturating_add(SWEEP_INTERVAL);
-        if needs_sweep && self.deadline.is_none_or(|deadline| deadline > soon) {
+        let soon = now.saturating_add(if is_stale { STALE_INTERVAL } else { SWEEP_INTERVAL });
+        if (is_stale || needs_sweep) && self.deadline.is_none_or(|deadline| deadline > soon) {
             self.deadline = Some(soon);
             host.timer_set(soon);
         }

@@ -191,17 +191,98 @@ fn without_a_device_nothing_is_checked() {
     assert_eq!(lines[0].1, "no server is checked: the interface `servers` has no address of a device");
 }
 
-/// What the host does not take is checked a moment later, and is no failure.
+/// What the host does not take is checked a moment later; for less than an interval that is no failure.
 #[test]
-fn a_host_that_takes_no_packets_lets_no_server_go_down() {
-    let mut bench = Bench::new(&config("interval: 1s, timeout: 500ms, fall: 1", ""));
+fn a_check_that_is_put_off_for_an_interval_has_failed() {
+    let mut bench = Bench::new(&config("interval: 1s, timeout: 500ms, rise: 1, fall: 2", ""));
     bench.runner.refuse_packets(true);
     bench.runner.set_devices(&known(), at(0.0));
-    bench.wait(5.0);
-    assert_eq!((up(&bench), bench.event("checks")), (2, 0));
+    bench.wait(0.9);
     bench.runner.refuse_packets(false);
-    bench.wait(5.0);
+    pass(&mut bench, 5.0, &["10.0.0.1", "10.0.0.2"]);
+    assert_eq!((up(&bench), bench.event("servers-down")), (2, 0));
+    bench.runner.refuse_packets(true);
+    bench.wait(1.9);
+    assert_eq!(up(&bench), 2);
+    bench.wait(2.2);
     assert_eq!((up(&bench), bench.event("servers-down")), (0, 2));
+    bench.runner.refuse_packets(false);
+    pass(&mut bench, 2.0, &["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(up(&bench), 2);
+}
+
+/// A device without an address, as it is between two leases.
+fn without_addresses() -> Vec<nf_sdk::devices::DeviceEntry> {
+    let is_address = |entry: &nf_sdk::devices::DeviceEntry| {
+        matches!(entry, nf_sdk::devices::DeviceEntry::Address { interface: 1, .. })
+    };
+    known().into_iter().filter(|entry| !is_address(entry)).collect()
+}
+
+#[test]
+fn servers_are_up_when_the_device_has_no_address_any_more() {
+    let text = config("interval: 1s, timeout: 500ms, rise: 2, fall: 1", "");
+    let mut bench = Bench::new(&text);
+    bench.runner.set_devices(&known(), at(0.0));
+    pass(&mut bench, 3.0, &[]);
+    assert_eq!(up(&bench), 0);
+    let state = bench.runner.export_state().expect("offered");
+    bench.runner.set_devices(&without_addresses(), at(bench.now));
+    assert_eq!((up(&bench), bench.event("servers-up")), (2, 2));
+    bench.wait(10.0);
+    bench.server(tcp(&client(1), &end(VIP, 80), SYN));
+    // With an address they are checked again.
+    bench.runner.set_devices(&known(), at(bench.now));
+    pass(&mut bench, 3.0, &["10.0.0.1"]);
+    assert_eq!(
+        (up(&bench), bench.report()["services"]["web"]["down"][0].as_str()),
+        (1, Some("10.0.0.2:8080"))
+    );
+    // An instance without a device takes none over as down.
+    let mut after = Bench::new(&text);
+    assert!(after.runner.import_state(&state));
+    assert_eq!(up(&after), 0);
+    after.server(tcp(&client(1), &end(VIP, 80), SYN));
+    assert_eq!(up(&after), 2);
+}
+
+#[test]
+fn a_server_that_no_address_can_check_is_up() {
+    let config = format!(
+        "services: [{{name: web, address: '{VIP6}', protocol: tcp, ports: '80', check: {{interval: 1s, fall: 1}}, \
+         servers: [{{address: '2001:db8:a::1'}}, {{address: '2001:db8:a::2'}}]}}]"
+    );
+    let is_v6 = |entry: &nf_sdk::devices::DeviceEntry| matches!(entry, nf_sdk::devices::DeviceEntry::Address { address, .. } if address.is_ipv6());
+    let v4_alone: Vec<_> = known().into_iter().filter(|entry| !is_v6(entry)).collect();
+    let mut bench = Bench::new(&config);
+    bench.runner.set_devices(&v4_alone, at(0.0));
+    bench.wait(10.0);
+    assert_eq!((up(&bench), bench.event("checks")), (2, 0));
+    let lines = bench.runner.host().log();
+    let line = "service web: server 2001:db8:a::1 is not checked: the device behind `servers` has no address to reach \
+                it from (said of the first such server alone)";
+    assert_eq!(lines.iter().map(|line| line.1.as_str()).collect::<Vec<_>>(), [line]);
+    // With one that can, they are.
+    bench.runner.set_devices(&known(), at(bench.now));
+    pass(&mut bench, 4.0, &["2001:db8:a::1"]);
+    assert_eq!(up(&bench), 1);
+}
+
+/// The answer that makes a server come up has its table made anew soon, whenever the next check is.
+#[test]
+fn a_table_is_made_anew_soon_after_a_server_came_up() {
+    let mut bench = Bench::new(&config("by: icmp, interval: 10s, timeout: 9s, rise: 1, fall: 1", ""));
+    bench.runner.set_devices(&known(), at(0.0));
+    bench.wait(30.0);
+    assert_eq!(up(&bench), 0);
+    bench.wait(1.0);
+    let sent = bench.runner.host().emitted().last().expect("a check").bytes.clone().expect("its own");
+    let answer = replies(&sent).expect("an answer");
+    assert_eq!(bench.show(1, answer).0, Verdict::Consume);
+    assert_eq!(up(&bench), 1);
+    assert!(bench.runner.function().balancer.services.has_stale());
+    bench.wait(0.011);
+    assert!(!bench.runner.function().balancer.services.has_stale());
 }
 
 /// Many servers go down at once: what the tables choose until they are made anew is passed over.
