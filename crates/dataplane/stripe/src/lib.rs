@@ -11,15 +11,16 @@
 //! Numbers are compared as serial numbers (RFC 1982), so they may wrap. A sender that starts anew has another
 //! session, whose first number is 0. A receiver follows it at once: what waits is given on, and the numbers of
 //! the new session are waited for from 0. What is still on its way of the session before is given on as it
-//! comes for [`WAIT`]. A receiver of a session that took nothing for [`SILENCE`] takes whatever number comes
-//! next, so that no jump of numbers silences a link for longer.
+//! comes for [`WAIT`]. A number that is [`AHEAD`] or more ahead is behind. A receiver of a session that took nothing for
+//! [`SILENCE`] takes whatever number comes next, so that no jump of numbers silences a link for longer.
 //!
 //! It has no I/O and no clock: time is a parameter, and packets are of any type.
 //!
 //! # Limits
 //! Headers are not authenticated. One that is forged can mix up the order, or have packets that are on their
 //! way counted as late, as far as the forger can send packets of its own by that link anyway. It can neither
-//! make more wait than [`WINDOW`] packets, nor any of them for longer than [`WAIT`].
+//! make more wait than [`WINDOW`] packets, nor any of them for longer than [`WAIT`]. Numbers forged again and again, each
+//! less than [`AHEAD`] ahead of the one before, keep the sender's behind for as long as they come.
 
 #![forbid(unsafe_code)]
 
@@ -30,5 +31,5 @@ mod sender;
 mod tests;
 
 pub use header::{ADDRESSES, EtherType, HEADER, Header, InvalidEtherType, Session};
-pub use receiver::{Late, Receiver, SILENCE, WAIT, WINDOW};
+pub use receiver::{AHEAD, Late, Receiver, SILENCE, WAIT, WINDOW};
 pub use sender::Sender;

@@ -11,8 +11,9 @@ pub const WAIT: Nanos = Nanos::from_millis(5);
 /// A session that took nothing for so long goes on with whatever number comes next.
 pub const SILENCE: Nanos = Nanos::from_millis(100);
 
-/// Half of all numbers: what is that far ahead is behind (RFC 1982, section 3.2).
-const HALF: u32 = 1 << 31;
+/// What is that far ahead is behind: less than half of all numbers (RFC 1982, section 3.2), and more than a link that works
+/// can lose within [`SILENCE`], so that one forged number is not followed to where all others are behind.
+pub const AHEAD: u32 = 1 << 20;
 
 /// A packet whose number was given on or given up already, or that is waiting, for the caller to drop.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,11 +73,11 @@ impl<P> Receiver<P> {
                 return Ok(());
             }
             self.follow(session, number, now, out);
-        } else if number.wrapping_sub(self.next) >= HALF && now.since(self.taken) > SILENCE {
+        } else if number.wrapping_sub(self.next) >= AHEAD && now.since(self.taken) > SILENCE {
             self.begin_at(number, out);
         }
         let ahead = number.wrapping_sub(self.next);
-        if ahead >= HALF {
+        if ahead >= AHEAD {
             return Err(Late(packet));
         }
         if ahead == 0 {

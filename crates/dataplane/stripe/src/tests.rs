@@ -122,7 +122,7 @@ proptest! {
         prop_assert!(arrived.late.len() >= once.len());
     }
 
-    /// Frames of anyone, with any numbers of a few sessions, at any time.
+    /// Frames from any sender, with any numbers of a few sessions, at any time.
     #[test]
     fn forged_headers_make_nothing_wait_longer_and_nothing_disappear(
         frames in prop::collection::vec((0..2_000 * US, 0u32..3, prop_oneof![any::<u32>(), 0u32..600]), 1..800),
@@ -193,7 +193,7 @@ fn numbers_that_jump_back_are_followed_after_a_silence() {
     let frame = |at: u64, number, sent| Frame { at, header: Header { session: Session(7), number }, sent };
     let jump = [
         frame(0, 0, 0),
-        frame(10, 1 << 30, 1),
+        frame(10, AHEAD - 1, 1),
         frame(WAIT.0 + 20, 1, 2),
         frame(WAIT.0 + 10 + SILENCE.0 / 2, 2, 3),
         frame(WAIT.0 + 20 + SILENCE.0, 3, 4),
@@ -224,4 +224,25 @@ fn tags_and_lengths_are_no_ether_types() {
     assert_eq!(EtherType::default().number(), 0x88b5);
     let error = EtherType::new(0x8100).expect_err("a tag").to_string();
     assert_eq!(error, "found 0x8100; allowed: 0x0600 to 0xffff, except those of VLAN tags");
+}
+
+#[test]
+fn numbers_far_ahead_are_not_followed_however_often_they_come() {
+    let mut frames = sent(Session(7), 0, &[US; 1_000], &[0], |_| Some(0));
+    let count = frames.len() as u64;
+    for far in [AHEAD + 1_000, 1 << 30, (1 << 31) - 1] {
+        let forged = (1..20).map(|n| Frame {
+            at: n * 50 * US,
+            header: Header { session: Session(7), number: far },
+            sent: count,
+        });
+        frames.extend(forged);
+    }
+    frames.sort_by_key(|frame| frame.at);
+    let arrived = receive(&frames);
+    assert!(arrived.late.iter().all(|sent| *sent == count));
+    assert_eq!(
+        arrived.given_on.iter().map(|(sent, _)| *sent).collect::<Vec<_>>(),
+        (0..count).collect::<Vec<_>>()
+    );
 }
