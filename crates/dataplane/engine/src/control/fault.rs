@@ -115,7 +115,7 @@ impl Worker {
     /// A batch has come to an instance that is down.
     #[cold]
     pub(crate) fn bypass(&mut self, index: usize, batch: Vec<Packet>) {
-        // Nobody waits for the copies that an observer was sent.
+        // The copies that an observer was sent are waited for by no function.
         let open = self.instances[index].fail == FailPolicy::Open && !self.instances[index].is_observer;
         for packet in batch {
             let other = other_interface(&self.instances[index], packet.record().ingress).filter(|_| open);
