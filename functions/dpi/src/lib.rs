@@ -179,6 +179,12 @@ impl NetworkFunction for Dpi {
         }
         let (packets, host) = batch.split();
         for mut packet in packets {
+            if packet.ingress() == SUSPICIOUS && self.settings.copies {
+                // Another opener of a device there could make up packets of known connections.
+                let verdict = self.tally.judge(Err(Reason::FromSuspicious), 0);
+                packet.verdict_encoded(verdict);
+                continue;
+            }
             let ingress = usize::from(packet.ingress() & 1);
             let time = Some(packet.timestamp()).filter(|time| time.0 != 0).unwrap_or(now);
             self.time.see(packet.timestamp());
@@ -189,7 +195,7 @@ impl NetworkFunction for Dpi {
             self.is_suspicious = false;
             let mut judgement = self.frame(packet.bytes(), arrival, host);
             if packet.ingress() == SUSPICIOUS {
-                // It is looked at all the same: what an observer is shown has the interface of another function.
+                // Without copies it is looked at all the same: what an observer is shown has the interface of another function.
                 judgement = Err(Reason::FromSuspicious);
             } else if self.is_suspicious && self.settings.copies {
                 self.copy(packet.bytes(), ingress, host);
