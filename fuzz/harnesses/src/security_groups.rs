@@ -1,4 +1,4 @@
-//! Any frames get one counted verdict and stay as they are, what leaves has the device's Ethernet address, any state is taken
+//! Any frames get one counted verdict and stay as they are, what leaves claims nothing but the device's own, any state is taken
 //! or refused, and what is exported is taken.
 
 use crate::configuration::Configuration;
@@ -27,6 +27,40 @@ static ENCODED: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
     RULES.map(|rules| configuration.read(&format!("{rules}{IDENTITY}"), ""))
 });
 
+/// Whether a frame claims nothing that is not the device's: its addresses, none of them, or the link-local one; no VLAN; not
+/// to be a DHCP server. Of neighbour advertisements, the target.
+fn is_own(frame: &[u8]) -> bool {
+    let is_v4 = |at: usize, may_be_none: bool| {
+        frame[at..at + 4] == [192, 0, 2, 9] || may_be_none && frame[at..at + 4] == [0; 4]
+    };
+    let is_v6 = |at: usize, may_be_none: bool| {
+        let octets: [u8; 16] = frame[at..at + 16].try_into().expect("16 bytes");
+        let address = std::net::Ipv6Addr::from(octets);
+        let own = ["2001:db8::9", "fe80::ff:fe00:2"]
+            .map(|own| own.parse::<std::net::Ipv6Addr>().expect("an address"));
+        own.contains(&address) || may_be_none && address.is_unspecified()
+    };
+    let is_from_server = |protocol: usize, ports: usize, wanted: [u8; 4]| {
+        frame[protocol] == 17 && frame.get(ports..ports + 4) == Some(&wanted)
+    };
+    frame[6..12] == MAC
+        && match [frame[12], frame[13]] {
+            [8, 6] => frame[22..28] == MAC && is_v4(28, true),
+            [8, 0] => {
+                let transport = 14 + usize::from(frame[14] & 15) * 4;
+                let is_first = frame[20] & 0x1f == 0 && frame[21] == 0;
+                is_v4(26, true) && !(is_first && is_from_server(23, transport, [0, 67, 0, 68]))
+            }
+            [0x86, 0xdd] => {
+                let is_advertisement = frame[20] == 58 && frame[21] == 255 && frame[54..56] == [136, 0];
+                is_v6(22, true)
+                    && !is_from_server(20, 54, [2, 35, 2, 34])
+                    && (!is_advertisement || is_v6(62, false))
+            }
+            _ => false,
+        }
+}
+
 pub fn run(data: &[u8]) {
     let &[mode, split, ref data @ ..] = data else { return };
     let config = &ENCODED[usize::from(mode) % ENCODED.len()];
@@ -47,7 +81,7 @@ pub fn run(data: &[u8]) {
             verdict == onward || matches!(verdict, Verdict::Drop(0..=9) | Verdict::Hold(_)),
             "{verdict:?}"
         );
-        assert!(verdict != Verdict::Interface(1) || frame[6..12] == MAC, "{verdict:?}");
+        assert!(verdict != Verdict::Interface(1) || is_own(frame), "{verdict:?}");
         assert_eq!(out[0].bytes.as_deref(), Some(frame));
         if runner.host().deadline().is_some_and(|deadline| deadline <= now) {
             runner.timer(now);
