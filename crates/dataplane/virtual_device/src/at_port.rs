@@ -3,7 +3,6 @@
 use crate::counters::{Count, Counters, PortDevicesCounters};
 use crate::decisions::Way;
 use classifier::{Classifier, Rule};
-use std::sync::Arc;
 use virtual_switch::SwitchPort;
 
 /// Bytes of a packet's beginning that are classified.
@@ -18,7 +17,7 @@ pub struct PortDevices {
     devices: Vec<SwitchPort>,
     /// The one device that takes everything, if that needs no look at the packets.
     all: Option<Way>,
-    counters: Arc<Counters>,
+    counters: Counters,
 }
 
 impl PortDevices {
@@ -43,9 +42,12 @@ impl PortDevices {
         PortDevices {
             port,
             all,
+            counters: Counters::new(
+                plugs.iter().copied().chain([port]),
+                before.map(|before| &before.counters),
+            ),
             devices: plugs,
             classifier: Classifier::new(rules),
-            counters: before.map_or_else(Arc::default, |before| before.counters.clone()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::bond::Links;
 use crate::bridge::{Bridge, Station};
-use crate::counters::{Count, Counters, DeviceCounters};
+use crate::counters::{Count, Counters, DeviceCounters, Entered};
 use crate::decisions::{Decisions, Several, Way};
 use crate::limits::Limits;
 use crate::settings::{Balance, DeviceSettings, Mode, Opener, Share, Tunnels};
@@ -42,7 +42,7 @@ pub struct Device {
     limits: Limits,
     /// Of bridges of more than two ports.
     pub(crate) bridge: Option<Bridge>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Counters,
 }
 
 impl Device {
@@ -59,7 +59,7 @@ impl Device {
             links: Links::new(ports, with_flowlets, links),
             limits: Limits::new(&settings, before.map(|before| &before.limits)),
             bridge: if learns { Bridge::new(ports, learned) } else { None },
-            counters: before.map_or_else(Arc::default, |before| before.counters.clone()),
+            counters: Counters::new(settings.plugs(), before.map(|before| &before.counters)),
             plugs: Vec::new(),
             tunnels: Vec::new(),
             lists: ports.clone(),
@@ -131,6 +131,13 @@ impl Device {
         Some(way)
     }
 
+    /// Counts the bytes of a batch that comes in by a plug; its packets are counted where it is decided on.
+    #[inline]
+    pub fn weigh(&self, from: SwitchPort, bytes: u64) {
+        let count = if self.at(from).1 > 0 { Count::BytesFromPort } else { Count::BytesFromOpener };
+        self.counters.add(from, count, bytes);
+    }
+
     /// Begins the decisions on a batch of so many packets that comes in by a plug, where they may differ.
     #[inline]
     pub fn decide(&self, from: SwitchPort, count: usize, now: Nanos) -> Decisions<'_> {
@@ -170,6 +177,11 @@ impl Device {
     /// What was counted so far.
     pub fn counters(&self) -> DeviceCounters {
         self.counters.of_device()
+    }
+
+    /// What came in by a plug so far, of all ends that it led to.
+    pub fn entered(&self, plug: SwitchPort) -> Entered {
+        self.counters.entered(plug)
     }
 
     /// The stations that a bridge of more than two ports knows, in no order.

@@ -62,7 +62,7 @@ mod tests;
 pub use at_port::{HEAD, PortDecisions, PortDevices};
 pub use bond::FLOWLETS;
 pub use bridge::Station;
-pub use counters::{DeviceCounters, PortDevicesCounters};
+pub use counters::{DeviceCounters, Entered, PortDevicesCounters};
 pub use decisions::{Decisions, Several, Way};
 pub use device::Device;
 pub use settings::{Balance, DeviceSettings, MAX_PORTS, Mode, NextHop, Opener, Share, Tunnels};

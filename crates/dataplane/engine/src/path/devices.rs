@@ -101,6 +101,7 @@ impl Worker {
                 if let Some(port) = device.device_port(from) {
                     packets.iter_mut().for_each(|packet| packet.edit(|record| record.device_port = port));
                 }
+                device.weigh(from, packets.iter().map(|packet| u64::from(packet.length())).sum());
                 device.whole(from, packets.len())
             }
             Forwarding::Ports(devices) => devices.whole(from, packets.len()),

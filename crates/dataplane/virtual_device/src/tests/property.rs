@@ -85,11 +85,15 @@ proptest! {
         let mut device = Device::new(settings.clone(), None);
         let (mut heard, mut flows) = (HashMap::new(), HashMap::new());
         let (mut sent, mut lost, mut copied) = (0, 0, 0);
+        let mut entered: HashMap<SwitchPort, Entered> = HashMap::new();
         for (n, (from, packets)) in batches.into_iter().enumerate() {
             if changes >> (n % 32) & 1 == 1 {
                 device = Device::new(settings.clone(), Some(&device));
             }
             let from = plugged[from % plugged.len()];
+            let by = entered.entry(from).or_default();
+            (by.packets, by.bytes) = (by.packets + packets.len() as u64, by.bytes + 100 * packets.len() as u64);
+            device.weigh(from, 100 * packets.len() as u64);
             let whole = device.whole(from, packets.len());
             let mut decisions = whole.is_none().then(|| device.decide(from, packets.len(), Nanos(n as u64)));
             for (hash, came_by, to, source) in packets {
@@ -117,6 +121,11 @@ proptest! {
         }
         let counters = device.counters();
         prop_assert_eq!(counters.from_ports + counters.from_openers, sent);
+        prop_assert_eq!(counters.bytes_from_ports + counters.bytes_from_openers, 100 * sent);
+        entered.remove(&SwitchPort(50));
+        for (plug, by) in entered {
+            prop_assert_eq!(device.entered(plug), by, "{:?}", plug);
+        }
         prop_assert_eq!(counters.unreceived + counters.filtered, lost);
         prop_assert_eq!(counters.copied, copied);
     }
