@@ -6,19 +6,14 @@ use crate::reference::What;
 use crate::station::{StationRead, port_station};
 use crate::tunnels::layers;
 use capture::Filter;
-use classifier::{Classifier, Rule};
 use indexmap::IndexMap;
 use schema::Value;
 use std::collections::{BTreeMap, HashSet};
 use telemetry::clock::Nanos;
 use virtual_device::{Balance, Mode, Share};
-use wiring::{Device, Edge, Endpoint, Grant, MAX_OPENERS, Opening, PortPolicy, PortStation};
+use wiring::{Device, Edge, Endpoint, Grant, MAX_OPENERS, Opening, PortPolicy, PortStation, Shadowed};
 use yaml_document::{Key, Location, Node, spelling};
 
-/// Devices at one port of which is found out what one takes from another.
-const COMPARED: usize = 256;
-/// Most warnings of that for each port.
-const WARNINGS: usize = 8;
 /// The gap of `balance: flowlet` unless one is said.
 const GAP: Nanos = Nanos(500_000);
 
@@ -331,44 +326,15 @@ impl Reader<'_> {
         let Some((_, node)) = root.entry("devices") else { return };
         let section = root_place.key("devices", node.position);
         let at = |name: &str| node.get(name).map_or(node.position, |device| device.position);
-        let mut over: BTreeMap<&str, Vec<(u32, &str, &PortPolicy)>> = BTreeMap::new();
-        for (name, device) in &self.wiring.devices {
-            for (port, policy) in &device.over {
-                over.entry(port).or_default().push((policy.priority, name, policy));
-            }
-        }
-        let mut warnings = Vec::new();
         let only_seeing = self.wiring.device_layout().only_seeing;
-        for (port, mut wanting) in over {
-            wanting.sort_by_key(|(priority, name, _)| (*priority, *name));
-            wanting.truncate(COMPARED);
-            let rules = wanting.iter().zip(0..).map(|((priority, name, policy), class)| Rule {
-                filter: policy.receive.clone(),
-                priority: *priority,
-                class,
-                observes: only_seeing.contains(&((*name).to_owned(), port.to_owned())),
-            });
-            let classifier = Classifier::new(rules.collect());
-            let never = classifier.never_taken();
-            let shadowed = classifier.shadowed().into_iter().map(|(first, second)| {
-                let (a, b) = (&wanting[first], &wanting[second]);
-                (never.contains(&(first, second)), first == second, a, b)
-            });
-            for (never, itself, a, b) in
-                shadowed.filter(|(never, _, a, b)| *never || a.0 == b.0).take(WARNINGS)
-            {
-                let place = section.key(b.1, at(b.1));
-                let (first, second) = (a.1, b.1);
-                warnings.push(place.fault(match (never, itself) {
-                    (_, true) => format!("no packet of `{port}` can be what `{second}` wants"),
-                    (true, _) => format!("`{second}` never gets a packet of `{port}`: `{first}` takes all that it wants"),
-                    (false, _) => format!(
-                        "`{first}` and `{second}` want the same packets of `{port}`, and `{first}` takes them, being the \
-                         first by name; a `priority` of one of them says which is meant"
-                    ),
-                }));
-            }
-        }
+        let shadowed = Shadowed::among(&self.wiring.devices, &only_seeing, |_| true);
+        let warnings: Vec<_> = shadowed
+            .iter()
+            .map(|found| {
+                let (first, second) = (format!("`{}`", found.first), format!("`{}`", found.second));
+                section.key(&found.second, at(&found.second)).fault(found.told(&first, &second))
+            })
+            .collect();
         self.warnings.extend(warnings);
     }
 }

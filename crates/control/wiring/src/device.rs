@@ -144,6 +144,8 @@ pub struct DeviceLayout {
     pub links: BTreeSet<Link>,
     /// Devices that are there and not mere wires: their openers, in their order.
     pub devices: BTreeMap<String, Vec<(Opener, Opening)>>,
+    /// Devices that are mere wires: their openers.
+    pub wired: BTreeMap<String, Vec<(Opener, Opening)>>,
     /// Ports with a classifier: the devices over them, as they take packets.
     pub classifiers: BTreeMap<String, Vec<String>>,
     /// Devices, each with one of its ports, that see what they want of the port and take none of it: nothing
@@ -289,6 +291,7 @@ impl DeviceLayout {
             let wires = if receive && !watched.has(name) { wires(device, &openers) } else { None };
             if let Some(wires) = wires.filter(|_| device.over.keys().all(|p| is_plain(p))) {
                 layout.links.extend(wires);
+                layout.wired.insert(name.clone(), openers);
                 continue;
             }
             let key = |(opener, opening): &(Opener, Opening)| match opener {

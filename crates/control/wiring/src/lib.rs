@@ -29,6 +29,7 @@ mod observation;
 mod plan;
 mod promise;
 mod service;
+mod shadowed;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -44,6 +45,7 @@ pub use observation::{Observation, Shown, Watched, WatchedDevices};
 pub use plan::{Adjustment, Allowance, Plan, PlanMismatch};
 pub use promise::{BrokenPromise, Claimant, Obstacle, Remedy};
 pub use service::Service;
+pub use shadowed::{Loss, Shadowed};
 pub use validate::WiringFault;
 pub use workers::{MAX_WORKERS, WorkerPlan, Workers};
 
