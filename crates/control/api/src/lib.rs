@@ -19,10 +19,12 @@
 #![forbid(unsafe_code)]
 
 mod checked_name;
+mod device;
 mod difference;
 mod event;
 mod function;
 mod function_event;
+mod graph;
 mod image;
 mod kind;
 mod log;
@@ -40,10 +42,12 @@ mod token;
 mod watch;
 
 pub use checked_name::{NAME_PATTERN, Name};
+pub use device::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceStatus, Traffic};
 pub use difference::Difference;
 pub use event::{Event, Happened};
 pub use function::{FunctionMemory, FunctionState, FunctionStatus, Latency, Upgrade};
 pub use function_event::{FunctionEvent, FunctionEventKind, FunctionReport};
+pub use graph::{EdgeKind, EdgeTraffic, Graph, GraphEdge, GraphNode, NodeKind};
 pub use image::Image;
 pub use kind::Kind;
 pub use log::LogLine;

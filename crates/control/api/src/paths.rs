@@ -20,6 +20,8 @@ pub const SNAPSHOT_KEYS: &str = "/v1/snapshot-keys";
 pub const IMAGES: &str = "/v1/images";
 /// Where the host's memory goes.
 pub const MEMORY: &str = "/v1/memory";
+/// What is wired to what.
+pub const GRAPH: &str = "/v1/graph";
 /// Packets are followed from here.
 pub const TRACES: &str = "/v1/traces";
 /// Packets are captured from here.

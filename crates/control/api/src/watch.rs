@@ -13,8 +13,8 @@ pub const TRACED: u64 = 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// Where packets are picked: a port, a function, or a function's interface, such as `fw:inside` or
-    /// `fw:0`. Without it at all ports.
+    /// Where packets are picked: a port, a function, a function's interface, such as `fw:inside` or `fw:0`, a
+    /// device, or a side of one, such as `edge:lan`. Without it at all ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// Which packets, in the language of pcap-filter(7); also `dropped` and `passed`. Without it all.
@@ -39,8 +39,8 @@ pub struct Trace {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Capture {
-    /// Where: a port, a function, a function's interface, such as `fw:inside` or `fw:0`, or a wire, such as
-    /// `lan~fw:0`.
+    /// Where: a port, a function, a function's interface, such as `fw:inside` or `fw:0`, a device, a side of one,
+    /// such as `edge:lan`, or a wire, such as `lan~fw:0`.
     pub at: String,
     /// Which packets, in the language of pcap-filter(7); also `dropped` and `passed`. Without it all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,17 +96,19 @@ pub struct TracedPacket {
 /// A packet at one place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceHop {
-    /// The port or function: `port/lan`, `function/fw`.
+    /// The port, function or device: `port/lan`, `function/fw`, `device/edge`.
     pub at: String,
-    /// What happened: `received`, `injected`, `called`, `gave up`, `transmitted`, `trapped`, `down`, `lost`.
+    /// What happened: `received`, `injected`, `called`, `gave up`, `transmitted`, `trapped`, `down`, `lost`, or of a
+    /// device `passed`.
     pub what: String,
-    /// The function's interface that it came in by.
+    /// The function's interface that it came in by, or the device's port or opener.
     #[serde(default, rename = "in", skip_serializing_if = "Option::is_none")]
     pub ingress: Option<String>,
     /// What the function decided: `interface`, `service`, `hold`, `drop`, `consume`, `none`, `bad`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
-    /// The function's interface that it went out by, the service, or the slot that it is held in.
+    /// The function's interface that it went out by, the device's port or opener, the service, or the slot that it
+    /// is held in.
     #[serde(default, rename = "out", skip_serializing_if = "Option::is_none")]
     pub egress: Option<String>,
     /// Why it ended here, if it did.

@@ -17,6 +17,8 @@ pub enum Call {
     Account,
     /// Where memory goes.
     Memory,
+    /// What is wired to what.
+    Graph,
     /// The images.
     Images,
     /// The stream of events.
@@ -172,6 +174,7 @@ impl Call {
             Call::DeleteRegistryLogin,
             Call::Account,
             Call::Memory,
+            Call::Graph,
             Call::Metrics,
             Call::Health,
             Call::OpenApi,
@@ -213,6 +216,7 @@ impl Call {
             Call::Metrics => paths::METRICS.to_owned(),
             Call::Account => paths::ACCOUNT.to_owned(),
             Call::Memory => paths::MEMORY.to_owned(),
+            Call::Graph => paths::GRAPH.to_owned(),
             Call::Images => paths::IMAGES.to_owned(),
             Call::Events => paths::EVENTS.to_owned(),
             Call::Apply => paths::APPLY.to_owned(),
@@ -346,6 +350,7 @@ impl Call {
                 ("health", _) => &[Call::Health],
                 ("account", _) => &[Call::Account],
                 ("memory", _) => &[Call::Memory],
+                ("graph", _) => &[Call::Graph],
                 ("images", _) => &[Call::Images],
                 ("events", _) => &[Call::Events],
                 ("apply", _) => &[Call::Apply],

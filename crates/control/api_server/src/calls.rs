@@ -52,6 +52,13 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
             })
             .await
         }
+        Call::Graph => {
+            let text = move |state: &State| match state.control.graph(asked.rights.tenant()) {
+                Some(graph) => Answer::json(200, &graph),
+                None => Problem::new(ProblemType::Busy, "the daemon ends").into(),
+            };
+            aside(state, &rights, text).await
+        }
         Call::Images => aside(state, &rights, move |state| items(&state.images(&asked.rights))).await,
         Call::Events => events::events(state, &asked),
         Call::Logs => events::logs(state, &asked),
@@ -141,18 +148,31 @@ pub(crate) async fn answer(state: &Arc<State>, mut asked: Asked) -> Result<Answe
         Call::Upgrade => upgrade(state, asked).await,
         Call::Trace => {
             let wanted: api::Trace = asked.body()?;
-            watch(state, &asked, move |control, outlet| control.trace(&wanted, outlet)).await
+            let (theirs, rights) = (state.clone(), rights);
+            watch(state, &asked, move |control, outlet| {
+                // Whose the places are stays as it is while they are looked up.
+                let _turn = rights.tenant().map(|_| theirs.turn());
+                theirs.tokens.hold(&rights)?;
+                Ok(control.trace(&wanted, rights.tenant(), outlet))
+            })
+            .await
         }
         Call::Capture => {
             let wanted: api::Capture = asked.body()?;
-            watch(state, &asked, move |control, outlet| control.capture(&wanted, outlet)).await
+            let (theirs, rights) = (state.clone(), rights);
+            watch(state, &asked, move |control, outlet| {
+                let _turn = rights.tenant().map(|_| theirs.turn());
+                theirs.tokens.hold(&rights)?;
+                Ok(control.capture(&wanted, rights.tenant(), outlet))
+            })
+            .await
         }
         Call::Backup => {
             // What the store says and what is kept beside it are of one moment.
             let (store, theirs) = (state.store.clone(), state.clone());
             watch(state, &asked, move |control, outlet| {
                 let _turn = theirs.turn();
-                control.back_up(&store, outlet)
+                Ok(control.back_up(&store, outlet))
             })
             .await
         }
@@ -200,16 +220,37 @@ async fn aside_alone(
 async fn watch(
     state: &Arc<State>,
     asked: &Asked,
-    begin: impl FnOnce(&dyn Control, Outlet) -> Result<(), Refusal> + Send + 'static,
+    begin: impl FnOnce(&dyn Control, Outlet) -> Result<Result<(), Refusal>, Problem> + Send + 'static,
 ) -> Result<Answer, Problem> {
     let (bytes, answer) = events::stream(asked);
-    let outlet = Outlet::new(bytes, state.ending.subscribe());
+    let outlet = Outlet::new(bytes, ending(state, &asked.rights));
     let rights = asked.rights.clone();
     aside(state, &asked.rights, move |state| match begin(&*state.control, outlet) {
-        Ok(()) => answer,
-        Err(refusal) => state.refused(&rights, refusal).into(),
+        Ok(Ok(())) => answer,
+        Ok(Err(refusal)) => state.refused(&rights, refusal).into(),
+        Err(problem) => problem.into(),
     })
     .await
+}
+
+/// Tells when a stream ends: with the server, and with the token that it was asked for by.
+fn ending(state: &Arc<State>, rights: &Rights) -> tokio::sync::watch::Receiver<bool> {
+    let mut server = state.ending.subscribe();
+    if rights.grant().is_none() {
+        return server;
+    }
+    let (ends, ending) = tokio::sync::watch::channel(false);
+    let (state, rights) = (state.clone(), rights.clone());
+    tokio::spawn(async move {
+        tokio::select! {
+            () = state.tokens.over(&rights) => {}
+            _ = server.wait_for(|ends| *ends) => {}
+            // Nothing is written any more.
+            () = ends.closed() => {}
+        }
+        ends.send_replace(true);
+    });
+    ending
 }
 
 /// Lets a function report, on a thread of its own: it is called for that.
@@ -299,7 +340,7 @@ fn list(state: &State, asked: &Asked, kind: Kind) -> Result<Answer, Problem> {
         let mut object = answered(kind, stored);
         let of = object.spec.get("tenant").and_then(Value::as_str).unwrap_or(DEFAULT_TENANT);
         if tenant.is_none_or(|tenant| tenant == of) {
-            object.status = state.control.status(kind, &object.name);
+            object.status = state.control.status(kind, &object.name, None);
             items.push(object);
         }
         let more = n + 1 < seen || page.next.is_some();

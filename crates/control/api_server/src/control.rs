@@ -3,8 +3,8 @@
 use crate::notices::Notices;
 use crate::outlet::Outlet;
 use api::{
-    Capture, DeviceNeighbours, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName,
-    Password, RotatedKey, Snapshot, Trace,
+    Capture, DeviceNeighbours, Fault, FunctionEvent, FunctionReport, Graph, Image, Kind, LogLine, Name,
+    ObjectName, Password, RotatedKey, Snapshot, Trace,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -103,8 +103,9 @@ pub trait Control: Send + Sync + 'static {
     }
 
     /// How an object is, if there is something to tell; of a function, a
-    /// [`FunctionStatus`](api::FunctionStatus).
-    fn status(&self, kind: Kind, name: &str) -> Option<Value>;
+    /// [`FunctionStatus`](api::FunctionStatus), of a device, a [`DeviceStatus`](api::DeviceStatus). What it says
+    /// to a tenant names nothing of others.
+    fn status(&self, kind: Kind, name: &str, tenant: Option<&str>) -> Option<Value>;
 
     /// What a device is on its links, with up to `limit` of its neighbours, of those whose addresses are behind
     /// `after`. It waits for no worker. Without effect for one that is not there.
@@ -170,19 +171,24 @@ pub trait Control: Send + Sync + 'static {
     /// Where the host's memory goes, or a tenant's: an object.
     fn memory(&self, tenant: Option<&str>) -> Value;
 
+    /// What is wired to what, with what has passed; of a tenant, its own. `None` when nothing runs any more.
+    fn graph(&self, tenant: Option<&str>) -> Option<Graph>;
+
     /// Follows packets on their way, and writes a [`TraceLine`](api::TraceLine) for each that has come to its
-    /// end, until there are enough or the client stops reading. Returns when it has begun.
+    /// end, until there are enough or the client stops reading. Returns when it has begun. A tenant follows packets
+    /// where every packet is its own, and sees no hop elsewhere; nothing is changed until this returns, and a change
+    /// by which packets of others come there ends it.
     ///
     /// # Errors
     /// [`Refusal`]: what is wrong with what is wanted.
-    fn trace(&self, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal>;
+    fn trace(&self, wanted: &Trace, tenant: Option<&str>, outlet: Outlet) -> Result<(), Refusal>;
 
     /// Captures packets, and writes them as pcapng until there are enough or the client stops reading.
-    /// Returns when it has begun.
+    /// Returns when it has begun. Of a tenant, like a [trace](Control::trace).
     ///
     /// # Errors
     /// [`Refusal`]: what is wrong with what is wanted.
-    fn capture(&self, wanted: &Capture, outlet: Outlet) -> Result<(), Refusal>;
+    fn capture(&self, wanted: &Capture, tenant: Option<&str>, outlet: Outlet) -> Result<(), Refusal>;
 
     /// Puts aside what `store` says and what is kept beside it, as they are now, and then writes a backup of
     /// that, until it is whole or the client stops reading. Returns when it has been put aside; until then

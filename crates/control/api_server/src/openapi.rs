@@ -65,12 +65,14 @@ fn schemas() -> Value {
     });
     let mut types = SchemaGenerator::new(settings);
     // Each is there with all that it is made of.
+    types.subschema_for::<api::DeviceStatus>();
     types.subschema_for::<api::Difference>();
     types.subschema_for::<api::Event>();
     types.subschema_for::<api::FunctionEvent>();
     types.subschema_for::<api::FunctionReport>();
     types.subschema_for::<api::FunctionStatus>();
     types.subschema_for::<api::DeviceNeighbours>();
+    types.subschema_for::<api::Graph>();
     types.subschema_for::<api::Health>();
     types.subschema_for::<api::Image>();
     types.subschema_for::<api::LogLine>();
@@ -101,6 +103,7 @@ fn schemas() -> Value {
         object["properties"]["spec"] = spec::schema(kind);
         object["properties"]["status"] = match kind {
             Kind::Function => reference("FunctionStatus"),
+            Kind::Device => reference("DeviceStatus"),
             _ => json!({"type": "object", "description": "How it is, as far as there is something to tell."}),
         };
         schemas[name.as_str()] = object;
@@ -259,6 +262,7 @@ fn naming(call: Call) -> (String, String) {
         Call::Metrics => ("getMetrics", "Counters for Prometheus."),
         Call::Account => ("getAccount", "The account of every packet."),
         Call::Memory => ("getMemory", "Where the host's memory goes."),
+        Call::Graph => ("getGraph", "What is wired to what, with what has passed."),
         Call::Images => ("listImages", "The images on this host."),
         Call::Events => ("getEvents", "What happens: one JSON object a line."),
         Call::Apply => {
@@ -492,6 +496,7 @@ fn responses(call: Call) -> Value {
         Call::Health => add(200, "How it is.", json(reference("Health")), None),
         Call::Account => add(200, "The account.", json(json!({"type": "object"})), None),
         Call::Memory => add(200, "Where it goes.", json(json!({"type": "object"})), None),
+        Call::Graph => add(200, "What there is.", json(reference("Graph")), None),
         Call::OpenApi => add(200, "The document.", json(json!({"type": "object"})), None),
         Call::Metrics => {
             let text = json!({"schema": {"type": "string"}});

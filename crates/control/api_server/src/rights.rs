@@ -44,7 +44,8 @@ pub(crate) enum Access {
     /// A tenant too: it is answered with what is the tenant's. A reader of the host too: it is answered as
     /// administrators are, and so no call of this class answers with secrets, packets or what snapshots hold.
     Read,
-    /// A tenant too, if its token is not for reading alone: it changes what is the tenant's.
+    /// A tenant too, if its token is not for reading alone: it changes what is the tenant's, or looks into its
+    /// packets.
     Change,
     /// Administrators alone: it is about the host, or shows or touches what is others'.
     Administrator,
@@ -59,6 +60,7 @@ impl Call {
             | Call::Metrics
             | Call::Account
             | Call::Memory
+            | Call::Graph
             | Call::Images
             | Call::Events
             | Call::Operations
@@ -81,13 +83,14 @@ impl Call {
             | Call::Upgrade
             | Call::Save
             | Call::SetRegistryLogin
-            | Call::DeleteRegistryLogin => Access::Change,
+            | Call::DeleteRegistryLogin
+            // It sees what is the tenant's alone: `Control::trace` says where that is.
+            | Call::Trace
+            | Call::Capture => Access::Change,
             Call::Put(kind) | Call::Delete(kind) => match is_a_tenants_to_change(kind) {
                 true => Access::Change,
                 false => Access::Administrator,
             },
-            // Packets of others pass where one looks.
-            Call::Trace | Call::Capture => Access::Administrator,
             // They say whose a snapshot is.
             Call::Adopt | Call::RotateKey => Access::Administrator,
             // It has the data of all tenants.

@@ -58,7 +58,7 @@ impl State {
         let mut read = self.read(rights, id)?;
         for _ in 0..LOOKS {
             let mut object = answered(id.kind, &read);
-            object.status = self.control.status(id.kind, &id.name);
+            object.status = self.control.status(id.kind, &id.name, rights.tenant());
             if rights.tenant().is_none() {
                 return Ok(object);
             }

@@ -2,7 +2,7 @@
 
 use crate::exchange::Ask;
 use crate::{Client, ClientError};
-use api::{DeviceNeighbours, Health, Image, Kind, List, Object, Operation, Snapshot, paths};
+use api::{DeviceNeighbours, Graph, Health, Image, Kind, List, Object, Operation, Snapshot, paths};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -119,6 +119,14 @@ impl Client {
     /// [`ClientError`].
     pub fn memory(&self) -> Result<Value, ClientError> {
         self.ask(Ask::get(paths::MEMORY))
+    }
+
+    /// What is wired to what, with what has passed.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn graph(&self) -> Result<Graph, ClientError> {
+        self.ask(Ask::get(paths::GRAPH))
     }
 
     /// The images on the host.

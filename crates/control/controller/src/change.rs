@@ -142,6 +142,7 @@ impl Controller {
         let (there, new): (Vec<_>, Vec<_>) =
             tenants.into_iter().partition(|(name, _)| host.function(name).is_some());
         new.iter().for_each(|(name, tenant)| self.told.know(name, tenant));
+        self.end_watches_of_others(plan);
         match host.carry_out(ready.prepared) {
             Ok(done) => {
                 for trouble in &done.troubles {

@@ -6,8 +6,8 @@ use super::logs::now;
 use super::of_tenant;
 use super::refusal::{as_host, refused};
 use api::{
-    Capture, DeviceNeighbours, Fault, FunctionEvent, FunctionReport, Image, Kind, LogLine, Name, ObjectName,
-    RotatedKey, Snapshot, Trace,
+    Capture, DeviceNeighbours, Fault, FunctionEvent, FunctionReport, Graph, Image, Kind, LogLine, Name,
+    ObjectName, RotatedKey, Snapshot, Trace,
 };
 use api_server::{
     Asker, Control, Exposition, Notices, ObjectChange, Outlet, Prepared, Refusal, ResolvedImages,
@@ -79,9 +79,10 @@ impl Control for Handle {
         host.restart(function, &self.0.catalog).map_err(refused)
     }
 
-    fn status(&self, kind: Kind, name: &str) -> Option<Value> {
+    fn status(&self, kind: Kind, name: &str, tenant: Option<&str>) -> Option<Value> {
         match kind {
             Kind::Function => serde_json::to_value(self.0.function_status(name)?).ok(),
+            Kind::Device => serde_json::to_value(self.0.device_status(name, tenant)?).ok(),
             Kind::Port => {
                 let account = self.0.host.account_of_port(name)?;
                 let (state, reason) = ::metrics::json::port_state(&account.status);
@@ -167,12 +168,13 @@ impl Control for Handle {
     }
 
     fn account(&self, tenant: Option<&str>) -> Option<String> {
-        let fleet = self.0.host.fleet();
+        let (host, fleet) = (&self.0.host, self.0.host.fleet());
         match tenant {
-            None => exact(fleet, ACCOUNT_TIME).map(|account| ::metrics::json::account("account", &account)),
+            None => exact(fleet, ACCOUNT_TIME)
+                .map(|account| ::metrics::json::account("account", &host.with_wired_devices(account))),
             Some(tenant) => self
                 .0
-                .account_of(tenant, || fleet.survey().ok())
+                .account_of(tenant, || fleet.survey().ok().map(|account| host.with_wired_devices(account)))
                 .map(|(account, _)| ::metrics::json::account_of_tenant(&account)),
         }
     }
@@ -191,12 +193,16 @@ impl Control for Handle {
         super::memory::of(&account, &known, &self.0.folder, &self.0.state)
     }
 
-    fn trace(&self, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal> {
-        self.0.trace(wanted, outlet)
+    fn graph(&self, tenant: Option<&str>) -> Option<Graph> {
+        self.0.graph(tenant)
     }
 
-    fn capture(&self, wanted: &Capture, outlet: Outlet) -> Result<(), Refusal> {
-        self.0.capture(wanted, outlet)
+    fn trace(&self, wanted: &Trace, tenant: Option<&str>, outlet: Outlet) -> Result<(), Refusal> {
+        self.0.trace(wanted, tenant, outlet)
+    }
+
+    fn capture(&self, wanted: &Capture, tenant: Option<&str>, outlet: Outlet) -> Result<(), Refusal> {
+        self.0.capture(wanted, tenant, outlet)
     }
 
     fn back_up(&self, store: &Store, outlet: Outlet) -> Result<(), Refusal> {
@@ -220,11 +226,14 @@ impl Control for Handle {
             super::metrics::write(account, &busy, &known, &self.0.catalog, started, events, to);
         };
         match tenant {
-            None => drop(exact(&fleet, METRICS_TIME).map(|account| write(&account, to))),
+            None => {
+                if let Some(account) = exact(&fleet, METRICS_TIME) {
+                    write(&host.with_wired_devices(account), to);
+                }
+            }
             Some(tenant) => {
-                let Some((account, names)) = self.0.account_of(tenant, || fleet.survey().ok()) else {
-                    return;
-                };
+                let survey = || fleet.survey().ok().map(|account| host.with_wired_devices(account));
+                let Some((account, names)) = self.0.account_of(tenant, survey) else { return };
                 let mut whole = String::new();
                 write(&account, &mut whole);
                 of_tenant::metrics(&whole, tenant, &names, to);

@@ -4,6 +4,7 @@ use super::Settings;
 use super::port_health::PortHealth;
 use super::shelf::Shelf;
 use super::told::Told;
+use super::watch::TenantWatch;
 use api::Kind;
 use deployment::{CarriedOut, Catalog, Desired, Host, Workshop};
 use engine::{Account, Balancer, Stopped};
@@ -48,6 +49,8 @@ pub(crate) struct Controller {
     pub(super) shares: Mutex<HashMap<String, (Cycles, Instant, f64)>>,
     /// Held by each trace and capture.
     pub(super) watching: Arc<()>,
+    /// Traces and captures of tenants.
+    pub(super) tenant_watches: Mutex<Vec<TenantWatch>>,
     /// Held by the backup that is being written.
     pub(super) backing_up: Arc<()>,
     /// Since the Unix epoch.
@@ -102,6 +105,7 @@ impl Controller {
             attic,
             shares: Mutex::default(),
             watching: Arc::default(),
+            tenant_watches: Mutex::default(),
             backing_up: Arc::default(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().into(),
             ends: Arc::default(),

@@ -1,15 +1,16 @@
-//! What of the host's accounts is one tenant's: its functions and its ports, and what it is promised.
+//! What of the host's accounts is one tenant's: its functions, ports and devices, and what it is promised.
 
 use super::controller::Controller;
 use engine::Account;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// The names of a tenant's functions and ports.
+/// The names of a tenant's functions, ports and devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
     functions: BTreeSet<String>,
     pub(super) ports: BTreeSet<String>,
+    devices: BTreeSet<String>,
 }
 
 impl Controller {
@@ -18,9 +19,11 @@ impl Controller {
         let wiring = self.host.wiring();
         let functions = wiring.instances.iter().filter(|(_, instance)| instance.tenant == tenant);
         let ports = wiring.ports.iter().filter(|(_, port)| port.tenant == tenant);
+        let devices = wiring.devices.iter().filter(|(_, device)| device.tenant == tenant);
         Names {
             functions: functions.map(|(name, _)| name.clone()).collect(),
             ports: ports.map(|(name, _)| name.clone()).collect(),
+            devices: devices.map(|(name, _)| name.clone()).collect(),
         }
     }
 
@@ -36,11 +39,12 @@ impl Controller {
         let names = Names {
             functions: before.functions.intersection(&after.functions).cloned().collect(),
             ports: before.ports.intersection(&after.ports).cloned().collect(),
+            devices: before.devices.intersection(&after.devices).cloned().collect(),
         };
         account.instances.retain(|instance| names.functions.contains(&instance.name));
         account.ports.retain(|port| names.ports.contains(&port.name));
         account.switches.clear();
-        account.devices.clear();
+        account.devices.retain(|device| names.devices.contains(&device.name));
         account.port_devices.clear();
         Some((account, names))
     }
@@ -63,7 +67,7 @@ pub(super) fn memory(whole: &Value, tenant: &str) -> Value {
     })
 }
 
-/// Of metrics in text, those that have a label of a tenant: its function, its port, or itself.
+/// Of metrics in text, those that have a label of a tenant: its function, its port, its device, or itself.
 pub(super) fn metrics(whole: &str, tenant: &str, names: &Names, to: &mut String) {
     // What is said of a family stands before its samples, and goes with them.
     let mut about = String::new();
@@ -91,10 +95,11 @@ pub(super) fn metrics(whole: &str, tenant: &str, names: &Names, to: &mut String)
 fn is_of(sample: &str, tenant: &str, names: &Names) -> bool {
     let labels = labels(sample);
     let label = |name: &str| labels.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
-    match (label("function"), label("port"), label("tenant")) {
-        (Some(function), _, _) => names.functions.contains(function),
-        (None, Some(port), _) => names.ports.contains(port),
-        (None, None, of) => of == Some(tenant),
+    match (label("function"), label("port"), label("device"), label("tenant")) {
+        (Some(function), ..) => names.functions.contains(function),
+        (None, Some(port), ..) => names.ports.contains(port),
+        (None, None, Some(device), _) => names.devices.contains(device),
+        (None, None, None, of) => of == Some(tenant),
     }
 }
 
@@ -131,7 +136,11 @@ mod tests {
     use super::*;
 
     fn names() -> Names {
-        Names { functions: ["fw".to_owned()].into(), ports: ["lan".to_owned()].into() }
+        Names {
+            functions: ["fw".to_owned()].into(),
+            ports: ["lan".to_owned()].into(),
+            devices: ["d".to_owned()].into(),
+        }
     }
 
     #[test]
@@ -146,6 +155,9 @@ f_total{function=\"nat\",tenant=\"blue\",image=\"function=\\\"fw\\\"\"} 2
 # TYPE p gauge
 p{port=\"lan\"} 3
 p{port=\"wan\"} 4
+# TYPE d counter
+d_total{device=\"d\",from=\"ports\"} 8
+d_total{device=\"e\",from=\"ports\"} 9
 # TYPE t gauge
 t{tenant=\"blue\"} 5
 # TYPE u gauge
@@ -160,6 +172,8 @@ w{worker=\"0\"} 7
 f_total{function=\"fw\",tenant=\"red\",image=\"x\\\"}y\"} 1
 # TYPE p gauge
 p{port=\"lan\"} 3
+# TYPE d counter
+d_total{device=\"d\",from=\"ports\"} 8
 # TYPE u gauge
 u{tenant=\"red\"} 6
 ";

@@ -5,15 +5,20 @@
 //! 3. [`DeviceChange::put_on`] makes programs anew and lays what comes, when functions and ports are there.
 
 use crate::deployed::Deployed;
+use crate::device_reading::Plugged;
 use classifier::Rule;
 use engine::{Change, End, FleetError, Forwarding, SwitchId};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
-use virtual_device::{Device, DeviceSettings, NextHop, Opener as Plugged, PortDevices, SwitchPort, Tunnels};
+use virtual_device::{
+    Device, DeviceCounters, DeviceSettings, Entered, NextHop, Opener as DeviceOpener, PortDevices,
+    SwitchPort, Tunnels,
+};
 use wiring::{
-    DeviceLayout, Edge, Endpoint, Joint, Link, Opener, Opening, Plan, PortPolicy, Service, WatchedDevices,
+    DeviceLayout, Edge, Endpoint, Joint, Link, Opener, Opening, Plan, PortPolicy, Service, Shadowed,
+    WatchedDevices,
 };
 
 /// What is laid.
@@ -30,6 +35,10 @@ pub(crate) struct LaidDevices {
     given_up: Vec<(Joint, SwitchPort)>,
     /// Where tunnels of devices lead to whose next hop is found out: by device and port, with the tunnel's other end.
     next_hops: HashMap<String, NextHops>,
+    /// The openers of each device, as they are laid.
+    openers: BTreeMap<String, Vec<(Opener, Opening)>>,
+    /// Policies that lose packets to others, by either device.
+    shadowed: BTreeMap<String, Vec<Shadowed>>,
     /// Some device took headers off packets, for which pools have places from then on.
     keeps_headers: bool,
 }
@@ -41,6 +50,8 @@ pub(crate) type NextHops = BTreeMap<String, (IpAddr, Arc<NextHop>)>;
 #[derive(Default)]
 struct Node {
     taken: BTreeSet<u16>,
+    /// What had come in by a plug before it was given to the end that it leads to.
+    before: BTreeMap<u16, Entered>,
     /// What decides in it, and what the engine calls it.
     laid: Option<(SwitchId, Forwarding)>,
     /// Of a classifier: what it is made of.
@@ -52,7 +63,21 @@ impl Node {
     fn plug(&mut self) -> Option<SwitchPort> {
         let free = (0..=u16::MAX).find(|number| !self.taken.contains(number))?;
         self.taken.insert(free);
-        Some(SwitchPort(free))
+        let plug = SwitchPort(free);
+        if let Some((_, Forwarding::Device(device))) = &self.laid {
+            self.before.insert(free, device.entered(plug));
+        }
+        Some(plug)
+    }
+
+    /// What came in by a plug since it leads where it does.
+    fn entered(&self, plug: SwitchPort) -> Option<Entered> {
+        let Some((_, Forwarding::Device(device))) = &self.laid else { return None };
+        let (now, before) = (device.entered(plug), self.before.get(&plug.0).copied().unwrap_or_default());
+        Some(Entered {
+            packets: now.packets.wrapping_sub(before.packets),
+            bytes: now.bytes.wrapping_sub(before.bytes),
+        })
     }
 }
 
@@ -197,6 +222,7 @@ impl DeviceChange {
             }
         }
         self.program(deployed, change, done);
+        deployed.devices.note(&self);
         for (joint, SwitchPort(plug)) in std::mem::take(&mut deployed.devices.given_up) {
             if let Some(node) = deployed.devices.nodes.get_mut(&joint) {
                 node.taken.remove(&plug);
@@ -320,7 +346,7 @@ fn settings(
             }
             Opener::Service(service) => (deployed.devices.service(name, service), false),
         };
-        plugged.extend(plug.map(|plug| Plugged { plug, side, receives }));
+        plugged.extend(plug.map(|plug| DeviceOpener { plug, side, receives }));
     }
     let mut settings = DeviceSettings::new(device.mode, device.share, ports, plugged);
     let next_hops = deployed.devices.set_next_hops(name, device);
@@ -355,6 +381,90 @@ impl LaidDevices {
     /// Where tunnels of devices lead to whose next hop is to be found out.
     pub(crate) fn next_hops(&self) -> &HashMap<String, NextHops> {
         &self.next_hops
+    }
+
+    /// Notes who opens what, and what policies lose.
+    fn note(&mut self, change: &DeviceChange) {
+        let layout = &change.layout;
+        let openers = layout.devices.iter().chain(&layout.wired);
+        self.openers = openers.map(|(name, openers)| (name.clone(), openers.clone())).collect();
+        let touched = change.touched.iter().filter_map(|name| change.devices.get(name));
+        let ports: BTreeSet<&String> = touched.flat_map(|device| device.over.keys()).collect();
+        // What goes, and what is found anew at ports where something changed.
+        let stays = |found: &Shadowed| {
+            let there = |name: &String| {
+                change.devices.get(name).is_some_and(|device| device.over.contains_key(&found.port))
+            };
+            there(&found.first) && there(&found.second) && !ports.contains(&found.port)
+        };
+        let mut found: BTreeSet<Shadowed> =
+            self.shadowed.values().flatten().filter(|found| stays(found)).cloned().collect();
+        found.extend(Shadowed::among(&change.devices, &layout.only_seeing, |port| {
+            ports.iter().any(|at| *at == port)
+        }));
+        self.shadowed.clear();
+        for found in found {
+            let both = BTreeSet::from([found.first.clone(), found.second.clone()]);
+            both.into_iter().for_each(|name| self.shadowed.entry(name).or_default().push(found.clone()));
+        }
+    }
+
+    /// Those that open a device, in their order.
+    pub(crate) fn openers_of(&self, device: &str) -> &[(Opener, Opening)] {
+        self.openers.get(device).map_or(&[], Vec::as_slice)
+    }
+
+    /// Policies of a device that lose packets to others', or take them.
+    pub(crate) fn shadowed(&self, device: &str) -> &[Shadowed] {
+        self.shadowed.get(device).map_or(&[], Vec::as_slice)
+    }
+
+    /// What a device counted, if it is laid as one.
+    pub(crate) fn counters(&self, device: &str) -> Option<DeviceCounters> {
+        match self.forwarding(&Joint::Device(device.to_owned()))? {
+            Forwarding::Device(device) => Some(device.counters()),
+            Forwarding::Ports(_) | Forwarding::Learning(_) => None,
+        }
+    }
+
+    /// What came into a device by one of its plugs, since that leads where it does.
+    pub(crate) fn entered(&self, device: &str, plug: SwitchPort) -> Option<Entered> {
+        self.nodes.get(&Joint::Device(device.to_owned()))?.entered(plug)
+    }
+
+    /// What the plugs of a device lead to.
+    pub(crate) fn plugs_of(&self, device: &str) -> BTreeMap<u16, Plugged> {
+        let this = Joint::Device(device.to_owned());
+        let links = self.links.iter().filter(|((_, to), _)| *to == this);
+        let links = links.map(|((from, _), [_, plug])| match from {
+            Joint::End(Endpoint::Port(port)) | Joint::Classifier(port) => {
+                (plug.0, Plugged::Port(port.clone()))
+            }
+            Joint::End(end) => (plug.0, Plugged::Opener(Opener::Interface(end.clone()))),
+            Joint::Device(name) => (plug.0, Plugged::Port(name.clone())),
+        });
+        let services = self.services.iter().filter(|((name, _), _)| name == device);
+        let services =
+            services.map(|((_, service), plug)| (plug.0, Plugged::Opener(Opener::Service(service.clone()))));
+        links.chain(services).collect()
+    }
+
+    /// The plug by which packets for a service come into a device.
+    pub(crate) fn plug_of_service(&self, device: &str, service: &Service) -> Option<SwitchPort> {
+        self.services.get(&(device.to_owned(), service.clone())).copied()
+    }
+
+    /// Whether a device is laid as wires alone.
+    pub(crate) fn is_wired(&self, device: &str) -> bool {
+        self.openers.contains_key(device) && !self.nodes.contains_key(&Joint::Device(device.to_owned()))
+    }
+
+    /// Whether a port is one device's alone.
+    pub(crate) fn is_alone(&self, device: &str, port: &str) -> bool {
+        match self.nodes.get(&Joint::Classifier(port.to_owned())) {
+            Some(node) => node.policies.len() == 1,
+            None => self.openers.contains_key(device),
+        }
     }
 
     /// Whether pools are to have places for headers that are taken off packets, now that these devices come.

@@ -2,10 +2,10 @@
 
 use crate::Catalog;
 use capture::{Direction, Outcome, Recorder, Sighting};
-use engine::{Passage, Tap};
+use engine::{Onward, Passage, Tap};
 use nf_abi::Verdict;
 use packet_memory::{Packet, Pool};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use telemetry::DropReason;
 
@@ -17,16 +17,19 @@ const MOST_COMMENTS: usize = 4096;
 pub struct HopNames {
     /// The port or function.
     pub hop: String,
-    /// Of a function, by number.
+    /// Of a function, by number; of a device, its ports and openers by their plugs.
     pub interfaces: Vec<String>,
     /// Reasons that the function gives itself, by number.
     pub drop_reasons: Vec<String>,
+    /// Of a device: plugs that are those of ports.
+    pub ports: BTreeSet<u16>,
 }
 
 /// HopPackets packets of a hop are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HopPackets {
-    /// Those of a port in both directions, or those of a function with what it decided.
+    /// Those of a port in both directions, those of a function with what it decided, or those that pass a
+    /// device.
     All,
     /// Those that come in and go out by an interface of a function, as they do.
     Interface(u16),
@@ -67,8 +70,14 @@ impl HopTap {
 }
 
 impl HopPackets {
-    /// HopPackets way a packet goes that is meant; `None`: it is not.
-    fn direction(self, passage: Passage, ingress: u16, verdict: u32) -> Option<Direction> {
+    /// Which way a packet goes that is meant; `None`: it is not. Into a device is from one of these ports.
+    fn direction(
+        self,
+        passage: Passage,
+        ingress: u16,
+        verdict: u32,
+        ports: &BTreeSet<u16>,
+    ) -> Option<Direction> {
         let goes_out = |interface| {
             matches!(passage, Passage::Decided | Passage::Emitted)
                 && Verdict::decode(verdict) == Some(Verdict::Interface(interface))
@@ -76,6 +85,10 @@ impl HopPackets {
         match (self, passage) {
             (HopPackets::All | HopPackets::Received, Passage::Received) => Some(Direction::Inbound),
             (HopPackets::All, Passage::Transmitted) => Some(Direction::Outbound),
+            (HopPackets::All, Passage::Passing(from, _)) if ports.contains(&from) => Some(Direction::Inbound),
+            (HopPackets::All, Passage::Passing(_, Onward::By(to))) if ports.contains(&to) => {
+                Some(Direction::Outbound)
+            }
             // What is lost there for other reasons was seen before.
             (HopPackets::All, Passage::Lost(DropReason::QueueFull | DropReason::HopBudget)) => {
                 Some(Direction::Unknown)
@@ -99,7 +112,10 @@ impl Tap for HopTap {
             let record = packet.record();
             let decided = matches!(passage, Passage::Decided | Passage::Emitted);
             let verdict = if decided { record.verdict } else { 0 };
-            let Some(direction) = self.which.direction(passage, record.ingress, verdict) else { continue };
+            let Some(direction) = self.which.direction(passage, record.ingress, verdict, &self.names.ports)
+            else {
+                continue;
+            };
             let said = Said { passage, ingress: record.ingress, verdict };
             if self.comments.len() > MOST_COMMENTS {
                 self.comments.clear();
@@ -131,12 +147,16 @@ impl Tap for HopTap {
 
 fn outcome(passage: Passage, verdict: u32) -> Outcome {
     match passage {
-        Passage::Trapped | Passage::Lost(_) => Outcome::Dropped,
+        Passage::Trapped | Passage::Lost(_) | Passage::Passing(_, Onward::Nowhere(_)) => Outcome::Dropped,
         Passage::Decided | Passage::Emitted => match Verdict::decode(verdict) {
             Some(Verdict::None | Verdict::Drop(_)) | None => Outcome::Dropped,
             Some(_) => Outcome::Passed,
         },
-        Passage::Received | Passage::Transmitted | Passage::Arrived | Passage::Down => Outcome::Passed,
+        Passage::Received
+        | Passage::Transmitted
+        | Passage::Arrived
+        | Passage::Down
+        | Passage::Passing(..) => Outcome::Passed,
     }
 }
 
@@ -157,6 +177,7 @@ impl HopNames {
             hop: name.to_owned(),
             interfaces: manifest.interfaces.clone(),
             drop_reasons: manifest.drop_reasons.clone(),
+            ports: BTreeSet::new(),
         })
     }
 
@@ -168,9 +189,23 @@ impl HopNames {
         }
     }
 
+    /// Where packets go from a device.
+    pub fn onward(&self, onward: Onward) -> String {
+        match onward {
+            Onward::By(plug) => format!("to {}", self.interface(plug)),
+            Onward::Several => "to several".to_owned(),
+            Onward::Elsewhere => "seen".to_owned(),
+            Onward::Nowhere(reason) => format!("drop {reason}"),
+        }
+    }
+
     /// `edge_firewall: from inside: drop denied`.
     fn comment(&self, passage: Passage, said: Said) -> String {
         let mut text = self.hop.clone();
+        if let Passage::Passing(from, onward) = passage {
+            let _ = write!(text, ": from {}: {}", self.interface(from), self.onward(onward));
+            return text;
+        }
         if !matches!(passage, Passage::Received | Passage::Transmitted | Passage::Emitted | Passage::Lost(_))
         {
             let _ = write!(text, ": from {}", self.interface(said.ingress));
@@ -178,7 +213,7 @@ impl HopNames {
         let verdict = match passage {
             Passage::Received => "received".to_owned(),
             Passage::Transmitted => "transmitted".to_owned(),
-            Passage::Arrived => return text,
+            Passage::Arrived | Passage::Passing(..) => return text,
             Passage::Lost(reason) => format!("drop {reason}"),
             Passage::Trapped => "the function trapped".to_owned(),
             Passage::Down => "the function is down".to_owned(),
@@ -210,6 +245,7 @@ mod tests {
             hop: "fw".into(),
             interfaces: vec!["inside".into(), "outside".into()],
             drop_reasons: vec!["denied".into()],
+            ports: BTreeSet::from([1]),
         };
         let said =
             |verdict: Verdict| Said { passage: Passage::Decided, ingress: 1, verdict: verdict.encode() };
@@ -222,6 +258,18 @@ mod tests {
             (Passage::Trapped, Verdict::None, "fw: from outside: the function trapped", Outcome::Dropped),
             (Passage::Received, Verdict::None, "fw: received", Outcome::Passed),
             (Passage::Arrived, Verdict::None, "fw: from outside", Outcome::Passed),
+            (
+                Passage::Passing(1, Onward::By(0)),
+                Verdict::None,
+                "fw: from outside: to inside",
+                Outcome::Passed,
+            ),
+            (
+                Passage::Passing(0, Onward::Nowhere(DropReason::NoDevice)),
+                Verdict::None,
+                "fw: from inside: drop no-device",
+                Outcome::Dropped,
+            ),
             (Passage::Lost(DropReason::QueueFull), Verdict::None, "fw: drop queue-full", Outcome::Dropped),
         ] {
             assert_eq!(names.comment(passage, said(verdict)), comment);
@@ -249,8 +297,16 @@ mod tests {
             (HopPackets::Out(1), Passage::Decided, 1, to(1), Some(Direction::Outbound)),
             (HopPackets::Received, Passage::Received, 0, 0, Some(Direction::Inbound)),
             (HopPackets::Received, Passage::Transmitted, 0, 0, None),
+            (HopPackets::All, Passage::Passing(7, Onward::By(0)), 0, 0, Some(Direction::Inbound)),
+            (HopPackets::All, Passage::Passing(0, Onward::By(7)), 0, 0, Some(Direction::Outbound)),
+            (HopPackets::All, Passage::Passing(0, Onward::Several), 0, 0, Some(Direction::Unknown)),
         ] {
-            assert_eq!(which.direction(passage, ingress, verdict), direction, "{which:?} {passage:?}");
+            let ports = BTreeSet::from([7]);
+            assert_eq!(
+                which.direction(passage, ingress, verdict, &ports),
+                direction,
+                "{which:?} {passage:?}"
+            );
         }
     }
 }

@@ -159,6 +159,11 @@ impl Host {
         self.fleet.counters_of_port(id)
     }
 
+    /// Whose a device is.
+    pub fn tenant_of_device(&self, name: &str) -> Option<String> {
+        self.deployed().wiring.devices.get(name).map(|device| device.tenant.clone())
+    }
+
     /// What is known of a function: its part of the wiring.
     pub fn instance(&self, name: &str) -> Option<Instance> {
         self.deployed().wiring.instances.get(name).cloned()

@@ -20,7 +20,7 @@ mod pace;
 mod shown;
 mod station;
 
-pub use shown::{ShownDevice, ShownNeighbour, ShownStation};
+pub use shown::{ShownDevice, ShownNeighbour, ShownStation, StationReading};
 
 use crate::devices::NextHops;
 use engine::{Fleet, FleetInstance};

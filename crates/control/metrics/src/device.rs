@@ -1,5 +1,6 @@
 //! Devices: how many packets came from their ports and from their openers, and what became of those that went
-//! to no one end. Packets are counted by their senders as well.
+//! to no one end. Packets are counted by their senders as well. Labels are names of devices and ports, which
+//! administrators give, and a few words.
 
 use crate::Family;
 use crate::column::{self, Column};
@@ -10,7 +11,7 @@ use telemetry::clock::Clock;
 const LABELS: &[&str] = &["device"];
 const PORT: &[&str] = &["port"];
 
-static DEVICE: [Column<DeviceAccount>; 3] = [
+static DEVICE: [Column<DeviceAccount>; 5] = [
     Column::each(
         Family::counter(
             "superfluid_device_packets",
@@ -23,6 +24,28 @@ static DEVICE: [Column<DeviceAccount>; 3] = [
             take("ports", Value::Count(device.counters.from_ports));
             take("openers", Value::Count(device.counters.from_openers));
         },
+    ),
+    Column::each(
+        Family::counter(
+            "superfluid_device_bytes",
+            "bytes",
+            &["device", "from"],
+            "Bytes of these packets, without headers that openers do not see.",
+        ),
+        "from",
+        |device, _, take| {
+            take("ports", Value::Count(device.counters.bytes_from_ports));
+            take("openers", Value::Count(device.counters.bytes_from_openers));
+        },
+    ),
+    Column::one(
+        Family::gauge(
+            "superfluid_device_openers",
+            "",
+            LABELS,
+            "Interfaces and services that open the device.",
+        ),
+        |device, _| Value::Count(device.openers as u64),
     ),
     Column::one(
         Family::counter(

@@ -53,14 +53,12 @@ impl Serialize for Shown<'_> {
         map.serialize_entry("ports", &Named(&account.ports, |port| (&port.name, self::port(port))))?;
         let of = |function| Named(&account.instances, function);
         map.serialize_entry("functions", &of(|function| (&function.name, self::function(function))))?;
+        let devices = Named(&account.devices, |device| (&device.name, self::device(device)));
+        map.serialize_entry("devices", &devices)?;
         if *sums {
             map.serialize_entry(
                 "switches",
                 &Named(&account.switches, |switch| (&switch.name, self::switch(switch))),
-            )?;
-            map.serialize_entry(
-                "devices",
-                &Named(&account.devices, |device| (&device.name, self::device(device))),
             )?;
             map.serialize_entry(
                 "port_devices",
@@ -135,10 +133,11 @@ fn switch(SwitchAccount { ports, counters, .. }: &SwitchAccount) -> Value {
     })
 }
 
-fn device(DeviceAccount { counters, .. }: &DeviceAccount) -> Value {
+fn device(DeviceAccount { counters, openers, .. }: &DeviceAccount) -> Value {
     json!({
-        "from_ports": counters.from_ports, "from_openers": counters.from_openers, "copied": counters.copied,
-        "unreceived": counters.unreceived, "filtered": counters.filtered,
+        "openers": openers, "from_ports": counters.from_ports, "bytes_from_ports": counters.bytes_from_ports,
+        "from_openers": counters.from_openers, "bytes_from_openers": counters.bytes_from_openers,
+        "copied": counters.copied, "unreceived": counters.unreceived, "filtered": counters.filtered,
     })
 }
 

@@ -22,6 +22,7 @@ const GROUPS: [Group; 6] = [
             "describe",
             "neighbours",
             "top",
+            "graph",
             "events",
             "trace",
             "capture",

@@ -17,6 +17,7 @@ mod compare;
 mod connection;
 mod delete;
 mod describe;
+mod describe_device;
 mod document;
 mod edit;
 mod events;
@@ -26,6 +27,7 @@ mod function;
 mod function_events;
 mod get;
 mod given;
+mod graph;
 mod host_wide;
 mod kinds;
 mod names;
@@ -56,6 +58,7 @@ pub(crate) fn remote(command: &RemoteCommand) -> Outcome {
         RemoteCommand::Get(options) => get::get(options),
         RemoteCommand::Describe(options) => describe::describe(options),
         RemoteCommand::Edit(options) => edit::edit(options),
+        RemoteCommand::Graph(options) => graph::graph(options),
         RemoteCommand::Delete(options) => delete::delete(options),
         RemoteCommand::Function(FunctionCommand::Create(options)) => function::create(options),
         RemoteCommand::Function(FunctionCommand::Pause(options)) => function::pause(options),

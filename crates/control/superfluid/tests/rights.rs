@@ -289,3 +289,94 @@ fn a_tokens_file_is_its_owners_and_holds_a_token() {
     // With a good one it is asked for the daemon, which there is not.
     assert_eq!(ask(&secret, 0o600).0, Some(3));
 }
+
+/// What red is given: a port with a device over it that is its alone, and a device that blue opens too.
+fn shared_document() -> Value {
+    let mut document = document();
+    document["devices"] = json!({
+        "own": {"mode": "direct", "tenant": "red", "over": {"red-in": {"receive": "udp"}}, "share": "duplicate"},
+        "common": {"mode": "rootless", "tenant": "red", "share": "duplicate", "open_to": [{"tenant": "blue"}]},
+    });
+    document["functions"] = json!({
+        "red-fw": {"image": "forwarder", "tenant": "red", "max_call": "10s", "attach": {"left": "own", "right": "common"}},
+        "red-last": {"image": "forwarder", "tenant": "red", "max_call": "10s", "attach": {"left": "common", "right": "red-out"}},
+        "blue-fw": {"image": "forwarder", "tenant": "blue", "max_call": "10s", "attach": {"left": "blue-in", "right": "common"}},
+    });
+    document
+}
+
+#[test]
+fn a_tenant_traces_and_captures_where_every_packet_is_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = Daemon::start(folder.path());
+    daemon.json(None, "POST", "/v1/apply?wait=true", Some(shared_document()));
+    let token = |name: &str, tenant: &str, read_only: bool| -> String {
+        let wanted = json!({"name": name, "tenant": tenant, "read_only": read_only});
+        let issued = daemon.json(None, "POST", "/v1/tokens", Some(wanted));
+        issued["secret"].as_str().expect("a secret").to_owned()
+    };
+    let (red, reader) = (token("red", "red", false), token("reader", "red", true));
+    // What is captured is no text.
+    let captured = |at: &str| {
+        let (socket, wanted) =
+            (daemon.admin.path(TENANTS_SOCKET), json!({"at": at, "count": 3, "for": "20s"}));
+        let mut answer = Vec::new();
+        let mut stream = http::begin(&socket, Some(&red), "POST", "/v1/captures", Some(&wanted));
+        stream.read_to_end(&mut answer).expect("an answer");
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let status: u16 = answer.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a status");
+        (status, answer)
+    };
+    let begin = |at: &str| {
+        let (socket, wanted) = (daemon.admin.path(TENANTS_SOCKET), json!({"at": at, "for": "50s"}));
+        http::begin(&socket, Some(&red), "POST", "/v1/captures", Some(&wanted))
+    };
+
+    // Hops of others are none, in a trace from anywhere.
+    let wanted = json!({"count": 20, "for": "20s"});
+    let (status, traced) = daemon.ask(Some(&red), "POST", "/v1/traces", Some(wanted));
+    assert!(
+        status == 200 && traced.contains("\"device/own\"") && traced.contains("\"function/red-fw\""),
+        "{traced}"
+    );
+    assert!(!traced.contains("blue") && !traced.contains("device/common"), "{traced}");
+
+    // What is shared, and what is another's.
+    for (at, told) in [
+        ("common", "packets of others may pass `common`"),
+        ("red-fw:1~blue-fw:1", "there is no port, device or function `blue-fw`"),
+        ("blue-fw", "there is no port, device or function `blue-fw`"),
+        ("blue-in", "there is no port, device or function `blue-in`"),
+        ("nothing", "there is no port, device or function `nothing`"),
+    ] {
+        let (status, answer) = captured(at);
+        assert!(status == 422 && answer.contains(told), "{at}: {status} {answer}");
+    }
+    let (status, _) = daemon.ask(Some(&reader), "POST", "/v1/traces", Some(json!({"count": 1})));
+    assert_eq!(status, 403, "a token for reading alone");
+
+    // The graph is the tenant's, and so is what it is told of a device.
+    let graph = daemon.json(Some(&red), "GET", "/v1/graph", None).to_string();
+    assert!(graph.contains("red-fw") && graph.contains("\"own\"") && !graph.contains("blue"), "{graph}");
+    let common = daemon.json(Some(&red), "GET", "/v1/devices/common", None);
+    assert_eq!(common["status"]["other_openers"], 1, "{common}");
+    assert!(!common["status"].to_string().contains("blue"), "{common}");
+
+    // Two at a time; and when another's function comes to open the device, those there end before.
+    let (first, second) = (begin("own"), begin("red-fw"));
+    let busy = || captured("own").0 == 503;
+    let began = std::time::Instant::now();
+    while !busy() {
+        assert!(began.elapsed() < Duration::from_secs(20), "both have begun");
+    }
+    let mut own = shared_document()["devices"]["own"].clone();
+    own["open_to"] = json!([{"tenant": "blue"}]);
+    daemon.json(None, "PUT", "/v1/devices/own", Some(json!({"spec": own})));
+    let spy = json!({"image": "forwarder", "tenant": "blue", "max_call": "10s", "attach": {"left": "own"}});
+    daemon.json(None, "PUT", "/v1/functions/blue-spy?wait=true", Some(json!({"spec": spy})));
+    let mut all = Vec::new();
+    { first }.read_to_end(&mut all).expect("it ends with the change");
+    assert_eq!(captured("own").0, 422, "packets of blue's may pass there now");
+    assert!(!all.is_empty());
+    drop(second);
+}

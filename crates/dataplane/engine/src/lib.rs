@@ -38,7 +38,7 @@ pub use control::events::{Event, Stopped};
 pub use control::fault::{FailPolicy, RestartPolicy};
 pub use control::starts::{Background, StartWork, Started};
 pub use control::takeover::{GuestSetup, TakeoverError};
-pub use control::tap::{Passage, Tap};
+pub use control::tap::{Onward, Passage, Tap};
 pub use fleet::{
     Balanced, Balancer, Beside, Change, End, Fleet, FleetError, FleetInstance, FleetPort, Moved, Place,
     Removed, ThreadPlan,

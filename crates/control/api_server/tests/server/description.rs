@@ -139,7 +139,7 @@ fn every_call_is_described_and_every_answer_is_as_described() {
     let operations = ask("GET", "/v1/operations", "", "", "", 200).json();
     ask("GET", "/v1/operations/{name}", &text(&operations["items"][0]["id"]), "", "", 200);
     ask("GET", "/v1/operations/{name}", "none", "", "", 404);
-    for path in ["images", "account", "memory", "health", "openapi.json"] {
+    for path in ["images", "account", "memory", "graph", "health", "openapi.json"] {
         ask("GET", &format!("/v1/{path}"), "", "", "", 200);
     }
     ask("GET", "/metrics", "", "", "", 200);

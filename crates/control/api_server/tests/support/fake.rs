@@ -11,8 +11,9 @@
 
 use api::{
     Capture, DeviceNeighbours, Fault, FunctionEvent, FunctionEventKind, FunctionMemory, FunctionReport,
-    FunctionState, FunctionStatus, Image, Kind, Latency, LogLine, Name, Neighbour, NeighbourProtocol,
-    NeighbourState, ObjectName, RotatedKey, Snapshot, Trace, TraceEnd, TraceLine,
+    FunctionState, FunctionStatus, Graph, GraphNode, Image, Kind, Latency, LogLine, Name, Neighbour,
+    NeighbourProtocol, NeighbourState, NodeKind, ObjectName, RotatedKey, Snapshot, Trace, TraceEnd,
+    TraceLine,
 };
 use api_server::{
     Asker, Control, Exposition, ImageResolution, Images, Notices, ObjectChange, Outlet, Prepared, Refusal,
@@ -332,7 +333,7 @@ impl Control for Fake {
         Ok(())
     }
 
-    fn status(&self, kind: Kind, name: &str) -> Option<Value> {
+    fn status(&self, kind: Kind, name: &str, _: Option<&str>) -> Option<Value> {
         let world = self.world();
         let (_, paused) = world.objects.get(&ObjectName::new(kind, name))?;
         if kind != Kind::Function {
@@ -477,13 +478,28 @@ impl Control for Fake {
         }
     }
 
-    fn trace(&self, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal> {
+    fn graph(&self, tenant: Option<&str>) -> Option<Graph> {
+        let node = |name: &String| GraphNode {
+            name: name.clone(),
+            kind: NodeKind::Function,
+            tenant: tenant.map(str::to_owned),
+            state: None,
+            worker: None,
+            packets: Some(1),
+            bytes: None,
+            drops: 0,
+        };
+        let functions = self.functions_of(tenant);
+        Some(Graph { nodes: functions.iter().map(node).collect(), ..Graph::default() })
+    }
+
+    fn trace(&self, wanted: &Trace, tenant: Option<&str>, outlet: Outlet) -> Result<(), Refusal> {
         let count = wanted.count.unwrap_or(api::TRACED);
         if !(1..=api::TRACED_MAX).contains(&count) {
             let allowed = format!("found {count}; allowed: 1 to {}", api::TRACED_MAX);
             return Err(Refusal::Invalid(vec![Fault::new("count", allowed)]));
         }
-        self.there(wanted.at.as_deref())?;
+        self.there(wanted.at.as_deref(), tenant)?;
         // Says that it is alive as often as was wanted.
         std::thread::spawn(move || {
             let line = |line| format!("{}\n", serde_json::to_string(&line).expect("JSON")).into_bytes();
@@ -496,11 +512,11 @@ impl Control for Fake {
         Ok(())
     }
 
-    fn capture(&self, wanted: &Capture, outlet: Outlet) -> Result<(), Refusal> {
+    fn capture(&self, wanted: &Capture, tenant: Option<&str>, outlet: Outlet) -> Result<(), Refusal> {
         if wanted.count == Some(0) || wanted.snap.is_some_and(|snap| snap < 14) {
             return Err(Refusal::Invalid(vec![Fault::new("count", "found too little")]));
         }
-        self.there(Some(&wanted.at))?;
+        self.there(Some(&wanted.at), tenant)?;
         // Writes until the client stops reading, at most 100 times.
         self.open.fetch_add(1, SeqCst);
         let open = self.open.clone();
@@ -561,8 +577,9 @@ impl Fake {
         Ok(())
     }
 
-    fn there(&self, at: Option<&str>) -> Result<(), Refusal> {
-        let known = |at: &str| self.world().objects.keys().any(|id| id.name == at);
+    fn there(&self, at: Option<&str>, tenant: Option<&str>) -> Result<(), Refusal> {
+        let of = |spec: &Value| tenant.is_none_or(|tenant| spec["tenant"] == tenant);
+        let known = |at: &str| self.world().objects.iter().any(|(id, (spec, _))| id.name == at && of(spec));
         match at {
             Some(at) if !known(at) => Err(Refusal::Invalid(vec![Fault::new(
                 "at",

@@ -1,12 +1,12 @@
 //! A capture that a client reads while it goes on.
 
 use super::super::controller::Controller;
-use super::tap_points::{self, TapPoint};
-use super::{LOOK, filter, invalid, put, until};
+use super::tap_points::{TapPoint, View};
+use super::{LOOK, MakeTap, filter, invalid, put, until};
 use ::capture::{Settings, Target, begin_to};
 use api::Capture;
 use api_server::{Outlet, Refusal};
-use deployment::{HopPackets, HopTap};
+use deployment::{HopNames, HopPackets, HopTap};
 use engine::Tap;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -45,9 +45,9 @@ impl Controller {
     pub(in super::super) fn capture(
         self: &Arc<Self>,
         wanted: &Capture,
+        tenant: Option<&str>,
         outlet: Outlet,
     ) -> Result<(), Refusal> {
-        let permit = self.watch_permit()?;
         let filter = filter(wanted.filter.as_deref())?;
         let end = until(wanted.time.as_deref())?;
         if wanted.count == Some(0) {
@@ -61,10 +61,12 @@ impl Controller {
         }
         let host = &self.host;
         let wiring = host.wiring();
-        let captured =
-            tap_points::captured(&wanted.at, &wiring, &self.catalog).map_err(|why| invalid("at", why))?;
+        let view = View::new(&wiring, &self.catalog, tenant);
+        let captured = view.captured(&wanted.at).map_err(|why| invalid("at", why))?;
+        let places: Vec<TapPoint> = captured.iter().map(|(place, _)| place.clone()).collect();
+        let permit = self.watch_permit(tenant, &places)?;
         let named =
-            |(place, which): (TapPoint, HopPackets)| Ok((place.names(&wiring, &self.catalog)?, place, which));
+            |(place, which): (TapPoint, HopPackets)| Ok((self.names_at(&place, &wiring)?, place, which));
         let named = captured.into_iter().map(named).collect::<Result<Vec<_>, String>>();
         let named = named.map_err(Refusal::Broken)?;
         let settings = Settings {
@@ -78,16 +80,23 @@ impl Controller {
         let broken = |error: io::Error| Refusal::Broken(error.to_string());
         let target = Box::new(Client(outlet.clone()));
         let (recorder, capture) = begin_to(target, Path::new("the client"), settings).map_err(broken)?;
-        let tap = |(names, place, which)| {
-            let tap: Box<dyn Tap> = Box::new(HopTap::new(names, which, recorder.another()).leaving());
-            (place, tap)
+        let tap = |(names, place, which): (HopNames, TapPoint, HopPackets)| {
+            let recorder = recorder.another();
+            let make: MakeTap = Box::new(move || {
+                Box::new(HopTap::new(names.clone(), which, recorder.another()).leaving()) as Box<dyn Tap>
+            });
+            (place, make)
         };
-        put(host, named.into_iter().map(tap).collect())?;
+        put(host, &permit, named.into_iter().map(tap).collect())?;
         drop(recorder);
         let this = self.clone();
         let watching = move || {
-            let over =
-                || end.is_some_and(|end| Instant::now() >= end) || capture.is_over() || !outlet.is_open();
+            let over = || {
+                end.is_some_and(|end| Instant::now() >= end)
+                    || capture.is_over()
+                    || permit.is_over()
+                    || !outlet.is_open()
+            };
             while !over() {
                 let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
                 std::thread::sleep(left.min(LOOK));

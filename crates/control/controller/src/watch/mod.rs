@@ -1,7 +1,7 @@
 //! Looking at packets on their way, for clients: traces and captures.
 //!
-//! 1. [`tap_points`] finds what is meant: ports, functions, interfaces, wires, and what can be reached from
-//!    there.
+//! 1. [`tap_points`] finds what is meant: ports, functions, interfaces, devices, wires, and what can be reached
+//!    from there; for a tenant, only where every packet is its own ([`own`]).
 //! 2. Taps are put there at one quiet point of the workers. Where there are none, packets pass as ever:
 //!    nothing asks whether there is a trace.
 //! 3. A thread for each trace and each capture writes what it is handed to the client. What it does not take
@@ -9,43 +9,168 @@
 //! 4. When there are enough, the time is over, or the client stops reading, the taps are over, and are taken
 //!    out.
 //!
-//! Limits: [`MOST`] traces and captures at a time; a trace looks at [`tap_points::MOST`] places. What is created
-//! meanwhile is not looked at.
+//! 5. Before a change is carried out, those of tenants are over at whose places packets of others would pass then.
+//!
+//! Limits: [`MOST`] traces and captures of administrators at a time, and [`MOST_OF_TENANTS`] of tenants, each at most
+//! [`MOST_OF_TENANT`]; a trace looks at [`tap_points::MOST`] places. What is created meanwhile is not looked at.
 
 mod capture;
+mod own;
 mod tap_points;
 mod tell;
 mod trace;
 mod way;
 
-use super::controller::Controller;
+use super::controller::{Controller, lock};
 use api::Fault;
 use api_server::Refusal;
-use deployment::Host;
-use engine::Tap;
-use std::sync::Arc;
+use deployment::{HopNames, Host, Plugged};
+use engine::{Passage, Tap};
+use packet_memory::{Packet, Pool};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use tap_points::{TapPoint, View};
+use wiring::{Opener, Plan, Wiring};
 
-/// Traces and captures at a time.
+/// Traces and captures of administrators at a time.
 const MOST: usize = 8;
+
+/// The same of all tenants together, and of one.
+const MOST_OF_TENANTS: usize = 16;
+const MOST_OF_TENANT: usize = 2;
 
 /// How often a thread looks whether the client still reads.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// One of the traces and captures that there may be.
-struct WatchPermit(#[expect(dead_code, reason = "it is counted by how often it is held")] Arc<()>);
+/// Makes taps for a place, one for each thread that packets pass there on.
+type MakeTap = Box<dyn FnMut() -> Box<dyn Tap> + Send>;
+
+/// One of the traces and captures that there may be. It is counted by how often it is held.
+struct WatchPermit {
+    #[expect(dead_code, reason = "it is counted by how often it is held")]
+    counted: Option<Arc<()>>,
+    /// It is over, because packets of others would be seen.
+    over: Arc<AtomicBool>,
+}
+
+/// A trace or capture of a tenant that goes on, until its permit is gone.
+pub(super) struct TenantWatch {
+    tenant: String,
+    places: Vec<TapPoint>,
+    over: Weak<AtomicBool>,
+}
+
+impl WatchPermit {
+    fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    /// A tap that sees nothing any more when it is over.
+    fn guarded(&self, mut make: MakeTap) -> MakeTap {
+        let over = self.over.clone();
+        Box::new(move || Box::new(Guarded { inner: make(), over: over.clone() }) as Box<dyn Tap>)
+    }
+}
+
+/// See [`WatchPermit::guarded`].
+struct Guarded {
+    inner: Box<dyn Tap>,
+    over: Arc<AtomicBool>,
+}
+
+impl Tap for Guarded {
+    fn see(&mut self, pool: &Pool, packets: &[Packet], passage: Passage) {
+        if !self.over.load(Relaxed) {
+            self.inner.see(pool, packets, passage);
+        }
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn copied(&mut self, original: (&Pool, &Packet), copy: (&Pool, &Packet)) {
+        self.inner.copied(original, copy);
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Relaxed) || self.inner.is_over()
+    }
+}
 
 impl Controller {
-    /// One of the traces and captures that may run at a time.
-    fn watch_permit(&self) -> Result<WatchPermit, Refusal> {
-        let permit = self.watching.clone();
-        // The controller holds it, too.
-        if Arc::strong_count(&permit) > MOST + 1 {
-            return Err(Refusal::Busy(format!(
-                "there are {MOST} traces and captures, which is as many as may be"
-            )));
+    /// One of the traces and captures that may run at a time, at these places. What runs must not change until it
+    /// is given to the taps.
+    fn watch_permit(&self, tenant: Option<&str>, places: &[TapPoint]) -> Result<WatchPermit, Refusal> {
+        let over = Arc::<AtomicBool>::default();
+        let Some(tenant) = tenant else {
+            let counted = self.watching.clone();
+            // The controller holds it, too.
+            if Arc::strong_count(&counted) > MOST + 1 {
+                return Err(Refusal::Busy(format!(
+                    "there are {MOST} traces and captures, which is as many as may be"
+                )));
+            }
+            return Ok(WatchPermit { counted: Some(counted), over });
+        };
+        let mut watches = lock(&self.tenant_watches);
+        watches.retain(|watch| watch.over.strong_count() > 0);
+        let of_tenant = watches.iter().filter(|watch| watch.tenant == tenant).count();
+        if watches.len() >= MOST_OF_TENANTS || of_tenant >= MOST_OF_TENANT {
+            return Err(Refusal::Busy(format!("the tenant has {of_tenant} traces and captures")));
         }
-        Ok(WatchPermit(permit))
+        let (tenant, places) = (tenant.to_owned(), places.to_vec());
+        watches.push(TenantWatch { tenant, places, over: Arc::downgrade(&over) });
+        Ok(WatchPermit { counted: None, over })
+    }
+
+    /// Ends traces and captures of tenants at places where packets of others pass once a plan is carried out.
+    pub(super) fn end_watches_of_others(&self, plan: &Plan) {
+        let mut watches = lock(&self.tenant_watches);
+        watches.retain(|watch| watch.over.strong_count() > 0);
+        if watches.is_empty() {
+            return;
+        }
+        let mut then = self.host.wiring();
+        let is_known = plan.apply(&mut then).is_ok();
+        for watch in watches.iter() {
+            let view = View::new(&then, &self.catalog, Some(&watch.tenant));
+            if let Some(over) = watch.over.upgrade()
+                && !(is_known && watch.places.iter().all(|place| view.may_see(place)))
+            {
+                over.store(true, Relaxed);
+            }
+        }
+    }
+
+    /// The names behind a place's numbers.
+    fn names_at(&self, place: &TapPoint, wiring: &Wiring) -> Result<HopNames, String> {
+        match place {
+            TapPoint::Port(name) => Ok(HopNames::of_port(name)),
+            TapPoint::Function(name) => match wiring.instances.get(name) {
+                Some(instance) => HopNames::of_function(name, &instance.image, &self.catalog),
+                None => Err(format!("there is no function `{name}`")),
+            },
+            TapPoint::Device(name, _) => {
+                let mut names = HopNames::of_port(name);
+                let plugs = self.host.device_place(name, None).map(|place| place.plugs).unwrap_or_default();
+                for (plug, end) in plugs {
+                    names
+                        .interfaces
+                        .resize_with(names.interfaces.len().max(usize::from(plug) + 1), String::new);
+                    names.interfaces[usize::from(plug)] = match end {
+                        Plugged::Port(port) => {
+                            names.ports.insert(plug);
+                            port
+                        }
+                        Plugged::Opener(Opener::Interface(end)) => self.end_in_words(&end),
+                        Plugged::Opener(Opener::Service(service)) => format!("service {}", service.number),
+                    };
+                }
+                Ok(names)
+            }
+        }
     }
 
     /// Takes those taps out that are over.
@@ -56,28 +181,32 @@ impl Controller {
     }
 }
 
-/// Puts taps to ports and functions, by their names, at one quiet point. Those that have gone meanwhile have
+/// Puts taps to ports, functions and devices, by their names, at one quiet point. Those that have gone meanwhile have
 /// none.
-fn put(host: &Host, taps: Vec<(tap_points::TapPoint, Box<dyn Tap>)>) -> Result<(), Refusal> {
-    let ports = |name: &str| host.port(name);
-    let mut known = Vec::new();
-    for (place, tap) in taps {
+fn put(host: &Host, permit: &WatchPermit, taps: Vec<(TapPoint, MakeTap)>) -> Result<(), Refusal> {
+    let (mut ends, mut devices) = (Vec::new(), Vec::new());
+    for (place, make) in taps {
+        let mut make = permit.guarded(make);
         match &place {
-            tap_points::TapPoint::Port(name) => {
-                known.extend(ports(name).map(|id| (engine::End::Port(id), tap)))
+            TapPoint::Port(name) => ends.extend(host.port(name).map(|id| (engine::End::Port(id), make()))),
+            TapPoint::Function(name) => {
+                ends.extend(host.function(name).map(|id| (engine::End::Instance(id, 0), make())));
             }
-            tap_points::TapPoint::Function(name) => {
-                known.extend(host.function(name).map(|id| (engine::End::Instance(id, 0), tap)));
+            TapPoint::Device(name, side) => {
+                devices.extend(host.device_place(name, side.as_deref()).map(|place| (place, make)));
             }
         }
     }
     let put = host.fleet().change(move |change| {
-        for (end, tap) in known {
+        for (end, tap) in ends {
             match end {
                 engine::End::Port(id) => change.tap_port(id, tap),
                 engine::End::Instance(id, _) => change.tap_instance(id, tap),
                 engine::End::Switch(..) => {}
             }
+        }
+        for (place, make) in devices {
+            change.tap_switch(place.id, place.plug, make);
         }
     });
     put.map_err(|error| Refusal::Busy(error.to_string()))

@@ -1,46 +1,39 @@
 //! Where packets are looked at.
 
-use deployment::Catalog;
-use deployment::{HopNames, HopPackets};
+use super::own;
+use deployment::{Catalog, HopPackets};
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use wiring::{Edge, Endpoint, Wiring};
+use wiring::{Device, DeviceLayout, Edge, Endpoint, Instance, Opener, Opening, Wiring};
 use yaml_document::spelling;
 
 /// Places that one trace looks at.
 pub(super) const MOST: usize = 4096;
 
-/// A port or a function.
+/// A port, a function or a device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum TapPoint {
     Port(String),
     Function(String),
+    /// A device that is laid as one, and perhaps the port whose side is meant.
+    Device(String, Option<String>),
 }
 
 impl TapPoint {
     pub(super) fn name(&self) -> &str {
         match self {
-            TapPoint::Port(name) | TapPoint::Function(name) => name,
-        }
-    }
-
-    /// The names behind its numbers.
-    pub(super) fn names(&self, wiring: &Wiring, catalog: &Catalog) -> Result<HopNames, String> {
-        match self {
-            TapPoint::Port(name) => Ok(HopNames::of_port(name)),
-            TapPoint::Function(name) => match wiring.instances.get(name) {
-                Some(instance) => HopNames::of_function(name, &instance.image, catalog),
-                None => Err(format!("there is no function `{name}`")),
-            },
+            TapPoint::Port(name) | TapPoint::Function(name) | TapPoint::Device(name, _) => name,
         }
     }
 }
 
-/// `port/lan`, `function/fw`.
+/// `port/lan`, `function/fw`, `device/edge`, `device/edge:lan`.
 impl std::fmt::Display for TapPoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             TapPoint::Port(name) => write!(f, "port/{name}"),
             TapPoint::Function(name) => write!(f, "function/{name}"),
+            TapPoint::Device(name, None) => write!(f, "device/{name}"),
+            TapPoint::Device(name, Some(side)) => write!(f, "device/{name}:{side}"),
         }
     }
 }
@@ -52,70 +45,205 @@ pub(super) struct Spot {
     pub(super) interface: Option<u16>,
 }
 
-/// The spot that is meant: `lan`, `fw`, `fw:inside`, `fw:0`; `port/lan` and `function/fw` too.
-pub(super) fn spot(text: &str, wiring: &Wiring, catalog: &Catalog) -> Result<Spot, String> {
-    let text = text.strip_prefix("port/").or_else(|| text.strip_prefix("function/")).unwrap_or(text);
-    let (name, interface) = text.split_once(':').map_or((text, None), |(name, of)| (name, Some(of)));
-    if wiring.ports.contains_key(name) && interface.is_none() {
-        return Ok(Spot { place: TapPoint::Port(name.to_owned()), interface: None });
-    }
-    let Some(instance) = wiring.instances.get(name) else {
-        let known = wiring.ports.keys().chain(wiring.instances.keys()).map(String::as_str).take(20);
-        let known: Vec<&str> = known.collect();
-        let what = match wiring.ports.contains_key(name) {
-            true => "a port has no interfaces; allowed: its name alone".to_owned(),
-            false => format!(
-                "there is no port or function `{}`{}",
-                spelling::shown(name),
-                spelling::choices(name, known)
-            ),
-        };
-        return Err(what);
-    };
-    if wiring.observations.iter().any(|seen| seen.observer == name) {
-        return Err(format!("`{name}` is an observer; allowed: the function that it observes"));
-    }
-    let interface = match interface {
-        None => None,
-        Some(of) => {
-            let image = catalog.load(&instance.image)?;
-            let manifest = image.manifest();
-            let number = manifest.interface(of).ok_or_else(|| {
-                let known = manifest.interfaces.iter().map(String::as_str);
-                let choices = spelling::choices(of, known);
-                format!("`{name}` has no interface `{}`{choices}", spelling::shown(of))
-            })?;
-            Some(number)
-        }
-    };
-    Ok(Spot { place: TapPoint::Function(name.to_owned()), interface })
+/// What there is to look at, for administrators or for a tenant.
+pub(super) struct View<'a> {
+    wiring: &'a Wiring,
+    catalog: &'a Catalog,
+    tenant: Option<&'a str>,
+    layout: DeviceLayout,
 }
 
-/// What is captured where something is named: places, and which of their packets.
-pub(super) fn captured(
-    text: &str,
-    wiring: &Wiring,
-    catalog: &Catalog,
-) -> Result<Vec<(TapPoint, HopPackets)>, String> {
-    let whole = |spot: Spot| (spot.place, spot.interface.map_or(HopPackets::All, HopPackets::Interface));
-    let Some((a, b)) = text.split_once('~') else {
-        return Ok(vec![whole(spot(text, wiring, catalog)?)]);
-    };
-    // What a switch puts on a wire is seen where the wire ends.
-    let switch = |end: &str| wiring.switches.contains_key(end).then(|| Endpoint::Switch(end.to_owned()));
-    let end = |text: &str| match switch(text) {
-        Some(end) => Ok((end, None)),
-        None => spot(text, wiring, catalog).and_then(|spot| Ok((endpoint(&spot)?, Some(spot)))),
-    };
-    let ((a, first), (b, second)) = (end(a)?, end(b)?);
-    if !wiring.edges.contains(&Edge::new(a.clone(), b.clone())) {
-        return Err(format!("there is no wire between {a} and {b}"));
+impl<'a> View<'a> {
+    pub(super) fn new(wiring: &'a Wiring, catalog: &'a Catalog, tenant: Option<&'a str>) -> View<'a> {
+        View { wiring, catalog, tenant, layout: wiring.device_layout() }
     }
-    let puts_on = |spot: Spot| (spot.place, spot.interface.map_or(HopPackets::Received, HopPackets::Out));
-    Ok(match (first, second) {
-        (Some(first), Some(second)) => vec![puts_on(first), puts_on(second)],
-        (first, second) => first.into_iter().chain(second).map(whole).collect(),
-    })
+
+    /// Whether there is something of this name, as far as may be told.
+    fn shows(&self, name: &str) -> bool {
+        self.tenant.is_none_or(|tenant| own::is_of(self.wiring, tenant, name))
+    }
+
+    /// Whether a place may be looked at.
+    pub(super) fn may_see(&self, place: &TapPoint) -> bool {
+        self.tenant.is_none_or(|tenant| own::is_own(self.wiring, &self.layout, tenant, place))
+    }
+
+    /// Refuses a place where packets of others pass.
+    fn seen(&self, spots: Vec<Spot>, name: &str) -> Result<Vec<Spot>, String> {
+        if spots.iter().all(|spot| self.may_see(&spot.place)) {
+            return Ok(spots);
+        }
+        Err(format!(
+            "packets of others may pass `{}`; allowed: where every packet is the tenant's, as at its functions, and at its \
+             ports and devices that nothing else uses",
+            spelling::shown(name)
+        ))
+    }
+
+    /// The spots that are meant: `lan`, `fw`, `fw:inside`, `fw:0`, `edge`, `edge:lan`; `port/lan`, `function/fw`
+    /// and `device/edge` too. A device that is laid as wires is looked at where these end.
+    pub(super) fn spots(&self, text: &str) -> Result<Vec<Spot>, String> {
+        let kinds = ["port/", "function/", "device/"];
+        let text = kinds.iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
+        let (name, part) = text.split_once(':').map_or((text, None), |(name, of)| (name, Some(of)));
+        let wiring = self.wiring;
+        let port = |name: &str| Spot { place: TapPoint::Port(name.to_owned()), interface: None };
+        match part {
+            _ if !self.shows(name) => {}
+            None if wiring.ports.contains_key(name) => return self.seen(vec![port(name)], name),
+            Some(_) if wiring.ports.contains_key(name) => {
+                return Err("a port has no interfaces; allowed: its name alone".to_owned());
+            }
+            _ => {
+                if let Some(device) = wiring.devices.get(name) {
+                    let whole = Spot { place: TapPoint::Device(name.to_owned(), None), interface: None };
+                    self.seen(vec![whole], name)?;
+                    return self.at_device(name, device, part);
+                }
+                if let Some(instance) = wiring.instances.get(name) {
+                    if wiring.observations.iter().any(|seen| seen.observer == name) {
+                        return Err(format!("`{name}` is an observer; allowed: what it observes"));
+                    }
+                    let interface = match part {
+                        Some(of) => Some(self.interface(name, instance, of)?),
+                        None => None,
+                    };
+                    let place = TapPoint::Function(name.to_owned());
+                    return self.seen(vec![Spot { place, interface }], name);
+                }
+            }
+        }
+        let known = wiring.ports.keys().chain(wiring.devices.keys()).chain(wiring.instances.keys());
+        let known = known.map(String::as_str).filter(|name| self.shows(name)).take(20);
+        let known: Vec<&str> = known.collect();
+        let choices = spelling::choices(name, known);
+        Err(format!("there is no port, device or function `{}`{choices}", spelling::shown(name)))
+    }
+
+    fn interface(&self, name: &str, instance: &Instance, of: &str) -> Result<u16, String> {
+        let image = self.catalog.load(&instance.image)?;
+        let manifest = image.manifest();
+        manifest.interface(of).ok_or_else(|| {
+            let known = manifest.interfaces.iter().map(String::as_str);
+            let choices = spelling::choices(of, known);
+            format!("`{name}` has no interface `{}`{choices}", spelling::shown(of))
+        })
+    }
+
+    /// Where a device, or one side of it, is looked at.
+    fn at_device(&self, name: &str, device: &Device, side: Option<&str>) -> Result<Vec<Spot>, String> {
+        if let Some(side) = side.filter(|side| !device.over.contains_key(*side)) {
+            let choices = spelling::choices(side, device.over.keys().map(String::as_str));
+            return Err(format!("`{name}` has no port `{}`{choices}", spelling::shown(side)));
+        }
+        let Some(openers) = self.layout.wired.get(name) else {
+            let place = TapPoint::Device(name.to_owned(), side.map(str::to_owned));
+            return Ok(vec![Spot { place, interface: None }]);
+        };
+        // Each port of it is its alone.
+        let ports = device.over.keys().filter(|port| side.is_none_or(|side| side == *port));
+        let ports = ports.map(|port| Spot { place: TapPoint::Port(port.clone()), interface: None });
+        let ends = openers.iter().filter(|_| device.over.is_empty()).filter_map(|(opener, _)| match opener {
+            Opener::Interface(Endpoint::Interface(function, number)) => {
+                Some(Spot { place: TapPoint::Function(function.clone()), interface: Some(*number) })
+            }
+            _ => None,
+        });
+        Ok(ports.chain(ends).collect())
+    }
+
+    /// What is captured where something is named: places, and which of their packets.
+    pub(super) fn captured(&self, text: &str) -> Result<Vec<(TapPoint, HopPackets)>, String> {
+        let whole = |spot: Spot| (spot.place, spot.interface.map_or(HopPackets::All, HopPackets::Interface));
+        let puts_on = |spot: Spot| (spot.place, spot.interface.map_or(HopPackets::Received, HopPackets::Out));
+        let Some((a, b)) = text.split_once('~') else {
+            let spots = self.spots(text)?;
+            // What each of two functions puts on the wire between them.
+            let is_wire = spots.len() > 1 && spots.iter().all(|spot| spot.interface.is_some());
+            return Ok(spots
+                .into_iter()
+                .map(|spot| if is_wire { puts_on(spot) } else { whole(spot) })
+                .collect());
+        };
+        // What a switch or device puts on a wire is seen where the wire ends.
+        let decides = |end: &str| {
+            if self.wiring.switches.contains_key(end) && self.tenant.is_none() {
+                return Some(Endpoint::Switch(end.to_owned()));
+            }
+            let (name, side) = end.split_once(':').map_or((end, None), |(name, side)| (name, Some(side)));
+            let is_device = self.wiring.devices.contains_key(name) && self.shows(name);
+            is_device.then(|| Endpoint::Device(Opening::of(name, side)))
+        };
+        let end = |text: &str| match decides(text) {
+            Some(end) => Ok((end, None)),
+            None => {
+                let spots = self.spots(text)?;
+                let [spot] = spots.as_slice() else { return Err(format!("`{text}` is no end of a wire")) };
+                Ok((endpoint(spot)?, Some(spot.clone())))
+            }
+        };
+        let ((a, first), (b, second)) = (end(a)?, end(b)?);
+        let is_it = |edge: &&Edge| {
+            let [one, other] = edge.ends();
+            (a.is_at(one) && b.is_at(other)) || (a.is_at(other) && b.is_at(one))
+        };
+        if !self.wiring.edges.iter().any(|edge| is_it(&edge)) {
+            return Err(format!("there is no wire between {a} and {b}"));
+        }
+        Ok(match (first, second) {
+            (Some(first), Some(second)) => vec![puts_on(first), puts_on(second)],
+            (first, second) => first.into_iter().chain(second).map(whole).collect(),
+        })
+    }
+
+    /// All places that packets may come to from some spots, or from any port, the nearest first; and how many there
+    /// are that are left out because they are too many. Those that may not be looked at are not there.
+    pub(super) fn reached(&self, from: Option<&[Spot]>) -> (Vec<TapPoint>, usize) {
+        let wiring = self.wiring;
+        let mut beside: HashMap<&str, Vec<&str>> = HashMap::new();
+        for edge in &wiring.edges {
+            let [a, b] = edge.ends().map(Endpoint::name);
+            beside.entry(a).or_default().push(b);
+            beside.entry(b).or_default().push(a);
+        }
+        for (name, device) in &wiring.devices {
+            for port in device.over.keys() {
+                beside.entry(name).or_default().push(port);
+                beside.entry(port).or_default().push(name);
+            }
+        }
+        let mut next: VecDeque<&str> = match from {
+            Some(spots) => spots.iter().map(|spot| spot.place.name()).collect(),
+            None => wiring.ports.keys().map(String::as_str).collect(),
+        };
+        // Functions send to services without a wire.
+        next.extend(wiring.services.values().map(Endpoint::name));
+        let mut seen: BTreeSet<&str> = next.iter().copied().collect();
+        let (mut places, mut left_out) = (Vec::new(), 0);
+        while let Some(name) = next.pop_front() {
+            let place = if wiring.ports.contains_key(name) {
+                Some(TapPoint::Port(name.to_owned()))
+            } else if wiring.instances.contains_key(name) {
+                Some(TapPoint::Function(name.to_owned()))
+            } else if self.layout.devices.contains_key(name) {
+                // A spot of one side is that side alone.
+                let named = from.into_iter().flatten().find(|spot| spot.place.name() == name);
+                Some(named.map_or_else(|| TapPoint::Device(name.to_owned(), None), |spot| spot.place.clone()))
+            } else {
+                None
+            };
+            // A port under a tenant's device may be looked at for that; it is no hop of the tenant's.
+            let is_named = from.into_iter().flatten().any(|spot| spot.place.name() == name);
+            match place.filter(|place| self.may_see(place) && (is_named || self.shows(name))) {
+                Some(_) if places.len() == MOST => left_out += 1,
+                Some(place) => places.push(place),
+                None => {}
+            }
+            let others = beside.get(name).into_iter().flatten().copied();
+            next.extend(others.filter(|other| seen.insert(other)));
+        }
+        (places, left_out)
+    }
 }
 
 fn endpoint(spot: &Spot) -> Result<Endpoint, String> {
@@ -125,41 +253,8 @@ fn endpoint(spot: &Spot) -> Result<Endpoint, String> {
         (TapPoint::Function(name), None) => Err(format!(
             "`{name}` is a function; allowed at the end of a wire: one of its interfaces, such as `{name}:0`"
         )),
+        (TapPoint::Device(name, side), _) => Ok(Endpoint::Device(Opening::of(name, side.as_deref()))),
     }
-}
-
-/// All ports and functions that packets may come to from a spot, or from any port, the nearest first; and how
-/// many there are that are left out because they are too many.
-pub(super) fn reached(from: Option<&Spot>, wiring: &Wiring) -> (Vec<TapPoint>, usize) {
-    let mut beside: HashMap<&str, Vec<&str>> = HashMap::new();
-    for edge in &wiring.edges {
-        let [a, b] = edge.ends().map(Endpoint::name);
-        beside.entry(a).or_default().push(b);
-        beside.entry(b).or_default().push(a);
-    }
-    let mut next: VecDeque<&str> = match from {
-        Some(spot) => VecDeque::from([spot.place.name()]),
-        None => wiring.ports.keys().map(String::as_str).collect(),
-    };
-    // Functions send to services without a wire.
-    next.extend(wiring.services.values().map(Endpoint::name));
-    let mut seen: BTreeSet<&str> = next.iter().copied().collect();
-    let (mut places, mut left_out) = (Vec::new(), 0);
-    while let Some(name) = next.pop_front() {
-        let place = match (wiring.ports.contains_key(name), wiring.instances.contains_key(name)) {
-            (true, _) => Some(TapPoint::Port(name.to_owned())),
-            (_, true) => Some(TapPoint::Function(name.to_owned())),
-            _ => None,
-        };
-        match place {
-            Some(_) if places.len() == MOST => left_out += 1,
-            Some(place) => places.push(place),
-            None => {}
-        }
-        let others = beside.get(name).into_iter().flatten().copied();
-        next.extend(others.filter(|other| seen.insert(other)));
-    }
-    (places, left_out)
 }
 
 #[cfg(test)]
@@ -183,15 +278,20 @@ chains:
 ";
 
     fn wiring() -> (Wiring, Catalog) {
+        wired(FILE)
+    }
+
+    fn wired(file: &str) -> (Wiring, Catalog) {
         let catalog = Catalog::new(Path::new("."));
-        let read = config::check("file", FILE, &catalog);
+        let read = config::check("file", file, &catalog);
         (read.unwrap_or_else(|faults| panic!("{faults:?}")).wiring, catalog)
     }
 
     #[test]
     fn spots_and_wires_are_found() {
         let (wiring, catalog) = wiring();
-        let place = |text: &str| spot(text, &wiring, &catalog);
+        let view = View::new(&wiring, &catalog, None);
+        let place = |text: &str| view.spots(text).map(|mut spots| spots.remove(0));
         let function = |name: &str, interface| Spot { place: TapPoint::Function(name.to_owned()), interface };
         assert_eq!(place("function/fw"), Ok(function("fw", None)));
         assert_eq!(
@@ -204,7 +304,7 @@ chains:
         {
             assert!(place(wrong).is_err_and(|message| message.contains(told)), "{wrong}");
         }
-        let at = |text: &str| captured(text, &wiring, &catalog);
+        let at = |text: &str| view.captured(text);
         let (fw, lan) = (TapPoint::Function("fw".into()), TapPoint::Port("lan".into()));
         assert_eq!(at("fw"), Ok(vec![(fw.clone(), HopPackets::All)]));
         assert_eq!(at("fw:inside"), Ok(vec![(fw.clone(), HopPackets::Interface(0))]));
@@ -221,11 +321,102 @@ chains:
     fn what_can_be_reached_is_looked_at() {
         let (wiring, catalog) = wiring();
         let names = |from: Option<&str>| {
-            let from = from.map(|text| spot(text, &wiring, &catalog).expect("a spot"));
-            reached(from.as_ref(), &wiring).0.iter().map(ToString::to_string).collect::<Vec<_>>()
+            let view = View::new(&wiring, &catalog, None);
+            let from = from.map(|text| view.spots(text).expect("a spot"));
+            view.reached(from.as_deref()).0.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(names(Some("lan")), ["port/lan", "function/fw", "port/wan"]);
         assert_eq!(names(Some("near")), ["function/near", "port/out"]);
         assert_eq!(names(None).len(), 5, "all ports, and what is behind them");
+    }
+
+    /// Two tenants: red has a device of its own, one that blue may open, and one that only sees; there is a balance
+    /// of both, a port of red's at a switch, one that a service of blue's leads to, and one that blue's device is over.
+    const TENANTS: &str = "superfluid: 1
+tenants: {red: {}, blue: {}}
+ports:
+  nic: {type: 'null'}
+  alone: {type: 'null'}
+  mine: {type: 'null', tenant: red}
+  out: {type: 'null', tenant: red}
+  plugged: {type: 'null', tenant: red}
+  served: {type: 'null', tenant: red}
+  under: {type: 'null', tenant: red}
+  theirs: {type: 'null', tenant: blue}
+switches:
+  hall: {}
+devices:
+  own: {mode: direct, tenant: red, over: {nic: {receive: udp}}}
+  wired: {mode: direct, tenant: red, over: [alone]}
+  shared: {mode: direct, tenant: red, over: {nic: {receive: tcp}}, share: duplicate, open_to: [{tenant: blue}]}
+  balance: {mode: direct, tenant: blue, over: {nic: {receive: arp}}, share: balance, open_to: [{tenant: red}]}
+  seeing: {mode: direct, tenant: red, over: {nic: {receive: udp, priority: 1}}}
+  bridge: {mode: direct, tenant: blue, over: [under]}
+functions:
+  fw: {image: firewall, tenant: red, attach: {inside: own, outside: mine}}
+  last: {image: forwarder, tenant: red, attach: {left: wired, right: out}}
+  here: {image: forwarder, tenant: red, attach: {left: shared}}
+  there: {image: forwarder, tenant: blue, attach: {left: shared}}
+  one: {image: forwarder, tenant: red, attach: {left: balance}}
+  two: {image: forwarder, tenant: blue, attach: {left: balance}}
+  edge: {image: forwarder, tenant: blue, attach: {left: bridge, right: theirs}}
+  spy: {image: monitor, tenant: red}
+observers:
+  spy: {at: [seeing]}
+wires: [[plugged, hall]]
+services:
+  'blue:7': served
+";
+
+    #[test]
+    fn a_tenant_looks_only_where_every_packet_is_its_own() {
+        let (wiring, catalog) = wired(TENANTS);
+        let red = View::new(&wiring, &catalog, Some("red"));
+        for good in ["fw", "fw:inside", "own", "own:nic", "device/wired", "mine", "one", "here:left", "out"] {
+            assert!(red.spots(good).is_ok(), "{good}: {:?}", red.spots(good));
+        }
+        assert_eq!(red.spots("wired").expect("its own")[0].place, TapPoint::Port("alone".into()));
+        assert!(red.captured("fw:1~mine").is_ok_and(|at| at.len() == 2));
+        assert!(red.captured("fw:0~own").is_ok_and(|at| at.len() == 1));
+        // What is its own, and where packets of others pass.
+        for shared in ["shared", "shared:nic", "seeing", "plugged", "served", "under"] {
+            let told = red.spots(shared).expect_err(shared);
+            assert!(
+                told.starts_with(&format!(
+                    "packets of others may pass `{}`",
+                    shared.split(':').next().unwrap_or("")
+                )),
+                "{told}"
+            );
+        }
+        assert!(red.spots("spy").is_err_and(|told| told.contains("is an observer")));
+        // What is another's is told of like what is not there, and so is an end of a wire.
+        for theirs in ["there", "edge:left", "balance", "bridge", "theirs", "nic", "alone", "none"] {
+            let told = red.spots(theirs).expect_err(theirs);
+            let name = theirs.split(':').next().unwrap_or("");
+            assert!(told.starts_with(&format!("there is no port, device or function `{name}`")), "{told}");
+            for name in ["there", "two", "edge", "balance", "bridge", "theirs", "nic"] {
+                let offered =
+                    told.split_once("; ").is_some_and(|(_, choices)| choices.contains(&format!("`{name}`")));
+                assert!(!offered, "{told}");
+            }
+        }
+        for wire in ["one:0~balance", "here:0~two:0", "plugged~hall", "edge:0~bridge"] {
+            assert!(red.captured(wire).is_err(), "{wire}");
+        }
+        // A trace goes through no place of others, from wherever it begins.
+        for from in [None, Some("fw"), Some("one"), Some("here"), Some("wired")] {
+            let spots = from.map(|from| red.spots(from).expect("its own"));
+            for place in red.reached(spots.as_deref()).0 {
+                let allowed = ["fw", "last", "here", "one", "own", "wired", "mine", "out", "alone"];
+                assert!(allowed.contains(&place.name()), "{from:?}: {place}");
+                assert!(place.name() != "alone" || from == Some("wired"), "{from:?}: {place}");
+            }
+        }
+        // For administrators all is there.
+        let all = View::new(&wiring, &catalog, None);
+        for name in ["shared", "balance", "seeing", "plugged", "nic", "there"] {
+            assert!(all.spots(name).is_ok(), "{name}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use ::capture::words;
 use api::{TraceHop, TraceLine, TracedPacket};
 use api_server::Outlet;
 use deployment::HopNames;
-use engine::Passage;
+use engine::{Onward, Passage};
 use nf_abi::Verdict;
 use std::time::{Duration, UNIX_EPOCH};
 use telemetry::clock::Nanos;
@@ -97,6 +97,15 @@ fn hop(step: &Step, first: Nanos, at: &str, names: &HopNames) -> TraceHop {
         What::Passage(Passage::Down) => {
             hop.ingress = ingress();
             "down"
+        }
+        What::Passage(Passage::Passing(from, onward)) => {
+            hop.ingress = Some(names.interface(from));
+            match onward {
+                Onward::By(plug) => hop.egress = Some(names.interface(plug)),
+                Onward::Nowhere(reason) => hop.reason = Some(reason.to_string()),
+                Onward::Several | Onward::Elsewhere => {}
+            }
+            "passed"
         }
         What::Passage(Passage::Lost(reason)) => {
             hop.reason = Some(reason.to_string());

@@ -1,10 +1,10 @@
 //! A trace: taps at all places that its packets may come to, and a thread that tells what they saw.
 
 use super::super::controller::Controller;
-use super::tap_points::{self, Spot, TapPoint};
+use super::tap_points::{Spot, TapPoint, View};
 use super::tell::Teller;
 use super::way::{Following, Pick, TraceTap};
-use super::{LOOK, filter, invalid, put, until};
+use super::{LOOK, MakeTap, filter, invalid, put, until};
 use api::{Trace, TraceEnd, TraceLine};
 use api_server::{Outlet, Refusal};
 use deployment::InjectError;
@@ -33,8 +33,12 @@ struct Injection {
 
 impl Controller {
     /// Begins a trace.
-    pub(in super::super) fn trace(self: &Arc<Self>, wanted: &Trace, outlet: Outlet) -> Result<(), Refusal> {
-        let permit = self.watch_permit()?;
+    pub(in super::super) fn trace(
+        self: &Arc<Self>,
+        wanted: &Trace,
+        tenant: Option<&str>,
+        outlet: Outlet,
+    ) -> Result<(), Refusal> {
         let filter = filter(wanted.filter.as_deref())?;
         let end = until(wanted.time.as_deref())?;
         let count = wanted.count.unwrap_or(api::TRACED);
@@ -44,9 +48,11 @@ impl Controller {
         }
         let host = &self.host;
         let wiring = host.wiring();
-        let at = wanted.at.as_deref().map(|at| tap_points::spot(at, &wiring, &self.catalog)).transpose();
+        let view = View::new(&wiring, &self.catalog, tenant);
+        let at = wanted.at.as_deref().map(|at| view.spots(at)).transpose();
         let at = at.map_err(|why| invalid("at", why))?;
-        let (places, left_out) = tap_points::reached(at.as_ref(), &wiring);
+        let (places, left_out) = view.reached(at.as_deref());
+        let permit = self.watch_permit(tenant, &places)?;
         let injection = match &wanted.inject {
             None => None,
             Some(_) if filter.is_some() || wanted.count.is_some() => {
@@ -55,27 +61,28 @@ impl Controller {
                     "one packet is followed then; allowed: without `filter` and `count`",
                 ));
             }
-            Some(hex) => Some(injection(hex, at.as_ref(), &wiring, &places)?),
+            Some(hex) => Some(injection(hex, at.as_deref(), &wiring, &places)?),
         };
-        let names = places.iter().map(|place| place.names(&wiring, &self.catalog));
+        let names = places.iter().map(|place| self.names_at(place, &wiring));
         let names = names.collect::<Result<Vec<_>, String>>().map_err(Refusal::Broken)?;
         let (told, ways) = sync_channel(WAITING);
         let clock = *guest_wasm::watchdog::clock();
         let count = if injection.is_some() { 1 } else { count };
         let following = Arc::new(Following::new(told, filter, count, clock));
         let tap = |(number, place): (usize, &TapPoint)| {
-            let pick = match (&injection, &at, place) {
+            let named = at.iter().flatten().find(|spot| spot.place == *place);
+            let pick = match (&injection, named, place) {
                 (Some(_), _, _) => Pick::Nothing,
-                (None, None, TapPoint::Port(_)) => Pick::All,
-                (None, Some(spot), place) if spot.place == *place => {
-                    spot.interface.map_or(Pick::All, Pick::Interface)
-                }
+                (None, Some(spot), _) => spot.interface.map_or(Pick::All, Pick::Interface),
+                (None, None, TapPoint::Port(_)) if at.is_none() => Pick::All,
                 _ => Pick::Nothing,
             };
-            let tap: Box<dyn Tap> = Box::new(TraceTap::new(number, pick, following.clone()));
-            (place.clone(), tap)
+            let following = following.clone();
+            let make: MakeTap =
+                Box::new(move || Box::new(TraceTap::new(number, pick, following.clone())) as Box<dyn Tap>);
+            (place.clone(), make)
         };
-        put(host, places.iter().enumerate().map(tap).collect())?;
+        put(host, &permit, places.iter().enumerate().map(tap).collect())?;
         if let Some(Injection { function, interface, place, bytes }) = injection {
             let theirs = following.clone();
             let seen = move |pool: &_, packet: &_| theirs.inject(place, pool, packet);
@@ -97,7 +104,7 @@ impl Controller {
             let mut teller = Teller::new(outlet, &places, names);
             let (mut end, mut alive) = (end, Instant::now() + ALIVE);
             let mut picking = true;
-            while teller.is_read() && !following.is_done() {
+            while teller.is_read() && !following.is_done() && !permit.is_over() {
                 match ways.recv_timeout(LOOK) {
                     Ok(ended) => {
                         teller.packet(ended);
@@ -142,7 +149,7 @@ impl Controller {
 /// Where a packet that is injected at a spot goes first.
 fn injection(
     hex: &str,
-    at: Option<&Spot>,
+    at: Option<&[Spot]>,
     wiring: &Wiring,
     places: &[TapPoint],
 ) -> Result<Injection, Refusal> {
@@ -150,19 +157,27 @@ fn injection(
         return Err(invalid("inject", "allowed: an Ethernet frame of 14 bytes or more, in hexadecimal"));
     };
     let (function, interface) = match at {
-        Some(Spot { place: TapPoint::Function(name), interface: Some(interface) }) => {
+        Some([Spot { place: TapPoint::Function(name), interface: Some(interface) }]) => {
             (name.clone(), *interface)
         }
-        Some(Spot { place: TapPoint::Port(name), .. }) => match wiring.peer(&Endpoint::Port(name.clone())) {
-            Some(Endpoint::Interface(function, interface)) => (function.clone(), *interface),
-            _ => {
-                let message = format!("`{name}` leads to no function; allowed: a function's interface");
-                return Err(invalid("at", message));
+        Some([Spot { place: TapPoint::Port(name), .. }]) => {
+            match wiring.peer(&Endpoint::Port(name.clone())) {
+                Some(Endpoint::Interface(function, interface)) => (function.clone(), *interface),
+                _ => {
+                    let message = format!("`{name}` leads to no function; allowed: a function's interface");
+                    return Err(invalid("at", message));
+                }
             }
-        },
-        Some(Spot { place: TapPoint::Function(name), interface: None }) => {
+        }
+        Some([Spot { place: TapPoint::Function(name), interface: None }]) => {
             let message = format!("found `{name}`; allowed: one of its interfaces, such as `{name}:0`");
             return Err(invalid("at", message));
+        }
+        Some(_) => {
+            return Err(invalid(
+                "at",
+                "a device has several ends; allowed: a function's interface, or a port",
+            ));
         }
         None => {
             return Err(invalid(

@@ -5,7 +5,7 @@
 
 use ::capture::{Filter, Outcome};
 use api::WayEnd;
-use engine::{Passage, Tap};
+use engine::{Onward, Passage, Tap};
 use nf_abi::Verdict;
 use packet_memory::{Packet, Pool};
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ const HELD_LIMIT: Nanos = Nanos::from_millis(10_000);
 pub(super) enum Pick {
     /// None; those that were picked elsewhere are seen.
     Nothing,
-    /// Those that a port receives, or that come to a function.
+    /// Those that a port receives, that come to a function, or that pass a device.
     All,
     /// Those that come to it by an interface.
     Interface(u16),
@@ -278,7 +278,7 @@ impl TraceTap {
 
     fn is_picked(&self, packet: &Packet, passage: Passage) -> bool {
         match (self.pick, passage) {
-            (Pick::All, Passage::Received | Passage::Arrived) => true,
+            (Pick::All, Passage::Received | Passage::Arrived | Passage::Passing(..)) => true,
             (Pick::Interface(interface), Passage::Arrived) => packet.record().ingress == interface,
             _ => false,
         }
@@ -287,7 +287,7 @@ impl TraceTap {
     fn look(&self, pool: &Pool, packets: &[Packet], passage: Passage, ended: Cycles) {
         let following = &*self.following;
         let picking = self.pick != Pick::Nothing
-            && matches!(passage, Passage::Received | Passage::Arrived)
+            && matches!(passage, Passage::Received | Passage::Arrived | Passage::Passing(..))
             && following.picking.load(Relaxed);
         if !picking && following.open.load(Relaxed) == 0 {
             return;
@@ -351,7 +351,8 @@ fn end_by(passage: Passage, verdict: u32) -> Option<WayEnd> {
             Some(Verdict::None) | None => Some(WayEnd::Lost),
             Some(Verdict::Interface(_) | Verdict::Service(_) | Verdict::Hold(_)) => None,
         },
-        Passage::Received | Passage::Arrived | Passage::Down => None,
+        Passage::Passing(_, Onward::Nowhere(_)) => Some(WayEnd::Lost),
+        Passage::Received | Passage::Arrived | Passage::Down | Passage::Passing(..) => None,
     }
 }
 

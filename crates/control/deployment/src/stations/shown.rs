@@ -4,7 +4,7 @@ use super::Stations;
 use super::station::Station;
 use crate::Host;
 use guest_wasm::watchdog;
-use neighbours::{Address, DhcpLease, Mac, Neighbour};
+use neighbours::{Address, AddressState, DhcpLease, Mac, Neighbour, Prefix};
 use std::net::IpAddr;
 use telemetry::clock::Nanos;
 
@@ -40,6 +40,15 @@ pub struct ShownStation {
     pub groups: Vec<IpAddr>,
 }
 
+/// The same in short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StationReading {
+    /// Its addresses, and whether they are its alone.
+    pub addresses: Vec<(Prefix, AddressState)>,
+    /// Entries of its table.
+    pub neighbours: usize,
+}
+
 /// A neighbour.
 #[derive(Debug)]
 pub struct ShownNeighbour {
@@ -58,6 +67,15 @@ impl Host {
 }
 
 impl Stations {
+    /// What a device is on its link now; `None`: it has no addresses.
+    pub(crate) fn reading(&self, device: &str) -> Option<StationReading> {
+        let state = self.shared.lock();
+        let known = &state.stations.get(device)?.device;
+        let mut addresses: Vec<_> = known.addresses().map(|own| (own.prefix, own.state)).collect();
+        addresses.sort_unstable_by_key(|(prefix, _)| *prefix);
+        Some(StationReading { addresses, neighbours: known.neighbours_count() })
+    }
+
     fn shown(&self, device: &str, after: Option<IpAddr>, limit: usize) -> ShownDevice {
         let state = self.shared.lock();
         let station = state.stations.get(device);

@@ -311,3 +311,90 @@ fn a_device_that_only_observers_are_at_sees_what_another_takes() {
     wait("packets that nothing receives", || lost(&rig) > 0);
     rig.host.stop().expect("it ran").balance().expect("balanced");
 }
+
+#[test]
+fn what_passes_a_device_is_counted_by_port_and_opener() {
+    let mut rig = rig(2);
+    let over = |receive: &str| json!({"source": {"receive": receive}, "out": {}});
+    let bridge =
+        |receive: &str| device("d", json!({"mode": "bridge", "over": over(receive), "share": "duplicate"}));
+    rig.apply(&[bridge("udp"), function("f", reflector("d")), function("g", reflector("d"))]);
+    rig.host.start().expect("threads");
+    rig.moves("f");
+    rig.moves("g");
+    // Nothing comes any more: what was counted stays.
+    rig.apply(&[bridge("tcp")]);
+    let reading = |rig: &Rig| rig.host.device("d").expect("it is there");
+    wait("all has passed", || {
+        let sent = reading(&rig).sides[1].sent.expect("it is the device's alone").packets;
+        let openers = reading(&rig).openers;
+        sent > 0 && sent == openers.iter().map(|opener| opener.sent.expect("counted").packets).sum::<u64>()
+    });
+    let now = reading(&rig);
+    assert!(!now.is_wires);
+    let came = now.sides[0].received.expect("counted");
+    assert!(came.packets > 100 && came.bytes == came.packets * (came.bytes / came.packets), "{came:?}");
+    for opener in &now.openers {
+        assert_eq!(opener.received, Some(came), "each gets all");
+    }
+    assert_eq!(now.copied, came.packets);
+    assert_eq!(now.openers[0].sent.expect("counted").packets, rig.packets("f"));
+    // Another opener in the place of one that is gone has sent nothing yet.
+    rig.apply(&[delete(Kind::Function, "g")]);
+    rig.apply(&[function("h", reflector("d"))]);
+    let now = reading(&rig);
+    assert_eq!(now.openers[1].sent.map(|sent| sent.packets), Some(0), "{:?}", now.openers);
+    assert_eq!(now.sides[0].received, Some(came));
+    rig.host.stop().expect("it ran").balance().expect("balanced");
+}
+
+#[test]
+fn ports_count_for_devices_that_are_laid_as_wires() {
+    let mut rig = rig(1);
+    rig.apply(&[
+        device("d", json!({"mode": "bond", "over": ["source", "source2"]})),
+        function("f", forwarder(json!({"left": "d:source", "right": "d:source2"}))),
+        device("r", json!({"mode": "rootless"})),
+    ]);
+    rig.host.start().expect("threads");
+    rig.moves("f");
+    let account = rig.host.stop().expect("it ran");
+    let reading = rig.host.devices(&account);
+    let d = &reading["d"];
+    assert!(d.is_wires, "{d:?}");
+    let all = d.sides.iter().map(|side| side.received.expect("counted").packets).sum::<u64>();
+    let generated = account.ports.iter().map(|port| port.counters.ledger.generated).sum::<u64>();
+    assert_eq!(all, generated);
+    assert_eq!(d.openers[0].received, d.sides[0].received);
+    // It is in the account like one that counts for itself, and one that nothing opens counts nothing.
+    let account = rig.host.with_wired_devices(account);
+    let of = |name: &str| account.devices.iter().find(|device| device.name == name);
+    assert_eq!(of("d").map(|device| (device.counters.from_ports, device.openers)), Some((generated, 2)));
+    assert_eq!(reading["r"].openers, []);
+}
+
+#[test]
+fn policies_that_get_nothing_are_known_until_they_get_something() {
+    let mut rig = rig(1);
+    let direct = |name: &str, receive: &str, priority: u32| {
+        let over = json!({"source": {"receive": receive, "priority": priority}});
+        device(name, json!({"mode": "direct", "over": over}))
+    };
+    let told = |rig: &Rig, name: &str| -> Vec<String> {
+        let shadowed = rig.host.device(name).expect("it is there").shadowed;
+        shadowed.iter().map(|found| found.told(&found.first, &found.second)).collect()
+    };
+    rig.apply(&[direct("a", "udp", 1), function("f", reflector("a"))]);
+    assert_eq!(told(&rig, "a"), [""; 0]);
+    rig.apply(&[direct("b", "udp port 53", 2), function("g", reflector("b"))]);
+    let never = ["b never gets a packet of `source`: a takes all that it wants"];
+    assert_eq!(
+        (told(&rig, "a"), told(&rig, "b")),
+        (never.map(str::to_owned).into(), never.map(str::to_owned).into())
+    );
+    // A change elsewhere leaves what is known, one of the policy ends it.
+    rig.apply(&[device("r", json!({"mode": "rootless"}))]);
+    assert_eq!(told(&rig, "b").len(), 1);
+    rig.apply(&[direct("a", "tcp", 1)]);
+    assert_eq!((told(&rig, "a"), told(&rig, "b")), (vec![], vec![]));
+}

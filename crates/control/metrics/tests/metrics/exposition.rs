@@ -158,6 +158,9 @@ fn numbers_are_those_of_the_account() {
         assert_eq!(of("superfluid_switch_filtered_frames", filtered), Some(n as f64));
         let openers = &[("device", *name), ("from", "openers")];
         assert_eq!(of("superfluid_device_packets", openers), Some(n as f64 + 1.0));
+        let ports = &[("device", *name), ("from", "ports")];
+        assert_eq!(of("superfluid_device_bytes", ports), Some(n as f64 * 60.0));
+        assert_eq!(of("superfluid_device_openers", &[("device", *name)]), Some(n as f64 + 2.0));
         let unreceived = &[("device", *name), ("reason", "no-device")];
         assert_eq!(of("superfluid_device_drops", unreceived), Some(n as f64 * 2.0));
         assert_eq!(of("superfluid_port_devices_unwanted_packets", port), Some(n as f64 + 5.0));

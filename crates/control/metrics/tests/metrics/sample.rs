@@ -115,10 +115,12 @@ pub fn account(instances: Vec<InstanceAccount>) -> Account {
         name: (*name).to_owned(),
         counters: DeviceCounters {
             from_ports: n,
+            bytes_from_ports: n * 60,
             from_openers: n + 1,
             unreceived: n * 2,
             ..Default::default()
         },
+        openers: n as usize + 2,
     };
     let at_port = |(n, name): (u64, &&str)| PortDevicesAccount {
         name: (*name).to_owned(),

@@ -3,8 +3,8 @@
 use super::numbers::{bytes, percent};
 use crate::output::Listing;
 use api::{
-    DEFAULT_TENANT, FunctionState, FunctionStatus, Image, Kind, Object, Operation, OperationState,
-    RegistryLogin, Snapshot, Token,
+    DEFAULT_TENANT, DeviceLaid, DeviceStatus, FunctionState, FunctionStatus, Image, Kind, Object, Operation,
+    OperationState, RegistryLogin, Snapshot, Token,
 };
 use client::harmless;
 use serde_json::{Value, json};
@@ -99,7 +99,10 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
             &["BYTES", "QUEUE", "PROMISED", "MEMORY", "FAULTS", "RESTARTS", "DIGEST", "VERSION"],
         ),
         Kind::Port => (&["NAME", "TYPE", "STATE", "TENANT", "SETTINGS"], &["STATUS", "VERSION"]),
-        Kind::Device => (&["NAME", "MODE", "OVER", "TENANT", "SETTINGS"], &["STATUS", "VERSION"]),
+        Kind::Device => (
+            &["NAME", "MODE", "OVER", "OPENERS", "TENANT", "PACKETS", "DROPPED"],
+            &["LAID", "ADDRESSES", "NEIGHBOURS", "COPIED", "WARNINGS", "SETTINGS", "VERSION"],
+        ),
         Kind::Tenant | Kind::Switch | Kind::Workers => (&["NAME", "SETTINGS"], &["STATUS", "VERSION"]),
         Kind::Chain => (&["NAME", "WAY"], &["STATUS", "VERSION"]),
         Kind::Wire => (&["NAME", "ENDS"], &["STATUS", "VERSION"]),
@@ -115,17 +118,7 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
                 cells.extend([key(object, "type"), state_of(object), tenant(object)]);
                 cells.push(rest(object, &["type", "tenant"]));
             }
-            Kind::Device => {
-                let over = match object.spec.get("over") {
-                    Some(Value::Object(ports)) => {
-                        ports.keys().map(|name| cell(name)).collect::<Vec<_>>().join(",")
-                    }
-                    Some(Value::Array(ports)) => ports.iter().map(value_cell).collect::<Vec<_>>().join(","),
-                    _ => "-".to_owned(),
-                };
-                cells.extend([key(object, "mode"), over, tenant(object)]);
-                cells.push(rest(object, &["mode", "over", "tenant"]));
-            }
+            Kind::Device => cells.extend(device(object)),
             Kind::Tenant | Kind::Switch | Kind::Workers => cells.push(rest(object, &[])),
             Kind::Chain | Kind::Wire => cells.push(ends(&object.spec)),
             Kind::Observer => {
@@ -140,7 +133,7 @@ pub(crate) fn objects(kind: Kind, objects: &[Object]) -> Listing {
                 cells.push(if granted.is_empty() { "-".to_owned() } else { granted.join(",") });
             }
         }
-        if kind != Kind::Function {
+        if !matches!(kind, Kind::Function | Kind::Device) {
             cells.push(value_cell(object.status.as_ref().unwrap_or(&Value::Null)));
         }
         cells.push(object.version.to_string());
@@ -175,6 +168,55 @@ fn function(object: &Object) -> Vec<String> {
         status.restarts.to_string(),
         harmless(digest, 12).trim_end_matches("...").to_owned(),
     ]
+}
+
+/// How a device is, if the daemon says so as this version knows it.
+pub(crate) fn device_status(object: &Object) -> Option<DeviceStatus> {
+    serde_json::from_value(object.status.clone()?).ok()
+}
+
+/// All of a device but its name and its version.
+fn device(object: &Object) -> Vec<String> {
+    let none = || "-".to_owned();
+    let ports: Vec<String> = match object.spec.get("over") {
+        Some(Value::Object(ports)) => ports.keys().map(|name| cell(name)).collect(),
+        Some(Value::Array(ports)) => ports.iter().map(value_cell).collect(),
+        _ => Vec::new(),
+    };
+    let over = match ports.len() {
+        0 => none(),
+        1..=3 => ports.join(","),
+        count => format!("{},... ({count})", ports[0]),
+    };
+    let mut cells = vec![key(object, "mode"), over];
+    let settings = rest(object, &["mode", "over", "tenant"]);
+    let Some(status) = device_status(object) else {
+        cells.extend([none(), tenant(object)]);
+        cells.resize(11, none());
+        cells.push(settings);
+        return cells;
+    };
+    let came = status.ports.iter().map(|port| port.received);
+    let came = came.chain(status.openers.iter().map(|opener| opener.sent)).flatten();
+    let packets = came.fold(0u64, |sum, traffic| sum.saturating_add(traffic.packets));
+    let dropped = status.drops.values().fold(0u64, |sum, count| sum.saturating_add(*count));
+    let addresses: Vec<String> = status.addresses.iter().map(|own| cell(&own.address)).collect();
+    cells.extend([
+        (status.openers.len() as u64).saturating_add(status.other_openers).to_string(),
+        tenant(object),
+        packets.to_string(),
+        dropped.to_string(),
+        match status.laid {
+            DeviceLaid::Device => "device".to_owned(),
+            DeviceLaid::Wires => "wires".to_owned(),
+        },
+        if addresses.is_empty() { none() } else { cell(&addresses.join(",")) },
+        status.neighbours.to_string(),
+        status.copied.to_string(),
+        status.warnings.len().to_string(),
+        settings,
+    ]);
+    cells
 }
 
 /// All packets that a function lost or dropped.

@@ -1,6 +1,7 @@
 //! `superfluid describe`: all of one object.
 
 use super::columns::cell;
+use super::describe_device;
 use super::failure::{Done, Failure, print};
 use super::function_events;
 use super::get::not_found;
@@ -29,7 +30,9 @@ pub(crate) fn describe(options: &DescribeOptions) -> Done {
     }
     let mut text = format!("{}  version {}\n", cell(&object.id().to_string()), object.version);
     text.push_str(&part("spec", &object.spec));
-    if let Some(status) = &object.status {
+    if object.kind == Kind::Device {
+        text.push_str(&describe_device::parts(&client, &object, format)?);
+    } else if let Some(status) = &object.status {
         text.push_str(&part("status", status));
     }
     text.push_str(&lines("named by", &named_by(&client, &object)?));

@@ -43,11 +43,13 @@ pub(crate) enum RemoteCommand {
     Neighbours(NeighboursOptions),
     /// Watch functions work: how much each takes, and what is lost.
     Top(TopOptions),
+    /// Draw what is wired to what, and what passes there in a second.
+    Graph(GraphOptions),
     /// Tell what happens, as it happens.
     Events(EventsOptions),
     /// Follow packets on their way through the functions, hop by hop.
     Trace(TraceOptions),
-    /// Capture packets at a port, a function, an interface or a wire, as pcapng or as lines.
+    /// Capture packets at a port, a function, an interface, a device or a wire, as pcapng or as lines.
     Capture(CaptureOptions),
     /// Show where the host's memory goes.
     #[command(after_help = "Examples:\n  superfluid memory\n  superfluid memory -o wide")]
@@ -162,6 +164,34 @@ pub(crate) struct GetOptions {
     pub(crate) shown: Shown,
     #[command(flatten)]
     pub(crate) connection: Connection,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  superfluid graph\n  superfluid graph -o svg > host.svg\n  superfluid graph -o json --every 10s\n\nA number that is missing is one that nothing counts: a wire between two \
+                  functions of which neither has another way in."
+)]
+pub(crate) struct GraphOptions {
+    /// How to show it.
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output: GraphFormat,
+    /// Time between the two readings that make the rates.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
+    pub(crate) every: Duration,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// How a graph is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GraphFormat {
+    /// A tree, in 80 columns.
+    #[default]
+    Text,
+    /// Nodes and edges.
+    Json,
+    /// A picture.
+    Svg,
 }
 
 #[derive(Args, Debug)]

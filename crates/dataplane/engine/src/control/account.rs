@@ -110,6 +110,8 @@ pub struct DeviceAccount {
     pub name: String,
     /// What it counted.
     pub counters: DeviceCounters,
+    /// What opens it.
+    pub openers: usize,
 }
 
 /// What was counted between a port and the devices over it.
@@ -237,7 +239,8 @@ impl Worker {
                     all.switches.push(SwitchAccount { name, ports, counters });
                 }
                 Forwarding::Device(device) => {
-                    all.devices.push(DeviceAccount { name, counters: device.counters() });
+                    let (counters, openers) = (device.counters(), device.settings().openers.len());
+                    all.devices.push(DeviceAccount { name, counters, openers });
                 }
                 Forwarding::Ports(devices) => {
                     all.port_devices.push(PortDevicesAccount { name, counters: devices.counters() });

@@ -1,11 +1,13 @@
 //! Taps: code that is shown packets without being part of their way: a capture, say, or a trace.
 
-use crate::ids::{InstanceId, PoolId, PortId};
-use crate::path::observers::Seen;
+use crate::ids::{InstanceId, PoolId, PortId, SwitchId};
+use crate::path::observers::{Seen, passes};
 use crate::path::switching::Source;
 use crate::worker::Worker;
 use packet_memory::{Packet, Pool};
 use telemetry::DropReason;
+use virtual_device::Way;
+use virtual_switch::SwitchPort;
 
 /// What is happening to packets that a tap sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +28,21 @@ pub enum Passage {
     Down,
     /// They end here without, or in spite of, what a function decided.
     Lost(DropReason),
+    /// They come into a device by this plug and go on.
+    Passing(u16, Onward),
+}
+
+/// Where packets go from a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Onward {
+    /// Out by this plug.
+    By(u16),
+    /// Out by several plugs, as copies.
+    Several,
+    /// Another device takes them, or a switch decides on each.
+    Elsewhere,
+    /// Nowhere: they are dropped for this reason.
+    Nowhere(DropReason),
 }
 
 /// Sees packets. It is called between the steps of the data path, at the cost of the running instance, and
@@ -57,6 +74,42 @@ impl Worker {
     pub fn tap_instance(&mut self, instance: InstanceId, tap: Box<dyn Tap>) {
         self.instances[instance.index()].taps.push(tap);
         self.upkeep.tapped = true;
+    }
+
+    /// Shows the packets that pass a device to a tap, or those that come in or go out by one plug of it.
+    pub fn tap_switch(&mut self, switch: SwitchId, plug: Option<SwitchPort>, tap: Box<dyn Tap>) {
+        if let Some(node) = self.switches.get_mut(switch.index()) {
+            node.taps.push((plug, tap));
+            self.upkeep.tapped = true;
+        }
+    }
+
+    /// Shows packets that come into a device by one plug to its taps.
+    #[cold]
+    pub(crate) fn show_taps(
+        &mut self,
+        id: SwitchId,
+        from: SwitchPort,
+        way: Option<Way>,
+        packets: &[Packet],
+        owner: PoolId,
+    ) {
+        let onward = match way {
+            Some(Way::To(SwitchPort(plug))) => Onward::By(plug),
+            Some(Way::Each(_)) => Onward::Several,
+            Some(Way::Seen) | None => Onward::Elsewhere,
+            Some(Way::Filter) => Onward::Nowhere(DropReason::SwitchFiltered),
+            Some(Way::Nowhere) => Onward::Nowhere(DropReason::NoDevice),
+        };
+        let pool = &self.pools[usize::from(owner.0)];
+        let node = &mut self.switches[id.index()];
+        let mut taps = std::mem::take(&mut node.taps);
+        for (plug, tap) in &mut taps {
+            if plug.is_none_or(|plug| plug == from || passes(node, way, plug)) {
+                tap.see(pool, packets, Passage::Passing(from.0, onward));
+            }
+        }
+        node.taps = taps;
     }
 
     /// Shows packets of a port to its taps, and those that pass it to its observers.
@@ -111,6 +164,11 @@ impl Worker {
         let of_ports = self.ports.iter_mut().map(|(_, node)| &mut node.taps);
         let of_instances = self.instances.iter_mut().map(|(_, instance)| &mut instance.taps);
         let mut left = false;
+        for node in self.switches.iter_mut().filter(|node| !node.taps.is_empty()) {
+            node.taps.iter_mut().for_each(|(_, tap)| tap.flush());
+            node.taps.retain(|(_, tap)| !tap.is_over());
+            left |= !node.taps.is_empty();
+        }
         for taps in of_ports.chain(of_instances).filter(|taps| !taps.is_empty()) {
             taps.iter_mut().for_each(|tap| tap.flush());
             taps.retain(|tap| !tap.is_over());

@@ -23,6 +23,7 @@ use packet_memory::{Packet, Pool};
 use port::Port;
 use std::sync::Arc;
 use telemetry::clock::Nanos;
+use virtual_switch::SwitchPort;
 
 /// A fleet whose workers are quiesced as they are touched: nothing of those runs, and everything of
 /// them may be changed.
@@ -559,6 +560,17 @@ impl Change<'_, '_> {
         if let Some(home) = self.state.instance(instance) {
             self.workers[home.worker].tap_instance(home.id, tap);
         }
+    }
+
+    /// Shows the packets that pass a device, or those that come in or go out by one plug of it, to taps: one on
+    /// each worker.
+    pub fn tap_switch(
+        &mut self,
+        switch: SwitchId,
+        plug: Option<SwitchPort>,
+        mut tap: impl FnMut() -> Box<dyn Tap>,
+    ) {
+        self.workers.iter_mut().for_each(|worker| worker.tap_switch(switch, plug, tap()));
     }
 
     /// Takes out the taps that are over.

@@ -117,6 +117,17 @@ pub(crate) enum Seen {
     Switch(usize),
 }
 
+/// Whether packets that leave as was decided leave by a plug.
+pub(crate) fn passes(node: &SwitchNode, way: Option<Way>, plug: SwitchPort) -> bool {
+    match (way, &node.forwarding) {
+        (Some(Way::To(to)), _) => to == plug,
+        (Some(Way::Each(several)), Forwarding::Device(device)) => {
+            (0..several.count()).any(|n| device.plug(several, n) == Some(plug))
+        }
+        _ => false,
+    }
+}
+
 fn observers<'a>(
     (instances, ports, switches): (&'a mut Instances, &'a mut Ports, &'a mut [SwitchNode]),
     at: Seen,
@@ -178,19 +189,14 @@ impl Worker {
         packets: &[Packet],
         owner: PoolId,
     ) {
+        if !self.switches[id.index()].taps.is_empty() {
+            self.show_taps(id, from, way, packets, owner);
+        }
         if self.switches[id.index()].observers.is_empty() {
             return;
         }
-        self.show_at(Seen::Switch(id.index()), packets, owner, |node, plug| {
-            let leaves = match (way, &node.forwarding) {
-                (Some(Way::To(to)), _) => to == plug,
-                (Some(Way::Each(several)), Forwarding::Device(device)) => {
-                    (0..several.count()).any(|n| device.plug(several, n) == Some(plug))
-                }
-                _ => false,
-            };
-            plug == from || leaves
-        });
+        let at = Seen::Switch(id.index());
+        self.show_at(at, packets, owner, |node, plug| plug == from || passes(node, way, plug));
     }
 
     /// Shows packets of a port to the observers of devices there that take none of them: by their positions,

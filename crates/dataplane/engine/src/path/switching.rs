@@ -4,6 +4,7 @@
 //! A switch of the engine is anything that forwards by a decision: the learning switch here, and what
 //! [`crate::path::devices`] passes packets through.
 
+use crate::control::tap::Tap;
 use crate::forwarding::Forwarding;
 use crate::ids::{PoolId, SwitchId, Target};
 use crate::path::deliver::HandOff;
@@ -15,7 +16,6 @@ use telemetry::{DropReason, Ledger};
 use virtual_switch::{HEAD, Route, SwitchPort};
 
 /// A switch as one worker sees it: what decides is shared by all, the wires are this worker's own.
-#[derive(Debug)]
 pub(crate) struct SwitchNode {
     pub(crate) name: String,
     pub(crate) forwarding: Forwarding,
@@ -24,6 +24,8 @@ pub(crate) struct SwitchNode {
     pub(crate) is_gone: bool,
     /// Instances that are shown what passes.
     pub(crate) observers: Vec<Observer>,
+    /// What is shown what passes, or what passes one plug.
+    pub(crate) taps: Vec<(Option<SwitchPort>, Box<dyn Tap>)>,
 }
 
 impl SwitchNode {
@@ -34,6 +36,7 @@ impl SwitchNode {
             ends: Vec::new(),
             is_gone: false,
             observers: Vec::new(),
+            taps: Vec::new(),
         }
     }
 
@@ -55,6 +58,7 @@ impl SwitchNode {
     pub(crate) fn end_for_good(&mut self) {
         self.clear();
         self.observers.clear();
+        self.taps.clear();
         self.is_gone = true;
     }
 

@@ -14,7 +14,7 @@ enum Decision {
     Shown,
     /// The owner is answered, for others there is nothing.
     Own,
-    /// The same, and it is a change.
+    /// The same, and it is a change, or looks into packets.
     Changed,
     /// A tenant is answered that there is nothing of the kind.
     Hidden,
@@ -59,6 +59,7 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         | Call::Metrics
         | Call::Account
         | Call::Memory
+        | Call::Graph
         | Call::Images
         | Call::Events
         | Call::Operations
@@ -105,8 +106,8 @@ fn decided(call: Call) -> (&'static str, String, Decision) {
         Call::Save => ("crimson-fw", json!({"name": "crimson-again"}).to_string(), Changed),
         Call::Logs | Call::FunctionEvents | Call::Report => ("crimson-fw", none(), Own),
         Call::Neighbours => ("crimson-device", none(), Own),
-        Call::Trace => ("", json!({"count": 1, "for": "1s"}).to_string(), Forbidden),
-        Call::Capture => ("", json!({"at": "crimson-fw"}).to_string(), Forbidden),
+        Call::Trace => ("", json!({"count": 1, "for": "1s"}).to_string(), Changed),
+        Call::Capture => ("", json!({"at": "crimson-fw"}).to_string(), Changed),
         Call::Adopt => ("crimson-saved", json!({"tenant": "crimson"}).to_string(), Forbidden),
         Call::Tokens | Call::Backup | Call::RotateKey => ("", none(), Forbidden),
         Call::Token | Call::DeleteToken => ("crimson-reader", none(), Forbidden),
@@ -171,6 +172,9 @@ fn every_call_is_answered_to_each_client_as_it_is_decided() {
             Decision::Own => (404, 200),
             // A document names things, and does not ask for one: there they are not azure's to make.
             Decision::Changed if matches!(call, Call::Apply | Call::Put(Kind::Function)) => (403, 403),
+            // It sees what is its own, and a place of another's is none.
+            Decision::Changed if call == Call::Trace => (200, 403),
+            Decision::Changed if call == Call::Capture => (422, 403),
             // Whose it is, is named in what is sent.
             Decision::Changed if matches!(call, Call::SetRegistryLogin | Call::DeleteRegistryLogin) => {
                 (403, 403)

@@ -1,0 +1,91 @@
+//! How devices are.
+
+use super::controller::Controller;
+use api::{DeviceAddress, DeviceLaid, DeviceOpener, DevicePort, DeviceStatus, Traffic};
+use deployment::{DeviceReading, OpenerReading, SideReading};
+use guest_wasm::watchdog;
+use virtual_device::Entered;
+use wiring::{Endpoint, Opener, Shadowed};
+
+impl Controller {
+    /// How one is; to a tenant, without what is others'. `None`: it is not there.
+    pub(super) fn device_status(&self, name: &str, tenant: Option<&str>) -> Option<DeviceStatus> {
+        let time_ns = watchdog::clock().now().0;
+        let reading = self.host.device(name)?;
+        let shown = |opener: &&OpenerReading| tenant.is_none_or(|tenant| opener.tenant == tenant);
+        let openers = reading.openers.iter().filter(shown);
+        let openers: Vec<DeviceOpener> = openers.map(|opener| self.opener(opener)).collect();
+        let warnings = reading.shadowed.iter().map(|found| self.warning(name, found, tenant));
+        let station = reading.station.as_ref();
+        let addresses = station.map(|station| &station.addresses[..]).unwrap_or_default();
+        Some(DeviceStatus {
+            time_ns,
+            laid: if reading.is_wires { DeviceLaid::Wires } else { DeviceLaid::Device },
+            ports: reading.sides.iter().map(side).collect(),
+            other_openers: (reading.openers.len() - openers.len()) as u64,
+            openers,
+            copied: reading.copied,
+            drops: drops(&reading),
+            addresses: addresses
+                .iter()
+                .map(|(prefix, state)| DeviceAddress {
+                    address: prefix.to_string(),
+                    state: state.name().to_owned(),
+                })
+                .collect(),
+            neighbours: station.map_or(0, |station| station.neighbours as u64),
+            warnings: warnings.collect(),
+        })
+    }
+
+    fn opener(&self, reading: &OpenerReading) -> DeviceOpener {
+        let OpenerReading { opener, opening, tenant, observes, sent, received } = reading;
+        DeviceOpener {
+            opener: match opener {
+                Opener::Interface(end) => self.end_in_words(end),
+                Opener::Service(service) => format!("service {}", service.number),
+            },
+            tenant: tenant.clone(),
+            side: opening.port.clone(),
+            order: opening.order,
+            observes: *observes,
+            sent: sent.map(traffic),
+            received: received.map(traffic),
+        }
+    }
+
+    /// An end of a wire, its interface by name: `fw:inside`.
+    pub(super) fn end_in_words(&self, end: &Endpoint) -> String {
+        let Endpoint::Interface(function, number) = end else { return end.to_string() };
+        let image = self.host.instance(function).and_then(|there| self.catalog.load(&there.image).ok());
+        let name = image.and_then(|image| image.manifest().interfaces.get(usize::from(*number)).cloned());
+        name.map_or_else(|| end.to_string(), |name| format!("{function}:{name}"))
+    }
+
+    /// What policies lose; the names of others' devices are nothing to a tenant.
+    fn warning(&self, device: &str, found: &Shadowed, tenant: Option<&str>) -> String {
+        let named = |name: &str| {
+            let is_shown = name == device
+                || tenant.is_none_or(|tenant| self.host.tenant_of_device(name).as_deref() == Some(tenant));
+            if is_shown { format!("`{name}`") } else { "another tenant's device".to_owned() }
+        };
+        found.told(&named(&found.first), &named(&found.second))
+    }
+}
+
+fn side(side: &SideReading) -> DevicePort {
+    DevicePort { port: side.port.clone(), received: side.received.map(traffic), sent: side.sent.map(traffic) }
+}
+
+pub(super) fn traffic(entered: Entered) -> Traffic {
+    Traffic { packets: entered.packets, bytes: entered.bytes }
+}
+
+/// What was lost in it, by reason, without what did not occur.
+fn drops(reading: &DeviceReading) -> std::collections::BTreeMap<String, u64> {
+    let mut all = std::collections::BTreeMap::new();
+    for (reason, count) in reading.drops.iter().filter(|(_, count)| *count > 0) {
+        *all.entry(reason.name().to_owned()).or_default() += count;
+    }
+    all
+}

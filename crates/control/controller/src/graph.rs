@@ -1,0 +1,273 @@
+//! What is wired to what, with what has passed: nodes and edges of the wiring, and counters of an account.
+//!
+//! A port counts what passes its wire, a device what passes its plugs. Between functions nothing is counted: where
+//! all other ways into a function are, what is left of its packets came by the last one; else there is no number.
+
+use super::controller::Controller;
+use api::{EdgeKind, EdgeTraffic, Graph, GraphEdge, GraphNode, NodeKind};
+use deployment::{DeviceReading, OpenerReading, passed};
+use engine::{Account, InstanceAccount, PortAccount};
+use guest_wasm::watchdog;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use telemetry::{DropCounters, DropReason};
+use virtual_device::Entered;
+use wiring::{Endpoint, Observation, Opener, Opening, Service, Watched, Wiring};
+
+impl Controller {
+    /// All of it, or what is a tenant's.
+    pub(super) fn graph(&self, tenant: Option<&str>) -> Option<Graph> {
+        let wiring = self.host.wiring();
+        let account = self.host.fleet().survey().ok()?;
+        let time_ns = watchdog::clock().now().0;
+        let devices = self.host.devices(&account);
+        let mut graph = Drawn::of(&wiring, &account, &devices).graph;
+        graph.time_ns = time_ns;
+        for edge in &mut graph.edges {
+            for (node, part) in [(&edge.from, &mut edge.from_part), (&edge.to, &mut edge.to_part)] {
+                if let (Some(number), true) = (part.as_ref(), wiring.instances.contains_key(node)) {
+                    let end = number.parse().map(|number| Endpoint::Interface(node.clone(), number));
+                    let words = end.ok().map(|end| self.end_in_words(&end));
+                    *part = words.and_then(|words| words.split_once(':').map(|(_, name)| name.to_owned()));
+                }
+            }
+        }
+        if let Some(tenant) = tenant {
+            only(&mut graph, tenant);
+        }
+        Some(graph)
+    }
+}
+
+/// Leaves what is a tenant's: its nodes, and what leads from one of these to another.
+fn only(graph: &mut Graph, tenant: &str) {
+    graph.nodes.retain(|node| node.tenant.as_deref() == Some(tenant));
+    let names: BTreeSet<&str> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
+    graph.edges.retain(|edge| names.contains(edge.from.as_str()) && names.contains(edge.to.as_str()));
+}
+
+/// A graph of a wiring.
+struct Drawn<'a> {
+    wiring: &'a Wiring,
+    ports: HashMap<&'a str, &'a PortAccount>,
+    functions: HashMap<&'a str, &'a InstanceAccount>,
+    devices: &'a BTreeMap<String, DeviceReading>,
+    graph: Graph,
+}
+
+impl<'a> Drawn<'a> {
+    fn of(
+        wiring: &'a Wiring,
+        account: &'a Account,
+        devices: &'a BTreeMap<String, DeviceReading>,
+    ) -> Drawn<'a> {
+        let mut drawn = Drawn {
+            wiring,
+            ports: account.ports.iter().map(|port| (port.name.as_str(), port)).collect(),
+            functions: account.instances.iter().map(|it| (it.name.as_str(), it)).collect(),
+            devices,
+            graph: Graph::default(),
+        };
+        drawn.nodes();
+        drawn.wires();
+        drawn.devices();
+        drawn.services();
+        drawn.observers();
+        drawn.remainders();
+        drawn.graph.nodes.sort_by(|a, b| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
+        let key = |edge: &GraphEdge| {
+            (edge.from.clone(), edge.from_part.clone(), edge.to.clone(), edge.to_part.clone(), edge.kind)
+        };
+        drawn.graph.edges.sort_by_cached_key(key);
+        drawn
+    }
+
+    fn nodes(&mut self) {
+        let empty = |name: &str, kind, tenant: Option<&str>| GraphNode {
+            name: name.to_owned(),
+            kind,
+            tenant: tenant.map(str::to_owned),
+            state: None,
+            worker: None,
+            packets: None,
+            bytes: None,
+            drops: 0,
+        };
+        let nodes = &mut self.graph.nodes;
+        for (name, port) in &self.wiring.ports {
+            let mut node = empty(name, NodeKind::Port, Some(&port.tenant));
+            if let Some(account) = self.ports.get(name.as_str()) {
+                let counters = &account.counters;
+                node.state = Some(::metrics::json::port_state(&account.status).0.to_owned());
+                let (came, left) = passed(port, account);
+                node.packets = Some(came.packets + left.packets);
+                node.bytes = Some(came.bytes + left.bytes);
+                node.drops = lost(&counters.ledger.dropped);
+            }
+            nodes.push(node);
+        }
+        for (name, instance) in &self.wiring.instances {
+            let mut node = empty(name, NodeKind::Function, Some(&instance.tenant));
+            if let Some(account) = self.functions.get(name.as_str()) {
+                let state = match (&account.down, account.paused) {
+                    (Some(_), _) => "down",
+                    (None, true) if account.frozen => "frozen",
+                    (None, true) => "paused",
+                    (None, false) => "running",
+                };
+                node.state = Some(state.to_owned());
+                node.worker = Some(u32::from(account.worker));
+                (node.packets, node.bytes) = (Some(account.packets), Some(account.bytes));
+                let own: u64 = account.own_drops.iter().map(|(_, count)| count).sum();
+                node.drops = lost(&account.ledger.dropped).max(own);
+            }
+            nodes.push(node);
+        }
+        for (name, reading) in self.devices {
+            let mut node = empty(name, NodeKind::Device, Some(&reading.device.tenant));
+            let came = reading.sides.iter().map(|side| side.received);
+            let came: Vec<Entered> =
+                came.chain(reading.openers.iter().map(|opener| opener.sent)).flatten().collect();
+            node.packets = Some(came.iter().map(|entered| entered.packets).sum());
+            node.bytes = Some(came.iter().map(|entered| entered.bytes).sum());
+            node.drops = reading.drops.iter().map(|(_, count)| count).sum();
+            nodes.push(node);
+        }
+        nodes.extend(self.wiring.switches.keys().map(|name| empty(name, NodeKind::Switch, None)));
+        for service in self.wiring.services.keys() {
+            nodes.push(empty(&name_of(service), NodeKind::Service, Some(&service.tenant)));
+        }
+    }
+
+    fn wires(&mut self) {
+        for edge in self.wiring.edges.iter().filter(|edge| edge.opening().is_none()) {
+            let [a, b] = edge.ends();
+            let mut drawn = blank(EdgeKind::Wire, a, b);
+            for (end, is_first) in [(a, true), (b, false)] {
+                let Endpoint::Port(name) = end else { continue };
+                let Some(account) = self.ports.get(name.as_str()) else { continue };
+                let Some(port) = self.wiring.ports.get(name) else { continue };
+                let (came, left) = passed(port, account);
+                let (came, left) = (Some(counted(came)), Some(counted(left)));
+                // What two ports tell of one wire is the same but for what is on its way.
+                let (there, back) = if is_first { (came, left) } else { (left, came) };
+                drawn.there = drawn.there.or(there);
+                drawn.back = drawn.back.or(back);
+                *drawn.drops.get_or_insert(0) += lost(&account.counters.ledger.dropped);
+            }
+            self.graph.edges.push(drawn);
+        }
+    }
+
+    fn devices(&mut self) {
+        for (name, reading) in self.devices {
+            for side in &reading.sides {
+                let port = Endpoint::Port(side.port.clone());
+                let device = Endpoint::Device(Opening::of(name, None));
+                let mut drawn = blank(EdgeKind::Over, &port, &device);
+                (drawn.there, drawn.back) = (side.received.map(counted), side.sent.map(counted));
+                let account = self.ports.get(side.port.as_str());
+                drawn.drops = account.map(|account| lost(&account.counters.ledger.dropped));
+                self.graph.edges.push(drawn);
+            }
+            for opener in &reading.openers {
+                let Opener::Interface(end) = &opener.opener else { continue };
+                let mut drawn = blank(EdgeKind::Opens, end, &Endpoint::Device(opener.opening.clone()));
+                (drawn.there, drawn.back) = (opener.sent.map(counted), opener.received.map(counted));
+                self.graph.edges.push(drawn);
+            }
+        }
+    }
+
+    fn services(&mut self) {
+        for (service, end) in &self.wiring.services {
+            let mut drawn = blank(EdgeKind::Leads, end, end);
+            (drawn.from, drawn.from_part) = (name_of(service), None);
+            if let Endpoint::Device(opening) = end {
+                drawn.kind = EdgeKind::Opens;
+                let is_it = |opener: &&OpenerReading| {
+                    opener.opener == Opener::Service(service.clone()) && opener.opening == *opening
+                };
+                let reading = self.devices.get(&opening.device);
+                let opener = reading.and_then(|reading| reading.openers.iter().find(is_it));
+                drawn.there = opener.and_then(|opener| opener.sent).map(counted);
+            }
+            self.graph.edges.push(drawn);
+        }
+    }
+
+    fn observers(&mut self) {
+        for Observation { observer, at, .. } in &self.wiring.observations {
+            let place = match at {
+                Watched::Instance(name, Some(interface)) => Endpoint::Interface(name.clone(), *interface),
+                Watched::Instance(name, None) | Watched::Port(name) => Endpoint::Port(name.clone()),
+                Watched::Device(name, side) => Endpoint::Device(Opening::of(name, side.as_deref())),
+                Watched::Wire(edge) => edge.ends()[0].clone(),
+            };
+            let observer = Endpoint::Port(observer.clone());
+            self.graph.edges.push(blank(EdgeKind::Observes, &place, &observer));
+        }
+    }
+
+    /// What is left of a function's packets came by the one way of which nothing is known.
+    fn remainders(&mut self) {
+        let served: BTreeSet<&str> = self.wiring.services.values().map(Endpoint::name).collect();
+        let observing: BTreeSet<&str> =
+            self.wiring.observations.iter().map(|seen| seen.observer.as_str()).collect();
+        let mut into: HashMap<String, Vec<(usize, bool)>> = HashMap::new();
+        for (index, edge) in self.graph.edges.iter().enumerate() {
+            if matches!(edge.kind, EdgeKind::Wire | EdgeKind::Opens) {
+                into.entry(edge.to.clone()).or_default().push((index, true));
+                into.entry(edge.from.clone()).or_default().push((index, false));
+            }
+        }
+        for (name, account) in &self.functions {
+            let dropped = &account.ledger.dropped;
+            let all = account.packets + dropped[DropReason::QueueFull] + dropped[DropReason::HopBudget];
+            let ways = into.get(*name).map(Vec::as_slice).unwrap_or_default();
+            if served.contains(name) || observing.contains(name) {
+                continue;
+            }
+            let of = |(index, there): (usize, bool)| {
+                let edge = &self.graph.edges[index];
+                if there { edge.there } else { edge.back }
+            };
+            let mut unknown = ways.iter().filter(|way| of(**way).is_none());
+            let (Some((index, there)), None) = (unknown.next().copied(), unknown.next()) else { continue };
+            let known: u64 = ways.iter().filter_map(|way| of(*way)).map(|traffic| traffic.packets).sum();
+            let left = EdgeTraffic { packets: all.saturating_sub(known), bytes: None };
+            let edge = &mut self.graph.edges[index];
+            *(if there { &mut edge.there } else { &mut edge.back }) = Some(left);
+        }
+    }
+}
+
+/// An edge of which nothing is counted.
+fn blank(kind: EdgeKind, a: &Endpoint, b: &Endpoint) -> GraphEdge {
+    let part = |end: &Endpoint| match end {
+        Endpoint::Interface(_, number) => Some(number.to_string()),
+        Endpoint::Device(opening) => opening.port.clone(),
+        Endpoint::Port(_) | Endpoint::Switch(_) => None,
+    };
+    GraphEdge {
+        kind,
+        from: a.name().to_owned(),
+        from_part: part(a),
+        to: b.name().to_owned(),
+        to_part: part(b),
+        there: None,
+        back: None,
+        drops: None,
+    }
+}
+
+fn name_of(service: &Service) -> String {
+    if service.tenant == api::DEFAULT_TENANT { service.number.to_string() } else { service.to_string() }
+}
+
+fn lost(drops: &DropCounters) -> u64 {
+    drops.nonzero().map(|(_, count)| count).sum()
+}
+
+fn counted(entered: Entered) -> EdgeTraffic {
+    EdgeTraffic { packets: entered.packets, bytes: Some(entered.bytes) }
+}
