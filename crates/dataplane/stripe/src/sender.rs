@@ -18,9 +18,13 @@ impl Sender {
 
     /// The header of the next packet.
     #[inline]
-    pub fn number(&mut self) -> Header {
-        let number = self.next;
-        self.next = number.wrapping_add(1);
-        Header { session: self.session, number }
+    pub fn header(&self) -> Header {
+        Header { session: self.session, number: self.next }
+    }
+
+    /// That packet goes: the next one has another number.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.next = self.next.wrapping_add(1);
     }
 }

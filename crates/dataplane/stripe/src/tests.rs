@@ -35,7 +35,8 @@ fn sent(
     let mut frames = Vec::new();
     for (n, gap) in gaps.iter().enumerate() {
         now += gap;
-        let mut header = sender.number();
+        let mut header = sender.header();
+        sender.advance();
         header.number = header.number.wrapping_add(first);
         if let Some(more) = fate(n) {
             frames.push(Frame { at: now + delays[n % delays.len()] + more, header, sent: n as u64 });

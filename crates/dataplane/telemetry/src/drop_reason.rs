@@ -63,6 +63,10 @@ drop_reasons! {
         "Give the port an `encapsulate`.";
     NoNeighbour = "no-neighbour", "The headers that a device puts on are for a next hop whose Ethernet address is not known.",
         "`superfluid neighbours DEVICE` shows what was asked; or write `remote_mac` in the `encapsulate`.";
+    NoSequence = "no-sequence", "The packet came by a link of a striped bond and has no sequence header, or one of another version or EtherType.",
+        "Let both ends of the links be striped bonds with one `ether_type`, and nothing else on the links.";
+    OutOfSequence = "out-of-sequence", "The packet came by a link of a striped bond twice, or after the bond had waited for it for 5 ms or 256 packets.",
+        "The links' delays differ by too much, or one of them repeats packets: look at `stripe_given_up` of the bond's port.";
     HoldQuota = "hold-quota", "The function holds and owns as many packets as it may.",
         "Raise its `quota`, or let it release packets sooner.";
     HoldExpired = "hold-expired", "The function held the packet for longer than `longest_hold`.",

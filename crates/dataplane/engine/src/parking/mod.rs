@@ -224,7 +224,7 @@ impl Worker {
             let receives = node.target.is_some() && !held_back;
             let sends = !node.relay && node.port.in_flight() > 0;
             if let Some(at) = wake.at.filter(|_| receives || sends) {
-                wake_at = wake_at.min(if node.relay { at } else { at.max(rest_until) });
+                wake_at = wake_at.min(if node.port.waits_outside() { at.max(rest_until) } else { at });
             }
             if let Some(fd) = wake.readable.filter(|_| receives) {
                 if resting {

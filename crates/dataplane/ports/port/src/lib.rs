@@ -12,7 +12,7 @@
 //! The simple ports live here, beside the trait: [`null`], [`sink`], [`generator`] and [`pcap`], and
 //! [`mod@fault`] and [`mod@station`], which stand before any of them: the one spoils what passes, the other has
 //! room for stations of the platform's own; each in a folder with the same files. [`relay`] is the wire between
-//! two workers. Those that need a driver are crates of their own; what those on interfaces of the kernel share
+//! two workers, and [`striped`] what keeps packets in order between a striped bond and its links. Those that need a driver are crates of their own; what those on interfaces of the kernel share
 //! of their life is [`attachment`].
 //!
 //! Limits: a port is used by one worker at a time and belongs to one pool.
@@ -31,6 +31,7 @@ pub mod relay;
 pub mod sink;
 pub mod station;
 mod status;
+pub mod striped;
 mod sync;
 mod taking;
 mod unfit;
@@ -109,6 +110,12 @@ pub trait Port: Send {
     /// does not let more gather.
     fn backlog(&self) -> usize {
         256
+    }
+
+    /// Whether what it will receive waits outside of this process. A worker that rests under partial load lets such
+    /// packets wait, and no others.
+    fn waits_outside(&self) -> bool {
+        true
     }
 
     /// Packets that `transmit` takes now without dropping one for want of room, as far as the port can tell.

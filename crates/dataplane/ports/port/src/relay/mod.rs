@@ -122,6 +122,10 @@ impl Port for RelayPort {
         usize::MAX
     }
 
+    fn waits_outside(&self) -> bool {
+        false
+    }
+
     fn counters(&self) -> &PortCounters {
         &self.counters
     }

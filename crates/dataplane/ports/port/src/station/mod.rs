@@ -267,6 +267,10 @@ impl Port for StationPort {
         self.inner.backlog()
     }
 
+    fn waits_outside(&self) -> bool {
+        self.inner.waits_outside()
+    }
+
     fn room(&self) -> usize {
         self.inner.room()
     }
