@@ -24,6 +24,9 @@ impl Reader<'_> {
             return;
         }
         let ports = node.entry("over").map(|(_, over)| names(over)).unwrap_or_default();
+        let is_striped = node.get("balance").and_then(Node::as_text) == Some("stripe");
+        // Of a striped bond no side has whole flows, or packets in order.
+        let ports = if is_striped { Vec::new() } else { ports };
         self.names.add(&key.text, key.position, What::Device(ports));
         if node.as_map().is_none() {
             place
@@ -43,8 +46,9 @@ impl Reader<'_> {
         let over = self.over(place, node, own);
         let open_to = self.open_to(place, node);
         let mode = values.as_ref().and_then(|values| self.mode(place, node, values));
-        let (Some(values), Some(tenant), Some(over), Some(open_to), Some(mode)) =
-            (values, tenant, over, open_to, mode)
+        let stripe = values.as_ref().and_then(|values| self.stripe(place, node, values));
+        let (Some(values), Some(tenant), Some(over), Some(open_to), Some(mode), Some(stripe)) =
+            (values, tenant, over, open_to, mode, stripe)
         else {
             return;
         };
@@ -54,9 +58,9 @@ impl Reader<'_> {
             _ => Share::Single,
         };
         let Ok(station) = station else { return };
-        let mut device = Device { tenant, mode, share, over, open_to, station };
+        let mut device = Device { tenant, mode, stripe, share, over, open_to, station };
         self.sends(place, node, &device);
-        if !self.may_have_station(place, node, &mut device) {
+        if !self.may_stripe(place, node, &device) || !self.may_have_station(place, node, &mut device) {
             return;
         }
         if let Some(allowed) = device.ports_allowed() {
@@ -100,7 +104,7 @@ impl Reader<'_> {
             ("bridge", _) => Mode::Bridge,
             ("rootless", _) => Mode::Rootless,
             (_, Some("active-backup")) => Mode::Bond(Balance::ActiveBackup),
-            (_, Some("round-robin")) => Mode::Bond(Balance::RoundRobin),
+            (_, Some("round-robin" | "stripe")) => Mode::Bond(Balance::RoundRobin),
             (_, Some("flowlet")) => Mode::Bond(Balance::Flowlet { gap: gap.unwrap_or(GAP) }),
             _ => Mode::Bond(Balance::Flow),
         })

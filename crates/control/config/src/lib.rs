@@ -55,6 +55,7 @@ mod read;
 mod reference;
 mod services;
 mod station;
+mod stripe;
 mod switch;
 #[cfg(test)]
 mod tests;

@@ -65,6 +65,10 @@ impl Reader<'_> {
         let mut settings = Settings::new(mac.unwrap_or_else(|| own_mac(name)));
         settings.mtu = mtu.unwrap_or(settings.mtu);
         settings.gateways = list("gateways").iter().filter_map(Value::as_address).collect();
+        if node.get("balance").and_then(Node::as_text) == Some("stripe") && node.get("mtu").is_none() {
+            // What links of the usual MTU leave beside the sequence header.
+            settings.mtu -= ::stripe::HEADER as u16;
+        }
         (settings.addresses, settings.dhcp, settings.multicast) = (addresses, dhcp, multicast);
         (settings.ipv6, settings.router_advertisements) = (ipv6, ipv6);
         if let Err(error) = settings.check() {

@@ -202,7 +202,16 @@ impl Work<'_, '_, '_> {
 
     fn add(&mut self, prepared: Prepared, devices: Option<DeviceChange>) {
         let Prepared {
-            plan, beginnings, pools, switches, mut functions, mut ports, initial, mut unused, ..
+            plan,
+            beginnings,
+            pools,
+            switches,
+            mut functions,
+            mut ports,
+            stripes,
+            initial,
+            mut unused,
+            ..
         } = prepared;
         unused.pools.clear();
         let homes = self.homes(&plan, initial.as_ref());
@@ -265,7 +274,9 @@ impl Work<'_, '_, '_> {
         self.deployed.wiring.devices.extend(plan.add_devices);
         if let Some(devices) = devices {
             let troubles = &mut self.troubles;
-            devices.put_on(self.deployed, self.change, &mut |link, laid| note_link(troubles, link, laid));
+            let mut note = |link: &Link, laid| note_link(troubles, link, laid);
+            let paired = devices.put_on(self.deployed, self.change, stripes, &mut note);
+            self.troubles.extend(paired.err().into_iter().flatten());
         }
         // Devices may have been laid another way than where observers were.
         for (observer, trouble) in self.deployed.lay_observers(self.change) {

@@ -3,9 +3,13 @@
 //! 1. [`DeviceChange::of`] compares what a plan leads to with what is laid, before the workers are stopped.
 //! 2. [`DeviceChange::take_off`] takes off what goes, before functions and ports go.
 //! 3. [`DeviceChange::put_on`] makes programs anew and lays what comes, when functions and ports are there.
+//!
+//! The pair of ports in a striped bond ([`crate::stripes`]) stays as long as the bond is one, and its tenant has the
+//! same memory: a bond that changes otherwise goes on with its numbers.
 
 use crate::deployed::Deployed;
 use crate::device_reading::Plugged;
+use crate::stripes::{LaidStripe, Striped};
 use classifier::Rule;
 use engine::{Change, End, FleetError, Forwarding, SwitchId};
 use indexmap::IndexMap;
@@ -18,7 +22,7 @@ use virtual_device::{
 };
 use wiring::{
     DeviceLayout, Edge, Endpoint, Joint, Link, Opener, Opening, Plan, PortPolicy, Service, Shadowed,
-    WatchedDevices,
+    WatchedDevices, striped,
 };
 
 /// What is laid.
@@ -30,6 +34,8 @@ pub(crate) struct LaidDevices {
     links: BTreeMap<Link, [SwitchPort; 2]>,
     /// The plug by which packets for a service come into a device.
     services: BTreeMap<(String, Service), SwitchPort>,
+    /// What is in each striped bond.
+    pub(crate) stripes: BTreeMap<String, LaidStripe>,
     /// Plugs that were given up in this change: none of them is given to another end in it, so that what was
     /// known of the former end is forgotten before.
     given_up: Vec<(Joint, SwitchPort)>,
@@ -83,7 +89,10 @@ impl Node {
 
 /// A change of what is laid.
 pub(crate) struct DeviceChange {
+    /// As they are laid.
     devices: IndexMap<String, wiring::Device>,
+    /// Striped bonds whose pair of ports goes.
+    unpaired: BTreeSet<String>,
     layout: DeviceLayout,
     unlink: BTreeSet<Link>,
     link: Vec<Link>,
@@ -118,6 +127,8 @@ impl DeviceChange {
         if touched.is_empty() {
             return None;
         }
+        let of_links: Vec<String> = touched.iter().map(|name| striped::links(name)).collect();
+        touched.extend(of_links);
         let mut devices: IndexMap<String, wiring::Device> = there
             .iter()
             .filter(|(name, _)| !plan.remove_devices.contains(*name))
@@ -125,6 +136,16 @@ impl DeviceChange {
             .map(|(name, device)| (name.clone(), device.clone()))
             .collect();
         devices.sort_unstable_keys();
+        let stays = |(name, stripe): &(&String, &LaidStripe)| {
+            let same = |device: &wiring::Device| stripe.is_for(device, tenant_under(deployed, plan, device));
+            devices.get(*name).is_some_and(same) && !plan.remove_tenants.contains(&stripe.tenant)
+        };
+        let laid = deployed.devices.stripes.iter();
+        let unpaired: BTreeSet<String> =
+            laid.filter(|one| !stays(one)).map(|(name, _)| name.clone()).collect();
+        let ports_unpaired: BTreeSet<String> =
+            unpaired.iter().flat_map(|name| [striped::inside(name), striped::outside(name)]).collect();
+        let devices = striped::laid(devices);
         let stay = deployed.wiring.edges.iter().filter(|edge| !plan.unwire.contains(edge));
         let edges = stay.chain(&plan.wire).filter(is_opening);
         let stay = deployed.wiring.services.iter();
@@ -144,6 +165,7 @@ impl DeviceChange {
                 let name = end.name();
                 plan.remove_instances.contains(name)
                     || plan.remove_ports.contains(name)
+                    || ports_unpaired.contains(name)
                     || turned.contains(name)
             }
             Joint::Device(_) | Joint::Classifier(_) => false,
@@ -157,7 +179,7 @@ impl DeviceChange {
             Joint::Device(name) => Some(name.clone()),
             Joint::End(_) | Joint::Classifier(_) => None,
         }));
-        Some(DeviceChange { devices, layout, unlink, link, touched })
+        Some(DeviceChange { devices, unpaired, layout, unlink, link, touched })
     }
 
     /// Takes off what goes, while everything is there yet.
@@ -169,6 +191,9 @@ impl DeviceChange {
                 let joints = [&link.0, &link.1].into_iter().cloned();
                 deployed.devices.given_up.extend(joints.zip(plugs));
             }
+        }
+        for name in &self.unpaired {
+            deployed.unpair(change, name);
         }
         let laid = &mut deployed.devices;
         let stays = |joint: &Joint| match joint {
@@ -203,8 +228,19 @@ impl DeviceChange {
         laid.next_hops.retain(|name, _| self.layout.devices.contains_key(name));
     }
 
-    /// Lays what comes, when everything is there.
-    pub(crate) fn put_on(self, deployed: &mut Deployed, change: &mut Change<'_, '_>, done: &mut Done<'_>) {
+    /// Lays what comes, when everything is there. Pairs of ports for striped bonds are taken from `pairs`.
+    ///
+    /// # Errors
+    /// What of these pairs could not be laid, one line each; the rest is laid.
+    pub(crate) fn put_on(
+        self,
+        deployed: &mut Deployed,
+        change: &mut Change<'_, '_>,
+        pairs: HashMap<String, Striped>,
+        done: &mut Done<'_>,
+    ) -> Result<(), Vec<String>> {
+        let troubles: Vec<String> =
+            pairs.into_iter().filter_map(|(name, pair)| deployed.pair(change, &name, pair).err()).collect();
         let joints = self.layout.devices.keys().map(|name| Joint::Device(name.clone()));
         let joints = joints.chain(self.layout.classifiers.keys().map(|name| Joint::Classifier(name.clone())));
         for joint in joints {
@@ -241,6 +277,7 @@ impl DeviceChange {
             };
             done(link, laid);
         }
+        if troubles.is_empty() { Ok(()) } else { Err(troubles) }
     }
 
     /// Tells each device and classifier what is plugged into it.
@@ -252,12 +289,20 @@ impl DeviceChange {
             if settings.openers.len() < openers.len() {
                 done(&(joint.clone(), joint.clone()), Err(engine::WireError::TooMany.into()));
             }
+            let stripe = deployed.devices.stripes.values_mut().find(|stripe| stripe.links == *name);
+            let (mtu, is_new) = stripe.map(LaidStripe::least_mtu).unzip();
             let before = match deployed.devices.forwarding(&joint) {
-                Some(Forwarding::Device(before)) if *before.settings() == settings => continue,
+                Some(Forwarding::Device(before))
+                    if *before.settings() == settings && is_new != Some(true) =>
+                {
+                    continue;
+                }
                 Some(Forwarding::Device(before)) => Some(before),
                 _ => None,
             };
-            let device = Arc::new(Device::new(settings, before.map(Arc::as_ref)));
+            let mut device = Device::new(settings, before.map(Arc::as_ref));
+            mtu.into_iter().for_each(|mtu| device.tell_least_mtu(mtu));
+            let device = Arc::new(device);
             let laid = deployed.devices.lay(change, &joint, name, Forwarding::Device(device));
             done(&(joint.clone(), joint), laid);
         }
@@ -301,6 +346,13 @@ impl DeviceChange {
             done(&(joint.clone(), joint), done_with);
         }
     }
+}
+
+/// Whose a device's ports are by then.
+fn tenant_under<'a>(deployed: &'a Deployed, plan: &'a Plan, device: &wiring::Device) -> Option<&'a str> {
+    let link = device.over.keys().next()?;
+    let port = plan.add_ports.get(link).or_else(|| deployed.wiring.ports.get(link))?;
+    Some(&port.tenant)
 }
 
 /// Functions that come to be observers by a plan, or cease to be.

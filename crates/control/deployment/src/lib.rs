@@ -41,6 +41,7 @@ mod programs;
 mod regular_file;
 mod shared_images;
 mod stations;
+mod stripes;
 #[cfg(test)]
 mod tests;
 mod workshop;

@@ -7,6 +7,7 @@ use crate::function::StartedFunction;
 use crate::hand_over::{HandedOver, Successor};
 use crate::initial_placement::InitialPlacement;
 use crate::lives::Around;
+use crate::stripes::Striped;
 use crate::workshop::{Unused, Workshop};
 use crate::{Host, drivers};
 use api::DEFAULT_TENANT;
@@ -69,6 +70,8 @@ pub struct Prepared {
     pub(crate) switches: HashMap<String, Arc<Switch>>,
     pub(crate) functions: HashMap<String, StartedFunction>,
     pub(crate) ports: HashMap<String, Box<dyn Port>>,
+    /// What is to be in striped bonds, by their names.
+    pub(crate) stripes: HashMap<String, Striped>,
     /// Functions that are to hand over.
     pub(crate) successors: Vec<Successor>,
     /// Those that have.
@@ -192,6 +195,11 @@ impl Host {
             let opened = drivers::open(name, port, &pool, catalog, notices);
             ports.insert(name.clone(), opened.map_err(|reason| failed("port", name)(&reason))?);
         }
+        let mut stripes = HashMap::new();
+        for (name, device) in &plan.add_devices {
+            let striped = Striped::of(name, device).map_err(|error| failed("device", name)(&error))?;
+            stripes.extend(striped.map(|striped| (name.clone(), striped)));
+        }
         steps::done("ports");
         let initial = if nothing_runs {
             let mut whole = Wiring { workers: self.workers.clone(), ..Wiring::default() };
@@ -216,6 +224,7 @@ impl Host {
             switches,
             functions,
             ports,
+            stripes,
             successors,
             handed,
             initial,

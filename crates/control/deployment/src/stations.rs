@@ -228,7 +228,7 @@ impl State {
                 troubles.push(format!("device `{name}`: {error}"));
             }
             if let Some(station) = self.stations.get_mut(name) {
-                station.stand_at(device, there.ports, waker);
+                station.stand_at(name, device, there.ports, waker);
                 station.lead(there.next_hops.get(name));
             }
         }

@@ -8,11 +8,12 @@
 //! | rootless, opened twice | a wire from one opener to the other |
 //! | each of its ports is its alone, wants all packets, has no tunnels and one opener of its own | a wire from each port to its opener |
 //! | any other, and one that an observer is at | the device, wired to its openers and its ports |
+//! | a striped bond | two devices, and between them what keeps packets in order ([`mod@striped`]) |
 //!
 //! A port that has a `receive` policy, or that several devices are over, or one that only sees packets, gets a
 //! classifier, which is wired to the port and to its devices.
 
-use crate::{Edge, Endpoint, Port, Service, WatchedDevices, Wiring};
+use crate::{Edge, Endpoint, Port, Service, WatchedDevices, Wiring, striped};
 use capture::Filter;
 use encapsulation::{Encapsulation, LayerKind};
 use indexmap::IndexMap;
@@ -20,6 +21,7 @@ use neighbours::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
+use stripe::EtherType;
 use virtual_device::{MAX_PORTS, Mode, Share};
 
 /// Most openers of one device that get packets: each may have a copy made of every packet.
@@ -30,8 +32,10 @@ pub const MAX_OPENERS: usize = 64;
 pub struct Device {
     /// Whose functions may open it.
     pub tenant: String,
-    /// Where what openers send goes.
+    /// Where what openers send goes. Of a striped bond: by which link a packet goes that has a number.
     pub mode: Mode,
+    /// The EtherType of the sequence headers, if it is a striped bond.
+    pub stripe: Option<EtherType>,
     /// What several openers get of what comes.
     pub share: Share,
     /// The ports that it is over, in order, with what it wants of each.
@@ -234,8 +238,8 @@ fn meets(a: &Opening, b: &Opening) -> bool {
 }
 
 impl DeviceLayout {
-    /// Of devices, the edges that open them, and the services that lead to them. Functions that observe send
-    /// and get nothing.
+    /// Of devices as they are laid ([`striped::laid`]), the edges that open them, and the services that lead to
+    /// them. Functions that observe send and get nothing.
     pub fn of<'a>(
         devices: &IndexMap<String, Device>,
         edges: impl Iterator<Item = &'a Edge>,
@@ -253,6 +257,10 @@ impl DeviceLayout {
                 let opener = Opener::Service(service.clone());
                 openers.entry(&opening.device).or_default().push((opener, opening.clone()));
             }
+        }
+        let links: Vec<(String, Opener, Opening)> = striped::links_openers(devices).collect();
+        for (links, opener, opening) in &links {
+            openers.entry(links).or_default().push((opener.clone(), opening.clone()));
         }
         let mut over: BTreeMap<&str, Vec<(&str, &PortPolicy)>> = BTreeMap::new();
         for (name, device) in devices {
@@ -337,7 +345,9 @@ fn wires(device: &Device, openers: &[(Opener, Opening)]) -> Option<Vec<Link>> {
         return Some(vec![(interface(a)?, interface(b)?)]);
     }
     let with_tunnels = device.over.values().any(PortPolicy::has_tunnels);
-    if device.over.is_empty() || openers.len() != device.over.len() || with_tunnels {
+    // Of a striped bond the one has to know the other's MTU.
+    if device.stripe.is_some() || device.over.is_empty() || openers.len() != device.over.len() || with_tunnels
+    {
         return None;
     }
     let only = device.over.len() == 1;
@@ -356,7 +366,7 @@ impl Wiring {
     pub fn device_layout(&self) -> DeviceLayout {
         let observers: BTreeSet<&str> = self.observations.iter().map(|seen| seen.observer.as_str()).collect();
         DeviceLayout::of(
-            &self.devices,
+            &striped::laid(self.devices.clone()),
             self.edges.iter(),
             self.services.iter(),
             |name| observers.contains(name),

@@ -30,6 +30,7 @@ mod plan;
 mod promise;
 mod service;
 mod shadowed;
+pub mod striped;
 #[cfg(test)]
 mod tests;
 mod validate;

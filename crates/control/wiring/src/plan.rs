@@ -167,7 +167,13 @@ impl Plan {
         let change_instances =
             change_instances.map(|(name, instance)| (name.clone(), instance.clone())).collect();
         let (remove_switches, add_switches) = replaced(&old.switches, &new.switches, Switch::eq, |_| false);
-        let (remove_devices, add_devices) = replaced(&old.devices, &new.devices, Device::eq, |_| false);
+        // What a striped bond holds is of its ports' memory.
+        let other_memory = |port: &String| {
+            let tenant = new.ports.get(port).map(|port| &port.tenant);
+            tenant != old.ports.get(port).map(|port| &port.tenant) || tenant.is_some_and(|it| moved(it))
+        };
+        let moves = |device: &Device| device.stripe.is_some() && device.over.keys().any(other_memory);
+        let (remove_devices, add_devices) = replaced(&old.devices, &new.devices, Device::eq, moves);
         let changed = |name: &str| {
             remove_ports.contains(name)
                 || add_ports.contains_key(name)

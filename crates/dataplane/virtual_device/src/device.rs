@@ -7,6 +7,7 @@ use crate::decisions::{Decisions, Several, Way};
 use crate::limits::Limits;
 use crate::settings::{Balance, DeviceSettings, Mode, Opener, Share, Tunnels};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use telemetry::clock::Nanos;
 use virtual_switch::SwitchPort;
 
@@ -160,6 +161,11 @@ impl Device {
     /// The MTU of the link of a port, named by its plug; `None`: it is not known. None is at first.
     pub fn set_mtu(&self, plug: SwitchPort, mtu: Option<u32>) {
         self.limits.set(plug, mtu);
+    }
+
+    /// Tells the smallest MTU of its ports' links here from now on; [`u32::MAX`] as long as none is known.
+    pub fn tell_least_mtu(&mut self, least: Arc<AtomicU32>) {
+        self.limits.tell_least_mtu(least);
     }
 
     /// Longest frame in bytes that may leave by a plug, with the headers that it has there. VLAN tags of the

@@ -2,6 +2,7 @@
 
 use crate::settings::DeviceSettings;
 use encapsulation::LayerKind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use telemetry::clock::Nanos;
 use virtual_switch::SwitchPort;
@@ -21,6 +22,8 @@ pub(crate) struct Limits {
     ports: Vec<Limit>,
     /// When the answers will have been paid for that were sent.
     paid: AtomicU64,
+    /// Where the smallest MTU of the links is told, as [`Limit::mtu`] has it.
+    least: Option<Arc<AtomicU32>>,
 }
 
 #[derive(Debug)]
@@ -54,7 +57,19 @@ impl Limits {
     pub(crate) fn set(&self, plug: SwitchPort, mtu: Option<u32>) {
         if let Some(limit) = self.ports.get(usize::from(plug.0)) {
             limit.mtu.store(mtu.unwrap_or(u32::MAX), Ordering::Relaxed);
+            self.least.iter().for_each(|least| least.store(self.least_mtu(), Ordering::Relaxed));
         }
+    }
+
+    /// Tells the smallest MTU of the links here from now on.
+    pub(crate) fn tell_least_mtu(&mut self, least: Arc<AtomicU32>) {
+        least.store(self.least_mtu(), Ordering::Relaxed);
+        self.least = Some(least);
+    }
+
+    fn least_mtu(&self) -> u32 {
+        let known = self.ports.iter().map(|limit| limit.mtu.load(Ordering::Relaxed));
+        known.min().unwrap_or(u32::MAX)
     }
 
     /// Longest frame that leaves by a plug.
@@ -79,7 +94,6 @@ impl Limits {
 mod tests {
     use super::*;
     use crate::{Mode, Share, Tunnels};
-    use std::sync::Arc;
 
     #[test]
     fn senders_are_told_so_often_and_no_more() {
@@ -111,5 +125,19 @@ mod tests {
         let after = Limits::new(&settings, Some(&limits));
         assert_eq!((after.longest(SwitchPort(2)), after.longest(SwitchPort(0))), (1514, 1514));
         assert_eq!(after.longest(SwitchPort(9)), u32::MAX, "an opener");
+    }
+
+    #[test]
+    fn the_smallest_mtu_is_told_as_it_changes() {
+        let ports = vec![SwitchPort(2), SwitchPort(0)];
+        let settings = DeviceSettings::new(Mode::Bridge, Share::Single, ports, Vec::new());
+        let (mut limits, least) = (Limits::new(&settings, None), Arc::new(AtomicU32::new(7)));
+        limits.tell_least_mtu(least.clone());
+        let told = || least.load(Ordering::Relaxed);
+        assert_eq!(told(), u32::MAX, "none is known");
+        for (plug, mtu, expected) in [(2, Some(1500), 1500), (0, Some(1400), 1400), (0, None, 1500)] {
+            limits.set(SwitchPort(plug), mtu);
+            assert_eq!(told(), expected);
+        }
     }
 }

@@ -35,6 +35,9 @@ const DEVICES_CEILING: usize = 1_940;
 /// The same of lines by which packets are shown to observers.
 const OBSERVERS_CEILING: usize = 150;
 
+/// The same of lines by which a striped bond keeps packets in order.
+const STRIPES_CEILING: usize = 220;
+
 /// Lines of code of every function of that name in a file, or of `all` functions of it.
 fn lines(path: &str, function: &str) -> usize {
     let text = read(path);
@@ -126,6 +129,25 @@ fn what_observers_run_per_packet_stays_below_a_ceiling_of_its_own() {
     );
     let stated = format!("at most {OBSERVERS_CEILING} together");
     assert!(read("docs/threat-model.md").contains(&stated), "docs/threat-model.md does not say `{stated}`");
+}
+
+#[test]
+fn what_striped_bonds_run_per_packet_stays_below_a_ceiling_of_its_own() {
+    let count = |row: Vec<String>| row[1].split(", ").map(|name| lines(&row[0], name)).sum::<usize>();
+    let sum: usize = table("What striped bonds run per packet").into_iter().map(count).sum();
+    println!("{sum:5} at striped bonds");
+    assert!(
+        sum <= STRIPES_CEILING,
+        "{sum} lines of at most {STRIPES_CEILING} run per packet at striped bonds"
+    );
+    let stated = format!("at most {STRIPES_CEILING} together");
+    let document = read("docs/threat-model.md");
+    let section =
+        document.split("\n## ").find(|section| section.starts_with("What striped bonds run per packet"));
+    assert!(
+        section.is_some_and(|section| section.contains(&stated)),
+        "docs/threat-model.md does not say `{stated}`"
+    );
 }
 
 /// What a turn calls is in the table: functions that the data path's files call on their owners.

@@ -428,3 +428,59 @@ fn a_tunnel_has_its_next_hop_found_by_a_device_with_addresses() {
         assert!(faults.contains(fault), "{policy}: {faults}");
     }
 }
+
+#[test]
+fn a_striped_bond_has_links_alone_and_room_for_its_header() {
+    let file = |device: &str, beside: &str| {
+        format!(
+            "superfluid: 1\ntenants: {{default: {{pool: {{headroom: 12}}}}}}\nports: {{lan: {{type: af_packet, interface: \
+             eth0}}, wan: {{type: af_packet, interface: eth1}}}}\ndevices:\n  d: {{{device}}}\nfunctions: {{fw: {{image: \
+             monitor, attach: {{tap: d}}}}}}\n{beside}"
+        )
+    };
+    let striped = |device: &str| {
+        let Configuration { wiring, .. } = good(&file(device, ""));
+        let device = &wiring.devices["d"];
+        (device.mode, device.stripe.map(|it| it.number()), device.station.as_ref().map(|it| it.mtu))
+    };
+    let turns = Mode::Bond(Balance::RoundRobin);
+    assert_eq!(striped("mode: bond, balance: stripe, over: [lan, wan]"), (turns, Some(0x88b5), None));
+    assert_eq!(striped("mode: bond, balance: round-robin, over: [lan, wan]"), (turns, None, None));
+    let other = "mode: bond, balance: stripe, ether_type: 0x9999, dhcp: true, over: {lan: {receive: ether proto 0x9999}}";
+    assert_eq!(striped(other), (turns, Some(0x9999), Some(1488)));
+    assert_eq!(striped(&format!("{other}, mtu: 9000")), (turns, Some(0x9999), Some(9000)));
+    let stripe = |rest: &str| format!("mode: bond, balance: stripe, {rest}");
+    for (device, beside, fault) in [
+        (
+            "mode: bond, ether_type: 7000, over: [lan]".to_owned(),
+            "",
+            "`ether_type` says nothing here; allowed: with `balance: stripe`",
+        ),
+        (
+            stripe("ether_type: 0x8100, over: [lan]"),
+            "",
+            "found 0x8100; allowed: 0x0600 to 0xffff, except those of VLAN tags",
+        ),
+        (stripe("ether_type: 5, over: [lan]"), "", "found `5`; allowed: an integer from 1536 to 65535"),
+        (
+            stripe("over: {lan: {decapsulate: [vlan]}}"),
+            "",
+            "over.lan.decapsulate: `decapsulate` is not for the links of a striped bond",
+        ),
+        (stripe("over: {lan: {send: wan}, wan: {}}"), "", "over.lan.send: `send` is not for the links"),
+        (
+            stripe("over: [lan]"),
+            "wires: [['d:lan', fw:0]]\n",
+            "the device `d` is over no port `lan`; allowed: d",
+        ),
+    ] {
+        let faults = lines(&check("f.yaml", &file(&device, beside), &shelf()).expect_err(fault));
+        assert!(faults.contains(fault), "{device}: {faults}");
+    }
+    let small = file(&stripe("over: [lan]"), "").replace("headroom: 12", "headroom: 11");
+    let faults = lines(&check("f.yaml", &small, &shelf()).expect_err("no room"));
+    assert!(
+        faults.contains("sequence headers take 12 bytes, and buffers of the ports' tenant have 11"),
+        "{faults}"
+    );
+}

@@ -84,17 +84,21 @@ impl Station {
     /// Stands at the ports of its device.
     pub(super) fn stand_at(
         &mut self,
+        name: &str,
         device: &wiring::Device,
         ports: &HashMap<String, Arc<at_port::Stations>>,
         waker: &dyn Fn() -> Box<dyn Fn() + Send>,
     ) {
         let tag = |station: PortStation| station.tag.map(|(ethertype, control)| Tag { ethertype, control });
-        let place = |(name, policy): (&String, &PortPolicy)| {
+        let on_link = device.ports_on_link(name);
+        let place = |name: &String| {
             let (name, at) = ports.get_key_value(name)?;
-            Some((name, at, tag(policy.station?)))
+            // The inside of a striped bond has no policy.
+            let tag = device.over.get(name).map_or(Some(None), |policy| Some(tag(policy.station?)));
+            Some((name, at, tag?))
         };
         let wanted: Vec<(&String, &Arc<at_port::Stations>, Option<Tag>)> =
-            device.over.iter().filter_map(place).collect();
+            on_link.iter().filter_map(place).collect();
         self.links.retain(|known| {
             wanted.iter().any(|(name, at, tag)| {
                 *name == &known.port && Arc::ptr_eq(at, &known.at) && *tag == known.tag
@@ -114,7 +118,7 @@ impl Station {
             let link = at.attach(identity, waker());
             self.links.push(PortLink { port: name.clone(), at: at.clone(), tag, link });
         }
-        self.links.sort_by_key(|known| device.over.get_index_of(&known.port));
+        self.links.sort_by_key(|known| on_link.iter().position(|name| *name == known.port));
         self.bonds = matches!(device.mode, Mode::Bond(_));
     }
 

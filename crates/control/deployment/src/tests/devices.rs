@@ -398,3 +398,55 @@ fn policies_that_get_nothing_are_known_until_they_get_something() {
     rig.apply(&[direct("a", "tcp", 1)]);
     assert_eq!((told(&rig, "a"), told(&rig, "b")), (vec![], vec![]));
 }
+
+#[test]
+fn a_striped_bond_keeps_its_numbers_through_changes_and_goes_with_all_that_it_has() {
+    for workers in [1, 2] {
+        let mut rig = rig(workers);
+        rig.host.start().expect("threads");
+        let bond = |over: Value, share: &str, ether_type: u32| {
+            let spec = json!({"mode": "bond", "balance": "stripe", "over": over, "share": share, "ether_type": ether_type});
+            device("b", spec)
+        };
+        rig.apply(&[
+            device("d", json!({"mode": "direct", "over": ["source"]})),
+            bond(json!(["out", "out2"]), "single", 0x88b5),
+            function("f", forwarder(json!({"left": "d", "right": "b"}))),
+        ]);
+        arrive(&rig, "out");
+        arrive(&rig, "out2");
+        let pair = rig.host.port("b/outside");
+        assert!(pair.is_some());
+        // Other links, and other openers.
+        rig.apply(&[bond(json!(["out2"]), "duplicate", 0x88b5)]);
+        arrive(&rig, "out2");
+        assert_eq!(rig.host.port("b/outside"), pair, "the same one");
+        rig.apply(&[bond(json!(["out", "out2"]), "duplicate", 0x88b6)]);
+        arrive(&rig, "out");
+        assert_ne!(rig.host.port("b/outside"), pair, "another header");
+        // What others send by a link has no number.
+        rig.apply(&[
+            device("s", json!({"mode": "bond", "balance": "stripe", "over": ["source2"]})),
+            function("g", reflector("s")),
+        ]);
+        let refused = |rig: &Rig| {
+            let account = rig.account();
+            let port = account.ports.iter().find(|port| port.name == "s/outside").expect("it is there");
+            port.counters.ledger.dropped[telemetry::DropReason::NoSequence]
+        };
+        wait("frames without a number", || refused(&rig) > 100);
+        rig.apply(&[
+            delete(Kind::Function, "f"),
+            delete(Kind::Device, "b"),
+            delete(Kind::Function, "g"),
+            delete(Kind::Device, "s"),
+        ]);
+        assert_eq!((rig.host.port("b/inside"), rig.host.port("s/outside")), (None, None));
+        rig.apply(&[bond(json!(["out"]), "single", 0x88b5), function("f", reflector("b"))]);
+        let account = rig.host.stop().expect("it ran");
+        account.balance().expect("balanced");
+        for (name, free, all) in &account.pools {
+            assert_eq!(free, all, "{workers} workers: buffers of {name}");
+        }
+    }
+}

@@ -12,7 +12,15 @@ pub(super) fn device(tenant: &str, ports: usize) -> Device {
         _ => Mode::Bridge,
     };
     let over = (0..ports).map(|n| (format!("p{n}"), PortPolicy::default())).collect();
-    Device { tenant: tenant.to_owned(), mode, share: Share::Single, over, open_to: Vec::new(), station: None }
+    Device {
+        tenant: tenant.to_owned(),
+        mode,
+        stripe: None,
+        share: Share::Single,
+        over,
+        open_to: Vec::new(),
+        station: None,
+    }
 }
 
 fn opens(interface: &str, device: &str, port: Option<&str>) -> Edge {
@@ -245,4 +253,52 @@ fn a_device_that_observers_are_at_is_laid_as_one_and_takes_nothing_where_they_ar
     wiring.observations.insert(seen("f1", d()));
     assert_eq!(wiring.device_layout().only_seeing.into_iter().collect::<Vec<_>>(), [pair]);
     assert_eq!(laid(&wiring), ["p0 - <p0>", "p1 - [d]", "f0:0 - [d]", "<p0> - [d]"]);
+}
+
+/// Openers have one port, and the links a bond with one opener, whatever is less to lay elsewhere.
+#[test]
+fn a_striped_bond_is_laid_as_two_devices() {
+    let bond = |ports| Device {
+        mode: Mode::Bond(Balance::RoundRobin),
+        stripe: Some(Default::default()),
+        ..device("default", ports)
+    };
+    let wiring = host(vec![("d", bond(2))], vec![opens("f0:0", "d", None)]);
+    assert_eq!(
+        laid(&wiring),
+        ["d/inside - [d]", "d/outside - [d/links]", "p0 - [d/links]", "p1 - [d/links]", "f0:0 - [d]"]
+    );
+    let layout = wiring.device_layout();
+    let openers = |name: &str| -> Vec<String> {
+        let of = |(opener, _): &(Opener, Opening)| match opener {
+            Opener::Interface(end) => end.to_string(),
+            Opener::Service(service) => service.to_string(),
+        };
+        layout.devices[name].iter().map(of).collect()
+    };
+    assert_eq!((openers("d"), openers("d/links")), (vec!["f0:0".to_owned()], vec!["d/outside".to_owned()]));
+    let devices = striped::laid(wiring.devices.clone());
+    assert_eq!((devices["d"].mode, devices["d/links"].mode), (Mode::Direct, bond(2).mode));
+    assert_eq!(wiring.devices["d"].ports_on_link("d"), ["d/inside"]);
+    let one = host(vec![("d", bond(1))], vec![opens("f0:0", "d", None)]);
+    assert_eq!(laid(&one), ["d/inside - [d]", "d/outside - [d/links]", "p0 - [d/links]", "f0:0 - [d]"]);
+    // Beside another device over the port.
+    let filtered = want(bond(1), "p0", "ether proto 0x88b5", 3);
+    let beside = Device { mode: Mode::Bond(Balance::Flow), ..want(device("default", 0), "p0", "udp", 4) };
+    let shared =
+        host(vec![("d", filtered), ("e", beside)], vec![opens("f0:0", "d", None), opens("f1:0", "e", None)]);
+    assert_eq!(shared.device_layout().classifiers["p0"], ["d/links", "e"]);
+}
+
+/// A plan makes a striped bond anew whose ports are of another memory, and no other.
+#[test]
+fn a_striped_bond_goes_with_the_memory_of_its_ports() {
+    let bond = Device { mode: Mode::Bond(Balance::RoundRobin), ..device("default", 2) };
+    let striped = Device { stripe: Some(Default::default()), ..bond.clone() };
+    let before = host(vec![("d", bond), ("s", striped)], Vec::new());
+    let mut after = before.clone();
+    after.tenants["default"].pool.buffers *= 2;
+    let plan = Plan::between(&before, &after);
+    assert_eq!(plan.add_devices.keys().collect::<Vec<_>>(), ["s"]);
+    assert_eq!(plan.remove_devices.iter().collect::<Vec<_>>(), ["s"]);
 }
