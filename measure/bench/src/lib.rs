@@ -15,6 +15,7 @@
 mod applications;
 mod balancer;
 mod between_hosts;
+mod bond;
 mod call;
 mod chain;
 mod compare_sides;
@@ -113,6 +114,7 @@ pub const NAMES: &[&str] = &[
     "router",
     "devices",
     "policies",
+    "bond",
     "hostile",
     "shares",
     "shares-cost",
@@ -194,6 +196,8 @@ pub enum Bench {
     Devices,
     /// What devices want of ports, and what is taken off packets and put on.
     Policies,
+    /// One stream over the two links of a striped bond.
+    Bond,
     /// A chain beside a tenant that does what it can to be noticed.
     Hostile,
     /// How exactly processor shares are kept.
@@ -253,6 +257,7 @@ impl Bench {
             "router" => Bench::Router,
             "devices" => Bench::Devices,
             "policies" => Bench::Policies,
+            "bond" => Bench::Bond,
             "hostile" => Bench::Hostile,
             "shares" => Bench::Shares,
             "shares-cost" => Bench::SharesCost,
@@ -299,6 +304,7 @@ impl Bench {
             Bench::Router => "router",
             Bench::Devices => "devices",
             Bench::Policies => "policies",
+            Bench::Bond => "bond",
             Bench::Hostile => "hostile",
             Bench::Shares => "shares",
             Bench::SharesCost => "shares-cost",
@@ -369,6 +375,12 @@ impl Bench {
             Bench::Router => router::run(progress),
             Bench::Policies => policies::run(progress),
             Bench::Devices => devices::run(progress).map(told),
+            Bench::Bond => bond::run(progress),
+            Bench::Devices => {
+                let (results, told) = devices::run(progress)?;
+                notes = told;
+                Ok(results)
+            }
             Bench::Tap => tap::run(progress),
             Bench::Tcp => tcp::run(progress).map(told),
             Bench::Applications => applications::run(progress).map(told),
