@@ -376,11 +376,6 @@ impl Bench {
             Bench::Policies => policies::run(progress),
             Bench::Devices => devices::run(progress).map(told),
             Bench::Bond => bond::run(progress),
-            Bench::Devices => {
-                let (results, told) = devices::run(progress)?;
-                notes = told;
-                Ok(results)
-            }
             Bench::Tap => tap::run(progress),
             Bench::Tcp => tcp::run(progress).map(told),
             Bench::Applications => applications::run(progress).map(told),

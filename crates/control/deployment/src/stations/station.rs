@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use telemetry::clock::Nanos;
 use virtual_device::{Mode, NextHop};
-use wiring::{PortPolicy, PortStation};
+use wiring::PortStation;
 
 /// How long an address is unreachable that is on no network of the device.
 const OFF_LINK: Nanos = Nanos::from_millis(20_000);
