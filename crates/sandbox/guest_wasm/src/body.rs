@@ -327,11 +327,10 @@ impl<T: HostState> Body<T> {
     pub(crate) fn timer(&mut self, now: Moment) -> Result<(), GuestFault> {
         if self.store.data_mut().state_mut().renew_devices() {
             self.call_at(exports::DEVICES, now)?;
-        }
-        // It may have been due for its devices, or for what it asked, alone.
-        let deadline = self.store.data().state().deadline;
-        if deadline.is_none_or(|deadline| deadline > now.nanos) {
-            return Ok(());
+            let deadline = self.store.data().state().deadline;
+            if deadline.is_none_or(|deadline| deadline > now.nanos) {
+                return Ok(());
+            }
         }
         self.store.data_mut().state_mut().deadline = None;
         self.call_at(exports::TIMER, now)

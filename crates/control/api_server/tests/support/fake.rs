@@ -482,7 +482,7 @@ impl Control for Fake {
         let node = |name: &String| GraphNode {
             name: name.clone(),
             kind: NodeKind::Function,
-            tenant: tenant.map(str::to_owned),
+            tenant: Some(tenant.unwrap_or(api::DEFAULT_TENANT).to_owned()),
             state: None,
             worker: None,
             packets: Some(1),

@@ -331,7 +331,7 @@ chains:
     }
 
     /// Two tenants: red has a device of its own, one that blue may open, and one that only sees; there is a balance
-    /// of both, a port of red's at a switch, one that a service of blue's leads to, and one that blue's device is over.
+    /// of both, a port of red's at a switch, a port at which a service stands that blue may use, and one that blue's device is over.
     const TENANTS: &str = "superfluid: 1
 tenants: {red: {}, blue: {}}
 ports:
@@ -365,7 +365,7 @@ observers:
   spy: {at: [seeing]}
 wires: [[plugged, hall]]
 services:
-  'blue:7': served
+  'red:7': {to: served, for: [blue]}
 ";
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) enum RemoteCommand {
     Events(EventsOptions),
     /// Follow packets on their way through the functions, hop by hop.
     Trace(TraceOptions),
-    /// Capture packets at a port, a function, an interface, a device or a wire, as pcapng or as lines.
+    /// Capture packets at a port, device, function, interface or wire, as pcapng or as lines.
     Capture(CaptureOptions),
     /// Show where the host's memory goes.
     #[command(after_help = "Examples:\n  superfluid memory\n  superfluid memory -o wide")]

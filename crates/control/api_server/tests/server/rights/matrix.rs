@@ -262,6 +262,7 @@ fn nothing_that_a_tenant_reads_has_a_trace_of_another() {
             "/v1/devices",
             "/v1/events",
             "/v1/functions",
+            "/v1/graph",
             "/v1/memory",
             "/v1/observers",
             "/v1/operations",
