@@ -120,7 +120,7 @@ fn a_packet_is_injected_and_its_way_told() {
     assert_eq!((dropped["end"].as_str(), hops(dropped, &keys).len()), (Some("dropped"), 2), "{dropped}");
     for (arguments, told) in [
         ("--at fw --inject icmp:10.1.0.1-10.2.0.1", "such as `fw:0`"),
-        ("--at absent", "there is no port or function `absent`"),
+        ("--at absent", "there is no port, device or function `absent`"),
         ("--at fw:middle", "no interface `middle`"),
         ("--at source tcp prot 80", "filter: "),
         ("--at fw:inside --inject udp:10.1.0.5", "allowed: tcp:ADDRESS:PORT"),
@@ -178,7 +178,7 @@ fn packets_are_captured_where_it_is_said() {
     for (arguments, told) in [
         ("fw~out", "such as `fw:0`"),
         ("source~out", "there is no wire between source and out"),
-        ("lan", "there is no port or function `lan`"),
+        ("lan", "there is no port, device or function `lan`"),
         ("fw udp pord 1", "filter: "),
     ] {
         let refused = daemon.refused(&format!("capture {arguments} -w b.pcapng")).1;
