@@ -116,7 +116,7 @@ fn edge(
     let is_turned = to.x < from.x;
     let (left, right) = if is_turned { (to, from) } else { (from, to) };
     // Edges of one pair lie beside each other.
-    let apart = nth.div_ceil(2) as f64 * if nth % 2 == 0 { 1.0 } else { -1.0 };
+    let apart = nth.div_ceil(2) as f64 * if nth.is_multiple_of(2) { 1.0 } else { -1.0 };
     let (beside, apart) = (apart * 50.0, apart * 12.0);
     let (a, b) = (left.middle() + apart, right.middle() + apart);
     let (path, x, y) = if left.x == right.x {
