@@ -100,7 +100,7 @@ pub struct Settings {
     pub passes: bool,
     /// How long connections may be idle.
     pub timeouts: Timeouts,
-    /// How long fragments wait for the first one, in ticks.
+    /// How long later fragments may follow the first one, in ticks.
     pub fragment_timeout: u32,
     /// Most connections.
     pub max_connections: usize,

@@ -59,7 +59,7 @@ pub struct Timeouts {
     pub transitory: u32,
     /// ICMP queries.
     pub icmp: u32,
-    /// Fragments that wait for the first one, and first ones for later ones.
+    /// First fragments that later ones may follow.
     pub fragment: u32,
 }
 

@@ -168,6 +168,7 @@ mod sandbox {
             let Inner { records, host, function } = self.inner();
             if let (Some(function), Some(records)) = (function, records.get_mut(..count as usize)) {
                 function.process(&mut Batch::new(records, Window::GUEST, host), Nanos(now));
+                host.end_batch(records);
             }
         }
 

@@ -5,7 +5,7 @@ use crate::{Nanos, Verdict};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use nf_abi::{DeviceEntry, error, stream};
+use nf_abi::{DeviceEntry, PacketRecord, error, stream};
 
 #[cfg(not(target_arch = "wasm32"))]
 use crate::native::memory_host as backend;
@@ -71,23 +71,38 @@ impl Severity {
     }
 }
 
+/// A packet that is given up in the call that it came with: no host has it in its slot yet.
+struct GivenUp {
+    slot: Slot,
+    verdict: u32,
+    mark: u64,
+    extent: Option<(u32, u32)>,
+}
+
 /// The host, as far as a function may ask something of it.
 pub struct Host {
     backend: backend::Backend,
     slots: SlotAllocator,
+    /// Slots for packets to be held, taken since the last batch ended.
+    taken: Vec<u16>,
+    given_up: Vec<GivenUp>,
 }
 
 impl Host {
     /// The host of the sandbox that this code runs in.
     #[cfg(target_arch = "wasm32")]
     pub(crate) const fn in_sandbox() -> Host {
-        Host { backend: backend::Backend, slots: SlotAllocator::new() }
+        Host::new(backend::Backend)
     }
 
     /// A host in this process's memory.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn in_memory() -> Host {
-        Host { backend: backend::Backend::default(), slots: SlotAllocator::new() }
+        Host::new(backend::Backend::default())
+    }
+
+    const fn new(backend: backend::Backend) -> Host {
+        Host { backend, slots: SlotAllocator::new(), taken: Vec::new(), given_up: Vec::new() }
     }
 
     #[cfg(not(target_arch = "wasm32"))]
@@ -145,14 +160,17 @@ impl Host {
         self.backend.timer_set(0);
     }
 
-    /// Takes a free slot for a packet to be held; `None` when all 65,536 are taken. The host's quota may end
-    /// earlier: a packet held beyond it is dropped by the host, and [`Host::emit`] tells so.
+    /// Takes a free slot for a packet of this batch to be held; `None` when all 65,536 are taken. The host's quota
+    /// may end earlier: a packet held beyond it is dropped by the host, and [`Host::emit`] tells so.
     pub fn slot(&mut self) -> Option<Slot> {
-        self.slots.take()
+        let slot = self.slots.take()?;
+        self.taken.push(slot.number());
+        Some(slot)
     }
 
     /// Gives a slot back whose packet the host has taken away.
     pub fn release(&mut self, slot: Slot) {
+        self.taken.retain(|number| *number != slot.number());
         self.slots.give_back(slot);
     }
 
@@ -170,15 +188,14 @@ impl Host {
         Ok(slot)
     }
 
-    /// Gives a held or own packet up with a verdict, as it is. The slot is free afterwards in any case.
+    /// Gives a held or own packet up with a verdict, as it is. The slot is free afterwards in any case. A packet of
+    /// this batch, which is in its slot only when the call has returned, gets that verdict in place of the hold.
     ///
     /// # Errors
     /// [`HostRefusal::Slot`] when the slot is empty, because the packet was held too long;
     /// [`HostRefusal::Verdict`] for a verdict that is none ([`Verdict::None`], [`Verdict::Hold`]).
     pub fn emit(&mut self, slot: Slot, verdict: Verdict, mark: u64) -> Result<(), HostRefusal> {
-        let answer = self.backend.packet_emit(slot.number(), verdict.encode(), -1, 0, mark);
-        self.slots.give_back(slot);
-        HostRefusal::check(answer).map(drop)
+        self.give_up(GivenUp { slot, verdict: verdict.encode(), mark, extent: None })
     }
 
     /// Gives a held or own packet up with a new extent: `offset` from the buffer's first byte, `length` in
@@ -194,15 +211,51 @@ impl Host {
         offset: u32,
         length: u32,
     ) -> Result<(), HostRefusal> {
-        let offset = i32::try_from(offset).map_err(|_| HostRefusal::Range);
-        let answer = offset
-            .map(|offset| self.backend.packet_emit(slot.number(), verdict.encode(), offset, length, mark));
-        self.slots.give_back(slot);
-        HostRefusal::check(answer?).map(drop)
+        self.give_up(GivenUp { slot, verdict: verdict.encode(), mark, extent: Some((offset, length)) })
+    }
+
+    fn give_up(&mut self, packet: GivenUp) -> Result<(), HostRefusal> {
+        let (offset, length) = match packet.extent {
+            None => (-1, 0),
+            // The host refuses what is no distance in a buffer.
+            Some((offset, length)) => (i32::try_from(offset).unwrap_or(i32::MAX), length),
+        };
+        let number = packet.slot.number();
+        let answer = self.backend.packet_emit(number, packet.verdict, offset, length, packet.mark);
+        if answer == error::SLOT && self.taken.contains(&number) {
+            self.given_up.push(packet);
+            return Ok(());
+        }
+        self.slots.give_back(packet.slot);
+        HostRefusal::check(answer).map(drop)
+    }
+
+    /// A batch ends: packets that were held and given up in it get their verdicts. Whether slots were taken for
+    /// packets of it.
+    #[inline(always)]
+    pub(crate) fn end_batch(&mut self, records: &mut [PacketRecord]) -> bool {
+        let is_any_taken = !self.taken.is_empty();
+        if is_any_taken {
+            self.settle(records);
+        }
+        is_any_taken
+    }
+
+    #[cold]
+    fn settle(&mut self, records: &mut [PacketRecord]) {
+        self.taken.clear();
+        for GivenUp { slot, verdict, mark, extent } in self.given_up.drain(..) {
+            let hold = Verdict::Hold(slot.number()).encode();
+            if let Some(record) = records.iter_mut().find(|record| record.verdict == hold) {
+                (record.verdict, record.mark) = (verdict, mark);
+                (record.offset, record.length) = extent.unwrap_or((record.offset, record.length));
+            }
+            self.slots.give_back(slot);
+        }
     }
 
     /// The bytes of a held or own packet, from its first byte to its last; `None` when the slot is empty,
-    /// because the packet was held too long. Only an image that declares `access: write` may write to them.
+    /// because the packet was held too long or came with this batch. Only an image that declares `access: write` may write to them.
     pub fn held(&mut self, slot: &Slot) -> Option<&mut [u8]> {
         self.backend.packet_bytes(slot.number())
     }

@@ -3,15 +3,20 @@
 //! 1. What became of a first fragment is remembered, as the function wants it (`C`): 2,048 of them, the oldest of
 //!    four makes room.
 //! 2. A later one that comes before the first is held (RFC 4787 REQ-14), at most 64 of them and 16 from one
-//!    address. It goes on when the first one comes, and is dropped when its time is over.
+//!    address. It goes on when the first one comes, in the same batch or later, and is dropped when its time
+//!    ([`WAIT`]) is over.
 //!
 //! A later fragment that overlaps the first one is dropped: it could replace the ports (RFC 1858, RFC 5722).
 
-use crate::Slot;
 use crate::index::{finish, mix};
+use crate::{Nanos, Slot, ticks};
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// How long a later fragment waits for its first one, unless those are remembered for less: half of the host's longest
+/// hold (1 s, unless the operator says otherwise), behind which the host takes packets back. With what ticks and a
+/// timer of 250 ms add it stays below that, and the function itself says why the packet is dropped.
+pub const WAIT: Nanos = Nanos::from_millis(500);
 /// Datagrams remembered at a time.
 const DATAGRAMS: usize = 2048;
 /// Places that a datagram may be in.
@@ -76,7 +81,10 @@ pub struct Fragments<C> {
     firsts: Vec<Option<First<C>>>,
     held: Vec<Held>,
     bytes: usize,
+    /// Ticks that a first one is remembered for.
     timeout: u32,
+    /// Ticks that a later one waits for it.
+    wait: u32,
 }
 
 fn home(datagram: &Datagram) -> usize {
@@ -86,9 +94,11 @@ fn home(datagram: &Datagram) -> usize {
 }
 
 impl<C: Copy> Fragments<C> {
-    /// No memory is taken before the first fragment. `timeout`: ticks that fragments wait for others.
+    /// No memory is taken before the first fragment. `timeout`: ticks that later fragments may follow the first one
+    /// for.
     pub fn new(timeout: u32) -> Fragments<C> {
-        Fragments { firsts: Vec::new(), held: Vec::new(), bytes: 0, timeout }
+        let wait = timeout.min(ticks::span(WAIT));
+        Fragments { firsts: Vec::new(), held: Vec::new(), bytes: 0, timeout, wait }
     }
 
     /// Fragments held.
@@ -138,11 +148,11 @@ impl<C: Copy> Fragments<C> {
         Later::Early
     }
 
-    /// Holds a later fragment.
+    /// Holds a later fragment, for [`WAIT`] at most.
     pub fn hold(&mut self, datagram: &Datagram, offset: u32, packet: (Slot, Vec<u8>, u64), now: u32) {
         let (slot, bytes, mark) = packet;
         self.bytes += bytes.len();
-        let expires = now.wrapping_add(self.timeout);
+        let expires = now.wrapping_add(self.wait);
         self.held.push(Held { datagram: *datagram, offset, slot, bytes, mark, expires });
     }
 

@@ -75,12 +75,6 @@ impl<'a> Packet<'a> {
         self.record.verdict = Verdict::Hold(slot.number()).encode();
     }
 
-    /// Whether that is what was decided: the packet is in the slot when the call has returned, not before.
-    #[inline]
-    pub fn is_held(&self, slot: &Slot) -> bool {
-        self.record.verdict == Verdict::Hold(slot.number()).encode()
-    }
-
     /// Moves the first byte: takes `delta` bytes off the front, or with a negative `delta` adds room there,
     /// whose contents are whatever was in the buffer. False, and nothing changed, when the packet is shorter
     /// than that or the buffer has no such room in front.

@@ -106,7 +106,7 @@ impl<R: Rules, const N: usize> Filter<R, N> {
             packet.verdict_encoded(verdict);
         }
         tally.add(accepted, denied);
-        tally.no_longer_waiting(judge.fragments.waiting.give_up_decided(batch));
+        tally.no_longer_waiting(judge.fragments.waiting.give_up_decided(batch.host()));
         self.set_timer(batch.host(), now);
         self.tally.flush(batch.host());
     }
@@ -126,7 +126,7 @@ impl<R: Rules, const N: usize> Filter<R, N> {
         tracker.advance(now, time, tick, SWEEP_PER_BATCH);
         self.touched ^= look_up(tracker, judge, batch, window, may_be_usual);
         track(tracker, judge, tally, batch, window, unusual);
-        tally.no_longer_waiting(judge.fragments.waiting.give_up_decided(batch));
+        tally.no_longer_waiting(judge.fragments.waiting.give_up_decided(batch.host()));
         tally.flush_turnover(tracker.turnover(), batch.host());
         self.set_timer(batch.host(), now);
         self.tally.flush(batch.host());

@@ -7,8 +7,9 @@
 //! 3. Before the first one, it is held ([`crate::waiting`]) until that comes or its time is over.
 
 use crate::header::{Class, Header, KEY4, KEY6};
-use crate::waiting::{WAIT, Waiting};
+use crate::waiting::Waiting;
 use alloc::boxed::Box;
+use nf_sdk::later_fragments::WAIT;
 use nf_sdk::{Host, Line, Nanos, Packet, ticks, zeroed_table};
 
 /// Datagrams remembered at a time; 64 bytes each, taken when the first fragment is seen.

@@ -3,15 +3,12 @@
 use crate::fragments::{follows, same, sender};
 use crate::tally::Reason;
 use alloc::vec::Vec;
-use nf_sdk::{Batch, Host, Line, Nanos, Packet, Slot, Verdict};
+use nf_sdk::{Host, Line, Packet, Slot, Verdict};
 
 /// Fragments that wait at a time.
 pub const WAITING: usize = 64;
 /// Of these, from one address.
 pub const WAITING_OF_ONE: usize = 16;
-/// How long they wait, unless first ones are remembered for less: half of the host's longest hold, behind which it
-/// takes packets back.
-pub const WAIT: Nanos = Nanos::from_millis(500);
 
 /// One that waits.
 struct Fragment {
@@ -89,14 +86,14 @@ impl Waiting {
         }
     }
 
-    /// Gives up those whose first one came in this batch. All packets of the batch have their verdicts.
+    /// Gives up those whose first one came in this batch.
     #[inline(always)]
-    pub fn give_up_decided(&mut self, batch: &mut Batch<'_>) -> Left {
-        if self.any_decided { self.decided(batch) } else { Left::default() }
+    pub fn give_up_decided(&mut self, host: &mut Host) -> Left {
+        if self.any_decided { self.decided(host) } else { Left::default() }
     }
 
     #[cold]
-    fn decided(&mut self, batch: &mut Batch<'_>) -> Left {
+    fn decided(&mut self, host: &mut Host) -> Left {
         self.any_decided = false;
         let decided = self.fragments.extract_if(.., |waiting| waiting.follows.is_some());
         let mut decided: Vec<Fragment> = decided.collect();
@@ -104,14 +101,8 @@ impl Waiting {
         let mut left = Left::default();
         for Fragment { identity, slot, mark, follows, .. } in decided {
             let accept = follows == Some(true);
-            let verdict = verdict(&identity, accept);
-            // A packet of this batch is in no slot yet.
-            if let Some(mut packet) = batch.packets().find(|packet| packet.is_held(&slot)) {
-                packet.verdict(verdict);
-                batch.host().release(slot);
-                left.count(accept);
-            } else if batch.host().emit(slot, verdict, mark).is_ok() {
-                // Where this is refused, the host has taken the packet back and counted it.
+            // Where this is refused, the host has taken the packet back and counted it.
+            if host.emit(slot, verdict(&identity, accept), mark).is_ok() {
                 left.count(accept);
             }
         }

@@ -112,7 +112,15 @@ proptest! {
             frames.into_iter().map(|(frame, ingress)| TestPacket::new(frame, ingress)).collect();
         let together = many.runner.run(&frames, at(0.0));
         for (frame, outcome) in frames.into_iter().zip(together) {
-            prop_assert_eq!(one.runner.run(&[frame], at(0.0)).remove(0), outcome);
+            let alone = one.runner.run(&[frame], at(0.0)).remove(0);
+            match alone.verdict {
+                // Its first fragment may be in the batch.
+                Some(Verdict::Hold(_)) => prop_assert!(matches!(
+                    outcome.verdict,
+                    Some(Verdict::Hold(_) | Verdict::Consume | Verdict::Drop(6))
+                )),
+                _ => prop_assert_eq!(alone, outcome),
+            }
         }
         prop_assert_eq!(one.report(), many.report());
     }

@@ -31,7 +31,8 @@ pub struct Backend {
     pub(crate) log: Vec<(u32, String)>,
     pub(crate) events: Vec<String>,
     own: BTreeMap<u16, Vec<u8>>,
-    kept: BTreeMap<u16, Vec<u8>>,
+    /// Held packets; `None` for bytes that the caller keeps.
+    kept: BTreeMap<u16, Option<Vec<u8>>>,
     pub(crate) devices: Vec<u8>,
     asks: Vec<(u16, IpAddr)>,
     pub(crate) emitted: Vec<Emitted>,
@@ -73,15 +74,13 @@ impl Backend {
         &self.asks
     }
 
-    /// Packets that were shown by [`Runner::run`] and are held.
-    ///
-    /// [`Runner::run`]: super::Runner::run
+    /// Packets that are held.
     pub fn held(&self) -> usize {
         self.kept.len()
     }
 
-    pub(crate) fn keep(&mut self, slot: u16, bytes: &[u8]) {
-        self.kept.insert(slot, bytes.to_vec());
+    pub(crate) fn keep(&mut self, slot: u16, bytes: Option<&[u8]>) {
+        self.kept.insert(slot, bytes.map(<[u8]>::to_vec));
     }
 
     pub(crate) fn expire_held(&mut self) -> usize {
@@ -89,7 +88,7 @@ impl Backend {
     }
 
     pub(crate) fn packet_bytes(&mut self, slot: u16) -> Option<&mut [u8]> {
-        let found = self.own.get_mut(&slot).or_else(|| self.kept.get_mut(&slot));
+        let found = self.own.get_mut(&slot).or_else(|| self.kept.get_mut(&slot)?.as_mut());
         found.map(Vec::as_mut_slice)
     }
 
@@ -140,7 +139,7 @@ impl Backend {
     }
 
     pub(crate) fn packet_new(&mut self, slot: u16, bytes: &[u8]) -> i32 {
-        if self.refuses_packets {
+        if self.refuses_packets || self.own.contains_key(&slot) || self.kept.contains_key(&slot) {
             return 0;
         }
         self.own.insert(slot, bytes.to_vec());
@@ -153,7 +152,9 @@ impl Backend {
             return error::VERDICT;
         }
         let extent = u32::try_from(offset).ok().map(|offset| (offset, length));
-        let bytes = self.own.remove(&slot).or_else(|| self.kept.remove(&slot));
+        let Some(bytes) = self.own.remove(&slot).map(Some).or_else(|| self.kept.remove(&slot)) else {
+            return error::SLOT;
+        };
         self.emitted.push(Emitted { slot, verdict, extent, mark, bytes });
         0
     }

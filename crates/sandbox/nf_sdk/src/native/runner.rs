@@ -74,6 +74,19 @@ impl<F: NetworkFunction> Runner<F> {
     pub unsafe fn process(&mut self, window: *mut u8, records: &mut [PacketRecord], now: Nanos) {
         assert!(records.len() <= MAX_BATCH, "{} records", records.len());
         self.function.process(&mut Batch::new(records, Window::at(window), &mut self.host), now);
+        if self.host.end_batch(records) {
+            self.keep(records);
+        }
+    }
+
+    /// Notes which slots are filled from now on.
+    #[cold]
+    fn keep(&mut self, records: &[PacketRecord]) {
+        for record in records {
+            if let Some(Verdict::Hold(slot)) = Verdict::decode(record.verdict) {
+                self.host.backend_mut().keep(slot, None);
+            }
+        }
     }
 
     /// Shows the function packets, [`MAX_BATCH`] at a time.
@@ -109,7 +122,7 @@ impl<F: NetworkFunction> Runner<F> {
             let start = (record.buffer - WINDOW_BASE) as usize + record.offset as usize;
             let bytes = start.checked_add(record.length as usize).filter(|last| *last <= end);
             if let (Some(Verdict::Hold(slot)), Some(last)) = (Verdict::decode(record.verdict), bytes) {
-                self.host.backend_mut().keep(slot, window.get(start..last).unwrap_or_default());
+                self.host.backend_mut().keep(slot, window.get(start..last));
             }
             outcomes.push(Outcome {
                 verdict: Verdict::decode(record.verdict),
@@ -131,7 +144,7 @@ impl<F: NetworkFunction> Runner<F> {
         self.function.devices(&mut self.host, now);
     }
 
-    /// Takes back every packet that was shown by [`Runner::run`] and is held, as the host does after the
+    /// Takes back every packet that is held, as the host does after the
     /// longest hold; how many there were.
     pub fn expire_held(&mut self) -> usize {
         self.host.backend_mut().expire_held()
@@ -239,6 +252,56 @@ mod tests {
             }
             !entries.is_broken()
         }
+    }
+
+    /// Holds every packet until one that begins with 255, with which all of them go.
+    struct Gate {
+        held: Vec<crate::Slot>,
+    }
+
+    impl NetworkFunction for Gate {
+        fn new(_: &Config) -> Result<Self, Error> {
+            Ok(Gate { held: vec![] })
+        }
+
+        fn process(&mut self, batch: &mut Batch<'_>, _: Nanos) {
+            let (packets, host) = batch.split();
+            for mut packet in packets {
+                let slot = host.slot().expect("few are held");
+                packet.hold(&slot);
+                self.held.push(slot);
+                if packet.bytes()[0] == 255 {
+                    for slot in self.held.drain(..) {
+                        host.emit(slot, Verdict::Interface(1), 5).expect("held");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn packets_are_held_and_given_up_in_one_call() {
+        let mut runner = Runner::<Gate>::new(&[]).expect("no configuration");
+        let packets = |first: &[u8]| -> Vec<TestPacket> {
+            first.iter().map(|first| TestPacket::new(vec![*first, 9], 0)).collect()
+        };
+        let out = runner.run(&packets(&[1, 2]), Nanos(1));
+        let verdicts = |out: &[Outcome]| -> Vec<_> { out.iter().map(|one| one.verdict).collect() };
+        assert_eq!(verdicts(&out), [Some(Verdict::Hold(0)), Some(Verdict::Hold(1))]);
+        let out = runner.run(&packets(&[3, 4, 255, 5]), Nanos(2));
+        // The slots of those that were in theirs are free at once.
+        let [gone, held] = [Some(Verdict::Interface(1)), Some(Verdict::Hold(1))];
+        assert_eq!(verdicts(&out), [gone, gone, gone, held]);
+        assert!(out[..3].iter().all(|one| one.mark == 5));
+        let emitted: Vec<_> = runner.host().emitted().iter().map(|one| one.slot).collect();
+        assert_eq!((emitted, runner.host().held()), (vec![0, 1], 1));
+        // No slot is lost.
+        runner.run(&packets(&[255]), Nanos(3));
+        assert_eq!((runner.host().emitted().len(), runner.host().held()), (3, 0));
+        let out = runner.run(&packets(&[0; 6]), Nanos(4));
+        let mut slots: Vec<_> = out.iter().map(|one| one.verdict.expect("a verdict").encode()).collect();
+        slots.sort_unstable();
+        assert_eq!(slots, (0..6).map(|slot| Verdict::Hold(slot).encode()).collect::<Vec<_>>());
     }
 
     #[test]
