@@ -49,19 +49,6 @@ impl Settings {
 
     /// Whether connections of an address are never ended.
     pub fn is_never(&self, address: IpAddr) -> bool {
-        self.never.iter().any(|prefix| has(prefix, address))
-    }
-}
-
-fn has(prefix: &Prefix, address: IpAddr) -> bool {
-    let length = u32::from(prefix.length);
-    match (prefix.address, address) {
-        (IpAddr::V4(network), IpAddr::V4(address)) => {
-            (network.to_bits() ^ address.to_bits()).checked_shr(32 - length.min(32)).unwrap_or(0) == 0
-        }
-        (IpAddr::V6(network), IpAddr::V6(address)) => {
-            (network.to_bits() ^ address.to_bits()).checked_shr(128 - length.min(128)).unwrap_or(0) == 0
-        }
-        _ => false,
+        self.never.iter().any(|prefix| prefix.contains(address))
     }
 }

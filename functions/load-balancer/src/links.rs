@@ -12,7 +12,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use nf_sdk::devices::{Devices, Interface, Link, NextHops, Sent};
-use nf_sdk::{Host, Nanos, Packet};
+use nf_sdk::{Host, Nanos, Packet, Prefix};
 
 /// The interface of clients.
 pub const CLIENTS: u16 = 0;
@@ -37,28 +37,6 @@ pub struct Links {
     keep_at: Nanos,
     /// The last one of `kept` that was asked for in this round.
     asked: Option<(u16, IpAddr)>,
-}
-
-/// Whether an address is in the network of another.
-fn is_in(address: IpAddr, (own, length): (IpAddr, u8)) -> bool {
-    match (address, own) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => {
-            (a.to_bits() ^ b.to_bits()).checked_shr(32 - u32::from(length.min(32))).unwrap_or(0) == 0
-        }
-        (IpAddr::V6(a), IpAddr::V6(b)) => {
-            (a.to_bits() ^ b.to_bits()).checked_shr(128 - u32::from(length.min(128))).unwrap_or(0) == 0
-        }
-        _ => false,
-    }
-}
-
-/// The next hop to an address: itself, or a router.
-fn next_hop(behind: &Interface, address: IpAddr) -> IpAddr {
-    if behind.addresses.iter().any(|own| is_in(address, *own)) {
-        return address;
-    }
-    let mut routers = behind.gateways.iter().filter(|router| router.is_ipv4() == address.is_ipv4());
-    routers.next().copied().unwrap_or(address)
 }
 
 fn way(devices: &Devices, interface: u16, hop: IpAddr) -> Way {
@@ -95,7 +73,9 @@ impl Links {
     /// The address of the servers' device that checks of a server come from.
     pub fn source_for(&self, server: IpAddr) -> Option<IpAddr> {
         let own = &self.device(SERVERS)?.addresses;
-        let near = own.iter().find(|own| is_in(server, **own));
+        let near = own
+            .iter()
+            .find(|(address, length)| Prefix { address: *address, length: *length }.contains(server));
         let any = || {
             own.iter().find(|(own, _)| {
                 let is_link_local = matches!(own, IpAddr::V6(six) if six.is_unicast_link_local());
@@ -126,7 +106,7 @@ impl Links {
                 (None, None) if rewrite.is_direct => Way::Unknown,
                 (None, None) => Way::AsIs,
                 (None, Some(behind)) => {
-                    let hop = next_hop(behind, server.address);
+                    let hop = behind.next_hop(server.address);
                     self.kept.insert((SERVERS, hop));
                     way(devices, SERVERS, hop)
                 }
@@ -193,20 +173,20 @@ impl Links {
         address: IpAddr,
         now: Nanos,
     ) -> Sent {
-        let hop = self.device(interface).map_or(address, |behind| next_hop(behind, address));
+        let hop = self.device(interface).map_or(address, |behind| behind.next_hop(address));
         self.next.send(host, packet, interface, hop, now)
     }
 
     /// The way to an address, if it is known.
     pub fn way(&self, interface: u16, address: IpAddr) -> Option<Way> {
         let Some(behind) = self.device(interface) else { return Some(Way::AsIs) };
-        let way = way(self.next.devices(), interface, next_hop(behind, address));
+        let way = way(self.next.devices(), interface, behind.next_hop(address));
         (way != Way::Unknown).then_some(way)
     }
 
     /// Asks for the next hop to an address.
     pub fn ask(&self, host: &mut Host, interface: u16, address: IpAddr) {
-        let hop = self.device(interface).map_or(address, |behind| next_hop(behind, address));
+        let hop = self.device(interface).map_or(address, |behind| behind.next_hop(address));
         // What cannot be asked now is asked with the next check.
         let _ = host.ask(interface, hop);
     }

@@ -135,28 +135,12 @@ impl Underlay {
         if remote.is_multicast() || self.settings.neighbours.contains_key(&remote) {
             return remote;
         }
-        let device = self.next.devices().interface(VXLAN);
-        let addresses = device.map(|device| device.addresses.as_slice()).unwrap_or_default();
-        if addresses.iter().any(|(own, length)| is_in(remote, *own, *length)) {
-            return remote;
+        let Some(device) = self.next.devices().interface(VXLAN) else {
+            return self.settings.gateway.unwrap_or(remote);
+        };
+        match self.settings.gateway {
+            Some(gateway) if !device.is_on_link(remote) => gateway,
+            _ => device.next_hop(remote),
         }
-        let gateways = device.map(|device| device.gateways.as_slice()).unwrap_or_default();
-        let fits = |gateway: &&IpAddr| gateway.is_ipv4() == remote.is_ipv4();
-        self.settings.gateway.or_else(|| gateways.iter().find(fits).copied()).unwrap_or(remote)
-    }
-}
-
-/// Whether an address is in the network of another one.
-fn is_in(address: IpAddr, own: IpAddr, length: u8) -> bool {
-    match (address, own) {
-        (IpAddr::V4(address), IpAddr::V4(own)) => {
-            let other = address.to_bits() ^ own.to_bits();
-            other.checked_shr(32 - u32::from(length.min(32))).unwrap_or(0) == 0
-        }
-        (IpAddr::V6(address), IpAddr::V6(own)) => {
-            let other = address.to_bits() ^ own.to_bits();
-            other.checked_shr(128 - u32::from(length.min(128))).unwrap_or(0) == 0
-        }
-        _ => false,
     }
 }

@@ -21,6 +21,24 @@ pub struct Prefix {
     pub length: u8,
 }
 
+impl Prefix {
+    /// Whether an address is of this prefix; one of the other family never is.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let length = u32::from(self.length);
+        match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                let differ = own.to_bits() ^ other.to_bits();
+                differ.checked_shr(u32::BITS - length.min(u32::BITS)).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                let differ = own.to_bits() ^ other.to_bits();
+                differ.checked_shr(u128::BITS - length.min(u128::BITS)).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
 /// A file that the operator named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File<'a> {

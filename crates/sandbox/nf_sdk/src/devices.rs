@@ -23,8 +23,8 @@ mod tests;
 pub use next_hops::{MAX_HELD, MAX_HELD_FOR_ADDRESS, NextHops, Sent};
 pub use nf_abi::{DeviceEntry, NeighbourState};
 
-use crate::Host;
 use crate::host::HostRefusal;
+use crate::{Host, Prefix};
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::net::IpAddr;
@@ -70,6 +70,23 @@ impl Interface {
     /// Whether an address is one of its own.
     pub fn has(&self, address: IpAddr) -> bool {
         self.addresses.iter().any(|(own, _)| *own == address)
+    }
+
+    /// Whether an address is in the network of one of its own.
+    pub fn is_on_link(&self, address: IpAddr) -> bool {
+        let is_in =
+            |(own, length): &(IpAddr, u8)| Prefix { address: *own, length: *length }.contains(address);
+        self.addresses.iter().any(is_in)
+    }
+
+    /// Where packets to an address go first: to itself where it is on the link, or there is no gateway of its family;
+    /// else to the first of these.
+    pub fn next_hop(&self, address: IpAddr) -> IpAddr {
+        if self.is_on_link(address) {
+            return address;
+        }
+        let mut gateways = self.gateways.iter().filter(|gateway| gateway.is_ipv4() == address.is_ipv4());
+        gateways.next().copied().unwrap_or(address)
     }
 
     /// Whether an address is the broadcast address of one of its networks (RFC 919).
