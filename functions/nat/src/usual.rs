@@ -5,26 +5,9 @@ use crate::metrics::Tally;
 use crate::session::{InsideEnds, at, flag};
 use crate::translator::Translator;
 use alloc::boxed::Box;
-use nf_sdk::wire::{TCP, UDP, correct, half, put_half, put_word, updated, word};
-use nf_sdk::{Batch, MAX_BATCH, Packet, Packets, Verdict, offload};
-use wide::bytemuck::cast;
-use wide::u8x16;
-
-/// Ethernet, IPv4 without options, and TCP without options or UDP.
-const COMMON: usize = 54;
-/// What the bytes from the EtherType on have in common: EtherType, version and header length, no fragment.
-const COMMON_BITS: u8x16 = u8x16::new([0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-/// Which of their bits that concerns.
-const COMMON_MASK: u8x16 = u8x16::new([0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x3f, 0xff, 0, 0, 0, 0, 0, 0]);
-/// Where in them the total length and the protocol are, each as a little-endian word; 255 stands for a zero.
-const LENGTH_AND_PROTOCOL: u8x16 =
-    u8x16::new([5, 4, 255, 255, 11, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]);
-/// Where the parts of the common packet are.
-const SOURCE: usize = 26;
-const DESTINATION: usize = 30;
-const PORTS: usize = 34;
-const HEADER_CHECKSUM: usize = 24;
-const FLAGS: usize = 47;
+use nf_sdk::usual::{End, LENGTH, Replacement, at as place, ends, is_partial, onward, read, rewrite};
+use nf_sdk::wire::{TCP, UDP};
+use nf_sdk::{Batch, MAX_BATCH, Packet, Packets};
 
 /// What is known of a packet before its session is looked at.
 #[derive(Default)]
@@ -59,26 +42,15 @@ impl Default for Window {
 /// The key of a common packet, and whether its TCP flags change nothing.
 #[inline(always)]
 fn key(packet: &[u8], ingress: u32) -> Option<([u32; 4], bool)> {
-    let bytes: &[u8; COMMON] = packet.first_chunk()?;
-    let start = u8x16::new(*bytes[12..].first_chunk()?);
-    if !(start & COMMON_MASK).simd_eq(COMMON_BITS).all() {
-        return None;
-    }
-    let [total, protocol, ..]: [u32; 4] = cast(start.shuffle_zeroing(LENGTH_AND_PROTOCOL));
-    let is_tcp = protocol == u32::from(TCP);
-    if !is_tcp && protocol != u32::from(UDP) {
-        return None;
-    }
-    let least = if is_tcp { 40 } else { 28 };
+    let (bytes, is_tcp) = read(packet)?;
+    let protocol = if is_tcp { TCP } else { UDP };
     let changing = if is_tcp { flag::SYN | flag::FIN | flag::RST } else { 0 };
-    if total < least || total as usize > packet.len() - 14 {
-        return None;
-    }
     // Packets from outside have their ends the other way round, and so do halves that are rotated.
-    let ends = u64::from(word(bytes, SOURCE)?) | u64::from(word(bytes, DESTINATION)?) << 32;
-    let ends = ends.rotate_left(32 * (ingress & 1));
-    let ports = word(bytes, PORTS)?.rotate_left(16 * (ingress & 1));
-    Some(([ends as u32, (ends >> 32) as u32, ports, protocol], bytes[FLAGS] & changing == 0))
+    let (source, destination, ports) = ends(bytes)?;
+    let ends = (u64::from(source) | u64::from(destination) << 32).rotate_left(32 * (ingress & 1));
+    let ports = ports.rotate_left(16 * (ingress & 1));
+    let key = [ends as u32, (ends >> 32) as u32, ports, u32::from(protocol)];
+    Some((key, bytes[place::FLAGS] & changing == 0))
 }
 
 /// Reads all packets, then finds out where their sessions probably are and has those fetched into the cache.
@@ -146,14 +118,6 @@ fn look_up_new(translator: &Translator, window: &mut Window, count: usize) -> u3
     touched
 }
 
-/// Verdict of a packet that goes on, by the interface (0 or 1) that it came in by.
-#[inline(always)]
-fn onward(ingress: u32) -> u32 {
-    const OUTWARD: u32 = Verdict::Interface(1).encode();
-    const CHANGE: u32 = OUTWARD ^ Verdict::Interface(0).encode();
-    OUTWARD ^ (ingress * CHANGE)
-}
-
 /// Translates the usual packets of the batch, and shows every other one to `other`, in order.
 #[inline(always)]
 pub fn translate(
@@ -176,50 +140,19 @@ pub fn translate(
         };
         let words = &line.0;
         let gain = words[at::GAIN];
-        let (gain, address, port, places) = if ahead.ingress == 0 {
-            (gain, words[at::OUTSIDE], words[at::OUTSIDE_PORTS] as u16, (SOURCE, PORTS))
+        let (end, gain, address, port) = if ahead.ingress == 0 {
+            (End::Source, gain, words[at::OUTSIDE], words[at::OUTSIDE_PORTS] as u16)
         } else {
-            (!gain, words[at::INSIDE], words[at::INSIDE_PORTS] as u16, (DESTINATION, PORTS + 2))
+            (End::Destination, !gain, words[at::INSIDE], words[at::INSIDE_PORTS] as u16)
         };
+        let new =
+            Replacement { address, port: Some(port), network: gain as u16, transport: (gain >> 16) as u16 };
         let partial = is_partial(&packet);
-        if let Some(bytes) = packet.bytes_mut().first_chunk_mut::<COMMON>() {
-            rewrite(bytes, gain, address, port, places, ahead.key[3], partial);
+        if let Some(bytes) = packet.bytes_mut().first_chunk_mut::<LENGTH>() {
+            rewrite(bytes, end, new, ahead.key[3] == u32::from(TCP), partial);
         }
         packet.verdict_encoded(onward(ahead.ingress));
         counts[ahead.ingress as usize & 1] += 1;
     }
     tally.add(counts[0], counts[1]);
-}
-
-/// The transport checksum is that of the pseudo header alone. With the common packet no other header can be meant.
-#[inline(always)]
-fn is_partial(packet: &Packet<'_>) -> bool {
-    let record = packet.record();
-    record.offload_flags & offload::NEEDS_CHECKSUM != 0 && usize::from(record.csum_start) == PORTS
-}
-
-#[inline(always)]
-fn rewrite(
-    bytes: &mut [u8; COMMON],
-    gain: u32,
-    address: u32,
-    port: u16,
-    (address_at, port_at): (usize, usize),
-    protocol: u32,
-    partial: bool,
-) {
-    let (network, transport) = (gain as u16, (gain >> 16) as u16);
-    put_word(bytes, address_at, address);
-    put_half(bytes, port_at, port);
-    let header = half(bytes, HEADER_CHECKSUM).unwrap_or(0);
-    put_half(bytes, HEADER_CHECKSUM, updated(header, network));
-    if protocol == u32::from(TCP) && !partial {
-        let checksum = half(bytes, PORTS + 16).unwrap_or(0);
-        put_half(bytes, PORTS + 16, updated(checksum, transport));
-    } else {
-        let at = PORTS + if protocol == u32::from(TCP) { 16 } else { 6 };
-        // The addresses' part and the ports' part are one here, but for a partial checksum.
-        let (addresses, ports) = if partial { (network, 0) } else { (0, transport) };
-        correct(bytes, at, protocol as u8, addresses, ports, partial);
-    }
 }

@@ -36,9 +36,10 @@ use header::{Class, Seen, common, read};
 use length::Counting;
 use meter::{GREEN, Level};
 use metrics::{Decisions, MARKED, PASSED, Reason, Tally};
+use nf_sdk::usual::onward;
 use nf_sdk::{
     Batch, Config, Error, Host, MAX_BATCH, Nanos, NetworkFunction, Packet, PacketTime, StateReader,
-    StateWriter, Verdict, superfluid_function,
+    StateWriter, superfluid_function,
 };
 use policer::{Action, Policer};
 use settings::{NonIp, Settings};
@@ -184,14 +185,6 @@ impl NetworkFunction for Policers {
     fn import_state(&mut self, entries: &mut StateReader<'_>) -> bool {
         state::import(&mut self.policing, entries)
     }
-}
-
-/// Verdict of a packet that passes, by the interface (0 or 1) that it came in by: on to the other one.
-#[inline(always)]
-fn onward(ingress: u32) -> u32 {
-    const OUTWARD: u32 = Verdict::Interface(1).encode();
-    const CHANGE: u32 = OUTWARD ^ Verdict::Interface(0).encode();
-    OUTWARD ^ (ingress * CHANGE)
 }
 
 /// Reads all packets, then finds out where their buckets probably are and has those places fetched into the

@@ -12,7 +12,7 @@
 //! What functions share is here too: [`headers`] reads and writes packet headers and checksums, [`fragments`]
 //! puts datagrams together, [`later_fragments`] lets later ones follow their first one, [`pieces`] holds parts of a
 //! stream that come in any order and overlap, [`index`] and [`slab`] keep entries by key in memory that is taken
-//! once, [`wire`] corrects checksums, [`devices`] finds the MAC addresses of next hops.
+//! once, [`usual`] reads and rewrites the usual packet, [`wire`] corrects checksums, [`devices`] finds the MAC addresses of next hops.
 //!
 //! [`superfluid_function!`] turns the type into an image: on `wasm32` it makes the exports of the contract,
 //! the panic handler and the allocator come with this crate. On every other target the same source is an
@@ -102,6 +102,7 @@ mod slots;
 mod state;
 pub mod ticks;
 mod tunnels;
+pub mod usual;
 mod window;
 pub mod wire;
 

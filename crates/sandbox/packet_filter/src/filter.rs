@@ -9,20 +9,13 @@ use crate::tracker::{Ahead, COMMON, SWEEP_PER_BATCH, Tracker, usual, usual_elsew
 use alloc::boxed::Box;
 use nf_sdk::headers::tunnel::Tunnels;
 use nf_sdk::ticks::Ticks;
+use nf_sdk::usual::onward;
 use nf_sdk::{Batch, Host, MAX_BATCH, Nanos, PacketTime, StateReader, StateWriter, Verdict};
 
 /// How often the table is swept when no packets come.
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
 /// Most groups of a table that the timer sweeps at a time.
 const SWEEP_PER_TIMER: usize = 1 << 15;
-
-/// Verdict of an accepted packet, by the interface (0 or 1) that it came in by: on to the other one.
-#[inline(always)]
-fn onward(ingress: u32) -> u32 {
-    const OUTWARD: u32 = Verdict::Interface(1).encode();
-    const CHANGE: u32 = OUTWARD ^ Verdict::Interface(0).encode();
-    OUTWARD ^ (ingress * CHANGE)
-}
 
 /// What is kept of the packets of a batch.
 struct Window {

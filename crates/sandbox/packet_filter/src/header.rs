@@ -9,8 +9,7 @@ use crate::rule::{ICMP, ICMPV6, TCP, UDP, View, kind};
 use nf_sdk::headers::ethernet::{self, Tags, ethertype};
 use nf_sdk::headers::tunnel::{Level, Path, Tunnels};
 use nf_sdk::headers::{Dissection, ParseError, dissect};
-use wide::bytemuck::cast;
-use wide::u8x16;
+use nf_sdk::usual::{self, LENGTH};
 
 /// Words of an IPv4 flow's key: inside address, outside address, ports, protocol with VLANs.
 pub const KEY4: usize = 4;
@@ -196,17 +195,6 @@ fn be32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
     le32(bytes, at).swap_bytes()
 }
 
-/// Ethernet, IPv4 without options, and TCP without options or UDP.
-const COMMON: usize = 54;
-/// What the bytes from the EtherType on have in common: EtherType, version and header length, no fragment.
-const COMMON_BITS: u8x16 = u8x16::new([0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-/// Which of their bits that concerns.
-const COMMON_MASK: u8x16 = u8x16::new([0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x3f, 0xff, 0, 0, 0, 0, 0, 0]);
-/// Where in them the total length and the protocol are, each as a little-endian word; 255 stands for a zero.
-/// The sandbox has no instruction that turns bytes round, but one that takes them in any order.
-const LENGTH_AND_PROTOCOL: u8x16 =
-    u8x16::new([5, 4, 255, 255, 11, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]);
-
 /// Bytes of IPv4 and the shortest transport header, by protocol; 0 for protocols of which no packet is
 /// common. A choice by comparisons would become a table of jumps in the sandbox.
 pub struct Least([u8; 256]);
@@ -223,7 +211,7 @@ impl Least {
 
 /// The common packet: untagged, IPv4 without options, whole, TCP or UDP, and well-formed.
 pub struct Common<'a> {
-    bytes: &'a [u8; COMMON],
+    bytes: &'a [u8; LENGTH],
     protocol: u32,
     is_tcp: bool,
     /// Bytes behind the transport header.
@@ -234,12 +222,7 @@ impl<'a> Common<'a> {
     /// Reads the packet; `None` when it is not common, and [`parse`] has to look at it.
     #[inline(always)]
     pub fn new(packet: &'a [u8], least: &Least) -> Option<Common<'a>> {
-        let bytes: &[u8; COMMON] = packet.first_chunk()?;
-        let start = u8x16::new(*bytes[12..].first_chunk()?);
-        if !(start & COMMON_MASK).simd_eq(COMMON_BITS).all() {
-            return None;
-        }
-        let [total, protocol, ..]: [u32; 4] = cast(start.shuffle_zeroing(LENGTH_AND_PROTOCOL));
+        let (bytes, total, protocol) = usual::start(packet)?;
         let least = u32::from(least.0[protocol as usize & 0xff]);
         if least == 0 || total < least || total as usize > packet.len() - 14 {
             return None;
