@@ -3,7 +3,7 @@
 
 use crate::configuration::Configuration;
 use firewall::Firewall;
-use nf_sdk::native::{Runner, TestPacket};
+use nf_sdk::native::{Runner, Script, Step, TestPacket};
 use nf_sdk::{Nanos, Verdict};
 use std::sync::LazyLock;
 
@@ -28,15 +28,13 @@ pub fn run(data: &[u8]) {
     let &[mode, split, ref data @ ..] = data else { return };
     let config = &CONFIGS[usize::from(mode) % CONFIGS.len()];
     let mut runner = Runner::<Firewall>::new(config).expect("in range");
-    let (state, mut frames) = data.split_at(usize::from(split).min(data.len()));
+    let (state, frames) = data.split_at(usize::from(split).min(data.len()));
     runner.import_state(state);
 
     let (mut now, mut seen) = (Nanos(1 << 60), 0u64);
-    // A length, an interface, and how much later the packet comes.
-    while let &[length, ingress, later, ref rest @ ..] = frames {
-        let (frame, rest) = rest.split_at(usize::from(length).min(rest.len()));
-        frames = rest;
-        now = now.saturating_add(Nanos(u64::from(later) << 28));
+    // The choice: an interface.
+    for Step { frame, choice: [ingress], now: at, .. } in Script::new(frames, 28) {
+        now = at;
         let out = runner.run(&[TestPacket::new(frame.to_vec(), u16::from(ingress))], now);
         let onward = Verdict::Interface(1 - u16::from(ingress & 1));
         let verdict = out[0].verdict.expect("a verdict");
@@ -45,9 +43,7 @@ pub fn run(data: &[u8]) {
             "{verdict:?}"
         );
         assert_eq!(out[0].bytes.as_deref(), Some(frame));
-        if runner.host().deadline().is_some_and(|deadline| deadline <= now) {
-            runner.timer(now);
-        }
+        runner.timer_if_due(now);
         seen += 1;
     }
     runner.finish(now);

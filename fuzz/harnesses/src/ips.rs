@@ -4,7 +4,7 @@
 use crate::configuration::Configuration;
 use ips::{INSIDE, Ips, OUTSIDE, SUSPICIOUS};
 use nf_abi::PacketRecord;
-use nf_sdk::native::{Runner, TestPacket};
+use nf_sdk::native::{Runner, Script, Step, TestPacket};
 use nf_sdk::{Nanos, Verdict};
 use packet::{dissect, protocol};
 use std::sync::LazyLock;
@@ -23,14 +23,12 @@ pub fn run(data: &[u8]) {
     let &[mode, split, ref data @ ..] = data else { return };
     let config = &ENCODED[usize::from(mode) % ENCODED.len()];
     let mut runner = Runner::<Ips>::new(config).expect("in range");
-    let (state, mut frames) = data.split_at(usize::from(split).min(data.len()));
+    let (state, frames) = data.split_at(usize::from(split).min(data.len()));
     runner.import_state(state);
     let mut now = Nanos(1 << 60);
-    // A length, an interface with a mark, and how much later the packet comes.
-    while let &[length, interface, later, ref rest @ ..] = frames {
-        let (frame, rest) = rest.split_at(usize::from(length).min(rest.len()));
-        frames = rest;
-        now = now.saturating_add(Nanos(u64::from(later) << 24));
+    // The choice: an interface with a mark.
+    for Step { frame, choice: [interface], now: at, .. } in Script::new(frames, 24) {
+        now = at;
         let record = PacketRecord {
             ingress: u16::from(interface & 3),
             mark: u64::from(interface >> 2 & 3),

@@ -8,7 +8,7 @@ use load_balancer::servers_file;
 use load_balancer::settings::{Choice, Service};
 use nf_abi::{PacketRecord, offload};
 use nf_sdk::devices::{DeviceEntry, NeighbourState};
-use nf_sdk::native::{Runner, TestPacket};
+use nf_sdk::native::{Runner, Script, Step, TestPacket};
 use nf_sdk::{Nanos, Verdict};
 use std::sync::LazyLock;
 
@@ -66,17 +66,15 @@ pub fn run(data: &[u8]) {
     }
     let config = &ENCODED[usize::from(mode & 0x3f) % ENCODED.len()];
     let mut runner = Runner::<LoadBalancer>::new(config).expect("in range");
-    let (state, mut frames) = data.split_at(usize::from(split).min(data.len()));
+    let (state, frames) = data.split_at(usize::from(split).min(data.len()));
     runner.import_state(state);
     let (mut now, mut seen) = (Nanos(1 << 60), 0u64);
     if mode & 0x40 != 0 {
         runner.set_devices(&devices(), now);
     }
-    // A length, an interface with the state of the checksum, and how much later the packet comes.
-    while let &[length, ingress, later, ref rest @ ..] = frames {
-        let (frame, rest) = rest.split_at(usize::from(length).min(rest.len()));
-        frames = rest;
-        now = now.saturating_add(Nanos(u64::from(later) << 26));
+    // The choice: an interface with the state of the checksum.
+    for Step { frame, choice: [ingress], now: at, .. } in Script::new(frames, 26) {
+        now = at;
         let record = PacketRecord {
             ingress: u16::from(ingress & 1),
             offload_flags: if ingress & 2 == 0 { 0 } else { offload::NEEDS_CHECKSUM },
@@ -92,9 +90,7 @@ pub fn run(data: &[u8]) {
         );
         assert!(is_known, "{verdict:?}");
         assert_eq!(out.bytes.expect("within its buffer").len(), frame.len());
-        if runner.host().deadline().is_some_and(|deadline| deadline <= now) {
-            runner.timer(now);
-        }
+        runner.timer_if_due(now);
         seen += 1;
     }
     let state = runner.export_state().expect("offered");

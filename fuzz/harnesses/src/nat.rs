@@ -4,7 +4,7 @@
 use crate::configuration::Configuration;
 use nat::Nat;
 use nf_abi::{PacketRecord, offload};
-use nf_sdk::native::{Runner, TestPacket};
+use nf_sdk::native::{Runner, Script, Step, TestPacket};
 use nf_sdk::{Nanos, Verdict};
 use std::sync::LazyLock;
 
@@ -26,15 +26,13 @@ pub fn run(data: &[u8]) {
     let &[mode, split, ref data @ ..] = data else { return };
     let config = &ENCODED[usize::from(mode) % ENCODED.len()];
     let mut runner = Runner::<Nat>::new(config).expect("in range");
-    let (state, mut frames) = data.split_at(usize::from(split).min(data.len()));
+    let (state, frames) = data.split_at(usize::from(split).min(data.len()));
     runner.import_state(state);
 
     let (mut now, mut seen) = (Nanos(1 << 60), 0u64);
-    // A length, an interface with the state of the checksum, and how much later the packet comes.
-    while let &[length, ingress, later, ref rest @ ..] = frames {
-        let (frame, rest) = rest.split_at(usize::from(length).min(rest.len()));
-        frames = rest;
-        now = now.saturating_add(Nanos(u64::from(later) << 28));
+    // The choice: an interface with the state of the checksum.
+    for Step { frame, choice: [ingress], now: at, .. } in Script::new(frames, 28) {
+        now = at;
         let record = PacketRecord {
             ingress: u16::from(ingress & 1),
             offload_flags: if ingress & 2 == 0 { 0 } else { offload::NEEDS_CHECKSUM },
@@ -48,9 +46,7 @@ pub fn run(data: &[u8]) {
         assert!(is_known, "{verdict:?}");
         let length = out[0].bytes.as_ref().expect("within its buffer").len();
         assert!(length == frame.len() || usize::from(mode) % ENCODED.len() == 3);
-        if runner.host().deadline().is_some_and(|deadline| deadline <= now) {
-            runner.timer(now);
-        }
+        runner.timer_if_due(now);
         seen += 1;
     }
     let state = runner.export_state().expect("offered");

@@ -3,7 +3,7 @@
 
 use crate::configuration::Configuration;
 use nf_abi::PacketRecord;
-use nf_sdk::native::{Runner, TestPacket};
+use nf_sdk::native::{Runner, Script, Step, TestPacket};
 use nf_sdk::{Nanos, Verdict};
 use policer::Policers;
 use std::sync::LazyLock;
@@ -26,15 +26,13 @@ pub fn run(data: &[u8]) {
     let &[mode, split, ref data @ ..] = data else { return };
     let config = &ENCODED[usize::from(mode) % ENCODED.len()];
     let mut runner = Runner::<Policers>::new(config).expect("in range");
-    let (state, mut frames) = data.split_at(usize::from(split).min(data.len()));
+    let (state, frames) = data.split_at(usize::from(split).min(data.len()));
     runner.import_state(state);
 
     let (mut now, mut seen) = (Nanos(1 << 60), 0u64);
-    // A length, an interface and a mark, segmentation, and how much later the packet comes.
-    while let &[length, ingress, gso_type, size, later, ref rest @ ..] = frames {
-        let (frame, rest) = rest.split_at(usize::from(length).min(rest.len()));
-        frames = rest;
-        now = now.saturating_add(Nanos(u64::from(later) << 26));
+    // The choice: an interface and a mark, segmentation.
+    for Step { frame, choice: [ingress, gso_type, size], now: at, .. } in Script::new(frames, 26) {
+        now = at;
         let record = PacketRecord {
             ingress: u16::from(ingress & 3),
             mark: u64::from(ingress >> 2),
@@ -47,9 +45,7 @@ pub fn run(data: &[u8]) {
         let verdict = out[0].verdict.expect("a verdict");
         assert!(verdict == onward || matches!(verdict, Verdict::Drop(0..=3)), "{verdict:?}");
         assert_eq!(out[0].bytes.as_deref(), Some(frame));
-        if runner.host().deadline().is_some_and(|deadline| deadline <= now) {
-            runner.timer(now);
-        }
+        runner.timer_if_due(now);
         seen += 1;
     }
     let counted: u64 = [0, 2, 3, 4, 5].iter().map(|counter| runner.host().counter(*counter)).sum();

@@ -3,7 +3,7 @@
 
 use crate::configuration::Configuration;
 use nf_abi::PacketRecord;
-use nf_sdk::native::{Runner, TestPacket};
+use nf_sdk::native::{Runner, Script, Step, TestPacket};
 use nf_sdk::{Nanos, Verdict};
 use std::sync::LazyLock;
 use vxlan_gateway::metrics::{DROPPED, EXTRA, NAMES};
@@ -31,14 +31,12 @@ pub fn run(data: &[u8]) {
     let mode = usize::from(mode) % CONFIGS.len();
     let mut runner = Runner::<Gateway>::new(&ENCODED[mode]).expect("in range");
     let mut other = Runner::<Gateway>::new(&ENCODED[3]).expect("in range");
-    let (state, mut frames) = data.split_at(usize::from(split).min(data.len()));
+    let (state, frames) = data.split_at(usize::from(split).min(data.len()));
     runner.import_state(state);
     let (mut now, mut seen, mut dropped) = (Nanos(1 << 60), 0u64, 0u64);
-    // A length, an interface with the state of the checksum, and how much later the packet comes.
-    while let &[length, interface, later, ref rest @ ..] = frames {
-        let (frame, rest) = rest.split_at(usize::from(length).min(rest.len()));
-        frames = rest;
-        now = now.saturating_add(Nanos(u64::from(later) << 28));
+    // The choice: an interface with the state of the checksum.
+    for Step { frame, choice: [interface], later, now: at, .. } in Script::new(frames, 28) {
+        now = at;
         let record = PacketRecord {
             ingress: u16::from(interface & 1),
             offload_flags: interface >> 1 & 3,

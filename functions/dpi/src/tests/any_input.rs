@@ -9,6 +9,7 @@ use crate::header::Frame;
 use crate::rules::Rules;
 use crate::rules::network::Variables;
 use nf_sdk::Verdict;
+use nf_sdk::native::frames::damaged;
 use nf_sdk::native::{ConfigValue, Runner, TestPacket};
 use proptest::prelude::*;
 
@@ -32,15 +33,8 @@ fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
         },
     );
     let changes = prop::collection::vec((0usize..90, any::<u8>()), 0..3);
-    (whole, changes, prop::option::of(0usize..90)).prop_map(|(mut frame, changes, cut)| {
-        for (place, byte) in changes {
-            if let Some(place) = frame.get_mut(place) {
-                *place = byte;
-            }
-        }
-        frame.truncate(cut.unwrap_or(frame.len()));
-        frame
-    })
+    (whole, changes, prop::option::of(0usize..90))
+        .prop_map(|(frame, changes, cut)| damaged(frame, &changes, cut))
 }
 
 proptest! {

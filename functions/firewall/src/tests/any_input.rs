@@ -2,6 +2,7 @@
 
 use super::frames::{Bench, at, icmp, rule, tagged, tcp, udp};
 use nf_sdk::Verdict;
+use nf_sdk::native::frames::damaged;
 use nf_sdk::native::{ConfigValue, TestPacket};
 use proptest::prelude::*;
 
@@ -20,17 +21,8 @@ fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
             }
         },
     );
-    (whole, prop::collection::vec((0usize..90, any::<u8>()), 0..4), prop::option::of(0usize..90)).prop_map(
-        |(mut frame, changes, cut)| {
-            for (place, byte) in changes {
-                if let Some(place) = frame.get_mut(place) {
-                    *place = byte;
-                }
-            }
-            frame.truncate(cut.unwrap_or(frame.len()));
-            frame
-        },
-    )
+    (whole, prop::collection::vec((0usize..90, any::<u8>()), 0..4), prop::option::of(0usize..90))
+        .prop_map(|(frame, changes, cut)| damaged(frame, &changes, cut))
 }
 
 proptest! {

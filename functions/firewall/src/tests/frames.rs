@@ -3,7 +3,7 @@
 use crate::Firewall;
 use crate::metrics::NAMES;
 pub use nf_sdk::native::frames::{flags, icmp, packet, tcp, udp};
-use nf_sdk::native::{ConfigValue, Outcome, Runner, TestPacket};
+use nf_sdk::native::{ConfigValue, Runner};
 use nf_sdk::{Nanos, Verdict};
 use std::net::IpAddr;
 
@@ -110,9 +110,7 @@ impl Bench {
 
     /// Shows it one frame.
     pub fn show(&mut self, ingress: u16, frame: Vec<u8>) -> Verdict {
-        let out = self.runner.run(&[TestPacket::new(frame, ingress)], at(self.now));
-        let [Outcome { verdict: Some(verdict), .. }] = out.as_slice() else { panic!("{out:?}") };
-        *verdict
+        self.runner.verdict_of(frame, ingress, at(self.now))
     }
 
     pub fn inside(&mut self, frame: Vec<u8>) -> Verdict {
@@ -126,9 +124,7 @@ impl Bench {
     /// Lets time pass, with the timers that are due.
     pub fn wait(&mut self, seconds: f64) {
         let end = self.now + seconds;
-        while let Some(deadline) = self.runner.host().deadline().filter(|deadline| *deadline <= at(end)) {
-            self.runner.timer(deadline);
-        }
+        self.runner.timers_until(at(end));
         self.now = end;
     }
 

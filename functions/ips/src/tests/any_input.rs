@@ -1,6 +1,7 @@
 //! Hostile packets and state.
 
 use super::*;
+use nf_sdk::native::frames::damaged;
 use proptest::prelude::*;
 
 fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
@@ -10,17 +11,8 @@ fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
             segment((from, port), (to, 80), Flags(flags), sequence, acknowledgment, b"some data")
         },
     );
-    (whole, prop::collection::vec((0usize..90, any::<u8>()), 0..4), prop::option::of(0usize..90)).prop_map(
-        |(mut frame, changes, cut)| {
-            for (place, byte) in changes {
-                if let Some(place) = frame.get_mut(place) {
-                    *place = byte;
-                }
-            }
-            frame.truncate(cut.unwrap_or(frame.len()));
-            frame
-        },
-    )
+    (whole, prop::collection::vec((0usize..90, any::<u8>()), 0..4), prop::option::of(0usize..90))
+        .prop_map(|(frame, changes, cut)| damaged(frame, &changes, cut))
 }
 
 proptest! {

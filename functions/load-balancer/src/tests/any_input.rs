@@ -2,7 +2,7 @@
 
 use super::*;
 use nf_sdk::devices::NeighbourState;
-use nf_sdk::native::frames::tagged;
+use nf_sdk::native::frames::{damaged, tagged};
 use proptest::prelude::*;
 
 const CONFIGS: [&str; 2] = [
@@ -74,14 +74,9 @@ proptest! {
             bench.runner.set_devices(&super::devices::entries(&known), at(0.0));
         }
         let mut seen = 0u64;
-        for (mut frame, ingress, changes, later) in frames {
+        for (frame, ingress, changes, later) in frames {
             let is_changed = !changes.is_empty();
-            for (at, byte) in changes {
-                if let Some(place) = frame.get_mut(at) {
-                    *place = byte;
-                }
-            }
-            frame.truncate(cut.unwrap_or(usize::MAX));
+            let frame = damaged(frame, &changes, cut);
             bench.wait(f64::from(later) / 10.0);
             let length = frame.len();
             let out = bench.runner.run(&[TestPacket::new(frame, ingress)], at(bench.now)).remove(0);

@@ -207,9 +207,7 @@ impl Bench {
     /// Lets time pass, with the timers that are due.
     fn wait(&mut self, seconds: f64) {
         let end = self.now + seconds;
-        while let Some(deadline) = self.runner.host().deadline().filter(|deadline| *deadline <= at(end)) {
-            self.runner.timer(deadline);
-        }
+        self.runner.timers_until(at(end));
         self.now = end;
     }
 

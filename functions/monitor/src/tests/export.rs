@@ -202,9 +202,7 @@ impl Collector {
 
 /// Runs the timer as often as it is due until a time.
 fn advance(runner: &mut Runner<Monitor>, until: u64) {
-    while let Some(deadline) = runner.host().deadline().filter(|deadline| deadline.0 <= until) {
-        runner.timer(deadline);
-    }
+    runner.timers_until(Nanos(until));
 }
 
 /// A packet: of which flow, later by so many microseconds, by which interface and VLAN, tagged and padded or

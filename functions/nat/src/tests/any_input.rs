@@ -3,7 +3,7 @@
 use super::frames::*;
 use nf_sdk::Verdict;
 use nf_sdk::native::TestPacket;
-use nf_sdk::native::frames::tagged;
+use nf_sdk::native::frames::{damaged, tagged};
 use proptest::prelude::*;
 
 fn frame() -> impl Strategy<Value = Vec<u8>> {
@@ -35,13 +35,8 @@ proptest! {
     ) {
         let mut bench = Bench::new(&[]);
         let (mut seen, mut held) = (0u64, 0u64);
-        for (mut frame, ingress, changes, later) in frames {
-            for (at, byte) in changes {
-                if let Some(place) = frame.get_mut(at) {
-                    *place = byte;
-                }
-            }
-            frame.truncate(cut.unwrap_or(usize::MAX));
+        for (frame, ingress, changes, later) in frames {
+            let frame = damaged(frame, &changes, cut);
             bench.wait(f64::from(later) / 10.0);
             let length = frame.len();
             let out = bench.runner.run(&[TestPacket::new(frame, ingress)], at(bench.now));

@@ -3,6 +3,7 @@
 use super::{at, function, packet, report, tagged, udp};
 use crate::header::{common, read, read_closely};
 use nf_sdk::native::TestPacket;
+use nf_sdk::native::frames::damaged;
 use nf_sdk::{PacketRecord, Verdict};
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -16,17 +17,8 @@ fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
             _ => packet(a, b, kind, &[kind; 40]),
         }
     });
-    (whole, prop::collection::vec((0usize..90, any::<u8>()), 0..4), prop::option::of(0usize..90)).prop_map(
-        |(mut frame, changes, cut)| {
-            for (place, byte) in changes {
-                if let Some(place) = frame.get_mut(place) {
-                    *place = byte;
-                }
-            }
-            frame.truncate(cut.unwrap_or(frame.len()));
-            frame
-        },
-    )
+    (whole, prop::collection::vec((0usize..90, any::<u8>()), 0..4), prop::option::of(0usize..90))
+        .prop_map(|(frame, changes, cut)| damaged(frame, &changes, cut))
 }
 
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {

@@ -5,7 +5,7 @@ use crate::Router;
 use crate::header::{common4, common6, mac_word};
 use crate::metrics::{DROPPED, FRAGMENTS, ICMP_SENT, NAMES};
 use crate::settings::Settings;
-use nf_sdk::native::frames::{packet, seal};
+use nf_sdk::native::frames::{damaged, packet, seal};
 use nf_sdk::native::{Runner, TestPacket};
 use nf_sdk::{PacketRecord, Verdict};
 use packet::dissect;
@@ -32,12 +32,8 @@ fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
     });
     let changes = prop::collection::vec((0usize..110, any::<u8>()), 0..4);
     (whole, changes, prop::option::of(0usize..110), any::<bool>()).prop_map(
-        |(mut frame, changes, cut, sealed)| {
-            for (place, byte) in changes {
-                if let Some(place) = frame.get_mut(place) {
-                    *place = byte;
-                }
-            }
+        |(frame, changes, cut, sealed)| {
+            let mut frame = damaged(frame, &changes, None);
             if sealed {
                 seal(&mut frame);
             }

@@ -3,7 +3,7 @@
 use super::frames::{A, A6, B, B6, Bench, LINK_LOCAL, MAC, at, rule};
 use nf_sdk::Verdict;
 use nf_sdk::native::TestPacket;
-use nf_sdk::native::frames::{icmp, packet, tagged, tcp, udp};
+use nf_sdk::native::frames::{damaged, icmp, packet, tagged, tcp, udp};
 use proptest::prelude::*;
 
 fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
@@ -35,12 +35,8 @@ fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
     );
     let changes = prop::collection::vec((0usize..90, any::<u8>()), 0..4);
     (whole, changes, prop::option::of(0usize..90), prop::option::weighted(0.1, any::<u16>())).prop_map(
-        |(mut frame, changes, cut, vlan)| {
-            for (place, byte) in changes {
-                if let Some(place) = frame.get_mut(place) {
-                    *place = byte;
-                }
-            }
+        |(frame, changes, cut, vlan)| {
+            let mut frame = damaged(frame, &changes, None);
             if let Some(vlan) = vlan {
                 frame = tagged(&frame, &[vlan]);
             }

@@ -3,7 +3,7 @@
 
 use crate::SecurityGroups;
 use nf_sdk::native::frames::packet;
-use nf_sdk::native::{ConfigValue, Outcome, Runner, TestPacket};
+use nf_sdk::native::{ConfigValue, Runner};
 use nf_sdk::{Nanos, Verdict};
 
 pub const A: &str = "192.0.2.9";
@@ -110,9 +110,7 @@ impl Bench {
     }
 
     pub fn show(&mut self, ingress: u16, frame: Vec<u8>) -> Verdict {
-        let out = self.runner.run(&[TestPacket::new(frame, ingress)], at(self.now));
-        let [Outcome { verdict: Some(verdict), .. }] = out.as_slice() else { panic!("{out:?}") };
-        *verdict
+        self.runner.verdict_of(frame, ingress, at(self.now))
     }
 
     pub fn inside(&mut self, frame: Vec<u8>) -> Verdict {

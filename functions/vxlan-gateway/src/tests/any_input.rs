@@ -3,6 +3,7 @@
 use super::*;
 use crate::metrics::{DROPPED, EXTRA};
 use nf_sdk::PacketRecord;
+use nf_sdk::native::frames::damaged;
 use proptest::prelude::*;
 
 fn nearly_right() -> impl Strategy<Value = (Vec<u8>, u16)> {
@@ -15,12 +16,8 @@ fn nearly_right() -> impl Strategy<Value = (Vec<u8>, u16)> {
     );
     let changes = prop::collection::vec((0usize..140, any::<u8>()), 0..4);
     (whole, changes, prop::option::of(0usize..140), any::<bool>()).prop_map(
-        |((mut frame, interface), changes, cut, is_sealed)| {
-            for (place, byte) in changes {
-                if let Some(place) = frame.get_mut(place) {
-                    *place = byte;
-                }
-            }
+        |((frame, interface), changes, cut, is_sealed)| {
+            let mut frame = damaged(frame, &changes, None);
             if is_sealed {
                 nf_sdk::native::frames::seal(&mut frame);
             }

@@ -125,6 +125,17 @@ pub fn seal(frame: &mut [u8]) {
     segment[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
+/// A frame that is nearly right: bytes of it replaced where it has such a place, then cut.
+pub fn damaged(mut frame: Vec<u8>, changes: &[(usize, u8)], cut: Option<usize>) -> Vec<u8> {
+    for (place, byte) in changes {
+        if let Some(place) = frame.get_mut(*place) {
+            *place = *byte;
+        }
+    }
+    frame.truncate(cut.unwrap_or(frame.len()));
+    frame
+}
+
 /// Puts VLAN tags behind the addresses of a frame, the outermost first, all of the customers' type (0x8100).
 ///
 /// # Panics

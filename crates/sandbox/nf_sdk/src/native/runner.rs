@@ -98,6 +98,18 @@ impl<F: NetworkFunction> Runner<F> {
         outcomes
     }
 
+    /// Shows the function one frame that came in by this interface; its verdict.
+    ///
+    /// # Panics
+    /// When the verdict is none's wire form.
+    pub fn verdict_of(&mut self, frame: Vec<u8>, ingress: u16, now: Nanos) -> Verdict {
+        let outcomes = self.run(&[TestPacket::new(frame, ingress)], now);
+        match outcomes.as_slice() {
+            [Outcome { verdict: Some(verdict), .. }] => *verdict,
+            other => panic!("{other:?}: one verdict is wanted"),
+        }
+    }
+
     fn run_batch(&mut self, packets: &[TestPacket], now: Nanos, outcomes: &mut Vec<Outcome>) {
         let mut window = Vec::new();
         let mut records = Vec::with_capacity(packets.len());
@@ -136,6 +148,20 @@ impl<F: NetworkFunction> Runner<F> {
     pub fn timer(&mut self, now: Nanos) {
         self.host.timer_cancel();
         self.function.timer(&mut self.host, now);
+    }
+
+    /// Runs the function's timer if its deadline has passed.
+    pub fn timer_if_due(&mut self, now: Nanos) {
+        if self.host().deadline().is_some_and(|deadline| deadline <= now) {
+            self.timer(now);
+        }
+    }
+
+    /// Lets time pass up to a point, with the timers that are due, each at its deadline.
+    pub fn timers_until(&mut self, end: Nanos) {
+        while let Some(deadline) = self.host().deadline().filter(|deadline| *deadline <= end) {
+            self.timer(deadline);
+        }
     }
 
     /// Tells the function what is known of its devices from now on.
