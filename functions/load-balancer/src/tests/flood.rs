@@ -162,3 +162,36 @@ fn a_full_table_gives_up_half_open_ones_the_oldest_first() {
     bench.server(tcp(&client(2000), &service, SYN));
     assert_eq!((bench.event("stateless"), bench.event("connections-evicted")), (1, 30));
 }
+
+/// Where answers do not pass, forged sources can fill the table: clients that have a place keep their servers, and others
+/// have Maglev's, packet for packet.
+#[test]
+fn forged_connections_without_answers_break_none() {
+    let servers: Vec<String> =
+        (1..=10).map(|n| format!("{{address: 10.0.0.{n}, mac: 02:00:00:00:00:{n:02}}}")).collect();
+    let mut bench = Bench::new(&format!(
+        "services: [{{name: web, address: {VIP}, protocol: tcp, ports: '80', forward: direct, choose: least-loaded, \
+         servers: [{}]}}]\nmax_connections: 80\nmax_half_open: 20\n",
+        servers.join(", ")
+    ));
+    let server = |bench: &mut Bench, number: u32, flags| -> Vec<u8> {
+        let (verdict, bytes) = bench.show(0, tcp(&client(number), &end(VIP, 80), flags));
+        assert_eq!(verdict, TO_SERVER);
+        bytes[..6].to_vec()
+    };
+    let connect = |bench: &mut Bench, number| {
+        let first = server(bench, number, SYN);
+        assert_eq!(server(bench, number, ACK), first);
+        first
+    };
+    let known: Vec<Vec<u8>> = (0..40).map(|number| connect(&mut bench, number)).collect();
+    for forged in 1000..2000 {
+        connect(&mut bench, forged);
+    }
+    let connections = bench.report()["connections"].clone();
+    assert_eq!((connections["now"].as_u64(), connections["half_open"].as_u64()), (Some(80), Some(0)));
+    let later: Vec<Vec<u8>> = (40..60).map(|number| connect(&mut bench, number)).collect();
+    for (number, expected) in (0..60).zip(known.iter().chain(&later)) {
+        assert_eq!(server(&mut bench, number, ACK), *expected, "{number}");
+    }
+}
