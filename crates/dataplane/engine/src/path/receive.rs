@@ -32,7 +32,7 @@ impl Worker {
         if self.ports.closing {
             return self.poll_relays();
         }
-        let mut worked = false;
+        let (mut worked, behind) = (false, self.time.interrupted.is_some());
         let cold_too = self.ports.len() <= FEW_PORTS || self.time.now.cycles >= self.ports.next_cold;
         if cold_too {
             self.ports.next_cold = self.time.now.cycles + self.time.clock.cycles(COLD_EVERY);
@@ -59,10 +59,13 @@ impl Worker {
                 }
                 continue;
             }
-            // One that feeds several has no instance to poll it before the next turn.
+            // One that feeds several has no instance to poll it before the next turn. While there is work left of
+            // the last one it is polled for one batch all the same, so that none of those that it feeds waits for
+            // another; the rest waits outside.
             let mut polls = match node.consumer {
                 Some(_) => 1,
                 None if node.relay => RELAY_POLLS,
+                None if behind => 1,
                 None => SHARED_POLLS,
             };
             while polls > 0 && self.poll_port(index, usize::MAX) {

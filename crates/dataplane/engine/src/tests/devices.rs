@@ -388,6 +388,27 @@ fn devices_are_wired_to_ports_devices_alone_and_stay_what_they_are() {
     rig.stop();
 }
 
+/// What has gathered outside while the worker stood comes no faster than it is worked off, where the port feeds several
+/// and no one of them may hold it up.
+#[test]
+fn what_gathered_at_a_port_of_several_waits_outside() {
+    const COUNT: usize = 3_000;
+    let rig = Rig::simulated(1);
+    let link = Far::of(&rig, 0, 0, (0..COUNT).map(|n| n as u8).collect());
+    let (device, _) = Plugs::of(&rig, settings(Mode::Direct, Share::Duplicate, 1, 2));
+    rig.link(link.end(), device.port(0));
+    // Of what is polled in one turn it works off a part before the ports are looked at again.
+    let slow = Manner { burn_each: rig.clock.cycles(Nanos(500)), ..consume() };
+    for (n, manner) in [(0, slow), (1, consume())] {
+        let opener = rig.add(0, 0, manner).0;
+        rig.link(End::Instance(opener, 0), device.opener(n));
+    }
+    rig.turn(COUNT);
+    let account = rig.stop();
+    let got: Vec<u64> = account.instances.iter().map(|instance| instance.packets).collect();
+    assert_eq!((got, account.ledger.dropped.total()), (vec![COUNT as u64; 2], 0));
+}
+
 /// Devices, openers and policies come and go while flows pass both ways over two devices, on one worker or two.
 #[test]
 fn changes_lose_no_packet() {
