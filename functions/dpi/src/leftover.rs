@@ -1,6 +1,7 @@
 //! What waited for bytes that never came: when its connection ends it is looked at as it is. These are segments
 //! behind a gap, and rules about what must not come.
 
+use crate::Dpi;
 use crate::budget::Budget;
 use crate::conditions::Context;
 use crate::detect::{Carrier, Portion, Stream};
@@ -10,7 +11,8 @@ use crate::header::View;
 use crate::message::{Message, Session};
 use crate::metrics::Count;
 use crate::rules::Direction;
-use crate::{Dpi, Passage, Ruling};
+use crate::ruling::Ruling;
+use crate::way::Passage;
 use alloc::vec::Vec;
 use nf_sdk::Host;
 

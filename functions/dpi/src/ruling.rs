@@ -1,0 +1,275 @@
+//! What rules make of a packet: they are shown payloads and messages, and what those say that match is done.
+//!
+//! 1. A payload is shown to the detector with what is known of its flow, and then the messages that it completes.
+//! 2. Of the rules that match, bits decide first and thresholds last; then the actions make the [`Ruling`], and alerts
+//!    are written.
+
+use crate::bits::Hosts;
+use crate::budget::Budget;
+use crate::conditions::Context;
+use crate::detect::{Carrier, Portion, Stream};
+use crate::event::{self, Alert};
+use crate::flow::tracker::{Seen, Tracker};
+use crate::flow::{Fate, Flow, Side};
+use crate::header::View;
+use crate::message;
+use crate::metrics::Count;
+use crate::rules::bits::{Act, Bits, Owner};
+use crate::rules::buffer::App;
+use crate::rules::{Action, Direction, Scope};
+use crate::threshold::Outcome as Counted;
+use crate::way::Passage;
+use crate::{Dpi, INTERFACES};
+use alloc::vec::Vec;
+use nf_sdk::Host;
+
+/// What the rules that matched make of a packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ruling {
+    Go,
+    Pass,
+    Drop,
+}
+impl Dpi {
+    /// Shows a payload to the rules, and does what those say that match.
+    pub(crate) fn show(
+        &mut self,
+        passage: &Passage<'_>,
+        payload: &[u8],
+        portion: Portion,
+        budget: &mut Budget,
+        host: &mut Host,
+    ) -> Ruling {
+        let view = passage.view;
+        let mut context = Context {
+            view,
+            direction: None,
+            is_established: passage.is_established,
+            judges_addresses: portion != Portion::Held,
+            app: None,
+        };
+        let mut stream = None;
+        let reads = self.detector.limits().reads;
+        if let Some(Seen { flow: number, side, .. }) = passage.flow {
+            let direction = if side == 0 { Direction::ToServer } else { Direction::ToClient };
+            context.direction = Some(direction);
+            if reads {
+                context.app = self.recognise(number, direction, view, payload, portion);
+            }
+            if self.detector.has_addresses() {
+                let flow: &mut Flow = self.tracker.table.get_mut(number);
+                context.judges_addresses &= !core::mem::replace(&mut flow.sides[side].is_judged, true);
+            }
+            if let Some(skip) = portion.skip() {
+                if self.detector.window() > 0 {
+                    self.tracker.window(number, side, self.now);
+                }
+                let Side { window, position, .. } = self.tracker.table.get(number).sides[side];
+                stream = Some(Stream { window: self.tracker.windows.get_mut(window), position, skip });
+            }
+        }
+        self.detector.detect(&context, payload, portion, stream, budget);
+        if reads && passage.flow.is_some() {
+            self.messages(passage, &context, payload, portion, budget);
+        }
+        self.conclude(passage, &context, portion, host)
+    }
+
+    /// Does what the rules say that matched in what was shown.
+    #[inline]
+    pub(crate) fn conclude(
+        &mut self,
+        passage: &Passage<'_>,
+        context: &Context<'_>,
+        portion: Portion,
+        host: &mut Host,
+    ) -> Ruling {
+        let matched = self.detector.matched();
+        if matched.is_empty() {
+            return Ruling::Go;
+        }
+        self.matched.clear();
+        self.matched.extend_from_slice(matched);
+        self.rule(passage, context, portion, host)
+    }
+
+    /// The application's protocol, as far as it is known with this payload.
+    fn recognise(
+        &mut self,
+        flow: u32,
+        direction: Direction,
+        view: &View<'_>,
+        payload: &[u8],
+        portion: Portion,
+    ) -> Option<Option<App>> {
+        let new = match portion {
+            Portion::Next { skip } => payload.get(skip..).unwrap_or_default(),
+            Portion::Held => payload,
+            Portion::Alone | Portion::Elsewhere => &[],
+        };
+        let is_dns = view.protocol == packet::protocol::UDP && message::dns::recognise(payload).is_some();
+        if is_dns || !new.is_empty() {
+            self.tracker.session(flow);
+        }
+        let number = self.tracker.table.get(flow).session;
+        let (session, _) = self.tracker.sessions.get_mut(number)?;
+        if is_dns {
+            session.is_dns();
+        }
+        session.recognise(direction, new);
+        session.app()
+    }
+
+    /// Shows the messages to the rules that a payload completes.
+    #[inline(never)]
+    pub(crate) fn messages(
+        &mut self,
+        passage: &Passage<'_>,
+        context: &Context<'_>,
+        payload: &[u8],
+        portion: Portion,
+        budget: &mut Budget,
+    ) {
+        let (Some(Seen { flow, side, .. }), Some(direction)) = (passage.flow, context.direction) else {
+            return;
+        };
+        let limits = *self.detector.limits();
+        let flow = self.tracker.table.get(flow);
+        let Some((session, share)) = self.tracker.sessions.get_mut(flow.session) else { return };
+        let window = self.tracker.windows.get(flow.sides[side].window);
+        let new = portion.skip().map(|skip| payload.get(skip..).unwrap_or_default());
+        let position = flow.sides[side].position;
+        let end = position + new.map_or(0, <[u8]>::len) as u64;
+        let detector = &mut self.detector;
+        let mut sink = |message: &message::Message<'_>, waiting: &mut Vec<u32>| {
+            let carrier = Carrier { payload, window: window.filter(|_| new.is_some()), end };
+            detector.message(context, message, waiting, &carrier, budget);
+        };
+        match new {
+            Some(new) => session.feed(direction, (new, position), &limits, share, &mut sink),
+            None if context.view.protocol == packet::protocol::UDP
+                && message::dns::recognise(payload).is_some() =>
+            {
+                let app = App::Dns;
+                let whole = message::Message {
+                    app,
+                    direction,
+                    head: payload,
+                    body: Some(&[]),
+                    begins: true,
+                    start: position,
+                };
+                sink(&whole, &mut Vec::new());
+            }
+            None => {}
+        }
+    }
+
+    /// Does what the rules say that matched.
+    #[inline(never)]
+    pub(crate) fn rule(
+        &mut self,
+        passage: &Passage<'_>,
+        context: &Context<'_>,
+        portion: Portion,
+        host: &mut Host,
+    ) -> Ruling {
+        let (mut ruling, mut ends_flow) = (Ruling::Go, false);
+        for place in 0..self.matched.len() {
+            let number = self.matched[place];
+            let rule = &self.detector.rules()[number as usize];
+            let has_bits =
+                rule.bits.iter().all(|bits| apply(bits, passage, &mut self.tracker, &mut self.hosts));
+            if !has_bits {
+                continue;
+            }
+            self.detector.hit(number);
+            let rule = &self.detector.rules()[number as usize];
+            if rule.action == Action::Pass {
+                let in_stream = rule.scope != Scope::Packet && portion.skip().is_some();
+                if in_stream || rule.is_address_only {
+                    self.set_fate(passage, Fate::Passed);
+                }
+                return Ruling::Pass;
+            }
+            let view = passage.view;
+            let outcome = rule.threshold.as_ref().map_or(Counted::Tell, |threshold| {
+                let ends = [view.source.ip(), view.destination.ip()];
+                self.thresholds.count(number, threshold, ends, passage.time)
+            });
+            let is_blocked = rule.action == Action::Drop && self.settings.drops && passage.ended.is_none();
+            if outcome != Counted::Nothing && is_blocked {
+                (ruling, ends_flow) = (Ruling::Drop, self.settings.drops_flows);
+            }
+            self.is_suspicious |= is_blocked && outcome != Counted::Nothing;
+            if rule.is_silent {
+                continue;
+            }
+            self.is_suspicious |= outcome != Counted::Nothing;
+            if outcome != Counted::Tell {
+                self.tally.add(Count::Suppressed, 1);
+                continue;
+            }
+            self.text.clear();
+            let alert = Alert {
+                rule,
+                view,
+                time: passage.time,
+                flow: passage.ended.or_else(|| passage.flow.map(|seen| self.tracker.table.get(seen.flow).id)),
+                is_to_server: context.direction != Some(Direction::ToClient),
+                is_blocked,
+                interface: INTERFACES[passage.ingress],
+            };
+            event::write(&alert, &mut self.text);
+            let count = if host.event(&self.text).is_ok() { Count::Alerts } else { Count::Lost };
+            self.tally.add(count, 1);
+        }
+        if ends_flow {
+            self.set_fate(passage, Fate::Dropped);
+        }
+        ruling
+    }
+
+    pub(crate) fn set_fate(&mut self, passage: &Passage<'_>, fate: Fate) {
+        if let Some(seen) = passage.flow.filter(|_| !passage.is_ignored) {
+            self.tracker.table.get_mut(seen.flow).fate = fate;
+        }
+    }
+}
+
+/// Whether bits are as a rule asks, or what it changes of them.
+fn apply(bits: &Bits, passage: &Passage<'_>, tracker: &mut Tracker, hosts: &mut Hosts) -> bool {
+    match bits.owner {
+        Owner::Flow => {
+            let Some(seen) = passage.flow else { return false };
+            let number = tracker.table.get(seen.flow).session;
+            let has =
+                |name: &u16| tracker.sessions.get(number).is_some_and(|session| session.bits.has(*name));
+            match bits.act {
+                Act::IsSet => return bits.names.iter().any(has),
+                Act::IsNotSet => return !bits.names.iter().any(has),
+                Act::Set | Act::Unset | Act::Toggle => {}
+            }
+            let Some(name) = bits.names.first().copied() else { return true };
+            let is_set = bits.act == Act::Set || bits.act == Act::Toggle && !has(&name);
+            let number = if is_set { tracker.session(seen.flow) } else { number };
+            if let Some((session, _)) = tracker.sessions.get_mut(number) {
+                session.bits.put(name, is_set);
+            }
+        }
+        Owner::Host { is_source, seconds } => {
+            let end = if is_source { passage.view.source } else { passage.view.destination };
+            let (address, now) = (end.ip(), passage.time);
+            let Some(name) = bits.names.first().copied() else { return true };
+            let has = hosts.has(name, address, now);
+            match bits.act {
+                Act::IsSet => return has,
+                Act::IsNotSet => return !has,
+                Act::Set | Act::Unset | Act::Toggle => {}
+            }
+            let is_set = bits.act == Act::Set || bits.act == Act::Toggle && !has;
+            hosts.put(name, address, is_set.then_some(seconds), now);
+        }
+    }
+    true
+}

@@ -1,0 +1,341 @@
+//! A packet's way: the packets inside of it, its fragments, its place in a stream, and what waited for it.
+//!
+//! 1. A frame is looked at level by level, as deep as tunnels go that are to be opened.
+//! 2. A fragment waits for its datagram, which goes the same way then.
+//! 3. A packet's flow says what its payload is to the stream: it is shown to the rules ([`crate::ruling`]) now, or held.
+//! 4. What waited for it is shown behind it: held segments, those behind a gap, and what a connection's end tells.
+
+use crate::budget::Budget;
+use crate::detect::Portion;
+use crate::flow::Fate;
+use crate::flow::tcp::Place;
+use crate::flow::tracker::Seen;
+use crate::header::{self, Frame, View};
+use crate::metrics::{Count, Reason};
+use crate::rules::Direction;
+use crate::ruling::Ruling;
+use crate::{Dpi, checksums};
+use alloc::vec::Vec;
+use nf_sdk::fragments::Outcome;
+use nf_sdk::{Host, Nanos};
+use packet::tunnel::Level;
+
+/// A packet on its way.
+pub(crate) struct Passage<'a> {
+    pub(crate) view: &'a View<'a>,
+    pub(crate) time: Nanos,
+    pub(crate) ingress: usize,
+    pub(crate) flow: Option<Seen>,
+    /// Number of a flow that is gone, of which nothing can be dropped any more.
+    pub(crate) ended: Option<u64>,
+    pub(crate) is_established: bool,
+    /// Its receiver ignores it: what it matches says nothing about its flow.
+    pub(crate) is_ignored: bool,
+}
+
+/// How a frame came.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) time: Nanos,
+    pub(crate) ingress: usize,
+    /// Its transport checksum need not be computed, because it was verified or is not finished.
+    pub(crate) is_vouched_for: bool,
+    /// A checksum is not finished: of this packet, or of one inside.
+    pub(crate) is_unfinished: bool,
+    /// It was put together from fragments.
+    pub(crate) is_whole: bool,
+}
+impl Dpi {
+    /// The frame's packet, and those inside of it.
+    pub(crate) fn frame(&mut self, frame: &[u8], arrival: Arrival, host: &mut Host) -> Result<(), Reason> {
+        match header::outermost(frame) {
+            Ok(level) => self.levels(frame, level, arrival, host),
+            Err(_) => self.malformed(),
+        }
+    }
+
+    /// A packet in a frame, and those inside of it.
+    fn levels(
+        &mut self,
+        frame: &[u8],
+        outermost: Level,
+        mut arrival: Arrival,
+        host: &mut Host,
+    ) -> Result<(), Reason> {
+        let mut level = outermost;
+        while self.level(frame, &level, arrival, host)? {
+            level = match self.settings.tunnels.inside(frame, &level) {
+                Ok(Some(inside)) => inside,
+                Ok(None) => break,
+                Err(_) => return self.malformed(),
+            };
+            // A port verifies the outermost checksum alone.
+            arrival.is_vouched_for = arrival.is_unfinished;
+        }
+        Ok(())
+    }
+
+    fn malformed(&mut self) -> Result<(), Reason> {
+        self.tally.add(Count::Malformed, 1);
+        if self.settings.drops_malformed { Err(Reason::Malformed) } else { Ok(()) }
+    }
+
+    /// One packet; whether there may be others inside.
+    fn level(
+        &mut self,
+        frame: &[u8],
+        level: &Level,
+        arrival: Arrival,
+        host: &mut Host,
+    ) -> Result<bool, Reason> {
+        let view = match header::read(frame, level) {
+            Frame::Ip(view) => view,
+            Frame::Other => return Ok(true),
+            Frame::Malformed => return self.malformed().map(|()| true),
+        };
+        self.detector.begin();
+        let is_wrong = self.settings.verifies && !arrival.is_vouched_for && !checksums::are_right(&view);
+        if is_wrong || view.ttl < self.settings.min_ttl {
+            self.tally.add(if is_wrong { Count::WrongChecksums } else { Count::Ignored }, 1);
+            let ruling = self.alone(&view, arrival, host);
+            // What is inside is not taken out.
+            return self
+                .judge(ruling, self.settings.drops_ignored.then_some(Reason::Ignored))
+                .map(|()| false);
+        }
+        if view.is_fragment {
+            self.fragment(&view, frame, level, arrival, host).map(|()| false)
+        } else {
+            self.packet(&view, arrival, host).map(|()| true)
+        }
+    }
+
+    /// The verdict on a packet that is dropped for some other reason when no rule has decided.
+    pub(crate) fn judge(&self, ruling: Ruling, otherwise: Option<Reason>) -> Result<(), Reason> {
+        match (ruling, otherwise) {
+            (Ruling::Drop, _) => Err(Reason::Rule),
+            (Ruling::Go, Some(reason)) => Err(reason),
+            (Ruling::Go | Ruling::Pass, _) => Ok(()),
+        }
+    }
+
+    /// A packet that is part of no flow.
+    fn alone(&mut self, view: &View<'_>, arrival: Arrival, host: &mut Host) -> Ruling {
+        let Arrival { time, ingress, .. } = arrival;
+        let passage =
+            Passage { view, time, ingress, flow: None, ended: None, is_established: false, is_ignored: true };
+        let mut budget = Budget::new(view.payload.len());
+        self.show(&passage, view.payload, Portion::Alone, &mut budget, host)
+    }
+
+    /// A fragment: rules about addresses see it, and with the last one all rules see the datagram.
+    fn fragment(
+        &mut self,
+        view: &View<'_>,
+        frame: &[u8],
+        level: &Level,
+        arrival: Arrival,
+        host: &mut Host,
+    ) -> Result<(), Reason> {
+        self.tally.add(Count::Fragments, 1);
+        if self.settings.drops_fragments {
+            return Err(Reason::Fragment);
+        }
+        let ruling = self.alone(view, arrival, host);
+        if ruling == Ruling::Drop {
+            return Err(Reason::Rule);
+        }
+        let outcome = match self.part(frame, level) {
+            // One in another one is what no host sends.
+            Some((part, dissection)) if !arrival.is_whole => {
+                let [first, second] = view.vlans.map(|vlan| u64::from(vlan.unwrap_or(0)));
+                let tunnels = view.path.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                self.fragments.take(&part, &dissection, tunnels ^ first ^ second << 12, self.now)
+            }
+            _ => Outcome::Discarded,
+        };
+        match outcome {
+            Outcome::Waiting => Ok(()),
+            Outcome::Whole(frame) => {
+                self.tally.add(Count::Datagrams, 1);
+                let Ok(mut whole) = header::outermost(&frame) else { return self.malformed() };
+                (whole.path, whole.dissection.tags) = (level.path, level.dissection.tags);
+                let arrival =
+                    Arrival { is_whole: true, is_vouched_for: false, is_unfinished: false, ..arrival };
+                self.levels(&frame, whole, arrival, host)
+            }
+            Outcome::Discarded => {
+                self.tally.add(Count::Ignored, 1);
+                self.judge(ruling, self.settings.drops_ignored.then_some(Reason::Ignored))
+            }
+            Outcome::Refused => {
+                self.tally.add(Count::FragmentsLost, 1);
+                self.judge(ruling, self.settings.drops_overload.then_some(Reason::Overload))
+            }
+        }
+    }
+
+    /// A fragment as a frame of its own, without what is around it.
+    fn part(&self, frame: &[u8], level: &Level) -> Option<(Vec<u8>, packet::Dissection)> {
+        let network = level.dissection.network?;
+        let packet = frame.get(level.dissection.l3_offset..network.end)?;
+        let ethertype: [u8; 2] = if network.source.is_ipv4() { [0x08, 0x00] } else { [0x86, 0xdd] };
+        let part = [&[0; 12], ethertype.as_slice(), packet].concat();
+        let dissection = packet::dissect(&part).ok()?;
+        Some((part, dissection))
+    }
+
+    /// A packet in one piece.
+    pub(crate) fn packet(
+        &mut self,
+        view: &View<'_>,
+        arrival: Arrival,
+        host: &mut Host,
+    ) -> Result<(), Reason> {
+        let Arrival { time, ingress, .. } = arrival;
+        let seen = self.tracker.packet(view, ingress as u8, self.now);
+        if !self.tracker.ended.is_empty() {
+            self.look_at_ended(host);
+            self.detector.begin();
+        }
+        let flow = self.tracker.table.get(seen.flow);
+        // The segment that completes a handshake is not yet part of what was agreed, unless it has data.
+        let is_established = seen.was_established || !view.payload.is_empty() && flow.is_established();
+        match flow.fate {
+            Fate::Open => {}
+            Fate::Dropped => {
+                self.is_suspicious = true;
+                return Err(Reason::Flow);
+            }
+            Fate::Passed => return Ok(()),
+        }
+        self.tally.add(Count::Bytes, view.payload.len() as u64);
+        let mut is_ignored = seen.place == Place::Ignored;
+        let passage =
+            Passage { view, time, ingress, flow: Some(seen), ended: None, is_established, is_ignored };
+        let mut budget = Budget::new(view.payload.len());
+        if view.protocol != packet::protocol::TCP {
+            // There is no stream, and nothing waits for it.
+            let ruling = self.show(&passage, view.payload, Portion::Alone, &mut budget, host);
+            return self.judge_within(ruling, budget.was_spent(), false);
+        }
+        let (portion, is_unseen) = match seen.place {
+            Place::None | Place::Ignored => (Portion::Alone, false),
+            // Whether the receiver takes the first or the second is not known.
+            Place::Old if self.tracker.differs(seen, view.payload) => {
+                is_ignored = true;
+                (Portion::Alone, false)
+            }
+            Place::Old => (Portion::Elsewhere, false),
+            Place::Next { skip }
+                if !self.tracker.is_holding(seen.flow, seen.side) && seen.sure == view.payload.len() =>
+            {
+                is_ignored = skip > 0 && self.tracker.differs(seen, view.payload);
+                (Portion::Next { skip }, false)
+            }
+            Place::Next { .. } | Place::Ahead if self.tracker.hold(seen, view) => (Portion::Elsewhere, false),
+            Place::Next { skip } => (Portion::Next { skip }, false),
+            // What cannot be held will never be seen in its stream.
+            Place::Ahead => (Portion::Alone, true),
+        };
+        let shown =
+            if let Portion::Next { .. } = portion { &view.payload[..seen.sure] } else { view.payload };
+        let mut ruling = self.show(&passage, shown, portion, &mut budget, host);
+        if let Portion::Next { skip } = portion {
+            self.tracker.advance(seen.flow, seen.side, shown.len() - skip);
+        }
+        let flow = self.tracker.table.get(seen.flow);
+        let is_ending = seen.is_end || seen.has_ended;
+        if ruling == Ruling::Go
+            && (is_ending || flow.sides.iter().any(|side| side.held != 0 || side.is_finished))
+        {
+            ruling = self.look_behind(&passage, seen, is_ignored, &mut budget, host);
+        }
+        self.judge_within(ruling, budget.was_spent() || is_unseen, is_ignored)
+    }
+
+    /// The verdict on a packet that may have asked for more work than there is for it, or that its receiver
+    /// ignores.
+    fn judge_within(&mut self, ruling: Ruling, is_overloaded: bool, is_ignored: bool) -> Result<(), Reason> {
+        self.tally.add(Count::Overloads, u64::from(is_overloaded));
+        let otherwise = match () {
+            () if is_overloaded && self.settings.drops_overload => Some(Reason::Overload),
+            () if is_ignored && self.settings.drops_ignored => Some(Reason::Ignored),
+            () => None,
+        };
+        self.judge(ruling, otherwise)
+    }
+
+    /// What waited for a segment: others that are held, behind it or behind a gap, and what a connection's end
+    /// tells.
+    #[inline(never)]
+    pub(crate) fn look_behind(
+        &mut self,
+        passage: &Passage<'_>,
+        seen: Seen,
+        is_ignored: bool,
+        budget: &mut Budget,
+        host: &mut Host,
+    ) -> Ruling {
+        let mut ruling = Ruling::Go;
+        if !is_ignored {
+            ruling = self.held(passage, seen, budget, host);
+        }
+        if ruling == Ruling::Go && self.tracker.acknowledged(seen) {
+            ruling = self.behind_gap(passage, seen, budget, host);
+        }
+        if ruling == Ruling::Go && seen.is_end {
+            ruling = self.look_at_end(passage, seen, host);
+        }
+        if ruling == Ruling::Go && seen.has_ended {
+            ruling = self.look_at_waiting(passage, seen, host);
+        }
+        if ruling == Ruling::Go {
+            ruling = self.end_messages(passage, seen, host);
+        }
+        ruling
+    }
+
+    /// Held segments that the stream has come to.
+    pub(crate) fn held(
+        &mut self,
+        passage: &Passage<'_>,
+        seen: Seen,
+        budget: &mut Budget,
+        host: &mut Host,
+    ) -> Ruling {
+        if self.tracker.table.get(seen.flow).sides[seen.side].held == 0 {
+            return Ruling::Go;
+        }
+        while let Some(data) = self.tracker.due(seen.flow, seen.side) {
+            budget.extend(data.len());
+            let ruling = self.show(passage, &data, Portion::Held, budget, host);
+            self.tracker.advance(seen.flow, seen.side, data.len());
+            if ruling != Ruling::Go {
+                return ruling;
+            }
+        }
+        Ruling::Go
+    }
+
+    /// The other side has acknowledged what never came by here: its stream goes on with what is held.
+    pub(crate) fn behind_gap(
+        &mut self,
+        passage: &Passage<'_>,
+        seen: Seen,
+        budget: &mut Budget,
+        host: &mut Host,
+    ) -> Ruling {
+        let view = passage.view;
+        let reversed = view.reversed();
+        let seen = Seen { side: 1 - seen.side, ..seen };
+        if let Some((session, share)) =
+            self.tracker.sessions.get_mut(self.tracker.table.get(seen.flow).session)
+        {
+            let direction = if seen.side == 0 { Direction::ToServer } else { Direction::ToClient };
+            session.gap(direction, share);
+        }
+        let passage = Passage { view: &reversed, flow: Some(seen), ..*passage };
+        self.held(&passage, seen, budget, host)
+    }
+}
