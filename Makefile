@@ -39,7 +39,7 @@ test:            ## Everything that must hold: formatting, lints, unit, property
 	@cargo fetch --locked --quiet
 	@cargo deny --offline --log-level error check licenses sources bans
 	@cargo clippy --profile quick --workspace --all-targets --locked --quiet -- --deny warnings
-	@cargo test --profile quick --workspace --locked
+	@cargo test --profile quick --workspace --locked --no-fail-fast
 
 bench:           ## Measure everything that SPECIFICATION.md promises
 	@scripts/setup build bench

