@@ -1,6 +1,6 @@
 //! What rules ask of a packet beside its payload: protocol, ends, flow, flags and the like.
 
-use crate::header::View;
+use crate::header::{Address, View};
 use crate::rules::buffer::App;
 use crate::rules::{Direction, Protocol, Rule, Rules, Scope};
 use packet::protocol;
@@ -66,13 +66,13 @@ pub fn hold(rules: &Rules, rule: &Rule, context: &Context<'_>, as_packet: bool) 
             return false;
         }
     }
-    let from = (view.source.ip(), view.source_port);
-    let to = (view.destination.ip(), view.destination_port);
+    let from = (view.source, view.source_port);
+    let to = (view.destination, view.destination_port);
     let has_ports = protocol::has_ports(view.protocol) && !(view.is_fragment && from.1 == 0 && to.1 == 0);
-    let is_end = |(addresses, ports): (u32, u32), (address, port): (core::net::IpAddr, u16)| {
+    let is_end = |(addresses, ports): (u32, u32), (address, port): (Address, u16)| {
         let (addresses, ports) = (rules.addresses(addresses), rules.ports(ports));
         (ports.is_any() || has_ports && ports.contains(port))
-            && (addresses.is_any() || addresses.contains(address))
+            && (addresses.is_any() || addresses.contains(address.ip()))
     };
     let [source, destination] = rule.ends;
     is_end(source, from) && is_end(destination, to)

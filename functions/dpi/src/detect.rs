@@ -28,6 +28,9 @@ use alloc::vec::Vec;
 const MAX_WAITING: usize = 64;
 /// Bytes of a body without its encodings that cost as much as a comparison.
 const BODY_UNIT: usize = 8;
+/// What reading a message costs, and how many bytes of its parts as much as a comparison.
+const MESSAGE: u32 = 80;
+const READ_UNIT: usize = 8;
 
 /// What a payload is to packets and streams, and hence which rules are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -472,6 +475,10 @@ impl Detector {
         carrier: &Carrier<'_>,
         budget: &mut Budget,
     ) {
+        if !budget.begin(1) || !budget.pay(MESSAGE) {
+            self.pending_lost += waiting.drain(..).len() as u64;
+            return;
+        }
         let Detector { findings, fields, parts, literals, limits, .. } = self;
         findings.begin(budget);
         fields.clear();
@@ -486,12 +493,16 @@ impl Detector {
             let taken = message.take_body(room, fields);
             budget.pay((taken / BODY_UNIT) as u32);
         }
+        let mut read = 0;
         for (buffer, filter) in parts.iter() {
             for part in fields.all(*buffer) {
+                read += part.len() / READ_UNIT;
                 filter.scan(part, 0, literals, findings);
             }
         }
         findings.end(budget);
+        budget.begin(1);
+        budget.pay(u32::try_from(read).unwrap_or(u32::MAX));
         self.candidates.clear();
         let found = self.findings.found.iter().flat_map(|number| &self.literals.list[*number as usize].rules);
         self.candidates.extend(found);

@@ -98,21 +98,13 @@ impl Search<'_, '_> {
                 .then_some(start);
         }
         let data = self.subject.data.get(first..last)?;
-        // Letters in both cases are compared one by one.
-        let cost = if content.nocase { data.len() / 4 } else { data.len() / 16 };
         if data.len() < length || !self.budget.pay(1) {
             return None;
         }
-        match content.find(data) {
-            Some(at) => {
-                let walked = (at + length) as u32;
-                self.budget.pay(walked / if content.nocase { 4 } else { 16 }).then_some(first + at)
-            }
-            None => {
-                self.budget.pay(cost as u32);
-                None
-            }
-        }
+        let search = content.find(data);
+        let walked = search.at.map_or(data.len(), |at| at + length);
+        let is_paid = self.budget.pay(walked as u32 / 16 + search.compared / 2);
+        search.at.filter(|_| is_paid).map(|at| first + at)
     }
 
     /// Where a content has to end at the latest lies behind what has come, and more may follow.

@@ -2,7 +2,6 @@
 //! behind a gap, and rules about what must not come.
 
 use crate::Dpi;
-use crate::budget::Budget;
 use crate::conditions::Context;
 use crate::detect::{Carrier, Portion, Stream};
 use crate::flow::tracker::Seen;
@@ -124,13 +123,14 @@ impl Dpi {
         self.detector.forget();
         let window = self.tracker.windows.get(flow.sides[side].window);
         let end = flow.sides[side].position;
-        let mut budget = Budget::new(0);
+        let mut budget = self.reserve.budget(0);
         let detector = &mut self.detector;
         let mut sink = |message: &Message<'_>, waiting: &mut Vec<u32>| {
             let carrier = Carrier { payload: &[], window, end };
             detector.message(&context, message, waiting, &carrier, &mut budget);
         };
         session.end(direction, &limits, share, &mut sink);
+        self.reserve.keep(&budget);
         let passage = self.passage_of(&view, flow, side, passage);
         let ruling = self.conclude(&passage, &context, Portion::Held, host);
         self.tally.add(Count::Overloads, u64::from(budget.was_spent()));
@@ -159,8 +159,9 @@ impl Dpi {
         if let Some(window) = self.tracker.windows.get_mut(window).filter(|window| !window.pending.is_empty())
         {
             self.detector.begin();
-            let mut budget = Budget::new(window.len());
+            let mut budget = self.reserve.budget(window.len());
             self.detector.finish(&context, window, position, &mut budget);
+            self.reserve.keep(&budget);
             let ruling = self.conclude(&passage, &context, Portion::Held, host);
             self.tally.add(Count::Overloads, u64::from(budget.was_spent()));
             if ruling != Ruling::Go {
@@ -170,18 +171,22 @@ impl Dpi {
         if is_told {
             return Ruling::Go;
         }
+        // One for all of them: a sender makes thousands of a byte each.
+        let mut budget = self.reserve.budget(0);
+        let mut ruling = Ruling::Go;
         for (position, data) in self.tracker.reorder.runs(held) {
             self.detector.begin();
             self.tally.add(Count::Gaps, 1);
-            let mut budget = Budget::new(data.len());
+            budget.extend(data.len());
             let stream = Stream { window: None, position, skip: 0 };
             self.detector.detect(&context, &data, Portion::Held, Some(stream), &mut budget);
-            let ruling = self.conclude(&passage, &context, Portion::Held, host);
-            self.tally.add(Count::Overloads, u64::from(budget.was_spent()));
+            ruling = self.conclude(&passage, &context, Portion::Held, host);
             if ruling != Ruling::Go {
-                return ruling;
+                break;
             }
         }
-        Ruling::Go
+        self.reserve.keep(&budget);
+        self.tally.add(Count::Overloads, u64::from(budget.was_spent()));
+        ruling
     }
 }

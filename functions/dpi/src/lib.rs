@@ -48,6 +48,7 @@ mod tests;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bits::Hosts;
+use budget::Reserve;
 use detect::Detector;
 use flow::tracker::Tracker;
 use metrics::{Count, Reason, Tally};
@@ -75,6 +76,7 @@ const SUSPICIOUS: u16 = 2;
 pub struct Dpi {
     settings: Settings,
     detector: Detector,
+    reserve: Reserve,
     tracker: Tracker,
     fragments: Fragments,
     thresholds: Thresholds,
@@ -114,6 +116,7 @@ impl NetworkFunction for Dpi {
             hosts: Hosts::new(settings.max_thresholds),
             settings,
             detector,
+            reserve: Reserve::new(),
             tally: Tally::default(),
             text: String::new(),
             matched: Vec::new(),

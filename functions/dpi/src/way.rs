@@ -124,8 +124,10 @@ impl Dpi {
         let Arrival { time, ingress, .. } = arrival;
         let passage =
             Passage { view, time, ingress, flow: None, ended: None, is_established: false, is_ignored: true };
-        let mut budget = Budget::new(view.payload.len());
-        self.show(&passage, view.payload, Portion::Alone, &mut budget, host)
+        let mut budget = self.reserve.budget(view.payload.len());
+        let ruling = self.show(&passage, view.payload, Portion::Alone, &mut budget, host);
+        self.reserve.keep(&budget);
+        ruling
     }
 
     /// A fragment: rules about addresses see it, and with the last one all rules see the datagram.
@@ -213,10 +215,11 @@ impl Dpi {
         let mut is_ignored = seen.place == Place::Ignored;
         let passage =
             Passage { view, time, ingress, flow: Some(seen), ended: None, is_established, is_ignored };
-        let mut budget = Budget::new(view.payload.len());
+        let mut budget = self.reserve.budget(view.payload.len());
         if view.protocol != packet::protocol::TCP {
             // There is no stream, and nothing waits for it.
             let ruling = self.show(&passage, view.payload, Portion::Alone, &mut budget, host);
+            self.reserve.keep(&budget);
             return self.judge_within(ruling, budget.was_spent(), false);
         }
         let (portion, is_unseen) = match seen.place {
@@ -251,6 +254,7 @@ impl Dpi {
         {
             ruling = self.look_behind(&passage, seen, is_ignored, &mut budget, host);
         }
+        self.reserve.keep(&budget);
         self.judge_within(ruling, budget.was_spent() || is_unseen, is_ignored)
     }
 

@@ -15,7 +15,7 @@
 use crate::dpi_load::Streams;
 use crate::dpi_rules::{self, Passes, Traffic};
 use crate::frames::{BATCH, Numbers, fill};
-use crate::guests::{instance_with, pool, program, stock};
+use crate::guests::{patient_instance, pool, program, stock};
 use crate::statistics::median;
 use crate::{BenchError, Bound, Measurement, RUNS};
 use guest::Guest;
@@ -249,7 +249,7 @@ pub(crate) fn run(sandbox: &Sandbox, into: &mut Vec<Measurement>) -> Result<(), 
     let rules = public_rules::rules(dpi_rules::RULES);
     let config = dpi_rules::configuration(&image, &rules)?;
     let pool = pool(64, None)?;
-    let guest = instance_with(&program(sandbox, &image)?, &pool, config)?;
+    let guest = patient_instance(&program(sandbox, &image)?, &pool, config)?;
     let mut buffers = Vec::new();
     pool.allocate_batch(BATCH, &mut buffers);
     let mut prober = Prober { guest, pool, buffers, ahead: Nanos(0) };

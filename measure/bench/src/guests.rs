@@ -71,6 +71,16 @@ pub(crate) fn instance_with(
     WasmGuest::new(program, pool, settings(config)).map_err(BenchError::setup)
 }
 
+/// The same where a call may take a minute: what is measured is how long it takes.
+pub(crate) fn patient_instance(
+    program: &Arc<Program>,
+    pool: &Arc<Pool>,
+    config: Vec<u8>,
+) -> Result<WasmGuest, BenchError> {
+    let settings = InstanceSettings { max_call: Nanos::from_millis(60_000), ..settings(config) };
+    WasmGuest::new(program, pool, settings).map_err(BenchError::setup)
+}
+
 /// The same as a preemptible function: its calls run on a stack of their own, and are switched out after a
 /// `slice`.
 pub(crate) fn preemptible(

@@ -38,6 +38,8 @@ pub struct Content {
     pub is_negated: bool,
     /// ASCII letters match in both cases; `bytes` are lower-case then.
     pub nocase: bool,
+    /// Place of the byte among them that traffic has least of: it is looked for, and the others beside it.
+    rare: u8,
     /// Where it may begin at the earliest.
     pub offset: u32,
     /// How many bytes from `offset` are searched.
@@ -54,7 +56,29 @@ pub struct Content {
     pub taken: Taken,
 }
 
+/// A content's place in data, and at how many places it was compared until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// The first place.
+    pub at: Option<usize>,
+    /// Comparisons.
+    pub compared: u32,
+}
+
 impl Content {
+    /// With these bytes, of which there is one at least.
+    pub fn new(bytes: Vec<u8>, is_negated: bool) -> Content {
+        let rare = rarest(&bytes);
+        Content { bytes, is_negated, rare, ..Content::default() }
+    }
+
+    /// Makes ASCII letters match in both cases.
+    pub fn ignore_case(&mut self) {
+        self.nocase = true;
+        self.bytes.make_ascii_lowercase();
+        self.rare = rarest(&self.bytes);
+    }
+
     /// Whether its bytes stand at the beginning of `data`.
     #[inline]
     pub fn is_at(&self, data: &[u8]) -> bool {
@@ -68,15 +92,39 @@ impl Content {
     }
 
     /// Its first place in `data`.
-    pub fn find(&self, data: &[u8]) -> Option<usize> {
-        if !self.nocase {
-            return memchr::memmem::find(data, &self.bytes);
-        }
-        let first = *self.bytes.first()?;
-        let last = data.len().checked_sub(self.bytes.len())?;
-        let starts = data.get(..=last)?;
-        memchr::memchr2_iter(first, first.to_ascii_uppercase(), starts).find(|at| self.is_at(&data[*at..]))
+    pub fn find(&self, data: &[u8]) -> Search {
+        let rare = usize::from(self.rare);
+        let mut search = Search { at: None, compared: 0 };
+        let ends = data.len().checked_sub(self.bytes.len());
+        let Some((byte, places)) =
+            self.bytes.get(rare).copied().zip(ends.and_then(|last| data.get(rare..=rare + last)))
+        else {
+            return search;
+        };
+        let mut is_here = |at: &usize| {
+            search.compared += 1;
+            self.is_at(&data[*at..])
+        };
+        search.at = if self.nocase && byte.is_ascii_alphabetic() {
+            memchr::memchr2_iter(byte, byte.to_ascii_uppercase(), places).find(&mut is_here)
+        } else {
+            memchr::memchr_iter(byte, places).find(&mut is_here)
+        };
+        search
     }
+}
+
+/// The place of the byte that occurs least often in what applications say: texts, and numbers with zeros.
+fn rarest(bytes: &[u8]) -> u8 {
+    let frequency = |byte: u8| match byte {
+        0 | b' ' | b'a' | b'e' | b'i' | b'n' | b'o' | b'r' | b's' | b't' => 5,
+        b'a'..=b'z' | b'/' | b'.' => 4,
+        b'0'..=b'9' | b'-' | b'=' | b':' | b'\r' | b'\n' | 0xff => 3,
+        b'A'..=b'Z' | b'!'..=b'~' => 2,
+        _ => 1,
+    };
+    let place = (0..bytes.len()).min_by_key(|place| frequency(bytes[*place])).unwrap_or(0);
+    u8::try_from(place).unwrap_or(0)
 }
 
 /// Takes the quotes off `"..."`, or `!"..."` where a negation may be; the offset of what is inside.

@@ -302,10 +302,7 @@ impl Draft {
         let content = self.last_content()?;
         let twice = || Err((None, String::from("given a second time for this content; allowed: once")));
         match name {
-            b"nocase" => {
-                content.nocase = true;
-                content.bytes.make_ascii_lowercase();
-            }
+            b"nocase" => content.ignore_case(),
             b"rawbytes" => {}
             b"offset" | b"startswith"
                 if content.is_absolute && (content.offset != 0 || name == b"startswith") =>
@@ -423,7 +420,7 @@ impl Draft {
             b"content" | b"uricontent" => {
                 let (is_negated, start, text) = content::unquote(value, true).map_err(at)?;
                 let bytes = content::bytes(text).map_err(|(place, text)| (Some(start + place), text))?;
-                let content = Content { bytes, is_negated, ..Content::default() };
+                let content = Content::new(bytes, is_negated);
                 let buffer = if name == b"content" { self.sticky } else { Some((Buffer::Uri, 0)) };
                 self.elements.push(Wanted { element: Element::Content(content), place, buffer });
                 Ok(())

@@ -25,7 +25,7 @@ impl Ranges {
 
     /// Whether every number up to `last` is in it.
     pub fn is_all(&self, last: u128) -> bool {
-        self.0 == [(0, last)]
+        matches!(self.0.as_slice(), [(0, end)] if *end == last)
     }
 
     /// What is in any of them.

@@ -156,7 +156,7 @@ fn hostile_rules_and_payloads_cost_no_more_than_allowed() {
     for data in [&same, &nearly, &noise] {
         for rules in [&alike, &nested, &short, &deep] {
             let (units, too_much) = cost(rules, data);
-            let allowed = 20_000 + 8 * length as u32;
+            let allowed = Budget::new(length).left();
             assert!(units <= allowed && (!too_much || units == allowed), "{units}");
         }
     }

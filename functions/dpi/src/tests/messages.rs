@@ -50,6 +50,39 @@ fn in_single_bytes_and_as_a_whole() {
     }
 }
 
+/// Rules that each of these requests is compared with.
+fn many_rules() -> String {
+    let rule = |n: usize| {
+        format!(
+            "alert http any any -> any any (http.method; content:\"GET\"; http.uri; content:\"/{n}/\"; sid:{n};)\n"
+        )
+    };
+    (1..100).map(rule).collect()
+}
+
+#[test]
+fn many_messages_in_a_segment_cost_no_more_than_allowed() {
+    let mut bench = Bench::new(&many_rules(), &[]);
+    bench.handshake();
+    let segment = b"GET P\n\r\n".repeat(180);
+    let counts: Vec<u64> = (0..8)
+        .map(|n| {
+            assert_eq!(bench.client((n * segment.len()) as u32, &segment), NONE);
+            bench.count("overloads")
+        })
+        .collect();
+    // The first ones live on what was kept.
+    assert_eq!(counts, [0, 0, 1, 2, 3, 4, 5, 6]);
+    // What is usual is looked at to the end.
+    let mut bench = Bench::new(&many_rules(), &[]);
+    bench.handshake();
+    let request = format!("GET /7/{} HTTP/1.1\r\n\r\n", "x".repeat(1000));
+    for n in 0..8 {
+        assert_eq!(bench.client((n * request.len()) as u32, request.as_bytes()), [7]);
+    }
+    assert_eq!(bench.count("overloads"), 0);
+}
+
 proptest! {
     #[test]
     fn cut_anywhere(pieces in prop::collection::vec(1usize..90, 1..12)) {
