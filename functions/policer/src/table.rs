@@ -1,33 +1,17 @@
-//! Buckets by key, in memory that is taken once.
-//!
-//! Slots come in groups of fifteen, with one vector of sixteen bytes each: a tag of eight bits for every slot
-//! (0: free) and the number of buckets that belong here but had to go to a later group. A lookup compares all
-//! tags of a group at once and touches the one bucket whose tag agrees, hence two cache lines, whatever the
-//! table's size.
-//!
-//! Which groups a key may be in is decided by its hash, [`MAX_PROBES`] of them: keys that collide on purpose
-//! cost a bounded time. The hash has a secret, so that a sender cannot choose them.
+//! Buckets by key, in memory that is taken once: which slot a bucket is in is decided by [`Groups`]. The hash has a
+//! secret, so that a sender cannot choose groups.
 
 use crate::meter::Level;
 use alloc::boxed::Box;
+use nf_sdk::groups::Groups;
 use nf_sdk::{Line, QuarterLine, zeroed_table};
 use wide::bytemuck::{cast, cast_mut, cast_ref};
-use wide::{u8x16, u32x4};
 
 /// A key; the first word is never 0.
 pub type Key = [u64; 5];
 
-/// Slots in a group.
-pub const GROUP: usize = 15;
-/// How many groups a key may be in.
-pub const MAX_PROBES: usize = 16;
-/// How many of them are searched for a bucket that can be forgotten.
+/// How many groups that a key may be in are searched for a bucket that can be forgotten.
 const VICTIM_PROBES: usize = 4;
-
-/// Where the tags leave a byte for the number of buckets that went on.
-const OVERFLOW: usize = 15;
-/// The largest number; from here on it is not counted down, because it may be larger.
-const OVERFLOW_MAX: u8 = 255;
 
 /// What went beyond a bucket's limits since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,20 +39,9 @@ fn split(words: &[u64; 8]) -> (Key, Level) {
     ([a, b, c, d, e], level)
 }
 
-/// The first prime number from `number` on: any step then leads through all groups.
-fn prime_from(number: usize) -> usize {
-    let is_prime = |n: &usize| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
-    (number.max(2)..).find(is_prime).unwrap_or(number)
-}
-
-#[inline(always)]
-fn tag(hash: u64) -> u8 {
-    (hash as u8).max(1)
-}
-
 /// A table of at most `limit` buckets.
 pub struct BucketTable {
-    tags: Box<[QuarterLine]>,
+    groups: Groups,
     slots: Box<[Line]>,
     excess: Box<[QuarterLine]>,
     count: usize,
@@ -81,12 +54,11 @@ pub struct BucketTable {
 impl BucketTable {
     /// An empty table; `None` when there is no memory for it.
     pub fn new(limit: usize) -> Option<BucketTable> {
-        // Two thirds full at most: beyond that, groups run over too often.
-        let groups = prime_from((limit + limit / 2).div_ceil(GROUP));
+        let groups = Groups::new(limit)?;
         Some(BucketTable {
-            tags: zeroed_table(groups)?,
-            slots: zeroed_table(groups * GROUP)?,
-            excess: zeroed_table(groups * GROUP)?,
+            slots: zeroed_table(groups.slots())?,
+            excess: zeroed_table(groups.slots())?,
+            groups,
             count: 0,
             limit,
             secret: stretch(0),
@@ -118,7 +90,7 @@ impl BucketTable {
 
     /// Groups in the table.
     pub fn groups(&self) -> usize {
-        self.tags.len()
+        self.groups.count()
     }
 
     /// The key's hash, for the methods that take one: NH (Black et al., "UMAC: fast and secure message
@@ -139,29 +111,10 @@ impl BucketTable {
         mixed ^ mixed >> 32
     }
 
-    #[inline(always)]
-    fn home(&self, hash: u64) -> usize {
-        (((hash >> 32) * self.tags.len() as u64) >> 32) as usize
-    }
-
-    /// The slots of a group whose tag is the low byte of `tag`, a bit each.
-    #[inline(always)]
-    fn agreeing(group: &QuarterLine, tag: u32) -> u32 {
-        let tags: u8x16 = cast(group.0);
-        // The first byte in every lane.
-        let wanted = cast::<u32x4, u8x16>(u32x4::splat(tag)).shuffle_zeroing(u8x16::ZERO);
-        tags.simd_eq(wanted).to_bitmask() & 0x7fff
-    }
-
     /// The slot that probably has the key, by its tag in its first group.
     #[inline(always)]
     pub fn probable(&self, hash: u64) -> u32 {
-        let home = self.home(hash);
-        // One in 256 keys has another tag than this and is looked for in vain: less than a correction costs
-        // all.
-        let agreeing = Self::agreeing(&self.tags[home], hash as u32);
-        // Without any, the last one; whatever is there is compared before it is used.
-        (home * GROUP) as u32 + (agreeing | 0x4000).trailing_zeros()
+        self.groups.probable(hash)
     }
 
     /// Reads a word of the slot, for no other purpose than to have its line in the cache.
@@ -180,31 +133,7 @@ impl BucketTable {
 
     /// The slot that has the key.
     pub fn find(&self, key: &Key, hash: u64) -> Option<u32> {
-        let mut group = self.home(hash);
-        for _ in 0..MAX_PROBES {
-            let tags = &self.tags[group];
-            let mut agreeing = Self::agreeing(tags, u32::from(tag(hash)));
-            while agreeing != 0 {
-                let slot = group * GROUP + agreeing.trailing_zeros() as usize;
-                if self.has(slot as u32, key) {
-                    return Some(slot as u32);
-                }
-                agreeing &= agreeing - 1;
-            }
-            if tags.0[OVERFLOW] == 0 {
-                break;
-            }
-            group = self.after(group, hash);
-        }
-        None
-    }
-
-    /// The group that follows on a key's path. Paths of keys that share a group part again, or full groups
-    /// would lie side by side and grow together.
-    #[inline(always)]
-    fn after(&self, group: usize, hash: u64) -> usize {
-        let step = 1 + usize::from(tag(hash)) % (self.tags.len() - 1).max(1);
-        (group + step) % self.tags.len()
+        self.groups.find(hash, |slot| self.has(slot, key))
     }
 
     /// Key and level of a slot that [`BucketTable::find`] or [`BucketTable::insert`] answered.
@@ -240,22 +169,7 @@ impl BucketTable {
         if self.count >= self.limit {
             return None;
         }
-        let mut group = self.home(hash);
-        let (probe, slot) = (0..MAX_PROBES).find_map(|probe| {
-            let free = Self::agreeing(&self.tags[group], 0);
-            if free != 0 {
-                return Some((probe, group * GROUP + free.trailing_zeros() as usize));
-            }
-            group = self.after(group, hash);
-            None
-        })?;
-        let mut group = self.home(hash);
-        for _ in 0..probe {
-            let overflow = &mut self.tags[group].0[OVERFLOW];
-            *overflow = overflow.saturating_add(1);
-            group = self.after(group, hash);
-        }
-        self.tags[group].0[slot % GROUP] = tag(hash);
+        let slot = self.groups.take(hash)?;
         let words = words_mut(&mut self.slots[slot]);
         words[..5].copy_from_slice(key);
         words[5..].copy_from_slice(level);
@@ -267,51 +181,32 @@ impl BucketTable {
     /// Takes a bucket out.
     pub fn remove(&mut self, slot: u32) {
         let slot = slot as usize;
-        let group = slot / GROUP;
-        if self.tags[group].0[slot % GROUP] == 0 {
+        if !self.groups.is_taken(slot) {
             return;
         }
-        let hash = self.hash(&split(words(&self.slots[slot])).0);
-        let mut probe = self.home(hash);
-        while probe != group {
-            let overflow = &mut self.tags[probe].0[OVERFLOW];
-            if *overflow != OVERFLOW_MAX {
-                *overflow -= 1;
-            }
-            probe = self.after(probe, hash);
-        }
-        self.tags[group].0[slot % GROUP] = 0;
+        self.groups.give_back(slot, self.hash(&split(words(&self.slots[slot])).0));
         // The zero word keeps `has` from taking what is left here for a bucket.
         words_mut(&mut self.slots[slot])[0] = 0;
         self.count -= 1;
     }
 
-    /// The slots of a group that are taken.
-    fn taken(&self, group: usize) -> impl Iterator<Item = u32> + use<> {
-        let tags = self.tags[group].0;
-        (0..GROUP).filter(move |slot| tags[*slot] != 0).map(move |slot| (group * GROUP + slot) as u32)
-    }
-
     /// A bucket in one of a few groups that the key may be in which `may_go`.
     pub fn victim(&self, hash: u64, may_go: impl Fn(&Key, &Level) -> bool) -> Option<u32> {
-        let mut group = self.home(hash);
-        (0..VICTIM_PROBES).find_map(|_| {
-            let found = self.taken(group).find(|slot| {
+        self.groups.path(hash).take(VICTIM_PROBES).find_map(|group| {
+            self.groups.taken(group).find(|slot| {
                 let (key, level) = self.get(*slot);
                 may_go(&key, &level)
-            });
-            group = self.after(group, hash);
-            found
+            })
         })
     }
 
     /// Takes out what `may_go` of the next `groups` groups; how many buckets that were.
     pub fn sweep(&mut self, groups: usize, may_go: impl Fn(&Key, &Level) -> bool) -> usize {
         let before = self.count;
-        for _ in 0..groups.min(self.tags.len()) {
+        for _ in 0..groups.min(self.groups.count()) {
             let group = self.sweep;
-            self.sweep = if group + 1 == self.tags.len() { 0 } else { group + 1 };
-            for slot in self.taken(group) {
+            self.sweep = if group + 1 == self.groups.count() { 0 } else { group + 1 };
+            for slot in self.groups.taken(group) {
                 let (key, level) = self.get(slot);
                 if may_go(&key, &level) {
                     self.remove(slot);
@@ -323,12 +218,12 @@ impl BucketTable {
 
     /// Every slot that is taken.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.tags.len()).flat_map(|group| self.taken(group))
+        self.groups.iter()
     }
 
     /// Takes everything out.
     pub fn clear(&mut self) {
-        self.tags.fill(QuarterLine([0; 16]));
+        self.groups.clear();
         for line in &mut self.slots {
             words_mut(line)[0] = 0;
         }

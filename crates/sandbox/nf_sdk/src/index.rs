@@ -11,6 +11,7 @@
 //! Limits: memory is taken once; an entry is in one of [`MAX_PROBES`] groups chosen by the hash, so that keys
 //! that collide on purpose cost bounded time and are refused.
 
+use crate::groups::{prime_from, tag};
 use crate::{Line, zeroed_table};
 use alloc::boxed::Box;
 use wide::bytemuck::cast;
@@ -43,20 +44,9 @@ pub fn finish(hash: u64, low: u32, high: u32) -> u64 {
     mixed ^ mixed >> 32
 }
 
-/// The first prime number from `number` on: any step then leads through all groups.
-fn prime_from(number: usize) -> usize {
-    let is_prime = |n: &usize| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
-    (number.max(2)..).find(is_prime).unwrap_or(number)
-}
-
 /// An index of entries whose numbers are not 0.
 pub struct Index {
     groups: Box<[Line]>,
-}
-
-#[inline(always)]
-fn tag(hash: u64) -> u8 {
-    (hash as u8).max(1)
 }
 
 /// The places of a group whose tag is `tag`, a bit each.

@@ -11,8 +11,8 @@
 //!
 //! What functions share is here too: [`headers`] reads and writes packet headers and checksums, [`fragments`]
 //! puts datagrams together, [`later_fragments`] lets later ones follow their first one, [`pieces`] holds parts of a
-//! stream that come in any order and overlap, [`index`] and [`slab`] keep entries by key in memory that is taken
-//! once, [`usual`] reads and rewrites the usual packet, [`wire`] corrects checksums, [`devices`] finds the MAC addresses of next hops.
+//! stream that come in any order and overlap, [`groups`], [`index`] and [`slab`] keep entries by key in memory that
+//! is taken once, [`usual`] reads and rewrites the usual packet, [`wire`] corrects checksums, [`devices`] finds the MAC addresses of next hops.
 //!
 //! [`superfluid_function!`] turns the type into an image: on `wasm32` it makes the exports of the contract,
 //! the panic handler and the allocator come with this crate. On every other target the same source is an
@@ -86,6 +86,7 @@ pub mod devices;
 pub mod entry;
 mod error;
 pub mod fragments;
+pub mod groups;
 mod host;
 pub mod index;
 mod json;

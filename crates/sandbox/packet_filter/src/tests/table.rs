@@ -1,6 +1,7 @@
 //! The flow table against a map.
 
-use crate::flow_table::{Flow, FlowTable, GROUP, MAX_PROBES, Slot};
+use crate::flow_table::{Flow, FlowTable, Slot};
+use nf_sdk::groups::{GROUP, MAX_PROBES};
 use nf_sdk::{HalfLine, Line};
 use proptest::prelude::*;
 use std::collections::HashMap;
