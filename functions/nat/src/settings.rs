@@ -1,13 +1,14 @@
 //! The configuration, checked beyond what the schema can say.
 
 use crate::nat64;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 use nf_sdk::ticks::span;
-use nf_sdk::wire::{Address, ICMP, TCP, UDP, wire_v4};
-use nf_sdk::{Config, Error, Json, Map, Prefix, Value};
+use nf_sdk::wire::{Address, ICMP, TCP, UDP, host_v4, wire_v4};
+use nf_sdk::{Config, Error, Map, Prefix, Value};
 
 /// Most addresses of the pool.
 pub const MAX_POOL: usize = 1024;
@@ -98,14 +99,26 @@ pub struct Settings {
     pub timeouts: Timeouts,
 }
 
-fn refused(parts: &[&str]) -> Error {
-    Error::Refused(parts.concat())
+fn refused(what: impl Into<String>) -> Error {
+    Error::Refused(what.into())
 }
 
-fn numbered(key: &str, number: usize, text: &str) -> Error {
-    let mut digits = String::new();
-    Json::new(&mut digits).number(number as u64);
-    refused(&[key, "[", &digits, "]: ", text])
+fn numbered(key: &str, number: usize, what: impl core::fmt::Display) -> Error {
+    refused(format!("{key}[{number}]: {what}"))
+}
+
+fn dotted(address: Address) -> Ipv4Addr {
+    Ipv4Addr::from_bits(host_v4(address))
+}
+
+/// An end as messages name it.
+fn named((protocol, address, port): End) -> String {
+    format!("{} {} port {port}", if protocol == TCP { "tcp" } else { "udp" }, dotted(address))
+}
+
+/// The first of a sorted list that is there twice.
+fn twice<T: PartialEq + Copy>(sorted: &[T]) -> Option<T> {
+    sorted.windows(2).find(|two| two[0] == two[1]).map(|two| two[0])
 }
 
 /// The IPv4 prefixes of a list.
@@ -113,8 +126,10 @@ fn prefixes(value: Value<'_>, key: &str) -> Result<Vec<Prefix>, Error> {
     let wrong = || Error::WrongType(String::from(key));
     let prefixes: Option<Vec<Prefix>> = value.list().ok_or_else(wrong)?.map(|item| item.prefix()).collect();
     let prefixes = prefixes.ok_or_else(wrong)?;
-    match prefixes.iter().position(|prefix| !prefix.address.is_ipv4()) {
-        Some(number) => Err(numbered(key, number, "allowed are prefixes of IPv4")),
+    match prefixes.iter().enumerate().find(|(_, prefix)| !prefix.address.is_ipv4()) {
+        Some((number, Prefix { address, length })) => {
+            Err(numbered(key, number, format_args!("{address}/{length}; allowed are prefixes of IPv4")))
+        }
         None => Ok(prefixes),
     }
 }
@@ -140,7 +155,7 @@ impl Settings {
             if (1..=most).contains(&count) {
                 Ok(count as usize)
             } else {
-                Err(refused(&[key, ": out of range"]))
+                Err(refused(format!("{key}: {count}; allowed: 1 to {most}")))
             }
         };
         let pool = pool(config)?;
@@ -154,7 +169,7 @@ impl Settings {
         let forwards = forwards(config, &pool)?;
         let ports = config.port_range("ports")?;
         if ports.0 == 0 {
-            return Err(refused(&["ports: 0 is no port; allowed are ranges within 1-65535"]));
+            return Err(refused("ports: 0 is no port; allowed are ranges within 1-65535"));
         }
         let ticks = |key: &str| config.duration(key).map(span);
         Ok(Settings {
@@ -164,7 +179,12 @@ impl Settings {
                 "endpoint-independent" => Filtering::EndpointIndependent,
                 "address-dependent" => Filtering::AddressDependent,
                 "address-and-port-dependent" => Filtering::AddressAndPortDependent,
-                other => return Err(refused(&["filtering: `", other, "` is no way of filtering"])),
+                other => {
+                    return Err(refused(format!(
+                        "filtering: `{other}`; allowed: endpoint-independent, address-dependent, \
+                         address-and-port-dependent"
+                    )));
+                }
             },
             paired: config.text("pooling")? == "paired",
             ports,
@@ -191,30 +211,34 @@ impl Settings {
 fn prefix64(config: &Config) -> Result<Option<nat64::Prefix>, Error> {
     let Some(value) = config.optional("nat64_prefix")? else { return Ok(None) };
     let prefix = value.prefix().ok_or_else(|| Error::WrongType(String::from("nat64_prefix")))?;
-    let prefix = nat64::Prefix::new(prefix.address, prefix.length);
-    prefix.map(Some).ok_or_else(|| {
-        refused(&["nat64_prefix: allowed are IPv6 prefixes of 32, 40, 48, 56, 64 and 96 bits"])
+    let Prefix { address, length } = prefix;
+    nat64::Prefix::new(address, length).map(Some).ok_or_else(|| {
+        refused(format!(
+            "nat64_prefix: {address}/{length}; allowed are IPv6 prefixes of 32, 40, 48, 56, 64 and 96 bits"
+        ))
     })
 }
 
 fn pool(config: &Config) -> Result<Vec<Address>, Error> {
     let mut pool = vec![];
-    for prefix in
-        prefixes(config.optional("pool")?.ok_or_else(|| Error::Missing(String::from("pool")))?, "pool")?
-    {
+    let list = config.optional("pool")?.ok_or_else(|| Error::Missing(String::from("pool")))?;
+    for (number, prefix) in prefixes(list, "pool")?.into_iter().enumerate() {
         let (first, count) = range(&prefix);
-        if pool.len() as u64 + count > MAX_POOL as u64 {
-            return Err(refused(&["pool: more than 1024 addresses"]));
+        let all = pool.len() as u64 + count;
+        if all > MAX_POOL as u64 {
+            let Prefix { address, length } = prefix;
+            let what = format_args!("{all} addresses with {address}/{length}; allowed are {MAX_POOL}");
+            return Err(numbered("pool", number, what));
         }
         pool.extend((0..count as u32).map(|n| wire_v4(first + n)));
     }
     pool.sort_unstable();
     if pool.is_empty() {
-        return Err(refused(&["pool: at least one address is needed"]));
+        return Err(refused("pool: no address; at least one is needed"));
     }
-    match pool.windows(2).any(|two| two[0] == two[1]) {
-        true => Err(refused(&["pool: an address is there twice"])),
-        false => Ok(pool),
+    match twice(&pool) {
+        Some(address) => Err(refused(format!("pool: {} is there twice", dotted(address)))),
+        None => Ok(pool),
     }
 }
 
@@ -223,25 +247,30 @@ fn forwards(config: &Config, pool: &[Address]) -> Result<Vec<Forward>, Error> {
     let Some(list) = config.optional("forwards")? else { return Ok(forwards) };
     let list = list.list().ok_or_else(|| Error::WrongType(String::from("forwards")))?;
     for (number, item) in list.enumerate() {
-        let wrong = |text: &str| numbered("forwards", number, text);
+        let wrong = |what: String| numbered("forwards", number, what);
         let map = item.map().ok_or_else(|| Error::WrongType(String::from("forwards")))?;
-        let begin = forward(&map, &mut forwards).map_err(|error| wrong(&error.message()))?;
+        let begin = forward(&map, &mut forwards).map_err(|error| wrong(error.message()))?;
         if forwards.len() > MAX_FORWARDED {
-            return Err(wrong("more than 65536 ports are forwarded"));
+            let all = forwards.len();
+            return Err(wrong(format!(
+                "{all} ports with these; allowed are {MAX_FORWARDED} of all forwards"
+            )));
         }
-        if forwards.iter().skip(begin).any(|forward| pool.binary_search(&forward.outside.0).is_err()) {
-            return Err(wrong("`outside` is not in the pool"));
+        let is_elsewhere = |forward: &&Forward| pool.binary_search(&forward.outside.0).is_err();
+        if let Some(forward) = forwards.iter().skip(begin).find(is_elsewhere) {
+            let outside = dotted(forward.outside.0);
+            return Err(wrong(format!("outside: {outside}; allowed are the addresses of `pool`")));
         }
     }
     // A port leads to one host, and an inside end has one mapping.
     for (end, text) in [
-        (Forward::outside_end as fn(&Forward) -> End, "forwards: an outside port is there twice"),
-        (Forward::inside_end, "forwards: an inside address and port is there twice"),
+        (Forward::outside_end as fn(&Forward) -> End, "leads to two inside ends; allowed is one"),
+        (Forward::inside_end, "is the inside end of two ports; allowed is one"),
     ] {
         let mut ends: Vec<End> = forwards.iter().map(end).collect();
         ends.sort_unstable();
-        if ends.windows(2).any(|two| two[0] == two[1]) {
-            return Err(refused(&[text]));
+        if let Some(end) = twice(&ends) {
+            return Err(refused(format!("forwards: {} {text}", named(end))));
         }
     }
     Ok(forwards)
@@ -251,24 +280,28 @@ fn forwards(config: &Config, pool: &[Address]) -> Result<Vec<Forward>, Error> {
 fn forward(map: &Map<'_>, forwards: &mut Vec<Forward>) -> Result<usize, Error> {
     let address = |key: &str| match map.address(key)? {
         IpAddr::V4(address) => Ok(wire_v4(address.to_bits())),
-        IpAddr::V6(_) => Err(refused(&[key, ": an IPv4 address is needed"])),
+        IpAddr::V6(address) => Err(refused(format!("{key}: {address}; allowed are addresses of IPv4"))),
     };
     let protocol = match map.text("protocol")? {
         "tcp" => TCP,
         "udp" => UDP,
-        other => return Err(refused(&["protocol: `", other, "` is neither tcp nor udp"])),
+        other => return Err(refused(format!("protocol: `{other}`; allowed: tcp, udp"))),
     };
     let (outside, inside) = (address("outside")?, address("inside")?);
     let (first, last) = map.port_range("ports")?;
     let to = match map.optional("inside_port")? {
         None => first,
         Some(port) => {
-            let port = port.integer().and_then(|port| u16::try_from(port).ok());
-            port.ok_or_else(|| refused(&["inside_port: no port"]))?
+            let port = port.integer().ok_or_else(|| Error::WrongType(String::from("inside_port")))?;
+            let wrong = |_| refused(format!("inside_port: {port}; allowed: 1 to 65535"));
+            u16::try_from(port).map_err(wrong)?
         }
     };
-    if first == 0 || to == 0 || u32::from(to) + u32::from(last - first) > 65_535 {
-        return Err(refused(&["the ports reach beyond 1-65535"]));
+    let end = u32::from(to) + u32::from(last - first);
+    if first == 0 || to == 0 || end > 65_535 {
+        return Err(refused(format!(
+            "ports {first}-{last} lead to inside ports {to}-{end}; allowed are ports from 1 to 65535"
+        )));
     }
     let begin = forwards.len();
     forwards.extend((first..=last).map(|port| Forward {

@@ -250,13 +250,35 @@ fn settings_that_contradict_themselves_are_refused() {
     let again = forward("tcp", EXT, (440, 450), (A, 440));
     let same = forward("tcp", EXT, (444, 444), (B, 443));
     let beyond = forward("tcp", EXT, (1, 10), (B, 65_530));
-    assert_eq!(refused(&list(&[elsewhere])), "forwards[0]: `outside` is not in the pool");
-    assert_eq!(refused(&list(&[one.clone(), again])), "forwards: an outside port is there twice");
-    assert_eq!(refused(&list(&[one, same])), "forwards: an inside address and port is there twice");
-    assert_eq!(refused(&list(&[beyond])), "forwards[0]: the ports reach beyond 1-65535");
-    assert_eq!(refused(&[("pool", pool("198.51.0.0/21"))]), "pool: more than 1024 addresses");
+    assert_eq!(
+        refused(&list(&[elsewhere])),
+        "forwards[0]: outside: 192.0.2.1; allowed are the addresses of `pool`"
+    );
+    assert_eq!(
+        refused(&list(&[one.clone(), again])),
+        "forwards: tcp 198.51.100.7 port 443 leads to two inside ends; allowed is one"
+    );
+    assert_eq!(
+        refused(&list(&[one, same])),
+        "forwards: tcp 10.0.0.2 port 443 is the inside end of two ports; allowed is one"
+    );
+    assert_eq!(
+        refused(&list(&[beyond])),
+        "forwards[0]: ports 1-10 lead to inside ports 65530-65539; allowed are ports from 1 to 65535"
+    );
+    assert_eq!(
+        refused(&[("pool", pool("198.51.0.0/21"))]),
+        "pool[0]: 2048 addresses with 198.51.0.0/21; allowed are 1024"
+    );
     let twice = ConfigValue::List(vec![ConfigValue::Prefix(ip(EXT), 32), ConfigValue::Prefix(ip(EXT), 30)]);
-    assert_eq!(refused(&[("pool", twice)]), "pool: an address is there twice");
+    assert_eq!(refused(&[("pool", twice)]), "pool: 198.51.100.7 is there twice");
+    let six = ("pool", pool("2001:db8::/64"));
+    assert_eq!(refused(&[six]), "pool[0]: 2001:db8::/64; allowed are prefixes of IPv4");
+    let many = ("max_hosts", ConfigValue::Integer(2_000_000));
+    assert_eq!(refused(&[many]), "max_hosts: 2000000; allowed: 1 to 1000000");
+    let short = ("nat64_prefix", ConfigValue::Prefix(ip("64:ff9b::"), 95));
+    let wanted = "nat64_prefix: 64:ff9b::/95; allowed are IPv6 prefixes of 32, 40, 48, 56, 64 and 96 bits";
+    assert_eq!(refused(&[short]), wanted);
 }
 
 #[test]
