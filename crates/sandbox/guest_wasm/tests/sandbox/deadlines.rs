@@ -179,7 +179,7 @@ fn a_guest_is_not_stopped_for_what_runs_elsewhere() {
                     let mut good = room
                         .guest(&program, InstanceSettings { max_call: Nanos::from_millis(50), ..impatient() })
                         .expect("an instance");
-                    let calls = 0u64;
+                    let mut calls = 0u64;
                     for round in 0.. {
                         if round >= 10 && stop.load(Ordering::Relaxed) {
                             break;
