@@ -63,10 +63,9 @@ impl Worker {
             // the last one it is polled for one batch all the same, so that none of those that it feeds waits for
             // another; the rest waits outside.
             let mut polls = match node.consumer {
-                Some(_) => 1,
                 None if node.relay => RELAY_POLLS,
-                None if behind => 1,
-                None => SHARED_POLLS,
+                None if !behind => SHARED_POLLS,
+                _ => 1,
             };
             while polls > 0 && self.poll_port(index, usize::MAX) {
                 worked = true;
